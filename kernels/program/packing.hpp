@@ -1,0 +1,19 @@
+// How elements travel on a link: `bits` each, first element in the lowest bits of the first byte, no padding between
+// elements, the last byte filled with zero bits. bits = 8, 16, 32 is a plain copy. A bipolar -1 is the bit 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/program/program.hpp"
+
+namespace millrace::kernels {
+
+std::uint64_t packed_bytes(ElementType type, std::uint64_t elements);
+
+/// `storage` holds elements as program.hpp stores them; `wire` has packed_bytes().
+void pack(ElementType type, std::span<const std::byte> storage, std::span<std::byte> wire);
+void unpack(ElementType type, std::span<const std::byte> wire, std::span<std::byte> storage);
+
+}  // namespace millrace::kernels

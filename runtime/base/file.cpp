@@ -1,0 +1,168 @@
+#include "runtime/base/file.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error os_error(const fs::path& path, const char* doing, int code) {
+  ErrorCode kind = ErrorCode::kEnvironment;
+  std::string remedy;
+  if (code == ENOENT || code == ENOTDIR) kind = ErrorCode::kNotFound;
+  if (code == ENOSPC || code == EDQUOT || code == EFBIG) {
+    kind = ErrorCode::kResourceExhausted;
+    remedy = "; free space there or write elsewhere";
+  }
+  return Error(kind, path.string() + ": cannot " + doing + ": " + std::generic_category().message(code) + remedy);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  /// The error of close() is the last chance to hear of a full disk on some file systems.
+  int close() {
+    const int result = ::close(fd_) == 0 ? 0 : errno;
+    fd_ = -1;
+    return result;
+  }
+
+ private:
+  int fd_;
+};
+
+int sync_directory(const fs::path& path) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return errno;
+  return ::fsync(fd.get()) == 0 ? 0 : errno;
+}
+
+/// A neighbour of `path` no other thread or process uses.
+fs::path temporary_neighbour(const fs::path& path) {
+  static std::atomic<unsigned> counter{0};
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  const fs::path leaf = absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename();
+  const fs::path parent = absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path();
+  return parent / ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+}
+
+Status write_and_sync(const fs::path& path, std::span<const std::byte> bytes) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0) return os_error(path, "create the file", errno);
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error(path, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  if (::fsync(fd.get()) != 0) return os_error(path, "write", errno);
+  if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t limit_bytes) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return os_error(path, "open", errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return os_error(path, "read", errno);
+  if (S_ISDIR(info.st_mode)) return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
+
+  std::vector<std::byte> bytes(S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0);
+  std::size_t filled = 0;
+  while (true) {
+    if (filled > limit_bytes)
+      return Error(ErrorCode::kInvalidInput,
+                   path.string() + ": longer than the " + std::to_string(limit_bytes) + " bytes allowed here");
+    if (filled == bytes.size()) bytes.resize(filled + 65536);
+    const ssize_t n = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error(path, "read", errno);
+    if (n == 0) break;
+    filled += static_cast<std::size_t>(n);
+  }
+  bytes.resize(filled);
+  return bytes;
+}
+
+Result<std::string> read_text_file(const fs::path& path, std::uint64_t limit_bytes) {
+  MILLRACE_ASSIGN(const auto bytes, read_file(path, limit_bytes));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Status write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+  const fs::path temporary = temporary_neighbour(path);
+  Status written = write_and_sync(temporary, bytes);
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
+    written = os_error(path, "put the file in place", errno);
+  if (!written.ok()) {
+    ::unlink(temporary.c_str());
+    return written.error();
+  }
+  sync_directory(temporary.parent_path());
+  return {};
+}
+
+Status write_file_atomically(const fs::path& path, std::string_view text) {
+  return write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status write_directory_atomically(const fs::path& target, const std::function<Status(const fs::path&)>& fill) {
+  std::error_code ignored;
+  const fs::path temporary = temporary_neighbour(target);
+  if (fs::exists(target, ignored) && !fs::is_directory(target, ignored))
+    return Error(ErrorCode::kInvalidInput, target.string() + ": exists and is not a directory");
+  std::error_code made;
+  fs::create_directories(temporary, made);
+  if (made) return os_error(temporary.parent_path(), "create a directory in it", made.value());
+
+  Status status = fill(temporary);
+  if (status.ok()) {
+    for (const auto& entry : fs::recursive_directory_iterator(temporary, ignored))
+      if (entry.is_directory(ignored)) sync_directory(entry.path());
+    if (const int code = sync_directory(temporary); code != 0) status = os_error(temporary, "sync", code);
+  }
+  if (status.ok()) {
+    const auto rename_with = [&](unsigned flags) {
+      return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0 ? 0 : errno;
+    };
+    int code = rename_with(RENAME_NOREPLACE);
+    if (code == EEXIST) code = rename_with(RENAME_EXCHANGE);  // afterwards `temporary` is the old one
+    if (code != 0) status = os_error(target, "put the directory in place", code);
+  }
+  fs::remove_all(temporary, ignored);
+  if (!status.ok()) return status.error();
+  sync_directory(temporary.parent_path());
+  return {};
+}
+
+TemporaryDirectory::TemporaryDirectory(std::string_view prefix) {
+  std::string pattern = (fs::temp_directory_path() / (std::string(prefix) + ".XXXXXX")).string();
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw fs::filesystem_error("cannot create a temporary directory", pattern, std::error_code(errno, std::generic_category()));
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// Files and directories: whole reads with a bound, writes that are complete or absent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace {
+
+/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is a directory
+/// or longer than `limit_bytes`.
+Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
+Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
+
+/// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content is there,
+/// never a part. kResourceExhausted where the disk is full.
+Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Fills a temporary directory beside `target` through `fill`, syncs it and renames it to `target`. Where `target`
+/// exists it is exchanged and the old one removed. On failure (of `fill`, or a full disk) nothing is left behind and
+/// `target` is as it was.
+Status write_directory_atomically(const std::filesystem::path& target,
+                                  const std::function<Status(const std::filesystem::path& temporary)>& fill);
+
+/// A new empty directory below the system's temporary one, removed with everything in it when the object goes.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(std::string_view prefix);  // throws std::filesystem::filesystem_error
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,22 @@
+// The program's log: one line an event, on stderr, as text or JSON. Any thread.
+#pragma once
+
+#include <string_view>
+
+namespace millrace::log {
+
+enum class Level { kDebug, kInfo, kWarning, kError, kOff };
+
+/// Called once at start, before other threads exist. Default: kInfo, text.
+void configure(Level level, bool json);
+
+/// "debug", "info", "warning", "error", "off"; false for anything else.
+bool parse_level(std::string_view text, Level& level);
+
+/// `component` says who speaks ("card", "pipeline", "http"); `message` is one line.
+void debug(std::string_view component, std::string_view message);
+void info(std::string_view component, std::string_view message);
+void warning(std::string_view component, std::string_view message);
+void error(std::string_view component, std::string_view message);
+
+}  // namespace millrace::log

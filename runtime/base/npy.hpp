@@ -1,0 +1,28 @@
+// NumPy's .npy files, format versions 1.0 to 3.0, C order, little-endian: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace {
+
+struct NpyArray {
+  std::string descr;                 // NumPy's type string: "<f4", "|u1", "|i1", "<i8", …
+  std::vector<std::uint64_t> shape;  // empty for a scalar
+  std::vector<std::byte> data;       // C order
+
+  std::uint64_t elements() const;
+  std::uint64_t element_bytes() const { return data.empty() || elements() == 0 ? 0 : data.size() / elements(); }
+};
+
+/// Refuses Fortran order, big-endian and structured types, headers that do not match the file's length, and files
+/// over 4 GiB; the message names the file and the field.
+Result<NpyArray> read_npy(const std::filesystem::path& path);
+Status write_npy(const std::filesystem::path& path, const NpyArray& array);
+
+}  // namespace millrace

@@ -1,0 +1,109 @@
+// How a function says that it failed: a code a program can act on, a message a person can act on.
+//
+// Errors from outside (a file, a packet, a flag) travel as Result<T>; assert() is for our own bugs. A message names
+// the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known keys: cables, cards, name".
+#pragma once
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace millrace {
+
+enum class ErrorCode {
+  kInvalidInput,       // malformed, wrong shape, unknown key: the caller must change what was given
+  kNotFound,           // no such file, model, tensor, card
+  kUnsupported,        // understood, but not something Millrace does (yet)
+  kDoesNotFit,         // what was asked for does not hold: too few resources, targets not met, bytes differ
+  kResourceExhausted,  // a bound was reached (queue, slots, memory, disk): may pass
+  kUnavailable,        // a card is lost, draining, loading: may pass
+  kDeadlineExceeded,   // the deadline passed before the answer
+  kCancelled,          // the caller went away, or stop was asked for
+  kCorrupt,            // a checksum or a structure of ours does not hold
+  kEnvironment,        // something the machine should have is missing: library, device, permission, port
+  kInternal,           // our bug
+};
+
+/// Short stable name, for logs and JSON: "invalid_input".
+std::string_view to_string(ErrorCode code);
+
+/// Process exit code for an error that ends a command: 1 does not hold or fit, 2 bad input, 3 environment, 70 our bug.
+int exit_code(ErrorCode code);
+
+class Error {
+ public:
+  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+  /// The same error seen from further out: "<context>: <message>".
+  Error within(std::string_view context) const {
+    return Error(code_, std::string(context) + ": " + message_);
+  }
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+};
+
+/// A T or an Error. Testing it is the caller's duty; value() of a failure is our bug.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  T& value() & { assert(ok()); return *std::get_if<0>(&state_); }
+  const T& value() const& { assert(ok()); return *std::get_if<0>(&state_); }
+  T&& value() && { assert(ok()); return std::move(*std::get_if<0>(&state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  const Error& error() const { assert(!ok()); return *std::get_if<1>(&state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT
+
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Error& error() const { assert(!ok()); return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+using Status = Result<void>;
+
+}  // namespace millrace
+
+/// Evaluates to nothing where `expr` succeeded, else returns its error from the current function.
+#define MILLRACE_TRY(expr)                                        \
+  do {                                                            \
+    if (auto try_status_ = (expr); !try_status_.ok()) return try_status_.error(); \
+  } while (false)
+
+#define MILLRACE_CONCAT_INNER(a, b) a##b
+#define MILLRACE_CONCAT(a, b) MILLRACE_CONCAT_INNER(a, b)
+/// MILLRACE_ASSIGN(auto x, make_x()): x on success, else returns the error from the current function.
+#define MILLRACE_ASSIGN(declaration, expr)                        \
+  auto MILLRACE_CONCAT(try_result_, __LINE__) = (expr);           \
+  if (!MILLRACE_CONCAT(try_result_, __LINE__).ok())               \
+    return MILLRACE_CONCAT(try_result_, __LINE__).error();        \
+  declaration = std::move(MILLRACE_CONCAT(try_result_, __LINE__)).value()

@@ -1,0 +1,117 @@
+// Frames in flight across the cards of one deployment.
+//
+//   submit(frame) -> queue (bounded) -> slot (preallocated buffers on every card port) -> host stages -> ingress runs
+//                 -> cards -> egress runs -> host stages -> frame.on_complete
+//
+// A frame in: the model's own tensors (usually float32). A frame out: the same. Order of completion is the order of
+// submission within one pipeline. A card that dies fails the frames in flight with kUnavailable, within 10 ms, and is
+// brought back by the pipeline itself with back-off; meanwhile submit() answers kUnavailable.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+#include "runtime/plan/deployment.hpp"
+
+namespace millrace::runtime::pipeline {
+
+using Clock = std::chrono::steady_clock;
+
+/// Where one frame's time went; zero where it did not get so far.
+struct FrameTimes {
+  std::chrono::nanoseconds queue{0};    // waiting for a slot
+  std::chrono::nanoseconds input{0};    // host stages before the cards, copies in
+  std::chrono::nanoseconds compute{0};  // first ingress start to last egress completion
+  std::chrono::nanoseconds output{0};   // copies out, host stages after the cards
+};
+
+/// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been called.
+struct Frame {
+  std::vector<std::span<const std::byte>> inputs;  // model.inputs order, exactly signature.bytes() each
+  std::vector<std::span<std::byte>> outputs;       // model.outputs order, exactly signature.bytes() each
+  Clock::time_point deadline = Clock::time_point::max();
+
+  /// Called exactly once for every frame that submit() accepted, on a pipeline thread; must not block or throw.
+  void (*on_complete)(Frame& frame, void* context) = nullptr;
+  void* context = nullptr;
+
+  // Written by the pipeline before on_complete:
+  Status status;  // ok; kDeadlineExceeded, kUnavailable (card lost, shutting down), kCancelled
+  FrameTimes times;
+};
+
+struct PipelineOptions {
+  std::uint32_t slots = 8;            // frames in flight on the cards; >= 1
+  std::uint32_t queue_capacity = 64;  // frames waiting for a slot
+  std::chrono::milliseconds restart_backoff_initial{10};
+  std::chrono::milliseconds restart_backoff_maximum{5000};
+};
+
+enum class CardState { kLoading, kUp, kLost };
+
+struct CardStatus {
+  std::string endpoint, card, image;
+  CardState state = CardState::kLoading;
+  std::uint64_t restarts = 0;
+  std::uint64_t programmed = 0;  // times an image was loaded on it
+  std::uint64_t frames = 0;      // computed since load
+  double busy_seconds = 0;
+};
+
+struct LinkStatus {
+  std::string channel;  // name
+  std::string producer_card, consumer_card;
+  std::uint64_t packets = 0, bytes = 0, stalls = 0;
+  bool up = false;
+};
+
+struct PipelineStatus {
+  bool ready = false;  // every card up: submit() can succeed
+  std::uint32_t in_flight = 0, queued = 0;
+  std::uint32_t slots = 0, queue_capacity = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t completed = 0, failed = 0;
+  std::vector<CardStatus> cards;
+  std::vector<LinkStatus> links;
+};
+
+class Pipeline {
+ public:
+  /// Binds the deployment's endpoints to cards of the cluster, loads the images, writes the link tables and starts.
+  /// The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
+  /// Errors name the endpoint and what it needs: kDoesNotFit where no binding exists, kEnvironment where XRT fails.
+  static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
+                                                const plan::Cluster& cluster, const PipelineOptions& options);
+  virtual ~Pipeline() = default;  // as stop(0)
+
+  virtual const plan::Deployment& deployment() const = 0;
+
+  /// Never blocks on a card. On failure the frame is not taken and on_complete is not called: kInvalidInput (number or
+  /// size of tensors), kResourceExhausted (queue full), kUnavailable (card lost, stopping), kDeadlineExceeded (already
+  /// past). Any thread.
+  virtual Status submit(Frame& frame) = 0;
+
+  /// Takes a waiting frame back (its client went away): it completes with kCancelled. A frame already on the cards
+  /// completes as usual. Any thread.
+  virtual void cancel(Frame& frame) = 0;
+
+  /// submit() and wait. Any thread but a pipeline's own.
+  Status infer(Frame& frame);
+
+  /// A snapshot; reads card registers, so not for the hot path. Any thread.
+  virtual PipelineStatus status() = 0;
+
+  /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable, releases the
+  /// cards. Idempotent.
+  virtual void stop(std::chrono::milliseconds bound) = 0;
+};
+
+}  // namespace millrace::runtime::pipeline

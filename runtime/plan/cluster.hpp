@@ -1,0 +1,89 @@
+// What there is to run on: devices (kinds of FPGA), the cards of a cluster and the cables between them.
+// Read from YAML: configs/devices/*.yaml and configs/clusters/*.yaml; the keys are described in configs/README.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::runtime::plan {
+
+struct Resources {
+  std::uint64_t lut = 0, lutram = 0, ff = 0, dsp = 0, bram36 = 0, uram = 0;
+  bool operator==(const Resources&) const = default;
+};
+
+struct MemoryBank {
+  std::string name;  // "DDR[0]"
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t bandwidth_bytes_per_second = 0;
+  bool operator==(const MemoryBank&) const = default;
+};
+
+/// A part of a device that a partition can live in. A device without named regions has one, "all".
+struct Region {
+  std::string name;
+  Resources resources;                  // before the shell
+  std::vector<std::string> memory;      // banks it reaches
+  std::string programming_unit;         // regions with the same unit are programmed together
+  bool operator==(const Region&) const = default;
+};
+
+struct Device {
+  std::string name;      // "ku060"; the file's stem
+  std::string part;      // "xcku060"
+  std::string family;    // Yosys family: "xcku" … ; see configs/README.md
+  std::string platform;  // Vitis platform; empty: runs emulated only
+  double clock_mhz = 0;
+  Resources shell;       // taken from the regions by the shell
+  std::vector<Region> regions;  // never empty
+  std::vector<MemoryBank> memory;
+  std::uint32_t connectors = 0;  // link connectors (QSFP or network ports)
+  std::map<std::string, std::string> sources;  // figure -> where it comes from
+  bool operator==(const Device&) const = default;
+};
+
+struct ClusterCard {
+  std::string name;    // unique; "fpga0"
+  std::string device;  // name of a Device
+  std::string bdf;     // PCIe address of a real card; empty for emulated ones
+  bool operator==(const ClusterCard&) const = default;
+};
+
+/// One end of a cable: a card and the connector on it. `card` empty = none.
+struct CableEnd {
+  std::string card;
+  std::uint32_t connector = 0;
+  bool operator==(const CableEnd&) const = default;
+};
+
+/// Full duplex, point to point.
+struct Cable {
+  std::string name;  // "fpga0-fpga1" where the file gives none
+  CableEnd a, b;
+  double gigabits_per_second = 0;  // each way, > 0
+  double latency_ns = 0;
+  bool operator==(const Cable&) const = default;
+};
+
+struct Cluster {
+  std::string name;
+  bool emulated = false;  // all cards, or none: emulated and real cards need separate host ranks
+  std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
+  std::vector<Cable> cables;
+  std::map<std::string, Device> devices;  // those its cards name
+
+  const ClusterCard* find_card(const std::string& card) const;
+  const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
+};
+
+/// Reads and checks a cluster and the devices it names (`<devices_dir>/<device>.yaml`; by default ../devices beside
+/// the cluster file's folder). Errors name file, line and key.
+Result<Cluster> load_cluster(const std::filesystem::path& file, const std::filesystem::path& devices_dir = {});
+Result<Device> load_device(const std::filesystem::path& file);
+
+}  // namespace millrace::runtime::plan

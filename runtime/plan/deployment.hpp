@@ -1,0 +1,195 @@
+// The deployment: all that `compile` hands to `serve`. A directory; deployment.json in it is the protobuf JSON of
+// deployment.proto, and these structs are its C++ form. The directory's layout is described in README.md.
+//
+// A plan names logical endpoints, not cards; which card an endpoint becomes is decided at load (the binding).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::runtime::plan {
+
+inline constexpr std::uint32_t kSchemaVersion = 1;
+
+/// A tensor as clients see it: the ONNX graph's own name, type and shape (batch axis included, always 1).
+struct TensorSignature {
+  std::string name;
+  std::string datatype;  // Open Inference Protocol: "FP32", "UINT8", …
+  std::vector<std::int64_t> shape;
+  std::uint64_t elements() const;
+  std::uint64_t bytes() const;  // elements * size of datatype
+  bool operator==(const TensorSignature&) const = default;
+};
+
+/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. From millrace.yaml.
+struct Preprocessing {
+  std::string layout;        // "NCHW", "NHWC", "" where the input is no picture
+  std::vector<float> scale;  // empty (1), one, or one a channel
+  std::vector<float> mean;   // empty (0), one, or one a channel
+  bool operator==(const Preprocessing&) const = default;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string source_digest;  // sha256 of the ONNX file
+  std::string description;
+  std::vector<TensorSignature> inputs;
+  std::vector<TensorSignature> outputs;
+  std::vector<std::string> labels;  // of the first output's last axis; may be empty
+  Preprocessing preprocessing;
+  bool operator==(const ModelInfo&) const = default;
+};
+
+enum class PartitionKind { kHost, kDataflow, kAie };
+
+/// Where a tensor enters or leaves a partition. Which channels join it is Channel's to say: an output port with
+/// several channels is a fork, duplicated at the producer.
+struct Port {
+  std::string name;  // unique among the partition's ports; an identifier: "in0", "out0"
+  std::string tensor;
+  kernels::ElementType type;
+  std::vector<std::uint32_t> shape;
+  std::uint64_t storage_bytes() const;
+  bool operator==(const Port&) const = default;
+};
+
+/// What explore expected of a partition; reports only.
+struct Prediction {
+  Resources resources;
+  std::uint64_t interval_cycles = 0;
+  std::uint64_t latency_cycles = 0;
+  std::uint64_t multiply_accumulates = 0;
+  bool operator==(const Prediction&) const = default;
+};
+
+struct Partition {
+  std::string name;  // an identifier
+  PartitionKind kind = PartitionKind::kDataflow;
+  std::string endpoint;
+  std::string image;   // name of the image that holds it; empty for host partitions
+  std::string region;  // "all" where the device has no named regions
+  std::vector<Port> inputs;   // in the order of the program's inputs
+  std::vector<Port> outputs;  // in the order of the program's outputs
+  std::vector<std::string> nodes;  // ONNX nodes it computes
+  std::string program_digest;      // sha256 of the serialised program
+  kernels::Program program;        // host partitions only; card partitions' programs are in their image
+  Prediction prediction;
+  bool operator==(const Partition&) const = default;
+};
+
+/// What one load programs.
+struct Image {
+  std::string name;
+  std::string file;            // relative: "images/<name>.xclbin"
+  std::string file_sha256;
+  std::string content_digest;  // of what it computes; its uuid is the first 16 bytes, made a version-8 uuid
+  std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx"
+  std::string device;          // kind it was built for
+  std::vector<std::string> partitions;
+  bool operator==(const Image&) const = default;
+};
+
+/// A logical place: the host, or a card of a kind.
+struct Endpoint {
+  std::string name;
+  bool host = false;
+  std::string device;  // required kind; empty for the host
+  std::string image;
+  bool operator==(const Endpoint&) const = default;
+};
+
+enum class Transport { kHost, kAurora, kUdp, kMpi };
+
+/// One end of a channel. An empty partition stands for the model's own inputs or outputs (port = the tensor's name).
+struct PortRef {
+  std::string partition;
+  std::string port;
+  bool operator==(const PortRef&) const = default;
+};
+
+/// Elements offset, offset + stride, … (count of them, in units of `unit` consecutive elements) of the producer's tensor.
+struct Slice {
+  std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
+  bool operator==(const Slice&) const = default;
+};
+
+/// One edge of the graph of partitions.
+struct Channel {
+  std::uint32_t id = 0;  // unique; the tag on a link
+  std::string name;
+  PortRef producer, consumer;
+  Transport transport = Transport::kHost;  // kHost: within the host's memory (between host and card: ingress, egress)
+  kernels::ElementType type;
+  Slice slice;                    // whole tensor unless a split
+  std::uint64_t frame_bytes = 0;  // on the wire: packed on links, storage form for kHost
+  std::uint32_t packet_bytes = 0;  // payload of a packet; 0 for kHost
+  std::uint32_t credits = 0;       // packets in flight; 0 for kHost
+  bool operator==(const Channel&) const = default;
+};
+
+enum class Action { kSend, kReceive };
+
+struct CommunicationStep {
+  Action action = Action::kSend;
+  std::uint32_t channel = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const CommunicationStep&) const = default;
+};
+
+/// What one port does for one frame, in order; ports of a partition run concurrently.
+struct PortPlan {
+  std::string endpoint, partition, port;
+  std::vector<CommunicationStep> steps;
+  bool operator==(const PortPlan&) const = default;
+};
+
+struct Deployment {
+  std::uint32_t schema_version = kSchemaVersion;
+  std::string generator;  // "millrace 0.1.0"
+  ModelInfo model;
+  std::vector<Endpoint> endpoints;
+  std::vector<Image> images;
+  std::vector<Partition> partitions;  // topological order of the graph of partitions
+  std::vector<Channel> channels;
+  std::vector<PortPlan> communication;
+  std::string digest;  // sha256 over all the above; identity of the deployment
+  bool operator==(const Deployment&) const = default;
+
+  const Partition* find_partition(const std::string& name) const;
+  const Image* find_image(const std::string& name) const;
+  const Endpoint* find_endpoint(const std::string& name) const;
+};
+
+/// A deployment read from disk, checked: schema, references, shapes, communication plan, CHECKSUMS of every file.
+struct LoadedDeployment {
+  std::filesystem::path directory;
+  Deployment plan;
+  std::filesystem::path image_path(const Image& image) const { return directory / image.file; }
+};
+
+Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
+
+/// Everything that must hold between the parts of a plan; the first thing that does not, naming it.
+Status validate(const Deployment& deployment);
+
+/// Bytes -> plan and back; the JSON is canonical (stable order, two spaces), so equal plans give equal bytes.
+Result<Deployment> parse_deployment(const std::string& json);
+std::string to_json(const Deployment& deployment);
+
+/// The plan's digest as it should be (computed, not read).
+std::string compute_digest(const Deployment& deployment);
+
+/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/, weights/, …), CHECKSUMS.
+Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
+                        const std::function<Status(const std::filesystem::path&)>& fill);
+
+}  // namespace millrace::runtime::plan

@@ -1,0 +1,90 @@
+// What an xclbin of ours holds, above the container format: the record of its own partitions (USER_METADATA) and the
+// executable content for emulated cards (EMULATION_DATA). Writing the container is compiler/emit's, loading it on a
+// card is XRT's; reading sections back, for `inspect`, `verify` and the emulator, is here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/deployment.hpp"
+
+namespace millrace::runtime::plan {
+
+enum class PortKind : std::uint8_t { kIngress, kEgress, kLinkReceive, kLinkSend };
+
+/// A partition's port as the hardware has it.
+struct ImagePort {
+  std::string name;  // plan::Port::name
+  PortKind kind = PortKind::kIngress;
+  std::string compute_unit;      // ingress, egress: "<kernel>:{<cu>}" as xrt::kernel takes it
+  std::uint32_t link_index = 0;  // link ports: row of the link table (image_abi.hpp)
+  std::uint32_t memory_bank = 0;  // ingress, egress
+  kernels::ElementType type;
+  std::uint64_t elements = 0;
+  bool operator==(const ImagePort&) const = default;
+};
+
+struct ImagePartition {
+  std::string name;
+  std::string region;
+  std::vector<ImagePort> ports;  // inputs in program order, then outputs. An output port that feeds several channels
+                                 // appears once a channel, with the same name.
+  std::vector<std::string> nodes;
+  std::string program_digest;
+  std::uint64_t interval_cycles = 0;
+  std::uint64_t latency_cycles = 0;
+  bool operator==(const ImagePartition&) const = default;
+};
+
+/// USER_METADATA: never peers, never the whole plan.
+struct ImageRecord {
+  std::uint32_t abi_version = 0;
+  std::string name, device, content_digest;
+  double clock_mhz = 0;
+  std::vector<ImagePartition> partitions;
+  bool operator==(const ImageRecord&) const = default;
+};
+
+/// EMULATION_DATA, decoded.
+struct EmulationData {
+  ImageRecord record;
+  std::vector<kernels::Program> programs;  // one a partition of the record, same order, weights in place
+};
+
+std::string to_json(const ImageRecord& record);
+Result<ImageRecord> parse_image_record(std::string_view json);
+
+std::vector<std::byte> encode_emulation_data(const EmulationData& data);
+/// Checks everything, kernels::validate() of every program included: the bytes may be anything.
+Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes);
+
+/// Serialised program.proto with its weights, and its digest (sha256 of those bytes): deterministic.
+std::vector<std::byte> encode_program(const kernels::Program& program);
+Result<kernels::Program> decode_program(std::span<const std::byte> bytes);
+std::string program_digest(const kernels::Program& program);
+
+/// A section of an xclbin container: what the header's table says. Bounds are checked.
+struct XclbinSection {
+  std::uint32_t kind = 0;
+  std::string name;
+  std::span<const std::byte> bytes;
+};
+struct XclbinView {
+  std::string uuid;
+  std::string platform;
+  std::vector<XclbinSection> sections;  // into the bytes given
+  const XclbinSection* find(std::uint32_t kind) const;
+};
+/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md).
+Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
+
+/// uuid of an image of ours from its content digest: first 16 bytes, version 8, variant 1 bits set.
+std::string uuid_from_digest(const std::string& content_digest);
+
+}  // namespace millrace::runtime::plan

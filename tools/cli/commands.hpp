@@ -1,0 +1,89 @@
+// The sub-commands of `millrace`: what each takes and where it is implemented (one file a sub-command, named after it).
+// parse.cpp fills these from the command line (the only file that sees CLI11); main.cpp turns a failed Status into
+// "millrace <command>: error: <message>" on stderr and the exit code of its error code.
+//
+// Results go to `out` (stdout), progress and logs to stderr. `json` asks for the documented, versioned JSON on `out`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::cli {
+
+struct Common {
+  bool json = false;
+  bool quiet = false;
+  std::string log_level = "info";
+};
+
+struct CompileCommand {
+  Common common;
+  std::filesystem::path model, cluster, output;
+  std::string name;                         // empty: the model file's stem
+  std::optional<std::uint32_t> partitions;  // empty: chosen
+  std::vector<std::string> dump_after;
+};
+Status run(const CompileCommand& command, std::ostream& out);
+
+struct InspectCommand {
+  Common common;
+  std::filesystem::path target;  // a deployment directory or an .xclbin file
+};
+Status run(const InspectCommand& command, std::ostream& out);
+
+/// Runs frames through emulated (or real) cards and through kernels/reference and compares every byte.
+struct VerifyCommand {
+  Common common;
+  std::filesystem::path deployment;
+  std::filesystem::path cluster;  // empty: an emulated cluster made to fit the deployment
+  std::string fidelity = "functional";
+  std::filesystem::path inputs;   // .npy, model's own type and layout, first axis = frames; empty: seeded random frames
+  std::filesystem::path expect;   // .npy of the first output; optional
+  std::uint32_t tolerance = 0;    // steps of the output's scale allowed against `expect`
+  std::uint32_t frames = 0;       // 0: all of `inputs`, or 16 random ones
+  std::uint64_t seed = 1;
+  std::filesystem::path dump_tensors;  // directory: every tensor of the first differing (else the first) frame as .npy
+};
+Status run(const VerifyCommand& command, std::ostream& out);
+
+struct DevicesCommand {
+  Common common;
+  std::filesystem::path cluster;
+  bool check = false;
+};
+Status run(const DevicesCommand& command, std::ostream& out);
+
+struct ServeCommand {
+  Common common;
+  std::vector<std::filesystem::path> deployments;
+  std::filesystem::path cluster;  // empty: an emulated cluster made to fit the first deployment
+  std::string http = "127.0.0.1:8000";  // HOST:PORT; port 0 lets the system choose
+  std::string fidelity = "functional";
+  std::uint32_t slots = 8;
+  std::uint32_t queue_capacity = 64;
+  std::uint64_t max_body_bytes = 64U << 20U;
+  std::chrono::milliseconds drain{5000};
+  bool json_log = false;
+};
+/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` on `out` once ready.
+Status run(const ServeCommand& command, std::ostream& out);
+
+struct InferCommand {
+  Common common;
+  std::string url = "http://127.0.0.1:8000";
+  std::string model;               // empty: the server's only model
+  std::vector<std::filesystem::path> inputs;  // image, .npy or raw file
+  std::uint32_t top = 5;
+  std::filesystem::path output;    // .npy of the first output, first axis = frames
+  std::chrono::milliseconds timeout{10000};
+};
+Status run(const InferCommand& command, std::ostream& out);
+
+}  // namespace millrace::cli

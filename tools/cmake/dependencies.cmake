@@ -1,0 +1,53 @@
+# What Millrace is built with, each with the Debian package that brings it. Nothing is downloaded.
+
+include_guard(GLOBAL)
+
+find_package(Threads REQUIRED)
+
+macro(millrace_require package debian)
+  find_package(${package} ${ARGN} QUIET)
+  if(NOT ${package}_FOUND)
+    millrace_missing(${package} ${debian})
+  endif()
+endmacro()
+
+millrace_require(Boost "libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev" 1.81 CONFIG COMPONENTS headers json url)
+millrace_require(Protobuf "libprotobuf-dev protobuf-compiler" 3.21)
+millrace_require(ONNX libonnx-dev)
+millrace_require(yaml-cpp libyaml-cpp-dev)
+millrace_require(CLI11 libcli11-dev)
+millrace_require(spdlog libspdlog-dev)
+millrace_require(OpenSSL libssl-dev)
+millrace_require(prometheus-cpp prometheus-cpp-dev)
+if(MILLRACE_TESTS)
+  millrace_require(GTest libgtest-dev)
+endif()
+if(MILLRACE_BENCH)
+  millrace_require(benchmark libbenchmark-dev)
+endif()
+
+# XRT has no CMake package, and its .pc file is broken: found by hand.
+find_library(MILLRACE_XRT_COREUTIL xrt_coreutil)
+find_path(MILLRACE_XRT_INCLUDE xrt/xrt_device.h PATH_SUFFIXES xrt)
+find_library(MILLRACE_UUID uuid)
+if(NOT MILLRACE_XRT_COREUTIL OR NOT MILLRACE_XRT_INCLUDE)
+  millrace_missing(XRT libxrt-dev)
+endif()
+if(NOT MILLRACE_UUID)
+  millrace_missing(libuuid uuid-dev)
+endif()
+add_library(xrt_coreutil INTERFACE IMPORTED)
+set_target_properties(xrt_coreutil PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES "${MILLRACE_XRT_INCLUDE}"
+  INTERFACE_LINK_LIBRARIES "${MILLRACE_XRT_COREUTIL};${MILLRACE_UUID}")
+add_library(XRT::coreutil ALIAS xrt_coreutil)
+
+find_path(MILLRACE_STB_INCLUDE stb/stb_image.h)
+if(NOT MILLRACE_STB_INCLUDE)
+  millrace_missing(stb_image libstb-dev)
+endif()
+
+# ONNX: its protobuf types only.
+add_library(millrace_onnx_proto INTERFACE)
+target_link_libraries(millrace_onnx_proto INTERFACE onnx_proto protobuf::libprotobuf)
+target_compile_definitions(millrace_onnx_proto INTERFACE ONNX_NAMESPACE=onnx ONNX_ML=1)

@@ -1,0 +1,105 @@
+# How a folder becomes a target. See README.md, "The house".
+
+include_guard(GLOBAL)
+
+set(MILLRACE_SANITIZE "" CACHE STRING "Comma-separated list for -fsanitize=, empty for none")
+
+add_library(millrace_options INTERFACE)
+target_compile_features(millrace_options INTERFACE cxx_std_20)
+target_compile_options(millrace_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Werror -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(millrace_options INTERFACE -Wno-restrict)  # false alarm on "text" + std::string: GCC bug 105329
+endif()
+if(MILLRACE_SANITIZE)
+  target_compile_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE} -O1)
+  target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
+  if(MILLRACE_SANITIZE MATCHES "undefined")
+    target_compile_options(millrace_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+  if(MILLRACE_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(millrace_options INTERFACE -Wno-tsan)  # Asio's fences
+  endif()
+endif()
+
+find_program(MILLRACE_CCACHE ccache)
+if(MILLRACE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
+endif()
+
+# A require-or-explain find: names the Debian package that brings what is missing.
+function(millrace_missing what package)
+  message(FATAL_ERROR "${what} was not found. Install it with 'tools/setup' (Debian package ${package}).")
+endfunction()
+
+# millrace_module(SOURCES a.cpp … HEADERS a.hpp … USES other_module … PUBLIC lib … PRIVATE lib …)
+#
+# Makes the current folder a target named after its path: runtime/base -> millrace_runtime_base.
+# The folder's headers are visible as "runtime/base/x.hpp", and only to targets that name the module in
+# USES: each module's include root holds a link to its own folder and nothing else, so an include that
+# goes up (or sideways) without being declared does not compile. A cycle is refused by CMake itself.
+function(millrace_module)
+  cmake_parse_arguments(M "" "" "SOURCES;HEADERS;USES;PUBLIC;PRIVATE" ${ARGN})
+  if(M_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "millrace_module: unknown arguments: ${M_UNPARSED_ARGUMENTS}")
+  endif()
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE "/" "_" name ${folder})
+  set(target millrace_${name})
+
+  set(root ${CMAKE_BINARY_DIR}/include/${name})
+  get_filename_component(parent ${root}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${folder} SYMBOLIC)
+
+  set(uses ${M_USES})
+  list(TRANSFORM uses PREPEND millrace_)
+  if(M_SOURCES)
+    add_library(${target} STATIC ${M_SOURCES} ${M_HEADERS})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_include_directories(${target} PUBLIC ${root})
+    target_link_libraries(${target} PUBLIC ${uses} ${M_PUBLIC} PRIVATE millrace_options ${M_PRIVATE})
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${root})
+    target_link_libraries(${target} INTERFACE ${uses} ${M_PUBLIC})
+  endif()
+
+  # Every public header compiles on its own: one generated file a header, built by `millrace_check_headers`.
+  set(checks "")
+  foreach(header IN LISTS M_HEADERS)
+    string(MAKE_C_IDENTIFIER ${folder}/${header} id)
+    set(check ${CMAKE_BINARY_DIR}/header_checks/${id}.cpp)
+    file(CONFIGURE OUTPUT ${check} CONTENT "#include \"${folder}/${header}\"\n")
+    list(APPEND checks ${check})
+  endforeach()
+  if(checks)
+    add_library(${target}_headers OBJECT EXCLUDE_FROM_ALL ${checks})
+    target_link_libraries(${target}_headers PRIVATE ${target} millrace_options)
+    add_dependencies(millrace_check_headers ${target}_headers)
+  endif()
+endfunction()
+
+add_custom_target(millrace_check_headers)
+
+# millrace_test(name SOURCES … USES … [LABELS unit] [LIBS …] [DEFINES …]): a GoogleTest program, run by ctest as one entry.
+function(millrace_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS;LIBS;DEFINES" ${ARGN})
+  set(uses ${T_USES})
+  list(TRANSFORM uses PREPEND millrace_)
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE millrace_options ${uses} ${T_LIBS} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE MILLRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    MILLRACE_BINARY_DIR="${CMAKE_BINARY_DIR}" ${T_DEFINES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT T_LABELS)
+    set(T_LABELS unit)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 240)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+    ENVIRONMENT "${MILLRACE_TEST_ENVIRONMENT}")
+endfunction()
