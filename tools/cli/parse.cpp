@@ -1,0 +1,150 @@
+#include "tools/cli/parse.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+namespace millrace::cli {
+namespace {
+
+/// Registers a sub-command and remembers, by name, which struct it fills.
+class Builder {
+ public:
+  explicit Builder(CLI::App& app) : app_(app) {}
+
+  template <class T>
+  CLI::App* add(const char* name, const char* help, T& target) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    sub->add_flag("--json", target.common.json, "Results as JSON on standard output");
+    sub->add_flag("--quiet,-q", target.common.quiet, "No progress, only results and errors");
+    sub->add_option("--log-level", target.common.log_level, "debug, info, warning, error or off")
+        ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+        ->capture_default_str();
+    return sub;
+  }
+
+ private:
+  CLI::App& app_;
+};
+
+struct Commands {
+  CompileCommand compile;
+  InspectCommand inspect;
+  VerifyCommand verify;
+  DevicesCommand devices;
+  ServeCommand serve;
+  InferCommand infer;
+};
+
+void add_compile(Builder& builder, CompileCommand& c) {
+  CLI::App* sub = builder.add("compile", "Build a deployment for a cluster from an ONNX model", c);
+  sub->add_option("MODEL", c.model, "Quantised ONNX model; a millrace.yaml beside it gives labels and layout")->required();
+  sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
+  sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
+  sub->add_option("--name", c.name, "Model name (default: the file's stem)");
+  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")->check(CLI::PositiveNumber);
+  sub->add_option("--dump-after", c.dump_after, "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
+}
+
+void add_inspect(Builder& builder, InspectCommand& c) {
+  CLI::App* sub = builder.add("inspect", "Show what a deployment or an xclbin holds, checksums verified", c);
+  sub->add_option("TARGET", c.target, "Deployment directory or .xclbin file")->required();
+}
+
+void add_verify(Builder& builder, VerifyCommand& c) {
+  CLI::App* sub = builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
+  sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
+  sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
+  sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
+  sub->add_option("--inputs", c.inputs, ".npy of the model's own type and layout, first axis = frames (default: random frames)");
+  sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")->needs("--inputs");
+  sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")->needs("--expect");
+  sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)");
+  sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
+  sub->add_option("--dump-tensors", c.dump_tensors, "Write every tensor of one frame below this directory; names the first differing node");
+}
+
+void add_devices(Builder& builder, DevicesCommand& c) {
+  CLI::App* sub = builder.add("devices", "List the cards XRT finds", c);
+  sub->add_option("--cluster", c.cluster, "Cluster file (needed for emulated cards)");
+  sub->add_flag("--check", c.check, "Pre-flight: open every card, check it against the cluster");
+}
+
+void add_serve(Builder& builder, ServeCommand& c) {
+  CLI::App* sub = builder.add("serve", "Load deployments onto cards and answer inference requests", c);
+  sub->add_option("--deployment", c.deployments, "Deployment directory; may be repeated")->required();
+  sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
+  sub->add_option("--http", c.http, "HOST:PORT of the HTTP listener; port 0 lets the system choose")->capture_default_str();
+  sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
+  sub->add_option("--slots", c.slots, "Frames in flight on the cards")->capture_default_str()->check(CLI::Range(1, 1024));
+  sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")->capture_default_str()->check(CLI::Range(0, 1 << 20));
+  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option_function<std::uint32_t>("--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
+                                          "How long accepted requests may take after SIGTERM (default: 5000)");
+  sub->add_flag("--json-log", c.json_log, "Log lines as JSON");
+}
+
+void add_infer(Builder& builder, InferCommand& c) {
+  CLI::App* sub = builder.add("infer", "Send inputs to a server and print the top classes", c);
+  sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
+  sub->add_option("--model", c.model, "Model name (default: the server's only model)");
+  sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
+  sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option("--output", c.output, "Write the first output as .npy, first axis = frames");
+  sub->add_option_function<std::uint32_t>("--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+                                          "Longest wait for one answer (default: 10000)");
+}
+
+std::optional<Command> chosen(const std::string& name, Commands& c) {
+  if (name == "compile") return Command(std::move(c.compile));
+  if (name == "inspect") return Command(std::move(c.inspect));
+  if (name == "verify") return Command(std::move(c.verify));
+  if (name == "devices") return Command(std::move(c.devices));
+  if (name == "serve") return Command(std::move(c.serve));
+  if (name == "infer") return Command(std::move(c.infer));
+  return std::nullopt;
+}
+
+}  // namespace
+
+Parsed parse(int argc, const char* const* argv) {
+  CLI::App app("From an ONNX model to several FPGAs, served one frame at a time.", "millrace");
+  app.set_version_flag("--version", "millrace " MILLRACE_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  Commands commands;
+  Builder builder(app);
+  add_compile(builder, commands.compile);
+  add_verify(builder, commands.verify);
+  add_inspect(builder, commands.inspect);
+  add_serve(builder, commands.serve);
+  add_infer(builder, commands.infer);
+  add_devices(builder, commands.devices);
+
+  Parsed parsed;
+  try {
+    app.parse(argc, argv);
+    parsed.name = app.get_subcommands().front()->get_name();
+    parsed.command = chosen(parsed.name, commands);
+  } catch (const CLI::CallForVersion& version) {
+    parsed.message = std::string(version.what()) + "\n";
+  } catch (const CLI::CallForAllHelp&) {
+    parsed.message = app.help("", CLI::AppFormatMode::All);
+  } catch (const CLI::CallForHelp&) {
+    parsed.message = app.help();
+  } catch (const CLI::ParseError& error) {
+    const auto subs = app.get_subcommands();
+    parsed.name = subs.empty() ? "" : subs.front()->get_name();
+    parsed.exit_code = 2;
+    const std::string command = parsed.name.empty() ? "millrace" : "millrace " + parsed.name;
+    parsed.message = command + ": error: " + error.what() + "\nRun '" + command + " --help' for what it takes.\n";
+  }
+  return parsed;
+}
+
+const Common& common_of(const Command& command) {
+  return std::visit([](const auto& c) -> const Common& { return c.common; }, command);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,26 @@
+// The command line as data. The only implementation file behind it is also the only one that sees CLI11.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "tools/cli/commands.hpp"
+
+namespace millrace::cli {
+
+using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand, InferCommand>;
+
+struct Parsed {
+  std::string name;                // of the sub-command
+  std::optional<Command> command;  // empty: help or version was asked for, or the usage was wrong
+  int exit_code = 0;               // where command is empty: 0 for help, 2 for wrong usage
+  std::string message;             // what to print then: to stdout for 0, to stderr for 2
+};
+
+/// argv as main() has it. Never exits, never prints.
+Parsed parse(int argc, const char* const* argv);
+
+const Common& common_of(const Command& command);
+
+}  // namespace millrace::cli
