@@ -98,7 +98,8 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
   const auto element = bytes_of(array.descr);
   if (!element) return bad(path, "element type '" + array.descr + "' is not a little-endian bool, integer or float");
   const auto order = value_of(header, "fortran_order");
-  if (!order || !order->starts_with("False")) return bad(path, "Fortran order; save it with numpy.ascontiguousarray");
+  if (!order || !order->starts_with("False"))
+    return bad(path, "'fortran_order' is not False; save it with numpy.ascontiguousarray");
   const auto shape_text = value_of(header, "shape");
   const auto shape = shape_text ? parse_shape(*shape_text) : std::nullopt;
   if (!shape) return bad(path, "'shape' is missing or not a tuple of whole numbers");

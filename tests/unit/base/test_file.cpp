@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "runtime/base/file.hpp"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t entries(const fs::path& directory) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
+}
+
+/// While alive, files of this process can grow to `bytes` only: writes beyond fail as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+    std::signal(SIGXFSZ, SIG_IGN);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(File, What_was_written_is_read_back) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "a", "text").ok());
+  ASSERT_TRUE(write_file_atomically(dir.path() / "a", "newer").ok());
+  EXPECT_EQ(*read_text_file(dir.path() / "a"), "newer");
+  EXPECT_EQ(entries(dir.path()), 1U);
+}
+
+TEST(File, An_absent_file_a_directory_and_a_file_over_the_limit_are_told_apart) {
+  const TemporaryDirectory dir("millrace-test");
+  EXPECT_EQ(read_file(dir.path() / "none", 10).error().code(), ErrorCode::kNotFound);
+  EXPECT_NE(read_file(dir.path(), 10).error().message().find("is a directory"), std::string::npos);
+  ASSERT_TRUE(write_file_atomically(dir.path() / "a", "12345678901").ok());
+  EXPECT_NE(read_file(dir.path() / "a", 10).error().message().find("longer than"), std::string::npos);
+}
+
+TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "a", "old").ok());
+  Status status;
+  {
+    const FullDisk full(1000);
+    status = write_file_atomically(dir.path() / "a", std::string(4000, 'x'));
+  }
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(*read_text_file(dir.path() / "a"), "old");
+  EXPECT_EQ(entries(dir.path()), 1U);
+}
+
+TEST(Directory, It_appears_whole_and_replaces_an_older_one) {
+  const TemporaryDirectory dir("millrace-test");
+  for (const char* text : {"one", "two"}) {
+    const Status status = write_directory_atomically(dir.path() / "d", [&](const fs::path& at) {
+      return write_file_atomically(at / text, text);
+    });
+    ASSERT_TRUE(status.ok()) << status.error().message();
+  }
+  EXPECT_FALSE(fs::exists(dir.path() / "d" / "one"));
+  EXPECT_EQ(*read_text_file(dir.path() / "d" / "two"), "two");
+  EXPECT_EQ(entries(dir.path()), 1U);
+}
+
+TEST(Directory, A_failure_on_any_write_leaves_the_old_one_and_nothing_else) {
+  const TemporaryDirectory dir("millrace-test");
+  const auto fill = [](int failing) {
+    return [failing](const fs::path& at) -> Status {
+      for (int i = 0; i < 4; ++i) {
+        if (i == failing) return Error(ErrorCode::kResourceExhausted, "disk full");
+        MILLRACE_TRY(write_file_atomically(at / std::to_string(i), "x"));
+      }
+      return {};
+    };
+  };
+  ASSERT_TRUE(write_directory_atomically(dir.path() / "d", fill(-1)).ok());
+  for (int n = 0; n < 4; ++n) {
+    EXPECT_FALSE(write_directory_atomically(dir.path() / "d", fill(n)).ok());
+    EXPECT_FALSE(write_directory_atomically(dir.path() / "new", fill(n)).ok());
+    EXPECT_EQ(entries(dir.path() / "d"), 4U);
+    EXPECT_EQ(entries(dir.path()), 1U);
+  }
+}
+
+TEST(Directory, A_file_in_its_place_is_not_replaced) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "d", "precious").ok());
+  EXPECT_FALSE(write_directory_atomically(dir.path() / "d", [](const fs::path&) { return Status(); }).ok());
+  EXPECT_EQ(*read_text_file(dir.path() / "d"), "precious");
+}
+
+TEST(Directory, A_parent_that_cannot_be_made_is_an_error_that_names_it) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
+  const Status status = write_directory_atomically(dir.path() / "file" / "d", [](const fs::path&) { return Status(); });
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace
