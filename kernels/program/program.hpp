@@ -49,7 +49,8 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// A non-decreasing step function from an exact integer to the output type, a channel (the last axis) at a time.
+/// A non-decreasing step function (no multiplier is negative) from an exact integer to the output type, a channel (the
+/// last axis) at a time. A bipolar output takes kThresholds with each threshold given twice: the step from -1 to +1.
 ///   kMultiplyShift:  q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], lowest, highest)
 ///                    in 64-bit arithmetic that cannot overflow for the block's accumulator type (validate() checks);
 ///                    >> is arithmetic (rounds towards minus infinity). The output's zero point is inside offset.
@@ -68,7 +69,8 @@ struct Requantise {
   bool operator==(const Requantise&) const = default;
 };
 
-/// Sliding window over [h, w, c]; taps outside the input read `pad_value` (max pooling: are left out).
+/// Sliding window over [h, w, c]; taps outside the input read `pad_value`, a value of the input's type (max pooling:
+/// are left out; every window must then touch the input). No field is above 65535.
 struct Window {
   std::uint32_t kernel_h = 1, kernel_w = 1;
   std::uint32_t stride_h = 1, stride_w = 1;
@@ -114,7 +116,7 @@ struct Rescale {
   bool operator==(const Rescale&) const = default;
 };
 
-/// q = table[in - lowest of the input's type]: any function of an element of at most 8 bits.
+/// q = table[in - lowest of the input's type]: any function of an element of at most 8 bits, not bipolar.
 struct Lookup {
   std::vector<std::int16_t> table;  // 2^bits entries, within the output's type
   bool operator==(const Lookup&) const = default;
@@ -172,7 +174,8 @@ using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, A
 using TensorIndex = std::uint32_t;
 
 struct Block {
-  std::string name;                // unique in its program, stable between compilations; a valid file name
+  std::string name;                // unique in its program, stable between compilations; a valid file name:
+                                   // 1 to 128 of A-Z a-z 0-9 _ - . and starting with none of - .
   std::vector<std::string> nodes;  // the ONNX nodes it stands for
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;
@@ -206,8 +209,9 @@ std::uint32_t windowed_width(const Window& window, std::uint32_t width);
 
 /// The first thing that is wrong with a program, as one sentence naming block and field; empty where nothing is.
 /// Everything above is checked: indices, order, shapes, types, sizes of constants, ranges, accumulators against the
-/// actual weights, overflow of the requantisation. A program that passes runs without any further check. Safe on
-/// hostile input (bounded time and memory in the size of the program; shapes whose element count overflows are refused).
+/// actual weights, overflow of the requantisation. A program that passes runs without any further check, on any bytes:
+/// elements outside their type's range give meaningless results and nothing worse. Safe on hostile input (bounded time
+/// and memory in the size of the program). Tensors have 1 to 8 axes, none of length 0, and at most 2^31 - 1 elements.
 std::string validate(const Program& program);
 
 /// The sub-program made of `blocks` (indices into program.blocks, ascending): its inputs are what these blocks read

@@ -1,0 +1,143 @@
+#include "kernels/program/program.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace millrace::kernels {
+namespace {
+
+std::uint32_t windowed(std::uint32_t extent, std::uint32_t pad_before, std::uint32_t pad_after, std::uint32_t kernel,
+                       std::uint32_t dilation, std::uint32_t stride) {
+  if (kernel == 0 || dilation == 0 || stride == 0) return 0;
+  // The largest span is (2^32 - 2)(2^32 - 1) + 1, which 64 bits hold.
+  const std::uint64_t span = (std::uint64_t{kernel} - 1) * dilation + 1;
+  const std::uint64_t padded = std::uint64_t{extent} + pad_before + pad_after;
+  if (padded < span) return 0;
+  const std::uint64_t positions = (padded - span) / stride + 1;
+  return positions > std::numeric_limits<std::uint32_t>::max() ? 0 : static_cast<std::uint32_t>(positions);
+}
+
+std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::uint64_t>::max() : product;
+}
+
+}  // namespace
+
+std::int64_t ElementType::lowest() const {
+  switch (kind) {
+    case Kind::kSigned: return -(std::int64_t{1} << (bits - 1));
+    case Kind::kBipolar: return -1;
+    case Kind::kUnsigned:
+    case Kind::kFloat32: break;
+  }
+  return 0;
+}
+
+std::int64_t ElementType::highest() const {
+  switch (kind) {
+    case Kind::kSigned: return (std::int64_t{1} << (bits - 1)) - 1;
+    case Kind::kUnsigned: return (std::int64_t{1} << bits) - 1;
+    case Kind::kBipolar: return 1;
+    case Kind::kFloat32: break;
+  }
+  return 0;
+}
+
+std::size_t ElementType::storage_bytes() const {
+  if (kind == Kind::kFloat32 || bits > 16) return 4;
+  return bits > 8 ? 2 : 1;
+}
+
+std::string to_string(ElementType type) {
+  switch (type.kind) {
+    case ElementType::Kind::kSigned: return "int" + std::to_string(type.bits);
+    case ElementType::Kind::kUnsigned: return "uint" + std::to_string(type.bits);
+    case ElementType::Kind::kBipolar: return "bipolar";
+    case ElementType::Kind::kFloat32: return "float32";
+  }
+  return "unknown";
+}
+
+std::uint64_t Tensor::elements() const {
+  std::uint64_t count = 1;
+  for (const std::uint32_t extent : shape) count = saturating_product(count, extent);
+  return count;
+}
+
+const char* operation_name(const Operation& operation) {
+  static constexpr const char* kNames[] = {"convolution", "max_pool", "sum_pool", "rescale",    "lookup", "add",
+                                           "concat",      "permute",  "quantise", "dequantise", "softmax"};
+  static_assert(std::size(kNames) == std::variant_size_v<Operation>);
+  return kNames[operation.index()];
+}
+
+bool is_host_only(const Program& program, const Block& block) {
+  const auto is_float = [&](TensorIndex index) { return !program.tensors[index].type.is_integer(); };
+  return std::any_of(block.inputs.begin(), block.inputs.end(), is_float) ||
+         std::any_of(block.outputs.begin(), block.outputs.end(), is_float);
+}
+
+std::uint64_t multiply_accumulates(const Program& program, const Block& block) {
+  const auto* convolution = std::get_if<Convolution>(&block.operation);
+  if (convolution == nullptr || convolution->out_channels == 0) return 0;
+  const std::uint64_t per_result = convolution->weights.size() / convolution->out_channels;
+  return saturating_product(program.tensors[block.outputs[0]].elements(), per_result);
+}
+
+std::uint32_t windowed_height(const Window& w, std::uint32_t height) {
+  return windowed(height, w.pad_top, w.pad_bottom, w.kernel_h, w.dilation_h, w.stride_h);
+}
+
+std::uint32_t windowed_width(const Window& w, std::uint32_t width) {
+  return windowed(width, w.pad_left, w.pad_right, w.kernel_w, w.dilation_w, w.stride_w);
+}
+
+Program extract(const Program& program, const std::vector<std::uint32_t>& blocks, std::string name) {
+  const std::set<std::uint32_t> chosen(blocks.begin(), blocks.end());
+  std::set<TensorIndex> produced;
+  std::set<TensorIndex> read_outside(program.outputs.begin(), program.outputs.end());
+  for (std::uint32_t index = 0; index < program.blocks.size(); ++index) {
+    const Block& block = program.blocks[index];
+    if (chosen.count(index) != 0) {
+      produced.insert(block.outputs.begin(), block.outputs.end());
+    } else {
+      read_outside.insert(block.inputs.begin(), block.inputs.end());
+    }
+  }
+
+  // Indices of the whole program first; renumbered at the end.
+  Program part;
+  part.name = std::move(name);
+  std::set<TensorIndex> used;
+  for (const std::uint32_t index : blocks) {
+    const Block& block = program.blocks[index];
+    for (const TensorIndex input : block.inputs) {
+      if (used.insert(input).second && produced.count(input) == 0) part.inputs.push_back(input);
+    }
+    for (const TensorIndex output : block.outputs) {
+      used.insert(output);
+      if (read_outside.count(output) != 0) part.outputs.push_back(output);
+    }
+    part.blocks.push_back(block);
+  }
+
+  std::vector<TensorIndex> renumbered(program.tensors.size());
+  for (const TensorIndex index : used) {
+    renumbered[index] = static_cast<TensorIndex>(part.tensors.size());
+    part.tensors.push_back(program.tensors[index]);
+  }
+  const auto renumber = [&](std::vector<TensorIndex>& indices) {
+    for (TensorIndex& index : indices) index = renumbered[index];
+  };
+  renumber(part.inputs);
+  renumber(part.outputs);
+  for (Block& block : part.blocks) {
+    renumber(block.inputs);
+    renumber(block.outputs);
+  }
+  return part;
+}
+
+}  // namespace millrace::kernels
