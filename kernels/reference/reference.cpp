@@ -1,0 +1,312 @@
+#include "kernels/reference/reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace millrace::kernels::reference {
+namespace {
+
+// A tensor while it is computed with: integers wide enough for all, or float32.
+struct Values {
+  std::vector<std::int64_t> integers;
+  std::vector<float> floats;
+};
+
+// The element that these bytes stand for. Bits beyond the type's width carry nothing in valid storage and are dropped
+// from any other, so that what validate() showed of ranges holds for all bytes.
+std::int64_t interpret(ElementType type, std::uint32_t raw) {
+  if (type.kind == ElementType::Kind::kBipolar) return raw == 1 ? 1 : -1;
+  const std::int64_t modulus = std::int64_t{1} << type.bits;
+  const std::int64_t value = raw % modulus;
+  return value > type.highest() ? value - modulus : value;
+}
+
+Values load(const Tensor& tensor, const Buffer& bytes) {
+  Values values;
+  const std::size_t width = tensor.type.storage_bytes();
+  const std::size_t count = tensor.elements();
+  if (!tensor.type.is_integer()) {
+    values.floats.resize(count);
+    std::memcpy(values.floats.data(), bytes.data(), count * sizeof(float));
+    return values;
+  }
+  values.integers.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint32_t raw = 0;
+    std::memcpy(&raw, bytes.data() + i * width, width);
+    values.integers[i] = interpret(tensor.type, raw);
+  }
+  return values;
+}
+
+Buffer store(const Tensor& tensor, const Values& values) {
+  Buffer bytes(tensor.storage_bytes());
+  const std::size_t width = tensor.type.storage_bytes();
+  if (!tensor.type.is_integer()) {
+    std::memcpy(bytes.data(), values.floats.data(), bytes.size());
+    return bytes;
+  }
+  for (std::size_t i = 0; i < values.integers.size(); ++i) {
+    const auto raw = static_cast<std::uint32_t>(values.integers[i]);
+    std::memcpy(bytes.data() + i * width, &raw, width);
+  }
+  return bytes;
+}
+
+template <class T>
+T entry(const std::vector<T>& values, std::size_t channel) {
+  return values[values.size() == 1 ? 0 : channel];
+}
+
+// Calls visit(tap, y, x) for each tap of the window at output position (oy, ox); y and x may lie outside the input.
+template <class Visit>
+void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
+  std::size_t tap = 0;
+  for (std::uint32_t ky = 0; ky < w.kernel_h; ++ky) {
+    for (std::uint32_t kx = 0; kx < w.kernel_w; ++kx, ++tap) {
+      const std::int64_t y = static_cast<std::int64_t>(oy * w.stride_h + std::size_t{ky} * w.dilation_h) - w.pad_top;
+      const std::int64_t x = static_cast<std::int64_t>(ox * w.stride_w + std::size_t{kx} * w.dilation_w) - w.pad_left;
+      visit(tap, y, x);
+    }
+  }
+}
+
+// An input of shape [height, width, channels].
+struct Image {
+  const Tensor& tensor;
+  const Values& values;
+
+  bool contains(std::int64_t y, std::int64_t x) const { return y >= 0 && x >= 0 && y < tensor.shape[0] && x < tensor.shape[1]; }
+  std::int64_t at(std::int64_t y, std::int64_t x, std::size_t channel) const {
+    const auto pixel = static_cast<std::size_t>(y * tensor.shape[1] + x);
+    return values.integers[pixel * tensor.shape[2] + channel];
+  }
+  std::int64_t at_or(std::int64_t y, std::int64_t x, std::size_t channel, std::int64_t outside) const {
+    return contains(y, x) ? at(y, x, channel) : outside;
+  }
+};
+
+// Fills an output of shape [height, width, channels] with element(y, x, channel).
+template <class Element>
+Values each_element(const Tensor& out, Element element) {
+  Values values;
+  values.integers.reserve(out.elements());
+  for (std::size_t y = 0; y < out.shape[0]; ++y) {
+    for (std::size_t x = 0; x < out.shape[1]; ++x) {
+      for (std::size_t c = 0; c < out.shape[2]; ++c) values.integers.push_back(element(y, x, c));
+    }
+  }
+  return values;
+}
+
+Values apply(const Convolution& op, const Tensor& in_type, const Values& in, const Tensor& out) {
+  const Image image{in_type, in};
+  const std::size_t group_in = in_type.shape[2] / op.groups;
+  const std::size_t group_out = op.out_channels / op.groups;
+  const std::size_t taps = std::size_t{op.window.kernel_h} * op.window.kernel_w;
+  return each_element(out, [&](std::size_t oy, std::size_t ox, std::size_t o) {
+    const std::size_t first_channel = o / group_out * group_in;
+    std::int64_t acc = op.bias.empty() ? 0 : op.bias[o];
+    for_each_tap(op.window, oy, ox, [&](std::size_t tap, std::int64_t y, std::int64_t x) {
+      for (std::size_t i = 0; i < group_in; ++i) {
+        const std::int64_t weight = op.weights[(o * taps + tap) * group_in + i];
+        acc += image.at_or(y, x, first_channel + i, op.window.pad_value) * weight;
+      }
+    });
+    return op.requantise ? requantise(*op.requantise, acc, o) : acc;
+  });
+}
+
+Values apply(const MaxPool& op, const Tensor& in_type, const Values& in, const Tensor& out) {
+  const Image image{in_type, in};
+  return each_element(out, [&](std::size_t oy, std::size_t ox, std::size_t c) {
+    std::int64_t largest = std::numeric_limits<std::int64_t>::min();
+    for_each_tap(op.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
+      if (image.contains(y, x)) largest = std::max(largest, image.at(y, x, c));
+    });
+    return largest;
+  });
+}
+
+Values apply(const SumPool& op, const Tensor& in_type, const Values& in, const Tensor& out) {
+  const Image image{in_type, in};
+  return each_element(out, [&](std::size_t oy, std::size_t ox, std::size_t c) {
+    std::int64_t sum = 0;
+    for_each_tap(op.window, oy, ox,
+                 [&](std::size_t, std::int64_t y, std::int64_t x) { sum += image.at_or(y, x, c, op.window.pad_value); });
+    return requantise(op.requantise, sum, c);
+  });
+}
+
+Values apply(const Rescale& op, const Tensor&, const Values& in, const Tensor& out) {
+  Values values = in;
+  for (std::size_t i = 0; i < values.integers.size(); ++i) {
+    values.integers[i] = requantise(op.requantise, in.integers[i], i % out.shape.back());
+  }
+  return values;
+}
+
+// Where `value` stands among the 2^bits values of its type.
+std::size_t rank(ElementType type, std::int64_t value) { return static_cast<std::size_t>(value - type.lowest()); }
+
+Values apply(const Lookup& op, const Tensor& in_type, const Values& in, const Tensor&) {
+  Values values = in;
+  for (std::int64_t& value : values.integers) value = op.table[rank(in_type.type, value)];
+  return values;
+}
+
+Values apply(const Permute& op, const Tensor&, const Values& in, const Tensor&) {
+  if (op.perm.empty()) return in;
+  const std::size_t rank_count = op.dims.size();
+  std::vector<std::size_t> stride(rank_count, 1);  // of the input's axes
+  for (std::size_t axis = rank_count - 1; axis > 0; --axis) stride[axis - 1] = stride[axis] * op.dims[axis];
+  const std::size_t count = in.integers.size() + in.floats.size();
+
+  Values values;
+  std::vector<std::uint32_t> at(rank_count, 0);  // position along the output's axes
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t from = 0;
+    for (std::size_t axis = 0; axis < rank_count; ++axis) from += at[axis] * stride[op.perm[axis]];
+    if (in.floats.empty()) {
+      values.integers.push_back(in.integers[from]);
+    } else {
+      values.floats.push_back(in.floats[from]);
+    }
+    for (std::size_t axis = rank_count; axis-- > 0;) {
+      if (++at[axis] < op.dims[op.perm[axis]]) break;
+      at[axis] = 0;
+    }
+  }
+  return values;
+}
+
+Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& out) {
+  Values values;
+  for (std::size_t i = 0; i < in.floats.size(); ++i) {
+    const float steps = std::nearbyint(in.floats[i] / entry(op.scale, i % out.shape.back()));
+    if (std::isnan(steps)) {
+      values.integers.push_back(op.zero_point);
+      continue;
+    }
+    // Bounds far outside every type, so that the conversion to an integer is defined.
+    const auto bounded = static_cast<std::int64_t>(std::clamp(steps, -1e9F, 1e9F));
+    values.integers.push_back(std::clamp(bounded + op.zero_point, out.type.lowest(), out.type.highest()));
+  }
+  return values;
+}
+
+Values apply(const Dequantise& op, const Tensor&, const Values& in, const Tensor& out) {
+  Values values;
+  for (std::size_t i = 0; i < in.integers.size(); ++i) {
+    values.floats.push_back(static_cast<float>(in.integers[i] - op.zero_point) * entry(op.scale, i % out.shape.back()));
+  }
+  return values;
+}
+
+Values apply(const Softmax&, const Tensor& in_type, const Values& in, const Tensor&) {
+  Values values = in;
+  const std::size_t row = in_type.shape.back();
+  for (std::size_t start = 0; start < in.floats.size(); start += row) {
+    float* x = values.floats.data() + start;
+    float largest = x[0];
+    for (std::size_t i = 1; i < row; ++i) largest = std::max(largest, x[i]);
+    float sum = 0;
+    for (std::size_t i = 0; i < row; ++i) sum += x[i] = std::exp(x[i] - largest);
+    for (std::size_t i = 0; i < row; ++i) x[i] /= sum;
+  }
+  return values;
+}
+
+Values add(const Add& op, const Tensor& a_type, const Values& a, const Tensor& b_type, const Values& b) {
+  Values values;
+  for (std::size_t i = 0; i < a.integers.size(); ++i) {
+    const std::int64_t x = a.integers[i], y = b.integers[i];
+    if (!op.table.empty()) {
+      values.integers.push_back(op.table[(rank(a_type.type, x) << b_type.type.bits) + rank(b_type.type, y)]);
+      continue;
+    }
+    const std::int64_t sum = (x * op.multiplier_a + y * op.multiplier_b + op.offset) >> op.shift;
+    values.integers.push_back(std::clamp<std::int64_t>(sum, op.lowest, op.highest));
+  }
+  return values;
+}
+
+Values concat(const Program& program, const Block& block, const std::vector<Values>& known) {
+  const Tensor& out = program.tensors[block.outputs[0]];
+  Values values;
+  for (std::size_t row = 0; row < out.elements() / out.shape.back(); ++row) {
+    for (const TensorIndex index : block.inputs) {
+      const std::size_t width = program.tensors[index].shape.back();
+      const auto append = [&](auto& to, const auto& from) {
+        if (from.empty()) return;
+        const auto start = from.begin() + static_cast<std::ptrdiff_t>(row * width);
+        to.insert(to.end(), start, start + static_cast<std::ptrdiff_t>(width));
+      };
+      append(values.integers, known[index].integers);
+      append(values.floats, known[index].floats);
+    }
+  }
+  return values;
+}
+
+Values compute(const Program& program, const Block& block, const std::vector<Values>& known) {
+  const TensorIndex first = block.inputs[0];
+  const Tensor& in = program.tensors[first];
+  const Tensor& out = program.tensors[block.outputs[0]];
+  return std::visit(
+      [&](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, Add>) {
+          const TensorIndex second = block.inputs[1];
+          return add(op, in, known[first], program.tensors[second], known[second]);
+        } else if constexpr (std::is_same_v<Op, Concat>) {
+          return concat(program, block, known);
+        } else {
+          return apply(op, in, known[first], out);
+        }
+      },
+      block.operation);
+}
+
+}  // namespace
+
+std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
+  if (r.form == Requantise::Form::kMultiplyShift) {
+    const std::int64_t scaled = acc * entry(r.multiplier, channel) + entry(r.offset, channel);
+    return std::clamp<std::int64_t>(scaled >> entry(r.shift, channel), r.lowest, r.highest);
+  }
+  const auto steps = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
+  const std::size_t start = r.thresholds.size() == steps ? 0 : channel * steps;
+  std::int64_t reached = 0;
+  for (std::size_t i = 0; i < steps; ++i) reached += acc >= r.thresholds[start + i] ? 1 : 0;
+  return r.lowest + reached;
+}
+
+std::vector<Buffer> run(const Program& program, const std::vector<Buffer>& inputs,
+                        const std::function<void(TensorIndex, const Buffer&)>& observe) {
+  std::vector<Values> known(program.tensors.size());
+  std::vector<Buffer> bytes(program.tensors.size());
+  const auto learn = [&](TensorIndex index) {
+    if (observe) observe(index, bytes[index]);
+  };
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const TensorIndex index = program.inputs[i];
+    bytes[index] = inputs[i];
+    known[index] = load(program.tensors[index], inputs[i]);
+    learn(index);
+  }
+  for (const Block& block : program.blocks) {
+    const TensorIndex index = block.outputs[0];
+    known[index] = compute(program, block, known);
+    bytes[index] = store(program.tensors[index], known[index]);
+    learn(index);
+  }
+  std::vector<Buffer> outputs;
+  for (const TensorIndex index : program.outputs) outputs.push_back(bytes[index]);
+  return outputs;
+}
+
+}  // namespace millrace::kernels::reference
