@@ -58,7 +58,11 @@ struct EmulationData {
 };
 
 std::string to_json(const ImageRecord& record);
+/// Refuses what to_json() cannot have written: unknown fields, another ABI, ports that contradict each other.
 Result<ImageRecord> parse_image_record(std::string_view json);
+
+/// sha256 of the record without its name and content_digest: what the image computes, its programs by digest.
+std::string compute_content_digest(const ImageRecord& record);
 
 std::vector<std::byte> encode_emulation_data(const EmulationData& data);
 /// Checks everything, kernels::validate() of every program included: the bytes may be anything.
@@ -81,8 +85,16 @@ struct XclbinView {
   std::vector<XclbinSection> sections;  // into the bytes given
   const XclbinSection* find(std::uint32_t kind) const;
 };
-/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md).
+/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md): kCorrupt
+/// where something does not hold.
 Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
+
+/// Writes our checksum into the header of a finished container (m_keyBlock). The container has a whole header.
+void seal_xclbin(std::span<std::byte> container);
+
+/// Section kinds of the container format that Millrace reads (xclbin.h, axlf_section_kind).
+inline constexpr std::uint32_t kSectionUserMetadata = 16;
+inline constexpr std::uint32_t kSectionEmulationData = 21;
 
 /// uuid of an image of ours from its content digest: first 16 bytes, version 8, variant 1 bits set.
 std::string uuid_from_digest(const std::string& content_digest);

@@ -1,0 +1,233 @@
+#include "runtime/plan/image.hpp"
+
+#include <cmath>
+#include <set>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/plan/image.pb.h"
+#include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/proto.hpp"
+
+namespace millrace::runtime::plan {
+namespace {
+
+Error bad(const std::string& where, const std::string& why) {
+  return Error(ErrorCode::kCorrupt, "image record: " + where + ": " + why);
+}
+
+bool is_input(PortKind kind) { return kind == PortKind::kIngress || kind == PortKind::kLinkReceive; }
+bool is_link(PortKind kind) { return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend; }
+
+proto::ImagePort::Kind to_proto(PortKind kind) {
+  switch (kind) {
+    case PortKind::kIngress: return proto::ImagePort::INGRESS;
+    case PortKind::kEgress: return proto::ImagePort::EGRESS;
+    case PortKind::kLinkReceive: return proto::ImagePort::LINK_RECEIVE;
+    case PortKind::kLinkSend: return proto::ImagePort::LINK_SEND;
+  }
+  return proto::ImagePort::KIND_UNSPECIFIED;
+}
+
+void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
+  out.set_schema_version(kSchemaVersion);
+  out.set_abi_version(record.abi_version);
+  out.set_name(record.name);
+  out.set_device(record.device);
+  out.set_content_digest(record.content_digest);
+  out.set_clock_mhz(record.clock_mhz);
+  for (const auto& partition : record.partitions) {
+    auto& p = *out.add_partitions();
+    p.set_name(partition.name);
+    p.set_region(partition.region);
+    for (const auto& port : partition.ports) {
+      auto& q = *p.add_ports();
+      q.set_name(port.name);
+      q.set_kind(to_proto(port.kind));
+      q.set_compute_unit(port.compute_unit);
+      q.set_link_index(port.link_index);
+      q.set_memory_bank(port.memory_bank);
+      plan::to_proto(port.type, *q.mutable_type());
+      q.set_elements(port.elements);
+    }
+    for (const auto& node : partition.nodes) p.add_nodes(node);
+    p.set_program_digest(partition.program_digest);
+    p.set_interval_cycles(partition.interval_cycles);
+    p.set_latency_cycles(partition.latency_cycles);
+  }
+}
+
+Result<ImagePort> read(const proto::ImagePort& in, const std::string& where) {
+  ImagePort out;
+  out.name = in.name();
+  switch (in.kind()) {
+    case proto::ImagePort::INGRESS: out.kind = PortKind::kIngress; break;
+    case proto::ImagePort::EGRESS: out.kind = PortKind::kEgress; break;
+    case proto::ImagePort::LINK_RECEIVE: out.kind = PortKind::kLinkReceive; break;
+    case proto::ImagePort::LINK_SEND: out.kind = PortKind::kLinkSend; break;
+    default: return bad(where, "unknown kind of port");
+  }
+  out.compute_unit = in.compute_unit();
+  out.link_index = in.link_index();
+  out.memory_bank = in.memory_bank();
+  MILLRACE_ASSIGN(out.type, from_proto(in.type(), where));
+  out.elements = in.elements();
+  return out;
+}
+
+/// What must hold among the ports of one image.
+class PortChecker {
+ public:
+  Status check(const ImagePort& port, const std::string& where) {
+    if (port.name.empty()) return bad(where, "a port has no name");
+    if (port.elements == 0) return bad(where, "a port has no elements");
+    if (port.elements > (std::uint64_t{1} << 40U)) return bad(where, "more elements than any card holds");
+    if (is_link(port.kind)) {
+      if (port.link_index >= abi::kMaxLinkPorts)
+        return bad(where, "link_index is not below " + std::to_string(abi::kMaxLinkPorts));
+      if (!links_.insert(port.link_index).second) return bad(where, "its row of the link table is used twice");
+      return {};
+    }
+    const std::string kernel = port.kind == PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
+    const std::string& unit = port.compute_unit;
+    const bool well_formed = unit.size() > kernel.size() + 3 && unit.starts_with(kernel + ":{") && unit.ends_with("}");
+    if (!well_formed) return bad(where, "compute_unit '" + unit + "' is not " + kernel + ":{<name>}");
+    if (!units_.insert(unit).second) return bad(where, "compute unit '" + unit + "' is used twice");
+    return {};
+  }
+
+ private:
+  std::set<std::uint32_t> links_;
+  std::set<std::string> units_;
+};
+
+Result<ImageRecord> read(const proto::ImageRecord& in) {
+  MILLRACE_TRY(check_schema(in.schema_version(), "image record"));
+  if (in.abi_version() != abi::kAbiVersion)
+    return Error(ErrorCode::kUnsupported, "image record: abi_version " + std::to_string(in.abi_version()) +
+                                              " is not this Millrace's " + std::to_string(abi::kAbiVersion) +
+                                              "; compile the model again");
+  ImageRecord out;
+  out.abi_version = in.abi_version();
+  out.name = in.name();
+  out.device = in.device();
+  out.content_digest = in.content_digest();
+  out.clock_mhz = in.clock_mhz();
+  if (!std::isfinite(out.clock_mhz) || out.clock_mhz < 0 || out.clock_mhz > 10000)
+    return bad("clock_mhz", "is not between 0 and 10000");
+  if (in.partitions().empty()) return bad("partitions", "there is none");
+  std::set<std::string> names;
+  PortChecker ports;
+  for (const auto& partition : in.partitions()) {
+    auto& p = out.partitions.emplace_back();
+    p.name = partition.name();
+    const std::string where = "partition '" + p.name + "'";
+    if (p.name.empty() || !names.insert(p.name).second) return bad(where, "its name is empty or stands twice");
+    p.region = partition.region();
+    for (const auto& port : partition.ports()) {
+      MILLRACE_ASSIGN(p.ports.emplace_back(), read(port, where + ", port '" + port.name() + "'"));
+      MILLRACE_TRY(ports.check(p.ports.back(), where + ", port '" + port.name() + "'"));
+    }
+    p.nodes.assign(partition.nodes().begin(), partition.nodes().end());
+    p.program_digest = partition.program_digest();
+    p.interval_cycles = partition.interval_cycles();
+    p.latency_cycles = partition.latency_cycles();
+  }
+  if (out.content_digest != compute_content_digest(out)) return bad("content_digest", "does not match what the record says");
+  return out;
+}
+
+/// Ports of a partition against the program behind them: inputs in order, then each output once a channel.
+Status check_ports(const ImagePartition& partition, const kernels::Program& program) {
+  const std::string where = "partition '" + partition.name + "'";
+  const auto matches = [&](const ImagePort& port, kernels::TensorIndex index) {
+    const auto& tensor = program.tensors[index];
+    return port.type == tensor.type && port.elements == tensor.elements();
+  };
+  std::set<std::string> names;
+  std::size_t next = 0;
+  for (const auto index : program.inputs) {
+    if (next == partition.ports.size() || !is_input(partition.ports[next].kind))
+      return bad(where, "fewer input ports than its program has inputs");
+    if (!matches(partition.ports[next], index) || !names.insert(partition.ports[next].name).second)
+      return bad(where, "port '" + partition.ports[next].name + "' does not match its program's input");
+    ++next;
+  }
+  for (const auto index : program.outputs) {
+    if (next == partition.ports.size()) return bad(where, "fewer output ports than its program has outputs");
+    const std::string& name = partition.ports[next].name;
+    if (!names.insert(name).second) return bad(where, "port '" + name + "' stands twice");
+    for (; next < partition.ports.size() && partition.ports[next].name == name; ++next)
+      if (is_input(partition.ports[next].kind) || !matches(partition.ports[next], index))
+        return bad(where, "port '" + name + "' does not match its program's output");
+  }
+  if (next != partition.ports.size()) return bad(where, "more ports than its program has inputs and outputs");
+  return {};
+}
+
+}  // namespace
+
+std::string to_json(const ImageRecord& record) {
+  proto::ImageRecord message;
+  to_proto(record, message);
+  return to_canonical_json(message);
+}
+
+std::string compute_content_digest(const ImageRecord& record) {
+  proto::ImageRecord message;
+  to_proto(record, message);
+  message.clear_name();
+  message.clear_content_digest();
+  return sha256_hex(to_bytes(message));
+}
+
+Result<ImageRecord> parse_image_record(std::string_view json) {
+  proto::ImageRecord message;
+  MILLRACE_TRY(from_json(json, message, "image record"));
+  return read(message);
+}
+
+std::vector<std::byte> encode_emulation_data(const EmulationData& data) {
+  proto::EmulationData message;
+  message.set_schema_version(kSchemaVersion);
+  to_proto(data.record, *message.mutable_record());
+  for (const auto& program : data.programs) {
+    const auto bytes = encode_program(program);
+    message.add_programs(bytes.data(), bytes.size());
+  }
+  return to_bytes(message);
+}
+
+Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
+  proto::EmulationData message;
+  if (!from_bytes(bytes, message))
+    return Error(ErrorCode::kCorrupt, "emulation data: not EmulationData of image.proto");
+  MILLRACE_TRY(check_schema(message.schema_version(), "emulation data"));
+  EmulationData out;
+  MILLRACE_ASSIGN(out.record, read(message.record()));
+  if (static_cast<std::size_t>(message.programs_size()) != out.record.partitions.size())
+    return bad("partitions", "their number differs from that of the programs");
+  for (std::size_t i = 0; i < out.record.partitions.size(); ++i) {
+    const auto& partition = out.record.partitions[i];
+    const std::string& program = message.programs(static_cast<int>(i));
+    if (sha256_hex(program) != partition.program_digest)
+      return bad("partition '" + partition.name + "'", "its program does not match program_digest");
+    auto decoded = decode_program(std::as_bytes(std::span(program.data(), program.size())));
+    if (!decoded.ok()) return decoded.error().within("partition '" + partition.name + "'");
+    out.programs.push_back(std::move(decoded).value());
+    MILLRACE_TRY(check_ports(partition, out.programs.back()));
+  }
+  return out;
+}
+
+std::string uuid_from_digest(const std::string& content_digest) {
+  std::string hex = content_digest.substr(0, 32);
+  hex.resize(32, '0');
+  hex[12] = '8';  // version
+  const char variant = hex[16];
+  const int nibble = variant >= 'a' ? variant - 'a' + 10 : variant - '0';
+  hex[16] = "89ab"[nibble & 3];
+  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
+         hex.substr(20, 12);
+}
+
+}  // namespace millrace::runtime::plan

@@ -1,0 +1,123 @@
+// The xclbin container, read. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's xclbin.h, which
+// stays out of this folder: the layout is frozen, and hostile bytes are easier to check by offset than by cast.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::runtime::plan {
+namespace {
+
+constexpr std::size_t kSignatureLength = 8;
+constexpr std::size_t kKeyBlock = 40;
+constexpr std::size_t kKeyBlockBytes = 256;
+constexpr std::size_t kLength = 304;
+constexpr std::size_t kPlatform = 352;
+constexpr std::size_t kPlatformBytes = 64;
+constexpr std::size_t kUuid = 416;
+constexpr std::size_t kSectionCount = 448;
+constexpr std::size_t kSectionTable = 456;
+constexpr std::size_t kSectionHeaderBytes = 40;
+constexpr std::size_t kSectionNameBytes = 16;
+constexpr std::uint32_t kMaxSections = 0x10000;
+
+// Our checksum in m_keyBlock: this mark, then the sha256 of the whole container with the 32 digest bytes zero; the rest
+// of the block is 0xff, as all of it is in containers of others.
+constexpr char kMark[] = "millrace:sha256";
+constexpr std::size_t kMarkBytes = sizeof kMark;
+constexpr std::size_t kDigestBytes = 32;
+constexpr std::size_t kDigest = kKeyBlock + kMarkBytes;
+
+template <class T>
+T read_at(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::string text_at(std::span<const std::byte> bytes, std::size_t offset, std::size_t limit) {
+  const char* begin = reinterpret_cast<const char*>(bytes.data() + offset);
+  return {begin, strnlen(begin, limit)};
+}
+
+std::array<std::byte, kDigestBytes> checksum(std::span<const std::byte> bytes) {
+  constexpr std::array<std::byte, kDigestBytes> zeros{};
+  Sha256 sha;
+  sha.update(bytes.first(kDigest)).update(zeros).update(bytes.subspan(kDigest + kDigestBytes));
+  return sha.finish();
+}
+
+Error corrupt(const std::string& why) { return Error(ErrorCode::kCorrupt, "xclbin: " + why); }
+
+Status check_key_block(std::span<const std::byte> bytes) {
+  const auto block = bytes.subspan(kKeyBlock, kKeyBlockBytes);
+  const auto all = [](std::span<const std::byte> part, std::byte value) {
+    return std::all_of(part.begin(), part.end(), [value](std::byte b) { return b == value; });
+  };
+  if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return {};  // not one of ours: nothing to compare
+  const std::string altered = "altered or damaged (its checksum does not hold); compile the model again";
+  if (std::memcmp(block.data(), kMark, kMarkBytes) != 0) return corrupt(altered);
+  const auto expected = checksum(bytes);
+  if (!std::equal(expected.begin(), expected.end(), bytes.begin() + kDigest)) return corrupt(altered);
+  return {};
+}
+
+std::string uuid_text(std::span<const std::byte> bytes) {
+  const std::string hex = to_hex(bytes);
+  return hex.substr(0, 8) + "-" + hex.substr(8, 4) + "-" + hex.substr(12, 4) + "-" + hex.substr(16, 4) + "-" +
+         hex.substr(20);
+}
+
+}  // namespace
+
+const XclbinSection* XclbinView::find(std::uint32_t kind) const {
+  for (const auto& section : sections)
+    if (section.kind == kind) return &section;
+  return nullptr;
+}
+
+Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
+  if (bytes.size() < 8 || std::memcmp(bytes.data(), "xclbin2\0", 8) != 0)
+    return Error(ErrorCode::kInvalidInput, "xclbin: not an xclbin (it does not begin with 'xclbin2')");
+  if (bytes.size() < kSectionTable) return corrupt("truncated: its header is not whole");
+  const auto signature = read_at<std::int32_t>(bytes, kSignatureLength);
+  const auto length = read_at<std::uint64_t>(bytes, kLength);
+  const std::uint64_t behind = signature > 0 ? static_cast<std::uint64_t>(signature) : 0;
+  if (length > bytes.size() || length + behind != bytes.size())
+    return corrupt((length + behind > bytes.size() ? "truncated: " : "altered: ") + std::to_string(bytes.size()) +
+                   " bytes are there, its header says " + std::to_string(length + behind));
+  MILLRACE_TRY(check_key_block(bytes));
+
+  const auto count = read_at<std::uint32_t>(bytes, kSectionCount);
+  const std::uint64_t table_end = kSectionTable + std::uint64_t{count} * kSectionHeaderBytes;
+  if (count > kMaxSections || table_end > length) return corrupt("damaged: its section table does not fit in it");
+  XclbinView view;
+  view.uuid = uuid_text(bytes.subspan(kUuid, 16));
+  view.platform = text_at(bytes, kPlatform, kPlatformBytes);
+  view.sections.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::size_t at = kSectionTable + i * kSectionHeaderBytes;
+    XclbinSection section;
+    section.kind = read_at<std::uint32_t>(bytes, at);
+    section.name = text_at(bytes, at + 4, kSectionNameBytes);
+    const auto offset = read_at<std::uint64_t>(bytes, at + 24);
+    const auto size = read_at<std::uint64_t>(bytes, at + 32);
+    if (offset < table_end || offset > length || size > length - offset)
+      return corrupt("damaged: section " + std::to_string(i) + " (kind " + std::to_string(section.kind) +
+                     ") reaches outside it");
+    section.bytes = bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+    view.sections.push_back(std::move(section));
+  }
+  return view;
+}
+
+void seal_xclbin(std::span<std::byte> container) {
+  std::fill_n(container.begin() + kKeyBlock, kKeyBlockBytes, std::byte{0xff});
+  std::memcpy(container.data() + kKeyBlock, kMark, kMarkBytes);
+  const auto digest = checksum(container);
+  std::copy(digest.begin(), digest.end(), container.begin() + kDigest);
+}
+
+}  // namespace millrace::runtime::plan
