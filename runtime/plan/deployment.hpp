@@ -20,13 +20,16 @@ namespace millrace::runtime::plan {
 
 inline constexpr std::uint32_t kSchemaVersion = 1;
 
+/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and what is unknown.
+std::uint64_t datatype_bytes(const std::string& datatype);
+
 /// A tensor as clients see it: the ONNX graph's own name, type and shape (batch axis included, always 1).
 struct TensorSignature {
   std::string name;
   std::string datatype;  // Open Inference Protocol: "FP32", "UINT8", …
   std::vector<std::int64_t> shape;
-  std::uint64_t elements() const;
-  std::uint64_t bytes() const;  // elements * size of datatype
+  std::uint64_t elements() const;  // 0 where an axis is below 1 or the product overflows
+  std::uint64_t bytes() const;     // elements * datatype_bytes()
   bool operator==(const TensorSignature&) const = default;
 };
 
@@ -58,6 +61,7 @@ struct Port {
   std::string tensor;
   kernels::ElementType type;
   std::vector<std::uint32_t> shape;
+  std::uint64_t elements() const;  // 0 where there is no axis, one is 0, or the product overflows
   std::uint64_t storage_bytes() const;
   bool operator==(const Port&) const = default;
 };
@@ -117,6 +121,7 @@ struct PortRef {
 };
 
 /// Elements offset, offset + stride, … (count of them, in units of `unit` consecutive elements) of the producer's tensor.
+/// The whole tensor is {0, elements, 1, 1}.
 struct Slice {
   std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
   bool operator==(const Slice&) const = default;
@@ -176,6 +181,9 @@ struct LoadedDeployment {
   std::filesystem::path image_path(const Image& image) const { return directory / image.file; }
 };
 
+/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or something between the parts does not hold),
+/// kUnsupported (another schema). The images' containers and records are checked against the plan, their programs are not
+/// decoded.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Everything that must hold between the parts of a plan; the first thing that does not, naming it.
@@ -188,7 +196,8 @@ std::string to_json(const Deployment& deployment);
 /// The plan's digest as it should be (computed, not read).
 std::string compute_digest(const Deployment& deployment);
 
-/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/, weights/, …), CHECKSUMS.
+/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/, …), CHECKSUMS. The plan must be
+/// valid and the images' digests be those of the files `fill` wrote (kInternal).
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 

@@ -1,0 +1,69 @@
+#include "runtime/plan/emulated_cluster.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::runtime::plan {
+namespace {
+
+constexpr double kGigabitsPerSecond = 10;
+
+/// Channels between two endpoints (ascending by position), each way.
+using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
+
+Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
+  const auto place = [&](const PortRef& ref) {
+    const Partition* partition = deployment.find_partition(ref.partition);
+    const auto found = std::find(endpoints.begin(), endpoints.end(), partition == nullptr ? "" : partition->endpoint);
+    return static_cast<std::size_t>(found - endpoints.begin());
+  };
+  Traffic traffic;
+  for (const auto& channel : deployment.channels) {
+    if (channel.transport == Transport::kHost) continue;
+    const std::size_t from = place(channel.producer), to = place(channel.consumer);
+    if (from == to || std::max(from, to) == endpoints.size()) continue;
+    auto& [up, down] = traffic[{std::min(from, to), std::max(from, to)}];
+    ++(from < to ? up : down);
+  }
+  return traffic;
+}
+
+}  // namespace
+
+Cluster emulated_cluster_for(const Deployment& deployment) {
+  Cluster cluster;
+  cluster.name = "emulated-for-" + deployment.model.name;
+  cluster.emulated = true;
+  std::vector<std::string> endpoints;
+  for (const auto& endpoint : deployment.endpoints) {
+    if (endpoint.host) continue;
+    endpoints.push_back(endpoint.name);
+    cluster.cards.push_back({endpoint.name, endpoint.device, ""});
+    Device& device = cluster.devices[endpoint.device];
+    device.name = endpoint.device;
+    device.clock_mhz = 100;
+    device.regions = {{"all", {}, {"DDR[0]"}, "device"}};
+    device.memory = {{"DDR[0]", std::uint64_t{8} << 30U, 10'000'000'000U}};
+  }
+  std::vector<std::uint32_t> connectors(endpoints.size(), 0);
+  for (const auto& [pair, counts] : count_traffic(deployment, endpoints)) {
+    const std::uint32_t busiest = std::max(counts.first, counts.second);
+    for (std::uint32_t i = 0; i * abi::kMaxTags < busiest; ++i) {
+      Cable cable;
+      cable.name = endpoints[pair.first] + "-" + endpoints[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
+      cable.a = {endpoints[pair.first], connectors[pair.first]++};
+      cable.b = {endpoints[pair.second], connectors[pair.second]++};
+      cable.gigabits_per_second = kGigabitsPerSecond;
+      cluster.cables.push_back(std::move(cable));
+    }
+  }
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    Device& device = cluster.devices[cluster.cards[i].device];
+    device.connectors = std::max(device.connectors, connectors[i]);
+  }
+  return cluster;
+}
+
+}  // namespace millrace::runtime::plan

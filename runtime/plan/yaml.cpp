@@ -1,0 +1,228 @@
+#include "runtime/plan/yaml.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "runtime/base/file.hpp"
+
+namespace millrace::runtime::plan::yaml {
+namespace {
+
+constexpr std::size_t kMaxNodes = 100000;
+constexpr int kMaxDepth = 64;
+constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
+
+Error at_line(const std::string& file, int line, const std::string& message) {
+  return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
+}
+
+/// yaml-cpp recurses a level of nesting at a time, on a stack it does not bound well: refused before it sees the text.
+bool nested_too_deep(const std::string& text) {
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') depth = std::max(0, depth - 1);
+    if (depth > kMaxDepth) return true;
+  }
+  int dashes = 0;  // "- - - -": a sequence a dash
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    const bool opens = (text[i] == '-' || text[i] == '?' || text[i] == ':') && text[i + 1] == ' ';
+    if (opens) ++dashes;
+    else if (text[i] != ' ') dashes = 0;
+    if (dashes > kMaxDepth) return true;
+  }
+  int indents = 0;  // lines that go ever further in
+  std::size_t previous = 0, start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    const std::size_t first = text.find_first_not_of(' ', start);
+    if (first < end) {
+      const std::size_t indent = first - start;
+      indents = indent > previous ? indents + 1 : indent == 0 ? 0 : indents;
+      previous = indent;
+    }
+    if (indents > 16 * kMaxDepth) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
+class Converter {
+ public:
+  explicit Converter(std::string file) : file_(std::move(file)) {}
+
+  Result<Node> convert(const YAML::Node& in, int depth) {
+    Node out;
+    out.line = in.Mark().line + 1;
+    if (++count_ > kMaxNodes || depth > kMaxDepth)
+      return at_line(file_, out.line, "too large: at most 100000 values and 64 levels are read");
+    switch (in.Type()) {
+      case YAML::NodeType::Undefined:
+      case YAML::NodeType::Null: break;
+      case YAML::NodeType::Scalar:
+        out.kind = Node::Kind::kScalar;
+        out.scalar = in.Scalar();
+        break;
+      case YAML::NodeType::Sequence:
+        out.kind = Node::Kind::kSequence;
+        for (const auto& item : in) {
+          MILLRACE_ASSIGN(out.items.emplace_back(), convert(item, depth + 1));
+        }
+        break;
+      case YAML::NodeType::Map: {
+        out.kind = Node::Kind::kMapping;
+        std::set<std::string> seen;
+        for (const auto& entry : in) {
+          const int line = entry.first.Mark().line + 1;
+          if (!entry.first.IsScalar()) return at_line(file_, line, "a key must be plain text");
+          const std::string& key = entry.first.Scalar();
+          if (!seen.insert(key).second) return at_line(file_, line, "key '" + key + "' is given twice");
+          MILLRACE_ASSIGN(Node value, convert(entry.second, depth + 1));
+          value.line = line;
+          out.entries.emplace_back(key, std::move(value));
+        }
+        break;
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::string file_;
+  std::size_t count_ = 0;
+};
+
+template <class Number>
+bool parse_number(const std::string& text, Number& out) {
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, out);
+  return code == std::errc() && stop == end;
+}
+
+std::string joined(std::initializer_list<std::string_view> words) {
+  std::vector<std::string_view> sorted(words);
+  std::sort(sorted.begin(), sorted.end());
+  std::string text;
+  for (const auto& word : sorted) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+}  // namespace
+
+Error error_at(const std::string& file, const Node& node, const std::string& message) {
+  return at_line(file, node.line, message);
+}
+
+Result<Node> parse(const std::string& text, const std::string& file) {
+  if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) return at_line(file, 1, "holds several documents ('---'); one is expected");
+    if (documents.empty() || documents[0].IsNull()) return at_line(file, 1, "is empty");
+    return Converter(file).convert(documents[0], 0);
+  } catch (const YAML::Exception& e) {
+    return at_line(file, std::max(0, e.mark.line) + 1, "not YAML: " + e.msg);
+  }
+}
+
+Result<Node> load(const std::filesystem::path& path) {
+  MILLRACE_ASSIGN(const std::string text, read_text_file(path, kMaxFileBytes));
+  return parse(text, path.string());
+}
+
+Result<Mapping> Mapping::of(const Node& node, const std::string& file, const std::string& what,
+                            std::initializer_list<std::string_view> known) {
+  if (node.kind != Node::Kind::kMapping)
+    return error_at(file, node, what + ": a mapping with the keys " + joined(known) + " is expected here");
+  for (const auto& [key, value] : node.entries)
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return error_at(file, value, what + ": unknown key '" + key + "'; known keys: " + joined(known));
+  return Mapping(node, file, what);
+}
+
+const Node* Mapping::find(std::string_view key) const {
+  for (const auto& [name, value] : node_->entries)
+    if (name == key && value.kind != Node::Kind::kNull) return &value;
+  return nullptr;
+}
+
+Error Mapping::error(std::string_view key, const std::string& message) const {
+  const Node* at = node_;
+  for (const auto& [name, value] : node_->entries)
+    if (name == key) at = &value;
+  return error_at(file_, *at, what_ + ": " + std::string(key) + ": " + message);
+}
+
+Result<const Node*> Mapping::scalar(std::string_view key, bool required) const {
+  const Node* node = find(key);
+  if (node == nullptr && required) return error(what_ + ": key '" + std::string(key) + "' is missing");
+  if (node != nullptr && node->kind != Node::Kind::kScalar) return error(key, "one value is expected, not a list or mapping");
+  return node;
+}
+
+Result<std::string> Mapping::text(std::string_view key, std::optional<std::string> otherwise) const {
+  MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
+  return node == nullptr ? std::move(*otherwise) : node->scalar;
+}
+
+Result<std::uint64_t> Mapping::integer(std::string_view key, std::optional<std::uint64_t> otherwise) const {
+  MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
+  if (node == nullptr) return *otherwise;
+  std::uint64_t value = 0;
+  if (!parse_number(node->scalar, value)) return error(key, "'" + node->scalar + "' is not a whole number of 0 or more");
+  return value;
+}
+
+Result<double> Mapping::number(std::string_view key, std::optional<double> otherwise) const {
+  MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
+  if (node == nullptr) return *otherwise;
+  double value = 0;
+  if (!parse_number(node->scalar, value) || !std::isfinite(value)) return error(key, "'" + node->scalar + "' is not a number");
+  return value;
+}
+
+Result<bool> Mapping::boolean(std::string_view key, std::optional<bool> otherwise) const {
+  MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
+  if (node == nullptr) return *otherwise;
+  if (node->scalar == "true") return true;
+  if (node->scalar == "false") return false;
+  return error(key, "'" + node->scalar + "' is neither true nor false");
+}
+
+Result<std::vector<std::string>> Mapping::texts(std::string_view key) const {
+  std::vector<std::string> values;
+  const Node* node = find(key);
+  if (node == nullptr) return values;
+  if (node->kind == Node::Kind::kScalar) return std::vector<std::string>{node->scalar};
+  for (const auto& item : node->items) {
+    if (item.kind != Node::Kind::kScalar) return error_at(file_, item, what_ + ": " + std::string(key) + ": plain text is expected");
+    values.push_back(item.scalar);
+  }
+  if (node->kind == Node::Kind::kMapping) return error(key, "a list is expected");
+  return values;
+}
+
+Result<std::vector<double>> Mapping::numbers(std::string_view key) const {
+  MILLRACE_ASSIGN(const std::vector<std::string> words, texts(key));
+  std::vector<double> values;
+  for (const auto& word : words) {
+    double value = 0;
+    if (!parse_number(word, value) || !std::isfinite(value)) return error(key, "'" + word + "' is not a number");
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<const std::vector<Node>*> Mapping::sequence(std::string_view key) const {
+  static const std::vector<Node> none;
+  const Node* node = find(key);
+  if (node == nullptr) return &none;
+  if (node->kind != Node::Kind::kSequence) return error(key, "a list is expected");
+  return &node->items;
+}
+
+}  // namespace millrace::runtime::plan::yaml

@@ -1,0 +1,194 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+
+#include "runtime/base/file.hpp"
+#include "runtime/plan/cluster.hpp"
+#include "runtime/plan/yaml.hpp"
+
+namespace millrace::runtime::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kConfigs = fs::path(MILLRACE_SOURCE_DIR) / "configs";
+
+/// A folder with devices/small.yaml and clusters/; files are written as a test needs them.
+class ClusterFile : public testing::Test {
+ protected:
+  ClusterFile() {
+    fs::create_directories(directory_.path() / "devices");
+    fs::create_directories(directory_.path() / "clusters");
+    write("devices/small.yaml", kSmall);
+  }
+
+  void write(const std::string& name, const std::string& text) { std::ofstream(directory_.path() / name) << text; }
+
+  Result<Cluster> load(const std::string& text) {
+    write("clusters/c.yaml", text);
+    return load_cluster(directory_.path() / "clusters" / "c.yaml");
+  }
+  /// The message of a cluster or device that must be refused; checks that it names the file and `line`.
+  std::string refusal(const std::string& text, int line) { return checked(load(text), "c.yaml:" + std::to_string(line) + ":"); }
+  std::string device_refusal(const std::string& text, int line) {
+    write("devices/d.yaml", text);
+    return checked(load_device(directory_.path() / "devices" / "d.yaml"), "d.yaml:" + std::to_string(line) + ":");
+  }
+
+  template <class T>
+  static std::string checked(const Result<T>& result, const std::string& where) {
+    if (result.ok()) return "accepted";
+    EXPECT_NE(result.error().message().find(where), std::string::npos) << result.error().message();
+    EXPECT_EQ(exit_code(result.error().code()), 2);
+    return result.error().message();
+  }
+
+  static constexpr char kSmall[] =
+      "schema: 1\npart: p\nfamily: xcu\nclock_mhz: 100\nresources: {lut: 10}\n"
+      "memory:\n  - {name: \"DDR[0]\", capacity_bytes: 1048576, bandwidth_bytes_per_second: 1000}\nconnectors: 2\n";
+  TemporaryDirectory directory_{"millrace-cluster"};
+};
+
+bool has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+  return true;
+}
+
+TEST(ShippedClusters, LoadAndFormAChain) {
+  for (const auto& [file, cards] : {std::pair{"one", 1U}, {"two", 2U}, {"three", 3U}}) {
+    const auto cluster = load_cluster(kConfigs / "clusters" / (std::string(file) + "-ku060.yaml"));
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+    EXPECT_EQ(cluster->name, std::string(file) + "-ku060");
+    EXPECT_TRUE(cluster->emulated);
+    ASSERT_EQ(cluster->cards.size(), cards);
+    ASSERT_EQ(cluster->cables.size(), cards - 1);
+    for (std::size_t i = 0; i + 1 < cards; ++i) {
+      EXPECT_EQ(cluster->cables[i].a.card, "fpga" + std::to_string(i));
+      EXPECT_EQ(cluster->cables[i].b.card, "fpga" + std::to_string(i + 1));
+      EXPECT_EQ(cluster->cables[i].gigabits_per_second, 10);
+    }
+    const Device& device = cluster->device_of(cluster->cards[0]);
+    EXPECT_EQ(device.regions[0].resources, (Resources{111360, 56160, 222720, 1080, 360, 0}));
+    EXPECT_EQ(device.platform, "");
+    EXPECT_EQ(device.clock_mhz, 156.25);
+    EXPECT_FALSE(device.sources.empty());
+  }
+}
+
+TEST_F(ClusterFile, RefusesAnUnknownKeyByNameAndLine) {
+  const auto text = refusal("schema: 1\nemulated: true\ncabels: []\ncards: []\n", 3);
+  has(text, "unknown key 'cabels'");
+  has(text, "cables, cards, emulated, name, schema");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, pci: x}\n", 4), "unknown key 'pci'");
+}
+
+TEST_F(ClusterFile, RefusesACableToNowhere) {
+  const std::string cards = "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n";
+  has(refusal(cards + "  - a: {card: a, connector: 0}\n    b: {card: zz, connector: 0}\n    gigabits_per_second: 1\n", 8), "no card 'zz': a cable to nowhere");
+  has(refusal(cards + "  - a: {card: a, connector: 0}\n    gigabits_per_second: 1\n", 7), "'b' is missing: a cable to nowhere");
+}
+
+TEST_F(ClusterFile, RefusesWhatIsWrongWithACable) {
+  const std::string cards = "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n";
+  const std::string good = "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
+  EXPECT_TRUE(load(cards + good).ok());
+  has(refusal(cards + good + good, 8), "connector 0 of card 'a' already has a cable");
+  has(refusal(cards + "  - {a: {card: a, connector: 2}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "has 2 connectors");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: a, connector: 1}, gigabits_per_second: 1}\n", 7), "both ends");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 0}\n", 7), "above 0");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: -.inf}\n", 7), "not a number");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}}\n", 7), "'gigabits_per_second' is missing");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1, latency_ns: -1}\n", 7), "latency_ns");
+  has(refusal(cards + "  - {a: {card: a, connector: -1}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "whole number");
+  has(refusal(cards + "  - {a: a, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "a mapping with the keys card, connector");
+}
+
+TEST_F(ClusterFile, RefusesWhatIsWrongWithACard) {
+  has(refusal("schema: 1\nemulated: true\ncards: []\n", 3), "at least one card");
+  has(refusal("schema: 1\nemulated: true\n", 1), "at least one card");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: a, device: small}\n", 5), "'a' stands twice");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4), "no description of 'big'");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: ../small}\n", 4), "is no name");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a b, device: small}\n", 4), "is no name");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 4), "no PCIe address");
+  has(refusal("schema: 1\ncards:\n  - {name: a, device: small}\n", 3), "needs its PCIe address");
+  has(refusal("schema: 1\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 3), "no Vitis platform");
+  has(refusal("schema: 1\nemulated: maybe\ncards:\n  - {name: a, device: small}\n", 2), "neither true nor false");
+}
+
+TEST_F(ClusterFile, RefusesAnotherSchemaByItsNumber) {
+  has(refusal("schema: 2\ncards: []\n", 1), "2 is not known");
+  has(refusal("cards: []\n", 1), "'schema' is missing");
+}
+
+TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
+  has(refusal("", 1), "is empty");
+  has(refusal("just words\n", 1), "a mapping with the keys");
+  has(refusal("schema: 1\ncards: [\n", 3), "not YAML");
+  has(refusal("schema: 1\nschema: 1\n", 2), "'schema' is given twice");
+  has(refusal("schema: 1\n---\nschema: 1\n", 1), "several documents");
+  has(refusal(std::string(100000, '['), 1), "nested deeper");
+  std::string steps = "schema: 1\ncards:\n";
+  for (std::size_t i = 1; i < 1400; ++i) steps += std::string(i, ' ') + "a:\n";
+  has(refusal(steps, 1), "nested deeper");
+  std::string laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    laughs += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) laughs += std::string(i ? "," : "") + "*" + static_cast<char>(c - 1);
+    laughs += "]\n";
+  }
+  EXPECT_NE(checked(load(laughs), "c.yaml").find("too large"), std::string::npos);
+  const auto absent = load_cluster(directory_.path() / "clusters" / "absent.yaml");
+  ASSERT_FALSE(absent.ok());
+  EXPECT_EQ(absent.error().code(), ErrorCode::kNotFound);
+  has(absent.error().message(), "absent.yaml");
+}
+
+TEST_F(ClusterFile, SurvivesAnyMutation) {
+  const std::string valid = "schema: 1\nname: n\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n"
+                            "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 1000; ++round) {
+    std::string text = valid;
+    for (unsigned i = 0; i < 1 + random() % 3; ++i) text[random() % text.size()] = static_cast<char>(random());
+    const auto cluster = load(text);
+    if (cluster.ok()) continue;
+    ASSERT_NE(cluster.error().message(), "") << "seed " << seed;
+  }
+}
+
+TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
+  const std::string good = kSmall;
+  const auto without = [&](const std::string& line) {
+    std::string text = good;
+    return text.erase(text.find(line), line.size());
+  };
+  has(device_refusal(without("part: p\n"), 1), "'part' is missing");
+  has(device_refusal(without("clock_mhz: 100\n"), 1), "'clock_mhz' is missing");
+  has(device_refusal(without("resources: {lut: 10}\n"), 1), "either 'resources'");
+  has(device_refusal(good + "shell: {lut: 11}\n", 9), "more than the device has");
+  has(device_refusal(good + "sources: x\n", 9), "a mapping");
+  has(device_refusal(good + "connector: 3\n", 9), "unknown key 'connector'");
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 0\n", 4), "above 0");
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: x}\nmemory: [{name: m, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n", 5),
+      "'x' is not a whole number");
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: []\n", 6), "at least one memory bank");
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: [{name: a-name-too-long-x, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n", 6),
+      "1 to 15 characters");
+}
+
+TEST_F(ClusterFile, ReadsRegionsWithTheirBanks) {
+  write("devices/d.yaml", "schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n"
+                          "regions:\n  - {name: slr0, resources: {lut: 5}, memory: m}\n  - {name: slr1, resources: {lut: 6}, programming_unit: other}\n");
+  const auto device = load_device(directory_.path() / "devices" / "d.yaml");
+  ASSERT_TRUE(device.ok()) << device.error().message();
+  ASSERT_EQ(device->regions.size(), 2U);
+  EXPECT_EQ(device->regions[0].memory, std::vector<std::string>{"m"});
+  EXPECT_EQ(device->regions[0].programming_unit, "device");
+  EXPECT_EQ(device->regions[1].programming_unit, "other");
+}
+
+}  // namespace
+}  // namespace millrace::runtime::plan
