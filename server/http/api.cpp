@@ -1,0 +1,138 @@
+#include "server/http/api.hpp"
+
+#include <utility>
+
+#include "server/http/documents.hpp"
+#include "server/http/json_text.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+using models::Snapshot;
+
+Response json(std::string body) {
+  Response response;
+  response.body = std::move(body);
+  return response;
+}
+
+Response unknown_model(const Route& route, const Snapshot& snapshot) {
+  const auto* versions = snapshot.versions(route.model);
+  if (versions == nullptr)
+    return error_response(404, "unknown model '" + route.model + "'; POST /v2/repository/index lists what is served");
+  std::string served;
+  for (const auto& [version, model] : *versions) served += (served.empty() ? "" : ", ") + version;
+  return error_response(404, "model '" + route.model + "' has no version '" + route.version + "'; it has " + served);
+}
+
+/// A health answer: its own key, and the reason where it is not well.
+Response health(std::string body, bool good, std::string_view reason) {
+  Response response;
+  response.status = good ? 200 : 503;
+  response.body = std::move(body);
+  if (!good) {
+    response.body.pop_back();
+    response.body += ",\"error\":";
+    append_json_string(response.body, reason);
+    response.body += '}';
+    response.retry_after_seconds = 1;
+  }
+  return response;
+}
+
+Response model_ready(const models::Model& model, bool draining) {
+  const bool ready = !draining && model.state() == models::ModelState::kReady && model.pipeline().status().ready;
+  std::string body = "{\"name\":";
+  append_json_string(body, model.name());
+  body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
+  return health(std::move(body), ready, draining ? "the server is draining" : "a card of the model is not up");
+}
+
+Response wrong_method(RouteKind kind) {
+  const bool post = method_of(kind) == Method::kPost;
+  Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
+  response.allow = post ? "POST" : "GET";
+  return response;
+}
+
+}  // namespace
+
+Api::Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options)
+    : registry_(registry), metrics_(metrics), options_(std::move(options)) {}
+
+Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
+                         runtime::pipeline::Clock::time_point arrival) const {
+  const Route route = find_route(request.target);
+  if (route.kind == RouteKind::kUnknown)
+    return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+  if (request.method != method_of(route.kind)) return wrong_method(route.kind);
+  const Snapshot& snapshot = registry_.refresh(view);
+  switch (route.kind) {
+    case RouteKind::kInfer: return infer(request, route, snapshot, arrival);
+    case RouteKind::kServerMetadata: return json(server_metadata(options_.server_version));
+    case RouteKind::kServerLive: return json(R"({"live":true})");
+    case RouteKind::kServerReady: return server_ready();
+    case RouteKind::kAllStatistics: return json(model_statistics(snapshot.all()));
+    case RouteKind::kRepositoryIndex: return json(repository_index(snapshot));
+    case RouteKind::kRepositoryLoad:
+    case RouteKind::kRepositoryUnload:
+      return error_response(501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+    case RouteKind::kPipelineStatus:
+      return ControlJob([this] { return json(pipeline_status(*registry_.snapshot())); });
+    case RouteKind::kMetrics:
+      return ControlJob([this] {
+        Response response = json(metrics_.serialise());
+        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+        return response;
+      });
+    default: return about_model(route, snapshot);
+  }
+}
+
+Api::ControlJob Api::server_ready() const {
+  return [this] {
+    std::string reason;
+    if (draining()) reason = "the server is draining";
+    const auto snapshot = registry_.snapshot();
+    if (snapshot->empty()) reason = "no model is served";
+    for (const auto& model : snapshot->all())
+      if (model->state() != models::ModelState::kReady || !model->pipeline().status().ready)
+        reason = "a card of model '" + model->name() + "' is not up";
+    return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason);
+  };
+}
+
+Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {
+  std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
+  if (model == nullptr) return unknown_model(route, snapshot);
+  switch (route.kind) {
+    case RouteKind::kModelMetadata: return json(model_metadata(*model, *snapshot.versions(route.model)));
+    case RouteKind::kModelConfig: return json(model_config(*model));
+    case RouteKind::kModelStatistics: return json(model_statistics({std::move(model)}));
+    case RouteKind::kModelDescription: return json(model_description(*model));
+    case RouteKind::kModelReady:
+      return ControlJob([this, model = std::move(model)] { return model_ready(*model, draining()); });
+    default: return error_response(404, "no such route");
+  }
+}
+
+Api::Outcome Api::infer(const Request& request, const Route& route, const Snapshot& snapshot,
+                        runtime::pipeline::Clock::time_point arrival) const {
+  std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
+  if (model == nullptr) return unknown_model(route, snapshot);
+  const auto refused = [&](const Error& error) {
+    model->refused(error.code());
+    return error_response(error);
+  };
+  if (draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));
+  if (!request.content_encoding.empty() && request.content_encoding != "identity")
+    return refused(Error(ErrorCode::kUnsupported, "Content-Encoding '" +
+                                                      std::string(request.content_encoding.substr(0, 64)) +
+                                                      "' is not offered; send the body uncompressed"));
+  auto parsed = parse_infer_request(model->info(), request.body, request.inference_header_length);
+  if (!parsed) return refused(parsed.error());
+  const auto timeout = parsed->timeout.value_or(options_.default_timeout);
+  return std::make_unique<Inference>(std::move(model), std::move(parsed).value(), arrival, arrival + timeout);
+}
+
+}  // namespace millrace::server::http

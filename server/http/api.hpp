@@ -1,0 +1,52 @@
+// From a request to its answer, or to what must happen first. Knows no sockets: the whole protocol can be tested here.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "server/http/inference.hpp"
+#include "server/http/message.hpp"
+#include "server/http/routes.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+
+namespace millrace::server::http {
+
+struct ApiOptions {
+  std::string server_version;
+  std::chrono::milliseconds default_timeout{60'000};  // of an infer request that names none
+};
+
+class Api {
+ public:
+  /// Work that may take long (a scrape, card registers): run it away from the I/O threads.
+  using ControlJob = std::function<Response()>;
+  using Outcome = std::variant<Response, ControlJob, std::unique_ptr<Inference>>;
+
+  /// Both must outlive the Api and everything it returned.
+  Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options);
+
+  /// Any thread, each with a view of its own. `arrival` is when the request was read completely.
+  Outcome handle(const Request& request, models::Registry::View& view, runtime::pipeline::Clock::time_point arrival) const;
+
+  /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
+  void begin_drain() { draining_.store(true, std::memory_order_release); }
+  bool draining() const { return draining_.load(std::memory_order_acquire); }
+
+ private:
+  Outcome infer(const Request& request, const Route& route, const models::Snapshot& snapshot,
+                runtime::pipeline::Clock::time_point arrival) const;
+  Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
+  ControlJob server_ready() const;
+
+  const models::Registry& registry_;
+  metrics::Metrics& metrics_;
+  const ApiOptions options_;
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace millrace::server::http

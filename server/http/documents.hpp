@@ -1,0 +1,25 @@
+// The JSON documents about the server and its models. Formats: README.md. Not for the hot path.
+#pragma once
+
+#include <string>
+
+#include "server/models/model.hpp"
+#include "server/models/registry.hpp"
+
+namespace millrace::server::http {
+
+std::string server_metadata(const std::string& server_version);
+
+/// `versions` are all served versions of the model's name.
+std::string model_metadata(const models::Model& model, const models::Snapshot::Versions& versions);
+std::string model_config(const models::Model& model);
+std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& models);
+std::string repository_index(const models::Snapshot& snapshot);
+
+/// What a client needs to turn a picture into the input and the output into words.
+std::string model_description(const models::Model& model);
+
+/// Every model's pipeline: reads card registers.
+std::string pipeline_status(const models::Snapshot& snapshot);
+
+}  // namespace millrace::server::http

@@ -1,0 +1,60 @@
+// The JSON part of an infer request as it was written: structure checked, nothing compared with a model yet.
+//
+// Read in one pass without a document tree: tensor data go straight into a list of numbers, everything unknown is
+// skipped, and memory stays in proportion to what the limits allow, whatever the text holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::server::http {
+
+/// A JSON number as written (integers stay exact), or a JSON boolean.
+using Number = std::variant<std::int64_t, std::uint64_t, double, bool>;
+
+struct NumberList {
+  std::vector<Number> numbers;           // row-major
+  std::vector<std::size_t> nesting;      // length of the arrays at each level: {n} for a flat list
+};
+
+struct Parameter {
+  std::string name;
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string> value;  // monostate: anything else
+};
+using Parameters = std::vector<Parameter>;
+
+struct InputDocument {
+  std::optional<std::string> name, datatype;
+  std::optional<std::vector<std::int64_t>> shape;
+  Parameters parameters;
+  std::optional<NumberList> data;
+};
+
+struct OutputDocument {
+  std::optional<std::string> name;
+  Parameters parameters;
+};
+
+struct InferDocument {
+  std::string id;
+  Parameters parameters;
+  std::optional<std::vector<InputDocument>> inputs;
+  std::optional<std::vector<OutputDocument>> outputs;
+};
+
+struct InferLimits {
+  std::size_t data_elements = 0;  // numbers in one tensor's data
+  std::size_t values = 10'000;    // JSON values outside tensor data
+};
+
+/// Unknown keys are skipped (clients may send more than we know); a known key twice, or with a value of the wrong kind,
+/// is refused. kInvalidInput, naming the field.
+Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits);
+
+}  // namespace millrace::server::http

@@ -1,0 +1,271 @@
+#include "server/http/infer_request.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "server/http/datatype.hpp"
+#include "server/http/infer_json.hpp"
+#include "server/http/json_tensor.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+using runtime::plan::ModelInfo;
+using runtime::plan::TensorSignature;
+
+Error bad(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+
+constexpr std::size_t kMaxShown = 64;
+
+std::string shown(std::string_view text) {
+  return "'" + std::string(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size() && i < 16; ++i) out += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+  return out + (shape.size() > 16 ? ",…]" : "]");
+}
+
+template <class Signatures>
+std::string names_of(const Signatures& signatures) {
+  std::string out;
+  for (const auto& signature : signatures) out += (out.empty() ? "" : ", ") + shown(signature.name);
+  return out;
+}
+
+std::optional<std::size_t> index_of(const std::vector<TensorSignature>& signatures, std::string_view name) {
+  for (std::size_t i = 0; i < signatures.size(); ++i)
+    if (signatures[i].name == name) return i;
+  return std::nullopt;
+}
+
+// Parameters. --------------------------------------------------------------------------------------------------------
+
+Result<bool> as_bool(const Parameter& parameter, const std::string& where) {
+  if (const auto* value = std::get_if<bool>(&parameter.value)) return *value;
+  return bad(where + ".parameters." + parameter.name + " must be true or false");
+}
+
+/// Whole numbers from 0; clients also send them as strings ("timeout": "500").
+Result<std::uint64_t> as_count(const Parameter& parameter, const std::string& where) {
+  if (const auto* value = std::get_if<std::int64_t>(&parameter.value); value != nullptr && *value >= 0)
+    return static_cast<std::uint64_t>(*value);
+  if (const auto* value = std::get_if<std::uint64_t>(&parameter.value)) return *value;
+  if (const auto* value = std::get_if<std::string>(&parameter.value); value != nullptr && !value->empty()) {
+    std::uint64_t number = 0;
+    const auto [end, code] = std::from_chars(value->data(), value->data() + value->size(), number);
+    if (code == std::errc() && end == value->data() + value->size()) return number;
+  }
+  return bad(where + ".parameters." + parameter.name + " must be a whole number of at least 0");
+}
+
+struct RequestParameters {
+  bool binary_outputs = false;
+  std::optional<std::chrono::microseconds> timeout;
+};
+
+Result<RequestParameters> request_parameters(const Parameters& parameters) {
+  // A day is longer than anyone waits, and far from overflowing a clock.
+  static constexpr std::uint64_t kLongest = 86'400'000'000;
+  RequestParameters out;
+  const std::string where = "request";
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name == "binary_data_output") {
+      MILLRACE_ASSIGN(out.binary_outputs, as_bool(parameter, where));
+    } else if (parameter.name == "timeout") {
+      MILLRACE_ASSIGN(const std::uint64_t microseconds, as_count(parameter, where));
+      if (microseconds > 0) out.timeout = std::chrono::microseconds(std::min(microseconds, kLongest));
+    } else if (parameter.name == "priority") {
+      if (const auto priority = as_count(parameter, where); !priority) return priority.error();
+    } else if (parameter.name.starts_with("sequence_")) {
+      return Error(ErrorCode::kUnsupported,
+                   "parameters." + parameter.name + ": sequences are not offered; models here keep no state");
+    }
+  }
+  return out;
+}
+
+bool is_shared_memory(const Parameter& parameter) { return parameter.name.starts_with("shared_memory_"); }
+
+Error no_shared_memory(const std::string& where) {
+  return Error(ErrorCode::kUnsupported, where + ": shared memory is not offered; send the tensor in the request");
+}
+
+// Inputs. ------------------------------------------------------------------------------------------------------------
+
+Status check_signature(const InputDocument& input, const TensorSignature& signature, const std::string& where) {
+  if (!input.datatype) return bad(where + " lacks 'datatype'");
+  if (!parse_datatype(*input.datatype)) return bad(where + ": unknown datatype " + shown(*input.datatype));
+  if (*input.datatype != signature.datatype)
+    return bad(where + ": datatype " + *input.datatype + " is not the model's " + signature.datatype);
+  if (!input.shape) return bad(where + " lacks 'shape'");
+  if (*input.shape != signature.shape)
+    return bad(where + ": shape " + shape_text(*input.shape) + " is not the model's " + shape_text(signature.shape));
+  return {};
+}
+
+Result<std::vector<std::byte>> json_input(const NumberList& data, const TensorSignature& signature,
+                                          const std::string& where) {
+  const std::uint64_t expected = elements_of(signature);
+  if (data.numbers.size() != expected)
+    return bad(where + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
+               shape_text(signature.shape) + " needs " + std::to_string(expected));
+  const bool flat = data.nesting.size() == 1;
+  if (!flat && !std::equal(data.nesting.begin(), data.nesting.end(), signature.shape.begin(), signature.shape.end(),
+                           [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
+    return bad(where + ".data is nested differently from shape " + shape_text(signature.shape) +
+               "; write it flat or nested exactly so");
+  return bytes_of_numbers(*parse_datatype(signature.datatype), data.numbers, where);
+}
+
+/// Takes tensors from the bytes behind the JSON, in the order the inputs are named.
+class BinaryTail {
+ public:
+  explicit BinaryTail(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  Result<std::span<const std::byte>> take(std::uint64_t announced, const TensorSignature& signature,
+                                          const std::string& where) {
+    const std::uint64_t expected = bytes_of(signature);
+    if (announced != expected)
+      return bad(where + ": binary_data_size " + std::to_string(announced) + "; " + signature.datatype + " of shape " +
+                 shape_text(signature.shape) + " takes " + std::to_string(expected) + " bytes");
+    if (rest_.size() < announced)
+      return bad(where + ": the body ends " + std::to_string(announced - rest_.size()) +
+                 " bytes before the end of this tensor");
+    const auto out = rest_.first(announced);
+    rest_ = rest_.subspan(announced);
+    return out;
+  }
+  std::size_t left() const { return rest_.size(); }
+
+ private:
+  std::span<const std::byte> rest_;
+};
+
+Status take_inputs(const ModelInfo& model, const InferDocument& document, std::span<const std::byte> tail,
+                   InferRequest& request) {
+  if (!document.inputs) return bad("the request lacks 'inputs'");
+  request.inputs.resize(model.inputs.size());
+  request.converted.reserve(model.inputs.size());
+  std::vector<bool> given(model.inputs.size());
+  BinaryTail binary(tail);
+  for (std::size_t i = 0; i < document.inputs->size(); ++i) {
+    const InputDocument& input = (*document.inputs)[i];
+    std::string where = "inputs[" + std::to_string(i) + "]";
+    if (!input.name) return bad(where + " lacks 'name'");
+    where += " " + shown(*input.name);
+    const auto index = index_of(model.inputs, *input.name);
+    if (!index) return bad(where + ": the model has no such input; it has " + names_of(model.inputs));
+    if (given[*index]) return bad(where + " occurs twice");
+    given[*index] = true;
+    const TensorSignature& signature = model.inputs[*index];
+    MILLRACE_TRY(check_signature(input, signature, where));
+
+    std::optional<std::uint64_t> binary_size;
+    for (const Parameter& parameter : input.parameters) {
+      if (is_shared_memory(parameter)) return no_shared_memory(where);
+      if (parameter.name == "binary_data_size") {
+        MILLRACE_ASSIGN(binary_size, as_count(parameter, where));
+      }
+    }
+    if (binary_size && input.data) return bad(where + " has both 'data' and binary_data_size; send one");
+    if (binary_size) {
+      MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, signature, where));
+    } else if (input.data) {
+      MILLRACE_ASSIGN(auto bytes, json_input(*input.data, signature, where));
+      request.inputs[*index] = request.converted.emplace_back(std::move(bytes));
+    } else {
+      return bad(where + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
+    }
+  }
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (!given[i]) return bad("inputs lacks " + shown(model.inputs[i].name));
+  if (binary.left() != 0)
+    return bad("the body has " + std::to_string(binary.left()) + " bytes behind the last tensor that no input names");
+  return {};
+}
+
+// Outputs. -----------------------------------------------------------------------------------------------------------
+
+Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSignature& signature, std::size_t index,
+                                    bool binary, const std::string& where) {
+  RequestedOutput out{index, binary, 0};
+  for (const Parameter& parameter : output.parameters) {
+    if (is_shared_memory(parameter)) return no_shared_memory(where);
+    if (parameter.name == "binary_data") {
+      MILLRACE_ASSIGN(out.binary, as_bool(parameter, where));
+    } else if (parameter.name == "classification") {
+      MILLRACE_ASSIGN(const std::uint64_t classes, as_count(parameter, where));
+      if (classes == 0) return bad(where + ".parameters.classification must be at least 1");
+      out.classes = static_cast<std::uint32_t>(std::min(classes, elements_of(signature)));
+    }
+  }
+  return out;
+}
+
+Status take_outputs(const ModelInfo& model, const InferDocument& document, bool binary, InferRequest& request) {
+  if (!document.outputs || document.outputs->empty()) {
+    for (std::size_t i = 0; i < model.outputs.size(); ++i) request.outputs.push_back({i, binary, 0});
+    return {};
+  }
+  for (std::size_t i = 0; i < document.outputs->size(); ++i) {
+    const OutputDocument& output = (*document.outputs)[i];
+    std::string where = "outputs[" + std::to_string(i) + "]";
+    if (!output.name) return bad(where + " lacks 'name'");
+    where += " " + shown(*output.name);
+    const auto index = index_of(model.outputs, *output.name);
+    if (!index) return bad(where + ": the model has no such output; it has " + names_of(model.outputs));
+    for (const RequestedOutput& earlier : request.outputs)
+      if (earlier.index == *index) return bad(where + " occurs twice");
+    MILLRACE_ASSIGN(const RequestedOutput taken, take_output(output, model.outputs[*index], *index, binary, where));
+    request.outputs.push_back(taken);
+  }
+  return {};
+}
+
+Result<InferRequest> raw_request(const ModelInfo& model, std::span<const std::byte> body) {
+  if (model.inputs.size() != 1)
+    return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
+               std::to_string(model.inputs.size()) + ": " + names_of(model.inputs));
+  const TensorSignature& signature = model.inputs.front();
+  if (body.size() != bytes_of(signature))
+    return bad("the body is " + std::to_string(body.size()) + " bytes; input " + shown(signature.name) + " (" +
+               signature.datatype + " " + shape_text(signature.shape) + ") takes " + std::to_string(bytes_of(signature)));
+  InferRequest request;
+  request.inputs = {body};
+  MILLRACE_TRY(take_outputs(model, {}, true, request));
+  return request;
+}
+
+}  // namespace
+
+Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
+                                         std::optional<std::string_view> header_length) {
+  std::size_t json_bytes = body.size();
+  if (header_length) {
+    const char* end = header_length->data() + header_length->size();
+    const auto [stop, code] = std::from_chars(header_length->data(), end, json_bytes);
+    if (code != std::errc() || stop != end || header_length->empty())
+      return bad("Inference-Header-Content-Length " + shown(*header_length) + " is not a whole number");
+    if (json_bytes > body.size())
+      return bad("Inference-Header-Content-Length " + std::to_string(json_bytes) + " is more than the body's " +
+                 std::to_string(body.size()) + " bytes");
+    if (json_bytes == 0) return raw_request(model, body);
+  }
+
+  InferLimits limits;
+  for (const auto& signature : model.inputs) limits.data_elements = std::max(limits.data_elements, elements_of(signature));
+  const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
+  MILLRACE_ASSIGN(const InferDocument document, parse_infer_json(json, limits));
+
+  InferRequest request;
+  request.id = document.id;
+  MILLRACE_ASSIGN(const RequestParameters parameters, request_parameters(document.parameters));
+  request.timeout = parameters.timeout;
+  MILLRACE_TRY(take_inputs(model, document, body.subspan(json_bytes), request));
+  MILLRACE_TRY(take_outputs(model, document, parameters.binary_outputs, request));
+  return request;
+}
+
+}  // namespace millrace::server::http

@@ -1,0 +1,42 @@
+// Which route a target names. Pure; the table is in README.md.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/http/message.hpp"
+
+namespace millrace::server::http {
+
+enum class RouteKind {
+  kUnknown,
+  kServerMetadata,
+  kServerLive,
+  kServerReady,
+  kModelMetadata,
+  kModelReady,
+  kModelConfig,
+  kModelStatistics,
+  kAllStatistics,
+  kInfer,
+  kRepositoryIndex,
+  kRepositoryLoad,
+  kRepositoryUnload,
+  kMetrics,
+  kPipelineStatus,
+  kModelDescription,
+};
+
+struct Route {
+  RouteKind kind = RouteKind::kUnknown;
+  std::string model;    // percent-decoded; empty where the route names none
+  std::string version;  // empty: the newest
+};
+
+/// The route of a request's target; the query string is ignored, and one slash at the end too.
+Route find_route(std::string_view target);
+
+/// The one method a route answers to.
+Method method_of(RouteKind kind);
+
+}  // namespace millrace::server::http

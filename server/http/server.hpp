@@ -1,0 +1,67 @@
+// The HTTP server: a listener that only accepts, one session a connection, one control thread for slow work.
+//
+//   listener ─▶ session (I/O thread) ─▶ Api ─▶ answer now
+//                                         ├─▶ control thread ─▶ back to the session
+//                                         └─▶ pipeline ─▶ back to the session
+//
+// Every connection belongs to one I/O thread; every read and write has a deadline.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/result.hpp"
+#include "server/http/api.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+
+namespace millrace::server::http {
+
+struct HostPort {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form expected.
+Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
+
+struct ServerOptions {
+  HostPort listen{"127.0.0.1", 0};  // port 0: the system chooses
+  unsigned io_threads = 1;
+  std::size_t max_connections = 16'384;  // above: 503 and closed
+  std::size_t max_header_bytes = 16'384;  // above: 431
+  std::uint64_t max_body_bytes = 64U << 20U;  // above: 413
+  std::chrono::milliseconds idle_timeout{600'000};   // between two requests
+  std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
+  std::chrono::milliseconds body_timeout{60'000};    // from there to the end of its body
+  std::chrono::milliseconds write_timeout{60'000};
+  std::chrono::milliseconds linger{1'000};  // reading on after an answer that closes, so that the client sees it
+};
+
+class Server {
+ public:
+  /// Listens and serves from now on. All references must outlive the server. kEnvironment where the address cannot be had
+  /// (in use, not ours, no permission).
+  static Result<std::unique_ptr<Server>> open(const ServerOptions& options, Api& api, models::Registry& registry,
+                                              metrics::Metrics& metrics);
+  virtual ~Server() = default;  // as stop(0)
+
+  /// "127.0.0.1:43211": what was really bound.
+  virtual std::string address() const = 0;
+
+  /// `ready` says 503, new inferences are refused, everything else goes on. Any thread.
+  virtual void begin_drain() = 0;
+
+  /// No request is being answered. Any thread.
+  virtual bool idle() const = 0;
+
+  /// Drains for at most `bound`, stops the registry's pipelines (what is still in flight gets 503), closes every
+  /// connection and ends the threads. Idempotent; not from a thread of the server.
+  virtual void stop(std::chrono::milliseconds bound) = 0;
+};
+
+}  // namespace millrace::server::http

@@ -1,0 +1,386 @@
+#include "server/http/session.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/vector_body.hpp>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using net::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFirstChunk = 8'192;  // an idle connection costs no more
+constexpr std::size_t kReadChunk = 65'536;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+std::string_view reason_phrase(unsigned status) {
+  const auto text = bhttp::obsolete_reason(static_cast<bhttp::status>(status));
+  return {text.data(), text.size()};
+}
+
+std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
+
+enum class State {
+  kReading,    // waiting for a request, or in the middle of one
+  kControl,    // a control job runs
+  kInferring,  // a frame is with a pipeline
+  kWriting,
+  kLingering,  // answered for the last time; reading what the client still sends, so that it is not reset
+  kClosed,
+};
+
+class Session final : public Connection, public std::enable_shared_from_this<Session> {
+ public:
+  Session(tcp::socket socket, ThreadState& thread)
+      : socket_(std::move(socket)), thread_(thread), server_(thread.server) {
+    server_.metrics.connection_opened();
+    place_ = thread_.connections.insert(thread_.connections.end(), this);
+  }
+  ~Session() {
+    thread_.connections.erase(place_);
+    server_.connections.fetch_sub(1);
+    server_.metrics.connection_closed();
+  }
+
+  void start(Admission admission) {
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.non_blocking(true, ignored);
+    if (admission == Admission::kServe) return next_request();
+    server_.metrics.connection_refused();
+    keep_alive_ = false;
+    Response refusal = error_response(503, "the server's limit of connections is reached");
+    refusal.retry_after_seconds = 1;
+    answer(std::move(refusal));
+  }
+
+  void check_deadline(Clock::time_point now) override {
+    if (now < deadline_ || state_ == State::kClosed) return;
+    if (state_ == State::kReading && request_begun_) {
+      // The aborted read comes back and answers.
+      expired_ = true;
+      deadline_ = Clock::time_point::max();
+      error_code ignored;
+      socket_.cancel(ignored);
+      return;
+    }
+    close();
+  }
+
+  void close_when_answered() override {
+    if (state_ == State::kReading || state_ == State::kLingering) close();
+    keep_alive_ = false;
+  }
+
+ private:
+  using Body = bhttp::vector_body<unsigned char>;
+
+  // Reading. ---------------------------------------------------------------------------------------------------------
+
+  void next_request() {
+    if (thread_.closing) return close();
+    state_ = State::kReading;
+    if (buffer_.size() == 0 && buffer_.capacity() > kReadChunk) buffer_ = {};
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(server_.options.max_header_bytes));
+    parser_->body_limit(server_.options.max_body_bytes);
+    parser_->eager(true);
+    request_begun_ = header_done_ = continued_ = false;
+    deadline_ = Clock::now() + server_.options.idle_timeout;
+    parse();
+  }
+
+  /// Feeds the parser with what is buffered; goes on to answer, or reads more.
+  void parse() {
+    error_code error;
+    while (buffer_.size() > 0 && !parser_->is_done() && !error) {
+      if (!request_begun_) {
+        request_begun_ = true;
+        deadline_ = Clock::now() + server_.options.header_timeout;
+      }
+      buffer_.consume(parser_->put(buffer_.data(), error));
+    }
+    if (error && error != bhttp::error::need_more) return bad_request(error);
+    if (parser_->is_done()) return handle();
+    if (parser_->is_header_done() && !header_done_) {
+      header_done_ = true;
+      deadline_ = Clock::now() + server_.options.body_timeout;
+      if (expects_continue()) return send_continue();
+    }
+    read();
+  }
+
+  void read() {
+    socket_.async_read_some(buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
+                            [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
+  }
+
+  void on_read(error_code error, std::size_t bytes) {
+    if (state_ != State::kReading) return;
+    if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
+    if (error) return close();
+    buffer_.commit(bytes);
+    try {
+      parse();
+    } catch (const std::bad_alloc&) {
+      refuse(error_response(503, "out of memory for this request"));
+    }
+  }
+
+  bool expects_continue() const {
+    return !continued_ && parser_->get().version() >= 11 &&
+           beast::iequals(parser_->get()[bhttp::field::expect], "100-continue");
+  }
+
+  void send_continue() {
+    continued_ = true;
+    net::async_write(socket_, net::buffer(kContinue), [self = shared_from_this()](error_code error, std::size_t) {
+      if (self->state_ != State::kReading) return;
+      if (error) return self->close();
+      self->read();
+    });
+  }
+
+  void bad_request(error_code error) {
+    if (error == bhttp::error::body_limit)
+      return refuse(error_response(
+          413, "the body is over the limit of " + std::to_string(server_.options.max_body_bytes) + " bytes"));
+    if (error == bhttp::error::header_limit)
+      return refuse(error_response(
+          431, "the header is over the limit of " + std::to_string(server_.options.max_header_bytes) + " bytes"));
+    refuse(error_response(400, "malformed HTTP: " + error.message()));
+  }
+
+  /// Answers a request that was not read to its end; what follows on the connection has no meaning.
+  void refuse(Response response) {
+    keep_alive_ = false;
+    answer(std::move(response));
+  }
+
+  // Handling. --------------------------------------------------------------------------------------------------------
+
+  void handle() {
+    const auto arrival = Clock::now();
+    deadline_ = Clock::time_point::max();
+    const auto& message = parser_->get();
+    keep_alive_ = message.keep_alive() && !thread_.closing;
+    http_1_0_ = message.version() < 11;
+    head_only_ = message.method() == bhttp::verb::head;
+
+    Request request;
+    request.method = message.method() == bhttp::verb::get    ? Method::kGet
+                     : message.method() == bhttp::verb::post ? Method::kPost
+                                                             : Method::kOther;
+    request.target = view_of(message.target());
+    if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())
+      request.inference_header_length = view_of(found->value());
+    request.content_encoding = view_of(message[bhttp::field::content_encoding]);
+    request.body = std::as_bytes(std::span(message.body()));
+
+    begin_answering();
+    try {
+      Api::Outcome outcome = server_.api.handle(request, thread_.view, arrival);
+      if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
+      if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
+      infer(std::move(std::get<std::unique_ptr<Inference>>(outcome)));
+    } catch (const std::bad_alloc&) {
+      answer(error_response(503, "out of memory for this request"));
+    } catch (const std::exception& error) {
+      log::error("http", std::string("request failed by a bug of ours: ") + error.what());
+      answer(error_response(500, "internal error; the server's log says more"));
+    }
+  }
+
+  void run_control(Api::ControlJob job) {
+    state_ = State::kControl;
+    net::post(server_.control, [self = shared_from_this(), job = std::move(job)]() mutable {
+      Response response;
+      try {
+        response = job();
+      } catch (const std::exception& error) {
+        log::error("http", std::string("control request failed: ") + error.what());
+        response = error_response(500, "internal error; the server's log says more");
+      }
+      job = nullptr;
+      auto executor = self->socket_.get_executor();
+      net::post(executor, [self = std::move(self), response = std::move(response)]() mutable {
+        self->answer(std::move(response));
+      });
+    });
+    watch();
+  }
+
+  void infer(std::unique_ptr<Inference> inference) {
+    state_ = State::kInferring;
+    inference_ = std::move(inference);
+    self_while_inferring_ = shared_from_this();
+    const Status started = inference_->start(&Session::on_inference_done, this);
+    if (!started.ok()) {
+      const auto self = std::move(self_while_inferring_);
+      return answer(error_response(started.error()));
+    }
+    watch();
+  }
+
+  /// On a pipeline's thread.
+  static void on_inference_done(void* context) {
+    auto* session = static_cast<Session*>(context);
+    net::post(session->socket_.get_executor(), [session] {
+      const auto self = std::move(session->self_while_inferring_);
+      Response response = session->inference_->finish();
+      if (session->client_gone_) return session->finish_without_answer();
+      session->answer(std::move(response));
+    });
+  }
+
+  /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may outlive
+  /// the request, and then completes with the next request's bytes, or with the socket.
+  void watch() {
+    if (watching_) return;
+    watching_ = true;
+    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
+  }
+
+  void on_watch(error_code error) {
+    watching_ = false;
+    if (state_ != State::kInferring && state_ != State::kControl) return;
+    if (!error) {
+      char byte = 0;
+      const std::size_t got = socket_.receive(net::buffer(&byte, 1), tcp::socket::message_peek, error);
+      if (!error && got > 0) return;  // the next request, early
+      if (error == net::error::would_block) return watch();
+    }
+    client_gone_ = true;
+    if (state_ == State::kInferring) inference_->cancel();
+  }
+
+  // Answering. -------------------------------------------------------------------------------------------------------
+
+  void begin_answering() {
+    answering_ = true;
+    server_.answering.fetch_add(1);
+  }
+  void end_answering() {
+    if (answering_) server_.answering.fetch_sub(1);
+    answering_ = false;
+  }
+
+  void finish_without_answer() {
+    end_answering();
+    close();
+  }
+
+  void answer(Response response) {
+    if (client_gone_) return finish_without_answer();
+    state_ = State::kWriting;
+    response_ = std::move(response);
+    deadline_ = Clock::now() + server_.options.write_timeout;
+    server_.metrics.http_answered(response_.status);
+    write_head();
+    buffers_.clear();
+    buffers_.push_back(net::buffer(head_));
+    if (!head_only_) {
+      buffers_.push_back(net::buffer(response_.body));
+      for (const auto part : response_.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
+    }
+    net::async_write(socket_, buffers_,
+                     [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+  }
+
+  void write_head() {
+    std::size_t length = response_.body.size();
+    for (const auto part : response_.binary) length += part.size();
+    head_ = http_1_0_ ? "HTTP/1.0 " : "HTTP/1.1 ";
+    head_ += std::to_string(response_.status);
+    head_ += ' ';
+    head_ += reason_phrase(response_.status);
+    head_ += "\r\nContent-Type: ";
+    head_ += response_.content_type;
+    head_ += "\r\nContent-Length: ";
+    head_ += std::to_string(length);
+    if (response_.inference_header_length)
+      head_ += "\r\nInference-Header-Content-Length: " + std::to_string(*response_.inference_header_length);
+    if (response_.retry_after_seconds) head_ += "\r\nRetry-After: " + std::to_string(*response_.retry_after_seconds);
+    if (!response_.allow.empty()) {
+      head_ += "\r\nAllow: ";
+      head_ += response_.allow;
+    }
+    if (!keep_alive_) head_ += "\r\nConnection: close";
+    else if (http_1_0_) head_ += "\r\nConnection: keep-alive";
+    head_ += "\r\n\r\n";
+  }
+
+  void on_written(error_code error) {
+    inference_.reset();
+    end_answering();
+    if (state_ != State::kWriting) return;
+    if (error) return close();
+    if (!keep_alive_) return linger();
+    next_request();
+  }
+
+  void linger() {
+    state_ = State::kLingering;
+    deadline_ = Clock::now() + server_.options.linger;
+    error_code error;
+    socket_.shutdown(tcp::socket::shutdown_send, error);
+    if (error || thread_.closing) return close();
+    discard();
+  }
+
+  void discard() {
+    buffer_.clear();
+    socket_.async_read_some(buffer_.prepare(kReadChunk), [self = shared_from_this()](error_code error, std::size_t) {
+      if (self->state_ != State::kLingering) return;
+      if (error) return self->close();
+      self->discard();
+    });
+  }
+
+  void close() {
+    state_ = State::kClosed;
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+  tcp::socket socket_;
+  ThreadState& thread_;
+  ServerState& server_;
+  std::list<Connection*>::iterator place_;
+
+  State state_ = State::kReading;
+  Clock::time_point deadline_ = Clock::time_point::max();
+  beast::flat_buffer buffer_;  // read and not yet parsed
+  std::optional<bhttp::request_parser<Body>> parser_;
+  bool request_begun_ = false, header_done_ = false, continued_ = false, expired_ = false;
+
+  bool keep_alive_ = true, http_1_0_ = false, head_only_ = false;
+  bool watching_ = false, client_gone_ = false, answering_ = false;
+  std::unique_ptr<Inference> inference_;
+  std::shared_ptr<Session> self_while_inferring_;  // the pipeline holds addresses in here
+
+  Response response_;
+  std::string head_;
+  std::vector<net::const_buffer> buffers_;
+};
+
+}  // namespace
+
+void start_session(tcp::socket socket, ThreadState& thread, Admission admission) {
+  std::make_shared<Session>(std::move(socket), thread)->start(admission);
+}
+
+}  // namespace millrace::server::http

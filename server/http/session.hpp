@@ -1,0 +1,51 @@
+// One connection, from accept to close. Internal to the folder: Asio here, Beast in session.cpp only.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <cstddef>
+#include <list>
+
+#include "server/http/api.hpp"
+#include "server/http/server.hpp"
+
+namespace millrace::server::http {
+
+/// What the I/O thread asks of a connection.
+class Connection {
+ public:
+  virtual void check_deadline(std::chrono::steady_clock::time_point now) = 0;
+  /// Closes now where nothing is being answered, else after the answer.
+  virtual void close_when_answered() = 0;
+
+ protected:
+  ~Connection() = default;
+};
+
+/// Shared by all threads of a server.
+struct ServerState {
+  const ServerOptions options;
+  const Api& api;
+  const models::Registry& registry;
+  metrics::Metrics& metrics;
+  boost::asio::thread_pool control{1};
+  std::atomic<std::size_t> connections{0};
+  std::atomic<std::size_t> answering{0};  // requests read and not yet answered
+};
+
+/// Of one I/O thread, touched by it alone. Outlives its sessions.
+struct ThreadState {
+  ServerState& server;
+  models::Registry::View view;
+  std::list<Connection*> connections;
+  bool closing = false;
+};
+
+enum class Admission { kServe, kRefuse };
+
+/// Takes the socket over; runs until the connection closes. On the thread of `thread`.
+void start_session(boost::asio::ip::tcp::socket socket, ThreadState& thread, Admission admission);
+
+}  // namespace millrace::server::http

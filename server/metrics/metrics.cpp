@@ -1,0 +1,233 @@
+#include "server/metrics/metrics.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "server/metrics/process.hpp"
+
+namespace millrace::server::metrics {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+const std::vector<double>& latency_buckets() {
+  static const std::vector<double> buckets = {5e-6,   1e-5, 2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
+                                              1e-2,   2.5e-2, 5e-2, 0.1,  0.25,  0.5,    1.0,  2.5,  5.0,    10.0};
+  return buckets;
+}
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+/// Why a request did not succeed, in the few words the label may take.
+constexpr std::array kReasons = {
+    ErrorCode::kInvalidInput, ErrorCode::kNotFound,         ErrorCode::kUnsupported, ErrorCode::kResourceExhausted,
+    ErrorCode::kUnavailable,  ErrorCode::kDeadlineExceeded, ErrorCode::kCancelled,   ErrorCode::kInternal,
+};
+
+ErrorCode reason_of(ErrorCode code) {
+  for (const ErrorCode reason : kReasons)
+    if (reason == code) return reason;
+  return ErrorCode::kInternal;
+}
+
+struct Families {
+  explicit Families(prometheus::Registry& registry)
+      : requests(counters(registry, "millrace_requests_total", "Inference requests answered, by outcome and reason.")),
+        in_flight(gauges(registry, "millrace_requests_in_flight", "Inference requests taken and not yet answered.")),
+        request(times(registry, "millrace_request_seconds", "From a request read to its answer ready.")),
+        queue(times(registry, "millrace_queue_seconds", "Waiting for a slot of the pipeline.")),
+        input(times(registry, "millrace_input_seconds", "Host stages before the cards, and copies in.")),
+        compute(times(registry, "millrace_compute_seconds", "From the first start of a card to the last completion.")),
+        output(times(registry, "millrace_output_seconds", "Copies out, and host stages after the cards.")),
+        http(counters(registry, "millrace_http_responses_total", "HTTP answers of every route, by status code.")),
+        connections(gauges(registry, "millrace_http_connections", "Open HTTP connections.").Add({})),
+        refused(counters(registry, "millrace_http_connections_refused_total",
+                         "HTTP connections closed because the limit was reached.")
+                    .Add({})) {}
+
+  static prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
+                                                           const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  static prometheus::Family<prometheus::Gauge>& gauges(prometheus::Registry& registry, const char* name,
+                                                       const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  }
+  static prometheus::Family<prometheus::Histogram>& times(prometheus::Registry& registry, const char* name,
+                                                          const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+  }
+
+  prometheus::Family<prometheus::Counter>& requests;
+  prometheus::Family<prometheus::Gauge>& in_flight;
+  prometheus::Family<prometheus::Histogram>&request, &queue, &input, &compute, &output;
+  prometheus::Family<prometheus::Counter>& http;
+  prometheus::Gauge& connections;
+  prometheus::Counter& refused;
+};
+
+class PrometheusModelMetrics final : public ModelMetrics {
+ public:
+  PrometheusModelMetrics(Families& families, const std::string& name, const std::string& version)
+      : PrometheusModelMetrics(families, prometheus::Labels{{"model", name}, {"version", version}}) {}
+
+  void begun() override { in_flight_.Increment(); }
+
+  void succeeded(const RequestTimes& times) override {
+    in_flight_.Decrement();
+    success_.Increment();
+    request_.Observe(seconds(times.request));
+    queue_.Observe(seconds(times.queue));
+    input_.Observe(seconds(times.input));
+    compute_.Observe(seconds(times.compute));
+    output_.Observe(seconds(times.output));
+  }
+
+  void failed(ErrorCode reason, std::chrono::nanoseconds request) override {
+    in_flight_.Decrement();
+    request_.Observe(seconds(request));
+    failures_.at(reason_of(reason))->Increment();
+  }
+
+  void refused(ErrorCode reason) override { failures_.at(reason_of(reason))->Increment(); }
+
+ private:
+  PrometheusModelMetrics(Families& families, const prometheus::Labels& labels)
+      : in_flight_(families.in_flight.Add(labels)),
+        success_(families.requests.Add(with_outcome(labels, "success", "none"))),
+        request_(families.request.Add(labels, latency_buckets())),
+        queue_(families.queue.Add(labels, latency_buckets())),
+        input_(families.input.Add(labels, latency_buckets())),
+        compute_(families.compute.Add(labels, latency_buckets())),
+        output_(families.output.Add(labels, latency_buckets())) {
+    for (const ErrorCode reason : kReasons)
+      failures_[reason] =
+          &families.requests.Add(with_outcome(labels, "failure", std::string(to_string(reason))));
+  }
+
+  static prometheus::Labels with_outcome(prometheus::Labels labels, const std::string& outcome,
+                                         const std::string& reason) {
+    labels["outcome"] = outcome;
+    labels["reason"] = reason;
+    return labels;
+  }
+
+  prometheus::Gauge& in_flight_;
+  prometheus::Counter& success_;
+  prometheus::Histogram &request_, &queue_, &input_, &compute_, &output_;
+  std::map<ErrorCode, prometheus::Counter*> failures_;  // constant after construction
+};
+
+class FamilySamples final : public Samples {
+ public:
+  void counter(std::string_view name, std::string_view help, Labels labels, double value) override {
+    add(MetricType::Counter, name, help, std::move(labels)).counter.value = value;
+  }
+  void gauge(std::string_view name, std::string_view help, Labels labels, double value) override {
+    add(MetricType::Gauge, name, help, std::move(labels)).gauge.value = value;
+  }
+  void append_to(std::vector<MetricFamily>& families) {
+    for (auto& [name, family] : families_) families.push_back(std::move(family));
+  }
+
+ private:
+  ClientMetric& add(MetricType type, std::string_view name, std::string_view help, Labels labels) {
+    MetricFamily& family = families_[std::string(name)];
+    if (family.metric.empty()) {
+      family.name = name;
+      family.help = help;
+      family.type = type;
+    }
+    assert(family.type == type);
+    ClientMetric& metric = family.metric.emplace_back();
+    for (auto& [key, value] : labels) metric.label.push_back({std::move(key), std::move(value)});
+    return metric;
+  }
+
+  std::map<std::string, MetricFamily> families_;
+};
+
+class PrometheusMetrics final : public Metrics {
+ public:
+  explicit PrometheusMetrics(const std::string& version) : families_(registry_) {
+    Families::gauges(registry_, "millrace_build_info", "Constant 1; the labels say what runs.")
+        .Add({{"version", version}, {"compiler", kCompiler}})
+        .Set(1);
+  }
+
+  ModelMetrics& model(const std::string& name, const std::string& version) override {
+    const std::lock_guard lock(mutex_);
+    auto& entry = models_[{name, version}];
+    if (!entry) entry = std::make_unique<PrometheusModelMetrics>(families_, name, version);
+    return *entry;
+  }
+
+  void http_answered(unsigned status) override {
+    const std::size_t index = status < by_status_.size() ? status : 0;
+    prometheus::Counter* counter = by_status_[index].load(std::memory_order_acquire);
+    if (counter == nullptr) {
+      // Add() gives the same counter to everyone who asks for the same labels, so two threads may both come here.
+      counter = &families_.http.Add({{"code", std::to_string(index)}});
+      by_status_[index].store(counter, std::memory_order_release);
+    }
+    counter->Increment();
+  }
+
+  void connection_opened() override { families_.connections.Increment(); }
+  void connection_closed() override { families_.connections.Decrement(); }
+  void connection_refused() override { families_.refused.Increment(); }
+
+  void set_sampler(std::function<void(Samples&)> sampler) override {
+    const std::lock_guard lock(mutex_);
+    sampler_ = std::move(sampler);
+  }
+
+  std::string serialise() override {
+    std::vector<MetricFamily> families = registry_.Collect();
+    FamilySamples samples;
+    sample_process(samples);
+    std::function<void(Samples&)> sampler;
+    {
+      const std::lock_guard lock(mutex_);
+      sampler = sampler_;
+    }
+    if (sampler) sampler(samples);
+    samples.append_to(families);
+    return prometheus::TextSerializer{}.Serialize(families);
+  }
+
+ private:
+  static constexpr const char* kCompiler =
+#ifdef __clang__
+      "clang " __clang_version__;
+#else
+      "gcc " __VERSION__;
+#endif
+
+  prometheus::Registry registry_;
+  Families families_;
+  std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
+
+  std::mutex mutex_;  // models_, sampler_
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<PrometheusModelMetrics>> models_;
+  std::function<void(Samples&)> sampler_;
+};
+
+}  // namespace
+
+std::unique_ptr<Metrics> Metrics::create(const std::string& version) {
+  return std::make_unique<PrometheusMetrics>(version);
+}
+
+}  // namespace millrace::server::metrics

@@ -1,0 +1,68 @@
+// Everything the server counts, and the page Prometheus reads it from (text format 0.0.4).
+//
+// Counters and histograms are updated where things happen; what the cards and links report is read at the scrape through
+// a sampler. Series never disappear while the process lives: a model that is unloaded and loaded again goes on counting.
+// The names are listed in README.md. Any thread, unless said otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::server::metrics {
+
+/// Where one request's time went, as the histograms take it.
+struct RequestTimes {
+  std::chrono::nanoseconds request{0};  // last byte of the request read to answer ready
+  std::chrono::nanoseconds queue{0}, input{0}, compute{0}, output{0};
+};
+
+/// The series of one served model version. Lives as long as its Metrics.
+class ModelMetrics {
+ public:
+  virtual ~ModelMetrics() = default;
+  virtual void begun() = 0;                                             // in flight + 1
+  virtual void succeeded(const RequestTimes& times) = 0;                // in flight - 1
+  virtual void failed(ErrorCode reason, std::chrono::nanoseconds) = 0;  // in flight - 1
+  virtual void refused(ErrorCode reason) = 0;                           // never was in flight
+};
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+/// Takes what a sampler reports at one scrape. Samples of one name must agree in type; the help of the first is used.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual void counter(std::string_view name, std::string_view help, Labels labels, double value) = 0;
+  virtual void gauge(std::string_view name, std::string_view help, Labels labels, double value) = 0;
+};
+
+class Metrics {
+ public:
+  /// `version` goes into millrace_build_info.
+  static std::unique_ptr<Metrics> create(const std::string& version);
+  virtual ~Metrics() = default;
+
+  /// The same object for the same model and version, made at the first call.
+  virtual ModelMetrics& model(const std::string& name, const std::string& version) = 0;
+
+  virtual void http_answered(unsigned status) = 0;
+  virtual void connection_opened() = 0;
+  virtual void connection_closed() = 0;
+  virtual void connection_refused() = 0;
+
+  /// Called at every scrape, on the thread of serialise(). Set before the first scrape.
+  virtual void set_sampler(std::function<void(Samples&)> sampler) = 0;
+
+  /// The page. Reads /proc and calls the sampler, so not for an I/O thread.
+  virtual std::string serialise() = 0;
+};
+
+}  // namespace millrace::server::metrics

@@ -1,0 +1,64 @@
+#include "server/models/model.hpp"
+
+#include <utility>
+
+namespace millrace::server::models {
+
+std::string_view to_string(ModelState state) {
+  switch (state) {
+    case ModelState::kUnknown: return "UNKNOWN";
+    case ModelState::kReady: return "READY";
+    case ModelState::kUnavailable: return "UNAVAILABLE";
+    case ModelState::kLoading: return "LOADING";
+    case ModelState::kUnloading: return "UNLOADING";
+  }
+  return "UNKNOWN";
+}
+
+void Statistics::succeeded(const metrics::RequestTimes& times) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  last_inference_unix_ms_.store(
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()),
+      std::memory_order_relaxed);
+  success_.add(times.request);
+  queue_.add(times.queue);
+  input_.add(times.input);
+  compute_.add(times.compute);
+  output_.add(times.output);
+}
+
+void Statistics::failed(std::chrono::nanoseconds request) { fail_.add(request); }
+
+Statistics::Snapshot Statistics::snapshot() const {
+  Snapshot out;
+  out.last_inference_unix_ms = last_inference_unix_ms_.load(std::memory_order_relaxed);
+  out.success = success_.read();
+  out.fail = fail_.read();
+  out.queue = queue_.read();
+  out.input = input_.read();
+  out.compute = compute_.read();
+  out.output = output_.read();
+  out.inferences = out.success.count;
+  return out;
+}
+
+Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
+             metrics::ModelMetrics& metrics)
+    : name_(std::move(name)), version_(std::move(version)), pipeline_(std::move(pipeline)), metrics_(metrics) {}
+
+void Model::succeeded(const metrics::RequestTimes& times) {
+  metrics_.succeeded(times);
+  statistics_.succeeded(times);
+}
+
+void Model::failed(ErrorCode reason, std::chrono::nanoseconds request) {
+  metrics_.failed(reason, request);
+  statistics_.failed(request);
+}
+
+void Model::refused(ErrorCode reason) {
+  metrics_.refused(reason);
+  statistics_.failed(std::chrono::nanoseconds(0));
+}
+
+}  // namespace millrace::server::models

@@ -1,0 +1,84 @@
+// A model version that is being served: its pipeline, its state, its statistics.
+//
+// Whoever works on a request holds a shared_ptr<Model> until the answer is written, so a request begins and ends on one
+// version whatever is published meanwhile.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/pipeline/pipeline.hpp"
+#include "server/metrics/metrics.hpp"
+
+namespace millrace::server::models {
+
+enum class ModelState { kUnknown, kReady, kUnavailable, kLoading, kUnloading };
+
+/// As the repository index names them: "READY".
+std::string_view to_string(ModelState state);
+
+/// Counts and times since the model was loaded, as Triton's statistics extension defines them. Any thread.
+class Statistics {
+ public:
+  struct Duration {
+    std::uint64_t count = 0, ns = 0;
+  };
+  struct Snapshot {
+    std::uint64_t last_inference_unix_ms = 0;
+    std::uint64_t inferences = 0;
+    Duration success, fail, queue, input, compute, output;
+  };
+
+  void succeeded(const metrics::RequestTimes& times);
+  void failed(std::chrono::nanoseconds request);
+  Snapshot snapshot() const;
+
+ private:
+  struct Sum {
+    std::atomic<std::uint64_t> count{0}, ns{0};
+    void add(std::chrono::nanoseconds time) {
+      count.fetch_add(1, std::memory_order_relaxed);
+      ns.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
+    }
+    Duration read() const { return {count.load(std::memory_order_relaxed), ns.load(std::memory_order_relaxed)}; }
+  };
+  Sum success_, fail_, queue_, input_, compute_, output_;
+  std::atomic<std::uint64_t> last_inference_unix_ms_{0};
+};
+
+class Model {
+ public:
+  /// `metrics` must outlive the model.
+  Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
+        metrics::ModelMetrics& metrics);
+
+  const std::string& name() const { return name_; }
+  const std::string& version() const { return version_; }
+  const runtime::plan::Deployment& deployment() const { return pipeline_->deployment(); }
+  const runtime::plan::ModelInfo& info() const { return pipeline_->deployment().model; }
+  runtime::pipeline::Pipeline& pipeline() const { return *pipeline_; }
+
+  ModelState state() const { return state_.load(std::memory_order_acquire); }
+  void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
+
+  // One of these for every request: begun(), then succeeded() or failed(); or refused() alone.
+  void begun() { metrics_.begun(); }
+  void succeeded(const metrics::RequestTimes& times);
+  void failed(ErrorCode reason, std::chrono::nanoseconds request);
+  void refused(ErrorCode reason);
+
+  const Statistics& statistics() const { return statistics_; }
+
+ private:
+  const std::string name_, version_;
+  const std::shared_ptr<runtime::pipeline::Pipeline> pipeline_;
+  metrics::ModelMetrics& metrics_;
+  Statistics statistics_;
+  std::atomic<ModelState> state_{ModelState::kReady};
+};
+
+}  // namespace millrace::server::models

@@ -1,0 +1,134 @@
+#include "server/models/registry.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::server::models {
+
+std::shared_ptr<Model> Snapshot::find(std::string_view name, std::string_view version) const {
+  const auto entry = models_.find(name);
+  if (entry == models_.end()) return nullptr;
+  if (version.empty()) return entry->second.newest;
+  const auto found = entry->second.versions.find(version);
+  return found == entry->second.versions.end() ? nullptr : found->second;
+}
+
+const Snapshot::Versions* Snapshot::versions(std::string_view name) const {
+  const auto entry = models_.find(name);
+  return entry == models_.end() ? nullptr : &entry->second.versions;
+}
+
+std::vector<std::shared_ptr<Model>> Snapshot::all() const {
+  std::vector<std::shared_ptr<Model>> out;
+  for (const auto& [name, entry] : models_)
+    for (const auto& [version, model] : entry.versions) out.push_back(model);
+  return out;
+}
+
+Registry::Registry() : snapshot_(std::make_shared<Snapshot>()) {}
+
+Status Registry::publish(std::shared_ptr<Model> model) {
+  if (model->name().empty()) return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
+  const std::lock_guard lock(mutex_);
+  auto next = std::make_shared<Snapshot>(*snapshot_);
+  auto& entry = next->models_[model->name()];
+  entry.versions[model->version()] = model;
+  entry.newest = std::move(model);
+  replace(std::move(next));
+  return {};
+}
+
+Status Registry::withdraw(std::string_view name, std::string_view version) {
+  const std::lock_guard lock(mutex_);
+  auto next = std::make_shared<Snapshot>(*snapshot_);
+  const auto entry = next->models_.find(name);
+  const auto gone = [&] {
+    return Error(ErrorCode::kNotFound, "model '" + std::string(name) + "' version '" + std::string(version) +
+                                           "' is not served");
+  };
+  if (entry == next->models_.end()) return gone();
+  auto& versions = entry->second.versions;
+  const auto found = versions.find(version);
+  if (found == versions.end()) return gone();
+  const bool was_newest = entry->second.newest == found->second;
+  versions.erase(found);
+  if (versions.empty())
+    next->models_.erase(entry);
+  else if (was_newest)
+    entry->second.newest = versions.rbegin()->second;
+  replace(std::move(next));
+  return {};
+}
+
+void Registry::replace(std::shared_ptr<const Snapshot> snapshot) {
+  snapshot_ = std::move(snapshot);
+  generation_.fetch_add(1, std::memory_order_release);
+}
+
+const Snapshot& Registry::refresh(View& view) const {
+  if (generation_.load(std::memory_order_acquire) != view.generation_) {
+    const std::lock_guard lock(mutex_);
+    view.snapshot_ = snapshot_;
+    view.generation_ = generation_.load(std::memory_order_relaxed);
+  }
+  return *view.snapshot_;
+}
+
+std::shared_ptr<const Snapshot> Registry::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return snapshot_;
+}
+
+void Registry::stop(std::chrono::milliseconds bound) {
+  const auto end = std::chrono::steady_clock::now() + bound;
+  for (const auto& model : snapshot()->all()) {
+    model->set_state(ModelState::kUnloading);
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    model->pipeline().stop(std::max(left, std::chrono::milliseconds(0)));
+    model->set_state(ModelState::kUnavailable);
+  }
+}
+
+void Registry::sample(metrics::Samples& samples) const {
+  for (const auto& model : snapshot()->all()) {
+    const auto status = model->pipeline().status();
+    const metrics::Labels labels = {{"model", model->name()}, {"version", model->version()}};
+    const auto with = [&](metrics::Labels more) {
+      more.insert(more.begin(), labels.begin(), labels.end());
+      return more;
+    };
+    samples.gauge("millrace_model_info", "Constant 1; the labels say which deployment a model version is.",
+                  with({{"digest", model->deployment().digest}}), 1);
+    samples.gauge("millrace_model_ready", "1 where every card of the model is up.", labels, status.ready ? 1 : 0);
+    samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);
+    samples.gauge("millrace_slots", "Frames that can be on the cards at once.", labels, status.slots);
+    samples.gauge("millrace_queue_depth", "Frames waiting for a slot.", labels, status.queued);
+    samples.gauge("millrace_queue_capacity", "Frames that may wait for a slot.", labels, status.queue_capacity);
+    for (const auto& card : status.cards) {
+      const auto of_card = with({{"endpoint", card.endpoint}, {"card", card.card}});
+      const bool up = card.state == runtime::pipeline::CardState::kUp;
+      samples.gauge("millrace_card_up", "1 where the card is programmed and answers.", of_card, up ? 1 : 0);
+      samples.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", of_card,
+                      static_cast<double>(card.restarts));
+      samples.counter("millrace_card_programmed_total", "Times an image was loaded.", of_card,
+                      static_cast<double>(card.programmed));
+      samples.counter("millrace_card_frames_total", "Frames computed since the last load.", of_card,
+                      static_cast<double>(card.frames));
+      samples.counter("millrace_card_busy_seconds_total", "Time computing since the last load.", of_card,
+                      card.busy_seconds);
+    }
+    for (const auto& link : status.links) {
+      const auto of_link = with({{"channel", link.channel},
+                                 {"producer", link.producer_card},
+                                 {"consumer", link.consumer_card}});
+      samples.gauge("millrace_link_up", "1 where both ends see the link.", of_link, link.up ? 1 : 0);
+      samples.counter("millrace_link_bytes_total", "Payload carried.", of_link, static_cast<double>(link.bytes));
+      samples.counter("millrace_link_packets_total", "Packets carried.", of_link, static_cast<double>(link.packets));
+      samples.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", of_link,
+                      static_cast<double>(link.stalls));
+    }
+  }
+}
+
+}  // namespace millrace::server::models

@@ -1,0 +1,167 @@
+// A pipeline without cards: computes outputs from inputs by a rule a test can predict, when the test says so.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/pipeline/pipeline.hpp"
+
+namespace millrace::server::test {
+
+namespace pipeline = runtime::pipeline;
+namespace plan = runtime::plan;
+
+/// Output byte i is input byte i of the first input (again from its start where it is shorter).
+inline void echo(pipeline::Frame& frame) {
+  const auto in = frame.inputs.front();
+  for (auto out : frame.outputs)
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = in[i % in.size()];
+}
+
+inline plan::ModelInfo small_model() {
+  plan::ModelInfo model;
+  model.name = "small";
+  model.inputs = {{"x", "FP32", {1, 2, 2}}};
+  model.outputs = {{"y", "FP32", {1, 4}}};
+  model.labels = {"zero", "one", "two", "three"};
+  model.preprocessing = {"NCHW", {0.5F}, {1.0F}};
+  return model;
+}
+
+class FakePipeline final : public pipeline::Pipeline {
+ public:
+  explicit FakePipeline(plan::ModelInfo model = small_model()) {
+    deployment_.model = std::move(model);
+    deployment_.digest = "d1g35t";
+    status_.ready = true;
+    status_.slots = 2;
+    status_.queue_capacity = 4;
+    status_.cards = {{"card0", "fpga0", "image0", pipeline::CardState::kUp, 0, 1, 0, 0.5}};
+    status_.links = {{"channel0", "fpga0", "fpga1", 1, 2, 3, true}};
+    worker_ = std::jthread([this](std::stop_token token) { work(token); });
+  }
+  ~FakePipeline() override { stop(std::chrono::milliseconds(0)); }
+
+  // What tests set. Before any request, or under no traffic.
+  std::function<void(pipeline::Frame&)> compute = echo;
+  std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
+
+  /// Frames wait until release().
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+  /// Every waiting frame fails with this.
+  void fail_waiting(const Error& error) {
+    std::deque<pipeline::Frame*> failed;
+    {
+      const std::lock_guard lock(mutex_);
+      failed.swap(queue_);
+    }
+    for (auto* frame : failed) complete(*frame, error);
+  }
+  /// Waits until `count` frames wait in a held pipeline, or have been cancelled.
+  bool wait_for_queued(std::size_t count) { return wait([&] { return queue_.size() == count; }); }
+  bool wait_for_cancelled(std::size_t count) { return wait([&] { return cancelled_ == count; }); }
+
+  void set_ready(bool ready) {
+    const std::lock_guard lock(mutex_);
+    status_.ready = ready;
+    status_.cards.front().state = ready ? pipeline::CardState::kUp : pipeline::CardState::kLost;
+  }
+
+  const plan::Deployment& deployment() const override { return deployment_; }
+
+  Status submit(pipeline::Frame& frame) override {
+    MILLRACE_TRY(on_submit());
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return Error(ErrorCode::kUnavailable, "the pipeline is stopping");
+    if (queue_.size() >= status_.queue_capacity) return Error(ErrorCode::kResourceExhausted, "the queue is full");
+    queue_.push_back(&frame);
+    changed_.notify_all();
+    return {};
+  }
+
+  void cancel(pipeline::Frame& frame) override {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::find(queue_.begin(), queue_.end(), &frame);
+      if (found == queue_.end()) return;
+      queue_.erase(found);
+      ++cancelled_;
+      changed_.notify_all();
+    }
+    complete(frame, Error(ErrorCode::kCancelled, "cancelled"));
+  }
+
+  pipeline::PipelineStatus status() override {
+    const std::lock_guard lock(mutex_);
+    status_.queued = static_cast<std::uint32_t>(queue_.size());
+    return status_;
+  }
+
+  void stop(std::chrono::milliseconds) override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    fail_waiting(Error(ErrorCode::kUnavailable, "the pipeline is stopping"));
+    worker_.request_stop();
+    if (worker_.joinable()) worker_.join();
+  }
+
+ private:
+  template <class Condition>
+  bool wait(Condition condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), condition);
+  }
+
+  void complete(pipeline::Frame& frame, Status status) {
+    frame.status = std::move(status);
+    frame.times = {std::chrono::microseconds(1), std::chrono::microseconds(2), std::chrono::microseconds(3),
+                   std::chrono::microseconds(4)};
+    frame.on_complete(frame, frame.context);
+  }
+
+  void work(const std::stop_token& token) {
+    while (true) {
+      pipeline::Frame* frame = nullptr;
+      {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait(lock, token, [&] { return !held_ && !queue_.empty(); })) return;
+        frame = queue_.front();
+        queue_.pop_front();
+      }
+      if (frame->deadline < pipeline::Clock::now()) {
+        complete(*frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed in the queue"));
+        continue;
+      }
+      compute(*frame);
+      complete(*frame, {});
+    }
+  }
+
+  plan::Deployment deployment_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  pipeline::PipelineStatus status_;
+  std::deque<pipeline::Frame*> queue_;
+  std::size_t cancelled_ = 0;
+  bool held_ = false, stopped_ = false;
+  std::jthread worker_;
+};
+
+}  // namespace millrace::server::test
