@@ -39,7 +39,8 @@ struct Frame {
   std::vector<std::span<std::byte>> outputs;       // model.outputs order, exactly signature.bytes() each
   Clock::time_point deadline = Clock::time_point::max();
 
-  /// Called exactly once for every frame that submit() accepted, on a pipeline thread; must not block or throw.
+  /// Called exactly once for every frame that submit() accepted, on a pipeline thread (or inside submit(), cancel() or
+  /// stop() of any caller); must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
 

@@ -1,0 +1,324 @@
+// The Card that ships: XRT's public C++ API. Every exception of XRT ends here.
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <experimental/xrt_ip.h>
+#include <experimental/xrt_xclbin.h>
+#include <xrt/xrt_bo.h>
+#include <xrt/xrt_device.h>
+#include <xrt/xrt_kernel.h>
+
+#include "runtime/card/card.hpp"
+#include "runtime/card/device_pool.hpp"
+
+namespace millrace::runtime::card {
+
+namespace abi = plan::abi;
+
+namespace {
+
+// "millrace_ingress:{p0_in0}": how XRT wants a compute unit named.
+std::string unit_name(const char* kernel, const char* unit) { return std::string(kernel) + ":{" + unit + "}"; }
+
+/// Runs `action`, and turns what XRT throws into an error of this code.
+template <class Action>
+auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action()) {
+  try {
+    return action();
+  } catch (const std::exception& problem) {
+    return Error(code, std::string(what) + ": " + problem.what());
+  }
+}
+
+RunState to_state(ert_cmd_state state) {
+  if (state == ERT_CMD_STATE_COMPLETED) return RunState::kDone;
+  if (state == ERT_CMD_STATE_TIMEOUT || state < ERT_CMD_STATE_COMPLETED) return RunState::kRunning;
+  return RunState::kFailed;
+}
+
+RunState state_of(const xrt::run& run) {
+  try {
+    return to_state(run.state());
+  } catch (const std::exception&) {
+    return RunState::kFailed;
+  }
+}
+
+RunState wait_for(const xrt::run& run, std::chrono::milliseconds bound) {
+  try {
+    return to_state(run.wait(std::max(bound, std::chrono::milliseconds(1))));
+  } catch (const std::exception&) {
+    return RunState::kFailed;
+  }
+}
+
+/// A slot of a unit: a buffer, its host mapping, and a run with everything set that does not change.
+struct Slot {
+  xrt::bo buffer;
+  std::byte* mapped = nullptr;
+  xrt::run run;
+  bool started = false;
+};
+
+// Both kinds of unit have the same arguments at the same places.
+static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
+              +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
+
+class Unit {
+ public:
+  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t payload_bytes,
+       std::uint64_t buffer_bytes, std::uint32_t slots)
+      : kernel_(device, image, name), payload_bytes_(payload_bytes), buffer_bytes_(buffer_bytes) {
+    for (std::uint32_t index = 0; index < slots; ++index) {
+      Slot slot;
+      slot.buffer = xrt::bo(device, buffer_bytes, kernel_.group_id(abi::kIngressBuffer));
+      slot.mapped = slot.buffer.map<std::byte*>();
+      std::memset(slot.mapped, 0, buffer_bytes);
+      slot.run = xrt::run(kernel_);
+      slot.run.set_arg(abi::kIngressBuffer, slot.buffer);
+      slot.run.set_arg(abi::kIngressBytes, static_cast<std::uint32_t>(payload_bytes));
+      slots_.push_back(std::move(slot));
+    }
+  }
+
+  void start(Slot& slot, std::uint32_t epoch, std::uint64_t sequence) {
+    slot.run.set_arg(abi::kIngressEpoch, epoch);
+    slot.run.set_arg(abi::kIngressSequence, sequence);
+    slot.run.start();
+    slot.started = true;
+  }
+
+  // The runs and buffers go before the kernel: XRT wants them gone when the image is replaced.
+  xrt::kernel kernel_;
+  std::uint64_t payload_bytes_ = 0, buffer_bytes_ = 0;
+  std::vector<Slot> slots_;
+};
+
+class XrtIngress final : public Ingress {
+ public:
+  XrtIngress(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t bytes,
+             std::uint32_t slots)
+      : unit_(device, image, name, bytes, bytes, slots) {}
+
+  std::span<std::byte> buffer(std::uint32_t slot) override { return {unit_.slots_[slot].mapped, unit_.payload_bytes_}; }
+
+  Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
+    try {
+      Slot& s = unit_.slots_[slot];
+      s.buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+      unit_.start(s, epoch, sequence);
+      return {};
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kUnavailable, std::string("ingress: ") + problem.what());
+    }
+  }
+
+  RunState state(std::uint32_t slot) override {
+    const Slot& s = unit_.slots_[slot];
+    return s.started ? state_of(s.run) : RunState::kDone;
+  }
+
+ private:
+  Unit unit_;
+};
+
+class XrtEgress final : public Egress {
+ public:
+  XrtEgress(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t bytes,
+            std::uint32_t slots)
+      : unit_(device, image, name, bytes, abi::egress_buffer_bytes(bytes), slots) {}
+
+  Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
+    try {
+      unit_.start(unit_.slots_[slot], epoch, sequence);
+      return {};
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kUnavailable, std::string("egress: ") + problem.what());
+    }
+  }
+
+  RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) override {
+    const Slot& s = unit_.slots_[slot];
+    return s.started ? wait_for(s.run, bound) : RunState::kDone;
+  }
+
+  Result<abi::StatusTrailer> fetch(std::uint32_t slot) override {
+    return guarded(ErrorCode::kUnavailable, "egress", [&]() -> Result<abi::StatusTrailer> {
+      Slot& s = unit_.slots_[slot];
+      s.buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+      abi::StatusTrailer trailer;
+      std::memcpy(&trailer, s.mapped + abi::trailer_offset(unit_.payload_bytes_), sizeof trailer);
+      return trailer;
+    });
+  }
+
+  std::span<const std::byte> payload(std::uint32_t slot) const override {
+    return {unit_.slots_[slot].mapped, unit_.payload_bytes_};
+  }
+
+ private:
+  Unit unit_;
+};
+
+class XrtCard final : public Card {
+ public:
+  XrtCard(std::string key, xrt::device device) : key_(std::move(key)), device_(std::move(device)) {}
+  ~XrtCard() override {
+    unload();
+    DevicePool::instance().release(key_);
+  }
+
+  Result<bool> load(std::span<const std::byte> image) override {
+    unload();
+    const auto* const bytes = reinterpret_cast<const char*>(image.data());
+    xrt::xclbin xclbin;
+    try {
+      xclbin = xrt::xclbin(std::vector<char>(bytes, bytes + image.size()));
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kCorrupt, std::string("XRT does not take the image: ") + problem.what());
+    }
+    return guarded(ErrorCode::kEnvironment, "loading the image", [&]() -> Result<bool> {
+      const bool programmed = image_uuid_of(device_) != xclbin.get_uuid().to_string();
+      image_ = device_.load_xclbin(xclbin);
+      const std::lock_guard lock(control_mutex_);
+      control_ = xrt::ip(device_, image_, unit_name(abi::kControlKernel, abi::kControlUnit));
+      loaded_ = true;
+      const std::uint32_t version = control_.read_register(abi::kRegAbiVersion);
+      if (version != abi::kAbiVersion) {
+        return Error(ErrorCode::kCorrupt, "the image has ABI version " + std::to_string(version) +
+                                              ", this program needs " + std::to_string(abi::kAbiVersion) +
+                                              "; compile the model again");
+      }
+      return programmed;
+    });
+  }
+
+  void unload() override {
+    supervisor_ = xrt::run();
+    supervisor_kernel_ = xrt::kernel();
+    report_ = xrt::bo();
+    const std::lock_guard lock(control_mutex_);
+    control_ = xrt::ip();
+    loaded_ = false;
+  }
+
+  Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
+                                                std::uint32_t slots) override {
+    return make<Ingress, XrtIngress>(unit, bytes, slots);
+  }
+  Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
+                                              std::uint32_t slots) override {
+    return make<Egress, XrtEgress>(unit, bytes, slots);
+  }
+
+  Result<std::uint32_t> read(std::uint32_t offset) override {
+    const std::lock_guard lock(control_mutex_);
+    if (!loaded_) return no_image();
+    return guarded(ErrorCode::kUnavailable, "control registers",
+                   [&]() -> Result<std::uint32_t> { return control_.read_register(offset); });
+  }
+
+  Status write(std::uint32_t offset, std::uint32_t value) override {
+    const std::lock_guard lock(control_mutex_);
+    if (!loaded_) return no_image();
+    return guarded(ErrorCode::kUnavailable, "control registers", [&]() -> Status {
+      control_.write_register(offset, value);
+      return {};
+    });
+  }
+
+  Status start_supervisor() override {
+    return guarded(ErrorCode::kUnavailable, "supervisor", [&]() -> Status {
+      supervisor_kernel_ = xrt::kernel(device_, image_, unit_name(abi::kSupervisorKernel, abi::kSupervisorUnit));
+      report_ = xrt::bo(device_, kReportBytes, supervisor_kernel_.group_id(abi::kSupervisorReport));
+      supervisor_ = xrt::run(supervisor_kernel_);
+      supervisor_.set_arg(abi::kSupervisorReport, report_);
+      supervisor_.start();
+      return {};
+    });
+  }
+
+  RunState wait_supervisor(std::chrono::milliseconds bound) override {
+    if (!supervisor_) return RunState::kFailed;
+    return wait_for(supervisor_, bound);
+  }
+
+  bool supervisor_ended() override {
+    return !supervisor_ || state_of(supervisor_) != RunState::kRunning;
+  }
+
+  abi::FaultReport fault_report() override {
+    abi::FaultReport report;
+    try {
+      report_.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+      std::memcpy(&report, report_.map<std::byte*>(), sizeof report);
+    } catch (const std::exception&) {
+      report = {};
+    }
+    report.detail[sizeof report.detail - 1] = 0;
+    return report;
+  }
+
+  CardInfo info() override {
+    CardInfo info;
+    if (key_.find(':') == std::string::npos) info.index = static_cast<std::uint32_t>(std::stoul(key_));
+    info.bdf = bdf_of(device_);
+    info.name = name_of(device_);
+    info.image_uuid = image_uuid_of(device_);
+    return info;
+  }
+
+ private:
+  static constexpr std::size_t kReportBytes = 4096;
+
+  static Error no_image() { return Error(ErrorCode::kUnavailable, "no image is loaded"); }
+
+  template <class Interface, class Implementation>
+  Result<std::unique_ptr<Interface>> make(const std::string& unit, std::uint64_t bytes, std::uint32_t slots) {
+    if (bytes == 0 || bytes > kLargestFrame) {
+      return Error(ErrorCode::kInvalidInput, unit + ": a frame of " + std::to_string(bytes) +
+                                                 " bytes; 1 to " + std::to_string(kLargestFrame) + " are possible");
+    }
+    try {
+      return std::unique_ptr<Interface>(std::make_unique<Implementation>(device_, image_, unit, bytes, slots));
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kEnvironment, unit + ": " + problem.what());
+    }
+  }
+
+  static constexpr std::uint64_t kLargestFrame = 1U << 31U;
+
+  // Constant after construction:
+  const std::string key_;
+  xrt::device device_;
+
+  // Of the owner's thread:
+  xrt::uuid image_;
+  xrt::kernel supervisor_kernel_;
+  xrt::bo report_;
+  xrt::run supervisor_;
+
+  std::mutex control_mutex_;
+  // Protected by control_mutex_:
+  xrt::ip control_;
+  bool loaded_ = false;
+};
+
+Result<std::unique_ptr<Card>> open_key(const std::string& key) {
+  MILLRACE_ASSIGN(xrt::device device, DevicePool::instance().acquire(key));
+  return std::unique_ptr<Card>(std::make_unique<XrtCard>(key, std::move(device)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Card>> open(std::uint32_t index) { return open_key(std::to_string(index)); }
+Result<std::unique_ptr<Card>> open(const std::string& bdf) {
+  if (bdf.find(':') == std::string::npos) {
+    return Error(ErrorCode::kInvalidInput, "'" + bdf + "' is not a PCIe address such as 0000:03:00.1");
+  }
+  return open_key(bdf);
+}
+
+}  // namespace millrace::runtime::card

@@ -1,0 +1,259 @@
+#include "runtime/pipeline/binding.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::runtime::pipeline {
+
+namespace abi = plan::abi;
+
+namespace {
+
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+// A cluster in which this many tries do not find a binding is answered like one that has none.
+constexpr std::uint64_t kMostTries = 1'000'000;
+
+// A link channel between two endpoints, by their places in Binding::cards.
+struct Edge {
+  std::uint32_t channel = 0, producer = 0, consumer = 0;
+};
+
+std::string quoted(const std::string& text) { return "'" + text + "'"; }
+
+class Binder {
+ public:
+  Binder(const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
+         const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free)
+      : deployment_(deployment), records_(records), cluster_(cluster) {
+    for (const plan::ClusterCard& card : cluster.cards) free_.push_back(is_free(card));
+  }
+
+  Result<Binding> run() {
+    for (std::uint32_t index = 0; index < deployment_.endpoints.size(); ++index) {
+      if (!deployment_.endpoints[index].host) binding_.cards.push_back({index, kNone, {}});
+    }
+    MILLRACE_TRY(collect_edges());
+    MILLRACE_TRY(check_kinds());
+    if (!assign(0)) return no_binding();
+    for (const Edge& edge : edges_) MILLRACE_TRY(wire(edge));
+    return std::move(binding_);
+  }
+
+ private:
+  const plan::Endpoint& endpoint(std::uint32_t place) const {
+    return deployment_.endpoints[binding_.cards[place].endpoint];
+  }
+
+  Result<std::uint32_t> place_of(const std::string& partition, const plan::Channel& channel) const {
+    const plan::Partition* const found = deployment_.find_partition(partition);
+    if (found != nullptr) {
+      for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) {
+        if (endpoint(place).name == found->endpoint) return place;
+      }
+    }
+    return Error(ErrorCode::kInvalidInput, "channel " + quoted(channel.name) + " is on a link, but partition " +
+                                               quoted(partition) + " is on no card");
+  }
+
+  Status collect_edges() {
+    for (std::uint32_t index = 0; index < deployment_.channels.size(); ++index) {
+      const plan::Channel& channel = deployment_.channels[index];
+      if (!is_link(channel)) continue;
+      if (channel.transport == plan::Transport::kMpi) {
+        return Error(ErrorCode::kUnsupported, "channel " + quoted(channel.name) + ": transport mpi is not there yet");
+      }
+      Edge edge;
+      edge.channel = index;
+      MILLRACE_ASSIGN(edge.producer, place_of(channel.producer.partition, channel));
+      MILLRACE_ASSIGN(edge.consumer, place_of(channel.consumer.partition, channel));
+      if (edge.producer == edge.consumer) {
+        return Error(ErrorCode::kUnsupported, "channel " + quoted(channel.name) + ": both ends are on endpoint " +
+                                                  quoted(endpoint(edge.producer).name) +
+                                                  "; a link joins two cards");
+      }
+      edges_.push_back(edge);
+    }
+    return {};
+  }
+
+  // The common failure, too few cards of a kind, deserves its own words.
+  Status check_kinds() const {
+    std::map<std::string, std::uint32_t> needed;
+    for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) {
+      const plan::Endpoint& e = endpoint(place);
+      const std::uint32_t wanted = ++needed[e.device];
+      std::uint32_t present = 0, available = 0;
+      for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) {
+        if (cluster_.cards[card].device != e.device) continue;
+        ++present;
+        if (free_[card]) ++available;
+      }
+      if (available >= wanted) continue;
+      std::string message = "endpoint " + quoted(e.name) + " needs a card of kind " + quoted(e.device) +
+                            ": cluster " + quoted(cluster_.name) + " has " + std::to_string(present) + " of them";
+      if (present != available) message += ", " + std::to_string(present - available) + " in use";
+      return Error(ErrorCode::kDoesNotFit,
+                   message + ", and the deployment needs " + std::to_string(wanted) + " or more");
+    }
+    return {};
+  }
+
+  std::uint32_t cables_between(std::uint32_t card_a, std::uint32_t card_b) const {
+    const std::string& a = cluster_.cards[card_a].name;
+    const std::string& b = cluster_.cards[card_b].name;
+    return static_cast<std::uint32_t>(std::count_if(cluster_.cables.begin(), cluster_.cables.end(), [&](const auto& c) {
+      return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a);
+    }));
+  }
+
+  // Channels that run between two places, one way.
+  std::uint32_t channels_between(std::uint32_t from, std::uint32_t to) const {
+    return static_cast<std::uint32_t>(std::count_if(
+        edges_.begin(), edges_.end(), [&](const Edge& e) { return e.producer == from && e.consumer == to; }));
+  }
+
+  // The first channel that the cables of `card` cannot carry to the places assigned so far.
+  std::optional<std::uint32_t> uncabled(std::uint32_t place, std::uint32_t card) const {
+    for (const Edge& edge : edges_) {
+      if (edge.producer != place && edge.consumer != place) continue;
+      const std::uint32_t peer = edge.producer == place ? edge.consumer : edge.producer;
+      const std::uint32_t peer_card = binding_.cards[peer].card;
+      if (peer_card == kNone) continue;
+      const std::uint32_t room = cables_between(card, peer_card) * abi::kMaxTags;
+      if (channels_between(edge.producer, edge.consumer) > room) return edge.channel;
+    }
+    return std::nullopt;
+  }
+
+  bool assign(std::uint32_t place) {
+    if (place == binding_.cards.size()) return true;
+    for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) {
+      if (!free_[card] || cluster_.cards[card].device != endpoint(place).device) continue;
+      if (++tries_ > kMostTries) return false;
+      if (const auto channel = uncabled(place, card)) {
+        if (place >= deepest_) {
+          deepest_ = place;
+          deepest_channel_ = channel;
+        }
+        continue;
+      }
+      free_[card] = false;
+      binding_.cards[place].card = card;
+      if (assign(place + 1)) return true;
+      binding_.cards[place].card = kNone;
+      free_[card] = true;
+    }
+    return false;
+  }
+
+  Error no_binding() const {
+    std::string message = "endpoint " + quoted(endpoint(deepest_).name) + " (kind " +
+                          quoted(endpoint(deepest_).device) + "): no card of cluster " + quoted(cluster_.name);
+    if (deepest_channel_) {
+      const plan::Channel& channel = deployment_.channels[*deepest_channel_];
+      message += " is cabled as channel " + quoted(channel.name) + " (" + channel.producer.partition + " to " +
+                 channel.consumer.partition + ") needs; add a cable, or compile for this cluster";
+    } else {
+      message += " is left for it";
+    }
+    return Error(ErrorCode::kDoesNotFit, message);
+  }
+
+  // Row of the link table at one end of a channel. A port that feeds several channels has a row for each, in the
+  // order of the channels.
+  Result<std::uint32_t> row_of(std::uint32_t place, const plan::PortRef& ref, plan::PortKind kind,
+                               std::uint32_t channel) const {
+    const bool sends = kind == plan::PortKind::kLinkSend;
+    std::uint32_t skip = 0;
+    for (std::uint32_t earlier = 0; earlier < channel; ++earlier) {
+      const plan::Channel& c = deployment_.channels[earlier];
+      if (is_link(c) && (sends ? c.producer : c.consumer) == ref) ++skip;
+    }
+    const auto record = records_.find(endpoint(place).image);
+    if (record != records_.end()) {
+      for (const plan::ImagePartition& partition : record->second.partitions) {
+        if (partition.name != ref.partition) continue;
+        for (const plan::ImagePort& port : partition.ports) {
+          if (port.name != ref.port || port.kind != kind) continue;
+          if (skip-- == 0) return port.link_index;
+        }
+      }
+    }
+    return Error(ErrorCode::kInvalidInput, "channel " + quoted(deployment_.channels[channel].name) + ": image " +
+                                               quoted(endpoint(place).image) + " has no link port " +
+                                               quoted(ref.partition + "." + ref.port) +
+                                               " for it; compile the deployment again");
+  }
+
+  Status wire(const Edge& edge) {
+    const plan::Channel& channel = deployment_.channels[edge.channel];
+    BoundChannel bound{edge.channel, edge.producer, 0, edge.consumer, 0};
+    MILLRACE_ASSIGN(bound.producer_row,
+                    row_of(edge.producer, channel.producer, plan::PortKind::kLinkSend, edge.channel));
+    MILLRACE_ASSIGN(bound.consumer_row,
+                    row_of(edge.consumer, channel.consumer, plan::PortKind::kLinkReceive, edge.channel));
+    const std::string& from = cluster_.cards[binding_.cards[edge.producer].card].name;
+    const std::string& to = cluster_.cards[binding_.cards[edge.consumer].card].name;
+
+    // Of several cables, the one that carries least this way so far.
+    std::uint32_t best = kNone;
+    bool best_forward = true;
+    for (std::uint32_t index = 0; index < cluster_.cables.size(); ++index) {
+      const plan::Cable& cable = cluster_.cables[index];
+      const bool forward = cable.a.card == from && cable.b.card == to;
+      if (!forward && !(cable.b.card == from && cable.a.card == to)) continue;
+      const Load& load = loads_[{index, forward}];
+      if (load.channels >= abi::kMaxTags) continue;
+      if (best != kNone && load.bytes >= loads_[{best, best_forward}].bytes) continue;
+      best = index;
+      best_forward = forward;
+    }
+    if (best == kNone) {
+      return Error(ErrorCode::kDoesNotFit, "channel " + quoted(channel.name) + ": the cables from " + quoted(from) +
+                                               " to " + quoted(to) + " are full");
+    }
+    Load& load = loads_[{best, best_forward}];
+    const plan::Cable& cable = cluster_.cables[best];
+    card::LinkRow row{0, load.channels, channel.packet_bytes, channel.credits};
+    ++load.channels;
+    load.bytes += channel.frame_bytes;
+    row.connector = (best_forward ? cable.a : cable.b).connector;
+    binding_.cards[edge.producer].links.push_back({bound.producer_row, row});
+    row.connector = (best_forward ? cable.b : cable.a).connector;
+    binding_.cards[edge.consumer].links.push_back({bound.consumer_row, row});
+    binding_.channels.push_back(bound);
+    return {};
+  }
+
+  struct Load {
+    std::uint32_t channels = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  const plan::Deployment& deployment_;
+  const std::map<std::string, plan::ImageRecord>& records_;
+  const plan::Cluster& cluster_;
+  std::vector<bool> free_;
+  std::vector<Edge> edges_;
+  std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // (cable, from a to b)
+  std::uint64_t tries_ = 0;
+  std::uint32_t deepest_ = 0;
+  std::optional<std::uint32_t> deepest_channel_;
+  Binding binding_;
+};
+
+}  // namespace
+
+bool is_link(const plan::Channel& channel) { return channel.transport != plan::Transport::kHost; }
+
+Result<Binding> bind_endpoints(const plan::Deployment& deployment,
+                               const std::map<std::string, plan::ImageRecord>& records, const plan::Cluster& cluster,
+                               const std::function<bool(const plan::ClusterCard&)>& is_free) {
+  return Binder(deployment, records, cluster, is_free).run();
+}
+
+}  // namespace millrace::runtime::pipeline

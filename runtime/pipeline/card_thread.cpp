@@ -1,0 +1,153 @@
+// What a card's thread does: waits for the card's results and passes them on, or, for a card without results for the
+// host, waits for the supervisor. It is the card's only waiter.
+#include <cstring>
+
+#include "runtime/pipeline/engine.hpp"
+
+namespace millrace::runtime::pipeline {
+
+namespace abi = plan::abi;
+
+namespace {
+
+// How long a wait in XRT may last before flags are looked at. What ends a wait early is the card itself.
+constexpr std::chrono::milliseconds kPatience{50};
+constexpr std::chrono::milliseconds kBetweenSessions{2};
+constexpr std::chrono::milliseconds kDrainAtEnd{500};
+
+std::string fault_text(const abi::FaultReport& report) {
+  if (report.magic != abi::FaultReport{}.magic) return "its supervisor ended";
+  std::string text = "it reports ";
+  switch (report.code) {
+    case abi::FaultCode::kLinkDown: text += "link " + std::to_string(report.link_index) + " down"; break;
+    case abi::FaultCode::kProtocol: text += "a protocol fault"; break;
+    case abi::FaultCode::kInternal: text += "an internal fault"; break;
+    case abi::FaultCode::kNone:
+    case abi::FaultCode::kStopped: text += "that it was stopped"; break;
+  }
+  if (report.detail[0] != 0) text += std::string(": ") + report.detail;
+  return text;
+}
+
+}  // namespace
+
+void Engine::card_loop(std::uint32_t place) {
+  Keeper& keeper = keepers_[place];
+  const bool has_egress = !fleet_.egresses_of(place).empty();
+  std::uint64_t served = 0;
+  while (!ending_.load()) {
+    if (keeper.lost.load()) {
+      std::unique_lock lock(mutex_);
+      keeper.parked = true;
+      keeper_wake_.notify_all();
+      card_wake_.wait(lock, [&] { return ending_.load() || !keeper.lost.load(); });
+      keeper.parked = false;
+      continue;
+    }
+    if (has_egress && session_.load() != served) {
+      std::unique_lock lock(mutex_);
+      if (phase_.load() == Phase::kRunning && !keeper.lost.load()) {
+        served = session_.load();
+        keeper.in_session = true;
+        const std::uint64_t first = session_first_;
+        const std::uint32_t epoch = epoch_.load();
+        lock.unlock();
+        serve_results(place, first, epoch);
+        lock.lock();
+        keeper.in_session = false;
+        keeper_wake_.notify_all();
+        continue;
+      }
+    }
+    // Also between sessions somebody must be in XRT's wait, or the ends of other runs of the card are not heard of.
+    const card::RunState state = fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
+    if (state == card::RunState::kRunning) continue;
+    report_loss(place, state == card::RunState::kDone ? fault_text(fleet_.card(place).fault_report()) : "it is lost");
+  }
+}
+
+// With the epoch the session began with: a flush may raise it meanwhile, and what is started then belongs to the past.
+void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch) {
+  for (std::uint64_t sequence = first;; ++sequence) {
+    for (const std::uint32_t index : fleet_.egresses_of(place)) {
+      if (take_result(place, index, sequence, epoch)) continue;
+      drain_results(place);
+      return;
+    }
+    if (!arm(place, sequence + options_.slots, epoch)) {
+      drain_results(place);
+      return;
+    }
+    free_slot(sequence);
+  }
+}
+
+bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch) {
+  card::Egress& egress = fleet_.egress(index);
+  const std::uint32_t slot_number = slot_index(sequence);
+  for (;;) {
+    const card::RunState state = egress.wait(slot_number, kPatience);
+    if (state == card::RunState::kDone) break;
+    if (state == card::RunState::kFailed) {
+      report_loss(place, "it is lost");
+      return false;
+    }
+    if (keepers_[place].lost.load() || phase_.load() != Phase::kRunning) return false;
+    if (fleet_.card(place).supervisor_ended()) {
+      report_loss(place, fault_text(fleet_.card(place).fault_report()));
+      return false;
+    }
+  }
+  const Clock::time_point computed = Clock::now();
+  const auto trailer = egress.fetch(slot_number);
+  if (!trailer.ok()) {
+    report_loss(place, trailer.error().message());
+    return false;
+  }
+  const Schedule::Egress& plan = schedule_.egresses[index];
+  if (trailer->magic != abi::StatusTrailer{}.magic || trailer->epoch != epoch || trailer->sequence != sequence || trailer->status != abi::FrameStatus::kOk || trailer->payload_bytes != plan.bytes) {
+    if (phase_.load() == Phase::kRunning) {
+      report_loss(std::nullopt, "unit " + plan.unit + " did not bring frame " + std::to_string(sequence));
+    }
+    return false;
+  }
+  Slot& slot = slots_[slot_number];
+  // The caller may still be on its way out of stage(); what it wrote is needed.
+  while (slot.staged.load(std::memory_order_acquire) != sequence + 1) std::this_thread::yield();
+  if (plan.value) {
+    std::memcpy(slot.storage[*plan.value].data(), egress.payload(slot_number).data(), plan.bytes);
+    slot.computed.store(computed, std::memory_order_relaxed);
+    arrived(sequence, *plan.value);
+  }
+  return true;
+}
+
+bool Engine::arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch) {
+  for (const std::uint32_t index : fleet_.egresses_of(place)) {
+    const Status started = fleet_.egress(index).start(slot_index(sequence), epoch, sequence);
+    if (started.ok()) continue;
+    report_loss(place, started.error().message());
+    return false;
+  }
+  return true;
+}
+
+void Engine::drain_results(std::uint32_t place) {
+  std::optional<Clock::time_point> until;
+  for (const std::uint32_t index : fleet_.egresses_of(place)) {
+    for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
+      while (!keepers_[place].lost.load() && fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
+        if (!ending_.load()) continue;
+        if (!until) until = Clock::now() + kDrainAtEnd;
+        if (Clock::now() > *until) return;
+      }
+    }
+  }
+}
+
+void Engine::report_loss(std::optional<std::uint32_t> place, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  note_loss(place, reason);
+}
+
+}  // namespace millrace::runtime::pipeline

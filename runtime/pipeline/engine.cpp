@@ -1,0 +1,246 @@
+// One frame: from submit() to on_complete.
+#include "runtime/pipeline/engine.hpp"
+
+#include <cassert>
+#include <cstring>
+
+namespace millrace::runtime::pipeline {
+
+namespace {
+
+// A slot is free once its results are there, so its ingress run has long been taken in; only the news of it may lag.
+constexpr std::chrono::milliseconds kIngressLag{250};
+
+Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {
+  return Error(ErrorCode::kInvalidInput,
+               std::string("the frame has ") + std::to_string(given) + " " + what + ", the model " + std::to_string(wanted));
+}
+
+Error wrong_size(const std::string& tensor, std::size_t given, std::uint64_t wanted) {
+  return Error(ErrorCode::kInvalidInput,
+               "tensor '" + tensor + "' has " + std::to_string(given) + " bytes, the model needs " + std::to_string(wanted));
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::Cluster cluster,
+               const PipelineOptions& options, Images images, Schedule schedule, Binding binding)
+    : deployment_(std::move(deployment)),
+      cluster_(std::move(cluster)),
+      options_(options),
+      images_(std::move(images)),
+      schedule_(std::move(schedule)),
+      fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options.slots),
+      slots_(options.slots),
+      keepers_(fleet_.size()),
+      queue_(options.queue_capacity) {
+  const std::size_t inputs = deployment_->plan.model.inputs.size();
+  for (Slot& slot : slots_) {
+    slot.storage.resize(schedule_.values.size());
+    slot.values.resize(schedule_.values.size());
+    slot.waits = std::vector<std::atomic<std::uint32_t>>(schedule_.tasks.size());
+    const auto keep = [&](std::size_t value) {
+      slot.storage[value].resize(schedule_.values[value].bytes);
+      slot.values[value] = slot.storage[value].data();
+    };
+    for (std::size_t value = inputs; value < schedule_.values.size(); ++value) keep(value);
+    for (const std::uint32_t value : schedule_.kept_inputs) keep(value);
+  }
+  for (const Schedule::HostStage& stage : schedule_.stages) {
+    stages_.push_back({kernels::fast::Executor(deployment_->plan.partitions[stage.partition].program),
+                       std::vector<const std::byte*>(stage.inputs.size()), std::vector<std::byte*>(stage.outputs.size())});
+  }
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (!fleet_.egresses_of(place).empty()) ++egress_places_;
+  }
+}
+
+Status Engine::check(const Frame& frame) const {
+  const plan::ModelInfo& model = deployment_->plan.model;
+  if (frame.inputs.size() != model.inputs.size()) return wrong_tensors("inputs", frame.inputs.size(), model.inputs.size());
+  if (frame.outputs.size() != model.outputs.size()) return wrong_tensors("outputs", frame.outputs.size(), model.outputs.size());
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    const std::uint64_t wanted = schedule_.values[i].bytes;
+    if (frame.inputs[i].size() != wanted) return wrong_size(model.inputs[i].name, frame.inputs[i].size(), wanted);
+  }
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    const std::uint64_t wanted = schedule_.values[schedule_.outputs[i]].bytes;
+    if (frame.outputs[i].size() != wanted) return wrong_size(model.outputs[i].name, frame.outputs[i].size(), wanted);
+  }
+  return {};
+}
+
+Status Engine::submit(Frame& frame) {
+  MILLRACE_TRY(check(frame));
+  frame.status = {};
+  frame.times = {};
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point deadline = frame.deadline;  // the frame may be gone once it is taken
+  if (deadline <= now) return Error(ErrorCode::kDeadlineExceeded, "the frame's deadline has passed already");
+
+  std::unique_lock lock(mutex_);
+  if (stopping_.load()) return Error(ErrorCode::kUnavailable, "the pipeline is stopping");
+  if (phase_.load() != Phase::kRunning) {
+    return Error(ErrorCode::kUnavailable, lost_reason_ + "; the pipeline is being brought back");
+  }
+  if (queue_.empty() && has_free_slot()) {
+    stage(frame, now);
+  } else if (queue_.full()) {
+    return Error(ErrorCode::kResourceExhausted, "all " + std::to_string(options_.slots) + " slots are in use and " +
+                                                    std::to_string(options_.queue_capacity) + " frames are waiting");
+  } else {
+    queue_.push({&frame, now, deadline});
+    waiting_.store(queue_.size());
+  }
+  if (deadline < next_expiry_) {
+    next_expiry_ = deadline;
+    keeper_wake_.notify_all();
+  }
+  // A slot that became free between the test above and the store to waiting_ was not offered to this frame.
+  if (!queue_.empty()) admit(lock);
+  return {};
+}
+
+// The way of a frame with a free slot, begin. Nothing here allocates; locks: mutex_, by the caller; system calls: those
+// of the ingress runs.
+void Engine::stage(Frame& frame, Clock::time_point submitted) {
+  const std::uint64_t sequence = next_sequence_++;
+  Slot& slot = slot_of(sequence);
+  const Clock::time_point begin = Clock::now();
+  slot.times = {};
+  slot.times.queue = begin - submitted;
+  slot.deadline = frame.deadline;
+  slot.epoch = epoch_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < frame.inputs.size(); ++i) {
+    if (slot.storage[i].empty()) {
+      slot.values[i] = frame.inputs[i].data();
+    } else {
+      std::memcpy(slot.storage[i].data(), frame.inputs[i].data(), slot.storage[i].size());
+    }
+  }
+  for (std::size_t task = 0; task < schedule_.tasks.size(); ++task) {
+    slot.waits[task].store(schedule_.tasks[task].waits, std::memory_order_relaxed);
+  }
+  slot.threads_left.store(egress_places_, std::memory_order_relaxed);
+  for (const std::uint32_t index : schedule_.early) {
+    const Schedule::Task& task = schedule_.tasks[index];
+    if (task.kind == Schedule::TaskKind::kStage) {
+      run_stage(slot, task.index);
+    } else {
+      load_ingress(sequence, task.index);
+    }
+  }
+  slot.started = Clock::now();
+  slot.times.input = slot.started - begin;
+  slot.frame.store(&frame, std::memory_order_release);
+  slot.staged.store(sequence + 1, std::memory_order_release);
+  for (const std::uint32_t index : schedule_.early) {
+    const Schedule::Task& task = schedule_.tasks[index];
+    if (task.kind != Schedule::TaskKind::kIngress) continue;
+    // A frame whose card turns out to be lost fails like all others in flight.
+    if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
+      note_loss(fleet_.place_of_ingress(task.index), started.error().message());
+    }
+  }
+}
+
+void Engine::run_stage(Slot& slot, std::uint32_t index) {
+  const Schedule::HostStage& plan = schedule_.stages[index];
+  Stage& stage = stages_[index];
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i) stage.inputs[i] = slot.values[plan.inputs[i]];
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) stage.outputs[i] = slot.storage[plan.outputs[i]].data();
+  stage.executor.run(stage.inputs, stage.outputs);
+}
+
+void Engine::load_ingress(std::uint64_t sequence, std::uint32_t index) {
+  card::Ingress& ingress = fleet_.ingress(index);
+  const std::uint32_t slot = slot_index(sequence);
+  if (ingress.state(slot) == card::RunState::kRunning) {
+    const Clock::time_point until = Clock::now() + kIngressLag;
+    while (ingress.state(slot) == card::RunState::kRunning && Clock::now() < until) std::this_thread::yield();
+  }
+  const std::span<std::byte> buffer = ingress.buffer(slot);
+  std::memcpy(buffer.data(), slots_[slot].values[schedule_.ingresses[index].value], buffer.size());
+}
+
+Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
+  return fleet_.ingress(index).start(slot_index(sequence), slots_[slot_index(sequence)].epoch, sequence);
+}
+// The way in, end.
+
+// The way out, begin: on a card's thread, from a result to on_complete. Same rules; the frame's own callback aside.
+void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
+  Slot& slot = slot_of(sequence);
+  for (const std::uint32_t index : schedule_.readers[value]) {
+    if (slot.waits[index].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    const Schedule::Task& task = schedule_.tasks[index];
+    switch (task.kind) {
+      case Schedule::TaskKind::kStage:
+        run_stage(slot, task.index);
+        for (const std::uint32_t made : schedule_.stages[task.index].outputs) arrived(sequence, made);
+        break;
+      case Schedule::TaskKind::kIngress:
+        load_ingress(sequence, task.index);
+        if (const Status started = start_ingress(sequence, task.index); !started.ok()) {
+          report_loss(fleet_.place_of_ingress(task.index), started.error().message());
+        }
+        break;
+      case Schedule::TaskKind::kFinish: finish(slot); break;
+    }
+  }
+}
+
+void Engine::finish(Slot& slot) {
+  Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
+  if (frame == nullptr) return;  // its caller has been told something else already
+  for (std::size_t i = 0; i < frame->outputs.size(); ++i) {
+    std::memcpy(frame->outputs[i].data(), slot.values[schedule_.outputs[i]], frame->outputs[i].size());
+  }
+  frame->times = slot.times;
+  const Clock::time_point computed = slot.computed.load(std::memory_order_relaxed);
+  frame->times.compute = computed - slot.started;
+  frame->times.output = Clock::now() - computed;
+  complete(*frame, {});
+}
+
+void Engine::free_slot(std::uint64_t sequence) {
+  if (slot_of(sequence).threads_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  done_.fetch_add(1);
+  if (waiting_.load() == 0 && !stopping_.load()) return;
+  std::unique_lock lock(mutex_);
+  admit(lock);
+  drained_.notify_all();
+}
+// The way out, end.
+
+void Engine::admit(std::unique_lock<std::mutex>& lock) {
+  while (!queue_.empty() && has_free_slot() && phase_.load() == Phase::kRunning) {
+    const FrameQueue::Entry entry = queue_.pop();
+    waiting_.store(queue_.size());
+    if (entry.deadline > Clock::now()) {
+      stage(*entry.frame, entry.submitted);
+      continue;
+    }
+    lock.unlock();
+    complete(*entry.frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
+    lock.lock();
+  }
+}
+
+void Engine::complete(Frame& frame, Status status) {
+  (status.ok() ? completed_ : failed_).fetch_add(1);
+  frame.status = std::move(status);
+  if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
+}
+
+void Engine::cancel(Frame& frame) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!queue_.remove(&frame)) return;
+    waiting_.store(queue_.size());
+    drained_.notify_all();
+  }
+  complete(frame, Error(ErrorCode::kCancelled, "cancelled while it waited for a slot"));
+}
+
+}  // namespace millrace::runtime::pipeline

@@ -1,0 +1,166 @@
+// The Pipeline that ships: slots, the work of one frame, and the threads. Private to this folder and its tests.
+//
+// Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started ahead, when a slot
+// becomes free, so that the result of a frame meets a waiting run and a lost card is heard of at once.
+//
+// Threads:
+//   callers            submit(): stages and ingress starts of a frame, under mutex_, where a slot is free
+//   one a card         waits for its egress runs in frame order, or, without egress, for the supervisor; does what a
+//                      result sets going: host stages, further ingress starts, on_complete; lets waiting frames in
+//   keeper             deadlines; after a loss: fails frames, raises the epoch, brings cards back with back-off
+//
+// Order. For each late task, the run for frame n happens before the run for frame n + 1: every run needs a result of
+// each egress thread the task depends on, and an egress thread finishes all it sets going for frame n before it looks at
+// frame n + 1. So late tasks, and completions, need no lock to be in order.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/fast/executor.hpp"
+#include "runtime/pipeline/fleet.hpp"
+#include "runtime/pipeline/frame_queue.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/schedule.hpp"
+
+namespace millrace::runtime::pipeline {
+
+/// Pipeline::open() with the cards' source given.
+Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
+                                                const plan::Cluster& cluster, const PipelineOptions& options,
+                                                const CardSource& source);
+
+class Engine final : public Pipeline {
+ public:
+  Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::Cluster cluster,
+         const PipelineOptions& options, Images images, Schedule schedule, Binding binding);
+  ~Engine() override;
+
+  /// Opens and loads the cards, starts the threads.
+  Status start(const CardSource& source);
+
+  const plan::Deployment& deployment() const override { return deployment_->plan; }
+  Status submit(Frame& frame) override;
+  void cancel(Frame& frame) override;
+  PipelineStatus status() override;
+  void stop(std::chrono::milliseconds bound) override;
+
+ private:
+  enum class Phase : std::uint8_t { kStarting, kRunning, kFlushing, kStopped };
+
+  struct Slot {
+    std::atomic<Frame*> frame{nullptr};    // taken by whoever completes it
+    std::atomic<std::uint64_t> staged{0};  // 1 + sequence, once all below is written
+    std::atomic<std::uint32_t> threads_left{0};  // egress threads that have yet to start this slot's next runs
+    std::atomic<Clock::time_point> computed{};   // when the last result came
+    // Written under mutex_ at staging:
+    std::uint32_t epoch = 0;
+    Clock::time_point deadline, started;
+    FrameTimes times;
+    // Each value has one writer a frame, and readers behind it in the order above:
+    std::vector<std::vector<std::byte>> storage;  // by value; empty for model inputs that only early tasks read
+    std::vector<const std::byte*> values;         // by value: where it is read
+    std::vector<std::atomic<std::uint32_t>> waits;  // by task: late values still missing
+  };
+
+  struct Stage {
+    kernels::fast::Executor executor;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+  };
+
+  struct Keeper {
+    std::atomic<bool> lost{false};
+    // Protected by mutex_:
+    bool parked = false;      // its thread touches nothing of the card
+    bool in_session = false;  // its thread waits for egress runs
+    std::uint64_t restarts = 0;
+    bool up = false;
+    std::thread thread;
+  };
+
+  // engine.cpp: one frame.
+  Status check(const Frame& frame) const;
+  void stage(Frame& frame, Clock::time_point submitted);
+  void admit(std::unique_lock<std::mutex>& lock);
+  void run_stage(Slot& slot, std::uint32_t index);
+  void load_ingress(std::uint64_t sequence, std::uint32_t index);
+  Status start_ingress(std::uint64_t sequence, std::uint32_t index);
+  void arrived(std::uint64_t sequence, std::uint32_t value);
+  void finish(Slot& slot);
+  void free_slot(std::uint64_t sequence);
+  void complete(Frame& frame, Status status);
+  bool has_free_slot() const { return next_sequence_ - done_.load() < options_.slots; }
+  Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
+  std::uint32_t slot_index(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % options_.slots); }
+
+  // card_thread.cpp: what a card's thread does.
+  void card_loop(std::uint32_t place);
+  void serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch);
+  bool take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
+  void drain_results(std::uint32_t place);
+  bool arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch);
+  void report_loss(std::optional<std::uint32_t> place, const std::string& reason);
+  void note_loss(std::optional<std::uint32_t> place, const std::string& reason);  // mutex_ is held
+
+  // recovery.cpp: deadlines, recovery, stop.
+  void keep();
+  void expire(std::unique_lock<std::mutex>& lock);
+  void fail_all(const Error& error);
+  void recover();
+  void flush();
+  void wait_until_quiet();
+  void settle_units(std::uint32_t place);
+  bool back_off();
+  bool bring_back();
+  bool resume();
+  void mark_lost(std::uint32_t place, const std::string& reason);
+  void end_threads();
+
+  // Constant after construction:
+  const std::shared_ptr<const plan::LoadedDeployment> deployment_;
+  const plan::Cluster cluster_;
+  const PipelineOptions options_;
+  const Images images_;
+  const Schedule schedule_;
+  std::uint32_t egress_places_ = 0;  // cards with an egress unit
+  Fleet fleet_;
+
+  std::vector<Slot> slots_;
+  std::vector<Stage> stages_;
+  std::vector<Keeper> keepers_;  // by place
+  std::thread keeper_;
+
+  std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
+  std::atomic<std::uint64_t> session_{0};  // raised whenever the cards (re)start; written under mutex_
+  std::atomic<std::uint32_t> epoch_{0};    // likewise
+  std::atomic<std::uint64_t> done_{0};     // frames whose slot is free again
+  std::atomic<std::uint32_t> waiting_{0};  // frames in queue_
+  std::atomic<std::uint64_t> completed_{0}, failed_{0};
+  std::atomic<bool> stopping_{false};  // submit() refuses
+  std::atomic<bool> ending_{false};    // threads leave
+
+  std::mutex mutex_;
+  std::condition_variable keeper_wake_;  // loss, an earlier deadline, a thread that parked, the end
+  std::condition_variable card_wake_;    // a card is back, a session began, the end
+  std::condition_variable drained_;      // stop() waits for frames
+  // Protected by mutex_:
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t session_first_ = 0;  // first sequence of the session
+  FrameQueue queue_;
+  Clock::time_point next_expiry_ = Clock::time_point::max();
+  Clock::time_point last_resume_;
+  std::chrono::milliseconds backoff_{0};
+  std::string lost_reason_;
+  bool stopped_ = false;
+
+  std::mutex fleet_mutex_;  // held while the cards are given back, and while status() reads them
+  bool released_ = false;   // protected by fleet_mutex_
+};
+
+}  // namespace millrace::runtime::pipeline

@@ -1,0 +1,180 @@
+#include "runtime/pipeline/fleet.hpp"
+
+#include <algorithm>
+
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::runtime::pipeline {
+
+namespace abi = plan::abi;
+using card::read_counter;
+
+CardSource xrt_cards() {
+  return {[](const plan::ClusterCard& card, std::uint32_t index) {
+            return card.bdf.empty() ? card::open(index) : card::open(card.bdf);
+          },
+          [](const plan::ClusterCard& card, std::uint32_t index) {
+            return card.bdf.empty() ? !card::is_open(index) : !card::is_open(card.bdf);
+          }};
+}
+
+Fleet::Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
+             const Schedule& schedule, Binding binding, std::uint32_t slots)
+    : deployment_(deployment),
+      cluster_(cluster),
+      images_(images),
+      schedule_(schedule),
+      binding_(std::move(binding)),
+      slots_(slots),
+      cards_(binding_.cards.size()),
+      ingresses_(schedule.ingresses.size()),
+      egresses_(schedule.egresses.size()) {
+  const auto place_of = [this](std::uint32_t endpoint) {
+    const auto found = std::find_if(binding_.cards.begin(), binding_.cards.end(),
+                                    [&](const BoundCard& bound) { return bound.endpoint == endpoint; });
+    assert(found != binding_.cards.end());
+    return static_cast<std::uint32_t>(found - binding_.cards.begin());
+  };
+  for (std::uint32_t index = 0; index < schedule.ingresses.size(); ++index) {
+    ingress_places_.push_back(place_of(schedule.ingresses[index].endpoint));
+    cards_[ingress_places_.back()].ingresses.push_back(index);
+  }
+  for (std::uint32_t index = 0; index < schedule.egresses.size(); ++index) {
+    cards_[place_of(schedule.egresses[index].endpoint)].egresses.push_back(index);
+  }
+}
+
+Fleet::~Fleet() { close(); }
+
+void Fleet::close() {
+  for (std::uint32_t place = 0; place < size(); ++place) {
+    release(place);
+    cards_[place].card.reset();
+  }
+}
+
+const std::string& Fleet::endpoint_name(std::uint32_t place) const { return endpoint(place).name; }
+
+std::string Fleet::describe(std::uint32_t place) const {
+  return "endpoint '" + endpoint(place).name + "' (card '" + cluster_card(place).name + "')";
+}
+
+Status Fleet::open(const CardSource& source) {
+  for (std::uint32_t place = 0; place < size(); ++place) {
+    auto opened = source.open(cluster_card(place), binding_.cards[place].card);
+    if (!opened.ok()) return opened.error().within(describe(place));
+    cards_[place].card = std::move(*opened);
+  }
+  return {};
+}
+
+Status Fleet::make_units(std::uint32_t place) {
+  Entry& entry = cards_[place];
+  for (const std::uint32_t index : entry.ingresses) {
+    const Schedule::Ingress& wanted = schedule_.ingresses[index];
+    MILLRACE_ASSIGN(ingresses_[index], entry.card->make_ingress(wanted.unit, wanted.bytes, slots_));
+  }
+  for (const std::uint32_t index : entry.egresses) {
+    const Schedule::Egress& wanted = schedule_.egresses[index];
+    MILLRACE_ASSIGN(egresses_[index], entry.card->make_egress(wanted.unit, wanted.bytes, slots_));
+  }
+  return {};
+}
+
+Status Fleet::bring_up(std::uint32_t place) {
+  Entry& entry = cards_[place];
+  const auto load = [&]() -> Status {
+    MILLRACE_ASSIGN(const bool changed, entry.card->load(images_.bytes.at(endpoint(place).image)));
+    // A card that is loaded a second time by this fleet was lost in between.
+    if (changed || entry.known) entry.programmed.fetch_add(1);
+    entry.known = true;
+    MILLRACE_TRY(make_units(place));
+    MILLRACE_TRY(write_links(place));
+    return entry.card->start_supervisor();
+  };
+  if (Status loaded = load(); !loaded.ok()) {
+    release(place);
+    return loaded.error().within(describe(place) + ", image '" + endpoint(place).image + "'");
+  }
+  return {};
+}
+
+void Fleet::release(std::uint32_t place) {
+  Entry& entry = cards_[place];
+  for (const std::uint32_t index : entry.ingresses) ingresses_[index].reset();
+  for (const std::uint32_t index : entry.egresses) egresses_[index].reset();
+  if (entry.card) entry.card->unload();
+}
+
+void Fleet::dismiss(std::uint32_t place) {
+  card::Card& card = *cards_[place].card;
+  if (card.write(abi::kRegSupervisorStop, 1).ok()) {
+    static_cast<void>(card.wait_supervisor(std::chrono::milliseconds(100)));
+  }
+}
+
+Result<std::uint32_t> Fleet::largest_epoch() {
+  std::uint32_t largest = 0;
+  for (std::uint32_t place = 0; place < size(); ++place) {
+    auto epoch = cards_[place].card->read(abi::kRegEpoch);
+    if (!epoch.ok()) return epoch.error().within(describe(place));
+    largest = std::max(largest, *epoch);
+  }
+  return largest;
+}
+
+Status Fleet::write_epoch(std::uint32_t place, std::uint32_t epoch) {
+  Status written = cards_[place].card->write(abi::kRegEpoch, epoch);
+  return written.ok() ? written : Status(written.error().within(describe(place)));
+}
+
+Status Fleet::write_links(std::uint32_t place) {
+  for (const BoundLinkPort& link : binding_.cards[place].links) {
+    MILLRACE_TRY(card::write_link_row(*cards_[place].card, link.row_index, link.row));
+  }
+  return {};
+}
+
+Status Fleet::enable_links(std::uint32_t place) {
+  for (const BoundLinkPort& link : binding_.cards[place].links) {
+    Status enabled = card::enable_link(*cards_[place].card, link.row_index, true);
+    if (!enabled.ok()) return enabled.error().within(describe(place));
+  }
+  return {};
+}
+
+CardStatus Fleet::card_status(std::uint32_t place) {
+  CardStatus status;
+  status.endpoint = endpoint(place).name;
+  status.card = cluster_card(place).name;
+  status.image = endpoint(place).image;
+  status.programmed = cards_[place].programmed.load();
+  card::Card& card = *cards_[place].card;
+  if (const auto frames = read_counter(card, abi::kRegFramesLow, abi::kRegFramesHigh); frames.ok()) {
+    status.frames = *frames;
+  }
+  if (const auto busy = read_counter(card, abi::kRegBusyLow, abi::kRegBusyHigh); busy.ok()) {
+    status.busy_seconds = static_cast<double>(*busy) * 1e-6;
+  }
+  return status;
+}
+
+std::vector<LinkStatus> Fleet::link_status() {
+  std::vector<LinkStatus> links;
+  for (const BoundChannel& bound : binding_.channels) {
+    LinkStatus link;
+    link.channel = deployment_.channels[bound.channel].name;
+    link.producer_card = cluster_card(bound.producer).name;
+    link.consumer_card = cluster_card(bound.consumer).name;
+    if (const auto counters = card::read_link(*cards_[bound.producer].card, bound.producer_row); counters.ok()) {
+      link.packets = counters->packets;
+      link.bytes = counters->bytes;
+      link.stalls = counters->stalls;
+      link.up = counters->cable_present && counters->peer_in_service;
+    }
+    links.push_back(std::move(link));
+  }
+  return links;
+}
+
+}  // namespace millrace::runtime::pipeline

@@ -1,0 +1,105 @@
+// The cards of one pipeline: opened as the binding says, loaded, wired, and brought back one by one. No threads here.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/card/card.hpp"
+#include "runtime/pipeline/binding.hpp"
+#include "runtime/pipeline/images.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/schedule.hpp"
+
+namespace millrace::runtime::pipeline {
+
+/// How cards are reached: XRT, or a test's own cards.
+struct CardSource {
+  std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
+  std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
+};
+
+/// Cards as XRT has them: by PCIe address where the cluster gives one, else by position.
+CardSource xrt_cards();
+
+class Fleet {
+ public:
+  /// References are kept: they must outlive the fleet.
+  Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images, const Schedule& schedule,
+        Binding binding, std::uint32_t slots);
+  ~Fleet();
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(cards_.size()); }
+
+  /// Takes the cards. Errors name endpoint and card.
+  Status open(const CardSource& source);
+
+  /// Loads the image, makes the units, writes the link table (not yet in service), starts the supervisor.
+  Status bring_up(std::uint32_t place);
+
+  /// Releases units and image, so that bring_up() can follow. No thread may use them.
+  void release(std::uint32_t place);
+
+  /// Releases all, and gives the cards back. card_status() and link_status() are over.
+  void close();
+
+  /// Ends the supervisor's run, for a card that is given back.
+  void dismiss(std::uint32_t place);
+
+  /// The largest epoch any card has.
+  Result<std::uint32_t> largest_epoch();
+  Status write_epoch(std::uint32_t place, std::uint32_t epoch);
+
+  /// Takes the card's links out of service and writes their rows again; enable_links() puts them in service.
+  Status write_links(std::uint32_t place);
+  Status enable_links(std::uint32_t place);
+
+  // Units, by their index in the schedule. Null while their card is released.
+  card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }
+  card::Egress& egress(std::uint32_t index) { return *egresses_[index]; }
+  std::uint32_t place_of_ingress(std::uint32_t index) const { return ingress_places_[index]; }
+  const std::vector<std::uint32_t>& ingresses_of(std::uint32_t place) const { return cards_[place].ingresses; }
+  const std::vector<std::uint32_t>& egresses_of(std::uint32_t place) const { return cards_[place].egresses; }
+
+  card::Card& card(std::uint32_t place) { return *cards_[place].card; }
+  const std::string& endpoint_name(std::uint32_t place) const;
+  /// "endpoint 'card1' (card 'fpga1')", for messages.
+  std::string describe(std::uint32_t place) const;
+
+  /// Reads registers. Any thread, while no card is being opened.
+  CardStatus card_status(std::uint32_t place);
+  std::vector<LinkStatus> link_status();
+
+ private:
+  struct Entry {
+    std::unique_ptr<card::Card> card;
+    std::vector<std::uint32_t> ingresses, egresses;  // of the schedule
+    std::atomic<std::uint64_t> programmed{0};
+    bool known = false;  // loaded before by this fleet
+  };
+
+  const plan::ClusterCard& cluster_card(std::uint32_t place) const { return cluster_.cards[binding_.cards[place].card]; }
+  const plan::Endpoint& endpoint(std::uint32_t place) const {
+    return deployment_.endpoints[binding_.cards[place].endpoint];
+  }
+  Status make_units(std::uint32_t place);
+
+  const plan::Deployment& deployment_;
+  const plan::Cluster& cluster_;
+  const Images& images_;
+  const Schedule& schedule_;
+  const Binding binding_;
+  const std::uint32_t slots_;
+  std::vector<Entry> cards_;
+  std::vector<std::uint32_t> ingress_places_;
+  std::vector<std::unique_ptr<card::Ingress>> ingresses_;
+  std::vector<std::unique_ptr<card::Egress>> egresses_;
+};
+
+}  // namespace millrace::runtime::pipeline

@@ -1,0 +1,305 @@
+// Start, deadlines, recovery from losses, stop.
+#include <algorithm>
+
+#include "runtime/base/log.hpp"
+#include "runtime/pipeline/engine.hpp"
+
+namespace millrace::runtime::pipeline {
+
+namespace {
+
+// How long a living card may take to give its runs back after the epoch was raised.
+constexpr std::chrono::milliseconds kFlushBound{2000};
+constexpr std::chrono::milliseconds kPoll{1};
+
+}  // namespace
+
+Engine::~Engine() { stop(std::chrono::milliseconds(0)); }
+
+Status Engine::start(const CardSource& source) {
+  MILLRACE_TRY(fleet_.open(source));
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    MILLRACE_TRY(fleet_.bring_up(place));
+    keepers_[place].up = true;
+  }
+  MILLRACE_ASSIGN(const std::uint32_t epoch, fleet_.largest_epoch());
+  epoch_.store(epoch + 1);
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) MILLRACE_TRY(fleet_.write_epoch(place, epoch + 1));
+  if (!resume()) return Error(ErrorCode::kEnvironment, lost_reason_);
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    keepers_[place].thread = std::thread([this, place] { card_loop(place); });
+  }
+  keeper_ = std::thread([this] { keep(); });
+  return {};
+}
+
+void Engine::keep() {
+  std::unique_lock lock(mutex_);
+  while (!ending_.load()) {
+    if (phase_.load() == Phase::kFlushing) {
+      lock.unlock();
+      recover();
+      lock.lock();
+      continue;
+    }
+    const Clock::time_point next = next_expiry_;
+    const auto changed = [&] { return ending_.load() || phase_.load() == Phase::kFlushing || next_expiry_ != next; };
+    if (next == Clock::time_point::max()) {
+      keeper_wake_.wait(lock, changed);
+    } else if (!keeper_wake_.wait_until(lock, next, changed)) {
+      expire(lock);
+    }
+  }
+}
+
+void Engine::expire(std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point now = Clock::now();
+  for (;;) {
+    const FrameQueue::Entry entry = queue_.pop_expired(now);
+    if (entry.frame == nullptr) break;
+    waiting_.store(queue_.size());
+    lock.unlock();
+    complete(*entry.frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
+    lock.lock();
+  }
+  next_expiry_ = queue_.earliest_deadline();
+  for (Slot& slot : slots_) {
+    if (slot.frame.load() == nullptr) continue;
+    if (slot.deadline > now) {
+      next_expiry_ = std::min(next_expiry_, slot.deadline);
+      continue;
+    }
+    Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
+    if (frame == nullptr) continue;
+    frame->times = slot.times;
+    lock.unlock();
+    complete(*frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
+    lock.lock();
+    next_expiry_ = std::min(next_expiry_, queue_.earliest_deadline());
+  }
+  drained_.notify_all();
+}
+
+void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& reason) {
+  if (place && !keepers_[*place].lost.exchange(true)) {
+    keepers_[*place].up = false;
+    if (!ending_.load()) log::warning("pipeline", fleet_.describe(*place) + ": " + reason);
+  } else if (!place) {
+    log::warning("pipeline", reason);
+  }
+  if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) {
+    lost_reason_ = place ? fleet_.describe(*place) + ": " + reason : reason;
+  }
+  if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
+  keeper_wake_.notify_all();
+  card_wake_.notify_all();
+}
+
+void Engine::mark_lost(std::uint32_t place, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  note_loss(place, reason);
+}
+
+void Engine::fail_all(const Error& error) {
+  std::unique_lock lock(mutex_);
+  while (!queue_.empty()) {
+    const FrameQueue::Entry entry = queue_.pop();
+    waiting_.store(queue_.size());
+    lock.unlock();
+    complete(*entry.frame, error);
+    lock.lock();
+  }
+  for (Slot& slot : slots_) {
+    Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
+    if (frame == nullptr) continue;
+    frame->times = slot.times;
+    lock.unlock();
+    complete(*frame, error);
+    lock.lock();
+  }
+  next_expiry_ = Clock::time_point::max();
+  drained_.notify_all();
+}
+
+void Engine::recover() {
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    reason = lost_reason_;
+    const bool calm = Clock::now() - last_resume_ > options_.restart_backoff_maximum;
+    backoff_ = calm ? options_.restart_backoff_initial : std::min(2 * backoff_, options_.restart_backoff_maximum);
+  }
+  fail_all(Error(ErrorCode::kUnavailable, reason));
+  while (!ending_.load()) {
+    flush();
+    if (!back_off()) return;
+    if (bring_back() && resume()) {
+      log::info("pipeline", "running again, epoch " + std::to_string(epoch_.load()));
+      return;
+    }
+    backoff_ = std::min(2 * backoff_, options_.restart_backoff_maximum);
+  }
+}
+
+void Engine::flush() {
+  const std::uint32_t epoch = epoch_.load() + 1;
+  epoch_.store(epoch);
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (keepers_[place].lost.load()) continue;
+    if (const Status written = fleet_.write_epoch(place, epoch); !written.ok()) mark_lost(place, written.error().message());
+  }
+  wait_until_quiet();
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) settle_units(place);
+}
+
+void Engine::wait_until_quiet() {
+  const auto each = [this](auto holds) { return std::all_of(keepers_.begin(), keepers_.end(), holds); };
+  std::unique_lock lock(mutex_);
+  const auto out_of_session = [&] { return ending_.load() || each([](const Keeper& k) { return !k.in_session; }); };
+  if (!keeper_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
+    for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+      if (keepers_[place].in_session) note_loss(place, "it does not give its runs back after a flush");
+    }
+  }
+  keeper_wake_.wait(lock, [&] {
+    return ending_.load() || each([](const Keeper& k) { return !k.in_session && (!k.lost.load() || k.parked); });
+  });
+}
+
+// No run of a living card may be left over when its slots are used anew.
+void Engine::settle_units(std::uint32_t place) {
+  const Clock::time_point until = Clock::now() + kFlushBound;
+  for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
+    for (const std::uint32_t index : fleet_.egresses_of(place)) {
+      while (!ending_.load() && !keepers_[place].lost.load() &&
+             fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning) {
+        if (Clock::now() > until) mark_lost(place, "egress unit " + schedule_.egresses[index].unit + " does not flush");
+      }
+    }
+    for (const std::uint32_t index : fleet_.ingresses_of(place)) {
+      while (!ending_.load() && !keepers_[place].lost.load() &&
+             fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
+        if (Clock::now() > until) mark_lost(place, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
+        std::this_thread::sleep_for(kPoll);
+      }
+    }
+  }
+  wait_until_quiet();
+}
+
+// False where the pipeline ends meanwhile.
+bool Engine::back_off() {
+  std::unique_lock lock(mutex_);
+  const bool any_lost = std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); });
+  if (any_lost) keeper_wake_.wait_for(lock, backoff_, [&] { return ending_.load(); });
+  return !ending_.load();
+}
+
+bool Engine::bring_back() {
+  bool all = true;
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    Keeper& keeper = keepers_[place];
+    if (!keeper.lost.load()) continue;
+    fleet_.release(place);
+    Status loaded = fleet_.bring_up(place);
+    if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
+    if (!loaded.ok()) {
+      log::warning("pipeline", loaded.error().message() + "; next try in " + std::to_string(2 * backoff_.count()) + " ms");
+      all = false;
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    ++keeper.restarts;
+    keeper.up = true;
+    keeper.lost.store(false);
+    card_wake_.notify_all();
+  }
+  return all;
+}
+
+// All cards have the epoch: puts the links in service, starts the egress runs, lets frames in.
+bool Engine::resume() {
+  const auto failed = [&](std::uint32_t place, const Status& status) {
+    if (!status.ok()) mark_lost(place, status.error().message());
+    return !status.ok();
+  };
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (failed(place, fleet_.write_links(place))) return false;
+  }
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (failed(place, fleet_.enable_links(place))) return false;
+  }
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    for (std::uint64_t ahead = 0; ahead < options_.slots; ++ahead) {
+      if (!arm(place, next_sequence_ + ahead, epoch_.load())) return false;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); })) return false;
+  done_.store(next_sequence_);
+  session_first_ = next_sequence_;
+  session_.fetch_add(1);
+  last_resume_ = Clock::now();
+  if (!ending_.load()) phase_.store(Phase::kRunning);
+  card_wake_.notify_all();
+  return true;
+}
+
+PipelineStatus Engine::status() {
+  PipelineStatus status;
+  status.slots = options_.slots;
+  status.queue_capacity = options_.queue_capacity;
+  status.epoch = epoch_.load();
+  status.completed = completed_.load();
+  status.failed = failed_.load();
+  const std::lock_guard fleet_lock(fleet_mutex_);
+  if (released_) return status;
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) status.cards.push_back(fleet_.card_status(place));
+  status.links = fleet_.link_status();
+  const std::lock_guard lock(mutex_);
+  status.ready = phase_.load() == Phase::kRunning && !stopping_.load();
+  status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
+  status.queued = queue_.size();
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    status.cards[place].restarts = keepers_[place].restarts;
+    status.cards[place].state = keepers_[place].up ? CardState::kUp : CardState::kLost;
+  }
+  return status;
+}
+
+void Engine::stop(std::chrono::milliseconds bound) {
+  {
+    std::unique_lock lock(mutex_);
+    if (stopped_) return;
+    stopped_ = true;
+    stopping_.store(true);
+    drained_.wait_until(lock, Clock::now() + bound, [&] {
+      return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
+    });
+    ending_.store(true);
+    phase_.store(Phase::kStopped);
+    keeper_wake_.notify_all();
+    card_wake_.notify_all();
+  }
+  end_threads();
+  const std::lock_guard lock(fleet_mutex_);
+  released_ = true;
+  fleet_.close();
+}
+
+void Engine::end_threads() {
+  if (keeper_.joinable()) keeper_.join();
+  fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
+  const auto lives = [this](std::uint32_t place) { return keepers_[place].up && !keepers_[place].lost.load(); };
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (lives(place)) static_cast<void>(fleet_.write_epoch(place, epoch_.load() + 1));
+  }
+  for (Keeper& keeper : keepers_) {
+    if (keeper.thread.joinable()) keeper.thread.join();
+  }
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (lives(place)) fleet_.dismiss(place);
+  }
+}
+
+}  // namespace millrace::runtime::pipeline
