@@ -1,0 +1,41 @@
+/// The handshake rules of a stream, as assertions. Simulation and formal proof only: synthesis never reads this file.
+///   - valid, once high, stays until ready is high
+///   - data does not change while it waits
+///   - valid and ready are known (never X) outside reset
+`default_nettype none
+module mr_handshake_check #(
+  parameter integer WIDTH = 8
+) (
+  input logic clk,
+  input logic rst,
+  input logic valid,
+  input logic ready,
+  input logic [WIDTH-1:0] data
+);
+  logic             waiting;
+  logic [WIDTH-1:0] held;
+
+  initial waiting = 1'b0;
+  always_ff @(posedge clk) begin
+    waiting <= !rst && valid && !ready;
+    held    <= data;
+  end
+
+`ifdef FORMAL
+  always @(posedge clk)
+    if (!rst && waiting) begin
+      assert (valid);
+      assert (data == held);
+    end
+`else
+  always_ff @(posedge clk)
+    if (!rst) begin
+      if (waiting) begin
+        assert (valid) else $error("%m: valid fell before its beat was taken");
+        assert (data === held) else $error("%m: data changed while it waited");
+      end
+      assert (!$isunknown({valid, ready})) else $error("%m: unknown valid or ready");
+    end
+`endif
+endmodule
+`default_nettype wire

@@ -1,0 +1,45 @@
+// One beat of a stream: a vector of bits of any width, lane 0 lowest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace::kernels::tb {
+
+class Beat {
+ public:
+  Beat() = default;
+  explicit Beat(unsigned bits) : bits_(bits), words_((bits + 31) / 32) {}
+
+  unsigned bits() const { return bits_; }
+  const std::vector<std::uint32_t>& words() const { return words_; }
+  std::vector<std::uint32_t>& words() { return words_; }
+
+  /// `width` <= 64 bits from `low` on, zero-extended; beyond the beat's end reads as zero.
+  std::uint64_t get(unsigned low, unsigned width) const;
+  std::int64_t get_signed(unsigned low, unsigned width) const;
+  /// Stores the low `width` bits of `value`; bits beyond the beat's end are lost.
+  void set(unsigned low, unsigned width, std::uint64_t value);
+  /// Copies `source` to the bits from `low` on.
+  void place(unsigned low, const Beat& source);
+  Beat slice(unsigned low, unsigned width) const;
+
+  std::string hex() const;  // most significant digit first, as $readmemh reads it
+  bool operator==(const Beat&) const = default;
+
+ private:
+  unsigned bits_ = 0;
+  std::vector<std::uint32_t> words_;
+};
+
+using Beats = std::vector<Beat>;
+
+/// Values in stream order to beats of `lanes` lanes of `bits` bits each. values.size() is a multiple of `lanes`.
+Beats to_beats(const std::vector<std::int64_t>& values, unsigned lanes, unsigned bits);
+
+/// One line a beat: the file a weight or parameter memory is initialised from.
+void write_hex(const std::string& path, const Beats& lines);
+
+}  // namespace millrace::kernels::tb

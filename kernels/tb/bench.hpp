@@ -1,0 +1,69 @@
+// A bench: what a module must do, as frames of beats in and frames of beats out, and how fast.
+//
+// A Case knows one row of a module's table. The runner (stream_bench.cpp) feeds its frames through the row's instance
+// under every pattern of valid and ready it knows and compares every beat. Streams are found by their port names:
+// `<stream>_valid`, `_ready`, `_data`; a vector of N valids is N streams `<stream>0`… with the data side by side.
+// Streams that start with s or l go in, those that start with m come out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/tb/beat.hpp"
+#include "kernels/tb/model.hpp"
+
+namespace millrace::kernels::tb {
+
+class Rng {
+ public:
+  explicit Rng(std::uint64_t seed) : engine_(seed) {}
+  std::int64_t between(std::int64_t lowest, std::int64_t highest) {
+    return std::uniform_int_distribution<std::int64_t>(lowest, highest)(engine_);
+  }
+  bool chance(double p) { return std::bernoulli_distribution(p)(engine_); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct Frame {
+  std::map<std::string, Beats> inputs;   // by stream
+  std::map<std::string, Beats> outputs;  // what must come, in order
+};
+
+/// At full speed: inputs always offered, outputs always taken. What the module's header states; checked exactly.
+struct Timing {
+  std::int64_t latency_cycles = 0;    // from the first input beat taken to the first output beat offered
+  std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames
+};
+
+class Case {
+ public:
+  virtual ~Case() = default;
+  virtual Frame frame(Rng& rng) = 0;
+  /// Beats for streams that are filled once before everything else (loaded weights); kept over resets.
+  virtual std::map<std::string, Beats> load() { return {}; }
+  virtual std::optional<Timing> timing() const { return std::nullopt; }
+  virtual int frames() const { return 8; }  // a phase
+};
+
+/// Writes the row's memory files to the current directory (drawn from `rng`) before the model is made.
+using MakeCase = std::function<std::unique_ptr<Case>(const Parameters&, Rng&)>;
+
+/// Whole-module benches that are not about streams alone (the shell): returns the number of failures.
+using RunBench = std::function<int(std::uint64_t seed, int rounds)>;
+
+/// By module name. Each file of benches adds its own.
+using Cases = std::map<std::string, MakeCase>;
+using Benches = std::map<std::string, RunBench>;
+void add_stream_cases(Cases& cases);
+
+/// Runs every row of the model; prints one line a row and every failure; returns the number of failures.
+int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);
+
+}  // namespace millrace::kernels::tb

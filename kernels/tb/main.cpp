@@ -1,0 +1,32 @@
+// The program tools/rtl-sweep links with each verilated model:  bench [SEED [ROUNDS]]
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "kernels/tb/bench.hpp"
+
+int main(int argc, char** argv) {
+  using namespace millrace::kernels::tb;
+  const std::uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 1;
+  std::printf("%s: seed %llu, rounds %d\n", kModuleName, static_cast<unsigned long long>(seed), rounds);
+  try {
+    int failures = 0;
+    Cases cases;
+    Benches benches;
+    add_stream_cases(cases);
+    if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
+      failures = bench->second(seed, rounds);
+    } else if (const auto make = cases.find(kModuleName); make != cases.end()) {
+      failures = run_stream_bench(make->second, seed, rounds);
+    } else {
+      std::fprintf(stderr, "no bench knows the module %s\n", kModuleName);
+      return 2;
+    }
+    std::printf("%s: %s\n", kModuleName, failures == 0 ? "passed" : "FAILED");
+    return failures == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", kModuleName, error.what());
+    return 2;
+  }
+}
