@@ -1,0 +1,303 @@
+#include "compiler/emit/container.hpp"
+
+#include <xrt/xclbin.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+namespace plan = runtime::plan;
+namespace abi = runtime::plan::abi;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::uint64_t kUnitBase = 0x800000;
+constexpr std::uint64_t kUnitRange = 0x10000;
+constexpr std::size_t kMaxUnits = 128;  // interrupt ids have 7 bits
+constexpr std::size_t kMaxIpName = 63;
+
+struct Argument {
+  const char* name;
+  const char* type;
+  bool global;
+  std::uint32_t offset, size;
+};
+
+constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
+                                         {"bytes", "uint", false, 0x1c, 4},
+                                         {"epoch", "uint", false, 0x24, 4},
+                                         {"sequence", "ulong", false, 0x2c, 8}};
+// Registers, not arguments of runs; but XRT 2.13 gives a unit without any argument no address range, and xrt::ip then
+// refuses every access.
+constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
+                                          {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
+constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}};
+
+struct Unit {
+  std::string name;
+  std::uint32_t memory_bank = 0;
+};
+
+struct Kernel {
+  std::string name;
+  IP_CONTROL control = AP_CTRL_CHAIN;
+  std::span<const Argument> arguments;
+  std::vector<Unit> units;
+};
+
+/// "kernel:{unit}" -> "unit"
+std::string unit_of(const std::string& compute_unit) {
+  const std::size_t open = compute_unit.find('{');
+  return compute_unit.substr(open + 1, compute_unit.size() - open - 2);
+}
+
+std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
+  Kernel ingress{abi::kIngressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
+  Kernel egress{abi::kEgressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
+  for (const auto& partition : record.partitions)
+    for (const auto& port : partition.ports) {
+      if (port.kind == plan::PortKind::kIngress) ingress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+      if (port.kind == plan::PortKind::kEgress) egress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+    }
+  std::vector<Kernel> kernels;
+  for (auto* kernel : {&ingress, &egress})
+    if (!kernel->units.empty()) kernels.push_back(std::move(*kernel));
+  kernels.push_back({abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 0}}});
+  kernels.push_back({abi::kControlKernel, AP_CTRL_NONE, kControlArguments, {{abi::kControlUnit, 0}}});
+  return kernels;
+}
+
+/// The shape of most sections: a count, then rows from `rows_at` on.
+template <class Count, class Row>
+Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
+  const auto count = static_cast<Count>(rows.size());
+  Bytes out(rows_at + rows.size() * sizeof(Row));
+  std::memcpy(out.data(), &count, sizeof count);
+  if (!rows.empty()) std::memcpy(out.data() + rows_at, rows.data(), rows.size() * sizeof(Row));
+  return out;
+}
+
+template <std::size_t N, class Char>
+void put_text(Char (&field)[N], const std::string& text) {
+  std::memcpy(field, text.data(), std::min(text.size(), N - 1));
+}
+
+Bytes as_section(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// Sections. ---------------------------------------------------------------------------------------------------------
+
+Bytes memory_section(const plan::Device& device) {
+  std::vector<mem_data> rows;
+  std::uint64_t base = 0;
+  for (const auto& bank : device.memory) {
+    mem_data entry{};
+    entry.m_type = MEM_DDR4;
+    entry.m_used = 1;
+    entry.m_size = bank.capacity_bytes / 1024;
+    entry.m_base_address = base;
+    put_text(entry.m_tag, bank.name);
+    rows.push_back(entry);
+    base += (bank.capacity_bytes + 0xfffff) & ~std::uint64_t{0xfffff};
+  }
+  return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
+}
+
+Bytes ip_section(const std::vector<Kernel>& kernels) {
+  std::vector<ip_data> rows;
+  for (const auto& kernel : kernels)
+    for (const auto& unit : kernel.units) {
+      ip_data entry{};
+      entry.m_type = IP_KERNEL;
+      // XRT numbers compute units by interrupt id: ascending with the address, so that both orders agree.
+      entry.properties = (static_cast<std::uint32_t>(rows.size()) << IP_INTERRUPT_ID_SHIFT) |
+                         (static_cast<std::uint32_t>(kernel.control) << IP_CONTROL_SHIFT);
+      if (kernel.control != AP_CTRL_NONE) entry.properties |= IP_INT_ENABLE_MASK;
+      entry.m_base_address = kUnitBase + rows.size() * kUnitRange;
+      put_text(entry.m_name, kernel.name + ":" + unit.name);
+      rows.push_back(entry);
+    }
+  return table<std::int32_t>(offsetof(ip_layout, m_ip_data), rows);
+}
+
+Bytes connectivity_section(const std::vector<Kernel>& kernels) {
+  std::vector<connection> rows;
+  std::int32_t ip = 0;
+  for (const auto& kernel : kernels)
+    for (const auto& unit : kernel.units) {
+      for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
+        if (kernel.arguments[i].global)
+          rows.push_back({static_cast<std::int32_t>(i), ip, static_cast<std::int32_t>(unit.memory_bank)});
+      }
+      ++ip;
+    }
+  return table<std::int32_t>(offsetof(::connectivity, m_connection), rows);
+}
+
+Bytes clock_section(double clock_mhz) {
+  clock_freq entry{};
+  entry.m_freq_Mhz = static_cast<std::uint16_t>(std::lround(clock_mhz));
+  entry.m_type = CT_KERNEL;
+  put_text(entry.m_name, "KERNEL_CLK");
+  return table<std::int16_t>(offsetof(clock_freq_topology, m_clock_freq), std::vector<clock_freq>{entry});
+}
+
+// Metadata. ---------------------------------------------------------------------------------------------------------
+
+std::string escape(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&') out += "&amp;";
+    else if (c == '<') out += "&lt;";
+    else if (c == '>') out += "&gt;";
+    else if (c == '"') out += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 0x20) out += c;
+  }
+  return out;
+}
+
+std::string hex(std::uint64_t value) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  do {
+    out.insert(out.begin(), digits[value & 15U]);
+    value >>= 4U;
+  } while (value != 0);
+  return "0x" + out;
+}
+
+void add_kernel(std::string& xml, const Kernel& kernel, std::uint64_t& base) {
+  const char* protocol = kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain";
+  xml += "    <kernel name=\"" + kernel.name + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel.name +
+         ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" hwControlProtocol=\"" +
+         protocol + "\">\n";
+  const auto is_global = [](const Argument& argument) { return argument.global; };
+  if (std::any_of(kernel.arguments.begin(), kernel.arguments.end(), is_global))
+    xml += "     <port name=\"M_AXI_GMEM\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" base=\"0x0\"/>\n";
+  xml += "     <port name=\"S_AXI_CONTROL\" mode=\"slave\" range=\"" + hex(kUnitRange) +
+         "\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
+  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const Argument& argument = kernel.arguments[i];
+    xml += "     <arg name=\"" + std::string(argument.name) + "\" addressQualifier=\"" + (argument.global ? "1" : "0") + "\" id=\"" +
+           std::to_string(i) + "\" port=\"" + (argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL") + "\" size=\"" + hex(argument.size) +
+           "\" offset=\"" + hex(argument.offset) + "\" hostOffset=\"0x0\" hostSize=\"" + hex(argument.size) + "\" type=\"" +
+           argument.type + "\"/>\n";
+  }
+  for (const auto& unit : kernel.units) {
+    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" + hex(base) + "\" range=\"" + hex(kUnitRange) +
+           "\" port=\"S_AXI_CONTROL\"/></instance>\n";
+    base += kUnitRange;
+  }
+  xml += "    </kernel>\n";
+}
+
+std::string metadata(const plan::ImageRecord& record, const plan::Device& device, const std::vector<Kernel>& kernels) {
+  const std::string clock = std::to_string(std::lround(record.clock_mhz)) + "MHz";
+  std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<project name=\"" + escape(record.name) +
+                    "\">\n <platform vendor=\"millrace\" boardid=\"" + escape(device.name) + "\" name=\"" + escape(device.name) +
+                    "\" featureRomTime=\"0\">\n  <device name=\"fpga0\" fpgaDevice=\"" + escape(device.family + ":" + device.part) +
+                    "\" addrWidth=\"0\">\n   <core name=\"OCL_REGION_0\" target=\"hw\" type=\"clc_region\" clockFreq=\"" + clock +
+                    "\" numComputeUnits=\"128\">\n    <kernelClocks><clock port=\"KERNEL_CLK\" frequency=\"" + clock +
+                    "\"/></kernelClocks>\n";
+  std::uint64_t base = kUnitBase;
+  for (const auto& kernel : kernels) add_kernel(xml, kernel, base);
+  return xml + "   </core>\n  </device>\n </platform>\n</project>\n";
+}
+
+// The file. ---------------------------------------------------------------------------------------------------------
+
+struct Section {
+  axlf_section_kind kind;
+  const char* name;
+  Bytes bytes;
+};
+
+axlf header_of(const plan::ImageRecord& record, const plan::Device& device, std::size_t sections) {
+  axlf header{};
+  std::memcpy(header.m_magic, "xclbin2", 8);
+  header.m_signature_length = -1;
+  std::memset(header.reserved, 0xff, sizeof header.reserved);
+  header.m_header.m_versionMajor = 2;
+  header.m_header.m_versionMinor = 13;
+  header.m_header.m_versionPatch = 466;
+  header.m_header.m_mode = XCLBIN_PR;
+  put_text(header.m_header.m_platformVBNV, device.platform.empty() ? "millrace_" + device.name : device.platform);
+  header.m_header.m_numSections = static_cast<std::uint32_t>(sections);
+
+  const std::string uuid = plan::uuid_from_digest(record.content_digest);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < uuid.size(); i += 2) {
+    if (uuid[i] == '-') ++i;
+    header.m_header.uuid[at++] = static_cast<unsigned char>(std::stoi(uuid.substr(i, 2), nullptr, 16));
+  }
+  std::memcpy(&header.m_uniqueId, header.m_header.uuid, sizeof header.m_uniqueId);  // instead of a time
+  return header;
+}
+
+Bytes assemble(axlf header, const std::vector<Section>& sections) {
+  const auto align = [](std::size_t size) { return (size + 7) / 8 * 8; };
+  const std::size_t table = offsetof(axlf, m_sections);
+  Bytes out(align(table + sections.size() * sizeof(axlf_section_header)));
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    axlf_section_header entry{};
+    entry.m_sectionKind = sections[i].kind;
+    put_text(entry.m_sectionName, sections[i].name);
+    entry.m_sectionOffset = out.size();
+    entry.m_sectionSize = sections[i].bytes.size();
+    std::memcpy(out.data() + table + i * sizeof entry, &entry, sizeof entry);
+    out.insert(out.end(), sections[i].bytes.begin(), sections[i].bytes.end());
+    out.resize(align(out.size()));
+  }
+  header.m_header.m_length = out.size();
+  std::memcpy(out.data(), &header, table);
+  plan::seal_xclbin(out);
+  return out;
+}
+
+}  // namespace
+
+std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port, std::size_t copy) {
+  std::string unit = partition + "_" + port + (copy == 0 ? "" : "_" + std::to_string(copy + 1));
+  const std::size_t room = kMaxIpName - kernel.size() - 1;
+  if (unit.size() > room) unit = unit.substr(0, room - 9) + "_" + sha256_hex(unit).substr(0, 8);
+  return kernel + ":{" + unit + "}";
+}
+
+Result<Bytes> write_container(const plan::EmulationData& data, const plan::Device& device, std::span<const std::byte> bitstream) {
+  const std::vector<Kernel> kernels = kernels_of(data.record);
+  std::size_t units = 0;
+  for (const auto& kernel : kernels) {
+    units += kernel.units.size();
+    for (const auto& unit : kernel.units) {
+      if (kernel.name.size() + 1 + unit.name.size() > kMaxIpName || unit.memory_bank >= device.memory.size())
+        return Error(ErrorCode::kInternal, "image '" + data.record.name + "': compute unit '" + unit.name + "' cannot be written");
+    }
+  }
+  if (units > kMaxUnits)
+    return Error(ErrorCode::kDoesNotFit, "image '" + data.record.name + "' needs " + std::to_string(units) +
+                                             " compute units, an xclbin holds " + std::to_string(kMaxUnits) + "; use more partitions");
+  const Bytes memory = memory_section(device);
+  const Bytes connectivity = connectivity_section(kernels);
+  const std::vector<Section> sections = {
+      {BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},
+      {MEM_TOPOLOGY, "mem_topology", memory},
+      {ASK_GROUP_TOPOLOGY, "group_topology", memory},
+      {IP_LAYOUT, "ip_layout", ip_section(kernels)},
+      {CONNECTIVITY, "connectivity", connectivity},
+      {ASK_GROUP_CONNECTIVITY, "group_connect", connectivity},
+      {CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)},
+      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels))},
+      {USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))},
+      {EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)},
+  };
+  return assemble(header_of(data.record, device, sections.size()), sections);
+}
+
+}  // namespace millrace::compiler::emit

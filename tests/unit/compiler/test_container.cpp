@@ -1,0 +1,184 @@
+// What the real libxrt_coreutil reads back from a container of ours. No card, no shim: only xrt::xclbin.
+#include <experimental/xrt_xclbin.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "compiler/emit/container.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/plan/image_abi.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+namespace plan = runtime::plan;
+namespace abi = runtime::plan::abi;
+
+plan::Device device() {
+  plan::Device made;
+  made.name = "ku060";
+  made.part = "a<b>&\"c";
+  made.family = "xcu";
+  made.clock_mhz = 156.25;
+  made.memory = {{"DDR[0]", std::uint64_t{8} << 30U, 1}, {"DDR[1]", 5000000, 1}};
+  return made;
+}
+
+/// Two partitions; the second reads and writes bank 1 and has an output with two channels to the host.
+plan::EmulationData image() {
+  plan::EmulationData data;
+  data.record.abi_version = abi::kAbiVersion;
+  data.record.name = "image0";
+  data.record.device = "ku060";
+  data.record.clock_mhz = 156.25;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const auto program = tests::chain_program(1, 4, i + 1);
+    const auto& in = program.tensors[program.inputs[0]];
+    const auto& out = program.tensors[program.outputs[0]];
+    plan::ImagePartition partition;
+    partition.name = "part" + std::to_string(i);
+    partition.region = "all";
+    partition.program_digest = plan::program_digest(program);
+    partition.ports.push_back({"in0", plan::PortKind::kIngress, compute_unit(abi::kIngressKernel, partition.name, "in0"), 0, i, in.type, in.elements()});
+    for (std::size_t copy = 0; copy <= i; ++copy)
+      partition.ports.push_back({"out0", plan::PortKind::kEgress, compute_unit(abi::kEgressKernel, partition.name, "out0", copy), 0, i, out.type, out.elements()});
+    data.record.partitions.push_back(partition);
+    data.programs.push_back(program);
+  }
+  data.record.content_digest = plan::compute_content_digest(data.record);
+  return data;
+}
+
+class Container : public testing::Test {
+ protected:
+  Container() : bytes_(write_container(image(), device()).value()) {
+    EXPECT_TRUE(write_file_atomically(directory_.path() / "image0.xclbin", std::span<const std::byte>(bytes_)).ok());
+    xclbin_ = xrt::xclbin((directory_.path() / "image0.xclbin").string());
+  }
+
+  TemporaryDirectory directory_{"millrace-container"};
+  std::vector<std::byte> bytes_;
+  xrt::xclbin xclbin_;
+};
+
+TEST_F(Container, GivesXrtItsUuidAndPlatform) {
+  EXPECT_EQ(xclbin_.get_uuid().to_string(), plan::uuid_from_digest(image().record.content_digest));
+  EXPECT_EQ(xclbin_.get_xsa_name(), "millrace_ku060");
+  EXPECT_EQ(xclbin_.get_target_type(), xrt::xclbin::target_type::hw);
+}
+
+TEST_F(Container, GivesXrtEveryKernelAndComputeUnit) {
+  std::map<std::string, std::vector<std::string>> units;
+  for (const auto& kernel : xclbin_.get_kernels())
+    for (const auto& unit : kernel.get_cus()) units[kernel.get_name()].push_back(unit.get_name());
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"millrace_ingress", {"millrace_ingress:part0_in0", "millrace_ingress:part1_in0"}},
+      {"millrace_egress", {"millrace_egress:part0_out0", "millrace_egress:part1_out0", "millrace_egress:part1_out0_2"}},
+      {"millrace_supervisor", {"millrace_supervisor:supervisor"}},
+      {"millrace_control", {"millrace_control:control"}}};
+  EXPECT_EQ(units, expected);
+}
+
+TEST_F(Container, GivesXrtEveryArgumentAtItsOffset) {
+  using Row = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+  for (const char* name : {"millrace_ingress", "millrace_egress"}) {
+    std::vector<Row> rows;
+    for (const auto& argument : xclbin_.get_kernel(name).get_args()) rows.emplace_back(argument.get_name(), argument.get_offset(), argument.get_size());
+    EXPECT_EQ(rows, (std::vector<Row>{{"buffer", 0x10, 8}, {"bytes", 0x1c, 4}, {"epoch", 0x24, 4}, {"sequence", 0x2c, 8}})) << name;
+  }
+  const auto supervisor = xclbin_.get_kernel("millrace_supervisor").get_args();
+  ASSERT_EQ(supervisor.size(), 1U);
+  EXPECT_EQ(supervisor[0].get_offset(), 0x10U);
+  for (const auto& argument : xclbin_.get_kernel("millrace_control").get_args())
+    EXPECT_TRUE(argument.get_offset() == abi::kRegEpoch || argument.get_offset() == abi::kRegSupervisorStop);
+}
+
+TEST_F(Container, GivesXrtTheBankOfEveryBuffer) {
+  for (const auto& unit : xclbin_.get_kernel("millrace_ingress").get_cus()) {
+    const auto mems = unit.get_args()[0].get_mems();
+    ASSERT_EQ(mems.size(), 1U) << unit.get_name();
+    EXPECT_EQ(mems[0].get_tag(), unit.get_name() == "millrace_ingress:part0_in0" ? "DDR[0]" : "DDR[1]");
+  }
+}
+
+TEST_F(Container, GivesXrtEveryMemory) {
+  const auto mems = xclbin_.get_mems();
+  ASSERT_EQ(mems.size(), 2U);
+  EXPECT_EQ(mems[0].get_tag(), "DDR[0]");
+  EXPECT_EQ(mems[0].get_size_kb(), 8U << 20U);
+  EXPECT_EQ(mems[0].get_base_address(), 0U);
+  EXPECT_EQ(mems[1].get_tag(), "DDR[1]");
+  EXPECT_EQ(mems[1].get_size_kb(), 4882U);
+  EXPECT_EQ(mems[1].get_base_address(), std::uint64_t{8} << 30U);
+  EXPECT_TRUE(mems[0].get_used());
+}
+
+TEST_F(Container, GivesXrtItsControlProtocols) {
+  for (const auto& ip : xclbin_.get_ips()) {
+    const bool control = ip.get_name() == "millrace_control:control";
+    EXPECT_EQ(ip.get_control_type(), control ? xrt::xclbin::ip::control_type::none : xrt::xclbin::ip::control_type::chain) << ip.get_name();
+    EXPECT_EQ(ip.get_size(), 0x10000U) << ip.get_name();
+  }
+}
+
+TEST_F(Container, GivesUsItsRecordAndProgramsBack) {
+  const auto view = plan::parse_xclbin(bytes_);
+  ASSERT_TRUE(view.ok()) << view.error().message();
+  EXPECT_EQ(view->uuid, plan::uuid_from_digest(image().record.content_digest));
+  const auto* user = view->find(plan::kSectionUserMetadata);
+  ASSERT_NE(user, nullptr);
+  const auto record = plan::parse_image_record({reinterpret_cast<const char*>(user->bytes.data()), user->bytes.size()});
+  ASSERT_TRUE(record.ok()) << record.error().message();
+  EXPECT_EQ(*record, image().record);
+  const auto* emulation = view->find(plan::kSectionEmulationData);
+  ASSERT_NE(emulation, nullptr);
+  const auto data = plan::decode_emulation_data(emulation->bytes);
+  ASSERT_TRUE(data.ok()) << data.error().message();
+  EXPECT_EQ(data->programs, image().programs);
+}
+
+TEST_F(Container, HasTheSameBytesEveryTime) { EXPECT_EQ(bytes_, write_container(image(), device()).value()); }
+
+TEST_F(Container, WithAnyByteAlteredIsRefused) {
+  for (std::size_t i = 0; i < bytes_.size(); i += 7) {
+    bytes_[i] ^= std::byte{0x10};
+    EXPECT_FALSE(plan::parse_xclbin(bytes_).ok()) << "byte " << i;
+    bytes_[i] ^= std::byte{0x10};
+  }
+}
+
+TEST_F(Container, KeepsTheVendorsBits) {
+  const std::vector<std::byte> bits(1000, std::byte{0xa5});
+  const auto bytes = write_container(image(), device(), bits);
+  ASSERT_TRUE(bytes.ok());
+  const auto view = plan::parse_xclbin(*bytes);
+  ASSERT_TRUE(view.ok());
+  const auto kept = view->find(0)->bytes;
+  EXPECT_TRUE(std::equal(kept.begin(), kept.end(), bits.begin(), bits.end()));
+}
+
+TEST(ComputeUnit, NamesTooLongForIpLayoutAreShortenedAndStayDistinct) {
+  EXPECT_EQ(compute_unit("millrace_ingress", "part0", "in0"), "millrace_ingress:{part0_in0}");
+  const std::string a = compute_unit("millrace_ingress", std::string(60, 'p'), "in0");
+  const std::string b = compute_unit("millrace_ingress", std::string(60, 'p'), "in1");
+  EXPECT_NE(a, b);
+  EXPECT_EQ(a.size() - 2, 63U);  // braces are not in IP_LAYOUT
+  EXPECT_EQ(a, compute_unit("millrace_ingress", std::string(60, 'p'), "in0"));
+}
+
+TEST(ContainerLimits, MoreUnitsThanAnXclbinNumbersAreRefused) {
+  auto data = image();
+  auto& ports = data.record.partitions[1].ports;
+  for (std::size_t copy = 2; copy < 140; ++copy) {
+    ports.push_back(ports.back());
+    ports.back().compute_unit = compute_unit(abi::kEgressKernel, "part1", "out0", copy);
+  }
+  const auto bytes = write_container(data, device());
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(bytes.error().message().find("128"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::compiler::emit
