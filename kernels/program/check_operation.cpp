@@ -164,7 +164,7 @@ std::string check(const Add& add, const Tensor& a, const Tensor& b, const Tensor
   if (out.type.kind == ElementType::Kind::kBipolar && add.lowest != add.highest) return "a bipolar output needs a table";
   using Wide = __int128;
   const auto extremes = [](std::int32_t multiplier, ElementType type) {
-    return std::minmax(Wide{multiplier} * type.lowest(), Wide{multiplier} * type.highest());
+    return std::minmax({Wide{multiplier} * type.lowest(), Wide{multiplier} * type.highest()});
   };
   const std::pair<Wide, Wide> from_a = extremes(add.multiplier_a, a.type);
   const std::pair<Wide, Wide> from_b = extremes(add.multiplier_b, b.type);

@@ -1,0 +1,130 @@
+// Constants of a requantisation, lane by lane, and the narrowest arithmetic that is exact for them.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "kernels/fast/plan.hpp"
+
+namespace millrace::kernels::fast {
+namespace {
+
+constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
+constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
+
+bool fits32(std::int64_t value) { return value >= kLowest32 && value <= kHighest32; }
+
+template <class T>
+T entry(const std::vector<T>& values, std::size_t channel) {
+  return values[values.size() == 1 ? 0 : channel];
+}
+
+struct Scaling {
+  std::int64_t multiplier, offset, shift;
+  std::int64_t product(std::int64_t acc) const { return acc * multiplier; }
+  std::int64_t sum(std::int64_t acc) const { return acc * multiplier + offset; }
+  std::int64_t result(std::int64_t acc) const { return sum(acc) >> shift; }
+};
+
+Scaling scaling(const Requantise& r, std::size_t channel) { return {entry(r.multiplier, channel), entry(r.offset, channel), entry(r.shift, channel)}; }
+
+// Every function below is monotone in the accumulator: its ends decide.
+bool is_exact_in_32(const Scaling& s, const AccumulatorRange& range) {
+  return fits32(s.offset) && fits32(s.product(range.lowest)) && fits32(s.product(range.highest)) && fits32(s.sum(range.lowest)) &&
+         fits32(s.sum(range.highest));
+}
+bool ends_in_32(const Scaling& s, const AccumulatorRange& range) { return fits32(s.result(range.lowest)) && fits32(s.result(range.highest)); }
+
+void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
+                   std::uint32_t lanes) {
+  const std::size_t padded = (ranges.size() + lanes - 1) / lanes * lanes;
+  bool exact = true, narrow = true;
+  for (std::size_t c = 0; c < ranges.size(); ++c) {
+    const Scaling s = scaling(r, first + c);
+    exact = exact && is_exact_in_32(s, ranges[c]);
+    narrow = narrow && ends_in_32(s, ranges[c]);
+  }
+  if (exact) {
+    finish.mode = Finish::Mode::kMultiply32;
+    auto* multiplier = arena.make<std::int32_t>(padded);
+    auto* offset = arena.make<std::int32_t>(padded);
+    auto* shift = arena.make<std::int32_t>(padded);
+    for (std::size_t c = 0; c < ranges.size(); ++c) {
+      const Scaling s = scaling(r, first + c);
+      multiplier[c] = static_cast<std::int32_t>(s.multiplier);
+      offset[c] = static_cast<std::int32_t>(s.offset);
+      shift[c] = static_cast<std::int32_t>(std::min<std::int64_t>(s.shift, 31));  // beyond 31 nothing but the sign is left
+    }
+    finish.multiplier32 = multiplier;
+    finish.offset32 = offset;
+    finish.shift32 = shift;
+    return;
+  }
+  finish.mode = narrow ? Finish::Mode::kMultiply64 : Finish::Mode::kMultiplyWide;
+  auto* multiplier = arena.make<std::int64_t>(padded);
+  auto* offset = arena.make<std::int64_t>(padded);
+  auto* shift = arena.make<std::int64_t>(padded);
+  for (std::size_t c = 0; c < ranges.size(); ++c) {
+    const Scaling s = scaling(r, first + c);
+    const std::size_t lane = c % lanes;
+    const std::size_t at = c - lane + lane % 2 * (lanes / 2) + lane / 2;
+    multiplier[at] = s.multiplier;
+    offset[at] = s.offset;
+    shift[at] = s.shift;
+  }
+  finish.multiplier64 = multiplier;
+  finish.offset64 = offset;
+  finish.shift64 = shift;
+}
+
+template <class T, class Convert>
+T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels, std::uint32_t steps, std::uint32_t lanes,
+                     Convert convert) {
+  const std::size_t blocks = (channels + lanes - 1) / lanes;
+  T* spread = arena.make<T>(blocks * steps * lanes);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const std::size_t from = r.thresholds.size() == steps ? 0 : (first + c) * steps;
+    for (std::uint32_t i = 0; i < steps; ++i) spread[(c / lanes * steps + i) * lanes + c % lanes] = convert(r.thresholds[from + i]);
+  }
+  return spread;
+}
+
+void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
+                     std::uint32_t lanes) {
+  finish.steps = static_cast<std::uint32_t>(std::int64_t{r.highest} - r.lowest);
+  finish.search = finish.steps == 0 ? 0 : std::bit_floor(finish.steps);
+  const bool can_be_highest = std::any_of(ranges.begin(), ranges.end(), [](const AccumulatorRange& range) { return range.highest >= kHighest32; });
+  const bool out_of_reach = std::any_of(r.thresholds.begin(), r.thresholds.end(), [](std::int64_t t) { return t > kHighest32; });
+  if (can_be_highest && out_of_reach) {
+    finish.mode = Finish::Mode::kThresholds64;
+    finish.thresholds64 = spread_thresholds<std::int64_t>(arena, r, first, ranges.size(), finish.steps, lanes, [](std::int64_t t) { return t; });
+    return;
+  }
+  // What no accumulator reaches stays unreached as the highest value, and what each reaches stays reached as the lowest.
+  finish.mode = Finish::Mode::kThresholds;
+  finish.thresholds32 = spread_thresholds<std::int32_t>(arena, r, first, ranges.size(), finish.steps, lanes, [](std::int64_t t) {
+    return static_cast<std::int32_t>(std::clamp(t, kLowest32, kHighest32));
+  });
+}
+
+}  // namespace
+
+bool can_finish(const Requantise* requantise, std::uint32_t channels) {
+  if (requantise == nullptr || requantise->form == Requantise::Form::kMultiplyShift) return true;
+  const auto steps = static_cast<std::uint64_t>(std::int64_t{requantise->highest} - requantise->lowest);
+  return steps <= (1U << 22U) && steps * channels <= (1U << 22U);
+}
+
+Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
+  Finish finish;
+  if (requantise == nullptr) return finish;
+  finish.lowest = requantise->lowest;
+  finish.highest = requantise->highest;
+  if (requantise->form == Requantise::Form::kMultiplyShift) {
+    fill_multiply(arena, finish, *requantise, first, ranges, lanes);
+  } else {
+    fill_thresholds(arena, finish, *requantise, first, ranges, lanes);
+  }
+  return finish;
+}
+
+}  // namespace millrace::kernels::fast

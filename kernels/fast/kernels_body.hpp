@@ -1,0 +1,382 @@
+// The kernels, written once over a level's vector type. Included by each level's file inside an unnamed namespace's
+// reach: everything here has internal linkage (see kernels.hpp for why).
+//
+// Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every lane),
+// dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights and multiply_add
+// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, Thresholds: constructed for one
+// block, write(accumulators, out, valid lanes).
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/fast/kernels.hpp"
+
+#if defined(__clang__)
+#define MILLRACE_UNROLL _Pragma("unroll")
+#else
+#define MILLRACE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace millrace::kernels::fast {
+namespace {
+
+/// One lane of Finish, in scalar arithmetic: what each Finisher computes for all lanes at once.
+inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane, std::int32_t acc) {
+  std::int64_t value = acc;
+  switch (f.mode) {
+    case Finish::Mode::kNone: return acc + f.out_offset;
+    case Finish::Mode::kMultiply32: {
+      const std::size_t i = std::size_t{block} * lanes + lane;
+      value = (std::int64_t{acc} * f.multiplier32[i] + f.offset32[i]) >> f.shift32[i];
+      break;
+    }
+    case Finish::Mode::kMultiply64:
+    case Finish::Mode::kMultiplyWide: {
+      const std::size_t i = std::size_t{block} * lanes + (lane & 1U) * (lanes / 2) + lane / 2;
+      // Unsigned: accumulators of stray input bytes may overflow, and only they.
+      const auto product = static_cast<std::uint64_t>(acc * f.multiplier64[i]);
+      value = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i])) >> f.shift64[i];
+      break;
+    }
+    case Finish::Mode::kThresholds:
+    case Finish::Mode::kThresholds64: {
+      const std::size_t start = std::size_t{block} * f.steps * lanes + lane;
+      std::uint32_t reached = 0;
+      for (std::uint32_t jump = f.search; jump != 0; jump >>= 1) {
+        const std::uint32_t next = reached + jump;
+        if (next > f.steps) continue;
+        const std::size_t i = start + std::size_t{next - 1} * lanes;
+        if (f.mode == Finish::Mode::kThresholds ? acc >= f.thresholds32[i] : acc >= f.thresholds64[i]) reached = next;
+      }
+      return f.lowest + static_cast<std::int32_t>(reached) + f.out_offset;
+    }
+  }
+  if (value < f.lowest) value = f.lowest;
+  if (value > f.highest) value = f.highest;
+  return static_cast<std::int32_t>(value) + f.out_offset;
+}
+
+/// Any mode, lane by lane.
+template <class Isa>
+struct ScalarFinisher {
+  ScalarFinisher(const Finish& f, std::uint32_t block) : finish(f), at(block) {}
+  void write(typename Isa::Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+    std::int32_t lanes[Isa::kLanes];
+    Isa::store(lanes, acc);
+    for (std::uint32_t lane = 0; lane < valid; ++lane) {
+      const std::int32_t value = finish_lane(finish, Isa::kLanes, at, lane, lanes[lane]);
+      std::memcpy(out + std::size_t{lane} * finish.out_bytes, &value, finish.out_bytes);
+    }
+  }
+  const Finish& finish;
+  std::uint32_t at;
+};
+
+/// Where results of one tile go.
+struct Destination {
+  std::uint8_t* out;
+  const std::int32_t* offsets;  // of the tile's first result
+  std::uint32_t results;
+  std::uint32_t pool;           // accumulators a result
+  std::uint32_t channels;
+};
+
+/// `accs` is [result * pool][stride] vectors, of which this block's is the first.
+template <class Isa, class Finisher>
+inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride, const Destination& to) {
+  using Vector = typename Isa::Vector;
+  const Finisher finisher(f, block);
+  const std::uint32_t first = block * Isa::kLanes;
+  const std::uint32_t left = to.channels - first;
+  const std::uint32_t valid = left < Isa::kLanes ? left : Isa::kLanes;
+  std::uint8_t* out = to.out + std::size_t{first} * f.out_bytes;
+  for (std::uint32_t r = 0; r < to.results; ++r) {
+    const std::int32_t* from = accs + std::size_t{r} * to.pool * stride * Isa::kLanes;
+    Vector acc = Isa::load(from);
+    for (std::uint32_t j = 1; j < to.pool; ++j) acc = Isa::maximum(acc, Isa::load(from + std::size_t{j} * stride * Isa::kLanes));
+    finisher.write(acc, out + to.offsets[r], valid);
+  }
+}
+
+template <class Isa>
+[[gnu::noinline]] void write_tile(const Finish& f, std::uint32_t block, std::uint32_t blocks, const std::int32_t* accs, const Destination& to) {
+  for (std::uint32_t q = 0; q < blocks; ++q) {
+    const std::int32_t* from = accs + std::size_t{q} * Isa::kLanes;
+    switch (f.mode) {
+      case Finish::Mode::kNone: write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kMultiply32: write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kMultiply64: write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kThresholds: write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kMultiplyWide:
+      case Finish::Mode::kThresholds64: write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to); break;
+    }
+  }
+}
+
+template <class Isa, bool kWords>
+inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x, typename Isa::Vector w) {
+  if constexpr (kWords) {
+    return Isa::dot_words(acc, x, w);
+  } else {
+    return Isa::dot_bytes(acc, x, w);
+  }
+}
+
+// P positions by Q blocks of channels, all accumulators in registers; where they are few, U partial sums of each hide the
+// instruction's latency.
+template <class Isa, bool kWords, int P, int Q, int U>
+void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
+  using Vector = typename Isa::Vector;
+  constexpr std::size_t kWordBytes = std::size_t{Isa::kLanes} * 4;  // one word of weights of a block
+  Vector acc[U][P][Q];
+  const std::uint8_t* in[P];
+  const std::uint8_t* weights[Q];
+  const std::uint8_t* all_weights = kWords ? reinterpret_cast<const std::uint8_t*>(a.weights16) : reinterpret_cast<const std::uint8_t*>(a.weights8);
+MILLRACE_UNROLL
+  for (int q = 0; q < Q; ++q) {
+    const std::size_t b = block + static_cast<std::uint32_t>(q);
+    weights[q] = all_weights + b * a.taps * kWordBytes;
+    const Vector bias = Isa::load(a.bias + b * Isa::kLanes);
+MILLRACE_UNROLL
+    for (int p = 0; p < P; ++p) {
+      acc[0][p][q] = bias;
+MILLRACE_UNROLL
+      for (int u = 1; u < U; ++u) acc[u][p][q] = Isa::zero();
+    }
+  }
+MILLRACE_UNROLL
+  for (int p = 0; p < P; ++p) in[p] = a.in + a.pixel_offsets[pixel + static_cast<std::uint32_t>(p)];
+
+  std::uint32_t t = 0;
+  for (; t + U <= a.taps; t += U) {
+MILLRACE_UNROLL
+    for (int u = 0; u < U; ++u) {
+      const std::size_t tap = t + static_cast<std::uint32_t>(u);
+      const std::ptrdiff_t offset = a.tap_offsets[tap];
+      Vector w[Q];
+MILLRACE_UNROLL
+      for (int q = 0; q < Q; ++q) w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
+MILLRACE_UNROLL
+      for (int p = 0; p < P; ++p) {
+        const Vector x = Isa::broadcast_word(in[p] + offset);
+MILLRACE_UNROLL
+        for (int q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
+      }
+    }
+  }
+  if constexpr (U > 1) {
+    for (; t < a.taps; ++t) {
+MILLRACE_UNROLL
+      for (int p = 0; p < P; ++p) {
+        const Vector x = Isa::broadcast_word(in[p] + a.tap_offsets[t]);
+MILLRACE_UNROLL
+        for (int q = 0; q < Q; ++q) {
+          const Vector w = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + t * kWordBytes));
+          acc[0][p][q] = dot<Isa, kWords>(acc[0][p][q], x, w);
+        }
+      }
+    }
+MILLRACE_UNROLL
+    for (int u = 1; u < U; ++u) {
+MILLRACE_UNROLL
+      for (int p = 0; p < P; ++p) {
+MILLRACE_UNROLL
+        for (int q = 0; q < Q; ++q) acc[0][p][q] = Isa::add(acc[0][p][q], acc[u][p][q]);
+      }
+    }
+  }
+  alignas(64) std::int32_t spilled[P * Q * Isa::kLanes];
+MILLRACE_UNROLL
+  for (int p = 0; p < P; ++p) {
+MILLRACE_UNROLL
+    for (int q = 0; q < Q; ++q) Isa::store(spilled + (p * Q + q) * Isa::kLanes, acc[0][p][q]);
+  }
+  write_tile<Isa>(a.finish, block, Q, spilled, {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
+}
+
+// All positions for Q blocks of channels: their weights stay in the nearest cache. The last tile overlaps the one before
+// it and computes the same again, rather than fall back to narrow tiles.
+template <class Isa, bool kWords, int Q>
+void dense_blocks(const DenseArgs& a, std::uint32_t block) {
+  if constexpr (Q * 8 <= Isa::kAccumulators) {
+    if (a.pixels >= 8) {
+      std::uint32_t pixel = 0;
+      for (; pixel + 8 <= a.pixels; pixel += 8) dense_tile<Isa, kWords, 8, Q, 1>(a, block, pixel);
+      if (pixel < a.pixels) dense_tile<Isa, kWords, 8, Q, 1>(a, block, a.pixels - 8);
+      return;
+    }
+  }
+  if constexpr (Q * 4 <= Isa::kAccumulators) {
+    if (a.pixels >= 4) {
+      std::uint32_t pixel = 0;
+      for (; pixel + 4 <= a.pixels; pixel += 4) dense_tile<Isa, kWords, 4, Q, 1>(a, block, pixel);
+      if (pixel < a.pixels) dense_tile<Isa, kWords, 4, Q, 1>(a, block, a.pixels - 4);
+      return;
+    }
+  }
+  constexpr int kPartial = Q >= 8 ? 1 : Q >= 4 ? 2 : 4;
+  if (a.pool == 1) {
+    for (std::uint32_t pixel = 0; pixel < a.pixels; ++pixel) dense_tile<Isa, kWords, 1, Q, kPartial>(a, block, pixel);
+  } else {
+    for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += 2) dense_tile<Isa, kWords, 2, Q, 1>(a, block, pixel);
+  }
+}
+
+template <class Isa, bool kWords>
+void dense_form(const DenseArgs& a) {
+  const std::uint32_t blocks = (a.channels + Isa::kLanes - 1) / Isa::kLanes;
+  std::uint32_t block = 0;
+  while (block < blocks) {
+    const std::uint32_t left = blocks - block;
+    // Few positions: wide tiles keep the multiplier busy. Many: as wide as the registers allow.
+    if (a.pixels < 4 && a.pool == 1 && left >= 8) {
+      dense_blocks<Isa, kWords, 8>(a, block);
+      block += 8;
+    } else if (a.pixels < 8 && left >= 4 && 16 <= Isa::kAccumulators) {
+      dense_blocks<Isa, kWords, 4>(a, block);
+      block += 4;
+    } else if (left >= 3 && 24 <= Isa::kAccumulators) {
+      dense_blocks<Isa, kWords, 3>(a, block);
+      block += 3;
+    } else if (left >= 2) {
+      dense_blocks<Isa, kWords, 2>(a, block);
+      block += 2;
+    } else {
+      dense_blocks<Isa, kWords, 1>(a, block);
+      block += 1;
+    }
+  }
+}
+
+template <class Isa>
+void dense(const DenseArgs& a) {
+  if constexpr (Isa::kBytes) {
+    if (a.weights8 != nullptr) return dense_form<Isa, false>(a);
+  }
+  dense_form<Isa, true>(a);
+}
+
+template <class Isa, bool kWords>
+void depthwise_form(const DepthwiseArgs& a) {
+  using Vector = typename Isa::Vector;
+  constexpr std::uint32_t kPixels = 4;
+  const std::uint32_t blocks = (a.channels + Isa::kLanes - 1) / Isa::kLanes;
+  const std::size_t weight_pitch = std::size_t{blocks} * Isa::kLanes;
+  const auto widen = [](const std::uint8_t* p) { return kWords ? Isa::widen_words(p) : Isa::widen_bytes(p); };
+  for (std::uint32_t block = 0; block < blocks; ++block) {
+    const std::size_t channel = std::size_t{block} * Isa::kLanes;
+    const std::uint8_t* in = a.in + channel * (kWords ? 2 : 1);
+    const Vector bias = Isa::load(a.bias + channel);
+    for (std::uint32_t pixel = 0; pixel < a.pixels;) {
+      alignas(64) std::int32_t spilled[kPixels * Isa::kLanes];
+      const std::uint32_t count = a.pixels - pixel >= kPixels ? kPixels : 1;
+      if (count == kPixels) {
+        Vector acc[kPixels] = {bias, bias, bias, bias};
+        for (std::uint32_t t = 0; t < a.taps; ++t) {
+          const Vector w = Isa::widen_weights(a.weights + t * weight_pitch + channel);
+          const std::uint8_t* tap = in + a.tap_offsets[t];
+MILLRACE_UNROLL
+          for (std::uint32_t p = 0; p < kPixels; ++p) acc[p] = Isa::multiply_add(acc[p], widen(tap + a.pixel_offsets[pixel + p]), w);
+        }
+        for (std::uint32_t p = 0; p < kPixels; ++p) Isa::store(spilled + p * Isa::kLanes, acc[p]);
+      } else {
+        Vector acc = bias;
+        for (std::uint32_t t = 0; t < a.taps; ++t) {
+          const Vector w = Isa::widen_weights(a.weights + t * weight_pitch + channel);
+          acc = Isa::multiply_add(acc, widen(in + a.tap_offsets[t] + a.pixel_offsets[pixel]), w);
+        }
+        Isa::store(spilled, acc);
+      }
+      write_tile<Isa>(a.finish, block, 1, spilled, {a.out, a.out_offsets + pixel, count, 1, a.channels});
+      pixel += count;
+    }
+  }
+}
+
+template <class Isa>
+void depthwise(const DepthwiseArgs& a) {
+  if (a.words) {
+    depthwise_form<Isa, true>(a);
+  } else {
+    depthwise_form<Isa, false>(a);
+  }
+}
+
+// Loops that compilers vectorise well for each level. ------------------------------------------------------------------
+
+template <class Element>
+void max_pool_of(const PoolArgs& a) {
+  const auto* in = reinterpret_cast<const Element*>(a.in);
+  auto* out = reinterpret_cast<Element*>(a.out);
+  const std::size_t channels = a.channels;
+  for (std::uint32_t oy = 0; oy < a.out_height; ++oy) {
+    for (std::uint32_t ox = 0; ox < a.out_width; ++ox, out += channels) {
+      bool first = true;
+      for (std::uint32_t ky = 0; ky < a.kernel_h; ++ky) {
+        const std::int64_t y = std::int64_t{oy} * a.stride_h + std::int64_t{ky} * a.dilation_h - a.pad_top;
+        if (y < 0 || y >= a.height) continue;
+        for (std::uint32_t kx = 0; kx < a.kernel_w; ++kx) {
+          const std::int64_t x = std::int64_t{ox} * a.stride_w + std::int64_t{kx} * a.dilation_w - a.pad_left;
+          if (x < 0 || x >= a.width) continue;
+          const Element* from = in + static_cast<std::size_t>(y * a.width + x) * channels;
+          if (first) {
+            std::memcpy(out, from, channels * sizeof(Element));
+          } else {
+            for (std::size_t c = 0; c < channels; ++c) out[c] = from[c] > out[c] ? from[c] : out[c];
+          }
+          first = false;
+        }
+      }
+    }
+  }
+}
+
+inline void max_pool(const PoolArgs& a) {
+  switch (a.bytes) {
+    case 1: return a.is_signed ? max_pool_of<std::int8_t>(a) : max_pool_of<std::uint8_t>(a);
+    case 2: return a.is_signed ? max_pool_of<std::int16_t>(a) : max_pool_of<std::uint16_t>(a);
+    default: return a.is_signed ? max_pool_of<std::int32_t>(a) : max_pool_of<std::uint32_t>(a);
+  }
+}
+
+template <class In, class Out>
+void stage_rows(const StageArgs& a) {
+  const std::uint8_t* in = a.in;
+  std::uint8_t* out = a.out;
+  const auto offset = static_cast<Out>(a.offset);
+  for (std::uint32_t row = 0; row < a.rows; ++row, in += a.row_elements * sizeof(In), out += a.out_pitch_bytes) {
+    for (std::size_t i = 0; i < a.row_elements; ++i) {
+      In element;
+      std::memcpy(&element, in + i * sizeof(In), sizeof(In));
+      const auto value = static_cast<Out>(static_cast<Out>(element) + offset);
+      std::memcpy(out + i * sizeof(Out), &value, sizeof(Out));
+    }
+  }
+}
+
+inline void stage(const StageArgs& a) {
+  if (!a.words) return stage_rows<std::uint8_t, std::uint8_t>(a);
+  if (a.in_bytes == 1) return a.in_signed ? stage_rows<std::int8_t, std::uint16_t>(a) : stage_rows<std::uint8_t, std::uint16_t>(a);
+  return stage_rows<std::uint16_t, std::uint16_t>(a);
+}
+
+inline std::int32_t quantise_one(const QuantiseArgs& a, float x) {
+  const float steps = std::nearbyint(x / a.scale);
+  if (std::isnan(steps)) return a.zero_point;
+  const float bounded = steps < -1e9F ? -1e9F : steps > 1e9F ? 1e9F : steps;
+  const std::int32_t q = static_cast<std::int32_t>(bounded) + a.zero_point;  // at most 1e9 + 65535
+  return q < a.lowest ? a.lowest : q > a.highest ? a.highest : q;
+}
+
+inline void quantise_tail(const QuantiseArgs& a, std::size_t from) {
+  for (std::size_t i = from; i < a.elements; ++i) {
+    float x;
+    std::memcpy(&x, reinterpret_cast<const std::uint8_t*>(a.in) + i * sizeof(float), sizeof(float));
+    const std::int32_t q = quantise_one(a, x);
+    std::memcpy(a.out + i * a.out_bytes, &q, a.out_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::kernels::fast

@@ -1,0 +1,40 @@
+// Valid programs and frames by chance: every block, type, shape and form of requantisation.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/program/program.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace millrace::tests {
+
+class Chance {
+ public:
+  explicit Chance(std::uint64_t seed) : engine_(seed) {}
+  std::int64_t between(std::int64_t lowest, std::int64_t highest) { return std::uniform_int_distribution<std::int64_t>(lowest, highest)(engine_); }
+  bool one_in(int n) { return between(1, n) == 1; }
+  template <class T>
+  T of(std::initializer_list<T> choices) {
+    return choices.begin()[between(0, static_cast<std::int64_t>(choices.size()) - 1)];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// A chain (with an occasional branch) of up to `blocks` blocks; validate() accepts it.
+kernels::Program random_program(Chance& chance, int blocks);
+
+/// One buffer an input, every element a value of its type.
+std::vector<kernels::reference::Buffer> random_inputs(Chance& chance, const kernels::Program& program);
+
+/// The seeds a property test runs over: MILLRACE_SEED alone where it is set, else `count` of them from a fixed start.
+std::vector<std::uint64_t> seeds(std::uint64_t count);
+
+/// The program in a few words, for a failing test's message.
+std::string outline(const kernels::Program& program);
+
+}  // namespace millrace::tests

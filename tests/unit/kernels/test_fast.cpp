@@ -1,0 +1,188 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "kernels/fast/executor.hpp"
+#include "random_program.hpp"
+
+// Counts every allocation of the process while it is asked to.
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  if (counting) ++allocations;
+  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace millrace::tests {
+namespace {
+
+using namespace kernels;
+using fast::Executor;
+using fast::SimdLevel;
+using reference::Buffer;
+
+std::vector<SimdLevel> levels() {
+  std::vector<SimdLevel> available;
+  for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni}) {
+    if (fast::is_available(level)) available.push_back(level);
+  }
+  return available;
+}
+
+struct Frame {
+  explicit Frame(const Program& program, const std::vector<Buffer>& frame) {
+    for (const Buffer& buffer : frame) {  // copies of exactly the bytes, at an odd address: sanitizers see every step outside
+      input_bytes.emplace_back(buffer.size() + 1);
+      std::memcpy(input_bytes.back().data() + 1, buffer.data(), buffer.size());
+    }
+    for (const Buffer& buffer : input_bytes) inputs.push_back(buffer.data() + 1);
+    for (const TensorIndex output : program.outputs) outputs_bytes.emplace_back(program.tensors[output].storage_bytes());
+    for (Buffer& buffer : outputs_bytes) outputs.push_back(buffer.data());
+  }
+  std::vector<Buffer> input_bytes, outputs_bytes;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+};
+
+TEST(Fast, EveryLevelEqualsTheReferenceOnRandomPrograms) {
+  for (const std::uint64_t seed : seeds(1500)) {
+    Chance chance(seed);
+    const Program program = random_program(chance, static_cast<int>(chance.between(1, 6)));
+    ASSERT_EQ(validate(program), "") << "seed " << seed;
+    std::vector<Executor> executors;
+    for (const SimdLevel level : levels()) executors.emplace_back(program, level);
+    for (int repeat = 0; repeat < 2; ++repeat) {  // a second frame finds what the first left behind
+      const std::vector<Buffer> inputs = random_inputs(chance, program);
+      std::vector<Buffer> tensors(program.tensors.size());
+      const std::vector<Buffer> expected = reference::run(program, inputs, [&](TensorIndex t, const Buffer& bytes) { tensors[t] = bytes; });
+      for (std::size_t i = 0; i < executors.size(); ++i) {
+        Frame frame(program, inputs);
+        executors[i].run(frame.inputs, frame.outputs);
+        if (frame.outputs_bytes == expected) continue;
+        executors[i].run(frame.inputs, frame.outputs, [&](TensorIndex t, std::span<const std::byte> bytes) {
+          if (!std::equal(bytes.begin(), bytes.end(), tensors[t].begin(), tensors[t].end())) ADD_FAILURE() << "tensor " << program.tensors[t].name << " differs";
+        });
+        FAIL() << "seed " << seed << " (MILLRACE_SEED=" << seed << " repeats it), level " << to_string(levels()[i]) << "\n" << outline(program);
+      }
+    }
+  }
+}
+
+TEST(Fast, ObserversSeeTheReferencesTensors) {
+  std::size_t seen = 0, possible = 0;
+  for (const std::uint64_t seed : seeds(200)) {
+    Chance chance(seed);
+    const Program program = random_program(chance, 5);
+    const std::vector<Buffer> inputs = random_inputs(chance, program);
+    std::vector<Buffer> expected(program.tensors.size());
+    reference::run(program, inputs, [&](TensorIndex t, const Buffer& bytes) { expected[t] = bytes; });
+    possible += program.tensors.size();
+    for (const SimdLevel level : levels()) {
+      Frame frame(program, inputs);
+      Executor executor(program, level);
+      executor.run(frame.inputs, frame.outputs, [&](TensorIndex t, std::span<const std::byte> bytes) {
+        ++seen;
+        ASSERT_TRUE(std::equal(bytes.begin(), bytes.end(), expected[t].begin(), expected[t].end()))
+            << "seed " << seed << ", level " << to_string(level) << ", tensor " << program.tensors[t].name;
+      });
+    }
+  }
+  EXPECT_GT(seen, possible * levels().size() * 8 / 10) << "all but fused tensors are shown";
+}
+
+TEST(Fast, RunningAFrameAllocatesNothing) {
+  for (const std::uint64_t seed : seeds(60)) {
+    Chance chance(seed);
+    const Program program = random_program(chance, 6);
+    const std::vector<Buffer> inputs = random_inputs(chance, program);
+    for (const SimdLevel level : levels()) {
+      Frame frame(program, inputs);
+      Executor executor(program, level);
+      allocations = 0;
+      counting = true;
+      executor.run(frame.inputs, frame.outputs);
+      counting = false;
+      EXPECT_EQ(allocations, 0U) << "seed " << seed << ", level " << to_string(level) << "\n" << outline(program);
+    }
+  }
+}
+
+TEST(Fast, AnyBytesAreHarmless) {
+  for (const std::uint64_t seed : seeds(200)) {
+    Chance chance(seed);
+    const Program program = random_program(chance, 4);
+    std::vector<Buffer> inputs = random_inputs(chance, program);
+    for (Buffer& buffer : inputs) {
+      for (std::byte& byte : buffer) byte = static_cast<std::byte>(chance.between(0, 255));
+    }
+    reference::run(program, inputs);
+    for (const SimdLevel level : levels()) {
+      Frame frame(program, inputs);
+      Executor(program, level).run(frame.inputs, frame.outputs);
+    }
+  }
+}
+
+TEST(Fast, AnExecutorOutlivesItsProgramAndMoves) {
+  Chance chance(7);
+  Program program = random_program(chance, 4);
+  const std::vector<Buffer> inputs = random_inputs(chance, program);
+  const std::vector<Buffer> expected = reference::run(program, inputs);
+  Frame frame(program, inputs);
+  Executor first(program);
+  program = Program{};
+  Executor second(std::move(first));
+  second.run(frame.inputs, frame.outputs);
+  EXPECT_EQ(frame.outputs_bytes, expected);
+}
+
+TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
+  // One element inside 65,535 rows of padding on each side, read at its two ends.
+  Program program;
+  program.name = "padding";
+  program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 32}, {3, 3, 1}, {}, 0}};
+  program.inputs = {0};
+  program.outputs = {1};
+  Convolution c;
+  c.window.stride_h = c.window.stride_w = 65535;
+  c.window.pad_top = c.window.pad_bottom = c.window.pad_left = c.window.pad_right = 65535;
+  c.window.pad_value = 3;
+  c.out_channels = 1;
+  c.weights = {2};
+  c.accumulator = {ElementType::Kind::kSigned, 32};
+  program.blocks = {{"b", {}, {0}, {1}, c}};
+  ASSERT_EQ(validate(program), "");
+  const std::vector<Buffer> inputs = {{std::byte{10}}};
+  const std::vector<Buffer> expected = reference::run(program, inputs);
+  Frame frame(program, inputs);
+  Executor(program).run(frame.inputs, frame.outputs);
+  EXPECT_EQ(frame.outputs_bytes, expected);
+}
+
+TEST(Fast, TheEnvironmentLowersTheLevel) {
+  ::setenv("MILLRACE_SIMD", "baseline", 1);
+  EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
+  ::setenv("MILLRACE_SIMD", "no such level", 1);
+  const SimdLevel best = fast::best_level();
+  ::unsetenv("MILLRACE_SIMD");
+  EXPECT_EQ(fast::best_level(), best);
+  EXPECT_TRUE(fast::is_available(best));
+}
+
+}  // namespace
+}  // namespace millrace::tests
