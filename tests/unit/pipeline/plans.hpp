@@ -1,0 +1,52 @@
+// Plans made by hand, for pipelines over cards that are not there: every tensor is a vector of int16, every partition
+// adds: out = in0 (+ in1) + constant.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/plan/cluster.hpp"
+#include "runtime/plan/deployment.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::tests {
+
+struct Plan {
+  runtime::plan::Deployment deployment;
+  std::map<std::string, runtime::plan::ImageRecord> records;
+  std::map<std::string, kernels::Program> programs;  // by partition; what its card runs
+};
+
+class PlanBuilder {
+ public:
+  static constexpr std::uint32_t kElements = 8;
+
+  PlanBuilder& input(const std::string& name);
+  /// `from`: names of model inputs or of partitions, one or two.
+  PlanBuilder& host(const std::string& name, const std::vector<std::string>& from, int constant);
+  PlanBuilder& card(const std::string& name, const std::vector<std::string>& from, int constant,
+                    const std::string& endpoint = {});
+  PlanBuilder& output(const std::string& name, const std::string& from);
+
+  /// Writes the images' records; the builder is used up.
+  Plan build();
+
+ private:
+  void partition(const std::string& name, const std::vector<std::string>& from, int constant, bool on_host,
+                 const std::string& endpoint);
+  void connect(const std::string& from, const runtime::plan::PortRef& to);
+  bool on_card(const std::string& partition) const;
+  const std::string& endpoint_of(const std::string& partition) const;
+
+  Plan plan_;
+};
+
+/// `cards` of one kind, each cabled to the next; "fpga0", ….
+runtime::plan::Cluster chain_cluster(std::uint32_t cards, const std::string& device = "test");
+
+/// A cable between two cards, on connectors nobody uses yet.
+void add_cable(runtime::plan::Cluster& cluster, const std::string& a, const std::string& b);
+
+}  // namespace millrace::tests

@@ -1,0 +1,169 @@
+#include "runtime/pipeline/binding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "runtime/plan/image_abi.hpp"
+#include "tests/unit/pipeline/plans.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using runtime::pipeline::bind_endpoints;
+using runtime::pipeline::Binding;
+
+bool all_free(const plan::ClusterCard&) { return true; }
+
+Plan chain(std::uint32_t cards) {
+  PlanBuilder builder;
+  builder.input("x");
+  std::string last = "x";
+  for (std::uint32_t i = 0; i < cards; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    builder.card(name, {last}, 1);
+    last = name;
+  }
+  builder.output("y", last);
+  return builder.build();
+}
+
+Result<Binding> bind(const Plan& plan, const plan::Cluster& cluster) {
+  return bind_endpoints(plan.deployment, plan.records, cluster, all_free);
+}
+
+TEST(Binding, AChainTakesACableForEachOfItsChannels) {
+  const Plan plan = chain(3);
+  const plan::Cluster cluster = chain_cluster(3);
+  const auto bound = bind(plan, cluster);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  ASSERT_EQ(bound->cards.size(), 3U);
+  ASSERT_EQ(bound->channels.size(), 2U);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(bound->cards[i].card, i);
+  EXPECT_EQ(bound->cards[1].links.size(), 2U);
+  const card::LinkRow& sent = bound->cards[0].links.at(0).row;
+  const card::LinkRow& received = bound->cards[1].links.at(0).row;
+  EXPECT_EQ(sent.tag, received.tag);
+  EXPECT_EQ(sent.connector, cluster.cables[0].a.connector);
+  EXPECT_EQ(received.connector, cluster.cables[0].b.connector);
+  EXPECT_EQ(sent.packet_bytes, 8U);
+  EXPECT_EQ(sent.credits, 4U);
+}
+
+TEST(Binding, TheChainIsFoundHoweverTheCardsAreListed) {
+  plan::Cluster cluster = chain_cluster(4);
+  cluster.cables.clear();
+  add_cable(cluster, "fpga2", "fpga0");
+  add_cable(cluster, "fpga3", "fpga2");
+  const auto bound = bind(chain(3), cluster);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_EQ(bound->cards[1].card, 2U);  // the one in the middle
+  EXPECT_EQ(std::set<std::uint32_t>({bound->cards[0].card, bound->cards[2].card}), std::set<std::uint32_t>({0U, 3U}));
+}
+
+TEST(Binding, ATriangleOfChannelsNeedsATriangleOfCables) {
+  PlanBuilder builder;
+  builder.input("x").card("a", {"x"}, 1).card("b", {"a"}, 1).card("c", {"a", "b"}, 1).output("y", "c");
+  const Plan plan = builder.build();
+  plan::Cluster cluster = chain_cluster(3);
+  const auto refused = bind(plan, cluster);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(refused.error().message().find("endpoint 'on_c'"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("channel"), std::string::npos) << refused.error().message();
+  add_cable(cluster, "fpga0", "fpga2");
+  const auto bound = bind(plan, cluster);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_EQ(bound->channels.size(), 3U);
+}
+
+TEST(Binding, TooFewCardsOfAKindAreNamedWithTheirNumber) {
+  const auto refused = bind(chain(3), chain_cluster(2));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(refused.error().message().find("'on_p2' needs a card of kind 'test'"), std::string::npos)
+      << refused.error().message();
+  EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();
+  EXPECT_FALSE(bind(chain(1), chain_cluster(3, "other")).ok());
+}
+
+TEST(Binding, CardsInUseAreLeftAlone) {
+  const Plan plan = chain(1);
+  const plan::Cluster cluster = chain_cluster(3);
+  const auto bound = bind_endpoints(plan.deployment, plan.records, cluster,
+                                    [](const plan::ClusterCard& card) { return card.name == "fpga2"; });
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(bound->cards[0].card, 2U);
+  const auto refused =
+      bind_endpoints(plan.deployment, plan.records, cluster, [](const plan::ClusterCard&) { return false; });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("3 in use"), std::string::npos) << refused.error().message();
+}
+
+TEST(Binding, ChannelsOfOneCableGetTagsOfTheirOwn) {
+  PlanBuilder builder;
+  builder.input("x").card("a0", {"x"}, 1, "left").card("a1", {"x"}, 2, "left");
+  builder.card("b", {"a0", "a1"}, 3, "right").output("y", "b");
+  const auto bound = bind(builder.build(), chain_cluster(2));
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  ASSERT_EQ(bound->cards[0].links.size(), 2U);
+  EXPECT_NE(bound->cards[0].links[0].row.tag, bound->cards[0].links[1].row.tag);
+  EXPECT_NE(bound->cards[0].links[0].row_index, bound->cards[0].links[1].row_index);
+}
+
+TEST(Binding, SeveralCablesShareTheChannels) {
+  PlanBuilder builder;
+  builder.input("x").card("a0", {"x"}, 1, "left").card("a1", {"x"}, 2, "left");
+  builder.card("b", {"a0", "a1"}, 3, "right").output("y", "b");
+  plan::Cluster cluster = chain_cluster(2);
+  add_cable(cluster, "fpga1", "fpga0");
+  const auto bound = bind(builder.build(), cluster);
+  ASSERT_TRUE(bound.ok());
+  EXPECT_NE(bound->cards[0].links[0].row.connector, bound->cards[0].links[1].row.connector);
+}
+
+TEST(Binding, MoreChannelsThanTagsDoNotFitOneCable) {
+  PlanBuilder builder;
+  builder.input("x");
+  std::string last = "x";
+  for (std::uint32_t i = 0; i <= plan::abi::kMaxTags; ++i) {
+    const std::string n = std::to_string(i);
+    builder.card("a" + n, {"x"}, 1, "left").card("b" + n, {"a" + n}, 1, "right");
+    last = "b" + n;
+  }
+  builder.output("y", last);
+  const Plan plan = builder.build();
+  plan::Cluster cluster = chain_cluster(2);
+  EXPECT_FALSE(bind(plan, cluster).ok());
+  add_cable(cluster, "fpga0", "fpga1");
+  EXPECT_TRUE(bind(plan, cluster).ok());
+}
+
+TEST(Binding, AnImageWithoutTheLinkPortIsNamed) {
+  Plan plan = chain(2);
+  plan.records.at("image_on_p1").partitions[0].ports[0].name = "other";
+  const auto refused = bind(plan, chain_cluster(2));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(refused.error().message().find("image_on_p1"), std::string::npos) << refused.error().message();
+}
+
+TEST(Binding, AHopelessClusterIsRefusedWithoutEnd) {
+  plan::Cluster cluster = chain_cluster(40);
+  cluster.cables.clear();
+  EXPECT_FALSE(bind(chain(20), cluster).ok());
+}
+
+TEST(Binding, AChannelOverMpiIsRefused) {
+  Plan plan = chain(2);
+  for (plan::Channel& channel : plan.deployment.channels) {
+    if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kMpi;
+  }
+  const auto refused = bind(plan, chain_cluster(2));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,343 @@
+// The engine over cards that compute at once: graphs, order, bounds, deadlines, stop. Losses: test_pipeline_faults.cpp.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/unit/pipeline/world.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using runtime::pipeline::Clock;
+using runtime::pipeline::Pipeline;
+using runtime::pipeline::PipelineOptions;
+
+std::unique_ptr<Pipeline> open_or_fail(FakeWorld& world, PipelineOptions options = {}) {
+  auto opened = open_on(world, options);
+  EXPECT_TRUE(opened.ok()) << opened.error().message();
+  return opened.ok() ? std::move(*opened) : nullptr;
+}
+
+TEST(Pipeline, AFrameGoesThroughHostStagesCardsAndLinks) {
+  FakeWorld world(chain_of_three(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world);
+  ASSERT_TRUE(pipeline);
+  for (int i = 0; i < 100; ++i) {
+    TestFrame frame(1, 1, static_cast<std::int16_t>(i * 10));
+    const Status status = pipeline->infer(frame.frame);
+    ASSERT_TRUE(status.ok()) << status.error().message();
+    ASSERT_TRUE(frame.holds(0, 1, kChainSum)) << i;
+  }
+  const auto status = pipeline->status();
+  EXPECT_EQ(status.completed, 100U);
+  EXPECT_EQ(status.in_flight, 0U);
+  EXPECT_TRUE(status.ready);
+  ASSERT_EQ(status.cards.size(), 3U);
+  EXPECT_EQ(status.cards[1].card, "fpga1");
+  EXPECT_EQ(status.cards[1].programmed, 1U);
+  EXPECT_EQ(status.links.size(), 2U);
+}
+
+TEST(Pipeline, ForksJoinsAndLateInputsMeetFrameByFrame) {
+  FakeWorld world(diamond(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world);
+  ASSERT_TRUE(pipeline);
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 60; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, 2, static_cast<std::int16_t>(i * 7)));
+    const Status taken = pipeline->submit(frames.back()->frame);
+    ASSERT_TRUE(taken.ok()) << taken.error().message();
+  }
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    ASSERT_TRUE(frames[i]->ok()) << i;
+    EXPECT_TRUE(frames[i]->holds(0, kDiamondTimes, kDiamondSum)) << i;
+    EXPECT_TRUE(frames[i]->holds(1, 1, 3)) << i;
+  }
+}
+
+TEST(Pipeline, OneSlotIsEnough) {
+  FakeWorld world(diamond(), chain_cluster(3));
+  PipelineOptions options;
+  options.slots = 1;
+  const auto pipeline = open_or_fail(world, options);
+  ASSERT_TRUE(pipeline);
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 30; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, 2, static_cast<std::int16_t>(i)));
+    ASSERT_TRUE(pipeline->submit(frames.back()->frame).ok());
+  }
+  for (auto& frame : frames) {
+    ASSERT_TRUE(frame->ok());
+    EXPECT_TRUE(frame->holds(0, kDiamondTimes, kDiamondSum));
+  }
+}
+
+TEST(Pipeline, ManyThreadsGetEachTheirOwnAnswer) {
+  FakeWorld world(diamond(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world);
+  ASSERT_TRUE(pipeline);
+  std::atomic<int> wrong{0}, right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 60; ++i) {
+        TestFrame frame(1, 2, static_cast<std::int16_t>(t * 500 + i));
+        const bool good = pipeline->infer(frame.frame).ok() && frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3);
+        (good ? right : wrong).fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(right.load(), 480);
+}
+
+TEST(Pipeline, FramesCompleteInTheOrderOfSubmission) {
+  FakeWorld world(diamond(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world);
+  ASSERT_TRUE(pipeline);
+  static std::mutex mutex;
+  static std::vector<pipeline::Frame*> order;
+  order.clear();
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  std::vector<pipeline::Frame*> wanted;
+  for (int i = 0; i < 40; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, 2, static_cast<std::int16_t>(i)));
+    pipeline::Frame& frame = frames.back()->frame;
+    frame.on_complete = [](pipeline::Frame& done, void*) {
+      const std::lock_guard lock(mutex);
+      order.push_back(&done);
+    };
+    wanted.push_back(&frame);
+    ASSERT_TRUE(pipeline->submit(frame).ok());
+  }
+  pipeline->stop(10s);
+  EXPECT_EQ(order, wanted);
+}
+
+TEST(Pipeline, AFrameOfTheWrongSizeIsRefusedByTheNameOfItsTensor) {
+  FakeWorld world(diamond(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world);
+  ASSERT_TRUE(pipeline);
+  TestFrame few(0, 2, 1), many(1, 3, 1), right(1, 2, 1);
+  EXPECT_EQ(pipeline->submit(few.frame).error().code(), ErrorCode::kInvalidInput);
+  EXPECT_EQ(pipeline->submit(many.frame).error().code(), ErrorCode::kInvalidInput);
+  right.frame.inputs[0] = right.frame.inputs[0].first(3);
+  const Status in = pipeline->submit(right.frame);
+  ASSERT_FALSE(in.ok());
+  EXPECT_NE(in.error().message().find("'x' has 3 bytes"), std::string::npos) << in.error().message();
+  TestFrame out(1, 2, 1);
+  out.frame.outputs[1] = out.frame.outputs[1].first(1);
+  EXPECT_NE(pipeline->submit(out.frame).error().message().find("'z'"), std::string::npos);
+  EXPECT_EQ(few.completions() + many.completions() + right.completions() + out.completions(), 0);
+}
+
+class Stalled : public testing::Test {
+ protected:
+  void open(std::uint32_t slots, std::uint32_t queue) {
+    PipelineOptions options;
+    options.slots = slots;
+    options.queue_capacity = queue;
+    pipeline_ = open_or_fail(world_, options);
+    ASSERT_TRUE(pipeline_);
+    world_.stall(0, true);
+  }
+  TestFrame& submit(Clock::time_point deadline = Clock::time_point::max()) {
+    frames_.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(frames_.size())));
+    frames_.back()->frame.deadline = deadline;
+    last_ = pipeline_->submit(frames_.back()->frame);
+    return *frames_.back();
+  }
+
+  FakeWorld world_{chain_of_three(), chain_cluster(3)};
+  std::vector<std::unique_ptr<TestFrame>> frames_;
+  std::unique_ptr<Pipeline> pipeline_;
+  Status last_;
+};
+
+TEST_F(Stalled, AFullQueueRefuses) {
+  open(2, 3);
+  for (int i = 0; i < 5; ++i) {
+    submit();
+    ASSERT_TRUE(last_.ok()) << i << last_.error().message();
+  }
+  TestFrame& refused = submit();
+  ASSERT_FALSE(last_.ok());
+  EXPECT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(pipeline_->status().in_flight, 2U);
+  EXPECT_EQ(pipeline_->status().queued, 3U);
+  world_.stall(0, false);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(frames_[static_cast<std::size_t>(i)]->ok());
+    EXPECT_TRUE(frames_[static_cast<std::size_t>(i)]->holds(0, 1, kChainSum));
+  }
+  EXPECT_EQ(refused.completions(), 0);
+}
+
+TEST_F(Stalled, WithoutAQueueOnlyTheSlotsAreTaken) {
+  open(1, 0);
+  submit();
+  EXPECT_TRUE(last_.ok());
+  submit();
+  EXPECT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
+  world_.stall(0, false);
+}
+
+TEST_F(Stalled, ADeadlineInThePastIsRefused) {
+  open(1, 1);
+  submit(Clock::now() - 1ms);
+  EXPECT_EQ(last_.error().code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
+  open(1, 4);
+  TestFrame& on_card = submit(Clock::now() + 40ms);
+  TestFrame& queued = submit(Clock::now() + 20ms);
+  TestFrame& patient = submit();
+  EXPECT_EQ(queued.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(on_card.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(pipeline_->status().in_flight, 1U);  // the slot is still in use
+  EXPECT_EQ(patient.completions(), 0);
+  world_.stall(0, false);
+  EXPECT_TRUE(patient.ok());
+  EXPECT_TRUE(patient.holds(0, 1, kChainSum));
+  EXPECT_EQ(on_card.completions(), 1);
+  EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing was written after its completion
+}
+
+TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
+  open(1, 4);
+  submit(Clock::now() + 10s);
+  TestFrame& hasty = submit(Clock::now() + 10ms);
+  EXPECT_EQ(hasty.code(), ErrorCode::kDeadlineExceeded);
+  world_.stall(0, false);
+}
+
+TEST_F(Stalled, OnlyAWaitingFrameIsCancelled) {
+  open(1, 4);
+  TestFrame& on_card = submit();
+  TestFrame& first = submit();
+  TestFrame& second = submit();
+  pipeline_->cancel(on_card.frame);
+  pipeline_->cancel(first.frame);
+  EXPECT_EQ(first.code(), ErrorCode::kCancelled);
+  EXPECT_EQ(on_card.completions(), 0);
+  world_.stall(0, false);
+  EXPECT_TRUE(on_card.ok());
+  EXPECT_TRUE(second.ok());
+  pipeline_->cancel(second.frame);
+  EXPECT_EQ(second.completions(), 1);
+}
+
+TEST_F(Stalled, StopWaitsForItsBoundAndFailsTheRest) {
+  open(2, 4);
+  for (int i = 0; i < 5; ++i) submit();
+  const auto begin = Clock::now();
+  pipeline_->stop(50ms);
+  EXPECT_GE(Clock::now() - begin, 50ms);
+  for (auto& frame : frames_) {
+    EXPECT_EQ(frame->code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(frame->completions(), 1);
+  }
+  submit();
+  EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
+  EXPECT_FALSE(pipeline_->status().ready);
+  pipeline_->stop(10s);  // again: nothing
+}
+
+TEST_F(Stalled, StopLetsFramesThroughThatCanStillCome) {
+  open(2, 8);
+  for (int i = 0; i < 10; ++i) submit();
+  std::thread release([&] {
+    std::this_thread::sleep_for(30ms);
+    world_.stall(0, false);
+  });
+  pipeline_->stop(10s);
+  release.join();
+  for (auto& frame : frames_) EXPECT_TRUE(frame->ok());
+}
+
+TEST(Pipeline, CardsAreHeldUntilStopAndFreeAfterwards) {
+  FakeWorld world(chain_of_three(), chain_cluster(3));
+  auto first = open_or_fail(world);
+  ASSERT_TRUE(first);
+  const auto second = open_on(world);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
+  first->stop(1s);
+  auto third = open_or_fail(world);
+  ASSERT_TRUE(third);
+  TestFrame frame(1, 1, 5);
+  EXPECT_TRUE(third->infer(frame.frame).ok());
+  EXPECT_TRUE(frame.holds(0, 1, kChainSum));
+}
+
+TEST(Pipeline, ACardThatDoesNotLoadFailsTheOpenAndNamesItsEndpoint) {
+  FakeWorld world(chain_of_three(), chain_cluster(3));
+  world.refuse_loads(1, 1);
+  const auto refused = open_on(world);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kEnvironment);
+  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos) << refused.error().message();
+  EXPECT_TRUE(open_or_fail(world));
+}
+
+TEST(Pipeline, ACompletionMaySubmitTheNextFrame) {
+  FakeWorld world(chain_of_three(), chain_cluster(3));
+  PipelineOptions options;
+  options.slots = 2;
+  const auto pipeline = open_or_fail(world, options);
+  ASSERT_TRUE(pipeline);
+  struct Relay {
+    Pipeline* pipeline;
+    TestFrame* frame;
+    std::atomic<int> left{200};
+    std::atomic<bool> failed{false};
+  } relay{pipeline.get(), nullptr};
+  TestFrame frame(1, 1, 9);
+  relay.frame = &frame;
+  frame.frame.context = &relay;
+  frame.frame.on_complete = [](pipeline::Frame& done, void* context) {
+    auto& self = *static_cast<Relay*>(context);
+    if (!done.status.ok() || !self.frame->holds(0, 1, kChainSum)) self.failed.store(true);
+    if (self.left.fetch_sub(1) > 1 && !self.pipeline->submit(done).ok()) self.failed.store(true);
+  };
+  ASSERT_TRUE(pipeline->submit(frame.frame).ok());
+  EXPECT_TRUE(eventually([&] { return relay.left.load() == 0; }));
+  EXPECT_FALSE(relay.failed.load());
+}
+
+TEST(Pipeline, StopWhileManyThreadsSubmitCompletesEachAcceptedFrameOnce) {
+  for (int round = 0; round < 10; ++round) {
+    FakeWorld world(diamond(), chain_cluster(3));
+    PipelineOptions options;
+    options.slots = 2;
+    options.queue_capacity = 4;
+    const auto pipeline = open_or_fail(world, options);
+    ASSERT_TRUE(pipeline);
+    std::atomic<bool> go{true};
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        while (go.load()) {
+          TestFrame frame(1, 2, 3);
+          if (!pipeline->submit(frame.frame).ok()) continue;
+          if (!frame.wait() || frame.completions() != 1) wrong.fetch_add(1);
+          if (frame.ok() && !frame.holds(0, kDiamondTimes, kDiamondSum)) wrong.fetch_add(1);
+        }
+      });
+    }
+    std::this_thread::sleep_for(5ms);
+    pipeline->stop(std::chrono::milliseconds(round % 3));
+    go.store(false);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,252 @@
+// Cards that die: frames in flight hear of it, the pipeline comes back by itself, and no frame completes twice or wrong.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "runtime/base/log.hpp"
+#include "tests/unit/pipeline/world.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using runtime::pipeline::CardState;
+using runtime::pipeline::Pipeline;
+using runtime::pipeline::PipelineOptions;
+
+PipelineOptions quick() {
+  PipelineOptions options;
+  options.slots = 4;
+  options.restart_backoff_initial = 1ms;
+  options.restart_backoff_maximum = 8ms;
+  return options;
+}
+
+class PipelineFaults : public testing::Test {
+ protected:
+  void SetUp() override { log::configure(log::Level::kOff, false); }
+
+  void open(Plan plan, PipelineOptions options = quick()) {
+    world_ = std::make_unique<FakeWorld>(std::move(plan), chain_cluster(3));
+    auto opened = open_on(*world_, options);
+    ASSERT_TRUE(opened.ok()) << opened.error().message();
+    pipeline_ = std::move(*opened);
+  }
+  bool works() {
+    TestFrame frame(1, outputs(), 100);
+    return pipeline_->infer(frame.frame).ok() && right(frame);
+  }
+  std::size_t outputs() const { return world_->plan().deployment.model.outputs.size(); }
+  bool right(const TestFrame& frame) const {
+    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3) : frame.holds(0, 1, kChainSum);
+  }
+  bool comes_back() {
+    return eventually([&] { return works(); });
+  }
+
+  std::unique_ptr<FakeWorld> world_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsBroughtBack) {
+  for (std::uint32_t victim = 0; victim < 3; ++victim) {
+    open(chain_of_three());
+    ASSERT_TRUE(works());
+    world_->stall(0, true);
+    std::vector<std::unique_ptr<TestFrame>> frames;
+    for (int i = 0; i < 6; ++i) {
+      frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
+      ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
+    }
+    const std::uint32_t epoch = pipeline_->status().epoch;
+    world_->kill(victim);
+    for (auto& frame : frames) {
+      EXPECT_EQ(frame->code(), ErrorCode::kUnavailable);
+      EXPECT_EQ(frame->completions(), 1);
+    }
+    world_->stall(0, false);
+    ASSERT_TRUE(comes_back());
+    const auto status = pipeline_->status();
+    EXPECT_GT(status.epoch, epoch);
+    for (std::uint32_t card = 0; card < 3; ++card) {
+      EXPECT_EQ(status.cards[card].restarts, card == victim ? 1U : 0U);
+      EXPECT_EQ(status.cards[card].programmed, card == victim ? 2U : 1U);
+      EXPECT_EQ(status.cards[card].state, CardState::kUp);
+    }
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(works());
+    pipeline_->stop(1s);
+  }
+}
+
+TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
+  open(chain_of_three());
+  world_->refuse_loads(1, 20);
+  world_->kill(1);
+  ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
+  TestFrame frame(1, 1, 1);
+  const Status refused = pipeline_->submit(frame.frame);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos) << refused.error().message();
+  EXPECT_EQ(pipeline_->status().cards[1].state, CardState::kLost);
+  EXPECT_TRUE(comes_back());
+  EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
+}
+
+TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
+  open(diamond());
+  ASSERT_TRUE(works());
+  for (std::uint32_t card = 0; card < 3; ++card) world_->kill(card);
+  ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[2].restarts == 1; }));
+  EXPECT_TRUE(comes_back());
+}
+
+TEST_F(PipelineFaults, ADroppedFrameRaisesTheEpochAndReloadsNothing) {
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  const std::uint32_t epoch = pipeline_->status().epoch;
+  world_->drop_next(2);
+  TestFrame frame(1, 1, 1);
+  ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+  EXPECT_EQ(frame.code(), ErrorCode::kUnavailable);
+  EXPECT_TRUE(comes_back());
+  EXPECT_GT(pipeline_->status().epoch, epoch);
+  for (std::uint32_t card = 0; card < 3; ++card) EXPECT_EQ(world_->loads(card), 1U);
+}
+
+TEST_F(PipelineFaults, StopWhileACardIsAwayReturns) {
+  open(chain_of_three());
+  world_->refuse_loads(2, 1000000);
+  world_->kill(2);
+  ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
+  pipeline_->stop(10s);
+  EXPECT_FALSE(pipeline_->status().ready);
+}
+
+TEST_F(PipelineFaults, AnExpiredFrameIsNotFailedAgainByALoss) {
+  open(chain_of_three());
+  world_->stall(0, true);
+  TestFrame frame(1, 1, 1);
+  frame.frame.deadline = pipeline::Clock::now() + 10ms;
+  ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+  EXPECT_EQ(frame.code(), ErrorCode::kDeadlineExceeded);
+  world_->kill(1);
+  world_->stall(0, false);
+  EXPECT_TRUE(comes_back());
+  EXPECT_EQ(frame.completions(), 1);
+}
+
+// The Nth operation on any card kills that card, for every N of a run of frames: submission, register access during
+// recovery, the loading of another card.
+void survive_death_at(std::uint64_t operation, Plan plan) {
+  FakeWorld world(std::move(plan), chain_cluster(3));
+  auto opened = open_on(world, quick());
+  ASSERT_TRUE(opened.ok()) << opened.error().message();
+  Pipeline& pipeline = **opened;
+  const std::size_t outputs = world.plan().deployment.model.outputs.size();
+  const auto right = [&](const TestFrame& frame) {
+    return outputs == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) : frame.holds(0, 1, kChainSum);
+  };
+  world.die_at(operation);
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 12; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, outputs, static_cast<std::int16_t>(i)));
+    if (!pipeline.submit(frames.back()->frame).ok()) frames.pop_back();
+    if (i % 4 == 3 && !frames.empty()) frames.back()->wait();
+  }
+  for (auto& frame : frames) {
+    ASSERT_TRUE(frame->wait());
+    EXPECT_EQ(frame->completions(), 1);
+    if (frame->frame.status.ok()) {
+      EXPECT_TRUE(right(*frame));
+    } else {
+      EXPECT_EQ(frame->frame.status.error().code(), ErrorCode::kUnavailable);
+    }
+  }
+  ASSERT_TRUE(eventually([&] {
+    TestFrame frame(1, outputs, 50);
+    return pipeline.infer(frame.frame).ok() && right(frame);
+  }));
+}
+
+TEST_F(PipelineFaults, DeathAtEveryOperationOfAChainIsSurvived) {
+  for (std::uint64_t n = 1; n <= 70; ++n) {
+    SCOPED_TRACE("operation " + std::to_string(n));
+    survive_death_at(n, chain_of_three());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(PipelineFaults, DeathAtEveryOperationOfADiamondIsSurvived) {
+  for (std::uint64_t n = 1; n <= 120; ++n) {
+    SCOPED_TRACE("operation " + std::to_string(n));
+    survive_death_at(n, diamond());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(PipelineFaults, DeathAtEveryOperationOfARecoveryIsSurvived) {
+  for (std::uint64_t n = 1; n <= 60; ++n) {
+    SCOPED_TRACE("operation " + std::to_string(n));
+    open(diamond());
+    ASSERT_TRUE(works());
+    world_->kill(1);
+    world_->die_at(n);
+    ASSERT_TRUE(comes_back());
+    pipeline_->stop(1s);
+  }
+}
+
+TEST_F(PipelineFaults, DeathAtEveryOperationOfAnOpenIsAnErrorAndTheNextOpenWorks) {
+  std::uint64_t operations = 0;
+  {
+    FakeWorld world(diamond(), chain_cluster(3));
+    ASSERT_TRUE(open_on(world, quick()).ok());
+    operations = world.operations();
+  }
+  for (std::uint64_t n = 1; n <= operations; ++n) {
+    SCOPED_TRACE("operation " + std::to_string(n));
+    FakeWorld world(diamond(), chain_cluster(3));
+    world.die_at(n);
+    // An operation behind the last check of open() is a loss, which the pipeline deals with.
+    if (auto opened = open_on(world, quick()); opened.ok()) continue;
+    ASSERT_TRUE(open_on(world, quick()).ok());
+  }
+}
+
+TEST_F(PipelineFaults, CardsThatDieAgainAndAgainUnderLoadLoseNoFrame) {
+  open(diamond());
+  std::atomic<bool> go{true};
+  std::atomic<int> wrong{0}, good{0}, failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      while (go.load()) {
+        TestFrame frame(1, 2, 7);
+        if (!pipeline_->submit(frame.frame).ok()) {
+          std::this_thread::yield();
+          continue;
+        }
+        if (!frame.wait() || frame.completions() != 1) wrong.fetch_add(1);
+        if (!frame.frame.status.ok()) {
+          failed.fetch_add(1);
+        } else {
+          (right(frame) ? good : wrong).fetch_add(1);
+        }
+      }
+    });
+  }
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    std::this_thread::sleep_for(5ms);
+    world_->kill(i % 3);
+  }
+  EXPECT_TRUE(comes_back());
+  go.store(false);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_GT(good.load(), 0);
+}
+
+}  // namespace
+}  // namespace millrace::tests

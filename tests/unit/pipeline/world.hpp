@@ -1,0 +1,119 @@
+// A pipeline over cards that are not there, and frames for it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/pipeline/engine.hpp"
+#include "tests/unit/pipeline/fake_cards.hpp"
+
+namespace millrace::tests {
+
+/// A frame with its memory, which remembers how often and with what it completed.
+class TestFrame {
+ public:
+  TestFrame(std::size_t inputs, std::size_t outputs, std::int16_t value) {
+    for (std::size_t i = 0; i < inputs; ++i) {
+      in_.emplace_back(PlanBuilder::kElements);
+      for (std::size_t e = 0; e < PlanBuilder::kElements; ++e) in_[i][e] = static_cast<std::int16_t>(value + static_cast<int>(e));
+    }
+    out_.assign(outputs, std::vector<std::int16_t>(PlanBuilder::kElements, -1));
+    for (auto& tensor : in_) frame.inputs.push_back(std::as_bytes(std::span(tensor)));
+    for (auto& tensor : out_) frame.outputs.push_back(std::as_writable_bytes(std::span(tensor)));
+    frame.context = this;
+    frame.on_complete = [](runtime::pipeline::Frame&, void* context) {
+      auto& self = *static_cast<TestFrame*>(context);
+      const std::lock_guard lock(self.mutex_);
+      ++self.completions_;
+      self.done_.notify_all();
+    };
+  }
+
+  /// Waits for its completion; false after ten seconds.
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    return done_.wait_for(lock, std::chrono::seconds(10), [&] { return completions_ > 0; });
+  }
+  int completions() {
+    const std::lock_guard lock(mutex_);
+    return completions_;
+  }
+  bool ok() { return wait() && frame.status.ok(); }
+  ErrorCode code() { return wait() && !frame.status.ok() ? frame.status.error().code() : ErrorCode::kInternal; }
+
+  /// Whether output `index` is `times` times the input plus `plus`.
+  bool holds(std::size_t index, int times, int plus) const {
+    for (std::size_t e = 0; e < PlanBuilder::kElements; ++e) {
+      if (out_[index][e] != in_[0][e] * times + plus) return false;
+    }
+    return true;
+  }
+
+  runtime::pipeline::Frame frame;
+
+ private:
+  std::vector<std::vector<std::int16_t>> in_, out_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  int completions_ = 0;
+};
+
+inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(FakeWorld& world,
+                                                                    runtime::pipeline::PipelineOptions options = {}) {
+  using namespace runtime::pipeline;
+  const runtime::plan::Deployment& deployment = world.plan().deployment;
+  Images images = world.images();
+  MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment, images.records));
+  const CardSource source = world.source();
+  const auto is_free = [&](const runtime::plan::ClusterCard& card) {
+    return source.is_free(card, static_cast<std::uint32_t>(&card - world.cluster().cards.data()));
+  };
+  MILLRACE_ASSIGN(Binding binding, bind_endpoints(deployment, images.records, world.cluster(), is_free));
+  auto loaded = std::make_shared<runtime::plan::LoadedDeployment>();
+  loaded->plan = deployment;
+  auto engine = std::make_unique<Engine>(loaded, world.cluster(), options, std::move(images), std::move(schedule),
+                                         std::move(binding));
+  MILLRACE_TRY(engine->start(source));
+  return std::unique_ptr<Pipeline>(std::move(engine));
+}
+
+/// Waits until `holds`; false after ten seconds.
+template <class Condition>
+bool eventually(Condition holds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// x -> host +1 -> a +2 =link=> b +4 =link=> c +8 -> host +16 -> y
+inline Plan chain_of_three() {
+  PlanBuilder builder;
+  builder.input("x").host("before", {"x"}, 1).card("a", {"before"}, 2).card("b", {"a"}, 4).card("c", {"b"}, 8);
+  builder.host("after", {"c"}, 16).output("y", "after");
+  return builder.build();
+}
+inline constexpr int kChainSum = 31;
+
+/// Two inputs' worth of branches, joined on the host and on a card, with the input read again at the end:
+///   a = x + 1 (card)   b = a + 2 (card, link)   h = a + 4 (host)   j = b + h (host) + 8
+///   c = j + b (card; one input from the host, one on the link) + 16   y = c + x (host) + 32,  z = b
+inline Plan diamond() {
+  PlanBuilder builder;
+  builder.input("x").card("a", {"x"}, 1).card("b", {"a"}, 2).host("h", {"a"}, 4).host("j", {"b", "h"}, 8);
+  builder.card("c", {"j", "b"}, 16).host("end", {"c", "x"}, 32).output("y", "end").output("z", "b");
+  return builder.build();
+}
+// b = x + 3, h = x + 5, j = 2x + 16, c = 3x + 35, y = 4x + 67
+inline constexpr int kDiamondTimes = 4, kDiamondSum = 67;
+
+}  // namespace millrace::tests
