@@ -1,7 +1,8 @@
 // Chooses what XRT finds below it: the vendor's driver, or emulated cards cabled as a cluster says.
 //
-// The choice is made by environment variables that libxrt_coreutil reads at its first use, so this must run before any
-// XRT call of the process, while it has one thread. It is the only thing above XRT that knows of emulation.
+// The choice is made by environment variables that libxrt_coreutil reads at its first use, so this must run
+// before any XRT call of the process, while it has one thread. It is the only thing above XRT that knows of
+// emulation.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -9,10 +10,11 @@
 
 namespace millrace::runtime::emulator {
 
-/// For an emulated cluster: sets XILINX_XRT to the folder of our libxrt_core.so.2 (found beside the running program:
-/// <bin>/../lib/millrace/xrt, or MILLRACE_XRT_SHIM), MILLRACE_CARD to the card program, MILLRACE_EMULATION to the
-/// cluster's topology. For a real one: checks that XILINX_XRT is set. kEnvironment where something is missing. A second
-/// call with another cluster in one process is refused (kInvalidInput): XRT cannot change its backend.
+/// For an emulated cluster: sets XILINX_XRT to the folder of our libxrt_core.so.2 (found beside the running
+/// program: <bin>/../lib/millrace/xrt, or MILLRACE_XRT_SHIM), MILLRACE_CARD to the card program,
+/// MILLRACE_EMULATION to the cluster's topology. For a real one: checks that XILINX_XRT is set. kEnvironment
+/// where something is missing. A second call with another cluster in one process is refused (kInvalidInput):
+/// XRT cannot change its backend.
 Status select_backend(const plan::Cluster& cluster);
 
 }  // namespace millrace::runtime::emulator

@@ -1,0 +1,111 @@
+#include "runtime/emulator/backend.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runtime/emulator/topology.hpp"
+
+namespace millrace::runtime::emulator {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Text of what was selected first; the environment of this process can be chosen once.
+std::optional<std::string>& selected() {
+  static std::optional<std::string> text;
+  return text;
+}
+
+Result<Topology> topology_of(const plan::Cluster& cluster) {
+  Topology topology;
+  std::map<std::string, std::uint32_t> index;
+  for (const auto& card : cluster.cards) {
+    std::uint64_t memory = 0;
+    for (const auto& bank : cluster.device_of(card).memory) memory += bank.capacity_bytes;
+    index[card.name] = static_cast<std::uint32_t>(topology.cards.size());
+    topology.cards.push_back({card.name, card.device, memory});
+  }
+  for (const auto& cable : cluster.cables) {
+    for (const auto* end : {&cable.a, &cable.b})
+      if (!index.contains(end->card))
+        return Error(ErrorCode::kInvalidInput, "cable '" + cable.name + "' ends at card '" + end->card +
+                                                   "', which the cluster does not have");
+    topology.cables.push_back(
+        {{index[cable.a.card], cable.a.connector}, {index[cable.b.card], cable.b.connector}});
+  }
+  if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
+    MILLRACE_TRY(parse_options(options, topology.options));
+  MILLRACE_ASSIGN(auto checked,
+                  parse_topology(to_text(topology)));  // names and bounds, as the shim will see them
+  return checked;
+}
+
+Result<fs::path> program_folder() {
+  std::error_code error;
+  const auto program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return Error(ErrorCode::kEnvironment, "cannot tell where this program is: " + error.message());
+  return program.parent_path();
+}
+
+Result<fs::path> find_shim(const fs::path& folder) {
+  const char* given = std::getenv("MILLRACE_XRT_SHIM");
+  const auto shim =
+      given != nullptr ? fs::path(given) : (folder / ".." / "lib" / "millrace" / "xrt").lexically_normal();
+  std::error_code error;
+  if (!fs::exists(shim / "lib" / "libxrt_core.so.2", error))
+    return Error(ErrorCode::kEnvironment,
+                 "no emulated cards: " + (shim / "lib" / "libxrt_core.so.2").string() +
+                     " does not exist; build the target millrace_xrt_shim or set MILLRACE_XRT_SHIM");
+  return shim;
+}
+
+Result<fs::path> find_card(const fs::path& folder) {
+  if (const char* given = std::getenv("MILLRACE_CARD")) return fs::path(given);
+  for (const auto& candidate : {folder / "millrace-card", folder / ".." / "bin" / "millrace-card"})
+    if (access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal();
+  return Error(ErrorCode::kEnvironment, "no emulated cards: millrace-card is neither beside this program (" +
+                                            folder.string() +
+                                            ") nor in ../bin; build it or set MILLRACE_CARD");
+}
+
+}  // namespace
+
+Status select_backend(const plan::Cluster& cluster) {
+  std::string text;
+  if (cluster.emulated) {
+    MILLRACE_ASSIGN(const auto topology, topology_of(cluster));
+    text = to_text(topology);
+  }
+  if (selected().has_value()) {
+    if (*selected() == text) return {};
+    return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
+                                               "': this process already runs another cluster's cards; "
+                                               "start another process for it");
+  }
+  if (!cluster.emulated) {
+    const char* xrt = std::getenv("XILINX_XRT");
+    if (xrt == nullptr || *xrt == '\0')
+      return Error(ErrorCode::kEnvironment, "cluster '" + cluster.name +
+                                                "' has real cards, but XILINX_XRT is not set; source the "
+                                                "setup.sh of your XRT installation");
+    selected() = text;
+    return {};
+  }
+  MILLRACE_ASSIGN(const auto folder, program_folder());
+  MILLRACE_ASSIGN(const auto shim, find_shim(folder));
+  MILLRACE_ASSIGN(const auto card, find_card(folder));
+  unsetenv("XCL_EMULATION_MODE");  // with it XRT would take its own emulation's paths
+  setenv("XILINX_XRT", shim.c_str(), 1);
+  setenv("MILLRACE_CARD", card.c_str(), 1);
+  setenv("MILLRACE_EMULATION", text.c_str(), 1);
+  selected() = text;
+  return {};
+}
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,37 @@
+// An image on a card: its compute units, link table and partitions, built from what the shim handed over.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/emulator/card/partition.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::runtime::emulator {
+
+enum class UnitKind { kIngress, kEgress, kSupervisor, kControl, kEmpty };
+
+struct Unit {
+  std::string name;  // "kernel:cu"
+  UnitKind kind;
+  bool used = false;  // by a port
+  CommandQueue queue;
+};
+
+struct LoadedImage {
+  std::vector<std::unique_ptr<Unit>> units;      // by XRT's number
+  std::vector<std::unique_ptr<LinkPort>> links;  // by row; null where the image uses none
+  std::vector<Partition> partitions;
+  Unit* supervisor = nullptr;
+};
+
+/// `data`: EMULATION_DATA, may be anything. Errors name the unit, port or field.
+Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std::span<const std::byte> data,
+                                                 std::byte* fabric, std::uint32_t card,
+                                                 CardServices& services);
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,265 @@
+#include "runtime/emulator/card/partition.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "kernels/program/packing.hpp"
+
+namespace millrace::runtime::emulator {
+
+namespace abi = plan::abi;
+
+namespace {
+
+std::uint64_t now_nanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Elements whose wire form is their storage form need no second copy.
+bool is_packed(kernels::ElementType type, std::uint64_t elements, std::uint64_t storage_bytes) {
+  return kernels::packed_bytes(type, elements) != storage_bytes ||
+         type.kind == kernels::ElementType::Kind::kBipolar;
+}
+
+FrameKey key_of(const Command& run) {
+  return {run.u32(0x24), run.u64(0x2c)};  // abi: epoch and sequence of ingress and egress runs
+}
+
+}  // namespace
+
+std::byte* MemoryView::at(std::uint64_t address, std::uint64_t bytes) const {
+  for (const auto& bank : banks_)
+    if (address >= bank.address && address - bank.address < bank.bytes &&
+        bytes <= bank.bytes - (address - bank.address))
+      return data_ + bank.offset + (address - bank.address);
+  return nullptr;
+}
+
+Partition::Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
+                     std::vector<std::vector<Channel>> outputs)
+    : services_(services), executor_(program) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& tensor = program.tensors[program.inputs[i]];
+    auto& input = inputs_.emplace_back();
+    input.type = tensor.type;
+    input.channel = inputs[i];
+    input.frame.resize(tensor.storage_bytes());
+    if (input.channel.link != nullptr && is_packed(tensor.type, tensor.elements(), tensor.storage_bytes()))
+      input.wire.resize(kernels::packed_bytes(tensor.type, tensor.elements()));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& tensor = program.tensors[program.outputs[i]];
+    auto& output = outputs_.emplace_back();
+    output.type = tensor.type;
+    output.frame.resize(tensor.storage_bytes());
+    bool linked = false;
+    for (const auto& channel : outputs[i]) {
+      output.exits.push_back({channel, 0, true});
+      linked = linked || channel.link != nullptr;
+    }
+    if (linked && is_packed(tensor.type, tensor.elements(), tensor.storage_bytes()))
+      output.wire.resize(kernels::packed_bytes(tensor.type, tensor.elements()));
+  }
+  for (auto& input : inputs_) input_frames_.push_back(input.frame.data());
+  for (auto& output : outputs_) output_frames_.push_back(output.frame.data());
+}
+
+// hot path
+bool Partition::advance() {
+  bool moved = false;
+  for (auto& output : outputs_) moved |= hand_on(output);
+  for (auto& input : inputs_) moved |= take_in(input);
+  if (compute()) {
+    moved = true;
+    for (auto& output : outputs_) hand_on(output);
+  }
+  return moved;
+}
+
+bool Partition::take_in(Input& input) {
+  return input.channel.unit != nullptr ? take_from_host(input) : take_from_link(input);
+}
+
+bool Partition::take_from_host(Input& input) {
+  auto& queue = *input.channel.unit;
+  bool moved = false;
+  while (!queue.empty()) {
+    const auto& run = queue.front();
+    const auto key = key_of(run);
+    const auto* from = services_.memory.at(run.u64(0x10), input.frame.size());
+    const bool valid = from != nullptr && run.u32(0x1c) == input.frame.size();
+    if (valid && key.epoch == services_.epoch) {
+      if (input.full) break;
+      std::memcpy(input.frame.data(), from, input.frame.size());
+      input.key = key;
+      input.full = true;
+    }
+    services_.completions.finish(run, valid ? PacketState::kCompleted : PacketState::kError);
+    queue.pop();
+    moved = true;
+  }
+  return moved;
+}
+
+bool Partition::take_from_link(Input& input) {
+  auto& link = *input.channel.link;
+  const auto landing = input.landing();
+  bool moved = false;
+  LinkPort::Packet packet;
+  while (!input.full && link.peek(packet)) {
+    const auto& header = packet.header;
+    const FrameKey key{header.epoch, header.sequence};
+    moved = true;
+    // A frame that began before we could listen, or whose sender started anew, is incomplete: dropped up to
+    // the next first packet.
+    const bool first = header.offset == 0;
+    const bool next = key == input.key && header.offset == input.received;
+    if (key.epoch == services_.epoch && (first || next)) {
+      const auto end = std::uint64_t{header.offset} + header.length;
+      if (end > landing.size() || (header.last != 0) != (end == landing.size())) {
+        link.fail("a frame came that is not " + std::to_string(landing.size()) + " bytes long");
+        return true;
+      }
+      std::memcpy(landing.data() + header.offset, packet.payload, header.length);
+      input.key = key;
+      input.received = header.offset + header.length;
+      if (input.received == landing.size()) {
+        input.full = true;
+        input.received = 0;
+      }
+    } else {
+      input.received = 0;
+    }
+    link.take();
+  }
+  if (moved) link.settle();
+  if (moved && input.full && !input.wire.empty()) kernels::unpack(input.type, input.wire, input.frame);
+  return moved;
+}
+
+bool Partition::compute() {
+  for (const auto& output : outputs_)
+    if (output.full) return false;
+  const Input* newest = &inputs_.front();
+  for (const auto& input : inputs_) {
+    if (!input.full) return false;
+    if (input.key.sequence > newest->key.sequence) newest = &input;
+  }
+  // A join takes frames of one number. Each port gets them in order, so a lower one than another port's has
+  // lost its partners for good.
+  bool joined = true;
+  const auto key = newest->key;
+  for (auto& input : inputs_) {
+    if (input.key == key) continue;
+    input.full = false;
+    joined = false;
+  }
+  if (!joined) return true;
+
+  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // waiters should not sleep through a longer computation
+  if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
+  const auto begin = now_nanoseconds();
+  executor_.run(input_frames_, output_frames_);
+  const auto end = now_nanoseconds();
+  usual_nanoseconds_ = (usual_nanoseconds_ * 7 + (end - begin)) / 8;
+  services_.busy_nanoseconds += end - begin;
+  ++services_.frames;
+
+  for (auto& input : inputs_) input.full = false;
+  for (auto& output : outputs_) {
+    output.key = key;
+    output.full = true;
+    output.compute_nanoseconds = end - begin;
+    output.ready_at = end;
+    if (!output.wire.empty()) kernels::pack(output.type, output.frame, output.wire);
+    for (auto& exit : output.exits) {
+      exit.sent = 0;
+      exit.done = false;
+    }
+  }
+  return true;
+}
+
+bool Partition::hand_on(Output& output) {
+  bool moved = false;
+  for (auto& exit : output.exits) {
+    if (exit.channel.unit != nullptr) {
+      moved |= hand_to_host(output, exit);
+    } else if (output.full && !exit.done) {
+      moved |= exit.channel.link->send(output.key, output.wire_form(), exit.sent);
+      exit.done = exit.sent == output.wire_form().size();
+    }
+  }
+  if (output.full)
+    output.full =
+        !std::all_of(output.exits.begin(), output.exits.end(), [](const Exit& e) { return e.done; });
+  return moved;
+}
+
+bool Partition::hand_to_host(Output& output, Exit& exit) {
+  auto& queue = *exit.channel.unit;
+  bool moved = false;
+  while (!queue.empty()) {
+    const auto& run = queue.front();
+    const auto key = key_of(run);
+    const bool here = output.full && !exit.done;
+    const auto* room = services_.memory.at(run.u64(0x10), abi::egress_buffer_bytes(output.frame.size()));
+    if (run.u32(0x1c) != output.frame.size() || room == nullptr) {
+      services_.completions.finish(run, PacketState::kError);
+    } else if (key.epoch != services_.epoch || (here && output.key.sequence > key.sequence)) {
+      deliver(output, run, abi::FrameStatus::kDropped);
+    } else if (!here) {
+      break;
+    } else {
+      exit.done = true;
+      moved = true;
+      if (output.key.sequence < key.sequence) break;  // nobody asked for it
+      deliver(output, run, abi::FrameStatus::kOk);
+    }
+    queue.pop();
+    moved = true;
+  }
+  return moved;
+}
+
+/// Writes payload and trailer, or of a dropped frame the trailer, to memory that was checked. Completes the
+/// run.
+void Partition::deliver(const Output& output, const Command& run, abi::FrameStatus status) {
+  const auto key = key_of(run);
+  const bool whole = status == abi::FrameStatus::kOk;
+  abi::StatusTrailer trailer;
+  trailer.epoch = key.epoch;
+  trailer.sequence = key.sequence;
+  trailer.status = status;
+  trailer.flags = abi::kTrailerNanoseconds;
+  auto* to = services_.memory.at(run.u64(0x10), abi::egress_buffer_bytes(output.frame.size()));
+  if (whole) {
+    trailer.payload_bytes = static_cast<std::uint32_t>(output.frame.size());
+    trailer.cycles = output.compute_nanoseconds;
+    trailer.stall_cycles = now_nanoseconds() - output.ready_at;
+    std::memcpy(to, output.frame.data(), output.frame.size());
+  }
+  std::memcpy(to + abi::trailer_offset(output.frame.size()), &trailer, sizeof trailer);
+  services_.completions.finish(run, PacketState::kCompleted);
+}
+// hot path ends
+
+void Partition::flush() {
+  for (auto& input : inputs_) {
+    if (input.key.epoch == services_.epoch) continue;
+    input.full = false;
+    input.received = 0;
+  }
+  for (auto& output : outputs_) {
+    if (!output.full || output.key.epoch == services_.epoch) continue;
+    output.full = false;
+    for (auto& exit : output.exits) exit.done = true;
+  }
+}
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,101 @@
+// A partition at work: free-running dataflow from its input ports through its program to its output ports.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernels/fast/executor.hpp"
+#include "kernels/program/program.hpp"
+#include "runtime/emulator/card/commands.hpp"
+#include "runtime/emulator/card/link_port.hpp"
+
+namespace millrace::runtime::emulator {
+
+/// The card's memory by device address, for bounds.
+class MemoryView {
+ public:
+  MemoryView(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
+  void lay_out(std::span<const ImageHeader::Bank> banks) { banks_.assign(banks.begin(), banks.end()); }
+  /// Null where [address, address + bytes) is not inside one bank.
+  std::byte* at(std::uint64_t address, std::uint64_t bytes) const;
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_;
+  std::uint64_t bytes_;
+  std::vector<ImageHeader::Bank> banks_;
+};
+
+/// What partitions need of the card they are on.
+struct CardServices {
+  MemoryView& memory;
+  Completions& completions;
+  std::uint32_t epoch = 0;
+  std::uint64_t frames = 0;
+  std::uint64_t busy_nanoseconds = 0;
+};
+
+class Partition {
+ public:
+  /// Exactly one of them is set; both live as long as the partition.
+  struct Channel {
+    CommandQueue* unit = nullptr;  // ingress or egress
+    LinkPort* link = nullptr;
+  };
+
+  /// `inputs`: one a program input; `outputs`: for each program output the channels that carry it.
+  Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
+            std::vector<std::vector<Channel>> outputs);
+
+  /// Moves whatever can move: at most one frame through the program. True where something did.
+  bool advance();
+  /// Drops what belongs to an epoch other than the card's.
+  void flush();
+
+ private:
+  struct Input {
+    kernels::ElementType type;
+    std::vector<std::byte> frame;  // storage form
+    std::vector<std::byte> wire;   // packed form; empty where it is the same
+    Channel channel;
+    FrameKey key;
+    std::uint64_t received = 0;  // bytes of wire form so far
+    bool full = false;
+    std::span<std::byte> landing() { return wire.empty() ? std::span(frame) : std::span(wire); }
+  };
+  struct Exit {
+    Channel channel;
+    std::uint64_t sent = 0;
+    bool done = true;
+  };
+  struct Output {
+    kernels::ElementType type;
+    std::vector<std::byte> frame, wire;
+    std::vector<Exit> exits;
+    FrameKey key;
+    bool full = false;
+    std::uint64_t compute_nanoseconds = 0, ready_at = 0;
+    std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
+  };
+
+  bool take_in(Input& input);
+  bool take_from_host(Input& input);
+  bool take_from_link(Input& input);
+  bool hand_on(Output& output);
+  bool hand_to_host(Output& output, Exit& exit);
+  void deliver(const Output& output, const Command& run, plan::abi::FrameStatus status);
+  bool compute();
+
+  CardServices& services_;
+  kernels::fast::Executor executor_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  std::vector<const std::byte*> input_frames_;
+  std::vector<std::byte*> output_frames_;
+  std::uint64_t usual_nanoseconds_ = 0;  // running mean of compute time
+};
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,50 @@
+// A mapping of anonymous shared memory (memfd): sparse, so that size costs nothing until it is touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::runtime::emulator {
+
+/// Owns the mapping and, where it made or was given one, the descriptor.
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  ~SharedMemory() { reset(); }
+  SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+  SharedMemory& operator=(SharedMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+
+  /// New, zeroed, closed on exec. kResourceExhausted where the system refuses.
+  static Result<SharedMemory> create(const char* name, std::uint64_t bytes);
+  /// What another process made; takes `descriptor` over. The whole of it is mapped.
+  static Result<SharedMemory> open(int descriptor);
+
+  std::byte* data() const { return data_; }
+  std::uint64_t bytes() const { return bytes_; }
+  int descriptor() const { return descriptor_; }
+
+  template <class T>
+  T& as() const {
+    return *reinterpret_cast<T*>(data_);
+  }
+
+  /// Gives the pages of a range back to the system; it reads as zeros afterwards.
+  void discard(std::uint64_t offset, std::uint64_t length) const;
+
+ private:
+  void reset();
+
+  std::byte* data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  int descriptor_ = -1;
+};
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,190 @@
+// The life of a card's process: start, sudden end, end on purpose.
+#include <ert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/emulator/shim/emulated_card.hpp"
+
+extern char** environ;
+
+namespace millrace::runtime::emulator {
+
+namespace {
+
+/// Descriptors given to a new process under fixed numbers. Copies first, so that none is overwritten while it
+/// is still to be copied.
+class GivenDescriptors {
+ public:
+  explicit GivenDescriptors(posix_spawn_file_actions_t& actions) : actions_(actions) {}
+  ~GivenDescriptors() {
+    for (const int copy : copies_)
+      if (copy >= 0) ::close(copy);
+  }
+  bool give(int descriptor, int as) {
+    constexpr int kAboveAllTargets = 100;
+    const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, kAboveAllTargets);
+    copies_[static_cast<std::size_t>(as - kControlFd)] = copy;
+    return copy >= 0 && posix_spawn_file_actions_adddup2(&actions_, copy, as) == 0;
+  }
+
+ private:
+  posix_spawn_file_actions_t& actions_;
+  std::array<int, kFirstOtherFd - kControlFd> copies_{-1, -1, -1, -1, -1};
+};
+
+int pidfd_open(pid_t process) {
+  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+}
+
+}  // namespace
+
+int EmulatedCard::spawn(int liveness) {
+  const char* program = std::getenv("MILLRACE_CARD");
+  if (program == nullptr) return -ENOENT;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  if (posix_spawn_file_actions_init(&actions) != 0) return -ENOMEM;
+  if (posix_spawnattr_init(&attributes) != 0) {
+    posix_spawn_file_actions_destroy(&actions);
+    return -ENOMEM;
+  }
+  pid_t process = -1;
+  int error = ENOMEM;
+  {
+    GivenDescriptors given(actions);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    // A card keeps nothing of the program but stderr: no terminal, no pipe that someone waits to see closed.
+    if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
+        given.give(control_memory_.descriptor(), kControlFd) && given.give(memory_.descriptor(), kMemoryFd) &&
+        given.give(fabric_.descriptor(), kFabricFd) && given.give(image_memory_.descriptor(), kImageFd) &&
+        given.give(liveness, kLivenessFd)) {
+      std::string name = "millrace-card", card = card_.name;
+      char* arguments[] = {name.data(), card.data(), nullptr};
+      error = posix_spawn(&process, program, &actions, &attributes, arguments, environ);
+    }
+  }
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error != 0 ? -error : process;
+}
+
+Status EmulatedCard::start() {
+  const std::lock_guard call_lock(call_mutex_);
+  const std::lock_guard lock(submit_mutex_);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Error(ErrorCode::kResourceExhausted,
+                 std::string("cannot start the card process: ") + std::strerror(errno));
+
+  auto& c = control();
+  c.magic = kProtocolMagic;
+  c.card = index_;
+  c.submitted.store(0);
+  c.taken.store(0);
+  c.call.asked.store(0);
+  c.call.answered.store(0);
+  leave_service();
+  fabric().doorbell[index_].sleeping.store(0);
+  fabric().doorbell[index_].alive.store(1);
+
+  const int process = spawn(ends[1]);
+  ::close(ends[1]);
+  if (process < 0) {
+    ::close(ends[0]);
+    leave_service();
+    const char* program = std::getenv("MILLRACE_CARD");
+    return Error(ErrorCode::kEnvironment, std::string("cannot start the card process (MILLRACE_CARD=") +
+                                              (program == nullptr ? "" : program) +
+                                              "): " + std::strerror(-process));
+  }
+  liveness_ = ends[0];
+  process_ = pidfd_open(process);
+  const int watched = process_ < 0 ? -1 : fcntl(process_, F_DUPFD_CLOEXEC, 0);
+  alive_.store(true, std::memory_order_release);
+  if (watched >= 0 && monitor_.watch(watched, [this] { ended(); })) return {};
+
+  // Not watched, so not to be used: closing our end of the socket ends it.
+  alive_.store(false);
+  if (watched >= 0) ::close(watched);
+  if (process_ >= 0) ::close(process_);
+  ::close(liveness_);
+  process_ = liveness_ = -1;
+  leave_service();
+  return Error(ErrorCode::kResourceExhausted,
+               std::string("cannot watch the card process: ") + std::strerror(errno));
+}
+
+/// The cables' ends at this card are dead until links are put into service again.
+void EmulatedCard::leave_service() {
+  auto& f = fabric();
+  f.doorbell[index_].alive.store(0);
+  for (std::size_t i = 0; i < cables_.size(); ++i) {
+    const Topology::End ends[2] = {cables_[i].a, cables_[i].b};
+    for (std::size_t end = 0; end < 2; ++end) {
+      if (ends[end].card != index_) continue;
+      for (auto& r : f.rings[i][end]) r.sender.in_service.store(0);
+      for (auto& r : f.rings[i][1 - end]) r.receiver.in_service.store(0);
+      ring(f.doorbell[ends[1 - end].card]);
+    }
+  }
+}
+
+/// On the monitor's thread, when the process is gone.
+void EmulatedCard::ended() {
+  const std::lock_guard lock(submit_mutex_);
+  alive_.store(false, std::memory_order_release);
+  ::close(process_);
+  ::close(liveness_);
+  process_ = liveness_ = -1;
+  for (std::uint32_t slot = 0; slot < kPacketSlots; ++slot) {
+    if (submitted_[slot] == 0) continue;
+    submitted_[slot] = 0;
+    auto& header = packet_header(slot);
+    const auto value = header.load(std::memory_order_acquire);
+    const auto state = value & 0xfu;
+    if (state < ERT_CMD_STATE_COMPLETED || state == ERT_CMD_STATE_SUBMITTED)
+      header.store((value & ~0xfu) | ERT_CMD_STATE_ERROR, std::memory_order_release);
+  }
+  auto& c = control();
+  c.completions.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake(c.completions, INT_MAX);
+  leave_service();
+  c.call.answered.store(kCardGone, std::memory_order_release);
+  futex_wake(c.call.answered, INT_MAX);
+}
+
+void EmulatedCard::kill() {
+  const std::lock_guard lock(submit_mutex_);
+  if (process_ >= 0) syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
+}
+
+/// False where the process is still there after two seconds (it hangs in the kernel).
+bool EmulatedCard::await_end() {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  auto& answered = control().call.answered;
+  while (alive()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    const timespec slice{0, 50'000'000};
+    const auto value = answered.load(std::memory_order_acquire);
+    if (value != kCardGone) futex_wait(answered, value, &slice);
+  }
+  return true;
+}
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,63 @@
+#include "runtime/emulator/shim/device_memory.hpp"
+
+#include <algorithm>
+
+namespace millrace::runtime::emulator {
+
+namespace {
+constexpr std::uint64_t kPage = 4096;
+
+bool same(const std::vector<DeviceMemory::Bank>& a, const std::vector<DeviceMemory::Bank>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.address == y.address && x.bytes == y.bytes && x.offset == y.offset;
+  });
+}
+}  // namespace
+
+bool DeviceMemory::lay_out(std::vector<Bank> banks, std::vector<Group> groups) {
+  if (!same(banks, banks_) && !blocks_.empty()) return false;
+  banks_ = std::move(banks);
+  groups_ = std::move(groups);
+  return true;
+}
+
+std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::uint64_t bytes) {
+  if (group >= groups_.size() || bytes == 0 || bytes > memory_.bytes()) return std::nullopt;
+  const auto wanted = (bytes + kPage - 1) / kPage * kPage;
+  for (const auto& bank : banks_) {
+    auto address = std::max(bank.address, groups_[group].address);
+    address = std::max(address, kPage);  // 0 is no buffer's address
+    const auto end = std::min(bank.address + bank.bytes, groups_[group].address + groups_[group].bytes);
+    for (auto next = blocks_.lower_bound(bank.address); address < end; ++next) {
+      const auto gap_end = next == blocks_.end() ? end : std::min(end, next->first);
+      if (gap_end > address && gap_end - address >= wanted) {
+        blocks_.emplace(address, wanted);
+        return address;
+      }
+      if (next == blocks_.end() || next->first >= end) break;
+      address = std::max(address, next->first + next->second);
+    }
+  }
+  return std::nullopt;
+}
+
+void DeviceMemory::free(std::uint64_t address) {
+  const auto block = blocks_.find(address);
+  if (block == blocks_.end()) return;
+  // The next owner finds zeros: what was left there could hide that it forgot a sync.
+  memory_.discard(static_cast<std::uint64_t>(at(address) - memory_.data()), block->second);
+  blocks_.erase(block);
+}
+
+const DeviceMemory::Bank* DeviceMemory::bank_of(std::uint64_t address) const {
+  for (const auto& bank : banks_)
+    if (address >= bank.address && address - bank.address < bank.bytes) return &bank;
+  return nullptr;
+}
+
+std::byte* DeviceMemory::at(std::uint64_t address) const {
+  const auto* bank = bank_of(address);
+  return bank == nullptr ? nullptr : memory_.data() + bank->offset + (address - bank->address);
+}
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,110 @@
+// One emulated card as the host sees it: its process, its memory, commands to it and calls into it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/protocol.hpp"
+#include "runtime/emulator/shim/device_memory.hpp"
+#include "runtime/emulator/shim/image_layout.hpp"
+#include "runtime/emulator/shim/monitor.hpp"
+#include "runtime/emulator/topology.hpp"
+
+namespace millrace::runtime::emulator {
+
+/// All members may be called by any thread. Functions that return int give 0 or a negative errno, as the HAL
+/// does.
+class EmulatedCard {
+ public:
+  EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric, Monitor& monitor,
+               SharedMemory control, SharedMemory memory, SharedMemory image);
+
+  const std::string& name() const { return card_.name; }
+  const std::string& device() const { return card_.device; }
+  std::uint64_t memory_bytes() const { return card_.memory_bytes; }
+  std::uint32_t index() const { return index_; }
+
+  // Image. An open handle keeps the process; the last one to close ends it.
+  void opened();
+  void closed();
+  /// Throws std::system_error with the reason. EBUSY while compute units of another image are in use. The
+  /// image that runs already is not loaded again; a card that died is started anew.
+  void load(const axlf* image);
+  bool has_image(const Uuid& uuid) const;
+  int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
+  void close_context(std::uint32_t unit);
+
+  // Memory.
+  std::optional<std::uint64_t> allocate(std::uint32_t group, std::uint64_t bytes);
+  void free(std::uint64_t address);
+  std::byte* memory(std::uint64_t address) const;
+
+  // Commands.
+  std::optional<std::uint32_t> allocate_packet();
+  void free_packet(std::uint32_t slot);
+  std::byte* packet(std::uint32_t slot) const;
+  bool alive() const { return alive_.load(std::memory_order_acquire); }
+  int submit(std::uint32_t slot);
+  /// 1 when something may have completed since this thread's last call, 0 after `milliseconds` without.
+  int wait(int milliseconds);
+
+  // Calls: the card answers in time or is killed (EIO).
+  int abort(std::uint32_t slot);
+  int read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value);
+  int write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value);
+
+ private:
+  struct Context {
+    std::uint32_t users = 0;
+    bool exclusive = false;
+  };
+
+  ControlBlock& control() const { return control_memory_.as<ControlBlock>(); }
+  Fabric& fabric() const { return fabric_.as<Fabric>(); }
+  Word& packet_header(std::uint32_t slot) const;
+  Status start();
+  int spawn(int liveness);
+  void ended();
+  void leave_service();
+  void kill();
+  bool await_end();
+  Status program(const ImageLayout& layout);
+  bool busy_with_other(const Uuid& uuid) const;
+  int call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
+           std::string* message = nullptr);
+
+  // Constant after construction.
+  const std::uint32_t index_;
+  const Topology::Card card_;
+  const Topology::Options options_;
+  const std::vector<Topology::Cable> cables_;
+  const SharedMemory& fabric_;
+  Monitor& monitor_;
+  SharedMemory control_memory_, image_memory_;
+
+  std::atomic<bool> alive_{false};
+
+  mutable std::mutex load_mutex_;  // first of the locks; held through a load
+  std::uint32_t handles_ = 0;
+
+  mutable std::mutex image_mutex_;
+  Uuid uuid_{};
+  std::vector<Context> contexts_;  // one a compute unit
+
+  mutable std::mutex memory_mutex_;
+  DeviceMemory memory_;
+
+  std::mutex call_mutex_;
+
+  std::mutex submit_mutex_;  // last of the locks; also says that the card is alive
+  int process_ = -1;         // pidfd, for signals; -1: no process
+  int liveness_ = -1;        // our end of the socket whose end ends the card
+  std::vector<std::uint32_t> free_packets_;
+  std::vector<std::uint8_t> submitted_;  // by slot: handed over at least once, may be pending
+};
+
+}  // namespace millrace::runtime::emulator

@@ -1,0 +1,137 @@
+#include "runtime/emulator/shim/image_layout.hpp"
+
+#include <xclbin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace millrace::runtime::emulator {
+
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+Error wrong(std::string message) {
+  return Error(ErrorCode::kInvalidInput, "xclbin: " + std::move(message));
+}
+
+/// The section's bytes; nothing where it is absent, an error where it lies outside the image.
+Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
+  axlf_header header;
+  std::memcpy(&header, image.data() + offsetof(axlf, m_header), sizeof header);
+  for (std::uint32_t i = 0; i < header.m_numSections; ++i) {
+    axlf_section_header entry;
+    std::memcpy(&entry, image.data() + offsetof(axlf, m_sections) + i * sizeof entry, sizeof entry);
+    if (entry.m_sectionKind != kind) continue;
+    if (entry.m_sectionOffset > image.size() || entry.m_sectionSize > image.size() - entry.m_sectionOffset)
+      return wrong("section " + std::to_string(kind) + " lies outside the file; it is truncated");
+    return std::optional(image.subspan(entry.m_sectionOffset, entry.m_sectionSize));
+  }
+  return std::optional<Bytes>();
+}
+
+/// The entries of a section that is a count (int32, entries from `first` on).
+template <class Entry>
+Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* name) {
+  std::int32_t count = 0;
+  if (bytes.size() >= sizeof count) std::memcpy(&count, bytes.data(), sizeof count);
+  if (bytes.size() < sizeof count || count < 0 ||
+      (count > 0 &&
+       (bytes.size() < first || (bytes.size() - first) / sizeof(Entry) < static_cast<std::size_t>(count))))
+    return wrong(std::string(name) + " says " + std::to_string(count) + " entries and is too short for them");
+  std::vector<Entry> result(static_cast<std::size_t>(count));
+  if (count > 0) std::memcpy(result.data(), bytes.data() + first, result.size() * sizeof(Entry));
+  return result;
+}
+
+Result<std::vector<std::string>> read_units(Bytes image) {
+  MILLRACE_ASSIGN(const auto bytes, section(image, IP_LAYOUT));
+  if (!bytes.has_value()) return wrong("has no section IP_LAYOUT");
+  MILLRACE_ASSIGN(auto all, entries<ip_data>(*bytes, offsetof(ip_layout, m_ip_data), "IP_LAYOUT"));
+  std::erase_if(all, [](const ip_data& ip) { return ip.m_type != IP_KERNEL; });
+  if (all.size() > ImageHeader::kMaxUnits)
+    return wrong("IP_LAYOUT has " + std::to_string(all.size()) + " compute units; XRT takes " +
+                 std::to_string(ImageHeader::kMaxUnits));
+  // libxrt numbers compute units by interrupt, or by address where no unit has one.
+  const auto interrupt = [](const ip_data& ip) { return ip.properties & IP_INTERRUPT_ID_MASK; };
+  const bool by_address =
+      std::all_of(all.begin(), all.end(), [&](const ip_data& ip) { return interrupt(ip) == 0; });
+  std::stable_sort(all.begin(), all.end(), [&](const ip_data& a, const ip_data& b) {
+    return by_address ? a.m_base_address < b.m_base_address : interrupt(a) < interrupt(b);
+  });
+  std::vector<std::string> names;
+  for (const auto& ip : all) {
+    const auto* name = reinterpret_cast<const char*>(ip.m_name);
+    names.emplace_back(name, strnlen(name, sizeof ip.m_name - 1));
+  }
+  return names;
+}
+
+bool is_memory(const mem_data& bank) {
+  return bank.m_used != 0 && bank.m_type != MEM_STREAMING && bank.m_type != MEM_STREAMING_CONNECTION &&
+         bank.m_type != MEM_PREALLOCATED_GLOB && bank.m_type != MEM_PS_KERNEL;
+}
+
+Result<std::vector<mem_data>> read_topology(Bytes image, std::uint32_t kind, const char* name) {
+  MILLRACE_ASSIGN(const auto bytes, section(image, kind));
+  if (!bytes.has_value()) return std::vector<mem_data>();
+  return entries<mem_data>(*bytes, offsetof(mem_topology, m_mem_data), name);
+}
+
+Status read_memory(Bytes image, std::uint64_t memory_bytes, ImageLayout& layout) {
+  MILLRACE_ASSIGN(const auto topology, read_topology(image, MEM_TOPOLOGY, "MEM_TOPOLOGY"));
+  std::uint64_t used = 0;
+  for (const auto& bank : topology) {
+    if (!is_memory(bank) || bank.m_size == 0) continue;
+    const auto tag = std::string(reinterpret_cast<const char*>(bank.m_tag),
+                                 strnlen(reinterpret_cast<const char*>(bank.m_tag), 16));
+    const auto bytes = bank.m_size > kMaxMemoryBytes ? kMaxMemoryBytes : bank.m_size * 1024;
+    if (bytes > memory_bytes - used)
+      return Error(ErrorCode::kDoesNotFit,
+                   "xclbin: MEM_TOPOLOGY: bank '" + tag + "' of " + std::to_string(bytes) +
+                       " bytes does not fit the card's memory of " + std::to_string(memory_bytes) + " bytes");
+    if (bank.m_base_address > ~bytes)
+      return wrong("MEM_TOPOLOGY: bank '" + tag + "' wraps around the address space");
+    for (const auto& other : layout.banks)
+      if (bank.m_base_address < other.address + other.bytes && other.address < bank.m_base_address + bytes)
+        return wrong("MEM_TOPOLOGY: bank '" + tag + "' overlaps another");
+    if (layout.banks.size() == ImageHeader::kMaxBanks)
+      return wrong("MEM_TOPOLOGY: more than " + std::to_string(ImageHeader::kMaxBanks) + " banks in use");
+    layout.banks.push_back({bank.m_base_address, bytes, used});
+    used += bytes;
+  }
+  MILLRACE_ASSIGN(auto groups, read_topology(image, ASK_GROUP_TOPOLOGY, "GROUP_TOPOLOGY"));
+  for (const auto& group : groups.empty() ? topology : groups) {
+    const bool usable =
+        is_memory(group) && group.m_size <= kMaxMemoryBytes && group.m_base_address <= ~(group.m_size * 1024);
+    layout.groups.push_back(usable ? DeviceMemory::Group{group.m_base_address, group.m_size * 1024}
+                                   : DeviceMemory::Group{0, 0});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes) {
+  if (image == nullptr || std::memcmp(image->m_magic, "xclbin2\0", 8) != 0)
+    return wrong("is not an xclbin2 container");
+  const auto length = image->m_header.m_length;
+  const auto sections = std::uint64_t{image->m_header.m_numSections};
+  if (sections > XCLBIN_MAX_NUM_SECTION ||
+      length < offsetof(axlf, m_sections) + sections * sizeof(axlf_section_header))
+    return wrong("header: " + std::to_string(sections) + " sections do not fit " + std::to_string(length) +
+                 " bytes");
+  const Bytes bytes(reinterpret_cast<const std::byte*>(image), length);
+
+  ImageLayout layout;
+  std::memcpy(layout.uuid.data(), image->m_header.uuid, layout.uuid.size());
+  if (layout.uuid == Uuid{}) return wrong("header: the uuid is zero");
+  MILLRACE_ASSIGN(layout.units, read_units(bytes));
+  MILLRACE_TRY(read_memory(bytes, memory_bytes, layout));
+  MILLRACE_ASSIGN(const auto data, section(bytes, EMULATION_DATA));
+  if (data.has_value()) layout.emulation_data = *data;
+  return layout;
+}
+
+}  // namespace millrace::runtime::emulator

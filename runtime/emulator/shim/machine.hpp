@@ -1,0 +1,30 @@
+// The emulated machine of this process: its cards and their cables, as MILLRACE_EMULATION says.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/shim/emulated_card.hpp"
+
+namespace millrace::runtime::emulator {
+
+class Machine {
+ public:
+  /// Made at the first call, never destroyed: libxrt_coreutil closes devices from its own destructors.
+  /// Without cards where the environment names none or is malformed (said once on stderr).
+  static Machine& instance();
+
+  std::uint32_t cards() const { return static_cast<std::uint32_t>(cards_.size()); }
+  EmulatedCard& card(std::uint32_t index) { return *cards_[index]; }
+
+ private:
+  Machine();
+  Status build(const Topology& topology);
+
+  Monitor monitor_;
+  SharedMemory fabric_;
+  std::vector<std::unique_ptr<EmulatedCard>> cards_;
+};
+
+}  // namespace millrace::runtime::emulator

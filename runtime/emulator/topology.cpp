@@ -1,0 +1,141 @@
+#include "runtime/emulator/topology.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "runtime/emulator/protocol.hpp"
+
+namespace millrace::runtime::emulator {
+
+namespace {
+
+constexpr std::string_view kFirstWord = "millrace-emulation";
+constexpr std::string_view kVersion = "1";
+
+Error wrong(std::string message) {
+  return Error(ErrorCode::kInvalidInput, "MILLRACE_EMULATION: " + message);
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() < 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127 && c != ';'; });
+}
+
+Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
+  Topology::Card card;
+  if (words.size() != 4 || !is_name(words[1]) || !is_name(words[2]) ||
+      !parse_number(words[3], card.memory_bytes))
+    return wrong("a card is 'card NAME DEVICE MEMORY_BYTES'");
+  card.name = words[1];
+  card.device = words[2];
+  if (card.memory_bytes == 0 || card.memory_bytes > kMaxMemoryBytes)
+    return wrong("card '" + card.name + "' has " + std::to_string(card.memory_bytes) +
+                 " bytes of memory; 1 to " + std::to_string(kMaxMemoryBytes) + " can be emulated");
+  return card;
+}
+
+Result<Topology::End> parse_end(std::string_view text, const Topology& topology) {
+  Topology::End end;
+  const auto dot = text.find('.');
+  if (dot == std::string_view::npos || !parse_number(text.substr(0, dot), end.card) ||
+      !parse_number(text.substr(dot + 1), end.connector))
+    return wrong("a cable's end is CARD.CONNECTOR, two numbers, not '" + std::string(text) + "'");
+  if (end.card >= topology.cards.size()) return wrong("cable end '" + std::string(text) + "' names no card");
+  if (end.connector >= kMaxConnectors)
+    return wrong("cable end '" + std::string(text) + "': connectors are 0 to " +
+                 std::to_string(kMaxConnectors - 1));
+  return end;
+}
+
+}  // namespace
+
+std::string to_text(const Topology& topology) {
+  std::string text = std::string(kFirstWord) + " " + std::string(kVersion);
+  for (const auto& card : topology.cards)
+    text += ";card " + card.name + " " + card.device + " " + std::to_string(card.memory_bytes);
+  const auto end = [](const Topology::End& e) {
+    return std::to_string(e.card) + "." + std::to_string(e.connector);
+  };
+  for (const auto& cable : topology.cables) text += ";cable " + end(cable.a) + " " + end(cable.b);
+  const auto& o = topology.options;
+  text += ";options program_time=" + std::to_string(o.program_time.count()) +
+          " call_timeout=" + std::to_string(o.call_timeout.count()) +
+          " spin=" + std::to_string(o.spin.count());
+  return text;
+}
+
+Status parse_options(std::string_view text, Topology::Options& options) {
+  for (const auto word : split(text, ' ')) {
+    const auto equals = word.find('=');
+    std::uint32_t value = 0;
+    if (equals == std::string_view::npos || !parse_number(word.substr(equals + 1), value) || value > 600'000)
+      return wrong("option '" + std::string(word) + "' is not NAME=NUMBER with a number up to 600000");
+    const auto name = word.substr(0, equals);
+    if (name == "program_time") {
+      options.program_time = std::chrono::milliseconds(value);
+    } else if (name == "call_timeout" && value > 0) {
+      options.call_timeout = std::chrono::milliseconds(value);
+    } else if (name == "spin") {
+      options.spin = std::chrono::microseconds(value);
+    } else {
+      return wrong("option '" + std::string(word) +
+                   "' is unknown or zero; known: program_time, call_timeout (> 0), spin");
+    }
+  }
+  return {};
+}
+
+Result<Topology> parse_topology(std::string_view text) {
+  Topology topology;
+  const auto records = split(text, ';');
+  if (records.empty() || records[0] != std::string(kFirstWord) + " " + std::string(kVersion))
+    return wrong("does not begin with '" + std::string(kFirstWord) + " " + std::string(kVersion) +
+                 "'; it is written by millrace and not by hand");
+  std::set<std::string> names;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> used;
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    const auto words = split(records[i], ' ');
+    if (!words.empty() && words[0] == "card") {
+      MILLRACE_ASSIGN(auto card, parse_card(words));
+      if (!names.insert(card.name).second) return wrong("two cards are called '" + card.name + "'");
+      topology.cards.push_back(std::move(card));
+      if (topology.cards.size() > kMaxCards)
+        return wrong("more than " + std::to_string(kMaxCards) + " cards; use fewer, or several host ranks");
+    } else if (words.size() == 3 && words[0] == "cable") {
+      MILLRACE_ASSIGN(const auto a, parse_end(words[1], topology));
+      MILLRACE_ASSIGN(const auto b, parse_end(words[2], topology));
+      for (const auto& end : {a, b})
+        if (!used.insert({end.card, end.connector}).second)
+          return wrong("card " + std::to_string(end.card) + " has two cables on connector " +
+                       std::to_string(end.connector));
+      topology.cables.push_back({a, b});
+      if (topology.cables.size() > kMaxCables)
+        return wrong("more than " + std::to_string(kMaxCables) + " cables");
+    } else if (!words.empty() && words[0] == "options") {
+      MILLRACE_TRY(parse_options(records[i].substr(words[0].size()), topology.options));
+    } else {
+      return wrong("record '" + std::string(records[i]) + "' is none of card, cable, options");
+    }
+  }
+  if (topology.cards.empty()) return wrong("no card");
+  return topology;
+}
+
+}  // namespace millrace::runtime::emulator

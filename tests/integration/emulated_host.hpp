@@ -1,0 +1,100 @@
+// A program above XRT as tests need one: public xrt:: API only, exceptions pass through.
+#pragma once
+
+#include <sys/types.h>
+
+#include <experimental/xrt_ip.h>
+#include <xrt/xrt_bo.h>
+#include <xrt/xrt_device.h>
+#include <xrt/xrt_kernel.h>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulated_images.hpp"
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::tests {
+
+using Frame = std::vector<std::byte>;
+
+/// The device object of a card; one a process and card.
+xrt::device& device(unsigned index);
+xrt::uuid load(unsigned card, const Bytes& image);
+
+/// Process of an emulated card of this process ("fpga0"), 0 where it has none.
+pid_t card_process(const std::string& name);
+/// Waits until the process is gone; false after ten seconds.
+bool await_end(pid_t process);
+
+/// One run at a time of an ingress unit.
+class IngressUnit {
+ public:
+  IngressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
+  void start(const Frame& frame, std::uint32_t epoch, std::uint64_t sequence);
+  ert_cmd_state wait() { return run_.wait(std::chrono::milliseconds(10'000)); }
+  xrt::run& run() { return run_; }
+
+ private:
+  xrt::kernel kernel_;
+  xrt::bo buffer_;
+  xrt::run run_;
+};
+
+/// One run at a time of an egress unit.
+class EgressUnit {
+ public:
+  EgressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
+  void start(std::uint32_t epoch, std::uint64_t sequence);
+  ert_cmd_state wait(std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
+    return run_.wait(limit);
+  }
+  /// After the run completed.
+  runtime::plan::abi::StatusTrailer trailer();
+  Frame frame() const;
+  xrt::run& run() { return run_; }
+
+ private:
+  std::size_t bytes_;
+  xrt::kernel kernel_;
+  xrt::bo buffer_;
+  xrt::run run_;
+};
+
+/// Control registers and link table.
+class Control {
+ public:
+  Control(unsigned card, const xrt::uuid& image);
+  void link(std::uint32_t row, std::uint32_t connector, std::uint32_t tag, std::uint32_t packet_bytes,
+            std::uint32_t credits);
+  void enable(std::uint32_t row, bool enabled = true);
+  std::uint32_t link_register(std::uint32_t row, std::uint32_t offset);
+  void epoch(std::uint32_t value) { write(runtime::plan::abi::kRegEpoch, value); }
+  std::uint32_t read(std::uint32_t offset) { return ip_.read_register(offset); }
+  void write(std::uint32_t offset, std::uint32_t value) { ip_.write_register(offset, value); }
+
+ private:
+  xrt::ip ip_;
+};
+
+class Supervisor {
+ public:
+  Supervisor(unsigned card, const xrt::uuid& image);
+  void start() { run_.start(); }
+  ert_cmd_state wait(std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
+    return run_.wait(limit);
+  }
+  runtime::plan::abi::FaultReport report();
+
+ private:
+  xrt::kernel kernel_;
+  xrt::bo buffer_;
+  xrt::run run_;
+};
+
+/// A frame of random int8 elements.
+Frame random_frame(std::size_t elements, std::uint32_t seed);
+
+}  // namespace millrace::tests

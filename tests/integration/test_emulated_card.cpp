@@ -1,0 +1,368 @@
+// One emulated card behind the real XRT library: what runtime/card may rely on.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <experimental/xrt_system.h>
+#include <experimental/xrt_xclbin.h>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "emulated_host.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/emulator/backend.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace plan = runtime::plan;
+namespace abi = runtime::plan::abi;
+using std::chrono::milliseconds;
+using Kind = plan::PortKind;
+
+constexpr std::size_t kElements = 64;
+
+class Backend : public testing::Environment {
+  void SetUp() override {
+    setenv("MILLRACE_EMULATION_OPTIONS", "call_timeout=2000", 1);
+    const auto status = runtime::emulator::select_backend(test_cluster());
+    ASSERT_TRUE(status.ok()) << status.error().message();
+  }
+};
+const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+
+kernels::Program program(std::uint32_t seed = 1) {
+  return lookup_program(kElements, seed);
+}
+
+Bytes host_to_host(std::uint32_t seed = 1) {
+  return container(image_data(program(seed), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}}));
+}
+
+Frame expected(const kernels::Program& p, const Frame& frame) {
+  return kernels::reference::run(p, {frame}).front();
+}
+
+/// What a test opens on a loaded card; gone before the next load.
+struct Opened {
+  explicit Opened(unsigned card, const xrt::uuid& image)
+      : ingress(card, image, "p_in0", kElements),
+        egress(card, image, "p_out0", kElements),
+        control(card, image) {
+    control.epoch(1);
+  }
+  /// One frame through; its result.
+  Frame run(const Frame& frame, std::uint64_t sequence, std::uint32_t epoch = 1) {
+    egress.start(epoch, sequence);
+    ingress.start(frame, epoch, sequence);
+    EXPECT_EQ(egress.wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(ingress.wait(), ERT_CMD_STATE_COMPLETED);
+    trailer = egress.trailer();
+    return egress.frame();
+  }
+  IngressUnit ingress;
+  EgressUnit egress;
+  Control control;
+  abi::StatusTrailer trailer;
+};
+
+TEST(EmulatedCard, devices_are_counted_named_and_found_by_pcie_address) {
+  EXPECT_EQ(xrt::system::enumerate_devices(), 4u);
+  EXPECT_EQ(device(1).get_info<xrt::info::device::name>(), "ku060");
+  EXPECT_EQ(device(1).get_info<xrt::info::device::bdf>(), "0000:00:01.0");
+  EXPECT_EQ(xrt::device("0000:00:02.0").get_info<xrt::info::device::bdf>(), "0000:00:02.0");
+  EXPECT_THROW(xrt::device(17), std::exception);
+}
+
+TEST(EmulatedCard, a_frame_goes_in_and_its_result_and_trailer_come_out) {
+  const auto image = load(0, host_to_host());
+  EXPECT_EQ(image, xrt::xclbin(reinterpret_cast<const axlf*>(host_to_host().data())).get_uuid());
+  Opened card(0, image);
+  for (std::uint32_t n = 0; n < 20; ++n) {
+    const auto frame = random_frame(kElements, n);
+    EXPECT_EQ(card.run(frame, n), expected(program(), frame)) << "frame " << n;
+    EXPECT_EQ(card.trailer.magic, abi::StatusTrailer{}.magic);
+    EXPECT_EQ(card.trailer.status, abi::FrameStatus::kOk);
+    EXPECT_EQ(card.trailer.epoch, 1u);
+    EXPECT_EQ(card.trailer.sequence, n);
+    EXPECT_EQ(card.trailer.payload_bytes, kElements);
+    EXPECT_EQ(card.trailer.flags, abi::kTrailerNanoseconds);
+  }
+  EXPECT_EQ(card.control.read(abi::kRegFramesLow), 20u);
+  EXPECT_EQ(card.control.read(abi::kRegAbiVersion), abi::kAbiVersion);
+  EXPECT_EQ(card.control.read(abi::kRegLinkPorts), 0u);
+}
+
+TEST(EmulatedCard, runs_of_a_unit_queue_and_are_served_in_order) {
+  const auto image = load(0, host_to_host());
+  Control control(0, image);
+  control.epoch(1);
+  std::vector<std::unique_ptr<IngressUnit>> in;
+  std::vector<std::unique_ptr<EgressUnit>> out;
+  constexpr std::uint32_t kFrames = 16;
+  for (std::uint32_t n = 0; n < kFrames; ++n) {
+    in.push_back(std::make_unique<IngressUnit>(0, image, "p_in0", kElements));
+    out.push_back(std::make_unique<EgressUnit>(0, image, "p_out0", kElements));
+  }
+  for (std::uint32_t n = 0; n < kFrames; ++n) in[n]->start(random_frame(kElements, n), 1, n);
+  for (std::uint32_t n = 0; n < kFrames; ++n) out[n]->start(1, n);
+  for (std::uint32_t n = 0; n < kFrames; ++n) {
+    ASSERT_EQ(out[n]->wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(out[n]->trailer().sequence, n);
+    EXPECT_EQ(out[n]->frame(), expected(program(), random_frame(kElements, n)));
+    EXPECT_EQ(in[n]->wait(), ERT_CMD_STATE_COMPLETED);
+  }
+}
+
+TEST(EmulatedCard, a_buffer_that_was_not_synced_does_not_reach_the_card) {
+  const auto image = load(0, host_to_host());
+  xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
+  xrt::bo buffer(device(0), kElements, kernel.group_id(0));
+  const auto frame = random_frame(kElements, 5);
+  std::memcpy(buffer.map<std::byte*>(), frame.data(), kElements);
+  Opened card(0, image);
+  auto run = xrt::run(kernel);
+  run.set_arg(abi::kIngressBuffer, buffer);
+  run.set_arg(abi::kIngressBytes, static_cast<std::uint32_t>(kElements));
+  run.set_arg(abi::kIngressEpoch, 1u);
+  run.set_arg(abi::kIngressSequence, std::uint64_t{0});
+  card.egress.start(1, 0);
+  run.start();
+  ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(card.egress.trailer().status, abi::FrameStatus::kOk);
+  EXPECT_EQ(card.egress.frame(), expected(program(), Frame(kElements)));
+}
+
+TEST(EmulatedCard, frames_of_another_epoch_are_dropped_and_tell_so) {
+  const auto image = load(0, host_to_host());
+  Opened card(0, image);
+  card.ingress.start(random_frame(kElements, 1), 7, 0);
+  EXPECT_EQ(card.ingress.wait(), ERT_CMD_STATE_COMPLETED);
+  card.egress.start(1, 0);
+  EXPECT_EQ(card.egress.wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT) << "the stale frame must not come out";
+  card.control.epoch(2);
+  ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED) << "the epoch flushes the run that waits";
+  EXPECT_EQ(card.egress.trailer().status, abi::FrameStatus::kDropped);
+  const auto frame = random_frame(kElements, 2);
+  EXPECT_EQ(card.run(frame, 0, 2), expected(program(), frame));
+  EXPECT_EQ(card.control.read(abi::kRegEpoch), 2u);
+}
+
+TEST(EmulatedCard, a_later_frame_ends_the_run_that_waits_for_an_earlier_one) {
+  const auto image = load(0, host_to_host());
+  Opened card(0, image);
+  EgressUnit later(0, image, "p_out0", kElements);
+  card.egress.start(1, 3);
+  later.start(1, 4);
+  const auto frame = random_frame(kElements, 9);
+  card.ingress.start(frame, 1, 4);
+  ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(card.egress.trailer().status, abi::FrameStatus::kDropped);
+  EXPECT_EQ(card.egress.trailer().sequence, 3u);
+  ASSERT_EQ(later.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(later.trailer().status, abi::FrameStatus::kOk);
+  EXPECT_EQ(later.frame(), expected(program(), frame));
+}
+
+TEST(EmulatedCard, bad_addresses_and_sizes_end_a_run_with_an_error_and_nothing_else) {
+  const auto image = load(0, host_to_host());
+  xrt::kernel in(device(0), image, "millrace_ingress:{p_in0}"),
+      out(device(0), image, "millrace_egress:{p_out0}");
+  xrt::bo buffer(device(0), 4096, in.group_id(0));
+  const auto state_of = [&](xrt::kernel& kernel, std::uint64_t offset, std::uint32_t bytes) {
+    xrt::run run(kernel);
+    run.set_arg(0, buffer);
+    run.set_arg(1, bytes);
+    run.set_arg(2, 1u);
+    run.set_arg(3, std::uint64_t{0});
+    if (offset != 0) {  // an address as no buffer object gives it
+      auto* packet = reinterpret_cast<ert_start_kernel_cmd*>(run.get_ert_packet());
+      std::memcpy(packet->data + packet->extra_cu_masks + 4, &offset, sizeof offset);
+    }
+    run.start();
+    return run.wait(milliseconds(10'000));
+  };
+  constexpr std::uint64_t kEnd = 128U << 20U;
+  for (auto* kernel : {&in, &out}) {
+    for (const std::uint64_t address :
+         {kEnd, kEnd - 1, kEnd - kElements + 1, ~std::uint64_t{0}, std::uint64_t{1} << 63})
+      EXPECT_EQ(state_of(*kernel, address, kElements), ERT_CMD_STATE_ERROR) << address;
+    for (const std::uint32_t bytes : {0u, 1u, static_cast<std::uint32_t>(kElements) + 1, 0xffffffffu})
+      EXPECT_EQ(state_of(*kernel, 0, bytes), ERT_CMD_STATE_ERROR) << bytes;
+  }
+  Opened card(0, image);
+  const auto frame = random_frame(kElements, 3);
+  EXPECT_EQ(card.run(frame, 0), expected(program(), frame));
+}
+
+TEST(EmulatedCard, a_run_that_hangs_times_out_and_can_be_aborted) {
+  const auto image = load(0, host_to_host());
+  Opened card(0, image);
+  card.egress.start(1, 0);
+  EXPECT_EQ(card.egress.wait(milliseconds(30)), ERT_CMD_STATE_TIMEOUT);
+  EXPECT_EQ(card.egress.run().abort(), ERT_CMD_STATE_ABORT);
+  const auto frame = random_frame(kElements, 3);
+  EXPECT_EQ(card.run(frame, 1), expected(program(), frame));
+}
+
+TEST(EmulatedCard, the_supervisor_run_ends_when_told_to_stop) {
+  const auto image = load(0, host_to_host());
+  Control control(0, image);
+  Supervisor supervisor(0, image);
+  supervisor.start();
+  EXPECT_EQ(supervisor.wait(milliseconds(30)), ERT_CMD_STATE_TIMEOUT);
+  control.write(abi::kRegSupervisorStop, 1);
+  ASSERT_EQ(supervisor.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(supervisor.report().magic, abi::FaultReport{}.magic);
+  EXPECT_EQ(supervisor.report().code, abi::FaultCode::kStopped);
+}
+
+TEST(EmulatedCard, a_killed_card_fails_its_runs_at_once_refuses_more_and_comes_back_by_a_load) {
+  auto image = load(0, host_to_host());
+  {
+    Opened card(0, image);
+    Supervisor supervisor(0, image);
+    supervisor.start();
+    card.egress.start(1, 0);
+    const auto process = card_process("fpga0");
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(kill(process, SIGKILL), 0);
+    EXPECT_EQ(card.egress.wait(), ERT_CMD_STATE_ERROR);
+    EXPECT_EQ(supervisor.wait(), ERT_CMD_STATE_ERROR);
+    EXPECT_THROW(card.ingress.start(random_frame(kElements, 1), 1, 0), std::exception);
+    EXPECT_THROW(card.control.read(abi::kRegEpoch), std::exception);
+    EXPECT_TRUE(await_end(process));
+    // The same image is programmed again although its kernels are still there, and they work on.
+    EXPECT_EQ(load(0, host_to_host()), image);
+    card.control.epoch(1);
+    const auto frame = random_frame(kElements, 4);
+    EXPECT_EQ(card.run(frame, 0), expected(program(), frame));
+  }
+}
+
+TEST(EmulatedCard, a_card_that_is_stuck_is_killed_when_it_does_not_answer) {
+  const auto image = load(0, host_to_host());
+  {
+    Opened card(0, image);
+    card.egress.start(1, 0);
+    const auto process = card_process("fpga0");
+    ASSERT_EQ(kill(process, SIGSTOP), 0);
+    EXPECT_THROW(card.control.read(abi::kRegEpoch), std::exception);
+    EXPECT_EQ(card.egress.wait(), ERT_CMD_STATE_ERROR);
+    EXPECT_TRUE(await_end(process));
+  }
+  load(0, host_to_host());
+  Opened card(0, image);
+  const auto frame = random_frame(kElements, 4);
+  EXPECT_EQ(card.run(frame, 0), expected(program(), frame));
+}
+
+TEST(EmulatedCard, reload_is_refused_while_kernels_live_and_skipped_for_the_image_that_runs) {
+  const auto image = load(0, host_to_host(1));
+  {
+    Opened card(0, image);
+    card.control.epoch(77);
+    EXPECT_EQ(load(0, host_to_host(1)), image);
+    EXPECT_EQ(card.control.read(abi::kRegEpoch), 77u) << "the image was programmed again";
+    try {
+      load(0, host_to_host(2));
+      FAIL() << "a card in use was reprogrammed";
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code().value(), EBUSY) << error.what();
+    }
+  }
+  const auto other = load(0, host_to_host(2));
+  Opened card(0, other);
+  const auto frame = random_frame(kElements, 1);
+  EXPECT_EQ(card.run(frame, 0), expected(program(2), frame));
+}
+
+TEST(EmulatedCard, one_serves_while_its_neighbour_is_reloaded_200_times_and_killed_20_times) {
+  const auto image = load(0, host_to_host(1));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0}, frames{0};
+  Opened serving(0, image);
+  std::thread server([&] {
+    for (std::uint32_t n = 0; !stop; ++n, ++frames) {
+      const auto frame = random_frame(kElements, n);
+      if (serving.run(frame, n) != expected(program(1), frame)) ++wrong;
+    }
+  });
+  int right = 0;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const auto seed = 1 + i % 2;
+    const auto other = load(1, host_to_host(seed));
+    Opened card(1, other);
+    const auto frame = random_frame(kElements, i);
+    right += card.run(frame, i) == expected(program(seed), frame) ? 1 : 0;
+    if (i % 10 != 9) continue;
+    card.egress.start(1, i + 1);
+    ASSERT_EQ(kill(card_process("fpga1"), SIGKILL), 0);
+    ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_ERROR);
+  }
+  stop = true;
+  server.join();
+  EXPECT_EQ(right, 200);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(frames, 0);
+}
+
+TEST(EmulatedCard, several_threads_wait_on_one_card_and_each_gets_its_own_completions) {
+  const auto image = load(2, empty_kernel_image());
+  xrt::kernel kernel(device(2), image, "millrace_nop");
+  std::atomic<int> completed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      xrt::run run(kernel);
+      run.set_arg(0, 1u);
+      for (int i = 0; i < 500; ++i) {
+        run.start();
+        if (run.wait(milliseconds(10'000)) == ERT_CMD_STATE_COMPLETED) ++completed;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(completed, 2000);
+}
+
+TEST(EmulatedCard, buffers_of_every_kind_behave_as_on_a_card) {
+  const auto image = load(0, host_to_host());
+  auto& d = device(0);
+  const auto frame = random_frame(4096, 3);
+  {  // through user memory, and a copy on the card
+    std::vector<std::byte> mine(8192);
+    auto* aligned =
+        reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(mine.data()) + 4095) / 4096 * 4096);
+    std::memcpy(aligned, frame.data(), 4096);
+    xrt::bo a(d, aligned, 4096, 0), b(d, 4096, xrt::bo::flags::normal, 0);
+    a.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+    b.copy(a);
+    b.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+    EXPECT_EQ(std::memcmp(b.map<std::byte*>(), frame.data(), 4096), 0);
+  }
+  {  // parts of a buffer
+    xrt::bo whole(d, 8192, 0);
+    std::memcpy(whole.map<std::byte*>(), frame.data(), 4096);
+    std::memset(whole.map<std::byte*>() + 4096, 7, 4096);
+    whole.sync(XCL_BO_SYNC_BO_TO_DEVICE, 4096, 4096);
+    std::memset(whole.map<std::byte*>(), 1, 8192);
+    whole.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+    EXPECT_EQ(whole.map<std::byte*>()[0], std::byte{0}) << "the first half was never sent";
+    EXPECT_EQ(whole.map<std::byte*>()[4096], std::byte{7});
+  }
+  {  // the second bank, and memory the host reads without a sync
+    xrt::bo second(d, 4096, 1), plain(d, 4096, xrt::bo::flags::host_only, 0);
+    EXPECT_GE(second.address(), 64U << 20U);
+    EXPECT_NE(plain.map<std::byte*>(), nullptr);
+  }
+  EXPECT_THROW(xrt::bo(d, 4096, 5), std::exception) << "no such bank";
+  EXPECT_THROW(xrt::bo(d, 65U << 20U, 0), std::exception) << "larger than its bank";
+  for (int i = 0; i < 50; ++i) {  // 50 times 60 MiB: what is freed can be had again
+    xrt::bo large(d, 60U << 20U, 0);
+    EXPECT_NE(large.address(), 0u);
+  }
+  EXPECT_EQ(load(0, host_to_host()), image);
+}
+
+}  // namespace
+}  // namespace millrace::tests
