@@ -1,0 +1,45 @@
+// Writes and signs what the server sends. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "server/udp/counters.hpp"
+#include "server/udp/request.hpp"
+#include "server/udp/sender.hpp"
+#include "server/udp/wire/keys.hpp"
+#include "server/udp/wire/messages.hpp"
+
+namespace millrace::server::udp {
+
+/// No bound on an answer: the address is known to receive what is sent to it.
+inline constexpr std::size_t kTrusted = SIZE_MAX;
+
+class Answers {
+ public:
+  Answers(const wire::KeyRing& keys, Sender& sender, Counters& counters) : keys_(keys), sender_(sender), counters_(counters) {}
+
+  /// The first fragments of a completed request's response, or those a NACK names; at most wire::kBurst.
+  void response(Request& request);
+  void response(Request& request, const wire::Nack& wanted);
+
+  void ack(const Peer& peer, std::uint64_t id);
+  void nack(const Peer& peer, std::uint64_t id, const wire::Nack& nack);
+  void busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason, std::uint32_t retry_after_us);
+
+  // An answer longer than `limit` bytes is not sent but counted (the message of an ERR is cut first).
+  void error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message, std::size_t limit = kTrusted);
+  void cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply& reply, std::size_t limit = kTrusted);
+  void pong(const Peer& peer, std::uint64_t id, const wire::Pong& pong, std::span<const std::byte> ping, std::size_t limit);
+
+ private:
+  void one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body, std::size_t limit);
+  void send(const Address& to, std::span<const Piece> pieces);
+
+  const wire::KeyRing& keys_;
+  Sender& sender_;
+  Counters& counters_;
+};
+
+}  // namespace millrace::server::udp

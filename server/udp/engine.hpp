@@ -1,0 +1,130 @@
+// What the server does with datagrams: a state machine without sockets or threads of its own. Datagrams and the time go in,
+// datagrams go out through a Sender, requests go to pipelines. The rules are those of README.md.
+//
+//   receive() -> tag -> session -> window -> assembly -> Pipeline::submit() -> completed() on a pipeline thread -> RSP
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "server/udp/answers.hpp"
+#include "server/udp/cookies.hpp"
+#include "server/udp/counters.hpp"
+#include "server/udp/models.hpp"
+#include "server/udp/request.hpp"
+#include "server/udp/window.hpp"
+
+namespace millrace::server::udp {
+
+struct EngineOptions {
+  std::uint32_t fragment_bytes = wire::kDefaultFragmentBytes;  // longest payload of RSP fragments
+  std::uint32_t max_sessions = 1024;
+  std::uint32_t window = 64;         // requests of a session, 1 to 4,096
+  std::uint32_t max_receiving = 16;  // half-received requests of a session
+  std::uint32_t max_requests = 4096;
+  std::uint64_t max_buffer_bytes = 256U << 20U;
+  std::chrono::microseconds gap{1000};          // silence before a NACK
+  std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is forgotten
+  std::chrono::milliseconds default_deadline{1000};
+  std::chrono::milliseconds max_deadline{60000};
+  std::chrono::microseconds busy_retry{1000};
+  std::chrono::seconds session_idle{300};
+  std::chrono::seconds cookie_period{64};
+  Clock::time_point (*now)() = &Clock::now;  // for completions
+};
+
+/// All functions by one thread (the listener's), unless said otherwise. Requests in flight point into the engine: it may
+/// be destroyed only when in_flight() is 0.
+class Engine {
+ public:
+  /// `keys` (constant from now on), `models`, `sender` and `counters` must outlive the engine.
+  Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models, Sender& sender, Counters& counters);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
+
+  /// What time brings: NACKs, forgotten requests, closed sessions, models released. To be called at next_tick() at the
+  /// latest; harmless more often.
+  void tick(Clock::time_point now);
+  Clock::time_point next_tick() const { return next_tick_; }
+
+  /// New requests get ERR unavailable from now on; those being received may still become whole. Any thread.
+  void drain() { draining_.store(true, std::memory_order_relaxed); }
+
+  /// Takes the requests that wait in a pipeline's queue back; those on cards complete as usual.
+  void cancel_waiting();
+
+  /// Requests in pipelines. Any thread.
+  std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_acquire); }
+  std::size_t receiving() const { return receiving_.size(); }
+  std::size_t sessions() const { return sessions_.size(); }
+  std::uint64_t buffer_bytes() const { return pool_.bytes(); }
+  std::uint64_t epoch() const { return epoch_; }
+
+ private:
+  using Slot = Window::Slot;
+  struct Arrival {
+    const wire::Datagram& datagram;
+    Peer peer;
+    std::size_t bytes;
+    Clock::time_point now;
+    std::uint64_t id() const { return datagram.header.request_id; }
+    bool first() const { return datagram.header.frag_index == 0; }
+  };
+
+  void on_hello(const Arrival& a);
+  void on_request(const Arrival& a);
+  void on_nack(const Arrival& a);
+  void on_ping(const Arrival& a);
+
+  void answer_known(const Arrival& a, Slot& slot);
+  void answer_new(const Arrival& a, Session& session, Slot& slot);
+  Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model, const wire::Layout& layout);
+  void add_fragment(const Arrival& a, Request& request);
+  void ask(Request& request, Clock::time_point now);
+  void submit(Request& request, Clock::time_point now);
+
+  Session* find(const Arrival& a);
+  Session* open(const Arrival& a, std::uint16_t fragment_bytes);
+  bool make_place(Clock::time_point now);
+  void close(Session& session);
+
+  bool settle(Slot& slot);
+  void stop_receiving(Request& request);
+  void reject(Request& request, wire::ErrCode code);
+  void give_up(Request& request, wire::ErrCode code);
+  void discard(Request& request);
+  void refuse(const Arrival& a, wire::ErrCode code, std::string_view message);
+  void collect();
+  void expire_sessions(Clock::time_point now);
+
+  static void completed(runtime::pipeline::Frame& frame, void* context);
+  void finish(Request& request);
+
+  const EngineOptions options_;
+  const wire::KeyRing& keys_;
+  ModelDirectory& models_;
+  Counters& counters_;
+  Answers answers_;
+  const CookieMint cookies_;
+  std::uint64_t epoch_ = 0;
+
+  RequestPool pool_;
+  std::unordered_map<SessionKey, std::unique_ptr<Session>, SessionKeyHash> sessions_;
+  std::vector<Request*> receiving_;
+  Clock::time_point next_tick_;
+  Clock::time_point next_housekeeping_;
+
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint32_t> in_flight_{0};
+  std::atomic<Request*> done_{nullptr};  // stack of completed requests the listener's thread has not seen yet
+};
+
+}  // namespace millrace::server::udp

@@ -1,0 +1,294 @@
+// The life of one request: received, handed to a pipeline, answered, kept, given up.
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "server/udp/engine.hpp"
+
+namespace millrace::server::udp {
+namespace {
+
+constexpr unsigned kMaxAsks = 3;
+
+std::uint32_t microseconds(std::chrono::nanoseconds time) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(us, 0, std::numeric_limits<std::uint32_t>::max()));
+}
+
+wire::ErrCode code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kDeadlineExceeded: return wire::ErrCode::kDeadline;
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kCancelled:
+    case ErrorCode::kEnvironment: return wire::ErrCode::kUnavailable;
+    default: return wire::ErrCode::kInternal;
+  }
+}
+
+std::string_view message_of(wire::ErrCode code) {
+  switch (code) {
+    case wire::ErrCode::kDeadline: return "the deadline passed";
+    case wire::ErrCode::kUnavailable: return "the model cannot answer now (card lost, or stopping); try again";
+    case wire::ErrCode::kConflict: return "two fragments of this request contradict each other";
+    default: return "the server failed to compute this request";
+  }
+}
+
+}  // namespace
+
+// The hot path goes on here.
+
+void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
+  if (draining_.load(std::memory_order_relaxed)) return refuse(a, wire::ErrCode::kUnavailable, "the server is stopping");
+  const wire::Header& h = a.datagram.header;
+  std::shared_ptr<ServedModel> model;
+  switch (models_.by_handle(h.model, model)) {
+    case ModelDirectory::Outcome::kFound: break;
+    case ModelDirectory::Outcome::kStale:
+      return refuse(a, wire::ErrCode::kGeneration, "this version was replaced: look the model up again with HELLO");
+    case ModelDirectory::Outcome::kUnknown: return refuse(a, wire::ErrCode::kUnknownModel, "no model has this handle");
+  }
+  wire::Layout response;
+  if (h.total_len != model->input_bytes) return refuse(a, wire::ErrCode::kSize, "total_len is not the model's input_bytes");
+  if (!wire::make_layout(model->output_bytes, session.fragment_bytes, response))
+    return refuse(a, wire::ErrCode::kSize, "the response does not fit into 65,535 fragments: ask for larger ones in HELLO");
+
+  wire::Layout layout;
+  [[maybe_unused]] const bool sound = wire::layout_of(h, a.datagram.payload.size(), layout);
+  assert(sound);  // parse() has refused anything else
+  if (Request* r = start(a, session, slot, std::move(model), layout)) add_fragment(a, *r);
+}
+
+/// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
+Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model, const wire::Layout& layout) {
+  const auto busy = [&](wire::BusyReason reason) -> Request* {
+    model->refused(ErrorCode::kResourceExhausted);
+    if (a.first()) answers_.busy(a.peer, a.id(), reason, microseconds(options_.busy_retry));
+    else counters_.count(Drop::kUnasked);
+    return nullptr;
+  };
+  if (layout.count > 1 && session.receiving >= options_.max_receiving) return busy(wire::BusyReason::kReceiving);
+  if (!settle(slot)) return busy(wire::BusyReason::kWindow);
+  Request* r = pool_.take(model->input_bytes, model->output_bytes, [&](Request& evicted) {
+    counters_.count(Event::kEvicted);
+    Slot& its = evicted.session->window.slot(evicted.id);
+    its.content = Slot::Content::kGone;
+    its.request = nullptr;
+    pool_.put(&evicted);
+  });
+  if (r == nullptr) return busy(wire::BusyReason::kMemory);
+
+  session.window.take(slot, a.id(), r);
+  r->state = Request::State::kReceiving;
+  r->engine = this;
+  r->session = &session;
+  r->peer = a.peer;
+  r->id = a.id();
+  r->fragment_bytes = session.fragment_bytes;
+  r->handle = model->handle;
+  r->output_bytes = model->output_bytes;
+  r->error = 0;
+  r->started = a.now;
+  const std::uint32_t asked = a.datagram.header.time_us;
+  const std::chrono::microseconds wanted = asked == 0 ? std::chrono::microseconds(options_.default_deadline) : std::chrono::microseconds(asked);
+  r->frame.deadline = a.now + std::min<std::chrono::microseconds>(wanted, options_.max_deadline);
+  r->assembly.start(layout, std::span(r->input.data(), model->input_bytes));
+  r->model = std::move(model);
+  r->asks = 0;
+  r->ask_interval = options_.gap;
+  r->receiving_index = receiving_.size();
+  receiving_.push_back(r);
+  ++session.receiving;
+  return r;
+}
+
+void Engine::add_fragment(const Arrival& a, Request& r) {
+  wire::Layout layout;
+  if (!wire::layout_of(a.datagram.header, a.datagram.payload.size(), layout) || a.datagram.header.model != r.handle)
+    return reject(r, wire::ErrCode::kConflict);
+  switch (r.assembly.add(layout, a.datagram.header.frag_index, a.datagram.payload)) {
+    case wire::Assembly::Outcome::kConflict: return reject(r, wire::ErrCode::kConflict);
+    case wire::Assembly::Outcome::kComplete: return submit(r, a.now);
+    case wire::Assembly::Outcome::kDuplicate:
+      if (!a.first()) return;
+      r.asks = 0;
+      r.ask_interval = options_.gap;
+      return ask(r, a.now);
+    case wire::Assembly::Outcome::kAdded: break;
+  }
+  r.asks = 0;
+  r.ask_interval = options_.gap;
+  r.next_ask = a.now + r.ask_interval;
+  r.expires = a.now + options_.receive_timeout;
+  next_tick_ = std::min(next_tick_, r.next_ask);
+  if (r.assembly.wants_more()) ask(r, a.now);
+}
+
+void Engine::submit(Request& r, Clock::time_point now) {
+  stop_receiving(r);
+  ServedModel& model = *r.model;
+  if (now >= r.frame.deadline) return reject(r, wire::ErrCode::kDeadline);
+  r.whole = now;
+  r.frame.inputs.clear();
+  r.frame.outputs.clear();
+  const std::byte* in = r.input.data();
+  for (const std::uint32_t bytes : model.inputs) {
+    r.frame.inputs.emplace_back(in, bytes);
+    in += bytes;
+  }
+  std::byte* out = r.output.data();
+  for (const std::uint32_t bytes : model.outputs) {
+    r.frame.outputs.emplace_back(out, bytes);
+    out += bytes;
+  }
+  r.frame.status = Status();
+  r.frame.on_complete = &Engine::completed;
+  r.frame.context = &r;
+  r.state = Request::State::kInFlight;
+  ++r.session->in_flight;
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  model.begun();
+  const Status taken = model.pipeline.submit(r.frame);
+  if (taken.ok()) {
+    counters_.count(Event::kRequests);
+    return;  // from here on it may be answered already
+  }
+  in_flight_.fetch_sub(1, std::memory_order_release);
+  --r.session->in_flight;
+  model.failed(taken.error().code(), std::chrono::nanoseconds(0));
+  if (taken.error().code() != ErrorCode::kResourceExhausted) return give_up(r, code_of(taken.error().code()));
+  answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, microseconds(options_.busy_retry));
+  discard(r);
+}
+
+void Engine::completed(runtime::pipeline::Frame&, void* context) {
+  Request& r = *static_cast<Request*>(context);
+  r.engine->finish(r);
+}
+
+/// On a pipeline thread, which owns the request until it is pushed onto done_.
+void Engine::finish(Request& r) {
+  const std::chrono::nanoseconds time = options_.now() - r.whole;
+  if (r.frame.status.ok()) {
+    r.time_us = microseconds(time);
+    answers_.response(r);
+    counters_.count(Event::kResponses);
+    r.model->succeeded(r.frame.times, time);
+  } else {
+    const wire::ErrCode code = code_of(r.frame.status.error().code());
+    r.error = static_cast<std::uint16_t>(code);
+    answers_.error(r.peer, r.id, code, message_of(code));
+    counters_.count(Event::kFailures);
+    r.model->failed(r.frame.status.error().code(), time);
+  }
+  r.next_done = done_.load(std::memory_order_relaxed);
+  while (!done_.compare_exchange_weak(r.next_done, &r, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  in_flight_.fetch_sub(1, std::memory_order_release);
+}
+
+// The hot path ends here.
+
+/// Takes completed requests over from the pipeline threads.
+void Engine::collect() {
+  if (done_.load(std::memory_order_relaxed) == nullptr) return;
+  Request* r = done_.exchange(nullptr, std::memory_order_acquire);
+  while (r != nullptr) {
+    Request* const next = r->next_done;
+    --r->session->in_flight;
+    r->state = Request::State::kCompleted;
+    r->model.reset();  // here and not on the pipeline's own thread, which may not be the one to destroy it
+    if (r->error != 0) {
+      Slot& slot = r->session->window.slot(r->id);
+      slot.content = Slot::Content::kFailed;
+      slot.error = r->error;
+      slot.request = nullptr;
+      pool_.put(r);
+    } else {
+      pool_.keep(r);
+    }
+    r = next;
+  }
+}
+
+void Engine::answer_known(const Arrival& a, Slot& slot) {
+  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving) return add_fragment(a, *slot.request);
+  if (!a.first()) return counters_.count(Drop::kUnasked);
+  if (slot.content == Slot::Content::kGone)
+    return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
+  if (slot.content == Slot::Content::kFailed) {
+    counters_.count(Event::kRepeated);
+    const auto code = static_cast<wire::ErrCode>(slot.error);
+    return answers_.error(a.peer, a.id(), code, message_of(code));
+  }
+  if (slot.request->state == Request::State::kInFlight) return answers_.ack(a.peer, a.id());
+  counters_.count(Event::kRepeated);
+  answers_.response(*slot.request);
+}
+
+/// Asks for what is missing; after kMaxAsks times without progress it waits for the client.
+void Engine::ask(Request& r, Clock::time_point now) {
+  r.next_ask = r.expires;
+  if (r.asks >= kMaxAsks) return;
+  wire::Nack nack;
+  if (!r.assembly.ask(nack)) return;
+  answers_.nack(r.peer, r.id, nack);
+  ++r.asks;
+  r.next_ask = now + r.ask_interval;
+  r.ask_interval *= 2;
+  next_tick_ = std::min(next_tick_, r.next_ask);
+}
+
+void Engine::stop_receiving(Request& r) {
+  --r.session->receiving;
+  Request* const last = receiving_.back();
+  receiving_[r.receiving_index] = last;
+  last->receiving_index = r.receiving_index;
+  receiving_.pop_back();
+  r.state = Request::State::kFree;
+}
+
+/// As give_up(), for one that never came to a pipeline.
+void Engine::reject(Request& r, wire::ErrCode code) {
+  if (r.state == Request::State::kReceiving) stop_receiving(r);
+  r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kInvalidInput);
+  give_up(r, code);
+}
+
+/// Ends a request that no pipeline holds with an ERR the window remembers.
+void Engine::give_up(Request& r, wire::ErrCode code) {
+  Slot& slot = r.session->window.slot(r.id);
+  slot.content = Slot::Content::kFailed;
+  slot.error = static_cast<std::uint16_t>(code);
+  slot.request = nullptr;
+  answers_.error(r.peer, r.id, code, message_of(code));
+  pool_.put(&r);
+}
+
+/// Forgets a request that no pipeline holds, as if it had never been seen.
+void Engine::discard(Request& r) {
+  if (r.state == Request::State::kReceiving) stop_receiving(r);
+  Slot& slot = r.session->window.slot(r.id);
+  slot.content = Slot::Content::kNothing;
+  slot.request = nullptr;
+  pool_.put(&r);
+}
+
+/// Frees what a slot holds, for another id; false where it is still being computed.
+bool Engine::settle(Slot& slot) {
+  if (slot.content != Slot::Content::kHeld) return true;
+  Request& r = *slot.request;
+  if (r.state == Request::State::kInFlight) return false;
+  if (r.state == Request::State::kReceiving) {
+    counters_.count(Event::kForgotten);
+    stop_receiving(r);
+  } else {
+    pool_.forget(&r);
+  }
+  slot.content = Slot::Content::kGone;
+  slot.request = nullptr;
+  pool_.put(&r);
+  return true;
+}
+
+}  // namespace millrace::server::udp

@@ -1,0 +1,118 @@
+#include "server/udp/listener.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "server/udp/socket.hpp"
+
+namespace millrace::server::udp {
+namespace {
+
+Status check(const EngineOptions& o) {
+  const auto range = [](const char* what, std::uint64_t value, std::uint64_t low, std::uint64_t high) -> Status {
+    if (value >= low && value <= high) return {};
+    return Error(ErrorCode::kInvalidInput, std::string("UDP ") + what + " is " + std::to_string(value) + "; it must be " +
+                                               std::to_string(low) + " to " + std::to_string(high));
+  };
+  MILLRACE_TRY(range("fragment_bytes", o.fragment_bytes, wire::kMinFragmentBytes, wire::kMaxFragmentBytes));
+  MILLRACE_TRY(range("max_sessions", o.max_sessions, 1, 1U << 20U));
+  MILLRACE_TRY(range("window", o.window, 1, 4096));
+  MILLRACE_TRY(range("max_receiving", o.max_receiving, 1, 4096));
+  return range("max_requests", o.max_requests, 1, 1U << 20U);
+}
+
+class ListenerThread final : public Listener {
+ public:
+  ListenerThread(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models)
+      : options_(options), keys_(std::move(keys)), models_(models) {}
+
+  ~ListenerThread() override { stop(std::chrono::milliseconds(0)); }
+
+  Status open() {
+    MILLRACE_TRY(check(options_.engine));
+    MILLRACE_ASSIGN(const Endpoint wanted, Socket::resolve(options_.host, options_.port));
+    if (!wanted.loopback && keys_.empty() && !options_.allow_unauthenticated)
+      return Error(ErrorCode::kInvalidInput, "UDP address " + wanted.text + " can be reached by other machines and there are no keys: " +
+                                                 "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
+    MILLRACE_ASSIGN(socket_, Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
+    engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
+    thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  const std::string& address() const override { return socket_->local().text; }
+  std::uint16_t port() const override { return socket_->local().address.port; }
+  const Counters& counters() const override { return counters_; }
+
+  bool stop(std::chrono::milliseconds bound) override {
+    const std::lock_guard lock(stop_mutex_);
+    if (!thread_.joinable()) return drained_;
+    engine_->drain();
+    const Clock::time_point limit = Clock::now() + bound;
+    const auto busy = [this] { return engine_->in_flight() != 0 || receiving_.load(std::memory_order_relaxed) != 0; };
+    while (busy() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    drained_ = !busy();
+    stopping_.store(true, std::memory_order_relaxed);
+    thread_.join();
+    engine_->cancel_waiting();
+    while (engine_->in_flight() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return drained_;
+  }
+
+ private:
+  void run() {
+    pthread_setname_np(pthread_self(), "millrace-udp");
+    pin();
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      Clock::time_point now = Clock::now();
+      if (now >= engine_->next_tick()) engine_->tick(now);
+      // Where nothing is half received, nothing is due sooner than the socket's own time-out.
+      const auto limit = engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
+      bool timed = false;
+      socket_->receive(limit, [&](std::span<const std::byte> bytes, const Address& from) {
+        if (!std::exchange(timed, true)) now = Clock::now();
+        engine_->receive(bytes, from, now);
+      });
+      receiving_.store(engine_->receiving(), std::memory_order_relaxed);
+    }
+  }
+
+  void pin() const {
+    if (options_.cpu < 0) return;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(static_cast<unsigned>(options_.cpu), &cpus);
+    if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
+      log::warning("udp", "the listener's thread could not be pinned to CPU " + std::to_string(options_.cpu));
+  }
+
+  // Constant after open():
+  const ListenerOptions options_;
+  const wire::KeyRing keys_;
+  ModelDirectory& models_;
+  Counters counters_;
+  std::unique_ptr<Socket> socket_;
+  std::unique_ptr<Engine> engine_;  // functions of the thread, but those that say otherwise
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::size_t> receiving_{0};
+  std::mutex stop_mutex_;  // thread_ and drained_ after open()
+  std::thread thread_;
+  bool drained_ = true;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models) {
+  auto listener = std::make_unique<ListenerThread>(options, std::move(keys), models);
+  MILLRACE_TRY(listener->open());
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+}  // namespace millrace::server::udp

@@ -1,0 +1,55 @@
+// How a model handle becomes a model.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+
+namespace millrace::server::udp {
+
+/// One loaded model version under one handle, with what each request needs worked out once. Requests hold it through
+/// a shared_ptr until they are answered; the pipeline must live as long.
+class ServedModel {
+ public:
+  /// kUnsupported, naming the tensor, where a tensor has no fixed size or all inputs (outputs) have 4 GiB or more.
+  static Status check(const runtime::plan::ModelInfo& info);
+
+  /// check() must hold. `handle` is not 0.
+  ServedModel(std::uint32_t handle, runtime::pipeline::Pipeline& pipeline, const runtime::plan::ModelInfo& info);
+  virtual ~ServedModel() = default;
+
+  // Constant after construction:
+  const std::uint32_t handle;
+  runtime::pipeline::Pipeline& pipeline;
+  std::vector<std::uint32_t> inputs, outputs;  // bytes of each tensor
+  std::uint32_t input_bytes = 0, output_bytes = 0;
+  std::vector<std::byte> signature;  // as COOKIE carries it
+
+  // For statistics; any thread. A request is begun(), then succeeded() or failed(); or refused() alone.
+  virtual void begun() {}
+  virtual void succeeded(const runtime::pipeline::FrameTimes&, std::chrono::nanoseconds) {}
+  virtual void failed(ErrorCode, std::chrono::nanoseconds) {}
+  virtual void refused(ErrorCode) {}
+};
+
+/// What is served now. Called by the listener's thread only.
+class ModelDirectory {
+ public:
+  enum class Outcome { kFound, kUnknown, kStale };  // kStale: the handle's model has been replaced
+  virtual ~ModelDirectory() = default;
+
+  virtual Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) = 0;
+
+  /// The newest version where `version` is empty; null where there is none.
+  virtual std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) = 0;
+
+  /// Called now and then, also where no request comes, so that replaced models can go.
+  virtual void refresh() {}
+};
+
+}  // namespace millrace::server::udp

@@ -1,0 +1,206 @@
+#include "server/udp/socket.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace millrace::server::udp {
+namespace {
+
+socklen_t to_system(const Address& a, sockaddr_storage& out) {
+  out = {};
+  if (a.v6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(a.port);
+    v6.sin6_scope_id = a.scope;
+    std::memcpy(&v6.sin6_addr, a.ip.data(), 16);
+    return sizeof v6;
+  }
+  auto& v4 = reinterpret_cast<sockaddr_in&>(out);
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(a.port);
+  std::memcpy(&v4.sin_addr, a.ip.data(), 4);
+  return sizeof v4;
+}
+
+Address from_system(const sockaddr_storage& from) {
+  Address a;
+  if (from.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(from);
+    a.v6 = true;
+    a.port = ntohs(v6.sin6_port);
+    a.scope = v6.sin6_scope_id;
+    std::memcpy(a.ip.data(), &v6.sin6_addr, 16);
+  } else {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(from);
+    a.port = ntohs(v4.sin_port);
+    std::memcpy(a.ip.data(), &v4.sin_addr, 4);
+  }
+  return a;
+}
+
+bool is_loopback(const Address& a) {
+  if (!a.v6) return a.ip[0] == std::byte{127};
+  in6_addr ip;
+  std::memcpy(&ip, a.ip.data(), 16);
+  return IN6_IS_ADDR_LOOPBACK(&ip);
+}
+
+std::string text_of(const Address& a) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(a.v6 ? AF_INET6 : AF_INET, a.ip.data(), text.data(), text.size());
+  const std::string ip = text.data();
+  return (a.v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port);
+}
+
+Error system_error(const std::string& what) { return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno)); }
+
+}  // namespace
+
+/// Room for kBatch datagrams of any length.
+struct Socket::Batch {
+  static constexpr std::size_t kRoom = 65536;
+  static constexpr std::size_t kControl = 64;
+  std::unique_ptr<std::byte[]> bytes = std::make_unique<std::byte[]>(kBatch * kRoom);
+  std::array<mmsghdr, kBatch> messages{};
+  std::array<iovec, kBatch> parts{};
+  std::array<sockaddr_storage, kBatch> from{};
+  alignas(cmsghdr) std::array<std::array<std::byte, kControl>, kBatch> control{};
+
+  Batch() {
+    for (std::size_t i = 0; i < kBatch; ++i) parts[i] = {bytes.get() + i * kRoom, kRoom};
+  }
+  void arm(std::size_t i) {
+    msghdr& m = messages[i].msg_hdr;
+    m.msg_name = &from[i];
+    m.msg_namelen = sizeof(sockaddr_storage);
+    m.msg_iov = &parts[i];
+    m.msg_iovlen = 1;
+    m.msg_control = control[i].data();
+    m.msg_controllen = kControl;
+    m.msg_flags = 0;
+  }
+};
+
+Socket::Socket(int fd, Endpoint local, Counters& counters)
+    : fd_(fd), local_(std::move(local)), counters_(counters), batch_(std::make_unique<Batch>()) {
+  for (std::size_t i = 0; i < kBatch; ++i) batch_->arm(i);
+}
+
+Socket::~Socket() { ::close(fd_); }
+
+Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
+  std::string name = host;
+  if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found); error != 0)
+    return Error(ErrorCode::kEnvironment, "UDP address '" + host + "' does not resolve: " + gai_strerror(error));
+  sockaddr_storage storage{};
+  std::memcpy(&storage, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  Endpoint endpoint;
+  endpoint.address = from_system(storage);
+  endpoint.address.port = port;
+  endpoint.text = text_of(endpoint.address);
+  endpoint.loopback = is_loopback(endpoint.address);
+  return endpoint;
+}
+
+Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint16_t port, int receive_buffer_bytes, Counters& counters) {
+  MILLRACE_ASSIGN(Endpoint endpoint, resolve(host, port));
+  const int fd = ::socket(endpoint.address.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error("UDP socket");
+  const int on = 1;
+  if (endpoint.address.v6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+  setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+  setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+  // A receive that waits no longer than this needs no second system call to wait in.
+  const timeval poll{0, std::chrono::microseconds(kPoll).count()};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
+
+  sockaddr_storage address;
+  socklen_t length = to_system(endpoint.address, address);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    const Error error = system_error("UDP address " + endpoint.text);
+    ::close(fd);
+    return error;
+  }
+  length = sizeof address;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  endpoint.address.port = from_system(address).port;
+  endpoint.text = text_of(endpoint.address);
+  return std::unique_ptr<Socket>(new Socket(fd, std::move(endpoint), counters));
+}
+
+std::size_t Socket::fetch(std::chrono::nanoseconds limit) {
+  if (limit < kPoll) {
+    const auto ns = std::max<std::int64_t>(limit.count(), 0);
+    const timespec time{ns / 1000000000, ns % 1000000000};
+    pollfd wait{fd_, POLLIN, 0};
+    if (ppoll(&wait, 1, &time, nullptr) <= 0) return 0;
+  }
+  const int count = recvmmsg(fd_, batch_->messages.data(), kBatch, MSG_WAITFORONE, nullptr);
+  if (count <= 0) return 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    msghdr& m = batch_->messages[i].msg_hdr;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_RXQ_OVFL) continue;
+      std::uint32_t dropped = 0;
+      std::memcpy(&dropped, CMSG_DATA(c), sizeof dropped);
+      counters_.count(Drop::kKernel, dropped - dropped_);
+      dropped_ = dropped;
+    }
+    // The kernel has written how much it used of these; arm for the next time.
+    m.msg_namelen = sizeof(sockaddr_storage);
+    m.msg_controllen = Batch::kControl;
+  }
+  return static_cast<std::size_t>(count);
+}
+
+std::span<const std::byte> Socket::datagram(std::size_t i) const {
+  return {batch_->bytes.get() + i * Batch::kRoom, batch_->messages[i].msg_len};
+}
+
+Address Socket::sender(std::size_t i) const { return from_system(batch_->from[i]); }
+
+void Socket::send(const Address& to, std::span<const Piece> pieces) {
+  constexpr std::size_t kChunk = wire::kBurst;
+  sockaddr_storage address;
+  const socklen_t length = to_system(to, address);
+  std::array<mmsghdr, kChunk> messages;
+  std::array<std::array<iovec, 2>, kChunk> parts;
+  while (!pieces.empty()) {
+    const std::size_t count = std::min(pieces.size(), kChunk);
+    for (std::size_t i = 0; i < count; ++i) {
+      // sendmsg() does not write through these; its type cannot say so.
+      parts[i][0] = {const_cast<std::byte*>(pieces[i].head.data()), pieces[i].head.size()};
+      parts[i][1] = {const_cast<std::byte*>(pieces[i].payload.data()), pieces[i].payload.size()};
+      messages[i] = {};
+      messages[i].msg_hdr.msg_name = &address;
+      messages[i].msg_hdr.msg_namelen = length;
+      messages[i].msg_hdr.msg_iov = parts[i].data();
+      messages[i].msg_hdr.msg_iovlen = pieces[i].payload.empty() ? 1 : 2;
+    }
+    const int sent = count == 1 ? (sendmsg(fd_, &messages[0].msg_hdr, MSG_DONTWAIT) >= 0 ? 1 : -1)
+                                : sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+    const std::size_t taken = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+    if (taken < count) counters_.count(Drop::kSend, count - taken);
+    pieces = pieces.subspan(count);
+  }
+}
+
+}  // namespace millrace::server::udp

@@ -1,0 +1,30 @@
+// Little-endian integers in byte spans.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace millrace::server::udp::wire {
+
+static_assert(std::endian::native == std::endian::little);
+
+/// `offset + sizeof(T)` must lie within `bytes`.
+template <class T>
+T load(std::span<const std::byte> bytes, std::size_t offset) {
+  static_assert(std::is_unsigned_v<T>);
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+template <class T>
+void store(std::span<std::byte> bytes, std::size_t offset, T value) {
+  static_assert(std::is_unsigned_v<T>);
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+}  // namespace millrace::server::udp::wire

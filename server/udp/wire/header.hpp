@@ -1,0 +1,88 @@
+// The header of a Millrace datagram, as server/udp/README.md defines it. Pure functions over bytes; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace millrace::server::udp::wire {
+
+inline constexpr std::uint16_t kMagic = 0x524D;  // 'M' 'R'
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 40;
+inline constexpr std::size_t kTagBytes = 16;
+inline constexpr std::size_t kMaxHeaderBytes = kHeaderBytes + kTagBytes;
+inline constexpr std::size_t kMaxDatagramBytes = 65507;  // what UDP over IPv4 carries
+inline constexpr std::uint32_t kMinFragmentBytes = 256;
+inline constexpr std::uint32_t kMaxFragmentBytes = 65000;
+inline constexpr std::uint32_t kDefaultFragmentBytes = 1200;
+inline constexpr std::uint32_t kBurst = 64;  // fragments sent unasked, and for one NACK
+
+enum class Type : std::uint8_t {
+  kReq = 1, kRsp, kAck, kNack, kErr, kBusy, kHello, kCookie, kPing, kPong,
+};
+
+inline constexpr std::uint8_t kFlagTagged = 1;
+inline constexpr std::uint8_t kFlagFromServer = 2;
+
+struct Header {
+  Type type = Type::kReq;
+  bool from_server = false;
+  std::uint8_t key_id = 0;  // 0: no tag
+  std::uint64_t client_id = 0;
+  std::uint64_t request_id = 0;
+  std::uint16_t frag_index = 0;
+  std::uint16_t frag_count = 1;
+  std::uint32_t total_len = 0;
+  std::uint32_t model = 0;
+  std::uint32_t time_us = 0;
+
+  bool tagged() const { return key_id != 0; }
+  std::size_t bytes() const { return tagged() ? kMaxHeaderBytes : kHeaderBytes; }
+  bool operator==(const Header&) const = default;
+};
+
+/// A datagram taken apart; the spans point into what was parsed.
+struct Datagram {
+  Header header;
+  std::span<const std::byte> head;  // the first 40 bytes
+  std::span<const std::byte> tag;   // 16 bytes, or none
+  std::span<const std::byte> payload;
+};
+
+/// Why a datagram is none of ours.
+enum class Refusal {
+  kNone, kTooShort, kBadMagic, kBadVersion, kBadType, kBadFlags, kBadHeaderLength, kBadFragment, kBadLength,
+};
+inline constexpr std::size_t kRefusals = 9;
+std::string_view to_string(Refusal refusal);
+
+/// Checks all that can be checked without knowing the sender: constants, header length, and that fragment numbers, total
+/// length and payload agree. `out` is valid only with kNone.
+Refusal parse(std::span<const std::byte> bytes, Datagram& out);
+
+/// Writes the 40 bytes; flags and header_len follow from `header`. The tag is not written.
+void write_header(const Header& header, std::span<std::byte, kHeaderBytes> out);
+
+/// How a message of `total` bytes is cut.
+struct Layout {
+  std::uint32_t total = 0;
+  std::uint32_t size = 0;  // of every fragment but the last
+  std::uint16_t count = 0;
+
+  std::uint64_t offset(std::uint32_t index) const { return std::uint64_t{index} * size; }
+  std::uint32_t length(std::uint32_t index) const {
+    return index + 1U < count ? size : static_cast<std::uint32_t>(total - offset(index));
+  }
+  bool operator==(const Layout&) const = default;
+};
+
+/// False where it would take more than 65,535 fragments. total and size are at least 1.
+bool make_layout(std::uint32_t total, std::uint32_t size, Layout& out);
+
+/// The layout a fragment implies; false where its numbers contradict each other.
+bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out);
+
+}  // namespace millrace::server::udp::wire

@@ -1,0 +1,160 @@
+#include "server/udp/wire/keys.hpp"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace millrace::server::udp::wire {
+namespace {
+
+struct FreeMac {
+  void operator()(EVP_MAC* mac) const { EVP_MAC_free(mac); }
+  void operator()(EVP_MAC_CTX* context) const { EVP_MAC_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_MAC_CTX, FreeMac>;
+
+const unsigned char* data(std::span<const std::byte> bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
+
+/// One key. Contexts that know it already are kept, so that a tag costs its hashing and nothing else.
+class Key {
+ public:
+  Key(EVP_MAC* mac, std::span<const std::byte> secret) : keyed_(EVP_MAC_CTX_new(mac)) {
+    char digest[] = "SHA256";
+    const std::array<OSSL_PARAM, 2> parameters{OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                                               OSSL_PARAM_construct_end()};
+    if (!keyed_ || EVP_MAC_init(keyed_.get(), data(secret), secret.size(), parameters.data()) != 1) throw std::bad_alloc();
+  }
+
+  void sign(std::span<const std::byte> head, std::span<const std::byte> payload, std::span<std::byte, kTagBytes> tag) {
+    Context context = take();
+    std::array<unsigned char, 32> digest{};
+    std::size_t length = 0;
+    // Initialising without a key starts over with the one given at first.
+    if (EVP_MAC_init(context.get(), nullptr, 0, nullptr) != 1 ||
+        EVP_MAC_update(context.get(), data(head), head.size()) != 1 ||
+        EVP_MAC_update(context.get(), data(payload), payload.size()) != 1 ||
+        EVP_MAC_final(context.get(), digest.data(), &length, digest.size()) != 1)
+      throw std::bad_alloc();
+    std::memcpy(tag.data(), digest.data(), tag.size());
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(context));
+  }
+
+ private:
+  Context take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        Context context = std::move(free_.back());
+        free_.pop_back();
+        return context;
+      }
+    }
+    Context context(EVP_MAC_CTX_dup(keyed_.get()));
+    if (!context) throw std::bad_alloc();
+    return context;
+  }
+
+  const Context keyed_;
+  std::mutex mutex_;
+  std::vector<Context> free_;  // protected by mutex_
+};
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool parse_hex(std::string_view text, std::vector<std::byte>& out) {
+  if (text.size() % 2 != 0) return false;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]), low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return false;
+    out.push_back(static_cast<std::byte>(high * 16 + low));
+  }
+  return true;
+}
+
+}  // namespace
+
+struct KeyRing::State {
+  std::unique_ptr<EVP_MAC, FreeMac> mac{EVP_MAC_fetch(nullptr, "HMAC", nullptr)};
+  std::array<std::unique_ptr<Key>, 256> keys;
+  bool empty = true;
+};
+
+KeyRing::KeyRing() : state_(std::make_unique<State>()) {
+  if (!state_->mac) throw std::bad_alloc();
+}
+KeyRing::~KeyRing() = default;
+KeyRing::KeyRing(KeyRing&&) noexcept = default;
+KeyRing& KeyRing::operator=(KeyRing&&) noexcept = default;
+
+Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
+  const std::string name = "key " + std::to_string(id);
+  if (id == 0) return Error(ErrorCode::kInvalidInput, "key 0 stands for 'no tag': use ids 1 to 255");
+  if (has(id)) return Error(ErrorCode::kInvalidInput, name + " is given twice");
+  if (secret.size() < 16 || secret.size() > 1024)
+    return Error(ErrorCode::kInvalidInput, name + " has " + std::to_string(secret.size()) + " bytes; 16 to 1024 are needed");
+  state_->keys[id] = std::make_unique<Key>(state_->mac.get(), secret);
+  state_->empty = false;
+  return {};
+}
+
+bool KeyRing::empty() const { return state_->empty; }
+bool KeyRing::has(std::uint8_t id) const { return state_->keys[id] != nullptr; }
+
+void KeyRing::sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
+                   std::span<std::byte, kTagBytes> tag) const {
+  assert(has(id));
+  state_->keys[id]->sign(head, payload, tag);
+}
+
+bool KeyRing::verify(const Datagram& datagram) const {
+  if (!datagram.header.tagged() || !has(datagram.header.key_id)) return false;
+  std::array<std::byte, kTagBytes> right;
+  sign(datagram.header.key_id, datagram.head, datagram.payload, right);
+  return CRYPTO_memcmp(right.data(), datagram.tag.data(), right.size()) == 0;
+}
+
+Result<KeyRing> parse_keys(std::string_view text) {
+  KeyRing ring;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.empty() || line.front() == '#') continue;
+    const std::string where = "line " + std::to_string(number);
+    const std::size_t space = line.find(' ');
+    unsigned id = 0;
+    std::vector<std::byte> secret;
+    const auto parsed = std::from_chars(line.data(), line.data() + std::min(space, line.size()), id);
+    if (space == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != line.data() + space || id > 255 ||
+        !parse_hex(line.substr(space + 1), secret))
+      return Error(ErrorCode::kInvalidInput, where + ": expected '<id 1 to 255> <hexadecimal secret>'");
+    if (Status added = ring.add(static_cast<std::uint8_t>(id), secret); !added) return added.error().within(where);
+  }
+  return ring;
+}
+
+void random_bytes(std::span<std::byte> out) {
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) throw std::bad_alloc();
+}
+
+}  // namespace millrace::server::udp::wire

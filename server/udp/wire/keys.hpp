@@ -1,0 +1,47 @@
+// The secrets clients and server share, and the tags made with them: HMAC-SHA256 (RFC 2104), first 16 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "runtime/base/result.hpp"
+#include "server/udp/wire/header.hpp"
+
+namespace millrace::server::udp::wire {
+
+/// Constant once its keys are added; then any thread.
+class KeyRing {
+ public:
+  KeyRing();
+  ~KeyRing();
+  KeyRing(KeyRing&&) noexcept;
+  KeyRing& operator=(KeyRing&&) noexcept;
+
+  /// kInvalidInput for id 0, an id given twice, and secrets shorter than 16 or longer than 1,024 bytes.
+  Status add(std::uint8_t id, std::span<const std::byte> secret);
+
+  bool empty() const;
+  bool has(std::uint8_t id) const;
+
+  /// The tag over the 40 header bytes and the payload. The key must be there.
+  void sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
+            std::span<std::byte, kTagBytes> tag) const;
+
+  /// True where the datagram's key is known and its tag right; compares in constant time.
+  bool verify(const Datagram& datagram) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A line a key: "<id> <hexadecimal secret>"; empty lines and lines that start with '#' are skipped. Errors name the line, never the secret.
+Result<KeyRing> parse_keys(std::string_view text);
+
+/// Cryptographically random bytes.
+void random_bytes(std::span<std::byte> out);
+
+}  // namespace millrace::server::udp::wire

@@ -1,0 +1,33 @@
+// A model's tensors as COOKIE carries them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace millrace::server::udp::wire {
+
+struct TensorDescription {
+  std::string name;
+  std::string datatype;  // Open Inference Protocol: "FP32"
+  std::vector<std::uint32_t> shape;
+  bool operator==(const TensorDescription&) const = default;
+};
+
+struct Signature {
+  std::vector<TensorDescription> inputs, outputs;
+  bool operator==(const Signature&) const = default;
+};
+
+/// Empty where it cannot be said: over 255 tensors or dimensions, an unknown datatype.
+std::vector<std::byte> encode(const Signature& signature);
+
+/// False where the bytes contradict themselves.
+bool decode(std::span<const std::byte> bytes, Signature& out);
+
+/// Bytes of one element; 0 for an unknown datatype and for BYTES.
+std::size_t datatype_bytes(const std::string& datatype);
+
+}  // namespace millrace::server::udp::wire
