@@ -1,0 +1,169 @@
+// What is served, and what is counted.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "fake_pipeline.hpp"
+#include "runtime/base/file.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+
+namespace millrace::server::models {
+namespace {
+
+using test::FakePipeline;
+using namespace std::chrono_literals;
+
+class Served : public testing::Test {
+ protected:
+  std::shared_ptr<Model> make(const std::string& name, const std::string& version) {
+    return std::make_shared<Model>(name, version, std::make_shared<FakePipeline>(), metrics->model(name, version));
+  }
+  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1.2.3");
+  Registry registry;
+};
+
+TEST_F(Served, a_model_is_found_by_name_and_version_and_the_newest_without) {
+  const auto one = make("m", "1"), two = make("m", "2");
+  ASSERT_TRUE(registry.publish(two).ok());
+  ASSERT_TRUE(registry.publish(one).ok());
+  const auto now = registry.snapshot();
+  EXPECT_EQ(now->find("m", ""), one) << "the one published last";
+  EXPECT_EQ(now->find("m", "2"), two);
+  EXPECT_EQ(now->find("m", "3"), nullptr);
+  EXPECT_EQ(now->find("n", ""), nullptr);
+  EXPECT_EQ(now->versions("m")->size(), 2U);
+  EXPECT_EQ(now->versions("n"), nullptr);
+  EXPECT_EQ(now->all().size(), 2U);
+}
+
+TEST_F(Served, a_view_sees_what_is_published_later_and_a_held_model_survives_withdrawal) {
+  Registry::View view;
+  EXPECT_TRUE(registry.refresh(view).empty());
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  std::shared_ptr<Model> held = registry.refresh(view).find("m", "");
+  ASSERT_NE(held, nullptr);
+  ASSERT_TRUE(registry.withdraw("m", "1").ok());
+  EXPECT_TRUE(registry.refresh(view).empty());
+  EXPECT_EQ(held.use_count(), 1) << "nothing else keeps it";
+  EXPECT_EQ(held->info().name, "small");
+}
+
+TEST_F(Served, withdrawing_the_newest_leaves_the_other_and_unknown_ones_are_an_error) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  ASSERT_TRUE(registry.publish(make("m", "2")).ok());
+  ASSERT_TRUE(registry.withdraw("m", "2").ok());
+  EXPECT_EQ(registry.snapshot()->find("m", "")->version(), "1");
+  EXPECT_EQ(registry.withdraw("m", "2").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(registry.withdraw("n", "1").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(registry.publish(make("", "1")).error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST_F(Served, readers_see_whole_snapshots_while_models_come_and_go) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  std::atomic<bool> done{false};
+  std::jthread reader([&] {
+    Registry::View view;
+    while (!done) {
+      const auto model = registry.refresh(view).find("m", "");
+      ASSERT_NE(model, nullptr);
+      ASSERT_EQ(model->name(), "m");
+    }
+  });
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(registry.publish(make("m", std::to_string(i % 3))).ok());
+  done = true;
+}
+
+TEST_F(Served, stopping_ends_every_pipeline_and_says_so_in_the_state) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  registry.stop(0ms);
+  const auto model = registry.snapshot()->find("m", "");
+  EXPECT_EQ(to_string(model->state()), "UNAVAILABLE");
+  runtime::pipeline::Frame frame;
+  EXPECT_EQ(model->pipeline().submit(frame).error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(Served, statistics_add_up) {
+  const auto model = make("m", "1");
+  for (int i = 0; i < 2; ++i) {
+    model->begun();
+    model->succeeded({10us, 1us, 2us, 3us, 4us});
+  }
+  model->begun();
+  model->failed(ErrorCode::kUnavailable, 7us);
+  model->refused(ErrorCode::kInvalidInput);
+  const auto now = model->statistics().snapshot();
+  EXPECT_EQ(now.inferences, 2U);
+  EXPECT_EQ(now.success.ns, 20'000U);
+  EXPECT_EQ(now.queue.ns + now.input.ns + now.compute.ns + now.output.ns, 20'000U);
+  EXPECT_EQ(now.fail.count, 2U);
+  EXPECT_EQ(now.fail.ns, 7'000U);
+  EXPECT_GT(now.last_inference_unix_ms, 1'600'000'000'000U);
+}
+
+std::string line_of(const std::string& page, const std::string& start) {
+  const auto at = page.find("\n" + start);
+  if (at == std::string::npos) return "";
+  return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+}
+
+TEST_F(Served, the_page_holds_every_series_of_the_specification) {
+  const auto model = make("m", "1");
+  ASSERT_TRUE(registry.publish(model).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  model->begun();
+  model->succeeded({10us, 1us, 2us, 3us, 4us});
+  model->begun();
+  model->refused(ErrorCode::kResourceExhausted);
+  metrics->http_answered(200);
+  metrics->http_answered(200);
+  metrics->connection_opened();
+  const std::string page = "\n" + metrics->serialise();
+  const std::string labels = R"(model="m",version="1")";
+  EXPECT_EQ(line_of(page, R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"})"),
+            R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"} 1)");
+  EXPECT_EQ(line_of(page, R"(millrace_requests_total{model="m",outcome="failure",reason="resource_exhausted")").back(), '1');
+  EXPECT_EQ(line_of(page, "millrace_requests_in_flight{" + labels + "}").back(), '1');
+  EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + labels + ",le=\"5e-06\"}").back(), '0');
+  for (const char* part : {"request", "queue", "input", "compute", "output"})
+    EXPECT_EQ(line_of(page, "millrace_" + std::string(part) + "_seconds_count{" + labels + "}").back(), '1') << part;
+  EXPECT_EQ(line_of(page, R"(millrace_http_responses_total{code="200"})").back(), '2');
+  for (const char* name : {"millrace_queue_depth", "millrace_queue_capacity", "millrace_slots", "millrace_frames_in_flight",
+                           "millrace_model_info", "millrace_model_ready", "millrace_card_up", "millrace_card_restarts_total",
+                           "millrace_card_frames_total", "millrace_card_busy_seconds_total", "millrace_link_bytes_total",
+                           "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up"})
+    EXPECT_NE(line_of(page, std::string(name) + "{"), "") << name;
+  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+                           "process_start_time_seconds", "millrace_http_connections"})
+    EXPECT_NE(line_of(page, std::string(name) + " "), "") << name;
+  EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
+}
+
+TEST_F(Served, promtool_finds_nothing_to_complain_of) {
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0) GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  metrics->http_answered(404);
+  const TemporaryDirectory directory("millrace_metrics");
+  const auto file = directory.path() / "page";
+  ASSERT_TRUE(write_file_atomically(file, metrics->serialise()).ok());
+  EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
+}
+
+TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {
+  for (int round = 0; round < 2; ++round) {
+    const auto model = make("m", "1");
+    ASSERT_TRUE(registry.publish(model).ok());
+    model->begun();
+    model->succeeded({});
+    ASSERT_TRUE(registry.withdraw("m", "1").ok());
+  }
+  EXPECT_EQ(line_of("\n" + metrics->serialise(), R"(millrace_requests_total{model="m",outcome="success")").back(), '2');
+}
+
+}  // namespace
+}  // namespace millrace::server::models
