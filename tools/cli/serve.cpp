@@ -1,0 +1,164 @@
+// `millrace serve`: deployments onto cards, cards behind HTTP, until a signal says stop.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <ostream>
+#include <thread>
+
+#include "runtime/base/log.hpp"
+#include "runtime/emulator/backend.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/plan/deployment.hpp"
+#include "runtime/plan/emulated_cluster.hpp"
+#include "server/http/server.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+#include "tools/cli/commands.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using runtime::pipeline::Pipeline;
+using runtime::plan::Cluster;
+using runtime::plan::LoadedDeployment;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kVersion = "1";  // of every model given by --deployment
+constexpr std::chrono::milliseconds kIdlePoll{10};
+
+int signal_pipe_write = -1;  // written by the handler only
+
+/// SIGTERM and SIGINT as bytes of a pipe, for as long as it lives. A handler and not a blocked mask: card processes that
+/// are started meanwhile would inherit the mask.
+class StopSignals {
+ public:
+  StopSignals() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    read_ = ends[0];
+    signal_pipe_write = ends[1];
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const int saved = errno;
+      [[maybe_unused]] const auto written = ::write(signal_pipe_write, "s", 1);
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    ::sigaction(SIGTERM, &action, &old_term_);
+    ::sigaction(SIGINT, &action, &old_int_);
+  }
+  ~StopSignals() {
+    if (read_ < 0) return;
+    ::sigaction(SIGTERM, &old_term_, nullptr);
+    ::sigaction(SIGINT, &old_int_, nullptr);
+    ::close(read_);
+    ::close(signal_pipe_write);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  bool ready() const { return read_ >= 0; }
+
+  /// True where a signal came within `bound` (negative: without end).
+  bool wait(std::chrono::milliseconds bound) {
+    pollfd wanted{read_, POLLIN, 0};
+    int got = 0;
+    do got = ::poll(&wanted, 1, static_cast<int>(bound.count()));
+    while (got < 0 && errno == EINTR);
+    char byte = 0;
+    return got > 0 && ::read(read_, &byte, 1) == 1;
+  }
+
+ private:
+  int read_ = -1;
+  struct sigaction old_term_ {}, old_int_ {};
+};
+
+Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const ServeCommand& command) {
+  std::vector<std::shared_ptr<const LoadedDeployment>> out;
+  std::map<std::string, std::filesystem::path> names;
+  for (const auto& directory : command.deployments) {
+    MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(directory));
+    const std::string name = loaded.plan.model.name;
+    if (const auto [earlier, fresh] = names.emplace(name, directory); !fresh)
+      return Error(ErrorCode::kInvalidInput, "--deployment " + directory.string() + " and " + earlier->second.string() +
+                                                 " both hold a model named '" + name + "'; compile one with another --name");
+    out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
+  }
+  if (out.empty()) return Error(ErrorCode::kInvalidInput, "--deployment names no directory to serve");
+  return out;
+}
+
+Result<Cluster> choose_cluster(const ServeCommand& command, const LoadedDeployment& first) {
+  if (!command.cluster.empty()) return runtime::plan::load_cluster(command.cluster);
+  return runtime::plan::emulated_cluster_for(first.plan);
+}
+
+/// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second signal comes.
+void serve_until_stopped(StopSignals& signals, server::http::Server& server, std::chrono::milliseconds drain) {
+  while (!signals.wait(std::chrono::milliseconds(-1))) {
+  }
+  log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
+                         " ms more; a second signal stops at once");
+  server.begin_drain();
+  const auto end = Clock::now() + drain;
+  while (!server.idle() && Clock::now() < end)
+    if (signals.wait(kIdlePoll)) {
+      log::warning("serve", "stopping at once: requests in flight get 503");
+      break;
+    }
+  server.stop(std::chrono::milliseconds(0));
+}
+
+unsigned io_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U); }
+
+}  // namespace
+
+Status run(const ServeCommand& command, std::ostream& out) {
+  if (command.fidelity != "functional")
+    return Error(ErrorCode::kUnsupported, "--fidelity '" + command.fidelity + "' is not offered; only 'functional' is");
+  server::http::ServerOptions options;
+  MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(command.http, "--http"));
+  options.io_threads = io_threads();
+  options.max_body_bytes = command.max_body_bytes;
+
+  MILLRACE_ASSIGN(const auto deployments, load_all(command));
+  MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(command, *deployments.front()));
+  MILLRACE_TRY(runtime::emulator::select_backend(cluster));
+
+  // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
+  StopSignals signals;
+  if (!signals.ready()) return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
+
+  const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
+  server::models::Registry registry;
+  metrics->set_sampler([&registry](server::metrics::Samples& samples) { registry.sample(samples); });
+  server::http::Api api(registry, *metrics, {MILLRACE_VERSION, server::http::ApiOptions{}.default_timeout});
+
+  runtime::pipeline::PipelineOptions pipeline_options;
+  pipeline_options.slots = command.slots;
+  pipeline_options.queue_capacity = command.queue_capacity;
+  for (const auto& deployment : deployments) {
+    const std::string& name = deployment->plan.model.name;
+    auto pipeline = Pipeline::open(deployment, cluster, pipeline_options);
+    if (!pipeline) return pipeline.error().within("model '" + name + "'");
+    std::shared_ptr<Pipeline> shared = std::move(pipeline).value();
+    MILLRACE_TRY(registry.publish(std::make_shared<server::models::Model>(name, kVersion, std::move(shared),
+                                                                          metrics->model(name, kVersion))));
+    log::info("serve", "model '" + name + "' is up on " + std::to_string(deployment->plan.images.size()) + " card(s)");
+  }
+
+  MILLRACE_ASSIGN(const auto server, server::http::Server::open(options, api, registry, *metrics));
+  out << "listening http " << server->address() << std::endl;
+  serve_until_stopped(signals, *server, command.drain);
+  log::info("serve", "stopped");
+  return {};
+}
+
+}  // namespace millrace::cli
