@@ -1,0 +1,169 @@
+#include "compiler/emit/communication.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/program/packing.hpp"
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+using namespace runtime::plan;
+
+constexpr std::uint32_t kPacketBytes = 1024;
+constexpr std::uint64_t kFewestCredits = 2, kUsualCredits = 16;
+
+std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
+  return (frame_bytes + packet_bytes - 1) / packet_bytes;
+}
+
+class Planner {
+ public:
+  explicit Planner(Deployment& deployment) : d_(deployment) {
+    for (const auto& tensor : d_.model.inputs) producer_[tensor.name] = {"", tensor.name};
+    for (const auto& partition : d_.partitions) {
+      for (const auto& port : partition.outputs) {
+        producer_[port.tensor] = {partition.name, port.name};
+        port_[port.tensor] = &port;
+      }
+    }
+  }
+
+  Status plan() {
+    for (const auto& partition : d_.partitions)
+      for (const auto& port : partition.inputs) MILLRACE_TRY(add(port.tensor, {partition.name, port.name}, port));
+    for (const auto& tensor : d_.model.outputs) {
+      const auto found = port_.find(tensor.name);
+      if (found == port_.end())
+        return Error(ErrorCode::kUnsupported, "model output '" + tensor.name + "' is not computed: it is an input or a constant");
+      MILLRACE_TRY(add(tensor.name, {"", tensor.name}, *found->second));
+    }
+    set_credits();
+    for (const auto& partition : d_.partitions) {
+      for (const auto& port : partition.inputs) add_port_plan(partition, port, Action::kReceive);
+      for (const auto& port : partition.outputs) add_port_plan(partition, port, Action::kSend);
+    }
+    return {};
+  }
+
+ private:
+  bool on_host(const PortRef& end) const {
+    const Partition* partition = d_.find_partition(end.partition);
+    return partition == nullptr || partition->kind == PartitionKind::kHost;
+  }
+
+  Status add(const std::string& tensor, const PortRef& consumer, const Port& port) {
+    const auto made = producer_.find(tensor);
+    if (made == producer_.end()) return Error(ErrorCode::kInternal, "nothing makes tensor '" + tensor + "'");
+    Channel channel;
+    channel.id = static_cast<std::uint32_t>(d_.channels.size());
+    channel.producer = made->second;
+    channel.consumer = consumer;
+    channel.name = label(channel.producer) + ">" + label(channel.consumer);
+    channel.type = port.type;
+    channel.slice = {0, port.elements(), 1, 1};
+    if (on_host(channel.producer) || on_host(channel.consumer)) {
+      channel.transport = Transport::kHost;
+      channel.frame_bytes = port.storage_bytes();
+    } else {
+      channel.transport = Transport::kAurora;
+      channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
+      channel.packet_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
+    }
+    d_.channels.push_back(std::move(channel));
+    return {};
+  }
+
+  static std::string label(const PortRef& end) { return (end.partition.empty() ? "model" : end.partition) + "." + end.port; }
+
+  /// Where branches meet again, the shorter one must hold what the longer one still computes: a frame for each partition
+  /// it is shorter by, and one more.
+  void set_credits() {
+    std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
+    for (const auto& partition : d_.partitions) {
+      std::uint32_t& mine = depth[partition.name];
+      for (const auto& channel : d_.channels)
+        if (channel.consumer.partition == partition.name && !channel.producer.partition.empty())
+          mine = std::max(mine, depth[channel.producer.partition] + 1);
+    }
+    for (auto& channel : d_.channels) {
+      if (channel.transport == Transport::kHost) continue;
+      const std::uint64_t frame = packets(channel.frame_bytes, channel.packet_bytes);
+      const auto joined = std::count_if(d_.channels.begin(), d_.channels.end(), [&](const Channel& other) {
+        return other.consumer.partition == channel.consumer.partition;
+      });
+      const std::uint32_t apart = depth[channel.consumer.partition] - depth[channel.producer.partition];
+      const std::uint64_t wanted = joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(frame, kUsualCredits);
+      channel.credits = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kFewestCredits, 1U << 30U));
+    }
+  }
+
+  void add_port_plan(const Partition& partition, const Port& port, Action action) {
+    PortPlan plan{partition.endpoint, partition.name, port.name, {}};
+    const PortRef self{partition.name, port.name};
+    for (const auto& channel : d_.channels)
+      if ((action == Action::kSend ? channel.producer : channel.consumer) == self)
+        plan.steps.push_back({action, channel.id, channel.frame_bytes});
+    d_.communication.push_back(std::move(plan));
+  }
+
+  Deployment& d_;
+  std::map<std::string, PortRef> producer_;
+  std::map<std::string, const Port*> port_;
+};
+
+/// What the cables between two cards carry one way.
+struct Way {
+  std::uint64_t channels = 0;
+  std::uint64_t frame_bytes = 0;
+};
+
+}  // namespace
+
+Status plan_communication(Deployment& deployment) {
+  deployment.channels.clear();
+  deployment.communication.clear();
+  return Planner(deployment).plan();
+}
+
+Status check_communication(const Deployment& deployment, const Cluster& cluster, const Binding& binding,
+                           std::optional<double> frames_per_second) {
+  std::map<std::pair<std::string, std::string>, Way> ways;
+  for (const auto& channel : deployment.channels) {
+    if (channel.transport == Transport::kHost) continue;
+    const auto card = [&](const PortRef& end) {
+      const auto found = binding.find(deployment.find_partition(end.partition)->endpoint);
+      return found == binding.end() ? std::string() : found->second;
+    };
+    Way& way = ways[{card(channel.producer), card(channel.consumer)}];
+    ++way.channels;
+    way.frame_bytes += channel.frame_bytes;
+  }
+  for (const auto& [cards, way] : ways) {
+    std::uint64_t cables = 0;
+    double gigabits_per_second = 0;
+    for (const auto& cable : cluster.cables) {
+      const std::pair ends{cable.a.card, cable.b.card};
+      if (ends != cards && std::pair{ends.second, ends.first} != cards) continue;
+      ++cables;
+      gigabits_per_second += cable.gigabits_per_second;
+    }
+    const std::string between = "between cards '" + cards.first + "' and '" + cards.second + "'";
+    if (cables == 0)
+      return Error(ErrorCode::kDoesNotFit, "cluster '" + cluster.name + "' has no cable " + between + ", and the plan needs one");
+    if (way.channels > cables * abi::kMaxTags)
+      return Error(ErrorCode::kDoesNotFit, std::to_string(way.channels) + " channels " + between + ", but " + std::to_string(cables) +
+                                               " cable(s) carry " + std::to_string(cables * abi::kMaxTags) + " each way; cut elsewhere (--partitions) or add a cable");
+    const double needed = frames_per_second.value_or(0) * static_cast<double>(way.frame_bytes) * 8e-9;
+    if (needed > gigabits_per_second)
+      return Error(ErrorCode::kDoesNotFit, "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) + " frames/s " + between + " " +
+                                               std::to_string(needed) + " Gbit/s must pass, the cable(s) carry " + std::to_string(gigabits_per_second) +
+                                               "; lower the rate, cut elsewhere (--partitions) or add a cable");
+  }
+  if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
+    return Error(ErrorCode::kDoesNotFit, "the communication plan stands still: " + wait + "; more credits or another cut are needed");
+  return {};
+}
+
+}  // namespace millrace::compiler::emit

@@ -1,0 +1,177 @@
+#include "compiler/emit/deployment.hpp"
+
+#include <algorithm>
+
+#include "compiler/emit/container.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/plan/image.hpp"
+#include "runtime/plan/image_abi.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+using namespace runtime::plan;
+
+constexpr char kGenerator[] = "millrace 0.1.0";
+constexpr char kHostEndpoint[] = "host";
+
+std::string numbered(const char* stem, std::size_t number) { return stem + std::to_string(number); }
+
+std::vector<Port> ports_of(const kernels::Program& program, const std::vector<kernels::TensorIndex>& indices, const char* stem) {
+  std::vector<Port> ports;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto& tensor = program.tensors[indices[i]];
+    ports.push_back({numbered(stem, i), tensor.name, tensor.type, tensor.shape});
+  }
+  return ports;
+}
+
+/// The partitions of the plan, with their programs beside.
+class Builder {
+ public:
+  Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster, const ModelInfo& model)
+      : program_(program), solution_(solution), cluster_(cluster) {
+    out_.plan.generator = kGenerator;
+    out_.plan.model = model;
+  }
+
+  Result<Artifacts> build() {
+    add_endpoints();
+    add_partitions();
+    MILLRACE_TRY(plan_communication(out_.plan));
+    for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
+    MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding));
+    out_.plan.digest = compute_digest(out_.plan);
+    if (const auto status = validate(out_.plan); !status.ok())
+      return Error(ErrorCode::kInternal, "the plan just made does not hold: " + status.error().message());
+    return std::move(out_);
+  }
+
+ private:
+  const Device& device(std::size_t place) const { return cluster_.device_of(cluster_.cards[solution_.card[place]]); }
+
+  void add_endpoints() {
+    const bool host = std::any_of(solution_.parts.begin(), solution_.parts.end(), [](const auto& part) { return part.host; });
+    if (host) out_.plan.endpoints.push_back({kHostEndpoint, true, "", ""});
+    for (std::size_t place = 0; place < solution_.card.size(); ++place) {
+      out_.plan.endpoints.push_back({numbered("card", place), false, device(place).name, numbered("image", place)});
+      out_.binding[numbered("card", place)] = cluster_.cards[solution_.card[place]].name;
+    }
+  }
+
+  void add_partitions() {
+    std::size_t cards = 0;
+    for (std::size_t i = 0; i < solution_.parts.size(); ++i) {
+      const auto& part = solution_.parts[i];
+      Partition partition;
+      if (part.host) {
+        partition.name = i == 0 ? "input" : i + 1 == solution_.parts.size() ? "output" : numbered("host", i);
+        partition.kind = PartitionKind::kHost;
+        partition.endpoint = kHostEndpoint;
+      } else {
+        partition.name = numbered("part", cards++);
+        partition.kind = PartitionKind::kDataflow;
+        partition.endpoint = numbered("card", part.place);
+        partition.image = numbered("image", part.place);
+        partition.region = device(part.place).regions.front().name;
+      }
+      const kernels::Program program = kernels::extract(program_, part.operations, partition.name);
+      partition.inputs = ports_of(program, program.inputs, "in");
+      partition.outputs = ports_of(program, program.outputs, "out");
+      for (const auto& block : program.blocks) {
+        for (const auto& node : block.nodes)
+          if (std::find(partition.nodes.begin(), partition.nodes.end(), node) == partition.nodes.end()) partition.nodes.push_back(node);
+        partition.prediction.multiply_accumulates += kernels::multiply_accumulates(program, block);
+      }
+      partition.program_digest = program_digest(program);
+      if (part.host) partition.program = program;
+      programs_[partition.name] = program;
+      out_.plan.partitions.push_back(std::move(partition));
+    }
+  }
+
+  /// One image port a channel; `links` counts the image's rows of the link table.
+  void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links, ImagePartition& out) const {
+    std::size_t copy = 0;
+    for (const auto& channel : out_.plan.channels) {
+      if ((input ? channel.consumer : channel.producer) != PortRef{partition.name, port.name}) continue;
+      ImagePort made;
+      made.name = port.name;
+      made.type = port.type;
+      made.elements = port.elements();
+      if (channel.transport == Transport::kHost) {
+        made.kind = input ? PortKind::kIngress : PortKind::kEgress;
+        made.compute_unit = compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
+      } else {
+        made.kind = input ? PortKind::kLinkReceive : PortKind::kLinkSend;
+        made.link_index = links++;
+      }
+      out.ports.push_back(std::move(made));
+    }
+  }
+
+  Status add_image(std::size_t place) {
+    Image image;
+    image.name = numbered("image", place);
+    image.file = "images/" + image.name + ".xclbin";
+    image.device = device(place).name;
+    EmulationData data;
+    data.record.abi_version = abi::kAbiVersion;
+    data.record.name = image.name;
+    data.record.device = image.device;
+    data.record.clock_mhz = device(place).clock_mhz;
+    std::uint32_t links = 0;
+    for (const auto& partition : out_.plan.partitions) {
+      if (partition.image != image.name) continue;
+      image.partitions.push_back(partition.name);
+      ImagePartition& made = data.record.partitions.emplace_back();
+      made.name = partition.name;
+      made.region = partition.region;
+      made.nodes = partition.nodes;
+      made.program_digest = partition.program_digest;
+      for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
+      for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
+      data.programs.push_back(programs_.at(partition.name));
+    }
+    if (links > abi::kMaxLinkPorts)
+      return Error(ErrorCode::kDoesNotFit, "image '" + image.name + "' needs " + std::to_string(links) + " link ports, a card has " +
+                                               std::to_string(abi::kMaxLinkPorts) + "; ask for another number of --partitions");
+    data.record.content_digest = compute_content_digest(data.record);
+    image.content_digest = data.record.content_digest;
+    image.uuid = uuid_from_digest(image.content_digest);
+    MILLRACE_ASSIGN(std::vector<std::byte> bytes, write_container(data, device(place)));
+    image.file_sha256 = sha256_hex(bytes);
+    out_.files[image.file] = std::move(bytes);
+    out_.plan.images.push_back(std::move(image));
+    return {};
+  }
+
+  const kernels::Program& program_;
+  const explore::Solution& solution_;
+  const Cluster& cluster_;
+  Artifacts out_;
+  std::map<std::string, kernels::Program> programs_;
+};
+
+}  // namespace
+
+Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
+                                   const ModelInfo& model) {
+  return Builder(program, solution, cluster, model).build();
+}
+
+Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {
+  return write_deployment(artifacts.plan, directory, [&](const std::filesystem::path& temporary) -> Status {
+    for (const auto& [path, bytes] : artifacts.files) {
+      std::error_code code;
+      std::filesystem::create_directories((temporary / path).parent_path(), code);
+      if (code) return Error(code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+                             (temporary / path).parent_path().string() + ": cannot create: " + code.message());
+      MILLRACE_TRY(write_file_atomically(temporary / path, std::span<const std::byte>(bytes)));
+    }
+    return {};
+  });
+}
+
+}  // namespace millrace::compiler::emit

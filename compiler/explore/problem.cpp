@@ -1,0 +1,145 @@
+#include "compiler/explore/problem.hpp"
+
+#include <algorithm>
+
+#include "kernels/program/packing.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+namespace k = kernels;
+constexpr std::uint32_t kNone = 0xFFFFFFFFU;
+
+/// Additions and comparisons of blocks that multiply nothing, so that a pool is not free.
+std::uint64_t cost_of(const k::Program& program, const k::Block& block) {
+  const std::uint64_t multiplications = k::multiply_accumulates(program, block);
+  if (multiplications != 0) return multiplications;
+  std::uint64_t outputs = 0;
+  for (const auto index : block.outputs) outputs += program.tensors[index].elements();
+  const k::Window* window = nullptr;
+  if (const auto* pool = std::get_if<k::MaxPool>(&block.operation)) window = &pool->window;
+  if (const auto* pool = std::get_if<k::SumPool>(&block.operation)) window = &pool->window;
+  return window == nullptr ? outputs : outputs * window->kernel_h * window->kernel_w;
+}
+
+struct Graph {
+  std::vector<std::uint32_t> producer;              // operation of a tensor, kNone for inputs
+  std::vector<std::vector<std::uint32_t>> readers;  // operations of a tensor
+};
+
+Graph graph_of(const Problem& problem) {
+  Graph graph;
+  graph.producer.assign(problem.tensors.size(), kNone);
+  graph.readers.resize(problem.tensors.size());
+  for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
+    for (const auto t : problem.operations[i].outputs) graph.producer[t] = i;
+    for (const auto t : problem.operations[i].inputs) graph.readers[t].push_back(i);
+  }
+  return graph;
+}
+
+/// Permutes at the host's edge, from the inputs on and from the outputs back.
+void extend_host(const k::Program& program, Problem& problem) {
+  const Graph graph = graph_of(problem);
+  const auto is_permute = [&](std::size_t i) { return std::holds_alternative<k::Permute>(program.blocks[i].operation); };
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    auto& operation = problem.operations[i];
+    const auto from_host = [&](std::uint32_t t) { return graph.producer[t] == kNone || problem.operations[graph.producer[t]].host; };
+    if (!operation.host && is_permute(i)) operation.host = std::all_of(operation.inputs.begin(), operation.inputs.end(), from_host);
+  }
+  for (std::size_t i = problem.operations.size(); i-- > 0;) {
+    auto& operation = problem.operations[i];
+    const auto to_host = [&](std::uint32_t t) {
+      return std::all_of(graph.readers[t].begin(), graph.readers[t].end(), [&](auto reader) { return problem.operations[reader].host; });
+    };
+    if (!operation.host && is_permute(i)) operation.host = std::all_of(operation.outputs.begin(), operation.outputs.end(), to_host);
+  }
+}
+
+}  // namespace
+
+Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster, std::optional<std::uint32_t> partitions) {
+  Problem problem;
+  problem.model = program.name;
+  problem.cluster = cluster.name;
+  problem.partitions = partitions;
+  for (const auto& tensor : program.tensors) problem.tensors.push_back({tensor.name, k::packed_bytes(tensor.type, tensor.elements())});
+  for (const auto& block : program.blocks) {
+    Operation operation;
+    operation.name = block.name;
+    operation.host = k::is_host_only(program, block);
+    operation.starts_layer = std::holds_alternative<k::Convolution>(block.operation);
+    operation.inputs = block.inputs;
+    operation.outputs = block.outputs;
+    problem.operations.push_back(std::move(operation));
+  }
+  extend_host(program, problem);
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (!problem.operations[i].host) problem.operations[i].cost = cost_of(program, program.blocks[i]);
+
+  const auto position = [&](const std::string& name) {
+    return static_cast<std::uint32_t>(cluster.find_card(name) - cluster.cards.data());
+  };
+  for (const auto& card : cluster.cards) problem.cards.push_back({card.name, card.device});
+  for (const auto& cable : cluster.cables) problem.cables.emplace_back(position(cable.a.card), position(cable.b.card));
+  return problem;
+}
+
+std::string check(const Problem& problem) {
+  std::vector<bool> made(problem.tensors.size(), false), produced(problem.tensors.size(), false);
+  for (const auto& operation : problem.operations)
+    for (const auto t : operation.outputs) {
+      if (t >= problem.tensors.size()) return "operation '" + operation.name + "' makes a tensor that does not exist";
+      if (produced[t]) return "tensor '" + problem.tensors[t].name + "' has two producers";
+      produced[t] = true;
+    }
+  for (const auto& operation : problem.operations) {
+    for (const auto t : operation.inputs) {
+      if (t >= problem.tensors.size()) return "operation '" + operation.name + "' reads a tensor that does not exist";
+      if (produced[t] && !made[t]) return "operation '" + operation.name + "' reads '" + problem.tensors[t].name + "' before it is made";
+    }
+    for (const auto t : operation.outputs) made[t] = true;
+  }
+  for (const auto& [a, b] : problem.cables)
+    if (a >= problem.cards.size() || b >= problem.cards.size() || a == b) return "a cable does not join two cards";
+  return {};
+}
+
+std::vector<std::uint32_t> stages(const Problem& problem) {
+  const Graph graph = graph_of(problem);
+  std::vector<std::uint32_t> stage(problem.operations.size());
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    const bool host = problem.operations[i].host;
+    stage[i] = host ? 0 : 1;
+    for (const auto t : problem.operations[i].inputs) {
+      const std::uint32_t from = graph.producer[t];
+      if (from == kNone) continue;
+      stage[i] = std::max(stage[i], stage[from] + (problem.operations[from].host == host ? 0 : 1));
+    }
+  }
+  return stage;
+}
+
+std::vector<Layer> layers(const Problem& problem) {
+  const auto stage = stages(problem);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < problem.operations.size(); ++i)
+    if (!problem.operations[i].host) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return stage[a] < stage[b]; });
+
+  std::vector<Layer> found;
+  bool started = false;  // the current layer has its starting operation
+  for (const auto i : order) {
+    const bool starts = problem.operations[i].starts_layer;
+    if (found.empty() || found.back().stage != stage[i] || (starts && started)) {
+      found.push_back({{}, stage[i], 0});
+      started = false;
+    }
+    started = started || starts;
+    found.back().operations.push_back(i);
+    found.back().cost += problem.operations[i].cost;
+  }
+  return found;
+}
+
+}  // namespace millrace::compiler::explore
