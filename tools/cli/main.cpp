@@ -43,6 +43,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not a death
   try {
     return run(argc, argv);
   } catch (const std::bad_alloc&) {
