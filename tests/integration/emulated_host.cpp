@@ -90,8 +90,9 @@ abi::StatusTrailer EgressUnit::trailer() {
   return trailer;
 }
 
-Frame EgressUnit::frame() const {
-  const auto* data = const_cast<xrt::bo&>(buffer_).map<std::byte*>();
+Frame EgressUnit::frame() {
+  buffer_.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+  const auto* data = buffer_.map<std::byte*>();
   return {data, data + bytes_};
 }
 

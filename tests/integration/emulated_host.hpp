@@ -53,7 +53,7 @@ class EgressUnit {
   }
   /// After the run completed.
   runtime::plan::abi::StatusTrailer trailer();
-  Frame frame() const;
+  Frame frame();
   xrt::run& run() { return run_; }
 
  private:

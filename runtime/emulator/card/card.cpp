@@ -242,7 +242,10 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   if (offset < abi::kLinkTable || row >= image_->links.size() || image_->links[row] == nullptr)
     return -EINVAL;
   auto& link = *image_->links[row];
-  const int status = link.write((offset - abi::kLinkTable) % abi::kLinkRowBytes, value);
+  const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
+  if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
+    fault_ = {};  // of its last time in service, and nobody asked
+  const int status = link.write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
     return other != nullptr && link.collides(*other);
   });

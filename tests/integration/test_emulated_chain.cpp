@@ -1,0 +1,390 @@
+// Cards cabled to each other: channels between their partitions, back-pressure, epochs, and the loss of one
+// of them.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "emulated_host.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/emulator/backend.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace plan = runtime::plan;
+namespace abi = runtime::plan::abi;
+using std::chrono::milliseconds;
+using Kind = plan::PortKind;
+
+constexpr std::uint32_t kElements = 1000;
+constexpr std::uint32_t kSmallPacket = 96, kFewCredits = 2;  // a frame is eleven packets
+
+class Backend : public testing::Environment {
+  void SetUp() override {
+    const auto status = runtime::emulator::select_backend(test_cluster());
+    ASSERT_TRUE(status.ok()) << status.error().message();
+  }
+};
+const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+
+Frame through(const kernels::Program& program, std::vector<Frame> inputs) {
+  return kernels::reference::run(program, inputs).front();
+}
+
+constexpr std::uint32_t kRowIn = 0, kRowOut = 1;  // of the middle card; the others have one row, 0
+
+/// in -> card 0 -> card 1 -> card 2 -> out, a lookup each.
+class Chain {
+ public:
+  explicit Chain(std::uint32_t packet_bytes = kSmallPacket, std::uint32_t credits = kFewCredits)
+      : packet_bytes_(packet_bytes), credits_(credits) {
+    load_first();
+    load_middle();
+    load_last();
+    bind_first();
+    bind_middle();
+    bind_last();
+    raise_epoch();
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      in.push_back(std::make_unique<IngressUnit>(0, images[0], "p_in0", kElements));
+      out.push_back(std::make_unique<EgressUnit>(2, images[2], "p_out0", kElements));
+    }
+  }
+
+  void load_first() {
+    images[0] =
+        load(0, container(image_data(programs[0], {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}})));
+    controls[0] = std::make_unique<Control>(0, images[0]);
+  }
+  void load_middle() {
+    controls[1].reset();
+    images[1] =
+        load(1, container(image_data(programs[1], {{"in0", Kind::kLinkReceive}, {"out0", Kind::kLinkSend}})));
+    controls[1] = std::make_unique<Control>(1, images[1]);
+  }
+  void load_last() {
+    images[2] =
+        load(2, container(image_data(programs[2], {{"in0", Kind::kLinkReceive}, {"out0", Kind::kEgress}})));
+    controls[2] = std::make_unique<Control>(2, images[2]);
+  }
+  void bind_first() { bind(*controls[0], 0, 0, 3); }
+  void bind_middle() {
+    bind(*controls[1], kRowIn, 0, 3);
+    bind(*controls[1], kRowOut, 1, 5);
+  }
+  void bind_last() { bind(*controls[2], 0, 0, 5); }
+
+  void raise_epoch() {
+    ++epoch;
+    for (auto& control : controls) control->epoch(epoch);
+  }
+
+  Frame expected(const Frame& frame) const {
+    return through(programs[2], {through(programs[1], {through(programs[0], {frame})})});
+  }
+
+  /// `count` frames, as many in flight as there are slots.
+  void run(std::uint32_t count, std::uint32_t seed) {
+    for (std::uint32_t n = 0; n < count + kSlots; ++n) {
+      if (n >= kSlots) {
+        auto& egress = *out[n % kSlots];
+        ASSERT_EQ(egress.wait(), ERT_CMD_STATE_COMPLETED);
+        const auto trailer = egress.trailer();
+        EXPECT_EQ(trailer.status, abi::FrameStatus::kOk);
+        EXPECT_EQ(trailer.sequence, n - kSlots);
+        EXPECT_EQ(trailer.epoch, epoch);
+        EXPECT_EQ(egress.frame(), expected(random_frame(kElements, seed + n - kSlots)))
+            << "frame " << n - kSlots;
+        EXPECT_EQ(in[n % kSlots]->wait(), ERT_CMD_STATE_COMPLETED);
+      }
+      if (n >= count) continue;
+      out[n % kSlots]->start(epoch, n);
+      in[n % kSlots]->start(random_frame(kElements, seed + n), epoch, n);
+    }
+  }
+
+  static constexpr std::uint32_t kSlots = 10;
+  const std::array<kernels::Program, 3> programs{lookup_program(kElements, 1), lookup_program(kElements, 2),
+                                                 lookup_program(kElements, 3)};
+  std::array<xrt::uuid, 3> images;
+  std::array<std::unique_ptr<Control>, 3> controls;
+  std::vector<std::unique_ptr<IngressUnit>> in;
+  std::vector<std::unique_ptr<EgressUnit>> out;
+  std::uint32_t epoch = 0;
+
+ private:
+  void bind(Control& control, std::uint32_t row, std::uint32_t connector, std::uint32_t tag) const {
+    control.enable(row, false);
+    control.link(row, connector, tag, packet_bytes_, credits_);
+    control.enable(row);
+  }
+  const std::uint32_t packet_bytes_, credits_;
+};
+
+TEST(EmulatedChain, frames_cross_both_channels_in_order_with_several_in_flight) {
+  Chain chain;
+  chain.run(100, 1);
+  for (const auto& [card, row] : {std::pair{0u, 0u}, {1u, kRowIn}, {1u, kRowOut}, {2u, 0u}}) {
+    auto& control = *chain.controls[card];
+    EXPECT_EQ(control.link_register(row, abi::kLinkStatus), 3u) << "card " << card << " row " << row;
+    EXPECT_EQ(control.link_register(row, abi::kLinkBytesLow), 100 * kElements);
+    EXPECT_EQ(control.link_register(row, abi::kLinkPacketsLow),
+              100 * ((kElements + kSmallPacket - 1) / kSmallPacket));
+  }
+  EXPECT_GT(chain.controls[0]->link_register(0, abi::kLinkStallsLow), 0u)
+      << "two credits cannot hold eleven packets";
+}
+
+TEST(EmulatedChain, a_frame_no_one_takes_out_holds_the_chain_back_and_is_not_lost) {
+  Chain chain;
+  for (std::uint32_t n = 0; n < Chain::kSlots; ++n)
+    chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
+  EXPECT_EQ(chain.in[Chain::kSlots - 1]->run().wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT)
+      << "ten frames cannot be taken in while none leaves";
+  for (std::uint32_t n = 0; n < Chain::kSlots; ++n) {
+    chain.out[n]->start(chain.epoch, n);
+    ASSERT_EQ(chain.out[n]->wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(chain.out[n]->trailer().status, abi::FrameStatus::kOk);
+    EXPECT_EQ(chain.out[n]->frame(), chain.expected(random_frame(kElements, n)));
+  }
+  for (auto& ingress : chain.in) EXPECT_EQ(ingress->wait(), ERT_CMD_STATE_COMPLETED);
+}
+
+TEST(EmulatedChain, packets_of_every_size_carry_the_same_frames) {
+  for (const auto& [packet, credits] :
+       {std::pair{1u, 1u}, {7u, 3u}, {kElements - 1, 1u}, {kElements, 4u}, {65536u, 8u}}) {
+    SCOPED_TRACE("packets of " + std::to_string(packet) + " bytes, " + std::to_string(credits) + " credits");
+    Chain chain(packet, credits);
+    chain.run(10, packet);
+  }
+}
+
+TEST(EmulatedChain, a_new_epoch_drops_the_frames_that_are_under_way) {
+  Chain chain;
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    for (std::uint32_t n = 0; n < Chain::kSlots; ++n)
+      chain.in[n]->start(random_frame(kElements, 1000 + n), chain.epoch, n);
+    EXPECT_EQ(chain.in[0]->wait(), ERT_CMD_STATE_COMPLETED);
+    chain.raise_epoch();
+    for (auto& ingress : chain.in)
+      EXPECT_EQ(ingress->wait(), ERT_CMD_STATE_COMPLETED) << "flushed runs complete";
+    chain.run(3, round);
+  }
+}
+
+TEST(EmulatedChain, the_loss_of_the_middle_card_is_told_and_it_serves_again_after_a_reload) {
+  Chain chain;
+  chain.run(5, 1);
+  {
+    Supervisor supervisor(1, chain.images[1]);
+    supervisor.start();
+    for (std::uint32_t n = 0; n < Chain::kSlots; ++n) chain.out[n]->start(chain.epoch, 5 + n);
+    const auto process = card_process("fpga1");
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(kill(process, SIGKILL), 0);
+    EXPECT_EQ(supervisor.wait(), ERT_CMD_STATE_ERROR);
+    EXPECT_TRUE(await_end(process));
+  }
+  EXPECT_EQ(chain.controls[0]->link_register(0, abi::kLinkStatus), 1u) << "cable there, peer gone";
+  for (std::uint32_t n = 0; n < Chain::kSlots; ++n)
+    chain.in[n]->start(random_frame(kElements, n), chain.epoch, 5 + n);
+  EXPECT_EQ(chain.out[0]->wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT) << "no frame passes a dead card";
+
+  chain.load_middle();
+  chain.bind_middle();
+  chain.raise_epoch();
+  for (auto& egress : chain.out) {
+    ASSERT_EQ(egress->wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(egress->trailer().status, abi::FrameStatus::kDropped);
+  }
+  for (auto& ingress : chain.in) EXPECT_EQ(ingress->wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(chain.controls[0]->link_register(0, abi::kLinkStatus), 3u);
+  chain.run(20, 7);
+}
+
+TEST(EmulatedChain, cards_killed_at_any_moment_leave_no_wrong_frame_behind) {
+  Chain chain;
+  for (std::uint32_t round = 0; round < 12; ++round) {
+    for (std::uint32_t n = 0; n < Chain::kSlots; ++n) {
+      chain.out[n]->start(chain.epoch, n);
+      chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 20));
+    const auto process = card_process("fpga1");
+    ASSERT_EQ(kill(process, SIGKILL), 0);
+    ASSERT_TRUE(await_end(process));
+    chain.load_middle();
+    chain.bind_middle();
+    chain.raise_epoch();
+    for (std::uint32_t n = 0; n < Chain::kSlots; ++n) {
+      ASSERT_EQ(chain.out[n]->wait(), ERT_CMD_STATE_COMPLETED);
+      if (chain.out[n]->trailer().status == abi::FrameStatus::kOk) {
+        EXPECT_EQ(chain.out[n]->frame(), chain.expected(random_frame(kElements, n)));
+      }
+      ASSERT_EQ(chain.in[n]->wait(), ERT_CMD_STATE_COMPLETED);
+    }
+    chain.run(4, round);
+  }
+}
+
+TEST(EmulatedChain, a_sender_waits_for_a_receiver_that_comes_into_service_later) {
+  Chain chain;
+  chain.controls[2]->enable(0, false);
+  EXPECT_EQ(chain.controls[1]->link_register(kRowOut, abi::kLinkStatus), 1u);
+  chain.out[0]->start(chain.epoch, 0);
+  chain.in[0]->start(random_frame(kElements, 1), chain.epoch, 0);
+  EXPECT_EQ(chain.out[0]->wait(milliseconds(30)), ERT_CMD_STATE_TIMEOUT);
+  chain.controls[2]->enable(0);
+  ASSERT_EQ(chain.out[0]->wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(chain.out[0]->frame(), chain.expected(random_frame(kElements, 1)));
+}
+
+TEST(EmulatedChain, a_link_whose_ends_disagree_is_reported_to_the_supervisor) {
+  Chain chain;
+  Supervisor supervisor(2, chain.images[2]);
+  supervisor.start();
+  chain.controls[2]->enable(0, false);
+  chain.controls[2]->link(0, 0, 5, kSmallPacket + 1, kFewCredits);
+  chain.controls[1]->enable(kRowOut, false);
+  chain.controls[1]->enable(kRowOut);
+  chain.controls[2]->enable(0);
+  ASSERT_EQ(supervisor.wait(), ERT_CMD_STATE_COMPLETED);
+  const auto report = supervisor.report();
+  EXPECT_EQ(report.code, abi::FaultCode::kProtocol);
+  EXPECT_EQ(report.link_index, 0u);
+  EXPECT_NE(std::string(report.detail).find("96"), std::string::npos) << report.detail;
+}
+
+TEST(EmulatedChain, a_frame_of_another_size_is_reported_to_the_supervisor) {
+  Chain chain;
+  chain.out.clear();
+  chain.controls[2].reset();
+  const auto shorter = lookup_program(kElements / 2, 9);
+  chain.images[2] =
+      load(2, container(image_data(shorter, {{"in0", Kind::kLinkReceive}, {"out0", Kind::kEgress}})));
+  chain.controls[2] = std::make_unique<Control>(2, chain.images[2]);
+  Supervisor supervisor(2, chain.images[2]);
+  supervisor.start();
+  chain.bind_last();
+  chain.controls[2]->epoch(chain.epoch);
+  chain.in[0]->start(random_frame(kElements, 1), chain.epoch, 0);
+  ASSERT_EQ(supervisor.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(supervisor.report().code, abi::FaultCode::kProtocol);
+}
+
+TEST(EmulatedChain, a_link_row_that_cannot_be_is_refused) {
+  Chain chain;
+  auto& control = *chain.controls[1];
+  control.enable(kRowOut, false);
+  const auto refuses = [&](std::uint32_t connector, std::uint32_t tag, std::uint32_t packet,
+                           std::uint32_t credits) {
+    control.link(kRowOut, connector, tag, packet, credits);
+    EXPECT_THROW(control.enable(kRowOut), std::exception)
+        << "connector " << connector << " tag " << tag << " packet " << packet << " credits " << credits;
+    EXPECT_EQ(control.link_register(kRowOut, abi::kLinkEnable), 0u);
+  };
+  refuses(3, 0, 64, 4);
+  EXPECT_EQ(control.link_register(kRowOut, abi::kLinkStatus), 0u) << "no cable on connector 3";
+  refuses(63, 0, 64, 4);
+  refuses(1, abi::kMaxTags, 64, 4);
+  refuses(1, 0, 0, 4);
+  refuses(1, 0, 64, 0);
+  refuses(1, 0, 0xffffffff, 1);
+  refuses(1, 0, 64, 0xffffffff);
+  EXPECT_THROW(control.link(7, 0, 0, 64, 4), std::exception) << "no such row";
+  EXPECT_THROW(control.write(0xff0, 1), std::exception);
+  chain.bind_middle();
+  EXPECT_THROW(control.link(kRowOut, 1, 6, 64, 4), std::exception) << "in service";
+  chain.raise_epoch();
+  chain.run(3, 1);
+}
+
+TEST(EmulatedChain, elements_of_few_bits_are_packed_on_the_wire) {
+  constexpr kernels::ElementType kNibble{kernels::ElementType::Kind::kUnsigned, 4};
+  constexpr kernels::ElementType kThree{kernels::ElementType::Kind::kSigned, 3};
+  const auto first = lookup_program(kElements, 1, {}, kNibble),
+             second = lookup_program(kElements, 2, kNibble, kThree),
+             third = lookup_program(kElements, 3, kThree, {});
+  const auto a = load(0, container(image_data(first, {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}})));
+  const auto b =
+      load(1, container(image_data(second, {{"in0", Kind::kLinkReceive}, {"out0", Kind::kLinkSend}})));
+  const auto c =
+      load(2, container(image_data(third, {{"in0", Kind::kLinkReceive}, {"out0", Kind::kEgress}})));
+  Control ca(0, a), cb(1, b), cc(2, c);
+  const auto bind = [](Control& control, std::uint32_t row, std::uint32_t connector) {
+    control.link(row, connector, 0, 100, 3);
+    control.enable(row);
+  };
+  bind(ca, 0, 0);
+  bind(cb, 0, 0);
+  bind(cb, 1, 1);
+  bind(cc, 0, 0);
+  for (auto* control : {&ca, &cb, &cc}) control->epoch(1);
+  IngressUnit in(0, a, "p_in0", kElements);
+  EgressUnit out(2, c, "p_out0", kElements);
+  for (std::uint32_t n = 0; n < 5; ++n) {
+    const auto frame = random_frame(kElements, n);
+    out.start(1, n);
+    in.start(frame, 1, n);
+    ASSERT_EQ(out.wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(out.trailer().status, abi::FrameStatus::kOk);
+    EXPECT_EQ(in.wait(), ERT_CMD_STATE_COMPLETED);
+    EXPECT_EQ(out.frame(), through(third, {through(second, {through(first, {frame})})}));
+  }
+  EXPECT_EQ(ca.link_register(0, abi::kLinkBytesLow), 5 * kElements / 2);
+  EXPECT_EQ(cc.link_register(0, abi::kLinkBytesLow), 5 * kElements * 3 / 8);
+}
+
+TEST(EmulatedChain, a_residual_graph_forks_at_its_producer_and_joins_by_sequence) {
+  const auto first = lookup_program(kElements, 1), middle = lookup_program(kElements, 2),
+             add = add_program(kElements);
+  // Card 0 sends its one output to card 1 and, past it, to card 2.
+  const auto a =
+      load(0, container(image_data(
+                  first, {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}, {"out0", Kind::kLinkSend}})));
+  const auto b =
+      load(1, container(image_data(middle, {{"in0", Kind::kLinkReceive}, {"out0", Kind::kLinkSend}})));
+  const auto c =
+      load(2, container(image_data(
+                  add, {{"in0", Kind::kLinkReceive}, {"in1", Kind::kLinkReceive}, {"out0", Kind::kEgress}})));
+  Control ca(0, a), cb(1, b), cc(2, c);
+  EXPECT_EQ(ca.read(abi::kRegLinkPorts), 2u);
+  const auto bind = [](Control& control, std::uint32_t row, std::uint32_t connector) {
+    control.link(row, connector, 2, 128, 2);
+    control.enable(row);
+  };
+  bind(ca, 0, 0);
+  bind(ca, 1, 1);
+  bind(cb, 0, 0);
+  bind(cb, 1, 1);
+  bind(cc, 0, 1);
+  bind(cc, 1, 0);
+  for (auto* control : {&ca, &cb, &cc}) control->epoch(1);
+  constexpr std::uint32_t kInFlight = 4;
+  std::vector<std::unique_ptr<IngressUnit>> in;
+  std::vector<std::unique_ptr<EgressUnit>> out;
+  for (std::uint32_t i = 0; i < kInFlight; ++i) {
+    in.push_back(std::make_unique<IngressUnit>(0, a, "p_in0", kElements));
+    out.push_back(std::make_unique<EgressUnit>(2, c, "p_out0", kElements));
+  }
+  for (std::uint32_t n = 0; n < 40; n += kInFlight) {
+    for (std::uint32_t i = 0; i < kInFlight; ++i) {
+      out[i]->start(1, n + i);
+      in[i]->start(random_frame(kElements, n + i), 1, n + i);
+    }
+    for (std::uint32_t i = 0; i < kInFlight; ++i) {
+      ASSERT_EQ(out[i]->wait(), ERT_CMD_STATE_COMPLETED);
+      EXPECT_EQ(out[i]->trailer().sequence, n + i);
+      const auto early = through(first, {random_frame(kElements, n + i)});
+      EXPECT_EQ(out[i]->frame(), through(add, {early, through(middle, {early})}));
+      EXPECT_EQ(in[i]->wait(), ERT_CMD_STATE_COMPLETED);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests
