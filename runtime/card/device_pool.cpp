@@ -62,72 +62,87 @@ void DevicePool::open_all() {
   }
   // Where XRT reports none, those that open are counted: some system classes do not implement the report.
   for (unsigned index = 0; index < kMostDevices && (reported == 0 || index < reported); ++index) {
+    Known known;
     try {
-      xrt::device device(index);
-      enter(device);
-      devices_.emplace(std::to_string(index), device);
-      if (const std::string bdf = bdf_of(device); !bdf.empty()) devices_.emplace(bdf, device);
-      count_ = index + 1;
-    } catch (const std::exception&) {
+      known.device = xrt::device(index);
+      enter(known.device);
+      known.bdf = bdf_of(known.device);
+    } catch (const std::exception& problem) {
       if (reported == 0) break;
-      count_ = index + 1;
+      known.problem = problem.what();
+    }
+    devices_.push_back(std::move(known));
+  }
+}
+
+Result<xrt::device> DevicePool::find(unsigned index) {
+  open_all();
+  const std::string name = "device " + std::to_string(index);
+  if (index >= devices_.size()) {
+    return Error(ErrorCode::kNotFound,
+                 "XRT has no " + name + " (it has " + std::to_string(devices_.size()) + "); see 'millrace devices'");
+  }
+  Known& known = devices_[index];
+  if (!known.problem.empty()) {
+    try {
+      known.device = xrt::device(index);
+      enter(known.device);
+      known.bdf = bdf_of(known.device);
+      known.problem.clear();
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kEnvironment, "XRT does not open " + name + ": " + problem.what());
     }
   }
+  return known.device;
 }
 
-Result<xrt::device> DevicePool::find(const std::string& key) {
-  open_all();
-  if (const auto known = devices_.find(key); known != devices_.end()) return known->second;
-  const bool is_bdf = key.find(':') != std::string::npos;
-  if (!is_bdf && std::stoul(key) >= count_) {
-    return Error(ErrorCode::kNotFound, "XRT has no device " + key + " (it has " + std::to_string(count_) +
-                                           "); see 'millrace devices'");
-  }
-  try {
-    xrt::device device = is_bdf ? xrt::device(key) : xrt::device(static_cast<unsigned>(std::stoul(key)));
-    enter(device);
-    devices_.emplace(key, device);
-    return device;
-  } catch (const std::exception& problem) {
-    return Error(is_bdf ? ErrorCode::kNotFound : ErrorCode::kEnvironment,
-                 "XRT does not open device " + key + ": " + problem.what());
-  }
-}
-
-Result<xrt::device> DevicePool::acquire(const std::string& key) {
+Result<unsigned> DevicePool::index_of(const std::string& bdf) {
   const std::lock_guard lock(mutex_);
-  if (held_.contains(key)) {
-    return Error(ErrorCode::kResourceExhausted,
-                 "device " + key + " is in use by another pipeline of this process; unload that model first");
+  open_all();
+  for (unsigned index = 0; index < devices_.size(); ++index) {
+    if (devices_[index].bdf == bdf) return index;
   }
-  MILLRACE_ASSIGN(xrt::device device, find(key));
-  held_.insert(key);
+  return Error(ErrorCode::kNotFound, "XRT has no device with PCIe address " + bdf + "; see 'millrace devices'");
+}
+
+Result<xrt::device> DevicePool::acquire(unsigned index) {
+  const std::lock_guard lock(mutex_);
+  MILLRACE_ASSIGN(xrt::device device, find(index));
+  if (devices_[index].held) {
+    return Error(ErrorCode::kResourceExhausted, "device " + std::to_string(index) +
+                                                    " is in use by another pipeline of this process; unload that "
+                                                    "model first");
+  }
+  devices_[index].held = true;
   return device;
 }
 
-void DevicePool::release(const std::string& key) {
+void DevicePool::release(unsigned index) {
   const std::lock_guard lock(mutex_);
-  held_.erase(key);
+  devices_[index].held = false;
 }
 
-bool DevicePool::is_held(const std::string& key) {
+bool DevicePool::is_held(unsigned index) {
   const std::lock_guard lock(mutex_);
-  return held_.contains(key);
+  return index < devices_.size() && devices_[index].held;
 }
 
-Result<xrt::device> DevicePool::look_at(const std::string& key) {
+Result<xrt::device> DevicePool::look_at(unsigned index) {
   const std::lock_guard lock(mutex_);
-  return find(key);
+  return find(index);
 }
 
 unsigned DevicePool::count() {
   const std::lock_guard lock(mutex_);
   open_all();
-  return count_;
+  return static_cast<unsigned>(devices_.size());
 }
 
-bool is_open(std::uint32_t index) { return DevicePool::instance().is_held(std::to_string(index)); }
-bool is_open(const std::string& bdf) { return DevicePool::instance().is_held(bdf); }
+bool is_open(std::uint32_t index) { return DevicePool::instance().is_held(index); }
+bool is_open(const std::string& bdf) {
+  const auto index = DevicePool::instance().index_of(bdf);
+  return index.ok() && DevicePool::instance().is_held(*index);
+}
 
 Result<std::vector<CardInfo>> enumerate() {
   DevicePool& pool = DevicePool::instance();
@@ -136,7 +151,7 @@ Result<std::vector<CardInfo>> enumerate() {
   for (unsigned index = 0; index < count; ++index) {
     CardInfo info;
     info.index = index;
-    if (const auto device = pool.look_at(std::to_string(index)); device.ok()) {
+    if (const auto device = pool.look_at(index); device.ok()) {
       info.bdf = bdf_of(*device);
       info.name = name_of(*device);
       info.image_uuid = image_uuid_of(*device);

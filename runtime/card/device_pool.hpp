@@ -1,10 +1,9 @@
 // Private to this folder: the xrt::device objects of this process, one a device, and who holds them.
 #pragma once
 
-#include <map>
 #include <mutex>
-#include <set>
 #include <string>
+#include <vector>
 
 #include <xrt/xrt_device.h>
 
@@ -20,27 +19,35 @@ class DevicePool {
  public:
   static DevicePool& instance();
 
-  /// `key`: an XRT index ("0") or a PCIe address. kResourceExhausted where it is held, kNotFound, kEnvironment.
-  Result<xrt::device> acquire(const std::string& key);
-  void release(const std::string& key);
-  bool is_held(const std::string& key);
+  /// XRT index of a PCIe address. kNotFound.
+  Result<unsigned> index_of(const std::string& bdf);
+
+  /// kResourceExhausted where it is held, kNotFound, kEnvironment where XRT does not open it.
+  Result<xrt::device> acquire(unsigned index);
+  void release(unsigned index);
+  bool is_held(unsigned index);
 
   /// Without holding it.
-  Result<xrt::device> look_at(const std::string& key);
+  Result<xrt::device> look_at(unsigned index);
 
   /// Number of devices XRT has.
   unsigned count();
 
  private:
-  Result<xrt::device> find(const std::string& key);
+  struct Known {
+    xrt::device device;
+    std::string bdf;      // empty where XRT does not tell
+    std::string problem;  // why it did not open
+    bool held = false;
+  };
+
+  Result<xrt::device> find(unsigned index);
   void open_all();
 
   std::mutex mutex_;
   // Protected by mutex_:
   bool opened_ = false;
-  unsigned count_ = 0;
-  std::map<std::string, xrt::device> devices_;
-  std::set<std::string> held_;
+  std::vector<Known> devices_;  // by index
 };
 
 /// What XRT can say, without a throw; empty where it cannot.

@@ -164,10 +164,10 @@ class XrtEgress final : public Egress {
 
 class XrtCard final : public Card {
  public:
-  XrtCard(std::string key, xrt::device device) : key_(std::move(key)), device_(std::move(device)) {}
+  XrtCard(unsigned index, xrt::device device) : index_(index), device_(std::move(device)) {}
   ~XrtCard() override {
     unload();
-    DevicePool::instance().release(key_);
+    DevicePool::instance().release(index_);
   }
 
   Result<bool> load(std::span<const std::byte> image) override {
@@ -263,7 +263,7 @@ class XrtCard final : public Card {
 
   CardInfo info() override {
     CardInfo info;
-    if (key_.find(':') == std::string::npos) info.index = static_cast<std::uint32_t>(std::stoul(key_));
+    info.index = index_;
     info.bdf = bdf_of(device_);
     info.name = name_of(device_);
     info.image_uuid = image_uuid_of(device_);
@@ -291,7 +291,7 @@ class XrtCard final : public Card {
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
 
   // Constant after construction:
-  const std::string key_;
+  const unsigned index_;
   xrt::device device_;
 
   // Of the owner's thread:
@@ -306,19 +306,19 @@ class XrtCard final : public Card {
   bool loaded_ = false;
 };
 
-Result<std::unique_ptr<Card>> open_key(const std::string& key) {
-  MILLRACE_ASSIGN(xrt::device device, DevicePool::instance().acquire(key));
-  return std::unique_ptr<Card>(std::make_unique<XrtCard>(key, std::move(device)));
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Card>> open(std::uint32_t index) { return open_key(std::to_string(index)); }
+Result<std::unique_ptr<Card>> open(std::uint32_t index) {
+  MILLRACE_ASSIGN(xrt::device device, DevicePool::instance().acquire(index));
+  return std::unique_ptr<Card>(std::make_unique<XrtCard>(index, std::move(device)));
+}
+
 Result<std::unique_ptr<Card>> open(const std::string& bdf) {
   if (bdf.find(':') == std::string::npos) {
     return Error(ErrorCode::kInvalidInput, "'" + bdf + "' is not a PCIe address such as 0000:03:00.1");
   }
-  return open_key(bdf);
+  MILLRACE_ASSIGN(const unsigned index, DevicePool::instance().index_of(bdf));
+  return open(index);
 }
 
 }  // namespace millrace::runtime::card

@@ -1,0 +1,326 @@
+// The pipeline over emulated cards, through the real XRT library: graphs, losses of card processes, resources.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <thread>
+
+#include "runtime/base/file.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/card/card.hpp"
+#include "runtime/emulator/backend.hpp"
+#include "tests/integration/card_process.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/unit/pipeline/world.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using pipeline::Clock;
+using pipeline::Pipeline;
+using pipeline::PipelineOptions;
+
+constexpr std::uint32_t kCards = 4;
+
+class Backend : public testing::Environment {
+  void SetUp() override {
+    log::configure(log::Level::kOff, false);
+    const Status selected = emulator::select_backend(emulated_ring(kCards));
+    ASSERT_TRUE(selected.ok()) << selected.error().message();
+  }
+};
+const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+
+/// The code of a failure; nothing where it did not fail.
+template <class T>
+std::optional<ErrorCode> code_of(const Result<T>& result) {
+  return result.ok() ? std::nullopt : std::optional(result.error().code());
+}
+
+class PipelineOnCards : public testing::Test {
+ protected:
+  void open(Plan plan, PipelineOptions options = {}) {
+    deployment_ = write_images(std::move(plan), directory_.path());
+    reopen(options);
+  }
+  void reopen(PipelineOptions options = {}) {
+    auto opened = Pipeline::open(deployment_, cluster_, options);
+    ASSERT_TRUE(opened.ok()) << opened.error().message();
+    pipeline_ = std::move(*opened);
+  }
+  bool works() {
+    TestFrame frame(1, outputs(), 100);
+    return pipeline_->infer(frame.frame).ok() && right(frame);
+  }
+  bool comes_back() {
+    return eventually([&] { return works(); });
+  }
+  std::size_t outputs() const { return deployment_->plan.model.outputs.size(); }
+  bool right(const TestFrame& frame) const {
+    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3) : frame.holds(0, 1, kChainSum);
+  }
+
+  TemporaryDirectory directory_{"millrace-pipeline"};
+  plan::Cluster cluster_ = emulated_ring(kCards);
+  std::shared_ptr<const plan::LoadedDeployment> deployment_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndBothLinks) {
+  open(chain_of_three());
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(works()) << i;
+  const auto status = pipeline_->status();
+  ASSERT_EQ(status.cards.size(), 3U);
+  for (const auto& card : status.cards) EXPECT_EQ(card.frames, 50U) << card.endpoint;
+  ASSERT_EQ(status.links.size(), 2U);
+  for (const auto& link : status.links) {
+    EXPECT_EQ(link.bytes, 50U * PlanBuilder::kElements * 2) << link.channel;
+    EXPECT_TRUE(link.up) << link.channel;
+  }
+}
+
+TEST_F(PipelineOnCards, ForksAndJoinsOnCardsAndHostMeet) {
+  open(diamond());
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 64; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, 2, static_cast<std::int16_t>(i * 3)));
+    ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
+  }
+  for (auto& frame : frames) {
+    ASSERT_TRUE(frame->ok());
+    EXPECT_TRUE(right(*frame));
+  }
+}
+
+TEST_F(PipelineOnCards, HundredsOfFramesFromManyThreadsGetEachTheirOwnAnswer) {
+  for (const bool graph : {false, true}) {
+    open(graph ? diamond() : chain_of_three());
+    std::atomic<int> wrong{0}, good{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 75; ++i) {
+          TestFrame frame(1, outputs(), static_cast<std::int16_t>(t * 400 + i));
+          (pipeline_->infer(frame.frame).ok() && right(frame) ? good : wrong).fetch_add(1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+    EXPECT_EQ(good.load(), 600);
+    pipeline_->stop(1s);
+  }
+}
+
+TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
+  // Two slots and a burst keep frames in flight while the card dies.
+  for (const char* victim : {"fpga0", "fpga1", "fpga2"}) {
+    PipelineOptions options;
+    options.queue_capacity = 256;
+    open(chain_of_three(), options);
+    ASSERT_TRUE(works());
+    const pid_t process = card_process(victim);
+    ASSERT_NE(process, 0);
+    ASSERT_EQ(::kill(process, SIGSTOP), 0);  // so that frames stay in flight
+    std::vector<std::unique_ptr<TestFrame>> frames;
+    for (int i = 0; i < 12; ++i) {
+      frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
+      ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
+    }
+    std::this_thread::sleep_for(5ms);
+    const auto killed = Clock::now();
+    ASSERT_EQ(::kill(process, SIGKILL), 0);
+    int unavailable = 0;
+    for (auto& frame : frames) {
+      ASSERT_TRUE(frame->wait());
+      if (!frame->frame.status.ok()) {
+        EXPECT_EQ(frame->frame.status.error().code(), ErrorCode::kUnavailable);
+        ++unavailable;
+      }
+    }
+    const auto noticed = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed);
+    RecordProperty(std::string("microseconds_to_unavailable_") + victim, static_cast<int>(noticed.count()));
+    std::cout << victim << " killed: " << unavailable << " frames in flight told after " << noticed.count() << " us\n";
+    EXPECT_GT(unavailable, 0);
+    EXPECT_LT(noticed, 2s);
+    ASSERT_TRUE(comes_back());
+    std::cout << victim << " back after "
+              << std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed).count() << " us\n";
+    const auto status = pipeline_->status();
+    for (const auto& card : status.cards) EXPECT_EQ(card.restarts, card.card == victim ? 1U : 0U);
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(works());
+    pipeline_->stop(1s);
+  }
+}
+
+TEST_F(PipelineOnCards, WhileTheCardIsAwaySubmitAnswersUnavailable) {
+  PipelineOptions options;
+  options.restart_backoff_initial = 300ms;
+  open(chain_of_three(), options);
+  ASSERT_TRUE(works());
+  ASSERT_EQ(::kill(card_process("fpga2"), SIGKILL), 0);
+  ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
+  TestFrame frame(1, 1, 1);
+  const Status refused = pipeline_->submit(frame.frame);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message().find("fpga2"), std::string::npos) << refused.error().message();
+  EXPECT_TRUE(comes_back());
+}
+
+TEST_F(PipelineOnCards, AnIdleCardThatDiesIsNoticedAndBroughtBack) {
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  ASSERT_EQ(::kill(card_process("fpga1"), SIGKILL), 0);
+  EXPECT_TRUE(eventually([&] { return pipeline_->status().ready && pipeline_->status().cards[1].restarts == 1; }));
+  EXPECT_TRUE(comes_back());
+}
+
+TEST_F(PipelineOnCards, CardsKilledAgainAndAgainUnderLoadGiveNoWrongAnswer) {
+  PipelineOptions options;
+  options.restart_backoff_maximum = 20ms;
+  open(diamond(), options);
+  std::atomic<bool> go{true};
+  std::atomic<int> wrong{0}, good{0}, failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; go.load(); ++i) {
+        TestFrame frame(1, 2, static_cast<std::int16_t>(t * 1000 + i % 1000));
+        if (!pipeline_->infer(frame.frame).ok()) {
+          failed.fetch_add(1);
+          std::this_thread::sleep_for(1ms);
+        } else {
+          (right(frame) ? good : wrong).fetch_add(1);
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 12; ++i) {
+    std::this_thread::sleep_for(40ms);
+    if (const pid_t process = card_process("fpga" + std::to_string(i % 3)); process != 0) ::kill(process, SIGKILL);
+  }
+  EXPECT_TRUE(comes_back());
+  go.store(false);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_GT(good.load(), 0);
+  std::cout << good.load() << " right, " << failed.load() << " refused or failed\n";
+}
+
+TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileACardHangs) {
+  PipelineOptions options;
+  options.slots = 2;
+  open(chain_of_three(), options);
+  ASSERT_TRUE(works());
+  const pid_t process = card_process("fpga1");
+  ASSERT_EQ(::kill(process, SIGSTOP), 0);
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 4; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(1, 1, 1));
+    frames.back()->frame.deadline = Clock::now() + 30ms;
+    ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
+  }
+  for (auto& frame : frames) EXPECT_EQ(frame->code(), ErrorCode::kDeadlineExceeded);
+  ASSERT_EQ(::kill(process, SIGCONT), 0);
+  EXPECT_TRUE(comes_back());
+  EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
+}
+
+TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {
+  open(diamond());
+  ASSERT_TRUE(works());
+  pipeline_->stop(1s);
+  pipeline_.reset();
+  const Belongings before = count_belongings();
+  for (int i = 0; i < 10; ++i) {
+    reopen();
+    ASSERT_TRUE(works());
+    pipeline_->stop(std::chrono::milliseconds(i % 2 * 100));
+    pipeline_.reset();
+  }
+  const Belongings after = count_belongings();
+  EXPECT_EQ(after.descriptors, before.descriptors);
+  EXPECT_EQ(after.threads, before.threads);
+  EXPECT_EQ(after.children, before.children);
+}
+
+TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdIsToldWhatIsMissing) {
+  PlanBuilder one;
+  one.input("x").card("solo", {"x"}, 31).output("y", "solo");
+  open(chain_of_three());
+  TemporaryDirectory other("millrace-pipeline");
+  const auto small = write_images(one.build(), other.path());
+  const auto second = Pipeline::open(small, cluster_, {});
+  ASSERT_TRUE(second.ok()) << second.error().message();
+  EXPECT_EQ((*second)->status().cards.at(0).card, "fpga3");
+  for (int i = 0; i < 20; ++i) {
+    TestFrame frame(1, 1, static_cast<std::int16_t>(i));
+    EXPECT_TRUE((*second)->infer(frame.frame).ok());
+    EXPECT_TRUE(frame.holds(0, 1, 31));
+    EXPECT_TRUE(works());
+  }
+  const auto third = Pipeline::open(small, cluster_, {});
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(third.error().message().find("4 in use"), std::string::npos) << third.error().message();
+}
+
+TEST_F(PipelineOnCards, AMissingOrAlteredImageIsNamed) {
+  open(chain_of_three());
+  pipeline_.reset();
+  const auto file = deployment_->image_path(deployment_->plan.images[1]);
+  {
+    std::fstream altered(file, std::ios::in | std::ios::out | std::ios::binary);
+    altered.seekp(-1, std::ios::end);
+    altered.put('!');
+  }
+  const auto corrupt = Pipeline::open(deployment_, cluster_, {});
+  ASSERT_FALSE(corrupt.ok());
+  EXPECT_EQ(corrupt.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(corrupt.error().message().find("image_on_b"), std::string::npos) << corrupt.error().message();
+  std::filesystem::remove(file);
+  const auto missing = Pipeline::open(deployment_, cluster_, {});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
+}
+
+TEST_F(PipelineOnCards, AClusterTooSmallIsRefusedWithNumbers) {
+  deployment_ = write_images(chain_of_three(), directory_.path());
+  plan::Cluster small = cluster_;
+  small.cards.resize(2);
+  small.cables.resize(1);
+  const auto refused = Pipeline::open(deployment_, small, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();
+}
+
+TEST_F(PipelineOnCards, TheCardLayerSaysWhatItIsAskedForAndDoesNotHave) {
+  const auto found = card::enumerate();
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), kCards);
+  EXPECT_EQ((*found)[1].bdf, "0000:00:01.0");
+  EXPECT_EQ(code_of(card::open(99)), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of(card::open("nonsense")), ErrorCode::kInvalidInput);
+  EXPECT_EQ(code_of(card::open("0000:77:00.0")), ErrorCode::kNotFound);
+  auto held = card::open(0);
+  ASSERT_TRUE(held.ok());
+  EXPECT_TRUE(card::is_open(0));
+  EXPECT_EQ(code_of(card::open(0)), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(code_of((*held)->read(plan::abi::kRegEpoch)), ErrorCode::kUnavailable);
+  const std::vector<std::byte> nonsense(100);
+  EXPECT_EQ(code_of((*held)->load(nonsense)), ErrorCode::kCorrupt);
+  deployment_ = write_images(chain_of_three(), directory_.path());
+  const auto image = read_file(deployment_->image_path(deployment_->plan.images[0]), 1U << 20U);
+  ASSERT_TRUE((*held)->load(*image).ok());
+  EXPECT_EQ(code_of((*held)->make_ingress("millrace_ingress:{other}", 16, 1)), ErrorCode::kEnvironment);
+  EXPECT_EQ(code_of((*held)->make_ingress("millrace_ingress:{a_in0}", 0, 1)), ErrorCode::kInvalidInput);
+  held->reset();
+  EXPECT_FALSE(card::is_open(0));
+}
+
+}  // namespace
+}  // namespace millrace::tests
