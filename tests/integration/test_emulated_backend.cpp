@@ -1,0 +1,137 @@
+// Which libxrt_core a program gets, and the text that describes an emulated machine.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "emulated_images.hpp"
+#include "runtime/emulator/backend.hpp"
+#include "runtime/emulator/topology.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace emulator = runtime::emulator;
+
+/// Selects, says what came of it on stderr and leaves: a process can select once.
+[[noreturn]] void select_and_exit(const runtime::plan::Cluster& cluster) {
+  const auto status = emulator::select_backend(cluster);
+  if (status.ok()) {
+    std::fprintf(stderr, "XILINX_XRT=%s MILLRACE_CARD=%s MILLRACE_EMULATION=%s XCL_EMULATION_MODE=%s\n",
+                 std::getenv("XILINX_XRT"), std::getenv("MILLRACE_CARD"), std::getenv("MILLRACE_EMULATION"),
+                 std::getenv("XCL_EMULATION_MODE"));
+    _exit(0);
+  }
+  std::fprintf(stderr, "%s\n", status.error().message().c_str());
+  _exit(10 + static_cast<int>(status.error().code()));
+}
+
+constexpr auto code = [](ErrorCode c) { return testing::ExitedWithCode(10 + static_cast<int>(c)); };
+
+TEST(EmulatedBackend, an_emulated_cluster_sets_what_xrt_and_the_shim_read) {
+  setenv("XCL_EMULATION_MODE", "sw_emu", 1);
+  EXPECT_EXIT(select_and_exit(test_cluster()), testing::ExitedWithCode(0),
+              "XILINX_XRT=.*/lib/millrace/xrt MILLRACE_CARD=.*/bin/millrace-card "
+              "MILLRACE_EMULATION=millrace-emulation 1;card fpga0 ku060 134217728;card fpga1.*;cable 0.0 "
+              "1.0;cable 1.1 "
+              "2.0;cable 0.1 2.1;.*XCL_EMULATION_MODE=.null.");
+  unsetenv("XCL_EMULATION_MODE");
+}
+
+TEST(EmulatedBackend, the_same_cluster_may_be_selected_again_and_another_may_not) {
+  EXPECT_EXIT(
+      {
+        if (!emulator::select_backend(test_cluster()).ok()) _exit(1);
+        if (!emulator::select_backend(test_cluster()).ok()) _exit(2);
+        auto real = test_cluster();
+        real.emulated = false;
+        if (emulator::select_backend(real).ok()) _exit(3);
+        auto other = test_cluster();
+        other.cards.pop_back();
+        select_and_exit(other);
+      },
+      code(ErrorCode::kInvalidInput), "already runs another cluster");
+}
+
+TEST(EmulatedBackend, real_cards_need_the_vendors_xrt) {
+  auto real = test_cluster();
+  real.emulated = false;
+  unsetenv("XILINX_XRT");
+  EXPECT_EXIT(select_and_exit(real), code(ErrorCode::kEnvironment), "XILINX_XRT is not set");
+  EXPECT_EXIT(
+      {
+        setenv("XILINX_XRT", "/opt/xilinx/xrt", 1);
+        _exit(emulator::select_backend(real).ok() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(EmulatedBackend, what_is_missing_is_named) {
+  EXPECT_EXIT(
+      {
+        setenv("MILLRACE_XRT_SHIM", "/nonexistent", 1);
+        select_and_exit(test_cluster());
+      },
+      code(ErrorCode::kEnvironment), "/nonexistent/lib/libxrt_core.so.2");
+  auto nowhere = test_cluster();
+  nowhere.cables.push_back({"x", {"fpga0", 3}, {"fpga9", 0}, 1, 1});
+  EXPECT_EXIT(select_and_exit(nowhere), code(ErrorCode::kInvalidInput), "fpga9");
+  auto nameless = test_cluster();
+  nameless.cards[0].name = "card with spaces; and more";
+  nameless.cables.clear();
+  EXPECT_EXIT(select_and_exit(nameless), code(ErrorCode::kInvalidInput), "card");
+  EXPECT_EXIT(
+      {
+        setenv("MILLRACE_EMULATION_OPTIONS", "speed=11", 1);
+        select_and_exit(test_cluster());
+      },
+      code(ErrorCode::kInvalidInput), "speed=11");
+}
+
+TEST(EmulatedTopology, text_and_topology_are_two_forms_of_one_thing) {
+  emulator::Topology topology;
+  topology.cards = {{"fpga0", "ku060", 1U << 30U}, {"a-b.c", "u250", 4096}};
+  topology.cables = {{{0, 1}, {1, 63}}};
+  topology.options.program_time = std::chrono::milliseconds(2500);
+  topology.options.spin = std::chrono::microseconds(7);
+  const auto parsed = emulator::parse_topology(emulator::to_text(topology));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message();
+  EXPECT_EQ(*parsed, topology);
+}
+
+TEST(EmulatedTopology, what_is_malformed_is_refused_with_its_place) {
+  const std::string head = "millrace-emulation 1;card a ku060 4096;card b ku060 4096";
+  ASSERT_TRUE(emulator::parse_topology(head).ok());
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "begin with"},
+      {"millrace-emulation 2;card a ku060 4096", "begin with"},
+      {"millrace-emulation 1", "no card"},
+      {head + ";card a ku060 4096", "two cards are called 'a'"},
+      {head + ";card c ku060", "a card is"},
+      {head + ";card c ku060 0", "memory"},
+      {head + ";card c ku060 99999999999999999999", "a card is"},
+      {head + ";card c ku060 999999999999999", "memory"},
+      {head + ";cable 0.0 2.0", "names no card"},
+      {head + ";cable 0.0 1.64", "connectors are"},
+      {head + ";cable 0.0 0.0", "two cables on connector 0"},
+      {head + ";cable 0.0 1.0;cable 1.1 0.0", "two cables on connector 0"},
+      {head + ";cable 0.0", "none of card, cable, options"},
+      {head + ";cable 0 1", "CARD.CONNECTOR"},
+      {head + ";cable 0.-1 1.0", "CARD.CONNECTOR"},
+      {head + ";speed 3", "none of card, cable, options"},
+      {head + ";options speed=3", "unknown"},
+      {head + ";options spin=-1", "NAME=NUMBER"},
+      {head + ";options call_timeout=0", "zero"},
+      {head + ";options program_time=99999999", "NAME=NUMBER"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto parsed = emulator::parse_topology(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_NE(parsed.error().message().find(message), std::string::npos) << text << "\n"
+                                                                         << parsed.error().message();
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,177 @@
+// Emulated cards and the process they serve: a program that only knows XRT, its sudden end, and the choice of
+// a backend.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "emulated_host.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/emulator/backend.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace emulator = runtime::emulator;
+using Kind = runtime::plan::PortKind;
+
+constexpr std::uint32_t kElements = 500;
+const std::string kHost = std::string(MILLRACE_BINARY_DIR) + "/tests/three_cards_host";
+
+class Backend : public testing::Environment {
+  void SetUp() override {
+    const auto status = emulator::select_backend(test_cluster());
+    ASSERT_TRUE(status.ok()) << status.error().message();
+  }
+};
+const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+
+/// Three images in files, and what they make of bytes 0, 1, 2, …
+struct ThreeImages {
+  ThreeImages() {
+    const kernels::Program programs[] = {lookup_program(kElements, 1), lookup_program(kElements, 2),
+                                         lookup_program(kElements, 3)};
+    write("a.xclbin", image_data(programs[0], {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}}));
+    write("b.xclbin", image_data(programs[1], {{"in0", Kind::kLinkReceive}, {"out0", Kind::kLinkSend}}));
+    write("c.xclbin", image_data(programs[2], {{"in0", Kind::kLinkReceive}, {"out0", Kind::kEgress}}));
+    Frame frame(kElements);
+    for (std::uint32_t i = 0; i < kElements; ++i) frame[i] = static_cast<std::byte>(i);
+    for (const auto& program : programs) frame = kernels::reference::run(program, {frame}).front();
+    for (const auto byte : frame) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(byte));
+      result += digits;
+    }
+  }
+  void write(const char* name, const runtime::plan::EmulationData& data) {
+    const auto path = folder.path() / name;
+    ASSERT_TRUE(write_file_atomically(path, container(data)).ok());
+    files.push_back(path.string());
+  }
+  std::vector<std::string> command(const char* what) const {
+    return {kHost, files[0], files[1], files[2], std::to_string(kElements), what};
+  }
+  TemporaryDirectory folder{"millrace-three-images"};
+  std::vector<std::string> files;
+  std::string result;
+};
+
+/// A process that is gone, or waits only for its parent to take notice.
+bool has_ended(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  if (!std::getline(status, line)) return true;
+  const auto name_end = line.rfind(')');
+  return name_end != std::string::npos && line.size() > name_end + 2 && line[name_end + 2] == 'Z';
+}
+
+bool all_end(const std::vector<pid_t>& processes) {
+  for (int i = 0; i < 1000; ++i) {
+    if (std::all_of(processes.begin(), processes.end(), has_ended)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// Of this process, once it has closed those of the cards that ended.
+std::size_t settled_descriptors() {
+  std::size_t last = 0;
+  for (int same = 0; same < 5; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    const auto now = open_descriptors(getpid());
+    same = now == last ? same + 1 : 0;
+    last = now;
+  }
+  return last;
+}
+
+TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_a_frame_through_three_cards) {
+  ThreeImages images;
+  const auto outcome = run_program(images.command("print"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, images.result + "\n");
+}
+
+TEST(EmulatedProcess, no_card_process_outlives_a_program_that_is_killed_or_leaves_in_a_hurry) {
+  ThreeImages images;
+  for (const int signal : {SIGKILL, SIGTERM, SIGSEGV}) {
+    BackgroundProgram program(images.command("stay"));
+    EXPECT_EQ(program.wait_for_line("", std::chrono::seconds(30)), images.result);
+    const auto cards = children_named(program.pid(), "millrace-card");
+    ASSERT_EQ(cards.size(), 3u);
+    program.stop(signal);
+    EXPECT_TRUE(all_end(cards)) << "after signal " << signal;
+  }
+  BackgroundProgram program(images.command("exit"));
+  EXPECT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
+  for (int i = 0; i < 1000 && program.running(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(children_named(program.pid(), "millrace-card").empty());
+}
+
+TEST(EmulatedProcess, cards_do_not_take_the_signals_meant_for_the_program) {
+  ThreeImages images;
+  BackgroundProgram program(images.command("stay"));
+  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
+  const auto cards = children_named(program.pid(), "millrace-card");
+  ASSERT_EQ(cards.size(), 3u);
+  for (const pid_t card : cards)
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) kill(card, signal);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (const pid_t card : cards) EXPECT_FALSE(has_ended(card));
+}
+
+TEST(EmulatedProcess, a_card_keeps_no_descriptor_of_the_program_open) {
+  ThreeImages images;
+  BackgroundProgram program(images.command("stay"));
+  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
+  for (const pid_t card : children_named(program.pid(), "millrace-card"))
+    EXPECT_LE(open_descriptors(card), 8u) << "standard streams and five of its own";
+}
+
+TEST(EmulatedProcess, loading_closing_and_killing_leaks_no_descriptor_memory_or_process) {
+  const auto image =
+      container(image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}}));
+  device(3);
+  std::size_t before = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto uuid = load(3, image);
+    const auto process = card_process("fpga3");
+    ASSERT_GT(process, 0);
+    ASSERT_EQ(kill(process, SIGKILL), 0);
+    ASSERT_TRUE(await_end(process));
+    EXPECT_THROW(std::make_unique<Control>(3, uuid), std::exception);
+    if (i == 4) before = settled_descriptors();
+  }
+  EXPECT_EQ(settled_descriptors(), before);
+  EXPECT_EQ(card_process("fpga3"), 0);
+}
+
+TEST(EmulatedProcess, programming_takes_the_time_it_was_told_to) {
+  ThreeImages images;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto text = std::string(std::getenv("MILLRACE_EMULATION")) + ";options program_time=100";
+  EXPECT_EQ(run_program(images.command("print"), {"MILLRACE_EMULATION=" + text}).out, images.result + "\n");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+}
+
+TEST(EmulatedProcess, without_a_machine_or_a_card_program_xrt_says_so_and_nothing_crashes) {
+  ThreeImages images;
+  for (const char* machine : {"", "nonsense", "millrace-emulation 1;card a ku060 4096;cable 0.0 7.0"}) {
+    const auto outcome = run_program(images.command("print"), {std::string("MILLRACE_EMULATION=") + machine});
+    EXPECT_EQ(outcome.exit_code, 1) << machine;
+    EXPECT_NE(outcome.err.find("MILLRACE_EMULATION"), std::string::npos) << outcome.err;
+  }
+  for (const char* card : {"/nonexistent/card", "/bin/true"}) {
+    const auto outcome = run_program(images.command("print"), {std::string("MILLRACE_CARD=") + card});
+    EXPECT_EQ(outcome.exit_code, 1) << card;
+    EXPECT_NE(outcome.err.find("card process"), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests
