@@ -9,7 +9,7 @@ namespace {
 struct Avx2 {
   static constexpr std::uint32_t kLanes = 8;
   static constexpr bool kBytes = false;  // the byte product of this level saturates
-  static constexpr int kAccumulators = 8;
+  static constexpr std::uint32_t kAccumulators = 8;
   using Vector = __m256i;
 
   static Vector zero() { return _mm256_setzero_si256(); }

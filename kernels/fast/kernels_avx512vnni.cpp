@@ -9,7 +9,7 @@ namespace {
 struct Avx512Vnni {
   static constexpr std::uint32_t kLanes = 16;
   static constexpr bool kBytes = true;
-  static constexpr int kAccumulators = 24;
+  static constexpr std::uint32_t kAccumulators = 24;
   using Vector = __m512i;
 
   static Vector zero() { return _mm512_setzero_si512(); }

@@ -11,7 +11,7 @@ namespace {
 struct Baseline {
   static constexpr std::uint32_t kLanes = 4;
   static constexpr bool kBytes = false;
-  static constexpr int kAccumulators = 8;
+  static constexpr std::uint32_t kAccumulators = 8;
   struct Vector {
     std::int32_t lane[kLanes];
   };

@@ -125,7 +125,7 @@ inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x
 
 // P positions by Q blocks of channels, all accumulators in registers; where they are few, U partial sums of each hide the
 // instruction's latency.
-template <class Isa, bool kWords, int P, int Q, int U>
+template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U>
 void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   using Vector = typename Isa::Vector;
   constexpr std::size_t kWordBytes = std::size_t{Isa::kLanes} * 4;  // one word of weights of a block
@@ -134,70 +134,70 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   const std::uint8_t* weights[Q];
   const std::uint8_t* all_weights = kWords ? reinterpret_cast<const std::uint8_t*>(a.weights16) : reinterpret_cast<const std::uint8_t*>(a.weights8);
 MILLRACE_UNROLL
-  for (int q = 0; q < Q; ++q) {
-    const std::size_t b = block + static_cast<std::uint32_t>(q);
+  for (std::uint32_t q = 0; q < Q; ++q) {
+    const std::size_t b = block + q;
     weights[q] = all_weights + b * a.taps * kWordBytes;
     const Vector bias = Isa::load(a.bias + b * Isa::kLanes);
 MILLRACE_UNROLL
-    for (int p = 0; p < P; ++p) {
+    for (std::uint32_t p = 0; p < P; ++p) {
       acc[0][p][q] = bias;
 MILLRACE_UNROLL
-      for (int u = 1; u < U; ++u) acc[u][p][q] = Isa::zero();
+      for (std::uint32_t u = 1; u < U; ++u) acc[u][p][q] = Isa::zero();
     }
   }
 MILLRACE_UNROLL
-  for (int p = 0; p < P; ++p) in[p] = a.in + a.pixel_offsets[pixel + static_cast<std::uint32_t>(p)];
+  for (std::uint32_t p = 0; p < P; ++p) in[p] = a.in + a.pixel_offsets[pixel + p];
 
   std::uint32_t t = 0;
   for (; t + U <= a.taps; t += U) {
 MILLRACE_UNROLL
-    for (int u = 0; u < U; ++u) {
-      const std::size_t tap = t + static_cast<std::uint32_t>(u);
+    for (std::uint32_t u = 0; u < U; ++u) {
+      const std::size_t tap = t + u;
       const std::ptrdiff_t offset = a.tap_offsets[tap];
       Vector w[Q];
 MILLRACE_UNROLL
-      for (int q = 0; q < Q; ++q) w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
+      for (std::uint32_t q = 0; q < Q; ++q) w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
 MILLRACE_UNROLL
-      for (int p = 0; p < P; ++p) {
+      for (std::uint32_t p = 0; p < P; ++p) {
         const Vector x = Isa::broadcast_word(in[p] + offset);
 MILLRACE_UNROLL
-        for (int q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
+        for (std::uint32_t q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
       }
     }
   }
   if constexpr (U > 1) {
     for (; t < a.taps; ++t) {
 MILLRACE_UNROLL
-      for (int p = 0; p < P; ++p) {
+      for (std::uint32_t p = 0; p < P; ++p) {
         const Vector x = Isa::broadcast_word(in[p] + a.tap_offsets[t]);
 MILLRACE_UNROLL
-        for (int q = 0; q < Q; ++q) {
+        for (std::uint32_t q = 0; q < Q; ++q) {
           const Vector w = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + t * kWordBytes));
           acc[0][p][q] = dot<Isa, kWords>(acc[0][p][q], x, w);
         }
       }
     }
 MILLRACE_UNROLL
-    for (int u = 1; u < U; ++u) {
+    for (std::uint32_t u = 1; u < U; ++u) {
 MILLRACE_UNROLL
-      for (int p = 0; p < P; ++p) {
+      for (std::uint32_t p = 0; p < P; ++p) {
 MILLRACE_UNROLL
-        for (int q = 0; q < Q; ++q) acc[0][p][q] = Isa::add(acc[0][p][q], acc[u][p][q]);
+        for (std::uint32_t q = 0; q < Q; ++q) acc[0][p][q] = Isa::add(acc[0][p][q], acc[u][p][q]);
       }
     }
   }
   alignas(64) std::int32_t spilled[P * Q * Isa::kLanes];
 MILLRACE_UNROLL
-  for (int p = 0; p < P; ++p) {
+  for (std::uint32_t p = 0; p < P; ++p) {
 MILLRACE_UNROLL
-    for (int q = 0; q < Q; ++q) Isa::store(spilled + (p * Q + q) * Isa::kLanes, acc[0][p][q]);
+    for (std::uint32_t q = 0; q < Q; ++q) Isa::store(spilled + std::size_t{p * Q + q} * Isa::kLanes, acc[0][p][q]);
   }
   write_tile<Isa>(a.finish, block, Q, spilled, {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
 }
 
 // All positions for Q blocks of channels: their weights stay in the nearest cache. The last tile overlaps the one before
 // it and computes the same again, rather than fall back to narrow tiles.
-template <class Isa, bool kWords, int Q>
+template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   if constexpr (Q * 8 <= Isa::kAccumulators) {
     if (a.pixels >= 8) {
@@ -215,7 +215,7 @@ void dense_blocks(const DenseArgs& a, std::uint32_t block) {
       return;
     }
   }
-  constexpr int kPartial = Q >= 8 ? 1 : Q >= 4 ? 2 : 4;
+  constexpr std::uint32_t kPartial = Q >= 8 ? 1 : Q >= 4 ? 2 : 4;
   if (a.pool == 1) {
     for (std::uint32_t pixel = 0; pixel < a.pixels; ++pixel) dense_tile<Isa, kWords, 1, Q, kPartial>(a, block, pixel);
   } else {
@@ -307,7 +307,6 @@ void depthwise(const DepthwiseArgs& a) {
 
 template <class Element>
 void max_pool_of(const PoolArgs& a) {
-  const auto* in = reinterpret_cast<const Element*>(a.in);
   auto* out = reinterpret_cast<Element*>(a.out);
   const std::size_t channels = a.channels;
   for (std::uint32_t oy = 0; oy < a.out_height; ++oy) {
@@ -319,11 +318,15 @@ void max_pool_of(const PoolArgs& a) {
         for (std::uint32_t kx = 0; kx < a.kernel_w; ++kx) {
           const std::int64_t x = std::int64_t{ox} * a.stride_w + std::int64_t{kx} * a.dilation_w - a.pad_left;
           if (x < 0 || x >= a.width) continue;
-          const Element* from = in + static_cast<std::size_t>(y * a.width + x) * channels;
+          const std::uint8_t* from = a.in + static_cast<std::size_t>(y * a.width + x) * channels * sizeof(Element);
           if (first) {
             std::memcpy(out, from, channels * sizeof(Element));
           } else {
-            for (std::size_t c = 0; c < channels; ++c) out[c] = from[c] > out[c] ? from[c] : out[c];
+            for (std::size_t c = 0; c < channels; ++c) {
+              Element element;  // a caller's memory may stand anywhere
+              std::memcpy(&element, from + c * sizeof(Element), sizeof(Element));
+              out[c] = element > out[c] ? element : out[c];
+            }
           }
           first = false;
         }

@@ -1,32 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <memory>
 
+#include "count_allocations.hpp"
 #include "kernels/fast/executor.hpp"
 #include "random_program.hpp"
-
-// Counts every allocation of the process while it is asked to.
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  if (counting) ++allocations;
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace millrace::tests {
 namespace {
@@ -113,13 +93,14 @@ TEST(Fast, RunningAFrameAllocatesNothing) {
     for (const SimdLevel level : levels()) {
       Frame frame(program, inputs);
       Executor executor(program, level);
-      allocations = 0;
-      counting = true;
-      executor.run(frame.inputs, frame.outputs);
-      counting = false;
+      const std::size_t allocations = allocations_during([&] { executor.run(frame.inputs, frame.outputs); });
       EXPECT_EQ(allocations, 0U) << "seed " << seed << ", level " << to_string(level) << "\n" << outline(program);
     }
   }
+}
+
+TEST(Fast, AllocationsAreCounted) {
+  EXPECT_GE(allocations_during([] { Executor(random_program(*std::make_unique<Chance>(1), 1)); }), 2U);
 }
 
 TEST(Fast, AnyBytesAreHarmless) {
