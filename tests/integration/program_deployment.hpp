@@ -1,0 +1,20 @@
+// A deployment directory from a program made by hand: what `compile` does behind its front end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "kernels/program/program.hpp"
+#include "runtime/plan/cluster.hpp"
+#include "runtime/plan/deployment.hpp"
+
+namespace millrace::tests {
+
+/// Cuts the program over `partitions` cards of the cluster and writes the deployment to `directory`, then loads it.
+/// Throws std::runtime_error.
+std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
+                                                              const runtime::plan::Cluster& cluster,
+                                                              std::uint32_t partitions,
+                                                              const std::filesystem::path& directory);
+
+}  // namespace millrace::tests

@@ -1,0 +1,177 @@
+// Three cards share the work of one model: cut by the partitioner, loaded through XRT, compared with the reference.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstring>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/emulator/backend.hpp"
+#include "runtime/pipeline/images.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "tests/integration/card_process.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using pipeline::Pipeline;
+
+constexpr std::uint32_t kLayers = 6;
+constexpr std::uint32_t kEmulationData = 21;
+
+class Backend : public testing::Environment {
+  void SetUp() override {
+    log::configure(log::Level::kOff, false);
+    ASSERT_TRUE(emulator::select_backend(emulated_ring(3)).ok());
+  }
+};
+const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+
+std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> value(-40.0F, 40.0F);
+  std::vector<std::byte> bytes(count * sizeof(float));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const float x = value(random);
+    std::memcpy(bytes.data() + i * sizeof x, &x, sizeof x);
+  }
+  return bytes;
+}
+
+/// One frame; its output where it succeeded.
+Result<std::vector<std::byte>> infer(Pipeline& pipeline, const std::vector<std::byte>& input) {
+  std::vector<std::byte> output(pipeline.deployment().model.outputs[0].bytes());
+  pipeline::Frame frame;
+  frame.inputs.emplace_back(input);
+  frame.outputs.emplace_back(output);
+  MILLRACE_TRY(pipeline.infer(frame));
+  return output;
+}
+
+class ThreeCards : public testing::TestWithParam<bool> {
+ protected:
+  ThreeCards() : program_(GetParam() ? skip_program(kLayers) : chain_program(kLayers)) {
+    deployment_ = deploy(program_, cluster_, 3, directory_.path() / "deployment");
+  }
+  std::vector<std::byte> input(std::uint32_t seed) const { return random_floats(8 * 8 * 2, seed); }
+  std::vector<std::byte> expected(const std::vector<std::byte>& in) const {
+    return kernels::reference::run(program_, {in}).front();
+  }
+
+  TemporaryDirectory directory_{"millrace-three-cards"};
+  const plan::Cluster cluster_ = emulated_ring(3);
+  const kernels::Program program_;
+  std::shared_ptr<const plan::LoadedDeployment> deployment_;
+};
+
+TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
+  const auto images = pipeline::read_images(*deployment_);
+  ASSERT_TRUE(images.ok()) << images.error().message();
+  ASSERT_EQ(images->bytes.size(), 3U);
+  std::set<std::string> convolutions;
+  for (const auto& [name, bytes] : images->bytes) {
+    const auto view = plan::parse_xclbin(bytes);
+    ASSERT_TRUE(view.ok());
+    const auto data = plan::decode_emulation_data(view->find(kEmulationData)->bytes);
+    ASSERT_TRUE(data.ok()) << data.error().message();
+    ASSERT_EQ(data->programs.size(), 1U);
+    std::size_t own = 0;
+    for (const kernels::Block& block : data->programs[0].blocks) {
+      if (!std::holds_alternative<kernels::Convolution>(block.operation)) continue;
+      ++own;
+      EXPECT_TRUE(convolutions.insert(block.name).second) << block.name << " is in two images";
+    }
+    EXPECT_GT(own, 0U) << name;
+    EXPECT_LT(own, kLayers) << name;
+  }
+  EXPECT_EQ(convolutions.size(), kLayers);
+}
+
+TEST_P(ThreeCards, EveryByteIsTheReferencesAndBytesCrossEveryChannel) {
+  const auto opened = Pipeline::open(deployment_, cluster_, {});
+  ASSERT_TRUE(opened.ok()) << opened.error().message();
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    const auto in = input(seed);
+    const auto out = infer(**opened, in);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    ASSERT_EQ(*out, expected(in)) << "seed " << seed;
+  }
+  const auto status = (*opened)->status();
+  ASSERT_GE(status.links.size(), 2U);
+  for (const auto& link : status.links) {
+    EXPECT_GT(link.bytes, 0U) << link.channel;
+    EXPECT_EQ(link.bytes % 40, 0U) << link.channel;
+  }
+  for (const auto& card : status.cards) EXPECT_EQ(card.frames, 40U) << card.card;
+}
+
+TEST_P(ThreeCards, ManyThreadsGetEachTheirOwnBytes) {
+  const auto opened = Pipeline::open(deployment_, cluster_, {});
+  ASSERT_TRUE(opened.ok());
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint32_t i = 0; i < 60; ++i) {
+        const auto in = input(t * 1000 + i);
+        const auto out = infer(**opened, in);
+        if (!out.ok() || *out != expected(in)) wrong.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST_P(ThreeCards, WithoutCardTwoNoFrameComesUntilItIsBack) {
+  pipeline::PipelineOptions options;
+  options.restart_backoff_initial = 200ms;
+  const auto opened = Pipeline::open(deployment_, cluster_, options);
+  ASSERT_TRUE(opened.ok());
+  const auto in = input(7);
+  ASSERT_TRUE(infer(**opened, in).ok());
+  ASSERT_EQ(::kill(card_process("fpga2"), SIGKILL), 0);
+  const auto until = std::chrono::steady_clock::now() + 10s;
+  int refused = 0;
+  for (;;) {
+    const auto out = infer(**opened, in);
+    if (out.ok()) {
+      EXPECT_EQ(*out, expected(in));
+      break;
+    }
+    EXPECT_EQ(out.error().code(), ErrorCode::kUnavailable) << out.error().message();
+    ++refused;
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ((*opened)->status().cards[2].restarts, 1U);
+}
+
+TEST_P(ThreeCards, FewerCardsGiveTheSameBytes) {
+  const auto in = input(3);
+  for (const std::uint32_t cards : {1U, 2U}) {
+    const auto fewer = deploy(program_, cluster_, cards, directory_.path() / ("deployment" + std::to_string(cards)));
+    const auto opened = Pipeline::open(fewer, cluster_, {});
+    ASSERT_TRUE(opened.ok()) << opened.error().message();
+    EXPECT_EQ((*opened)->status().cards.size(), cards);
+    const auto out = infer(**opened, in);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    EXPECT_EQ(*out, expected(in));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ThreeCards, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Skip" : "Chain"; });
+
+}  // namespace
+}  // namespace millrace::tests

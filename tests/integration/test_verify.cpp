@@ -1,0 +1,144 @@
+// `millrace verify` and `millrace devices`, as programs.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstring>
+#include <fstream>
+
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace json = boost::json;
+namespace fs = std::filesystem;
+
+const std::string kMillrace = MILLRACE_BINARY_DIR "/bin/millrace";
+
+class Verify : public testing::Test {
+ protected:
+  Verify() { deploy(program_, emulated_ring(3), 3, deployment_); }
+
+  Outcome run(const std::vector<std::string>& more) const {
+    std::vector<std::string> command = {kMillrace, "verify", deployment_.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  }
+  /// Frames of the model's input, and what the reference makes of them; `wrong` elements of it are one step off.
+  void write_frames(std::uint64_t frames, float input_value, int wrong) const {
+    NpyArray in{"<f4", {frames, 8, 8, 2}, {}}, out{"<f4", {frames, 4, 4, 4}, {}};
+    for (std::uint64_t f = 0; f < frames; ++f) {
+      std::vector<float> x(8 * 8 * 2);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = input_value * static_cast<float>(i % 11) - static_cast<float>(f);
+      const auto bytes = std::as_bytes(std::span(x));
+      in.data.insert(in.data.end(), bytes.begin(), bytes.end());
+      auto y = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
+      for (int i = 0; f == 0 && i < wrong; ++i) {
+        float value = 0;
+        std::memcpy(&value, y.data() + static_cast<std::size_t>(i) * 4, 4);
+        value += 0.5F;  // the dequantiser's scale
+        std::memcpy(y.data() + static_cast<std::size_t>(i) * 4, &value, 4);
+      }
+      out.data.insert(out.data.end(), y.begin(), y.end());
+    }
+    ASSERT_TRUE(write_npy(directory_.path() / "in.npy", in).ok());
+    ASSERT_TRUE(write_npy(directory_.path() / "out.npy", out).ok());
+  }
+  std::vector<std::string> files() const {
+    return {"--inputs", (directory_.path() / "in.npy").string(), "--expect", (directory_.path() / "out.npy").string()};
+  }
+
+  TemporaryDirectory directory_{"millrace-verify"};
+  const fs::path deployment_ = directory_.path() / "deployment";
+  const kernels::Program program_ = skip_program(5);
+};
+
+TEST_F(Verify, RandomFramesAgreeWithTheReference) {
+  const Outcome outcome = run({"--json", "--frames", "9", "--seed", "4"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json::value document = json::parse(outcome.out);
+  EXPECT_EQ(document.at("schema").to_number<int>(), 1);
+  EXPECT_EQ(document.at("frames").to_number<int>(), 9);
+  EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+  EXPECT_EQ(document.at("cards").to_number<int>(), 3);
+}
+
+TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
+  write_frames(4, 0.7F, 0);
+  const Outcome right = run(files());
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  EXPECT_NE(right.out.find("4 frames over 3 cards"), std::string::npos) << right.out;
+  write_frames(4, 0.7F, 3);
+  auto command = files();
+  command.emplace_back("--json");
+  const Outcome wrong = run(command);
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_EQ(json::parse(wrong.out).at("expect").at("mismatches").to_number<int>(), 3) << wrong.out;
+  EXPECT_EQ(json::parse(wrong.out).at("mismatches").to_number<int>(), 0) << wrong.out;
+  command.insert(command.end(), {"--tolerance", "1"});
+  EXPECT_EQ(run(command).exit_code, 0);
+}
+
+TEST_F(Verify, EveryTensorOfAFrameIsWritten) {
+  const fs::path dump = directory_.path() / "tensors";
+  ASSERT_EQ(run({"--frames", "1", "--dump-tensors", dump.string()}).exit_code, 0);
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(dump)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_TRUE(read_npy(entry.path()).ok()) << entry.path();
+  }
+  EXPECT_GE(files, program_.tensors.size());
+}
+
+TEST_F(Verify, WhatItCannotDoIsSaidPlainly) {
+  const Outcome rtl = run({"--fidelity", "rtl"});
+  EXPECT_EQ(rtl.exit_code, 2);
+  EXPECT_NE(rtl.err.find("only 'functional'"), std::string::npos) << rtl.err;
+  NpyArray array{"|u1", {2, 8, 8, 2}, std::vector<std::byte>(256)};
+  ASSERT_TRUE(write_npy(directory_.path() / "in.npy", array).ok());
+  const Outcome type = run({"--inputs", (directory_.path() / "in.npy").string()});
+  EXPECT_EQ(type.exit_code, 2);
+  EXPECT_NE(type.err.find("'x'"), std::string::npos) << type.err;
+  array = {"<f4", {2, 8, 8, 1}, std::vector<std::byte>(512)};
+  ASSERT_TRUE(write_npy(directory_.path() / "in.npy", array).ok());
+  EXPECT_EQ(run({"--inputs", (directory_.path() / "in.npy").string()}).exit_code, 2);
+  EXPECT_EQ(run_program({kMillrace, "verify", (directory_.path() / "nothing").string()}).exit_code, 2);
+}
+
+TEST_F(Verify, ADamagedImageIsCorrupt) {
+  for (const auto& entry : fs::directory_iterator(deployment_ / "images")) {
+    std::ofstream(entry.path(), std::ios::app) << "more";
+    break;
+  }
+  const Outcome outcome = run({});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("images/"), std::string::npos) << outcome.err;
+}
+
+TEST(Devices, AnEmulatedClusterIsListedAndOpened) {
+  const std::string cluster = MILLRACE_SOURCE_DIR "/configs/clusters/three-ku060.yaml";
+  const Outcome outcome = run_program({kMillrace, "devices", "--cluster", cluster, "--check", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json::value document = json::parse(outcome.out);
+  ASSERT_EQ(document.at("devices").as_array().size(), 3U);
+  EXPECT_EQ(document.at("devices").at(2).at("name"), "fpga2");
+  EXPECT_EQ(document.at("devices").at(2).at("state"), "ready");
+  EXPECT_EQ(document.at("cables").as_array().size(), 2U);
+  EXPECT_TRUE(document.at("emulated").as_bool());
+}
+
+TEST(Devices, WithoutXrtAndWithoutAClusterTheRemedyIsNamed) {
+  const Outcome outcome = run_program({"/usr/bin/env", "-u", "XILINX_XRT", kMillrace, "devices"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_NE(outcome.err.find("--cluster"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::tests

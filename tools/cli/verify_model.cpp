@@ -1,0 +1,184 @@
+#include "tools/cli/verify_model.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/fast/executor.hpp"
+#include "runtime/base/npy.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::cli {
+
+namespace plan = runtime::plan;
+
+namespace {
+
+constexpr std::uint32_t kEmulationData = 21;  // axlf_section_kind EMULATION_DATA
+
+/// NumPy's name of a tensor's elements as they are stored.
+std::string descr_of(kernels::ElementType type) {
+  if (type.kind == kernels::ElementType::Kind::kFloat32) return "<f4";
+  const std::string letter = type.kind == kernels::ElementType::Kind::kUnsigned ? "u" : "i";
+  const std::size_t bytes = type.storage_bytes();
+  return (bytes == 1 ? "|" : "<") + letter + std::to_string(bytes);
+}
+
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < ' ') c = '_';
+  }
+  return name.substr(0, 120);
+}
+
+const kernels::Block* producer_of(const kernels::Program& program, kernels::TensorIndex tensor) {
+  for (const kernels::Block& block : program.blocks) {
+    if (std::find(block.outputs.begin(), block.outputs.end(), tensor) != block.outputs.end()) return &block;
+  }
+  return nullptr;
+}
+
+std::optional<Difference> compare_partition(const std::string& name, const kernels::Program& program,
+                                            const std::vector<Buffer>& inputs) {
+  std::map<kernels::TensorIndex, Buffer> wanted;
+  kernels::reference::run(program, inputs, [&](kernels::TensorIndex t, const Buffer& b) { wanted[t] = b; });
+
+  std::vector<const std::byte*> in;
+  for (const Buffer& input : inputs) in.push_back(input.data());
+  std::vector<Buffer> outputs;
+  for (const kernels::TensorIndex index : program.outputs) outputs.emplace_back(program.tensors[index].storage_bytes());
+  std::vector<std::byte*> out;
+  for (Buffer& output : outputs) out.push_back(output.data());
+
+  std::optional<Difference> found;
+  std::size_t found_at = program.blocks.size();
+  const auto look = [&](kernels::TensorIndex tensor, std::span<const std::byte> bytes) {
+    const Buffer& right = wanted.at(tensor);
+    const auto [at, unused] = std::mismatch(bytes.begin(), bytes.end(), right.begin(), right.end());
+    const kernels::Block* const block = producer_of(program, tensor);
+    if (at == bytes.end() || block == nullptr) return;
+    const auto place = static_cast<std::size_t>(block - program.blocks.data());
+    if (found && place >= found_at) return;
+    found_at = place;
+    const kernels::Tensor& described = program.tensors[tensor];
+    found = Difference{name, described.name, block->name, block->nodes,
+                       static_cast<std::uint64_t>(at - bytes.begin()) / described.type.storage_bytes()};
+  };
+  kernels::fast::Executor executor(program);
+  executor.run(in, out, look);
+  for (std::size_t i = 0; i < outputs.size(); ++i) look(program.outputs[i], outputs[i]);
+  return found;
+}
+
+}  // namespace
+
+Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment,
+                                            const runtime::pipeline::Images& images) {
+  ReferenceModel model;
+  model.deployment_ = &deployment.plan;
+  std::map<std::string, plan::EmulationData> decoded;
+  for (const auto& [name, bytes] : images.bytes) {
+    MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
+    const plan::XclbinSection* const section = view.find(kEmulationData);
+    if (section == nullptr) {
+      return Error(ErrorCode::kUnsupported, "image '" + name + "' has no EMULATION_DATA; there is nothing to verify it against");
+    }
+    auto data = plan::decode_emulation_data(section->bytes);
+    if (!data.ok()) return data.error().within("image '" + name + "'");
+    decoded[name] = std::move(*data);
+  }
+  for (const plan::Partition& partition : deployment.plan.partitions) {
+    if (partition.kind == plan::PartitionKind::kHost) {
+      model.programs_.push_back(partition.program);
+      continue;
+    }
+    const plan::EmulationData& data = decoded[partition.image];
+    const auto held = std::find_if(data.record.partitions.begin(), data.record.partitions.end(),
+                                   [&](const plan::ImagePartition& p) { return p.name == partition.name; });
+    if (held == data.record.partitions.end()) {
+      return Error(ErrorCode::kCorrupt, "image '" + partition.image + "' does not hold partition '" + partition.name + "'");
+    }
+    model.programs_.push_back(data.programs[static_cast<std::size_t>(held - data.record.partitions.begin())]);
+  }
+  for (const plan::Channel& channel : deployment.plan.channels) {
+    if (channel.slice.offset != 0 || channel.slice.stride != 1) {
+      return Error(ErrorCode::kUnsupported, "channel '" + channel.name + "' carries a slice; verify takes whole tensors");
+    }
+    model.sources_[{channel.consumer.partition, channel.consumer.port}] = {channel.producer.partition, channel.producer.port};
+  }
+  return model;
+}
+
+std::map<ReferenceModel::Key, Buffer> ReferenceModel::evaluate(const std::vector<Buffer>& inputs, const Visit& visit) const {
+  std::map<Key, Buffer> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[{"", deployment_->model.inputs[i].name}] = inputs[i];
+  for (std::size_t index = 0; index < programs_.size(); ++index) {
+    const plan::Partition& partition = deployment_->partitions[index];
+    std::vector<Buffer> in;
+    for (const plan::Port& port : partition.inputs) in.push_back(values.at(sources_.at({partition.name, port.name})));
+    if (visit) visit(index, in);
+    std::vector<Buffer> out = kernels::reference::run(programs_[index], in);
+    for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
+      values[{partition.name, partition.outputs[i].name}] = std::move(out[i]);
+    }
+  }
+  return values;
+}
+
+std::vector<Buffer> ReferenceModel::run(const std::vector<Buffer>& inputs) const {
+  const std::map<Key, Buffer> values = evaluate(inputs, {});
+  std::vector<Buffer> outputs;
+  for (const plan::TensorSignature& output : deployment_->model.outputs) {
+    outputs.push_back(values.at(sources_.at({"", output.name})));
+  }
+  return outputs;
+}
+
+std::optional<Difference> ReferenceModel::first_difference(const std::vector<Buffer>& inputs) const {
+  std::optional<Difference> found;
+  evaluate(inputs, [&](std::size_t index, const std::vector<Buffer>& in) {
+    if (!found) found = compare_partition(deployment_->partitions[index].name, programs_[index], in);
+  });
+  return found;
+}
+
+Status ReferenceModel::dump(const std::vector<Buffer>& inputs, const std::filesystem::path& directory) const {
+  Status written;
+  evaluate(inputs, [&](std::size_t index, const std::vector<Buffer>& in) {
+    if (!written.ok()) return;
+    const std::filesystem::path folder = directory / file_name(deployment_->partitions[index].name);
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) {
+      written = Error(ErrorCode::kEnvironment, folder.string() + ": " + failed.message());
+      return;
+    }
+    const kernels::Program& program = programs_[index];
+    kernels::reference::run(program, in, [&](kernels::TensorIndex tensor, const Buffer& bytes) {
+      if (!written.ok()) return;
+      const kernels::Tensor& described = program.tensors[tensor];
+      NpyArray array{descr_of(described.type), {described.shape.begin(), described.shape.end()}, bytes};
+      std::string number = std::to_string(tensor);
+      number.insert(0, number.size() < 3 ? 3 - number.size() : 0, '0');
+      written = write_npy(folder / (number + "_" + file_name(described.name) + ".npy"), array);
+    });
+  });
+  return written;
+}
+
+float ReferenceModel::output_scale(std::size_t index) const {
+  const auto source = sources_.find({"", deployment_->model.outputs[index].name});
+  if (source == sources_.end()) return 1.0F;
+  for (std::size_t p = 0; p < programs_.size(); ++p) {
+    const plan::Partition& partition = deployment_->partitions[p];
+    if (partition.name != source->second.first) continue;
+    for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
+      if (partition.outputs[i].name != source->second.second) continue;
+      const kernels::Block* const block = producer_of(programs_[p], programs_[p].outputs[i]);
+      const auto* const end = block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
+      if (end != nullptr && !end->scale.empty()) return *std::max_element(end->scale.begin(), end->scale.end());
+    }
+  }
+  return 1.0F;
+}
+
+}  // namespace millrace::cli

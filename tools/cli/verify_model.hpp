@@ -1,0 +1,59 @@
+// The model a deployment's cards and host partitions make together, run by kernels/reference: what `verify` compares with.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/program/program.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/pipeline/images.hpp"
+#include "runtime/plan/deployment.hpp"
+
+namespace millrace::cli {
+
+using kernels::reference::Buffer;
+
+/// Where two ways of computing a frame part: the first tensor, in the order of the partitions and blocks.
+struct Difference {
+  std::string partition, tensor, block;
+  std::vector<std::string> nodes;  // ONNX nodes of the block
+  std::uint64_t element = 0;
+};
+
+class ReferenceModel {
+ public:
+  /// The programs of card partitions come from the images themselves (EMULATION_DATA). `deployment` must outlive this.
+  /// kCorrupt, kUnsupported (an image of another vendor, without one; a channel that carries a slice).
+  static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment,
+                                     const runtime::pipeline::Images& images);
+
+  /// One frame, model.inputs to model.outputs.
+  std::vector<Buffer> run(const std::vector<Buffer>& inputs) const;
+
+  /// The first tensor that kernels/fast computes differently, each partition given the reference's inputs.
+  std::optional<Difference> first_difference(const std::vector<Buffer>& inputs) const;
+
+  /// Every tensor of every partition as DIR/<partition>/<number>_<tensor>.npy.
+  Status dump(const std::vector<Buffer>& inputs, const std::filesystem::path& directory) const;
+
+  /// The scale of output `index` where the model ends in a DequantizeLinear; 1 where it does not.
+  float output_scale(std::size_t index) const;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // partition, port
+  using Visit = std::function<void(std::size_t partition, const std::vector<Buffer>& inputs)>;
+
+  std::map<Key, Buffer> evaluate(const std::vector<Buffer>& inputs, const Visit& visit) const;
+
+  const runtime::plan::Deployment* deployment_ = nullptr;
+  std::vector<kernels::Program> programs_;  // by partition
+  std::map<Key, Key> sources_;              // consumer -> producer
+};
+
+}  // namespace millrace::cli
