@@ -1,0 +1,183 @@
+#include "compiler/graph/graph.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace millrace::compiler::graph {
+
+std::int64_t Type::lowest() const {
+  if (kind != Kind::kSigned || bits == 0) return 0;
+  return bits >= 64 ? std::numeric_limits<std::int64_t>::min() : -(std::int64_t{1} << (bits - 1));
+}
+
+std::int64_t Type::highest() const {
+  if (kind == Kind::kBool) return 1;
+  const int magnitude = kind == Kind::kSigned ? bits - 1 : bits;
+  return magnitude >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << magnitude) - 1;
+}
+
+Type Type::holding(std::int64_t lowest, std::int64_t highest) {
+  int bits = 1;
+  while (bits < 64 && (lowest < integer(bits).lowest() || highest > integer(bits).highest())) ++bits;
+  return integer(bits);
+}
+
+std::string to_string(Type type) {
+  switch (type.kind) {
+    case Type::Kind::kFloat: return "float" + std::to_string(type.bits);
+    case Type::Kind::kSigned: return "int" + std::to_string(type.bits);
+    case Type::Kind::kUnsigned: return "uint" + std::to_string(type.bits);
+    case Type::Kind::kBool: return "bool";
+  }
+  return {};
+}
+
+std::string datatype(Type type) {
+  if (type.kind == Type::Kind::kBool) return "BOOL";
+  if (type.is_float()) return "FP" + std::to_string(type.bits);
+  if (type.bits != 8 && type.bits != 16 && type.bits != 32 && type.bits != 64) return {};
+  return (type.kind == Type::Kind::kSigned ? "INT" : "UINT") + std::to_string(type.bits);
+}
+
+std::int64_t elements(const Shape& shape) {
+  std::int64_t n = 1;
+  for (const std::int64_t d : shape) n *= d;
+  return n;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text;
+  for (const std::int64_t d : shape) text += (text.empty() ? "" : "x") + std::to_string(d);
+  return text.empty() ? "scalar" : text;
+}
+
+namespace {
+
+template <class T>
+const T* find_attribute(const OnnxOperator& op, const std::string& name) {
+  const auto it = op.attributes.find(name);
+  return it == op.attributes.end() ? nullptr : std::get_if<T>(&it->second);
+}
+
+}  // namespace
+
+std::int64_t OnnxOperator::integer(const std::string& name, std::int64_t otherwise) const {
+  const auto* value = find_attribute<std::int64_t>(*this, name);
+  return value == nullptr ? otherwise : *value;
+}
+
+float OnnxOperator::real(const std::string& name, float otherwise) const {
+  const auto* value = find_attribute<float>(*this, name);
+  return value == nullptr ? otherwise : *value;
+}
+
+std::string OnnxOperator::text(const std::string& name, const std::string& otherwise) const {
+  const auto* value = find_attribute<std::string>(*this, name);
+  return value == nullptr ? otherwise : *value;
+}
+
+std::vector<std::int64_t> OnnxOperator::integers(const std::string& name, std::vector<std::int64_t> otherwise) const {
+  const auto* value = find_attribute<std::vector<std::int64_t>>(*this, name);
+  return value == nullptr ? std::move(otherwise) : *value;
+}
+
+std::string operation_name(const Operation& operation) {
+  struct Namer {
+    std::string operator()(const OnnxOperator& o) const { return o.domain.empty() ? o.type : o.domain + "." + o.type; }
+    std::string operator()(const Accumulate&) const { return "accumulate"; }
+    std::string operator()(const Elementwise&) const { return "elementwise"; }
+    std::string operator()(const MaxPool&) const { return "max_pool"; }
+    std::string operator()(const SumPool&) const { return "sum_pool"; }
+    std::string operator()(const Combine&) const { return "combine"; }
+    std::string operator()(const Move&) const { return "move"; }
+    std::string operator()(const Concat&) const { return "concat"; }
+    std::string operator()(const Softmax&) const { return "softmax"; }
+    std::string operator()(const kernels::Operation& o) const { return std::string("kernel:") + kernels::operation_name(o); }
+  };
+  return std::visit(Namer{}, operation);
+}
+
+namespace {
+
+template <class Named>
+std::string unique_name(const std::vector<Named>& all, const std::string& wanted) {
+  const auto taken = [&all](const std::string& name) {
+    return std::any_of(all.begin(), all.end(), [&name](const Named& n) { return n.name == name; });
+  };
+  std::string unique = wanted;
+  for (int i = 1; taken(unique); ++i) unique = wanted + "." + std::to_string(i);
+  return unique;
+}
+
+}  // namespace
+
+ValueId Graph::add_value(std::string wanted, Type type, Shape shape) {
+  std::string unique = unique_name(values, wanted);
+  Value v;
+  v.name = std::move(unique);
+  v.type = type;
+  v.shape = std::move(shape);
+  values.push_back(std::move(v));
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(std::string wanted, Type type, Shape shape, Constant constant) {
+  const ValueId id = add_value(std::move(wanted), type, std::move(shape));
+  values[id].constant = std::make_shared<const Constant>(std::move(constant));
+  return id;
+}
+
+std::string Graph::unique_node_name(const std::string& wanted) const {
+  return unique_name(nodes, wanted);
+}
+
+Uses::Uses(const Graph& graph)
+    : producer(graph.values.size(), -1), readers(graph.values.size()), is_output(graph.values.size(), false) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId v : graph.nodes[i].inputs)
+      if (v != kNoValue) readers[v].push_back(i);
+    for (const ValueId v : graph.nodes[i].outputs)
+      if (v != kNoValue) producer[v] = static_cast<std::int64_t>(i);
+  }
+  for (const ValueId v : graph.outputs) is_output[v] = true;
+}
+
+bool sort_nodes(Graph& graph) {
+  const Uses uses(graph);
+  std::vector<std::size_t> missing(graph.nodes.size(), 0);
+  // An ordered set of ready nodes keeps the result as close to the given order as dependencies allow.
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId v : graph.nodes[i].inputs)
+      if (v != kNoValue && uses.producer[v] >= 0) ++missing[i];
+    if (missing[i] == 0) ready.insert(i);
+  }
+  std::vector<std::size_t> order;
+  while (!ready.empty()) {
+    const std::size_t i = *ready.begin();
+    ready.erase(ready.begin());
+    order.push_back(i);
+    for (const ValueId v : graph.nodes[i].outputs) {
+      if (v == kNoValue) continue;
+      for (const std::size_t reader : uses.readers[v])
+        if (--missing[reader] == 0) ready.insert(reader);
+    }
+  }
+  if (order.size() != graph.nodes.size()) return false;
+  std::vector<Node> sorted;
+  sorted.reserve(order.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(graph.nodes[i]));
+  graph.nodes = std::move(sorted);
+  return true;
+}
+
+void replace_value(Graph& graph, ValueId from, ValueId to) {
+  for (Node& n : graph.nodes)
+    for (ValueId& v : n.inputs)
+      if (v == from) v = to;
+  for (ValueId& v : graph.outputs)
+    if (v == from) v = to;
+}
+
+}  // namespace millrace::compiler::graph

@@ -1,0 +1,81 @@
+#include "compiler/graph/window.hpp"
+
+#include <algorithm>
+
+namespace millrace::compiler::graph {
+namespace {
+
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 20;
+
+struct Axis {
+  std::int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 0;
+};
+
+/// Fills before, after and out; false where no window fits.
+bool resolve_axis(Axis& a, std::int64_t extent, const std::string& auto_pad, bool ceil_mode) {
+  const std::int64_t reach = (a.kernel - 1) * a.dilation + 1;
+  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+    a.out = (extent + a.stride - 1) / a.stride;
+    const std::int64_t total = std::max<std::int64_t>(0, (a.out - 1) * a.stride + reach - extent);
+    a.before = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    a.after = total - a.before;
+    return true;
+  }
+  if (auto_pad == "VALID") a.before = a.after = 0;
+  const std::int64_t room = extent + a.before + a.after - reach;
+  if (room < 0) return false;
+  a.out = room / a.stride + 1;
+  // A window that would start in the padding behind the input is left out.
+  if (ceil_mode && room % a.stride != 0 && a.out * a.stride < extent + a.before) {
+    a.after += a.stride - room % a.stride;
+    ++a.out;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape& input,
+                                             const std::vector<std::int64_t>& kernel, std::string& why) {
+  const std::size_t n = kernel.size();
+  if (n < 1 || n > 2 || input.size() != n + 2) {
+    why = "takes one or two spatial axes, this one has an input of " + to_string(input);
+    return std::nullopt;
+  }
+  const std::vector<std::int64_t> strides = op.integers("strides", std::vector<std::int64_t>(n, 1));
+  const std::vector<std::int64_t> dilations = op.integers("dilations", std::vector<std::int64_t>(n, 1));
+  const std::vector<std::int64_t> pads = op.integers("pads", std::vector<std::int64_t>(2 * n, 0));
+  if (strides.size() != n || dilations.size() != n || pads.size() != 2 * n) {
+    why = "has strides, dilations or pads of the wrong length";
+    return std::nullopt;
+  }
+  const std::string auto_pad = op.text("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER") {
+    why = "has the unknown auto_pad '" + auto_pad + "'";
+    return std::nullopt;
+  }
+  Axis axes[2];
+  for (std::size_t i = 0; i < n; ++i) {
+    Axis& a = axes[2 - n + i];
+    a = {kernel[i], strides[i], dilations[i], pads[i], pads[n + i], 0};
+    const auto sane = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostExtent; };
+    if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) || !sane(a.after, 0)) {
+      why = "has a window, stride, dilation or pad that is negative, zero or absurd";
+      return std::nullopt;
+    }
+    if (!resolve_axis(a, input[2 + i], auto_pad, op.integer("ceil_mode", 0) != 0)) {
+      why = "has a window larger than its padded input of " + to_string(input);
+      return std::nullopt;
+    }
+  }
+  if (n == 1) axes[0].out = 1;
+  ResolvedWindow w;
+  w.geometry = {axes[0].kernel, axes[1].kernel, axes[0].stride, axes[1].stride, axes[0].dilation,
+                axes[1].dilation, axes[0].before, axes[1].before, axes[0].after, axes[1].after};
+  w.out_h = axes[0].out;
+  w.out_w = axes[1].out;
+  w.padded = axes[0].before + axes[0].after + axes[1].before + axes[1].after != 0;
+  return w;
+}
+
+}  // namespace millrace::compiler::graph

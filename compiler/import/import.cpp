@@ -1,0 +1,364 @@
+#include "compiler/import/import.hpp"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "compiler/graph/evaluate.hpp"
+#include "compiler/graph/verify.hpp"
+#include "compiler/import/infer.hpp"
+#include "compiler/import/operators.hpp"
+#include "compiler/import/tensor.hpp"
+#include "runtime/base/file.hpp"
+
+namespace millrace::compiler::import {
+namespace {
+
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::OnnxOperator;
+using graph::Shape;
+using graph::Signature;
+using graph::to_string;
+using graph::Type;
+using graph::ValueId;
+
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
+constexpr int kMostNodes = 100000;
+constexpr std::int64_t kOldestOpset = 9;
+
+Error invalid(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+Error unsupported(std::string message) { return Error(ErrorCode::kUnsupported, std::move(message)); }
+
+Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
+  if (bytes.empty()) return invalid("is empty; an ONNX model is needed");
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    return invalid("is longer than the 2 GiB a protobuf can have; store its weights as external data");
+  const int size = static_cast<int>(bytes.size());
+  google::protobuf::io::ArrayInputStream array(bytes.data(), size);
+  google::protobuf::io::CodedInputStream coded(&array);
+  coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  const bool parsed = model.ParsePartialFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+  // Every ONNX file begins with its IR version: field 1, a small number.
+  const bool plausible = bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
+  if (!parsed && plausible) return invalid("is truncated or damaged: an ONNX model that ends before it is complete");
+  if (!parsed || !model.has_graph() || model.ir_version() < 1) return invalid("is not an ONNX model");
+  return {};
+}
+
+class Importer {
+ public:
+  Importer(const onnx::ModelProto& model, std::filesystem::path directory)
+      : model_(model), proto_(model.graph()), directory_(std::move(directory)) {}
+
+  Result<Graph> run(const std::string& name) {
+    graph_.name = name;
+    MILLRACE_TRY(read_opsets());
+    MILLRACE_TRY(read_initialisers());
+    MILLRACE_TRY(read_inputs());
+    MILLRACE_TRY(read_nodes());
+    MILLRACE_TRY(refuse_what_is_unsupported());
+    if (!graph::sort_nodes(graph_)) return invalid("the graph has a cycle");
+    MILLRACE_TRY(infer_shapes());
+    MILLRACE_TRY(read_outputs());
+    MILLRACE_TRY(graph::verify(graph_, graph::Level::kImported));
+    return std::move(graph_);
+  }
+
+ private:
+  Status read_opsets() {
+    for (const auto& set : model_.opset_import()) opsets_[normal_domain(set.domain())] = set.version();
+    const auto it = opsets_.find("");
+    if (it == opsets_.end()) return invalid("names no operator set (opset_import); export the model again");
+    if (it->second < kOldestOpset)
+      return unsupported("operator set " + std::to_string(it->second) + " is too old; export with 13 or newer");
+    if (proto_.node_size() > kMostNodes) return unsupported("has " + std::to_string(proto_.node_size()) + " nodes");
+    return {};
+  }
+
+  static std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+  Result<ValueId> declare(const std::string& name, const char* what) {
+    if (name.empty()) return invalid(std::string(what) + " without a name");
+    const auto [it, fresh] = ids_.emplace(name, static_cast<ValueId>(graph_.values.size()));
+    if (!fresh) return invalid("two things are named '" + name + "' (the second is " + what + ")");
+    graph::Value value;
+    value.name = name;
+    graph_.values.push_back(std::move(value));
+    return it->second;
+  }
+
+  Status read_initialisers() {
+    if (proto_.sparse_initializer_size() > 0)
+      return unsupported("sparse initialiser '" + proto_.sparse_initializer(0).values().name() + "': store it dense");
+    for (const auto& tensor : proto_.initializer()) {
+      MILLRACE_ASSIGN(const ValueId id, declare(tensor.name(), "an initialiser"));
+      MILLRACE_TRY(set_constant(id, tensor));
+    }
+    return {};
+  }
+
+  Status set_constant(ValueId id, const onnx::TensorProto& tensor) {
+    Result<TensorData> data = read_tensor(tensor, directory_);
+    graph::Value& value = graph_.value(id);
+    if (!data.ok()) return data.error().within("'" + value.name + "'");
+    value.type = data->type;
+    value.shape = std::move(data->shape);
+    value.constant = std::make_shared<const graph::Constant>(std::move(data->constant));
+    return {};
+  }
+
+  Status read_inputs() {
+    for (const auto& input : proto_.input()) {
+      if (ids_.contains(input.name())) continue;  // an initialiser with a declared type
+      MILLRACE_ASSIGN(const ValueId id, declare(input.name(), "a graph input"));
+      const std::string here = "input '" + input.name() + "'";
+      if (!input.type().has_tensor_type()) return unsupported(here + " is no tensor");
+      const auto& tensor = input.type().tensor_type();
+      auto type = element_type(tensor.elem_type());
+      if (!type.ok()) return type.error().within(here);
+      if (!tensor.has_shape()) return unsupported(here + " has no shape; export the model with a static one");
+      graph::Value& value = graph_.value(id);
+      value.type = *type;
+      for (int i = 0; i < tensor.shape().dim_size(); ++i) {
+        const auto& dim = tensor.shape().dim(i);
+        if (!dim.has_dim_value() && i > 0)
+          return unsupported(here + " has the dynamic dimension '" + (dim.dim_param().empty() ? "?" : dim.dim_param()) +
+                             "' (axis " + std::to_string(i) + "); only the batch may be open: export with static shapes");
+        const std::int64_t extent = dim.has_dim_value() ? dim.dim_value() : 1;
+        if (extent < 1 || extent > (std::int64_t{1} << 24))
+          return invalid(here + " has the impossible dimension " + std::to_string(extent));
+        value.shape.push_back(extent);
+      }
+      if (value.shape.empty() || value.shape[0] != 1)
+        return unsupported(here + " is " + to_string(value.shape) + "; its first axis must be the batch, and 1");
+      std::int64_t total = 1;
+      for (const std::int64_t d : value.shape)
+        if ((total *= d) > (std::int64_t{1} << 28)) return invalid(here + " is absurdly large: " + to_string(value.shape));
+      graph_.inputs.push_back(id);
+      graph_.input_signatures.push_back({value.name, value.type, value.shape});
+    }
+    if (graph_.inputs.empty()) return invalid("the graph has no inputs");
+    return {};
+  }
+
+  Status read_nodes() {
+    std::unordered_map<std::string, int> names;
+    // Outputs first, so that nodes may stand in any order.
+    std::vector<const onnx::NodeProto*> operators;
+    for (const auto& node : proto_.node()) {
+      const std::string here = node.op_type() + " '" + label(node) + "'";
+      if (node.output_size() == 0) return invalid(here + " has no output");
+      for (const std::string& output : node.output()) {
+        if (output.empty()) continue;
+        auto declared = declare(output, "a node's output");
+        if (!declared.ok()) return declared.error().within(here);
+      }
+      if (node.op_type() == "Constant" && normal_domain(node.domain()).empty()) {
+        MILLRACE_TRY(read_constant(node));
+      } else {
+        operators.push_back(&node);
+      }
+    }
+    for (const onnx::NodeProto* node : operators) {
+      MILLRACE_TRY(read_node(*node, names));
+    }
+    return {};
+  }
+
+  static std::string label(const onnx::NodeProto& node) {
+    if (!node.name().empty()) return node.name();
+    return node.output_size() > 0 ? node.output(0) : "unnamed";
+  }
+
+  Status read_constant(const onnx::NodeProto& node) {
+    const std::string here = "Constant '" + label(node) + "'";
+    if (node.attribute_size() != 1) return invalid(here + " must have exactly one attribute");
+    const auto& a = node.attribute(0);
+    const ValueId id = ids_.at(node.output(0));
+    if (a.name() == "value" && a.has_t()) {
+      Status status = set_constant(id, a.t());
+      return status.ok() ? status : Status(status.error().within(here));
+    }
+    graph::Value& value = graph_.value(id);
+    graph::Constant c;
+    value.type = Type::integer(64);
+    if (a.name() == "value_int") c.integers = {a.i()};
+    else if (a.name() == "value_float") c.floats = {a.f()};
+    else if (a.name() == "value_ints") c.integers.assign(a.ints().begin(), a.ints().end());
+    else if (a.name() == "value_floats") c.floats.assign(a.floats().begin(), a.floats().end());
+    else return unsupported(here + " has the attribute '" + a.name() + "', which is not taken");
+    if (a.name().find("float") != std::string::npos) value.type = Type::float32();
+    if (a.name().back() == 's') value.shape = {static_cast<std::int64_t>(c.size())};
+    value.constant = std::make_shared<const graph::Constant>(std::move(c));
+    return {};
+  }
+
+  Status read_node(const onnx::NodeProto& proto, std::unordered_map<std::string, int>& names) {
+    Node node;
+    node.name = label(proto);
+    if (const int again = names[node.name]++; again > 0) node.name += "." + std::to_string(again);
+    const std::string here = proto.op_type() + " '" + node.name + "'";
+    OnnxOperator op;
+    op.domain = normal_domain(proto.domain());
+    op.type = proto.op_type();
+    const auto set = opsets_.find(op.domain);
+    op.opset = set == opsets_.end() ? 0 : set->second;
+    for (const auto& a : proto.attribute()) {
+      if (a.has_g() || a.graphs_size() > 0) continue;  // control flow: refused by its type
+      if (!add_attribute(op, a)) {
+        const bool known = why_unsupported(op).empty();
+        if (known) return invalid(here + ": attribute '" + a.name() + "' has a type that is not taken, or stands twice");
+      }
+    }
+    for (const std::string& input : proto.input()) {
+      const auto it = ids_.find(input);
+      if (!input.empty() && it == ids_.end())
+        return invalid(here + " reads '" + input + "', which no initialiser, input or node provides: weights are missing");
+      node.inputs.push_back(input.empty() ? kNoValue : it->second);
+    }
+    for (const std::string& output : proto.output()) node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
+    node.operation = std::move(op);
+    node.sources = {node.name};
+    graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  static bool add_attribute(OnnxOperator& op, const onnx::AttributeProto& a) {
+    using A = onnx::AttributeProto;
+    graph::Attribute value;
+    switch (a.type()) {
+      case A::INT: value = static_cast<std::int64_t>(a.i()); break;
+      case A::FLOAT: value = a.f(); break;
+      case A::STRING: value = a.s(); break;
+      case A::INTS: value = std::vector<std::int64_t>(a.ints().begin(), a.ints().end()); break;
+      case A::FLOATS: value = std::vector<float>(a.floats().begin(), a.floats().end()); break;
+      default: return false;
+    }
+    return op.attributes.emplace(a.name(), std::move(value)).second;
+  }
+
+  /// Lists all of it at once: the owner fixes the export once, not node by node.
+  Status refuse_what_is_unsupported() const {
+    std::string list;
+    std::size_t count = 0;
+    bool quantised = false;
+    for (const Node& n : graph_.nodes) {
+      const auto& op = std::get<OnnxOperator>(n.operation);
+      quantised = quantised || is_quantiser(op);
+      const std::string why = why_unsupported(op);
+      if (why.empty()) {
+        if (std::string wrong = check_attributes(op); !wrong.empty()) return invalid(op.type + " '" + n.name + "': " + wrong);
+        continue;
+      }
+      ++count;
+      list += "\n  " + op.type + " '" + n.name + "': " + why;
+    }
+    if (count > 0) return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:" + list);
+    if (!quantised)
+      return unsupported(
+          "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for example with "
+          "onnxruntime.quantization); `millrace quantize MODEL --samples X.npy`, which does it with calibration samples, is coming");
+    return {};
+  }
+
+  Status infer_shapes() {
+    for (Node& n : graph_.nodes) {
+      const auto& op = std::get<OnnxOperator>(n.operation);
+      const std::string here = op.type + " '" + n.name + "' ";
+      if (n.outputs[0] == kNoValue) return invalid(here + "leaves out its first output");
+      if (std::string why = infer(graph_, n); !why.empty()) return unsupported(here + why);
+      std::vector<const graph::Value*> inputs;
+      for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph_.value(v));
+      // Shapes that the graph computes become constants here; weights are left to the passes.
+      const graph::Value& output = graph_.value(n.outputs[0]);
+      if (!output.type.is_float() && output.shape.size() <= 1) shapes_[n.outputs[0]] = graph::evaluate(op, inputs, output, 64);
+      if (const auto& known = shapes_[n.outputs[0]]; known) {
+        graph_.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(*known);
+      }
+    }
+    return drop_known_nodes();
+  }
+
+  /// Nodes whose output became a constant have nothing left to do; second outputs must not be read.
+  Status drop_known_nodes() {
+    std::vector<Node> kept;
+    for (Node& n : graph_.nodes)
+      if (graph_.value(n.outputs[0]).constant == nullptr) kept.push_back(std::move(n));
+    graph_.nodes = std::move(kept);
+    const graph::Uses uses(graph_);
+    for (Node& n : graph_.nodes) {
+      for (std::size_t i = 1; i < n.outputs.size(); ++i) {
+        const ValueId v = n.outputs[i];
+        if (v == kNoValue) continue;
+        bool wanted = !uses.readers[v].empty();
+        for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
+        if (wanted)
+          return unsupported(operation_name(n.operation) + " '" + n.name + "': its output '" + graph_.value(v).name +
+                             "' is used; only the first output is taken");
+      }
+      n.outputs.resize(1);
+    }
+    return {};
+  }
+
+  Status read_outputs() {
+    for (const auto& output : proto_.output()) {
+      const auto it = ids_.find(output.name());
+      if (it == ids_.end()) return invalid("the graph's output '" + output.name() + "' is produced by no node");
+      const graph::Value& value = graph_.value(it->second);
+      if (value.constant != nullptr) return unsupported("the graph's output '" + output.name() + "' is a constant");
+      for (const ValueId input : graph_.inputs)
+        if (input == it->second) return unsupported("the graph's output '" + output.name() + "' is its input");
+      for (const ValueId other : graph_.outputs)
+        if (other == it->second) return invalid("the graph lists the output '" + output.name() + "' twice");
+      MILLRACE_TRY(check_declared(output, value));
+      graph_.outputs.push_back(it->second);
+      graph_.output_signatures.push_back({value.name, value.type, value.shape});
+    }
+    if (graph_.outputs.empty()) return invalid("the graph has no outputs");
+    return {};
+  }
+
+  /// Where the file declares an output's shape, it must be the one inferred (its batch may be open).
+  static Status check_declared(const onnx::ValueInfoProto& output, const graph::Value& value) {
+    if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return {};
+    const auto& declared = output.type().tensor_type().shape();
+    bool same = declared.dim_size() == static_cast<int>(value.shape.size());
+    for (int i = 0; same && i < declared.dim_size(); ++i)
+      same = !declared.dim(i).has_dim_value() || declared.dim(i).dim_value() == value.shape[static_cast<std::size_t>(i)];
+    if (same) return {};
+    return invalid("the output '" + output.name() + "' is declared with another shape than its nodes give (" +
+                   to_string(value.shape) + ")");
+  }
+
+  const onnx::ModelProto& model_;
+  const onnx::GraphProto& proto_;
+  std::filesystem::path directory_;
+  Graph graph_;
+  std::map<std::string, std::int64_t> opsets_;
+  std::unordered_map<std::string, ValueId> ids_;
+  std::unordered_map<ValueId, std::optional<graph::Constant>> shapes_;
+};
+
+}  // namespace
+
+Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name, const std::filesystem::path& directory) {
+  onnx::ModelProto model;
+  MILLRACE_TRY(parse(bytes, model));
+  return Importer(model, directory).run(name);
+}
+
+Result<Graph> import_onnx(const std::filesystem::path& path) {
+  MILLRACE_ASSIGN(const std::vector<std::byte> bytes, read_file(path, kMostFileBytes));
+  auto result = import_onnx(bytes, path.stem().string(), path.parent_path());
+  if (!result.ok()) return result.error().within(path.string());
+  return result;
+}
+
+}  // namespace millrace::compiler::import

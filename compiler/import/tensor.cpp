@@ -1,0 +1,174 @@
+#include "compiler/import/tensor.hpp"
+
+#include <charconv>
+#include <cstring>
+#include <fstream>
+
+namespace millrace::compiler::import {
+namespace {
+
+using graph::Constant;
+using graph::Type;
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
+
+Error invalid(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+
+const char* type_name(std::int32_t type) {
+  static constexpr const char* kNames[] = {
+      "undefined", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64",
+      "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+      "float8e5m2fnuz", "uint4", "int4", "float4e2m1"};
+  return type >= 0 && type < static_cast<std::int32_t>(std::size(kNames)) ? kNames[type] : "of an unknown kind";
+}
+
+Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
+  std::uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return invalid("external data '" + key + "' is no number");
+  return value;
+}
+
+Result<std::string> read_external(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
+                                  std::uint64_t bytes) {
+  std::string location;
+  std::uint64_t offset = 0;
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") {
+      MILLRACE_ASSIGN(offset, parse_number(entry.value(), "offset"));
+    }
+    if (entry.key() == "length") {
+      MILLRACE_ASSIGN(const std::uint64_t length, parse_number(entry.value(), "length"));
+      if (length != bytes)
+        return invalid("external data has " + std::to_string(length) + " bytes, its shape needs " + std::to_string(bytes));
+    }
+  }
+  const std::filesystem::path relative = std::filesystem::path(location).lexically_normal();
+  if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
+    return invalid("external data location '" + location + "' is not a path below the model's directory");
+  const std::filesystem::path path = directory / relative;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file)
+    return Error(ErrorCode::kNotFound, "its weights are in the file '" + location + "', which is missing beside the model");
+  const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
+  if (offset > size || bytes > size - offset)
+    return invalid("its weights end at byte " + std::to_string(offset + bytes) + " of '" + location + "', which has only " +
+                   std::to_string(size));
+  std::string data(bytes, '\0');
+  file.seekg(static_cast<std::streamoff>(offset));
+  if (!file.read(data.data(), static_cast<std::streamsize>(bytes)))
+    return Error(ErrorCode::kEnvironment, "cannot read '" + path.string() + "'");
+  return data;
+}
+
+template <class T>
+void widen(const std::string& raw, std::vector<std::int64_t>& out) {
+  out.resize(raw.size() / sizeof(T));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, raw.data() + i * sizeof(T), sizeof(T));
+    out[i] = static_cast<std::int64_t>(value);
+  }
+}
+
+/// Two elements a byte, the first in the low half.
+void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count, std::vector<std::int64_t>& out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto byte = static_cast<unsigned char>(raw[i / 2]);
+    const int nibble = i % 2 == 0 ? byte & 15 : byte >> 4;
+    out.push_back(is_signed && nibble > 7 ? nibble - 16 : nibble);
+  }
+}
+
+void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
+  if (type.is_float()) {
+    c.floats.resize(count);
+    std::memcpy(c.floats.data(), raw.data(), raw.size());
+    return;
+  }
+  const bool is_signed = type.kind == Type::Kind::kSigned;
+  if (type.bits == 4) widen_nibbles(raw, is_signed, count, c.integers);
+  else if (type.bits == 8) is_signed ? widen<std::int8_t>(raw, c.integers) : widen<std::uint8_t>(raw, c.integers);
+  else if (type.bits == 16) is_signed ? widen<std::int16_t>(raw, c.integers) : widen<std::uint16_t>(raw, c.integers);
+  else if (type.bits == 32) is_signed ? widen<std::int32_t>(raw, c.integers) : widen<std::uint32_t>(raw, c.integers);
+  else widen<std::int64_t>(raw, c.integers);
+}
+
+Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
+  const auto wrong = [count](int have) {
+    return invalid("has " + std::to_string(have) + " elements of data, its shape needs " + std::to_string(count));
+  };
+  if (type.is_float()) {
+    if (static_cast<std::size_t>(tensor.float_data_size()) != count) return wrong(tensor.float_data_size());
+    c.floats.assign(tensor.float_data().begin(), tensor.float_data().end());
+  } else if (type.bits == 64) {
+    if (static_cast<std::size_t>(tensor.int64_data_size()) != count) return wrong(tensor.int64_data_size());
+    c.integers.assign(tensor.int64_data().begin(), tensor.int64_data().end());
+  } else if (type.bits == 4) {
+    if (static_cast<std::size_t>(tensor.int32_data_size()) != (count + 1) / 2) return wrong(tensor.int32_data_size() * 2);
+    std::string raw;
+    for (const std::int32_t v : tensor.int32_data()) raw += static_cast<char>(v & 255);
+    from_raw(raw, type, count, c);
+  } else if (type == Type::natural(32)) {
+    if (static_cast<std::size_t>(tensor.uint64_data_size()) != count) return wrong(tensor.uint64_data_size());
+    for (const std::uint64_t v : tensor.uint64_data()) c.integers.push_back(static_cast<std::int64_t>(v & 0xFFFFFFFFU));
+  } else {
+    if (static_cast<std::size_t>(tensor.int32_data_size()) != count) return wrong(tensor.int32_data_size());
+    c.integers.assign(tensor.int32_data().begin(), tensor.int32_data().end());
+  }
+  for (const std::int64_t v : c.integers)
+    if (v < type.lowest() || v > type.highest())
+      return invalid("holds the value " + std::to_string(v) + ", outside " + to_string(type));
+  return {};
+}
+
+}  // namespace
+
+Result<Type> element_type(std::int32_t onnx_type) {
+  switch (onnx_type) {
+    case onnx::TensorProto::FLOAT: return Type::float32();
+    case onnx::TensorProto::UINT8: return Type::natural(8);
+    case onnx::TensorProto::INT8: return Type::integer(8);
+    case onnx::TensorProto::UINT16: return Type::natural(16);
+    case onnx::TensorProto::INT16: return Type::integer(16);
+    case onnx::TensorProto::INT32: return Type::integer(32);
+    case onnx::TensorProto::UINT32: return Type::natural(32);
+    case onnx::TensorProto::INT64: return Type::integer(64);
+    case onnx::TensorProto::BOOL: return Type{Type::Kind::kBool, 8};
+    case 21: return Type::natural(4);  // UINT4 and INT4: newer than the installed onnx.proto
+    case 22: return Type::integer(4);
+    default: break;
+  }
+  return Error(ErrorCode::kUnsupported, std::string("has elements ") + type_name(onnx_type) +
+                                            "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
+}
+
+Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory) {
+  TensorData result;
+  MILLRACE_ASSIGN(result.type, element_type(tensor.data_type()));
+  if (tensor.has_segment()) return Error(ErrorCode::kUnsupported, "is stored in segments");
+  std::int64_t count = 1;
+  for (const std::int64_t d : tensor.dims()) {
+    if (d < 0 || d > kMostElements) return invalid("has the impossible dimension " + std::to_string(d));
+    count *= d;
+    if (count > kMostElements) return invalid("has more than 2^29 elements");
+    result.shape.push_back(d);
+  }
+  const auto n = static_cast<std::uint64_t>(count);
+  const std::uint64_t bytes = result.type.bits == 4 ? (n + 1) / 2 : n * (result.type.bits / 8U);
+  if (tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    MILLRACE_ASSIGN(const std::string raw, read_external(tensor, directory, bytes));
+    from_raw(raw, result.type, n, result.constant);
+  } else if (tensor.has_raw_data()) {
+    if (tensor.raw_data().size() != bytes)
+      return invalid("has " + std::to_string(tensor.raw_data().size()) + " bytes of data, its shape needs " +
+                     std::to_string(bytes));
+    from_raw(tensor.raw_data(), result.type, n, result.constant);
+  } else {
+    MILLRACE_TRY(from_fields(tensor, result.type, n, result.constant));
+  }
+  return result;
+}
+
+}  // namespace millrace::compiler::import
