@@ -1,0 +1,100 @@
+// Two operands of at most 8 bits: all pairs are compared.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "compiler/passes/blocks.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Combine;
+using graph::Step;
+using graph::Type;
+
+struct Pairs {
+  Type a, b;
+  std::vector<std::int16_t> table;
+  std::int64_t lowest = 0, highest = 0;  // results reached
+};
+
+Pairs all_pairs(const Combine& c, Type a, Type b) {
+  Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  std::vector<float> right;
+  for (std::int64_t y = b.lowest(); y <= b.highest(); ++y) right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
+  for (std::int64_t x = a.lowest(); x <= a.highest(); ++x) {
+    const float left = c.a.evaluate(graph::Number{false, x, 0}, 0).real;
+    for (const float r : right) {
+      const float joined = c.kind == Combine::Kind::kAdd ? left + r : left * r;
+      const std::int64_t q = c.tail.evaluate(graph::Number{true, 0, joined}, 0).integer;
+      p.lowest = std::min(p.lowest, q);
+      p.highest = std::max(p.highest, q);
+      p.table.push_back(static_cast<std::int16_t>(q));
+    }
+  }
+  return p;
+}
+
+/// An offset for which the multipliers give the table's result for every pair; exact.
+std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int64_t mb, int shift) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min() / 4, most = -least;
+  std::size_t i = 0;
+  for (std::int64_t x = p.a.lowest(); x <= p.a.highest(); ++x)
+    for (std::int64_t y = p.b.lowest(); y <= p.b.highest(); ++y) {
+      const std::int64_t q = p.table[i++], sum = x * ma + y * mb;
+      if (q > p.lowest) least = std::max(least, (q << shift) - sum);
+      if (q < p.highest) most = std::min(most, ((q + 1) << shift) - sum - 1);
+      if (least > most) return std::nullopt;
+    }
+  return least <= 0 && most >= 0 ? 0 : least + (most - least) / 2;
+}
+
+/// Steps of the result for one step of an operand; absent where the chains are no plain scales.
+std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
+  if (c.kind != Combine::Kind::kAdd) return std::nullopt;
+  const auto scale = [](const graph::Chain& chain) -> double {
+    return chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kDequantise ? static_cast<double>(chain.steps[0].floats[0]) : 0;
+  };
+  double out = 0;
+  for (const Step& s : c.tail.steps) {
+    if (s.kind == Step::Kind::kQuantise && out == 0) out = static_cast<double>(s.floats[0]);
+    else if (s.kind != Step::Kind::kRelu && s.kind != Step::Kind::kClip && s.kind != Step::Kind::kClampInteger) return std::nullopt;
+  }
+  const double a = scale(c.a), b = scale(c.b);
+  if (!(a > 0) || !(b > 0) || !(out > 0)) return std::nullopt;
+  return std::pair(a / out, b / out);
+}
+
+}  // namespace
+
+Result<kernels::Add> make_add(const Combine& c, Type a, Type b, Type output) {
+  const auto unsupported = [](std::string why) { return Error(ErrorCode::kUnsupported, std::move(why)); };
+  if (!output.is_integer()) return unsupported("its result is not quantised: put a QuantizeLinear behind it");
+  if (a.bits > 8 || b.bits > 8) return unsupported("its operands are " + to_string(a) + " and " + to_string(b) + "; at most 8 bits are taken: quantise them");
+  if (output.lowest() < std::numeric_limits<std::int16_t>::min() || output.highest() > std::numeric_limits<std::int16_t>::max())
+    return unsupported("its result is " + to_string(output));
+  Pairs p = all_pairs(c, a, b);
+  kernels::Add add;
+  add.lowest = static_cast<std::int32_t>(p.lowest);
+  add.highest = static_cast<std::int32_t>(p.highest);
+  if (const auto slopes = slopes_of(c)) {
+    for (int shift = 0; shift <= 24; ++shift) {
+      const double ma = std::ldexp(slopes->first, shift), mb = std::ldexp(slopes->second, shift);
+      if (ma > 1e9 || mb > 1e9) break;
+      if (ma < 0.5 || mb < 0.5) continue;
+      const std::int64_t first = std::llround(ma), second = std::llround(mb);
+      const auto offset = offset_of(p, first, second, shift);
+      if (!offset) continue;
+      add.multiplier_a = static_cast<std::int32_t>(first);
+      add.multiplier_b = static_cast<std::int32_t>(second);
+      add.offset = *offset;
+      add.shift = static_cast<std::uint8_t>(shift);
+      return add;
+    }
+  }
+  add.table = std::move(p.table);
+  return add;
+}
+
+}  // namespace millrace::compiler::passes

@@ -1,0 +1,242 @@
+#include "compiler/passes/blocks.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/passes/requantise.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Chain;
+using graph::Step;
+using graph::Type;
+using kernels::ElementType;
+using kernels::Requantise;
+
+constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
+
+Error unsupported(std::string message) { return Error(ErrorCode::kUnsupported, std::move(message)); }
+
+template <class T>
+T pick(const std::vector<T>& values, std::size_t i) {
+  return values[values.size() == 1 ? 0 : i];
+}
+
+std::int64_t saturate32(std::int64_t x) {
+  return std::min<std::int64_t>(std::max<std::int64_t>(x, std::numeric_limits<std::int32_t>::min()), std::numeric_limits<std::int32_t>::max());
+}
+
+/// A chain that only clamps needs no proof: multiplier 1, no shift.
+bool only_clamps(const Chain& chain) {
+  return std::all_of(chain.steps.begin(), chain.steps.end(), [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
+}
+
+Requantise clamp_only(const Chain& chain, Type output) {
+  std::int64_t lowest = output.lowest(), highest = output.highest();
+  for (const Step& s : chain.steps) {
+    lowest = std::min(std::max(lowest, s.lowest), s.highest);
+    highest = std::min(std::max(highest, s.lowest), s.highest);
+  }
+  Requantise r;
+  r.multiplier = {1};
+  r.offset = {0};
+  r.shift = {0};
+  r.lowest = static_cast<std::int32_t>(lowest);
+  r.highest = static_cast<std::int32_t>(highest);
+  return r;
+}
+
+/// Solved, then proved by the checker that shares nothing with the solver.
+Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
+  if (problem.highest - problem.lowest > 65535) return unsupported("its result has more than 16 bits: put a quantiser there");
+  MILLRACE_ASSIGN(Requantise r, solve(problem));
+  if (r.thresholds.size() > kMostThresholds) return unsupported("needs " + std::to_string(r.thresholds.size()) + " thresholds");
+  if (const std::string why = prove(r, problem); !why.empty()) return Error(ErrorCode::kInternal, "requantisation is not proved: " + why);
+  return r;
+}
+
+RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, bool per_channel, Type output) {
+  RequantiseProblem p;
+  p.reference = std::move(reference);
+  p.accumulators = std::move(ranges);
+  if (!per_channel) {
+    // One function for all channels: proved over all that any of them reaches.
+    Range all = p.accumulators[0];
+    for (const Range& r : p.accumulators) all = {std::min(all.lowest, r.lowest), std::max(all.highest, r.highest)};
+    p.accumulators = {all};
+  }
+  p.lowest = output.lowest();
+  p.highest = output.highest();
+  return p;
+}
+
+/// Integer weights and bias with zero points folded, one channel after another.
+struct Folded {
+  std::vector<std::int64_t> weights;  // [O][kh][kw][I / groups]
+  std::vector<std::int64_t> bias;     // [O]
+  std::size_t taps = 0;               // weights an output channel
+};
+
+Folded fold(const graph::Accumulate& a) {
+  Folded f;
+  const auto channels = static_cast<std::size_t>(a.out_channels);
+  f.taps = a.weights->integers.size() / channels;
+  const auto area = static_cast<std::size_t>(a.geometry.kernel_h * a.geometry.kernel_w);
+  const std::size_t depth = f.taps / area;
+  f.weights.resize(a.weights->integers.size());
+  f.bias.assign(channels, 0);
+  for (std::size_t o = 0; o < channels; ++o) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < depth; ++i)
+      for (std::size_t k = 0; k < area; ++k) {
+        const std::int64_t w = a.weights->integers[(o * depth + i) * area + k] - pick(a.weight_zero, o);
+        f.weights[(o * area + k) * depth + i] = w;
+        sum += w;
+      }
+    f.bias[o] = (a.bias.empty() ? 0 : a.bias[o]) - a.input_zero * sum;
+  }
+  return f;
+}
+
+/// Channels whose result falls as the accumulator grows (a negative factor, as batch normalisation can have) get negated weights.
+std::vector<bool> negate_falling(Folded& f, const Chain& chain, const std::vector<Range>& ranges) {
+  std::vector<bool> negated(f.bias.size(), false);
+  if (chain.steps.empty()) return negated;
+  for (std::size_t o = 0; o < f.bias.size(); ++o) {
+    const std::size_t c = chain.channels() == 1 ? 0 : o;
+    if (chain.evaluate(ranges[o].lowest, c) <= chain.evaluate(ranges[o].highest, c)) continue;
+    negated[o] = true;
+    f.bias[o] = -f.bias[o];
+    for (std::size_t i = 0; i < f.taps; ++i) f.weights[o * f.taps + i] = -f.weights[o * f.taps + i];
+  }
+  return negated;
+}
+
+/// Every sum a channel can end with, and every one it can pass on the way.
+struct Reach {
+  std::vector<Range> results;
+  Range partial;
+};
+
+Reach reach_of(const Folded& f, Type input) {
+  Reach r;
+  for (std::size_t o = 0; o < f.bias.size(); ++o) {
+    Range result{f.bias[o], f.bias[o]};
+    Range partial{std::min<std::int64_t>(f.bias[o], 0), std::max<std::int64_t>(f.bias[o], 0)};
+    for (std::size_t i = 0; i < f.taps; ++i) {
+      const std::int64_t w = f.weights[o * f.taps + i];
+      const auto [low, high] = std::minmax(w * input.lowest(), w * input.highest());
+      result = {result.lowest + low, result.highest + high};
+      partial = {partial.lowest + std::min<std::int64_t>(low, 0), partial.highest + std::max<std::int64_t>(high, 0)};
+    }
+    r.results.push_back(result);
+    r.partial = {std::min(r.partial.lowest, partial.lowest), std::max(r.partial.highest, partial.highest)};
+  }
+  return r;
+}
+
+Type weight_type(const std::vector<std::int64_t>& weights) {
+  const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
+  const Type type = Type::holding(*low, *high);
+  if (type.bits == 9 && *low >= 0) return Type::natural(8);
+  return Type::integer(std::max<int>(type.bits, 2));
+}
+
+}  // namespace
+
+ElementType element_type(Type type) {
+  if (type.is_float()) return {ElementType::Kind::kFloat32, 32};
+  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned, type.bits};
+}
+
+kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
+  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  kernels::Window w;
+  w.kernel_h = narrow(g.kernel_h);
+  w.kernel_w = narrow(g.kernel_w);
+  w.stride_h = narrow(g.stride_h);
+  w.stride_w = narrow(g.stride_w);
+  w.dilation_h = narrow(g.dilation_h);
+  w.dilation_w = narrow(g.dilation_w);
+  w.pad_top = narrow(g.pad_top);
+  w.pad_left = narrow(g.pad_left);
+  w.pad_bottom = narrow(g.pad_bottom);
+  w.pad_right = narrow(g.pad_right);
+  w.pad_value = static_cast<std::int32_t>(pad_value);
+  return w;
+}
+
+Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type input, Type output) {
+  Folded f = fold(a);
+  const Chain chain = a.chain.contracted();
+  const std::vector<bool> negated = negate_falling(f, chain, reach_of(f, input).results);
+  const Reach reach = reach_of(f, input);
+
+  kernels::Convolution c;
+  c.window = make_window(a.geometry, a.input_zero);
+  c.out_channels = static_cast<std::uint32_t>(a.out_channels);
+  c.groups = static_cast<std::uint32_t>(a.groups);
+  c.weight_type = element_type(weight_type(f.weights));
+  if (c.weight_type.bits > 16) return unsupported("its weights need more than 16 bits once their zero point is taken off");
+  c.weights.assign(f.weights.begin(), f.weights.end());
+  for (const std::int64_t b : f.bias)
+    if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
+  if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; })) c.bias.assign(f.bias.begin(), f.bias.end());
+  const Type accumulator = Type::holding(reach.partial.lowest, reach.partial.highest);
+  if (accumulator.bits > 32) return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+  c.accumulator = element_type(accumulator);
+  if (chain.steps.empty()) return c;
+  if (only_clamps(chain)) {
+    c.requantise = clamp_only(chain, output);
+    return c;
+  }
+  const bool per_channel = chain.channels() > 1 || std::find(negated.begin(), negated.end(), true) != negated.end();
+  const Reference reference = [&chain, &negated](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(negated[channel] ? -acc : acc, chain.channels() == 1 ? 0 : channel);
+  };
+  MILLRACE_ASSIGN(c.requantise, solve_and_prove(make_problem(reference, reach.results, per_channel, output)));
+  return c;
+}
+
+Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type output) {
+  kernels::SumPool p;
+  p.window = make_window(s.geometry, s.zero);
+  const std::int64_t taps = s.geometry.kernel_h * s.geometry.kernel_w;
+  const Range range{taps * input.lowest(), taps * input.highest()};
+  const Type accumulator = Type::holding(std::min<std::int64_t>(range.lowest, 0), std::max<std::int64_t>(range.highest, 0));
+  if (accumulator.bits > 32) return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+  p.accumulator = element_type(accumulator);
+  const Chain chain = s.chain.contracted();
+  const std::int64_t zeros = taps * s.zero;
+  if (chain.steps.empty()) {
+    p.requantise = clamp_only({}, output);
+    p.requantise.offset = {-zeros};
+    return p;
+  }
+  const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc - zeros, channel); };
+  MILLRACE_ASSIGN(p.requantise, solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output)));
+  return p;
+}
+
+Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type output) {
+  const Chain chain = written.contracted();
+  if (input.bits > 32) return unsupported("works on " + to_string(input));
+  if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});
+  const Range range{input.lowest(), input.highest()};
+  const Reference reference = [&chain](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc, channel); };
+  const bool small = input.bits <= 8 && chain.channels() == 1;
+  auto r = solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
+  if (r.ok() && (r->form == Requantise::Form::kMultiplyShift || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
+  // What decreases is found out by solving only where it shows at a step; a table of all elements is right in any case.
+  if (!small) return r.error();
+  kernels::Lookup lookup;
+  for (std::int64_t x = input.lowest(); x <= input.highest(); ++x) {
+    const std::int64_t q = chain.evaluate(x, 0);
+    if (q < std::numeric_limits<std::int16_t>::min() || q > std::numeric_limits<std::int16_t>::max()) return unsupported("its results do not fit 16 bits");
+    lookup.table.push_back(static_cast<std::int16_t>(q));
+  }
+  return kernels::Operation(std::move(lookup));
+}
+
+}  // namespace millrace::compiler::passes

@@ -1,0 +1,39 @@
+// BatchNormalization becomes a factor and an addend a channel, which requantisation takes in: no arithmetic is left of it.
+#include <cmath>
+
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+
+Result<Graph> fold_batch_norm(Graph graph) {
+  Refusals refusals;
+  rewrite_nodes(graph, [&](Node& n, std::vector<Node>& out) {
+    if (!is_onnx(n, "BatchNormalization")) return false;
+    const graph::Constant* p[5] = {};
+    for (std::size_t i = 1; i < 5; ++i) p[i] = constant_input(graph, n, i);
+    if (p[1] == nullptr || p[2] == nullptr || p[3] == nullptr || p[4] == nullptr || onnx_of(n)->integer("training_mode", 0) != 0) {
+      refusals.add(n, "its parameters must be constants, and training_mode 0");
+      return true;
+    }
+    const float epsilon = onnx_of(n)->real("epsilon", 1e-5F);
+    const Value y = graph.value(n.outputs[0]);
+    graph::Constant factor, addend;
+    for (std::size_t c = 0; c < p[1]->floats.size(); ++c) {
+      const float f = p[1]->floats[c] / std::sqrt(p[4]->floats[c] + epsilon);
+      factor.floats.push_back(f);
+      addend.floats.push_back(p[2]->floats[c] - p[3]->floats[c] * f);
+    }
+    Shape shape(y.shape.size(), 1);
+    shape[1] = y.shape[1];
+    const ValueId f = graph.add_constant(y.name + ".factor", Type::float32(), shape, std::move(factor));
+    const ValueId a = graph.add_constant(y.name + ".addend", Type::float32(), shape, std::move(addend));
+    const ValueId scaled = graph.add_value(y.name + ".scaled", y.type, y.shape);
+    out.push_back(make_node(n.name, OnnxOperator{"", "Mul", 14, {}}, {n.inputs[0], f}, scaled, n.sources));
+    out.push_back(make_node(n.name + ".shift", OnnxOperator{"", "Add", 14, {}}, {scaled, a}, n.outputs[0], n.sources));
+    return true;
+  });
+  if (!refusals.empty()) return refusals.error();
+  return graph;
+}
+
+}  // namespace millrace::compiler::passes

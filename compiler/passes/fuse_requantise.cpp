@@ -1,0 +1,127 @@
+// What follows a sum element by element becomes part of it: bias, factors, Relu, Clip, requantisation.
+#include <cmath>
+#include <limits>
+
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Accumulate;
+using graph::Combine;
+using graph::Elementwise;
+using graph::SumPool;
+
+template <class T>
+T pick(const std::vector<T>& values, std::size_t i) {
+  return values[values.size() == 1 ? 0 : i];
+}
+
+/// Integer addends at the chain's beginning join the bias.
+void take_integer_bias(Accumulate& a, Chain& chain) {
+  while (!chain.steps.empty() && chain.steps[0].kind == Step::Kind::kAddInteger) {
+    a.bias.resize(static_cast<std::size_t>(a.out_channels), 0);
+    for (std::size_t c = 0; c < a.bias.size(); ++c) a.bias[c] += pick(chain.steps[0].integers, c);
+    chain.steps.erase(chain.steps.begin());
+  }
+}
+
+/// acc -> float by one factor: the factors, and how many steps say so; 0 steps where it is something else.
+std::size_t scale_of(const Chain& chain, std::vector<float>& scale) {
+  using K = Step::Kind;
+  if (chain.steps.empty()) return 0;
+  if (chain.steps[0].kind == K::kDequantise && chain.steps[0].integers == std::vector<std::int64_t>{0}) {
+    scale = chain.steps[0].floats;
+    return 1;
+  }
+  if (chain.steps[0].kind != K::kToFloat) return 0;
+  if (chain.steps.size() < 2 || chain.steps[1].kind != K::kMultiply) return 0;
+  scale = chain.steps[1].floats;
+  return 2;
+}
+
+/// Towards a float output a bias added in float joins the integer one: nothing but the scale is left for the host.
+void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
+  std::vector<float> scale;
+  const std::size_t at = scale_of(chain, scale);
+  if (at == 0 || chain.steps.size() != at + 1 || chain.steps[at].kind != Step::Kind::kAdd) return;
+  std::vector<std::int64_t> bias = a.bias;
+  bias.resize(static_cast<std::size_t>(a.out_channels), 0);
+  double worst = 0;
+  for (std::size_t c = 0; c < bias.size(); ++c) {
+    const double exact = static_cast<double>(pick(chain.steps[at].floats, c)) / static_cast<double>(pick(scale, c));
+    if (!(std::abs(exact) < 2147483647.0)) return;
+    bias[c] += static_cast<std::int64_t>(std::nearbyint(exact));
+    worst = std::max(worst, std::abs(exact - std::nearbyint(exact)));
+  }
+  a.bias = std::move(bias);
+  chain.steps.pop_back();
+  if (worst > 1e-3)
+    graph.diagnostics.push_back({n.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " + std::to_string(worst) + " of an accumulator step"});
+}
+
+/// max(acc * scale, 0) = max(acc, 0) * scale: towards a float output Relu goes to the integers.
+bool take_relu(Accumulate& a, Chain& chain) {
+  std::vector<float> scale;
+  const std::size_t at = scale_of(chain, scale);
+  if (at == 0 || chain.steps.size() != at + 1 || chain.steps[at].kind != Step::Kind::kRelu) return false;
+  for (const float s : scale)
+    if (!(s > 0)) return false;
+  a.chain = {{Step::clamp_integer(0, std::numeric_limits<std::int32_t>::max())}};
+  chain.steps.pop_back();
+  return true;
+}
+
+/// The only reader of `n`'s result, where that is element-wise; else none.
+Node* only_reader(Graph& graph, const graph::Uses& uses, const Node& n) {
+  const ValueId v = n.outputs[0];
+  if (uses.readers[v].size() != 1 || uses.is_output[v]) return nullptr;
+  Node& reader = graph.nodes[uses.readers[v][0]];
+  return std::holds_alternative<Elementwise>(reader.operation) ? &reader : nullptr;
+}
+
+bool along_channels(const Elementwise& e) { return e.chain.channels() == 1 || e.axis == 1; }
+
+/// `n` takes over what `reader` does and gives its result; `reader` is left without any.
+void absorb(Node& n, Node& reader) {
+  n.outputs = reader.outputs;
+  n.sources = join_sources(n.sources, reader.sources);
+  reader.outputs.clear();
+}
+
+void fuse(Graph& graph, Node& n, Node& reader) {
+  auto& e = std::get<Elementwise>(reader.operation);
+  const bool to_integer = graph.value(reader.outputs[0]).type.is_integer();
+  if (auto* c = std::get_if<Combine>(&n.operation); c != nullptr && e.chain.channels() == 1) {
+    c->tail = c->tail.then(e.chain);
+    absorb(n, reader);
+  } else if (auto* s = std::get_if<SumPool>(&n.operation); s != nullptr && s->chain.steps.empty() && along_channels(e) && to_integer) {
+    s->chain = e.chain;
+    absorb(n, reader);
+  } else if (auto* a = std::get_if<Accumulate>(&n.operation); a != nullptr && a->chain.steps.empty() && along_channels(e)) {
+    take_integer_bias(*a, e.chain);
+    if (to_integer) {
+      a->chain = e.chain;
+      absorb(n, reader);
+    } else {
+      take_float_bias(graph, n, *a, e.chain);
+      take_relu(*a, e.chain);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Graph> fuse_requantise(Graph graph) {
+  const graph::Uses uses(graph);
+  for (Node& n : graph.nodes) {
+    if (n.outputs.empty()) continue;
+    if (Node* reader = only_reader(graph, uses, n); reader != nullptr) fuse(graph, n, *reader);
+  }
+  std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
+  // An absorbing node now gives what its reader gave, which others may have read in between.
+  if (!graph::sort_nodes(graph)) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
+  return graph;
+}
+
+}  // namespace millrace::compiler::passes

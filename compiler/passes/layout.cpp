@@ -1,0 +1,84 @@
+#include "compiler/passes/layout.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace millrace::compiler::passes {
+
+IndexMap identity_map(std::int64_t elements) {
+  IndexMap map(static_cast<std::size_t>(elements));
+  std::iota(map.begin(), map.end(), 0U);
+  return map;
+}
+
+bool is_identity_map(const IndexMap& map) {
+  for (std::size_t i = 0; i < map.size(); ++i)
+    if (map[i] != i) return false;
+  return true;
+}
+
+IndexMap move_map(const graph::Move& move, const graph::Shape& input) {
+  const std::int64_t n = graph::elements(input);
+  if (move.perm.empty()) return identity_map(n);
+  std::vector<std::int64_t> strides(input.size(), 1);
+  for (std::size_t i = input.size(); i-- > 1;) strides[i - 1] = strides[i] * input[i];
+  IndexMap map;
+  map.reserve(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> index(input.size(), 0);
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    map.push_back(static_cast<std::uint32_t>(at));
+    for (std::size_t d = input.size(); d-- > 0;) {
+      const auto axis = static_cast<std::size_t>(move.perm[d]);
+      at += strides[axis];
+      if (++index[d] < input[axis]) break;
+      at -= strides[axis] * input[axis];
+      index[d] = 0;
+    }
+  }
+  return map;
+}
+
+bool is_plane(const graph::Shape& shape) { return shape.size() == 4 && shape[0] == 1; }
+
+graph::Shape dataflow_shape(const graph::Shape& shape) {
+  if (is_plane(shape)) return {shape[2], shape[3], shape[1]};
+  return {1, 1, graph::elements(shape)};
+}
+
+IndexMap dataflow_map(const graph::Shape& shape) {
+  return is_plane(shape) ? move_map(graph::Move{{0, 2, 3, 1}}, shape) : identity_map(graph::elements(shape));
+}
+
+std::optional<Permutation> find_permutation(const IndexMap& source) {
+  struct Axis {
+    std::size_t extent, stride;
+  };
+  std::vector<Axis> axes;  // innermost of the output first
+  if (source.empty() || source[0] != 0) return std::nullopt;
+  for (std::size_t block = 1; block < source.size();) {
+    const std::size_t stride = source[block];
+    std::size_t extent = 1;
+    while (extent * block < source.size() && source[extent * block] == extent * stride) ++extent;
+    if (extent < 2 || source.size() % (block * extent) != 0) return std::nullopt;
+    axes.push_back({extent, stride});
+    block *= extent;
+  }
+  std::reverse(axes.begin(), axes.end());
+  std::vector<std::size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&axes](std::size_t a, std::size_t b) { return axes[a].stride > axes[b].stride; });
+  Permutation p;
+  p.perm.resize(axes.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    p.dims.push_back(static_cast<std::uint32_t>(axes[order[i]].extent));
+    p.perm[order[i]] = static_cast<std::uint32_t>(i);
+  }
+  // Found from a few elements; it holds if it gives back all of them.
+  const graph::Shape shape(p.dims.begin(), p.dims.end());
+  const graph::Move move{{p.perm.begin(), p.perm.end()}};
+  if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source) return std::nullopt;
+  return p;
+}
+
+}  // namespace millrace::compiler::passes

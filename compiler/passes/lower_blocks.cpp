@@ -1,0 +1,288 @@
+// Integer operations become blocks: channels innermost, no batch axis, requantisation proved. Moves cost nothing where they only
+// rename positions; where elements really have to move, one Permute is left.
+#include <algorithm>
+
+#include "compiler/passes/blocks.hpp"
+#include "compiler/passes/layout.hpp"
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Accumulate;
+using graph::Combine;
+using graph::Elementwise;
+
+/// Where a value of the old graph is: a value of the new one, and which of its elements (row-major in its ONNX shape) lies where.
+struct Place {
+  ValueId value = kNoValue;
+  std::shared_ptr<const IndexMap> map;  // null: as the dataflow has it
+};
+
+class Lowering {
+ public:
+  explicit Lowering(Graph graph) : old_(std::move(graph)), places_(old_.values.size()) {
+    new_.name = old_.name;
+    new_.input_signatures = old_.input_signatures;
+    new_.output_signatures = old_.output_signatures;
+    new_.diagnostics = old_.diagnostics;
+  }
+
+  Result<Graph> run() {
+    for (const ValueId v : old_.inputs) place_input(v);
+    for (const Node& n : old_.nodes) {
+      // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals are listed.
+      const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(), [this](ValueId v) { return places_[v].value != kNoValue; });
+      if (!placed) continue;
+      if (std::string why = std::visit([&](const auto& op) { return lower(n, op); }, n.operation); !why.empty()) refusals_.add(n, why);
+      if (internal_) return *internal_;
+    }
+    if (!refusals_.empty()) return refusals_.error();
+    for (const ValueId v : old_.outputs) {
+      MILLRACE_TRY(place_output(v));
+    }
+    return std::move(new_);
+  }
+
+ private:
+  const Value& old_value(ValueId v) const { return old_.value(v); }
+
+  ValueId add_new(const Value& like, Type type, Shape shape) {
+    const ValueId id = new_.add_value(like.name, type, std::move(shape));
+    new_.value(id).scale = like.scale;
+    new_.value(id).zero_point = like.zero_point;
+    return id;
+  }
+
+  void add_block(const Node& from, kernels::Operation op, std::vector<ValueId> inputs, ValueId output) {
+    new_.nodes.push_back(make_node(new_.unique_node_name(from.name), graph::Operation(std::move(op)), std::move(inputs), output, from.sources));
+  }
+
+  /// The model's own order, without the batch; the dataflow's shape where the order is the same.
+  void place_input(ValueId v) {
+    const Value& value = old_value(v);
+    auto map = std::make_shared<const IndexMap>(dataflow_map(value.shape));
+    if (is_identity_map(*map)) {
+      places_[v] = {add_new(value, value.type, dataflow_shape(value.shape)), nullptr};
+    } else {
+      auto flat = std::make_shared<const IndexMap>(identity_map(elements(value.shape)));
+      places_[v] = {add_new(value, value.type, Shape(value.shape.begin() + 1, value.shape.end())), flat};
+    }
+    new_.inputs.push_back(places_[v].value);
+  }
+
+  Status place_output(ValueId v) {
+    const Value& value = old_value(v);
+    Place& place = places_[v];
+    const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
+    if (!is_identity_map(have)) {
+      std::string why = move_to(v, identity_map(elements(value.shape)), Shape(value.shape.begin() + 1, value.shape.end()));
+      if (!why.empty()) return Error(ErrorCode::kUnsupported, "output '" + value.name + "': " + why);
+    }
+    new_.outputs.push_back(places_[v].value);
+    return {};
+  }
+
+  /// Emits a Permute that brings `v` into `wanted` order and `shape`.
+  std::string move_to(ValueId v, const IndexMap& wanted, const Shape& shape) {
+    const Value& value = old_value(v);
+    Place& place = places_[v];
+    const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
+    std::vector<std::uint32_t> position(have.size());
+    for (std::size_t p = 0; p < have.size(); ++p) position[have[p]] = static_cast<std::uint32_t>(p);
+    IndexMap source(have.size());
+    for (std::size_t p = 0; p < wanted.size(); ++p) source[p] = position[wanted[p]];
+    kernels::Permute permute;
+    if (!is_identity_map(source)) {
+      const auto found = find_permutation(source);
+      if (!found) return "its elements would have to move in a way that is no transposition; simplify the Reshape and Transpose nodes before it";
+      permute.dims = found->dims;
+      permute.perm = found->perm;
+    }
+    const Value& from = new_.value(place.value);
+    const ValueId moved = add_new(value, from.type, shape);
+    const Node name{value.name + ".permute", Elementwise{}, {}, {}, {}};
+    add_block(name, std::move(permute), {place.value}, moved);
+    place = {moved, std::make_shared<const IndexMap>(wanted)};
+    if (wanted == dataflow_map(value.shape)) place.map = nullptr;
+    return {};
+  }
+
+  /// The new value that holds `v` as the dataflow has it; kNoValue where `why` says what hinders.
+  ValueId in_dataflow(ValueId v, std::string& why) {
+    const Value& value = old_value(v);
+    const Shape shape = dataflow_shape(value.shape);
+    const Place& place = places_[v];
+    if (place.map == nullptr && new_.value(place.value).shape == shape) return place.value;
+    why = move_to(v, dataflow_map(value.shape), shape);
+    return why.empty() ? places_[v].value : kNoValue;
+  }
+
+  void give(const Node& n, kernels::Operation op, std::vector<ValueId> inputs, Type type) {
+    const Value& value = old_value(n.outputs[0]);
+    const ValueId id = add_new(value, type, dataflow_shape(value.shape));
+    add_block(n, std::move(op), std::move(inputs), id);
+    places_[n.outputs[0]] = {id, nullptr};
+  }
+
+  std::string failed(const Error& error) {
+    if (error.code() == ErrorCode::kInternal) internal_ = error;
+    return error.message();
+  }
+
+  std::string lower(const Node& n, const Accumulate& a) {
+    std::string why;
+    const ValueId x = in_dataflow(n.inputs[0], why);
+    if (!why.empty()) return why;
+    auto c = make_convolution(a, new_.value(x).type, old_value(n.outputs[0]).type);
+    if (!c.ok()) return failed(c.error());
+    const Type type = c->requantise ? old_value(n.outputs[0]).type : Type::integer(c->accumulator.bits);
+    give(n, std::move(*c), {x}, type);
+    return {};
+  }
+
+  std::string lower(const Node& n, const graph::MaxPool& m) {
+    std::string why;
+    const ValueId x = in_dataflow(n.inputs[0], why);
+    if (!why.empty()) return why;
+    if (!new_.value(x).type.is_integer()) return "works on floats: put a quantiser before it";
+    give(n, kernels::MaxPool{make_window(m.geometry, 0)}, {x}, new_.value(x).type);
+    return {};
+  }
+
+  std::string lower(const Node& n, const graph::SumPool& s) {
+    std::string why;
+    const ValueId x = in_dataflow(n.inputs[0], why);
+    if (!why.empty()) return why;
+    auto p = make_sum_pool(s, new_.value(x).type, old_value(n.outputs[0]).type);
+    if (!p.ok()) return failed(p.error());
+    give(n, std::move(*p), {x}, old_value(n.outputs[0]).type);
+    return {};
+  }
+
+  std::string lower(const Node& n, const Combine& c) {
+    std::string why;
+    const ValueId a = in_dataflow(n.inputs[0], why);
+    const ValueId b = why.empty() ? in_dataflow(n.inputs[1], why) : kNoValue;
+    if (!why.empty()) return why;
+    auto add = make_add(c, new_.value(a).type, new_.value(b).type, old_value(n.outputs[0]).type);
+    if (!add.ok()) return failed(add.error());
+    give(n, std::move(*add), {a, b}, old_value(n.outputs[0]).type);
+    return {};
+  }
+
+  std::string lower(const Node& n, const graph::Concat& c) {
+    const Shape& shape = old_value(n.outputs[0]).shape;
+    std::int64_t before = 1;
+    for (std::int64_t i = 0; i < c.axis; ++i) before *= shape[static_cast<std::size_t>(i)];
+    if (is_plane(shape) ? c.axis != 1 : before != 1) return "joins " + to_string(shape) + " along axis " + std::to_string(c.axis) + "; only channels are joined";
+    std::vector<ValueId> parts;
+    std::string why;
+    for (const ValueId v : n.inputs) {
+      parts.push_back(in_dataflow(v, why));
+      if (!why.empty()) return why;
+    }
+    give(n, kernels::Concat{}, parts, new_.value(parts[0]).type);
+    return new_.value(parts[0]).type.is_float() ? "joins floats: put a quantiser behind it" : "";
+  }
+
+  std::string lower(const Node& n, const graph::Softmax&) {
+    std::string why;
+    const ValueId x = in_dataflow(n.inputs[0], why);
+    if (!why.empty()) return why;
+    give(n, kernels::Softmax{}, {x}, Type::float32());
+    return {};
+  }
+
+  /// No block: the same elements under other names.
+  std::string lower(const Node& n, const graph::Move& m) {
+    const Value& from = old_value(n.inputs[0]);
+    const Value& to = old_value(n.outputs[0]);
+    const Place& place = places_[n.inputs[0]];
+    const IndexMap step = move_map(m, from.shape);
+    std::vector<std::uint32_t> becomes(step.size());
+    for (std::size_t i = 0; i < step.size(); ++i) becomes[step[i]] = static_cast<std::uint32_t>(i);
+    IndexMap map = place.map != nullptr ? *place.map : dataflow_map(from.shape);
+    for (std::uint32_t& i : map) i = becomes[i];
+    const bool plain = map == dataflow_map(to.shape);
+    places_[n.outputs[0]] = {place.value, plain ? nullptr : std::make_shared<const IndexMap>(std::move(map))};
+    return {};
+  }
+
+  std::string lower(const Node& n, const Elementwise& e) {
+    const Value& to = old_value(n.outputs[0]);
+    std::string why;
+    const Chain chain = spread(e, old_value(n.inputs[0]).shape, why);
+    if (!why.empty()) return why;
+    ValueId x = places_[n.inputs[0]].value;
+    if (chain.channels() > 1) x = in_dataflow(n.inputs[0], why);
+    if (!why.empty()) return why;
+    const Type from = new_.value(x).type;
+    Result<kernels::Operation> op = from.is_float() ? quantise(chain) : to.type.is_float() ? dequantise(chain) : make_rescale(chain, from, to.type);
+    if (!op.ok()) return failed(op.error());
+    const ValueId id = add_new(to, to.type, new_.value(x).shape);
+    add_block(n, std::move(*op), {x}, id);
+    places_[n.outputs[0]] = {id, places_[n.inputs[0]].map};
+    return {};
+  }
+
+  /// Constants along the last axis of the dataflow's shape: the channels, or every element of what lies flat.
+  static Chain spread(const Elementwise& e, const Shape& shape, std::string& why) {
+    if (e.chain.channels() == 1) return e.chain;
+    if (is_plane(shape)) {
+      if (e.axis != 1) why = "has constants along axis " + std::to_string(e.axis) + "; only channels are taken";
+      return e.chain;
+    }
+    std::int64_t inner = 1;
+    for (std::size_t i = static_cast<std::size_t>(e.axis) + 1; i < shape.size(); ++i) inner *= shape[i];
+    const std::int64_t extent = shape[static_cast<std::size_t>(e.axis)];
+    Chain chain = e.chain;
+    const auto repeat = [&](auto& values) {
+      if (values.size() <= 1) return;
+      auto all = values;
+      all.clear();
+      for (std::int64_t i = 0; i < elements(shape); ++i) all.push_back(values[static_cast<std::size_t>(i / inner % extent)]);
+      values = std::move(all);
+    };
+    for (Step& s : chain.steps) {
+      repeat(s.floats);
+      repeat(s.integers);
+    }
+    return chain;
+  }
+
+  static Result<kernels::Operation> quantise(const Chain& chain) {
+    const bool plain = chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kQuantise && chain.steps[0].integers.size() == 1;
+    if (!plain)
+      return Error(ErrorCode::kUnsupported, "computes in float32 before the first quantiser (" + to_string(chain) +
+                                                "): leave it to preprocessing (scale and mean in millrace.yaml)");
+    return kernels::Operation(kernels::Quantise{chain.steps[0].floats, static_cast<std::int32_t>(chain.steps[0].integers[0])});
+  }
+
+  static Result<kernels::Operation> dequantise(const Chain& chain) {
+    using K = Step::Kind;
+    const auto& s = chain.steps;
+    if (s.size() == 1 && s[0].kind == K::kToFloat) return kernels::Operation(kernels::Dequantise{{1.0F}, 0});
+    if (s.size() == 1 && s[0].kind == K::kDequantise && s[0].integers.size() == 1)
+      return kernels::Operation(kernels::Dequantise{s[0].floats, static_cast<std::int32_t>(s[0].integers[0])});
+    if (s.size() == 2 && s[0].kind == K::kToFloat && s[1].kind == K::kMultiply) return kernels::Operation(kernels::Dequantise{s[1].floats, 0});
+    // A mean leaves as sum times (scale / count).
+    if (s.size() == 2 && s[0].kind == K::kDequantise && s[0].integers.size() == 1 && s[1].kind == K::kDivide && s[0].floats.size() == 1 && s[1].floats.size() == 1)
+      return kernels::Operation(kernels::Dequantise{{s[0].floats[0] / s[1].floats[0]}, static_cast<std::int32_t>(s[0].integers[0])});
+    return Error(ErrorCode::kUnsupported, "computes in float32 (" + to_string(chain) + ") without a quantiser behind it: quantise its result");
+  }
+
+  std::string lower(const Node&, const OnnxOperator&) { return "is an ONNX operator"; }
+  std::string lower(const Node&, const kernels::Operation&) { return "is a block already"; }
+
+  Graph old_, new_;
+  std::vector<Place> places_;
+  Refusals refusals_;
+  std::optional<Error> internal_;
+};
+
+}  // namespace
+
+Result<Graph> lower_blocks(Graph graph) { return Lowering(std::move(graph)).run(); }
+
+}  // namespace millrace::compiler::passes

@@ -1,0 +1,259 @@
+// The QDQ form: a float operator on dequantised integers becomes the same sum on the integers, followed by one dequantisation with
+// the product of the scales. What this pass cannot take has no integer meaning: it is refused, all of it at once.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/graph/window.hpp"
+#include "compiler/passes/accumulate.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Elementwise;
+
+/// A float value that is integers times a scale.
+struct Integers {
+  ValueId q = kNoValue;
+  std::vector<float> scale;
+  std::vector<std::int64_t> zero;
+};
+
+struct Job {
+  Graph& graph;
+  const graph::Uses& uses;
+  std::vector<Node>& out;
+  const Node& node;
+  const OnnxOperator& op;
+
+  const Value& in(std::size_t i) const { return graph.value(node.inputs[i]); }
+  const Value& result() const { return graph.value(node.outputs[0]); }
+  const Node* producer(std::size_t i) const {
+    const std::int64_t p = uses.producer[node.inputs[i]];
+    return p < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(p)];
+  }
+};
+
+/// An activation: dequantised by one scale.
+std::optional<Integers> activation(const Job& job, std::size_t i, std::string& why) {
+  const Node* n = job.producer(i);
+  const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+  const bool pure = e != nullptr && e->chain.steps.size() == 1 && e->chain.steps[0].kind == Step::Kind::kDequantise && e->chain.channels() == 1;
+  if (!pure) {
+    why = "its input '" + job.in(i).name + "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+    return std::nullopt;
+  }
+  return Integers{n->inputs[0], e->chain.steps[0].floats, e->chain.steps[0].integers};
+}
+
+/// Weights: a constant dequantised by one scale, or by one an output channel (axis `channel_axis`).
+std::optional<Integers> weights(const Job& job, std::size_t i, std::int64_t channel_axis, std::string& why) {
+  const Node* n = job.producer(i);
+  const graph::Constant* q = n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
+  const graph::Constant* scale = q == nullptr ? nullptr : constant_input(job.graph, *n, 1);
+  if (scale == nullptr) {
+    why = "its weights '" + job.in(i).name + "' are not integers with a DequantizeLinear";
+    return std::nullopt;
+  }
+  for (const float s : scale->floats)
+    if (!(s > 0) || !std::isfinite(s)) why = "its weights' scale must be finite and above 0";
+  Integers w{n->inputs[0], scale->floats, {0}};
+  if (has_input(*n, 2)) {
+    const graph::Constant* zero = constant_input(job.graph, *n, 2);
+    if (zero == nullptr) why = "its weights' zero point must be constant";
+    else w.zero = zero->integers;
+  }
+  if (w.scale.size() > 1) {
+    std::int64_t axis = onnx_of(*n)->integer("axis", 1);
+    if (axis < 0) axis += static_cast<std::int64_t>(job.in(i).shape.size());
+    if (axis != channel_axis) why = "its weights have scales along axis " + std::to_string(axis) + ", not along the output channels";
+  }
+  if (!why.empty()) return std::nullopt;
+  return w;
+}
+
+std::vector<float> product(float sx, const std::vector<float>& sw) {
+  std::vector<float> result;
+  for (const float w : sw) result.push_back(sx * w);
+  return result;
+}
+
+/// The bias in units of the accumulator. One that has other units is rounded, and that is reported.
+std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std::vector<float>& scale, std::int64_t channels, std::string& why) {
+  if (!has_input(job.node, i)) return std::vector<std::int64_t>{};
+  const auto known = known_floats(job.graph, job.uses, job.node.inputs[i]);
+  if (!known) {
+    why = "its bias is not constant";
+    return std::nullopt;
+  }
+  if (known->size() != 1 && static_cast<std::int64_t>(known->size()) != channels) {
+    why = "its bias of " + to_string(job.in(i).shape) + " does not run along the output channels";
+    return std::nullopt;
+  }
+  // Integers dequantised by the accumulator's own scale are taken as they are, however float32 rounds their product.
+  const Node* n = job.producer(i);
+  const graph::Constant* q = n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
+  const graph::Constant* own = q == nullptr ? nullptr : constant_input(job.graph, *n, 1);
+  const graph::Constant* zero = q == nullptr ? nullptr : constant_input(job.graph, *n, 2);
+  const bool zero_free = zero == nullptr || std::all_of(zero->integers.begin(), zero->integers.end(), [](std::int64_t z) { return z == 0; });
+  std::vector<std::int64_t> result;
+  double worst = 0;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    const auto pick = [c](const auto& values) { return values[values.size() == 1 ? 0 : c]; };
+    const float unit = pick(scale);
+    if (own != nullptr && zero_free && std::abs(pick(own->floats) - unit) <= 1e-5F * unit) {
+      result.push_back(pick(q->integers));
+      continue;
+    }
+    const double exact = static_cast<double>(pick(*known)) / static_cast<double>(unit);
+    if (!(std::abs(exact) < 2147483647.0)) {
+      why = "its bias is out of the accumulator's range";
+      return std::nullopt;
+    }
+    result.push_back(static_cast<std::int64_t>(std::nearbyint(exact)));
+    worst = std::max(worst, std::abs(exact - std::nearbyint(exact)));
+  }
+  if (worst > 1e-3)
+    job.graph.diagnostics.push_back({job.node.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " + std::to_string(worst) + " of an accumulator step"});
+  return result;
+}
+
+Chain dequantised(std::vector<float> scale) {
+  Step s = Step::dequantise(std::move(scale), 0);
+  s.accumulator = true;
+  return {{std::move(s)}};
+}
+
+std::string conv(Job& job) {
+  std::string why;
+  const auto x = activation(job, 0, why);
+  if (!x) return why;
+  const auto w = weights(job, 1, 0, why);
+  if (!w) return why;
+  Product p;
+  p.x = x->q;
+  p.input_zero = x->zero[0];
+  p.weights = w->q;
+  p.weight_zero = w->zero;
+  p.result = job.node.outputs[0];
+  const std::vector<float> scale = product(x->scale[0], w->scale);
+  const auto b = bias(job, 2, scale, convolution_channels(job.graph.value(w->q)), why);
+  if (!b) return why;
+  p.bias = *b;
+  p.chain = dequantised(scale);
+  return add_convolution(job.graph, job.out, job.node, job.op, std::move(p));
+}
+
+std::string gemm(Job& job, bool is_gemm) {
+  std::string why;
+  const bool transposed = is_gemm && job.op.integer("transB", 0) != 0;
+  if (is_gemm && job.op.integer("transA", 0) != 0) return "transA is not taken";
+  if (is_gemm && (job.op.real("alpha", 1.0F) != 1.0F || (has_input(job.node, 2) && job.op.real("beta", 1.0F) != 1.0F)))
+    return "alpha and beta other than 1 are not taken";
+  const auto x = activation(job, 0, why);
+  if (!x) return why;
+  const auto rank = static_cast<std::int64_t>(job.in(1).shape.size());
+  const auto w = weights(job, 1, transposed ? rank - 2 : rank - 1, why);
+  if (!w) return why;
+  Product p;
+  p.x = x->q;
+  p.input_zero = x->zero[0];
+  p.weights = w->q;
+  p.weight_zero = w->zero;
+  p.result = job.node.outputs[0];
+  const std::vector<float> scale = product(x->scale[0], w->scale);
+  if (is_gemm) {
+    const auto b = bias(job, 2, scale, matrix_channels(job.graph.value(w->q), transposed), why);
+    if (!b) return why;
+    p.bias = *b;
+  }
+  p.chain = dequantised(scale);
+  return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(p));
+}
+
+std::string average_pool(Job& job, bool global) {
+  std::string why;
+  const auto x = activation(job, 0, why);
+  if (!x) return why;
+  const Shape shape = job.in(0).shape;
+  if (shape.size() != 4 || shape[0] != 1) return "only [1, C, H, W] is taken";
+  graph::SumPool s;
+  s.zero = x->zero[0];
+  if (global) {
+    s.geometry = {shape[2], shape[3], 1, 1, 1, 1, 0, 0, 0, 0};
+  } else {
+    const auto window = graph::resolve_window(job.op, shape, job.op.integers("kernel_shape", {}), why);
+    if (!window) return why;
+    if (window->padded && job.op.integer("count_include_pad", 0) == 0) return "padding that is not counted (count_include_pad 0) is not taken";
+    s.geometry = window->geometry;
+  }
+  const auto count = static_cast<float>(s.geometry.kernel_h * s.geometry.kernel_w);
+  const Value result = job.result();
+  const ValueId sum = job.graph.add_value(result.name + ".acc", Type::integer(32), result.shape);
+  const Chain chain{{Step::dequantise(x->scale, 0), Step::divide({count})}};
+  job.out.push_back(make_node(job.node.name, std::move(s), {x->q}, sum, job.node.sources));
+  job.out.push_back(make_node(job.node.name + ".chain", Elementwise{chain, -1}, {sum}, job.node.outputs[0], job.node.sources));
+  job.graph.diagnostics.push_back({job.node.name, "averages an integer sum; where the model adds in float32 it may differ by one step"});
+  return {};
+}
+
+/// Two tensors added or multiplied: the operands' chains are read where they are, whatever follows their dequantisation.
+std::string combine(Job& job, graph::Combine::Kind kind) {
+  graph::Combine c;
+  c.kind = kind;
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Node* n = job.producer(i);
+    const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+    if (e == nullptr || !job.graph.value(n->inputs[0]).type.is_integer() || e->chain.channels() != 1)
+      return "its input '" + job.in(i).name + "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+    (i == 0 ? c.a : c.b) = e->chain;
+    operands.push_back(n->inputs[0]);
+  }
+  if (job.in(0).shape != job.in(1).shape) return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " + to_string(job.in(1).shape);
+  job.out.push_back(make_node(job.node.name, std::move(c), operands, job.node.outputs[0], job.node.sources));
+  return {};
+}
+
+std::string lower(Job& job) {
+  const std::string& type = job.op.type;
+  if (type == "Conv") return conv(job);
+  if (type == "Gemm") return gemm(job, true);
+  if (type == "MatMul") return gemm(job, false);
+  if (type == "AveragePool") return average_pool(job, false);
+  if (type == "GlobalAveragePool") return average_pool(job, true);
+  if (type == "Add") return combine(job, graph::Combine::Kind::kAdd);
+  if (type == "Mul") return combine(job, graph::Combine::Kind::kMultiply);
+  return "takes data, but only forms with constants are taken here";
+}
+
+/// Weights and biases, read by their layers where they are.
+bool is_dequantised_constant(const Graph& graph, const Node& n) {
+  return is_onnx(n, "DequantizeLinear") && graph.value(n.inputs[0]).constant != nullptr;
+}
+
+}  // namespace
+
+Result<Graph> lower_qdq(Graph graph) {
+  Refusals refusals;
+  const graph::Uses uses(graph);
+  std::vector<Node> out;
+  // The old nodes stay in the graph meanwhile: producers are looked up there.
+  for (const Node& n : graph.nodes) {
+    const OnnxOperator* op = onnx_of(n);
+    if (op == nullptr || is_dequantised_constant(graph, n)) {
+      out.push_back(n);
+      continue;
+    }
+    Job job{graph, uses, out, n, *op};
+    if (std::string why = lower(job); !why.empty()) refusals.add(n, why);
+  }
+  if (!refusals.empty()) return refusals.error();
+  graph.nodes = std::move(out);
+  MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));
+  for (const Node& n : graph.nodes)
+    if (const OnnxOperator* op = onnx_of(n); op != nullptr) refusals.add(n, "dequantises a constant that no layer takes as weights or bias");
+  if (!refusals.empty()) return refusals.error();
+  return graph;
+}
+
+}  // namespace millrace::compiler::passes

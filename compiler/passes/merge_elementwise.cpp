@@ -1,0 +1,58 @@
+// One element-wise node after another becomes one; what then hands integers on unchanged goes away. So a pair of quantiser and
+// dequantiser with the same parameters vanishes, and others become one change of scale.
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Elementwise;
+
+bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
+  const ValueId between = first.outputs[0];
+  if (!graph.value(first.inputs[0]).type.is_integer()) return false;
+  // What is float is no value of the dataflow and may be computed again; integers that others read stay.
+  if (graph.value(between).type.is_integer() && (uses.readers[between].size() != 1 || uses.is_output[between])) return false;
+  const auto& a = std::get<Elementwise>(first.operation);
+  const auto& b = std::get<Elementwise>(second.operation);
+  return a.chain.channels() == 1 || b.chain.channels() == 1 || a.axis == b.axis;
+}
+
+bool is_identity(const Graph& graph, const Node& n) {
+  const auto& e = std::get<Elementwise>(n.operation);
+  const Type type = graph.value(n.inputs[0]).type;
+  if (type != graph.value(n.outputs[0]).type || !type.is_integer()) return false;
+  if (type.bits > 16) return e.chain.steps.empty();
+  for (std::size_t c = 0; c < e.chain.channels(); ++c)
+    for (std::int64_t x = type.lowest(); x <= type.highest(); ++x)
+      if (e.chain.evaluate(x, c) != x) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<Graph> merge_elementwise(Graph graph) {
+  const graph::Uses uses(graph);
+  // In order, so that a node already merged with those before it is merged again with those behind.
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& n = graph.nodes[i];
+    auto* e = std::get_if<Elementwise>(&n.operation);
+    if (e == nullptr || uses.producer[n.inputs[0]] < 0) continue;
+    const Node& before = graph.nodes[static_cast<std::size_t>(uses.producer[n.inputs[0]])];
+    if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n)) continue;
+    const auto& first = std::get<Elementwise>(before.operation);
+    e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
+    e->chain = first.chain.then(e->chain);
+    n.inputs[0] = before.inputs[0];
+    n.sources = join_sources(before.sources, n.sources);
+  }
+  for (Node& n : graph.nodes) {
+    auto* e = std::get_if<Elementwise>(&n.operation);
+    if (e == nullptr) continue;
+    e->chain = e->chain.contracted();
+    const bool to_input = uses.is_output[n.outputs[0]] && uses.producer[n.inputs[0]] < 0;
+    if (!to_input && is_identity(graph, n)) graph::replace_value(graph, n.outputs[0], n.inputs[0]);
+  }
+  return remove_dead(std::move(graph));
+}
+
+}  // namespace millrace::compiler::passes

@@ -1,0 +1,57 @@
+#include "compiler/passes/passes.hpp"
+
+#include <array>
+#include <unordered_map>
+
+#include "compiler/passes/rewrite.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using graph::Level;
+
+/// Passes name new nodes after old ones; a file may have names that collide with those.
+void make_node_names_unique(Graph& graph) {
+  std::unordered_map<std::string, int> seen;
+  for (Node& n : graph.nodes) {
+    std::string name = n.name;
+    while (seen[name]++ > 0) name = n.name + "." + std::to_string(seen[n.name]++);
+    n.name = name;
+  }
+}
+
+}  // namespace
+
+std::span<const Pass> standard_passes() {
+  static constexpr std::array<Pass, 13> kPasses = {{
+      {"fold_constants", fold_constants, Level::kImported},
+      {"remove_dead", remove_dead, Level::kImported},
+      {"fold_batch_norm", fold_batch_norm, Level::kImported},
+      {"lower_qoperators", lower_qoperators, Level::kMixed},
+      {"lower_elementwise", lower_elementwise, Level::kMixed},
+      {"sink_dequantise", sink_dequantise, Level::kMixed},
+      {"lower_qdq", lower_qdq, Level::kInteger},
+      {"raise_quantise", raise_quantise, Level::kInteger},
+      {"merge_elementwise", merge_elementwise, Level::kInteger},
+      {"fuse_requantise", fuse_requantise, Level::kInteger},
+      {"choose_layout", choose_layout, Level::kInteger},
+      {"lower_blocks", lower_blocks, Level::kLowered},
+      {"remove_dead_blocks", remove_dead, Level::kLowered},
+  }};
+  return kPasses;
+}
+
+Result<Graph> run_standard_passes(Graph graph, const std::function<void(const Pass&, const Graph&)>& after) {
+  for (const Pass& pass : standard_passes()) {
+    auto result = pass.run(std::move(graph));
+    if (!result.ok()) return result;
+    graph = std::move(*result);
+    make_node_names_unique(graph);
+    const Status status = graph::verify(graph, pass.gives);
+    if (!status.ok()) return status.error().within(std::string("after ") + pass.name);
+    if (after) after(pass, graph);
+  }
+  return graph;
+}
+
+}  // namespace millrace::compiler::passes
