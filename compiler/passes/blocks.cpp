@@ -126,7 +126,7 @@ Reach reach_of(const Folded& f, Type input) {
     Range partial{std::min<std::int64_t>(f.bias[o], 0), std::max<std::int64_t>(f.bias[o], 0)};
     for (std::size_t i = 0; i < f.taps; ++i) {
       const std::int64_t w = f.weights[o * f.taps + i];
-      const auto [low, high] = std::minmax(w * input.lowest(), w * input.highest());
+      const auto [low, high] = std::minmax({w * input.lowest(), w * input.highest()});
       result = {result.lowest + low, result.highest + high};
       partial = {partial.lowest + std::min<std::int64_t>(low, 0), partial.highest + std::max<std::int64_t>(high, 0)};
     }

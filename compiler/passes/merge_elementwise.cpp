@@ -10,8 +10,10 @@ using graph::Elementwise;
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
   if (!graph.value(first.inputs[0]).type.is_integer()) return false;
-  // What is float is no value of the dataflow and may be computed again; integers that others read stay.
-  if (graph.value(between).type.is_integer() && (uses.readers[between].size() != 1 || uses.is_output[between])) return false;
+  // What is float is no value of the dataflow and may be computed again; integers that others read, or that leave for the host
+  // to make them float, stay.
+  const bool stays = uses.readers[between].size() != 1 || uses.is_output[between] || graph.value(second.outputs[0]).type.is_float();
+  if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
   const auto& b = std::get<Elementwise>(second.operation);
   return a.chain.channels() == 1 || b.chain.channels() == 1 || a.axis == b.axis;

@@ -1,0 +1,123 @@
+#include "tests/golden/models.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "compiler/emit/program.hpp"
+#include "compiler/import/import.hpp"
+#include "compiler/passes/passes.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/npy.hpp"
+
+namespace millrace::golden {
+namespace {
+
+/// Samples of a byte: x * scale + offset; pictures are turned from HWC to CHW.
+struct Preparation {
+  const char* net;
+  const char* inputs;  // whose input_u8.npy; null: input_f32.npy of the net itself
+  double divisor;
+  double offset;
+};
+
+constexpr Preparation kPreparations[] = {
+    {"lenet5_mnist", "lenet5_mnist", 255, 0},      {"tfc_mnist", "lenet5_mnist", 255, 0},
+    {"pttdnn_cifar10", "pttdnn_cifar10", 127.5, -1}, {"mpcnn_gestures", "mpcnn_gestures", 255, 0},
+    {"resnet8_cifar10", "resnet8_cifar10", 1, 0},  {"vww_mobilenetv1_025", "vww_mobilenetv1_025", 255, 0},
+};
+
+Frames prepare(const NpyArray& array, const Preparation& p) {
+  Frames f;
+  f.count = array.shape[0];
+  f.elements = array.elements() / f.count;
+  f.data.resize(f.count * f.elements);
+  const std::size_t channels = array.shape.size() == 4 ? array.shape[3] : 1;
+  const std::size_t area = f.elements / channels;
+  for (std::size_t i = 0; i < f.count; ++i)
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t k = 0; k < area; ++k) {
+        const auto sample = std::to_integer<unsigned>(array.data[i * f.elements + k * channels + c]);
+        f.data[i * f.elements + c * area + k] =
+            static_cast<float>(sample) / static_cast<float>(p.divisor) + static_cast<float>(p.offset);
+      }
+  return f;
+}
+
+}  // namespace
+
+std::filesystem::path models_directory() {
+  const char* path = std::getenv("MILLRACE_MODELS");
+  if (path == nullptr || !std::filesystem::is_directory(path)) return {};
+  return path;
+}
+
+Result<Frames> load_npy(const std::filesystem::path& path) {
+  MILLRACE_ASSIGN(const NpyArray array, read_npy(path));
+  if (array.descr != "<f4" || array.shape.empty() || array.shape[0] == 0)
+    return Error(ErrorCode::kInvalidInput, path.string() + ": float32 frames are needed");
+  Frames f;
+  f.count = array.shape[0];
+  f.elements = array.elements() / f.count;
+  f.data.resize(array.elements());
+  std::memcpy(f.data.data(), array.data.data(), array.data.size());
+  return f;
+}
+
+Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape, const std::filesystem::path& path) {
+  NpyArray array;
+  array.descr = "<f4";
+  array.shape = frame_shape;
+  array.shape.insert(array.shape.begin(), frames.count);
+  array.data.resize(frames.data.size() * sizeof(float));
+  std::memcpy(array.data.data(), frames.data.data(), array.data.size());
+  return write_npy(path, array);
+}
+
+Result<Frames> load_frames(const std::string& net) {
+  const std::filesystem::path root = models_directory();
+  for (const Preparation& p : kPreparations) {
+    if (net != p.net) continue;
+    MILLRACE_ASSIGN(const NpyArray array, read_npy(root / p.inputs / "input_u8.npy"));
+    return prepare(array, p);
+  }
+  return load_npy(root / net / "input_f32.npy");
+}
+
+Result<Compiled> compile_model(const std::filesystem::path& onnx) {
+  MILLRACE_ASSIGN(compiler::graph::Graph graph, compiler::import::import_onnx(onnx));
+  MILLRACE_ASSIGN(graph, compiler::passes::run_standard_passes(std::move(graph)));
+  MILLRACE_ASSIGN(kernels::Program program, compiler::emit::build_program(graph));
+  return Compiled{std::move(graph), std::move(program)};
+}
+
+Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count) {
+  Frames out;
+  out.count = std::min(count, inputs.count);
+  for (std::size_t i = 0; i < out.count; ++i) {
+    kernels::reference::Buffer in(inputs.elements * sizeof(float));
+    std::memcpy(in.data(), inputs.frame(i), in.size());
+    const std::vector<kernels::reference::Buffer> results = kernels::reference::run(program, {in});
+    out.elements = results[0].size() / sizeof(float);
+    const std::size_t at = out.data.size();
+    out.data.resize(at + out.elements);
+    std::memcpy(out.data.data() + at, results[0].data(), results[0].size());
+  }
+  return out;
+}
+
+Agreement compare(const Frames& got, const Frames& wanted, std::size_t frames, double step) {
+  Agreement a;
+  a.outputs = frames * got.elements;
+  for (std::size_t i = a.outputs; i-- > 0;) {
+    const double difference = std::abs(static_cast<double>(got.data[i]) - static_cast<double>(wanted.data[i]));
+    const double steps = step > 0 ? difference / step : difference;
+    if (difference == 0) ++a.equal;
+    else a.first_difference = i;
+    if (steps < 1.5) ++a.within_one;
+    a.worst_steps = std::max(a.worst_steps, steps);
+  }
+  return a;
+}
+
+}  // namespace millrace::golden
