@@ -1,0 +1,162 @@
+#include "compiler/compile.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "compiler/emit/deployment.hpp"
+#include "compiler/emit/program.hpp"
+#include "compiler/explore/partition.hpp"
+#include "compiler/graph/print.hpp"
+#include "compiler/import/import.hpp"
+#include "compiler/model_file.hpp"
+#include "compiler/passes/passes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/log.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+using runtime::plan::ModelInfo;
+
+constexpr std::uint64_t kMaxModelBytes = std::uint64_t{2} << 30U;
+constexpr char kImportStep[] = "import";
+
+/// Runs the steps one after another and keeps their times.
+class Steps {
+ public:
+  explicit Steps(std::vector<StepTime>& times) : times_(times) {}
+
+  template <class Body>
+  auto run(const std::string& name, Body body) {
+    const auto start = std::chrono::steady_clock::now();
+    auto result = body();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    add(name, took.count());
+    return result;
+  }
+
+  void add(const std::string& name, double milliseconds) {
+    times_.push_back({name, milliseconds});
+    log::debug("compile", name + ": " + std::to_string(milliseconds) + " ms");
+  }
+
+ private:
+  std::vector<StepTime>& times_;
+};
+
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+         });
+}
+
+Status check_options(const CompileOptions& options, const std::string& name) {
+  if (options.output.empty()) return Error(ErrorCode::kInvalidInput, "no output directory: give one with -o");
+  if (!is_name(name))
+    return Error(ErrorCode::kInvalidInput,
+                 "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
+  std::string known = kImportStep;
+  for (const auto& pass : passes::standard_passes()) known += std::string(", ") + pass.name;
+  for (const auto& wanted : options.dump_after) {
+    const auto all = passes::standard_passes();
+    const bool found = wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) { return wanted == pass.name; });
+    if (!found) return Error(ErrorCode::kInvalidInput, "--dump-after " + wanted + ": there is no such step; the steps are " + known);
+  }
+  return {};
+}
+
+void dump(const CompileOptions& options, const std::string& step, const graph::Graph& graph) {
+  if (std::find(options.dump_after.begin(), options.dump_after.end(), step) != options.dump_after.end())
+    std::cerr << "--- after " << step << "\n" << graph::print(graph);
+}
+
+/// Names travel in JSON and protobuf, which carry UTF-8 only.
+bool is_utf8(const std::string& text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    for (std::size_t k = 1; k < length; ++k)
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80) return false;
+    const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0x80;
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) return false;
+    i += length;
+  }
+  return true;
+}
+
+Status check_names(const kernels::Program& program) {
+  const auto bad = [](const char* what) {
+    return Error(ErrorCode::kInvalidInput, std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
+  };
+  for (const auto& tensor : program.tensors)
+    if (!is_utf8(tensor.name)) return bad("tensor");
+  for (const auto& block : program.blocks)
+    if (!std::all_of(block.nodes.begin(), block.nodes.end(), is_utf8)) return bad("node");
+  return {};
+}
+
+Result<graph::Graph> import_model(const CompileOptions& options, ModelInfo& model) {
+  MILLRACE_ASSIGN(graph::Graph graph, import::import_onnx(options.model));
+  MILLRACE_ASSIGN(const auto bytes, read_file(options.model, kMaxModelBytes));
+  model.source_digest = sha256_hex(bytes);
+  const auto describe = [](const std::vector<graph::Signature>& from, std::vector<runtime::plan::TensorSignature>& to) {
+    for (const auto& signature : from) to.push_back({signature.name, graph::datatype(signature.type), signature.shape});
+  };
+  describe(graph.input_signatures, model.inputs);
+  describe(graph.output_signatures, model.outputs);
+  dump(options, kImportStep, graph);
+  return graph;
+}
+
+Result<graph::Graph> run_passes(const CompileOptions& options, graph::Graph graph, Steps& steps) {
+  auto start = std::chrono::steady_clock::now();
+  auto lowered = passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    steps.add(pass.name, took.count());
+    dump(options, pass.name, after);
+    start = std::chrono::steady_clock::now();
+  });
+  if (lowered.ok())
+    for (const auto& diagnostic : lowered->diagnostics) log::warning("compile", diagnostic.node + ": " + diagnostic.message);
+  return lowered;
+}
+
+Result<explore::Solution> partition(const explore::Problem& problem) {
+  MILLRACE_ASSIGN(explore::Solution solution, explore::solve(problem));
+  if (const auto wrong = explore::verify(problem, solution); !wrong.empty())
+    return Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
+  return solution;
+}
+
+}  // namespace
+
+Result<CompileReport> compile(const CompileOptions& options) {
+  CompileReport report;
+  Steps steps(report.steps);
+  ModelInfo model;
+  model.name = options.name.empty() ? options.model.stem().string() : options.name;
+  MILLRACE_TRY(check_options(options, model.name));
+  log::info("compile", options.model.string() + " for " + options.cluster.string());
+
+  MILLRACE_ASSIGN(const auto cluster, steps.run("read_cluster", [&] { return runtime::plan::load_cluster(options.cluster); }));
+  MILLRACE_ASSIGN(graph::Graph graph, steps.run(kImportStep, [&] { return import_model(options, model); }));
+  MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model); }));
+  MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), steps));
+  MILLRACE_ASSIGN(kernels::Program program, steps.run("build_program", [&] { return emit::build_program(graph); }));
+  program.name = model.name;
+  MILLRACE_TRY(check_names(program));
+  MILLRACE_ASSIGN(const auto solution, steps.run("partition", [&] {
+                    return partition(explore::make_problem(program, cluster, options.partitions));
+                  }));
+  MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] { return emit::build_deployment(program, solution, cluster, model); }));
+  MILLRACE_TRY(steps.run("write", [&] { return emit::write(artifacts, options.output); }));
+  log::info("compile", "wrote " + options.output.string());
+  report.plan = std::move(artifacts.plan);
+  return report;
+}
+
+}  // namespace millrace::compiler
