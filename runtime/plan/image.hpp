@@ -82,6 +82,7 @@ struct XclbinSection {
 struct XclbinView {
   std::string uuid;
   std::string platform;
+  bool has_checksum = false;  // ours, and it holds
   std::vector<XclbinSection> sections;  // into the bytes given
   const XclbinSection* find(std::uint32_t kind) const;
 };

@@ -51,17 +51,18 @@ std::array<std::byte, kDigestBytes> checksum(std::span<const std::byte> bytes) {
 
 Error corrupt(const std::string& why) { return Error(ErrorCode::kCorrupt, "xclbin: " + why); }
 
-Status check_key_block(std::span<const std::byte> bytes) {
+/// True where there is a checksum of ours, and it holds.
+Result<bool> check_key_block(std::span<const std::byte> bytes) {
   const auto block = bytes.subspan(kKeyBlock, kKeyBlockBytes);
   const auto all = [](std::span<const std::byte> part, std::byte value) {
     return std::all_of(part.begin(), part.end(), [value](std::byte b) { return b == value; });
   };
-  if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return {};  // not one of ours: nothing to compare
+  if (all(block, std::byte{0xff}) || all(block, std::byte{0})) return false;  // not one of ours
   const std::string altered = "altered or damaged (its checksum does not hold); compile the model again";
   if (std::memcmp(block.data(), kMark, kMarkBytes) != 0) return corrupt(altered);
   const auto expected = checksum(bytes);
   if (!std::equal(expected.begin(), expected.end(), bytes.begin() + kDigest)) return corrupt(altered);
-  return {};
+  return true;
 }
 
 std::string uuid_text(std::span<const std::byte> bytes) {
@@ -88,12 +89,13 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
   if (length > bytes.size() || length + behind != bytes.size())
     return corrupt((length + behind > bytes.size() ? "truncated: " : "altered: ") + std::to_string(bytes.size()) +
                    " bytes are there, its header says " + std::to_string(length + behind));
-  MILLRACE_TRY(check_key_block(bytes));
+  MILLRACE_ASSIGN(const bool has_checksum, check_key_block(bytes));
 
   const auto count = read_at<std::uint32_t>(bytes, kSectionCount);
   const std::uint64_t table_end = kSectionTable + std::uint64_t{count} * kSectionHeaderBytes;
   if (count > kMaxSections || table_end > length) return corrupt("damaged: its section table does not fit in it");
   XclbinView view;
+  view.has_checksum = has_checksum;
   view.uuid = uuid_text(bytes.subspan(kUuid, 16));
   view.platform = text_at(bytes, kPlatform, kPlatformBytes);
   view.sections.reserve(count);

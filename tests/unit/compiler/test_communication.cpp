@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include "compiler/emit/deployment.hpp"
+#include "runtime/plan/image.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+using namespace runtime::plan;
+
+/// Cards with a cable between each two of them.
+Cluster meshed(std::uint32_t cards, double gigabits_per_second = 10) {
+  Cluster cluster;
+  cluster.name = "mesh";
+  cluster.emulated = true;
+  Device device;
+  device.name = "ku060";
+  device.clock_mhz = 100;
+  device.regions = {{"all", {}, {"DDR[0]"}, "device"}};
+  device.memory = {{"DDR[0]", 1U << 20U, 1}};
+  device.connectors = cards;
+  cluster.devices["ku060"] = device;
+  for (std::uint32_t i = 0; i < cards; ++i) {
+    cluster.cards.push_back({"fpga" + std::to_string(i), "ku060", ""});
+    for (std::uint32_t k = 0; k < i; ++k) {
+      Cable cable;
+      cable.name = std::to_string(k) + "-" + std::to_string(i);
+      cable.a = {cluster.cards[k].name, i - 1};
+      cable.b = {cluster.cards[i].name, k};
+      cable.gigabits_per_second = gigabits_per_second;
+      cluster.cables.push_back(cable);
+    }
+  }
+  return cluster;
+}
+
+Result<Artifacts> build(const kernels::Program& program, std::uint32_t cards, const Cluster& cluster) {
+  const auto solution = explore::solve(explore::make_problem(program, cluster, cards));
+  if (!solution.ok()) return solution.error();
+  ModelInfo model;
+  model.name = "net";
+  model.inputs = {{"x", "FP32", {1, 8, 8, 2}}};
+  model.outputs = {{"y", "FP32", {1, 4, 4, 4}}};
+  return build_deployment(program, *solution, cluster, model);
+}
+
+const Channel& channel(const Deployment& plan, const std::string& name) {
+  for (const auto& c : plan.channels)
+    if (c.name == name) return c;
+  throw std::runtime_error("no channel " + name);
+}
+
+void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+
+TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
+  const auto made = build(tests::skip_program(3), 3, meshed(3));
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  const Deployment& plan = made->plan;
+  const Channel& near = channel(plan, "part0.out0>part1.in0");
+  const Channel& far = channel(plan, "part0.out0>part2.in1");
+  EXPECT_EQ(near.transport, Transport::kAurora);
+  EXPECT_EQ(far.frame_bytes, 64U);
+  EXPECT_GT(far.credits * std::uint64_t{far.packet_bytes}, far.frame_bytes);  // holds a frame while part1 computes
+  for (const auto& port : plan.communication) {
+    if (port.partition != "part0" || port.port != "out0") continue;
+    EXPECT_EQ(port.steps, (std::vector<CommunicationStep>{{Action::kSend, near.id, 64}, {Action::kSend, far.id, 64}}));
+  }
+  EXPECT_EQ(find_cyclic_wait(plan), "");
+}
+
+TEST(Communication, OfOneCardThatNeedsTwoChannelsOfOnePortSharesNothing) {
+  const auto made = build(tests::skip_program(3), 3, meshed(3));
+  ASSERT_TRUE(made.ok());
+  const auto view = parse_xclbin(made->files.at("images/image0.xclbin"));
+  ASSERT_TRUE(view.ok());
+  const auto data = decode_emulation_data(view->find(kSectionEmulationData)->bytes);
+  ASSERT_TRUE(data.ok()) << data.error().message();
+  const auto& ports = data->record.partitions[0].ports;
+  ASSERT_EQ(ports.size(), 3U);
+  EXPECT_EQ(ports[1].name, "out0");
+  EXPECT_EQ(ports[2].name, "out0");
+  EXPECT_NE(ports[1].link_index, ports[2].link_index);
+}
+
+TEST(Communication, FindsAForkThatFillsTheShorterBranchBeforeItFeedsTheLongerOne) {
+  const auto made = build(tests::skip_program(3), 3, meshed(3));
+  ASSERT_TRUE(made.ok());
+  Deployment plan = made->plan;
+  for (auto& c : plan.channels) {
+    if (c.transport == Transport::kHost) continue;
+    c.packet_bytes = 16;
+    c.credits = 4;  // 64 bytes: a whole frame
+  }
+  for (auto& port : plan.communication)
+    if (port.partition == "part0" && port.port == "out0") std::swap(port.steps[0], port.steps[1]);
+  EXPECT_EQ(find_cyclic_wait(plan), "");
+  for (auto& c : plan.channels)
+    if (c.name == "part0.out0>part2.in1") c.credits = 3;
+  const std::string wait = find_cyclic_wait(plan);
+  expect(wait, "partition 'part0' waits for credits of channel 'part0.out0>part2.in1' (3 packets)");
+  expect(wait, "partition 'part1' waits for data of channel 'part0.out0>part1.in0'");
+  const auto status = check_communication(plan, meshed(3), made->binding);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), ErrorCode::kDoesNotFit);
+  expect(status.error().message(), "more credits");
+}
+
+TEST(Communication, ChecksBytesPerSecondAgainstTheCable) {
+  const Cluster cluster = meshed(2, 0.001);  // 1 Mbit/s
+  const auto made = build(tests::chain_program(2), 2, cluster);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_TRUE(check_communication(made->plan, cluster, made->binding, 1000).ok());  // 64 bytes a frame: 0.512 Mbit/s
+  const auto status = check_communication(made->plan, cluster, made->binding, 2000);
+  ASSERT_FALSE(status.ok());
+  expect(status.error().message(), "2000 frames/s");
+  expect(status.error().message(), "lower the rate");
+}
+
+TEST(Communication, NeedsACableBetweenTheCardsItJoins) {
+  const auto made = build(tests::chain_program(2), 2, meshed(2));
+  ASSERT_TRUE(made.ok());
+  Cluster cableless = meshed(2);
+  cableless.cables.clear();
+  const auto status = check_communication(made->plan, cableless, made->binding);
+  ASSERT_FALSE(status.ok());
+  expect(status.error().message(), "has no cable between cards 'fpga0' and 'fpga1'");
+}
+
+TEST(Communication, CarriesAtMostSixteenChannelsACable) {
+  const auto made = build(tests::chain_program(2), 2, meshed(2));
+  ASSERT_TRUE(made.ok());
+  Deployment plan = made->plan;
+  const Channel link = channel(plan, "part0.out0>part1.in0");
+  for (int i = 0; i < 16; ++i) plan.channels.push_back(link);
+  const auto status = check_communication(plan, meshed(2), made->binding);
+  ASSERT_FALSE(status.ok());
+  expect(status.error().message(), "17 channels");
+}
+
+TEST(Communication, RefusesAModelOutputThatNothingComputes) {
+  const auto program = tests::chain_program(2);
+  const Cluster cluster = meshed(1);
+  const auto solution = explore::solve(explore::make_problem(program, cluster, {}));
+  ASSERT_TRUE(solution.ok());
+  ModelInfo model;
+  model.name = "net";
+  model.inputs = {{"x", "FP32", {1, 8, 8, 2}}};
+  model.outputs = {{"x", "FP32", {1, 8, 8, 2}}};
+  const auto made = build_deployment(program, *solution, cluster, model);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
+  expect(made.error().message(), "model output 'x'");
+}
+
+}  // namespace
+}  // namespace millrace::compiler::emit
