@@ -100,6 +100,15 @@ struct StageArgs {
   std::int32_t offset = 0;
 };
 
+/// Bytes of 2 to 4 planes, one of each in turn.
+struct InterleaveArgs {
+  const std::uint8_t* in = nullptr;
+  std::uint8_t* out = nullptr;
+  std::size_t elements = 0;                     // of a plane
+  std::size_t plane_bytes = 0;                  // from one plane to the next
+  std::uint32_t planes = 3;
+};
+
 struct QuantiseArgs {
   const float* in = nullptr;                    // no alignment
   std::uint8_t* out = nullptr;
@@ -116,6 +125,7 @@ struct Kernels {
   void (*depthwise)(const DepthwiseArgs&);
   void (*max_pool)(const PoolArgs&);
   void (*stage)(const StageArgs&);
+  void (*interleave)(const InterleaveArgs&);
   void (*quantise)(const QuantiseArgs&);
 };
 

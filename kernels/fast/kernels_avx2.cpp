@@ -161,6 +161,6 @@ void quantise(const QuantiseArgs& a) {
 
 }  // namespace
 
-const Kernels kAvx2Kernels = {Avx2::kLanes, Avx2::kBytes, dense<Avx2>, depthwise<Avx2>, max_pool, stage, quantise};
+const Kernels kAvx2Kernels = {Avx2::kLanes, Avx2::kBytes, dense<Avx2>, depthwise<Avx2>, max_pool, stage, interleave, quantise};
 
 }  // namespace millrace::kernels::fast

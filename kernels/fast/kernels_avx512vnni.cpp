@@ -129,6 +129,6 @@ void quantise(const QuantiseArgs& a) {
 
 }  // namespace
 
-const Kernels kAvx512VnniKernels = {Avx512Vnni::kLanes, Avx512Vnni::kBytes, dense<Avx512Vnni>, depthwise<Avx512Vnni>, max_pool, stage, quantise};
+const Kernels kAvx512VnniKernels = {Avx512Vnni::kLanes, Avx512Vnni::kBytes, dense<Avx512Vnni>, depthwise<Avx512Vnni>, max_pool, stage, interleave, quantise};
 
 }  // namespace millrace::kernels::fast

@@ -80,6 +80,6 @@ void quantise_all(const QuantiseArgs& a) { quantise_tail(a, 0); }
 
 }  // namespace
 
-const Kernels kBaselineKernels = {Baseline::kLanes, Baseline::kBytes, dense<Baseline>, depthwise<Baseline>, max_pool, stage, quantise_all};
+const Kernels kBaselineKernels = {Baseline::kLanes, Baseline::kBytes, dense<Baseline>, depthwise<Baseline>, max_pool, stage, interleave, quantise_all};
 
 }  // namespace millrace::kernels::fast

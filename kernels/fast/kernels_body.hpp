@@ -343,12 +343,21 @@ inline void max_pool(const PoolArgs& a) {
   }
 }
 
+void stage_bytes(const StageArgs& a) {
+  const auto offset = static_cast<std::uint8_t>(a.offset);
+  for (std::uint32_t row = 0; row < a.rows; ++row) {
+    const std::uint8_t* __restrict in = a.in + row * a.row_elements;
+    std::uint8_t* __restrict out = a.out + row * a.out_pitch_bytes;
+    for (std::size_t i = 0; i < a.row_elements; ++i) out[i] = static_cast<std::uint8_t>(in[i] + offset);
+  }
+}
+
 template <class In, class Out>
-void stage_rows(const StageArgs& a) {
-  const std::uint8_t* in = a.in;
-  std::uint8_t* out = a.out;
+void stage_words(const StageArgs& a) {
   const auto offset = static_cast<Out>(a.offset);
-  for (std::uint32_t row = 0; row < a.rows; ++row, in += a.row_elements * sizeof(In), out += a.out_pitch_bytes) {
+  for (std::uint32_t row = 0; row < a.rows; ++row) {
+    const std::uint8_t* __restrict in = a.in + row * a.row_elements * sizeof(In);
+    std::uint8_t* __restrict out = a.out + row * a.out_pitch_bytes;
     for (std::size_t i = 0; i < a.row_elements; ++i) {
       In element;
       std::memcpy(&element, in + i * sizeof(In), sizeof(In));
@@ -359,9 +368,28 @@ void stage_rows(const StageArgs& a) {
 }
 
 inline void stage(const StageArgs& a) {
-  if (!a.words) return stage_rows<std::uint8_t, std::uint8_t>(a);
-  if (a.in_bytes == 1) return a.in_signed ? stage_rows<std::int8_t, std::uint16_t>(a) : stage_rows<std::uint8_t, std::uint16_t>(a);
-  return stage_rows<std::uint16_t, std::uint16_t>(a);
+  if (!a.words) return stage_bytes(a);
+  if (a.in_bytes == 1) return a.in_signed ? stage_words<std::int8_t, std::uint16_t>(a) : stage_words<std::uint8_t, std::uint16_t>(a);
+  return stage_words<std::uint16_t, std::uint16_t>(a);
+}
+
+// With the number of planes known, compilers make shuffles of the stores.
+template <std::size_t kPlanes>
+void interleave_planes(const InterleaveArgs& a) {
+  std::uint8_t* __restrict out = a.out;
+  const std::uint8_t* __restrict in = a.in;
+  for (std::size_t i = 0; i < a.elements; ++i) {
+    MILLRACE_UNROLL
+    for (std::size_t plane = 0; plane < kPlanes; ++plane) out[i * kPlanes + plane] = in[plane * a.plane_bytes + i];
+  }
+}
+
+inline void interleave(const InterleaveArgs& a) {
+  switch (a.planes) {
+    case 2: return interleave_planes<2>(a);
+    case 3: return interleave_planes<3>(a);
+    default: return interleave_planes<4>(a);
+  }
 }
 
 inline std::int32_t quantise_one(const QuantiseArgs& a, float x) {

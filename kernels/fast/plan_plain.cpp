@@ -299,7 +299,7 @@ class ConcatStep final : public PlainStep {
 
 class PermuteStep final : public PlainStep {
  public:
-  PermuteStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination) {
+  PermuteStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
     const Permute& op = std::get<Permute>(block.operation);
     std::vector<std::size_t> stride(op.dims.size(), 1);
     for (std::size_t axis = op.dims.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
@@ -338,6 +338,11 @@ class PermuteStep final : public PlainStep {
       return;
     }
     const Axis inner = axes_[axes_.size() - 1], middle = axes_[axes_.size() - 2];
+    if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 && inner.extent <= 4) {  // an image, planes to pixels
+      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), reinterpret_cast<std::uint8_t*>(out), middle.extent, inner.stride,
+                            static_cast<std::uint32_t>(inner.extent)});
+      return;
+    }
     std::size_t to = 0;
     std::fill(at_.begin(), at_.end(), 0U);
     while (to < elements) {
@@ -367,6 +372,7 @@ class PermuteStep final : public PlainStep {
     return to + middle.extent * inner.extent;
   }
 
+  const Kernels* kernels_;
   std::vector<Axis> axes_;  // of the output, outermost first
   std::vector<std::size_t> at_;
   bool is_copy_ = false;
