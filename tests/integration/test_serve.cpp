@@ -1,0 +1,288 @@
+// `millrace serve` and `millrace infer` as programs, over three emulated cards: right bytes, lost cards, clean ends.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <boost/json.hpp>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/http.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+namespace json = boost::json;
+
+constexpr const char* kCardProgram = "millrace-card";
+constexpr std::string_view kRaw = "Inference-Header-Content-Length: 0\r\n";
+
+class Serve : public testing::Test {
+ protected:
+  Serve() { deploy(program_, emulated_ring(3), 3, deployment_); }
+
+  void start(std::vector<std::string> more = {}) {
+    std::vector<std::string> command = {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"};
+    command.insert(command.end(), more.begin(), more.end());
+    server_.emplace(command);
+    const auto address = server_->wait_for_line("listening http ", 60s);
+    ASSERT_TRUE(address.has_value()) << server_->err();
+    url_ = "http://" + *address;
+    port_ = static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1)));
+  }
+  std::string infer_target() const { return "/v2/models/" + program_.name + "/infer"; }
+
+  std::string frame(std::uint32_t seed) const {
+    std::mt19937 random(seed);
+    std::string bytes;
+    for (std::uint64_t i = 0; i < program_.tensors[program_.inputs[0]].elements(); ++i) {
+      const float value = static_cast<float>(static_cast<int>(random() % 4001) - 2000) / 16.F;
+      bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    return bytes;
+  }
+  std::string expected(const std::string& input) const {
+    const auto bytes = std::as_bytes(std::span(input));
+    const auto out = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
+    return std::string(reinterpret_cast<const char*>(out.data()), out.size());
+  }
+  /// The status of one raw inference; 200 only where every byte is the reference's.
+  int ask(HttpConnection& connection, const std::string& input) const {
+    const auto answer = connection.request("POST", infer_target(), input, kRaw);
+    if (!answer) return 0;
+    return answer->status == 200 && !answer->body.ends_with(expected(input)) ? -1 : answer->status;
+  }
+  std::vector<pid_t> cards() const { return children_named(server_->pid(), kCardProgram); }
+
+  TemporaryDirectory directory_{"millrace-serve"};
+  const std::filesystem::path deployment_ = directory_.path() / "deployment";
+  const kernels::Program program_ = chain_program(6);
+  std::optional<BackgroundProgram> server_;
+  std::string url_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
+  start();
+  ASSERT_EQ(cards().size(), 3U);
+  std::atomic<int> right{0};
+  std::vector<std::jthread> clients;
+  for (std::uint32_t c = 0; c < 4; ++c)
+    clients.emplace_back([&, c] {
+      HttpConnection connection(port_);
+      for (std::uint32_t i = 0; i < 50; ++i) right += ask(connection, frame(c * 1000 + i)) == 200;
+    });
+  clients.clear();
+  EXPECT_EQ(right, 200);
+
+  HttpConnection connection(port_);
+  const json::value status = json::parse(connection.request("GET", "/v2/millrace/status")->body);
+  const json::value& model = status.at("models").at(0);
+  EXPECT_EQ(model.at("completed").to_number<int>(), 200);
+  ASSERT_EQ(model.at("cards").as_array().size(), 3U);
+  for (const json::value& card : model.at("cards").as_array()) EXPECT_EQ(card.at("frames").to_number<int>(), 200);
+  ASSERT_EQ(model.at("links").as_array().size(), 2U);
+  for (const json::value& link : model.at("links").as_array()) EXPECT_GT(link.at("bytes").to_number<int>(), 0);
+}
+
+TEST_F(Serve, AJsonRequestGivesTheSameNumbersAsABinaryOne) {
+  start();
+  const std::string input = frame(1);
+  json::array data;
+  for (std::size_t i = 0; i < input.size(); i += 4) {
+    float value = 0;
+    std::memcpy(&value, input.data() + i, 4);
+    data.emplace_back(value);
+  }
+  HttpConnection connection(port_);
+  const auto answer = connection.request(
+      "POST", infer_target(),
+      json::serialize(json::object{{"id", "one"}, {"inputs", json::array{json::object{
+          {"name", "x"}, {"shape", {1, 8, 8, 2}}, {"datatype", "FP32"}, {"data", std::move(data)}}}}}));
+  ASSERT_TRUE(answer && answer->status == 200) << answer->body;
+  const json::value body = json::parse(answer->body);
+  EXPECT_EQ(body.at("id").as_string(), "one");
+  std::string numbers;
+  for (const json::value& number : body.at("outputs").at(0).at("data").as_array()) {
+    const auto value = number.to_number<float>();
+    numbers.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  EXPECT_EQ(numbers, expected(input));
+}
+
+TEST_F(Serve, InferSendsAnArraysFramesAndWritesTheOutputs) {
+  start();
+  NpyArray in{"<f4", {5, 8, 8, 2}, {}};
+  std::string want;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const std::string one = frame(i);
+    const auto bytes = std::as_bytes(std::span(one));
+    in.data.insert(in.data.end(), bytes.begin(), bytes.end());
+    want += expected(one);
+  }
+  const auto input = directory_.path() / "in.npy", output = directory_.path() / "out.npy";
+  ASSERT_TRUE(write_npy(input, in).ok());
+  const Outcome outcome = run_program({millrace_binary(), "infer", "--url", url_, "--input", input.string(), "--top", "2",
+                                       "--output", output.string(), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json::value document = json::parse(outcome.out);
+  EXPECT_EQ(document.at("model").as_string(), program_.name);
+  ASSERT_EQ(document.at("frames").as_array().size(), 5U);
+  EXPECT_EQ(document.at("frames").at(4).at("top").as_array().size(), 2U);
+  const auto out = read_npy(output);
+  ASSERT_TRUE(out.ok()) << out.error().message();
+  EXPECT_EQ(out->shape, (std::vector<std::uint64_t>{5, 4, 4, 4}));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(out->data.data()), out->data.size()), want);
+}
+
+TEST_F(Serve, InferSaysWhatIsWrong) {
+  start();
+  const auto infer = [&](std::vector<std::string> more) {
+    std::vector<std::string> command = {millrace_binary(), "infer"};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  };
+  const auto short_file = directory_.path() / "short.bin";
+  ASSERT_TRUE(write_file_atomically(short_file, "123").ok());
+  Outcome outcome = infer({"--url", url_, "--input", short_file.string()});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("not a whole number of frames"), std::string::npos) << outcome.err;
+  outcome = infer({"--url", url_, "--input", "/no/such/file.npy"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  outcome = infer({"--url", url_, "--model", "none", "--input", short_file.string()});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("unknown model 'none'"), std::string::npos) << outcome.err;
+  outcome = infer({"--url", "http://127.0.0.1:1", "--input", short_file.string()});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("is 'millrace serve' running there?"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
+  start();
+  HttpConnection connection(port_);
+  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_EQ(ask(connection, frame(i)), 200);
+  const std::string page = "\n" + connection.request("GET", "/metrics")->body;
+  const auto value = [&](const std::string& start) {
+    const auto at = page.find("\n" + start);
+    return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find("} ", at) + 2));
+  };
+  const std::string model = "model=\"" + program_.name + "\"";
+  EXPECT_EQ(value("millrace_requests_total{" + model + ",outcome=\"success\""), 10);
+  EXPECT_EQ(value("millrace_request_seconds_count{" + model), 10);
+  EXPECT_GT(value("millrace_compute_seconds_sum{" + model), 0);
+  EXPECT_EQ(value("millrace_card_frames_total{" + model), 10);
+  EXPECT_EQ(value("millrace_card_up{" + model), 1);
+  EXPECT_GT(value("millrace_link_bytes_total{" + model), 0);
+  if (std::system("command -v promtool >/dev/null 2>&1") == 0) {
+    const auto file = directory_.path() / "page";
+    ASSERT_TRUE(write_file_atomically(file, page.substr(1)).ok());
+    EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
+  }
+}
+
+TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
+  start();
+  HttpConnection connection(port_);
+  ASSERT_EQ(ask(connection, frame(1)), 200);
+  const auto before = cards();
+  ASSERT_EQ(before.size(), 3U);
+  ASSERT_EQ(::kill(before[1], SIGKILL), 0);
+  int refused = 0, status = 0;
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (std::chrono::steady_clock::now() < end) {
+    status = ask(connection, frame(2));
+    ASSERT_TRUE(status == 200 || status == 503) << status;
+    refused += status == 503;
+    if (status == 200 && cards() != before) break;
+  }
+  EXPECT_EQ(status, 200) << "the card is back";
+  EXPECT_GT(refused, 0) << "someone noticed";
+  EXPECT_EQ(cards().size(), 3U);
+  const json::value document = json::parse(connection.request("GET", "/v2/millrace/status")->body);
+  std::uint64_t restarts = 0;
+  for (const json::value& card : document.at("models").at(0).at("cards").as_array()) restarts += card.at("restarts").to_number<std::uint64_t>();
+  EXPECT_GE(restarts, 1U);
+  EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
+}
+
+TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
+  start();
+  const auto card_processes = cards();
+  std::atomic<int> good{0}, wrong{0};
+  std::vector<std::jthread> clients;
+  for (std::uint32_t c = 0; c < 3; ++c)
+    clients.emplace_back([&, c] {
+      HttpConnection connection(port_);
+      for (std::uint32_t i = 0;; ++i) {
+        const int status = ask(connection, frame(c * 1000 + i));
+        if (status == 0) return;
+        if (status == 200) ++good;
+        else if (status != 503) ++wrong;
+      }
+    });
+  while (good < 30) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
+  clients.clear();
+  EXPECT_EQ(wrong, 0);
+  const auto end = std::chrono::steady_clock::now() + 10s;
+  const auto any_left = [&] { return std::any_of(card_processes.begin(), card_processes.end(), process_exists); };
+  while (any_left() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
+  EXPECT_FALSE(any_left());
+}
+
+TEST_F(Serve, SigintEndsItAsWell) {
+  start();
+  EXPECT_EQ(server_->stop(SIGINT), 0) << server_->err();
+}
+
+TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
+  start();
+  const std::string taken = "127.0.0.1:" + std::to_string(port_);
+  struct Case {
+    std::vector<std::string> arguments;
+    int exit_code;
+    std::string_view says;
+  };
+  const Case cases[] = {
+      {{"--deployment", "/no/such/place"}, 2, "/no/such/place"},
+      {{"--deployment", deployment_.string(), "--http", "here"}, 2, "--http 'here' is not HOST:PORT"},
+      {{"--deployment", deployment_.string(), "--http", taken}, 3, "in use"},
+      {{"--deployment", deployment_.string(), "--fidelity", "rtl"}, 2, "--fidelity 'rtl' is not offered"},
+      {{"--deployment", deployment_.string(), "--cluster", "/no/such/cluster.yaml"}, 2, "/no/such/cluster.yaml"},
+      {{"--deployment", deployment_.string(), "--deployment", deployment_.string()}, 2, "both hold a model named"},
+  };
+  for (const Case& one : cases) {
+    std::vector<std::string> command = {millrace_binary(), "serve"};
+    command.insert(command.end(), one.arguments.begin(), one.arguments.end());
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, one.exit_code) << one.says;
+    EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(Serve, AnAlteredImageIsRefused) {
+  for (const auto& file : std::filesystem::directory_iterator(deployment_ / "images")) {
+    std::fstream image(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    image.seekp(-1, std::ios::end);
+    image.put('\x5a');
+    break;
+  }
+  const Outcome outcome = run_program({millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("images/"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::tests
