@@ -9,7 +9,8 @@ using graph::Elementwise;
 
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
-  if (!graph.value(first.inputs[0]).type.is_integer()) return false;
+  // The host's quantiser stays by itself: what follows it works on integers.
+  if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
   // What is float is no value of the dataflow and may be computed again; integers that others read, or that leave for the host
   // to make them float, stay.
   const bool stays = uses.readers[between].size() != 1 || uses.is_output[between] || graph.value(second.outputs[0]).type.is_float();
@@ -17,6 +18,19 @@ bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, c
   const auto& a = std::get<Elementwise>(first.operation);
   const auto& b = std::get<Elementwise>(second.operation);
   return a.chain.channels() == 1 || b.chain.channels() == 1 || a.axis == b.axis;
+}
+
+bool merge_with_producer(const Graph& graph, const graph::Uses& uses, Node& n) {
+  auto* e = std::get_if<Elementwise>(&n.operation);
+  if (e == nullptr || uses.producer[n.inputs[0]] < 0) return false;
+  const Node& before = graph.nodes[static_cast<std::size_t>(uses.producer[n.inputs[0]])];
+  if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n)) return false;
+  const auto& first = std::get<Elementwise>(before.operation);
+  e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
+  e->chain = first.chain.then(e->chain);
+  n.inputs[0] = before.inputs[0];
+  n.sources = join_sources(before.sources, n.sources);
+  return true;
 }
 
 bool is_identity(const Graph& graph, const Node& n) {
@@ -34,18 +48,10 @@ bool is_identity(const Graph& graph, const Node& n) {
 
 Result<Graph> merge_elementwise(Graph graph) {
   const graph::Uses uses(graph);
-  // In order, so that a node already merged with those before it is merged again with those behind.
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& n = graph.nodes[i];
-    auto* e = std::get_if<Elementwise>(&n.operation);
-    if (e == nullptr || uses.producer[n.inputs[0]] < 0) continue;
-    const Node& before = graph.nodes[static_cast<std::size_t>(uses.producer[n.inputs[0]])];
-    if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n)) continue;
-    const auto& first = std::get<Elementwise>(before.operation);
-    e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
-    e->chain = first.chain.then(e->chain);
-    n.inputs[0] = before.inputs[0];
-    n.sources = join_sources(before.sources, n.sources);
+  // In order: what a node is merged with has been merged with all before it.
+  for (Node& n : graph.nodes) {
+    while (merge_with_producer(graph, uses, n)) {
+    }
   }
   for (Node& n : graph.nodes) {
     auto* e = std::get_if<Elementwise>(&n.operation);
