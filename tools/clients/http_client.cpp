@@ -41,6 +41,8 @@ class BeastClient final : public HttpClient {
     return {};
   }
 
+  void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+
   Result<Answer> get(std::string_view target) override { return exchange(http::verb::get, target, {}, {}); }
   Result<Answer> post(std::string_view target, std::span<const std::byte> body, const Headers& headers) override {
     return exchange(http::verb::post, target, body, headers);
@@ -110,7 +112,7 @@ class BeastClient final : public HttpClient {
   }
 
   const Url url_;
-  const std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_;
   net::io_context context_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;

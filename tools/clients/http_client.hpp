@@ -39,6 +39,9 @@ class HttpClient {
   static Result<std::unique_ptr<HttpClient>> connect(const Url& url, std::chrono::milliseconds timeout);
   virtual ~HttpClient() = default;
 
+  /// Bounds the exchanges from now on.
+  virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
+
   /// An exchange; connects again once where the server closed the kept connection. Any status is an answer.
   /// kUnavailable where the connection breaks, kDeadlineExceeded where the time passes.
   virtual Result<Answer> get(std::string_view target) = 0;

@@ -1,0 +1,387 @@
+// The real clients against the real listener over loopback, with a bad network between them.
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "millrace/client.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
+#include "server/udp/listener.hpp"
+#include "server/udp/wire/bytes.hpp"
+#include "tests/support/process.hpp"
+#include "tests/unit/server/udp/fakes.hpp"
+#include "tests/unit/server/udp/lossy_channel.hpp"
+
+namespace millrace::server::udp {
+namespace {
+
+using namespace std::chrono_literals;
+using client::Client;
+using client::Code;
+using tests::Badness;
+using tests::Bytes;
+using tests::FakeDirectory;
+using tests::FakePipeline;
+using tests::LossyChannel;
+using tests::pattern;
+
+std::uint64_t chosen_seed() {
+  if (const char* given = std::getenv("MILLRACE_SEED")) return std::stoull(given);
+  return std::random_device()();
+}
+
+class UdpClients : public ::testing::Test {
+ protected:
+  void serve(FakePipeline::Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool with_keys = false,
+             std::uint16_t port = 0) {
+    pipeline = std::make_unique<FakePipeline>(mode, std::move(inputs), std::move(outputs));
+    directory = std::make_unique<FakeDirectory>(*pipeline);
+    restart(with_keys, port);
+  }
+  void restart(bool with_keys, std::uint16_t port) {
+    wire::KeyRing keys;
+    if (with_keys) {
+      ASSERT_TRUE(keys.add(3, secret).ok());
+    }
+    ListenerOptions listen;
+    listen.port = port;
+    listen.engine = options;
+    listener.reset();
+    auto started = Listener::start(listen, std::move(keys), *directory);
+    ASSERT_TRUE(started.ok()) << started.error().message();
+    listener = std::move(started).value();
+  }
+  static std::string url(std::uint16_t port) { return "udp://127.0.0.1:" + std::to_string(port); }
+
+  /// Greets until it works: on a bad channel that, too, may fail.
+  static std::unique_ptr<Client> connected(const std::string& to, const client::Options& with) {
+    std::unique_ptr<Client> out;
+    client::Status s;
+    for (int attempt = 0; attempt < 20; ++attempt)
+      if (s = client::connect(to, with, out); s.ok()) return out;
+    ADD_FAILURE() << s.message;
+    return nullptr;
+  }
+
+  struct Tally {
+    std::atomic<int> right{0}, wrong{0}, failed{0}, late{0};
+  };
+  /// `requests` from each of `clients` threads; every one right, or failed by its deadline.
+  void hammer(const std::string& to, const client::Options& with, int clients, int requests, std::uint32_t in, std::uint32_t out,
+              std::uint64_t seed, Tally& tally) const {
+    std::vector<std::jthread> threads;
+    for (int c = 0; c < clients; ++c)
+      threads.emplace_back([&, c] {
+        const auto one = connected(to, with);
+        if (!one) return;
+        std::vector<Bytes> outputs;
+        for (int i = 0; i < requests; ++i) {
+          Bytes input = pattern(in, seed + static_cast<std::uint64_t>(i * 100 + c));
+          wire::store<std::uint64_t>(input, 0, (seed << 32U) + static_cast<std::uint64_t>(i * 100 + c));
+          Bytes expected(out);
+          tests::compute(input, expected);
+          const auto start = std::chrono::steady_clock::now();
+          const client::Status s = one->infer("fake", "", {{input}}, kDeadline, outputs);
+          if (std::chrono::steady_clock::now() - start > kDeadline + 1s) ++tally.late;
+          if (!s.ok()) ++tally.failed;
+          else if (outputs.size() == 1 && outputs[0] == expected) ++tally.right;
+          else ++tally.wrong;
+        }
+      });
+  }
+
+  static constexpr auto kDeadline = 2s;
+  const Bytes secret = pattern(32, 99);
+  EngineOptions options;
+  std::unique_ptr<FakePipeline> pipeline;
+  std::unique_ptr<FakeDirectory> directory;
+  std::unique_ptr<Listener> listener;
+};
+
+TEST_F(UdpClients, OneFragmentAndManyComeBackRight) {
+  for (const std::uint32_t size : {1U, 1200U, 1201U, 16384U, 300U * 1200U}) {
+    for (const auto mode : {FakePipeline::Mode::kInline, FakePipeline::Mode::kThread}) {
+      listener.reset();
+      serve(mode, {size}, {size + 7});
+      const auto one = connected(url(listener->port()), {});
+      ASSERT_NE(one, nullptr);
+      ASSERT_TRUE(one->ready().ok());
+      client::ModelInfo info;
+      ASSERT_TRUE(one->model("fake", "", info).ok());
+      ASSERT_EQ(info.inputs.size(), 1U);
+      EXPECT_EQ(info.inputs[0].bytes(), size);
+      std::vector<Bytes> outputs;
+      for (std::uint64_t i = 0; i < 20; ++i) {
+        const Bytes input = pattern(size, i);
+        Bytes expected(size + 7);
+        tests::compute(input, expected);
+        const client::Status s = one->infer("fake", "", {{input}}, 5s, outputs);
+        ASSERT_TRUE(s.ok()) << s.message << ", " << size << " bytes";
+        ASSERT_EQ(outputs[0], expected);
+      }
+      EXPECT_EQ(pipeline->submitted(), 20U);
+    }
+  }
+}
+
+TEST_F(UdpClients, SeveralTensorsKeepTheirOrderAndOtherFragmentSizesWork) {
+  for (const unsigned fragment : {256U, 1200U, 9000U, 65000U}) {
+    listener.reset();
+    options.fragment_bytes = fragment;
+    serve(FakePipeline::Mode::kInline, {1000, 1, 30000}, {10, 20000});
+    client::Options with;
+    with.fragment_bytes = static_cast<std::uint16_t>(fragment);
+    const auto one = connected(url(listener->port()), with);
+    ASSERT_NE(one, nullptr);
+    const Bytes a = pattern(1000, 1), b = pattern(1, 2), c = pattern(30000, 3);
+    Bytes all = a;
+    all.insert(all.end(), b.begin(), b.end());
+    all.insert(all.end(), c.begin(), c.end());
+    Bytes first(10), second(20000);
+    tests::compute(all, first);
+    tests::compute(all, second);
+    std::vector<Bytes> outputs;
+    const client::Status s = one->infer("fake", "1", {{a}, {b}, {c}}, 5s, outputs);
+    ASSERT_TRUE(s.ok()) << s.message;
+    EXPECT_EQ(outputs, (std::vector<Bytes>{first, second}));
+  }
+}
+
+class UdpClientsOnABadChannel : public UdpClients, public ::testing::WithParamInterface<std::uint32_t> {};
+
+TEST_P(UdpClientsOnABadChannel, EveryRequestIsAnsweredRightlyOrFailsByItsDeadlineAndNoneRunsTwice) {
+  const std::uint32_t size = GetParam();
+  const std::uint64_t seed = chosen_seed() & 0xFFFFFFU;
+  SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
+  serve(FakePipeline::Mode::kThread, {size}, {size});
+  const auto channel = LossyChannel::open(listener->port(), Badness{0.1, 0.1, 0.3, 0, 3000}, seed);
+  Tally tally;
+  hammer(url(channel->port()), {}, 4, 60, size, size, seed, tally);
+  EXPECT_EQ(tally.wrong, 0);
+  EXPECT_EQ(tally.late, 0);
+  EXPECT_EQ(tally.right + tally.failed, 240);
+  EXPECT_GE(tally.right, 220) << "one in ten is lost each way; four tries should find a way";
+  EXPECT_EQ(pipeline->most_executions(), 1U);
+  EXPECT_GT(channel->lost(), 0U);
+  EXPECT_GT(channel->duplicated(), 0U);
+  EXPECT_GT(channel->delayed(), 0U);
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, UdpClientsOnABadChannel, ::testing::Values(100U, 5000U, 120000U));
+
+TEST_F(UdpClients, CorruptedDatagramsAreSeenByTheirTags) {
+  const std::uint64_t seed = chosen_seed() & 0xFFFFFFU;
+  SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
+  serve(FakePipeline::Mode::kThread, {4000}, {4000}, true);
+  const auto channel = LossyChannel::open(listener->port(), Badness{0.03, 0.1, 0.2, 0.05, 2000}, seed);
+  client::Options with;
+  with.key_id = 3;
+  with.key = secret;
+  Tally tally;
+  hammer(url(channel->port()), with, 4, 60, 4000, 4000, seed, tally);
+  EXPECT_EQ(tally.wrong, 0);
+  EXPECT_EQ(tally.late, 0);
+  EXPECT_GE(tally.right, 220);
+  EXPECT_EQ(pipeline->most_executions(), 1U);
+  EXPECT_GT(channel->corrupted(), 0U);
+  std::uint64_t dropped = 0;
+  listener->counters().each_drop([&](std::string_view, std::uint64_t n) { dropped += n; });
+  EXPECT_GT(dropped, 0U);
+}
+
+TEST_F(UdpClients, PythonGetsTheSameOverABadChannel) {
+  const std::uint64_t seed = chosen_seed() & 0xFFFFFFU;
+  SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
+  serve(FakePipeline::Mode::kThread, {5000}, {90000}, true);
+  const auto channel = LossyChannel::open(listener->port(), Badness{0.05, 0.1, 0.2, 0.03, 2000}, seed);
+  const tests::Outcome run = tests::run_program({"python3", std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py", url(channel->port()),
+                                                 std::to_string(seed), "60", "5", "5000", "90000", "3", to_hex(secret)});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.out.find("\"wrong\": 0"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("[\"in0\", \"UINT8\", [1, 5000]]"), std::string::npos) << run.out;
+  const std::size_t at = run.out.find("\"right\": ");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_GE(std::stoi(run.out.substr(at + 9)), 50) << run.out;
+  EXPECT_EQ(pipeline->most_executions(), 1U);
+}
+
+TEST_F(UdpClients, PythonWorksAsAProgram) {
+  serve(FakePipeline::Mode::kInline, {300}, {10});
+  const TemporaryDirectory scratch("udp-python");
+  const Bytes input = pattern(600, 1);
+  ASSERT_TRUE(write_npy(scratch.path() / "x.npy", {"|u1", {2, 300}, input}).ok());
+  const std::string program = std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python/millrace_client.py";
+  const std::string out = scratch.path() / "y.npy";
+  const tests::Outcome run = tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "fake", "--input",
+                                                 scratch.path() / "x.npy", "--output", out});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  auto read = read_npy(out);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->shape, (std::vector<std::uint64_t>{2, 10}));
+  Bytes expected(20);
+  tests::compute(std::span(input).first(300), std::span(expected).first(10));
+  tests::compute(std::span(input).subspan(300), std::span(expected).subspan(10));
+  EXPECT_EQ(read->data, expected);
+  const tests::Outcome bad = tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "other", "--input", out});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.err.find("no model 'other'"), std::string::npos) << bad.err;
+}
+
+TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
+  serve(FakePipeline::Mode::kManual, {100}, {100});
+  const auto one = connected(url(listener->port()), {});
+  ASSERT_NE(one, nullptr);
+  std::vector<Bytes> outputs;
+  const Bytes right = pattern(100, 1), wrong = pattern(99, 1);
+  EXPECT_EQ(one->infer("other", "", {{right}}, 1s, outputs).code, Code::kNotFound);
+  EXPECT_EQ(one->infer("fake", "2", {{right}}, 1s, outputs).code, Code::kNotFound);
+  EXPECT_EQ(one->infer("fake", "", {{wrong}}, 1s, outputs).code, Code::kInvalid);
+  EXPECT_EQ(one->infer("fake", "", {{right}, {right}}, 1s, outputs).code, Code::kInvalid);
+  EXPECT_EQ(one->infer("fake", "", {{right}}, 60ms, outputs).code, Code::kDeadline) << "the pipeline never answers";
+  while (!pipeline->complete_one()) std::this_thread::yield();
+  pipeline->capacity = 0;
+  EXPECT_EQ(one->infer("fake", "", {{right}}, 60ms, outputs).code, Code::kBusy);
+  pipeline->refusal = Error(ErrorCode::kUnavailable, "card lost");
+  EXPECT_EQ(one->infer("fake", "", {{right}}, 1s, outputs).code, Code::kUnavailable);
+
+  const std::uint16_t port = listener->port();
+  listener.reset();
+  const client::Status gone = one->infer("fake", "", {{right}}, 2s, outputs);
+  EXPECT_EQ(gone.code, Code::kUnavailable) << gone.message;
+  std::unique_ptr<Client> none;
+  const client::Status refused = client::connect(url(port), {}, none);
+  EXPECT_EQ(refused.code, Code::kUnavailable);
+  EXPECT_NE(refused.message.find("nothing listens"), std::string::npos) << refused.message;
+  for (const char* bad : {"", "udp://", "udp://127.0.0.1", "udp://127.0.0.1:0", "udp://127.0.0.1:65536", "udp://::1:8000", "ftp://x:1", "https://x:1"})
+    EXPECT_EQ(client::connect(bad, {}, none).code, Code::kInvalid) << bad;
+}
+
+TEST_F(UdpClients, AReplacedModelAndARestartedServerAreFoundAgain) {
+  serve(FakePipeline::Mode::kInline, {100}, {100});
+  const auto one = connected(url(listener->port()), {});
+  ASSERT_NE(one, nullptr);
+  std::vector<Bytes> outputs;
+  const Bytes input = pattern(100, 1);
+  ASSERT_TRUE(one->infer("fake", "", {{input}}, 1s, outputs).ok());
+  directory->replace();
+  ASSERT_TRUE(one->infer("fake", "", {{input}}, 1s, outputs).ok());
+  EXPECT_EQ(listener->counters().get(wire::ErrCode::kGeneration), 1U);
+  restart(false, listener->port());
+  ASSERT_TRUE(one->infer("fake", "", {{input}}, 1s, outputs).ok());
+  EXPECT_EQ(listener->counters().get(wire::ErrCode::kNoSession), 1U);
+}
+
+TEST_F(UdpClients, AWrongKeyIsNotAnswered) {
+  serve(FakePipeline::Mode::kInline, {100}, {100}, true);
+  client::Options with;
+  std::unique_ptr<Client> none;
+  EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kUnavailable);
+  with.key_id = 3;
+  with.key = pattern(32, 1);
+  EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kUnavailable);
+  EXPECT_EQ(listener->counters().get(Event::kDatagramsSent), 0U);
+  EXPECT_EQ(listener->counters().get(Drop::kTag), 8U);
+  with.key.resize(15);
+  EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kInvalid);
+}
+
+TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
+  serve(FakePipeline::Mode::kInline, {100}, {100});
+  ListenerOptions listen;
+  listen.host = "0.0.0.0";
+  auto refused = Listener::start(listen, {}, *directory);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(refused.error().message().find("keys"), std::string::npos);
+  listen.allow_unauthenticated = true;
+  EXPECT_TRUE(Listener::start(listen, {}, *directory).ok());
+  listen.allow_unauthenticated = false;
+  wire::KeyRing keys;
+  ASSERT_TRUE(keys.add(1, secret).ok());
+  EXPECT_TRUE(Listener::start(listen, std::move(keys), *directory).ok());
+
+  listen.host = "127.0.0.1";
+  listen.port = listener->port();
+  refused = Listener::start(listen, {}, *directory);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kEnvironment);
+  EXPECT_NE(refused.error().message().find(listener->address()), std::string::npos) << refused.error().message();
+  listen.port = 0;
+  listen.host = "no such host";
+  EXPECT_EQ(Listener::start(listen, {}, *directory).error().code(), ErrorCode::kEnvironment);
+  listen.host = "127.0.0.1";
+  listen.engine.window = 0;
+  EXPECT_EQ(Listener::start(listen, {}, *directory).error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
+  const std::uint64_t seed = chosen_seed() & 0xFFFFFFU;
+  SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
+  serve(FakePipeline::Mode::kInline, {100}, {100});
+  std::mt19937_64 random(seed);
+  const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(listener->port());
+  for (int i = 0; i < 5000; ++i) {
+    Bytes bytes(random() % 300);
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+    if (bytes.size() >= 8 && i % 2 == 0) {
+      wire::store<std::uint32_t>(bytes, 0, 0x0001524DU | static_cast<std::uint32_t>(random() % 12) << 24U);
+      wire::store<std::uint32_t>(bytes, 4, 40U << 16U);
+    }
+    (void)::sendto(fd, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    if (i % 100 == 99) std::this_thread::sleep_for(1ms);
+  }
+  ::close(fd);
+  const Counters& counters = listener->counters();
+  const auto limit = std::chrono::steady_clock::now() + 10s;
+  while (counters.get(Event::kDatagramsReceived) + counters.get(Drop::kKernel) < 5000 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(1ms);
+  std::uint64_t dropped = 0;
+  counters.each_drop([&](std::string_view, std::uint64_t n) { dropped += n; });
+  EXPECT_EQ(dropped, 5000U) << "each is counted by its reason";
+  const auto one = connected(url(listener->port()), {});
+  ASSERT_NE(one, nullptr);
+  std::vector<Bytes> outputs;
+  EXPECT_TRUE(one->infer("fake", "", {{pattern(100, 1)}}, 2s, outputs).ok());
+}
+
+TEST_F(UdpClients, StopAnswersWhatWasAccepted) {
+  serve(FakePipeline::Mode::kManual, {100}, {100});
+  const auto one = connected(url(listener->port()), {});
+  ASSERT_NE(one, nullptr);
+  std::jthread waiting([&] {
+    std::vector<Bytes> outputs;
+    const client::Status s = one->infer("fake", "", {{pattern(100, 1)}}, 10s, outputs);
+    EXPECT_TRUE(s.ok()) << s.message;
+  });
+  while (pipeline->submitted() == 0) std::this_thread::yield();
+  std::jthread completing([&] {
+    std::this_thread::sleep_for(20ms);
+    pipeline->complete_one();
+  });
+  EXPECT_TRUE(listener->stop(10s));
+  waiting.join();
+
+  serve(FakePipeline::Mode::kManual, {100}, {100});
+  const auto two = connected(url(listener->port()), {});
+  ASSERT_NE(two, nullptr);
+  std::jthread failing([&] {
+    std::vector<Bytes> outputs;
+    EXPECT_EQ(two->infer("fake", "", {{pattern(100, 1)}}, 10s, outputs).code, Code::kUnavailable);
+  });
+  while (pipeline->submitted() == 0) std::this_thread::yield();
+  EXPECT_FALSE(listener->stop(10ms)) << "the frame never completes, and is taken back";
+}
+
+}  // namespace
+}  // namespace millrace::server::udp

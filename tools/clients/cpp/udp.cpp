@@ -1,0 +1,466 @@
+// Millrace datagrams: server/udp/README.md, from the client's side.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "server/udp/wire/assembly.hpp"
+#include "server/udp/wire/keys.hpp"
+#include "server/udp/wire/messages.hpp"
+#include "server/udp/wire/signature.hpp"
+#include "transport.hpp"
+#include "udp_socket.hpp"
+
+namespace millrace::client {
+namespace {
+
+namespace wire = server::udp::wire;
+using std::chrono::microseconds;
+
+constexpr microseconds kGap{1000};
+constexpr unsigned kTries = 3;
+
+Status status_of(const wire::Err& err) {
+  const std::string message = std::string(to_string(err.code)) + ": " + std::string(err.message);
+  switch (err.code) {
+    case wire::ErrCode::kUnknownModel: return {Code::kNotFound, message};
+    case wire::ErrCode::kSize: return {Code::kInvalid, message};
+    case wire::ErrCode::kDeadline: return {Code::kDeadline, message};
+    case wire::ErrCode::kInternal: return {Code::kInternal, message};
+    case wire::ErrCode::kMalformed:
+    case wire::ErrCode::kConflict:
+    case wire::ErrCode::kStale: return {Code::kProtocol, message};
+    case wire::ErrCode::kNoSession:
+    case wire::ErrCode::kGeneration:
+    case wire::ErrCode::kUnavailable: return {Code::kUnavailable, message};
+  }
+  return {Code::kProtocol, message};
+}
+
+/// Something that becomes due, doubling each time; at most kTries times without a sign from the other side.
+struct Timer {
+  Clock::time_point due = Clock::time_point::max();
+  microseconds interval{0};
+  unsigned fired = 0;
+
+  void start(Clock::time_point now, microseconds first) {
+    interval = first;
+    fired = 0;
+    due = now + interval;
+  }
+  void again(Clock::time_point now) {
+    ++fired;
+    interval *= 2;
+    due = now + interval;
+  }
+};
+
+struct Model {
+  ModelInfo info;
+  std::uint32_t handle = 0;
+  std::uint32_t input_bytes = 0, output_bytes = 0;
+};
+
+class UdpClient final : public Client {
+ public:
+  Status open(const Url& url, const Options& options) {
+    options_ = options;
+    if (options.fragment_bytes < wire::kMinFragmentBytes || options.fragment_bytes > wire::kMaxFragmentBytes)
+      return {Code::kInvalid, "fragment_bytes is " + std::to_string(options.fragment_bytes) + "; it must be 256 to 65000"};
+    if (options.retry < microseconds(100)) return {Code::kInvalid, "retry is below 100 µs"};
+    if (options.key_id != 0)
+      if (const auto added = keys_.add(options.key_id, options.key); !added) return {Code::kInvalid, added.error().message()};
+    std::array<std::byte, 8> id;
+    wire::random_bytes(id);
+    std::memcpy(&client_id_, id.data(), 8);
+    name_ = "udp://" + url.host + ":" + url.port;
+    if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok()) return s;
+    return greet("", "", nullptr, Clock::now() + options.timeout);
+  }
+
+  Status ready() override {
+    std::array<std::byte, wire::kMinPingBytes> ping{};
+    const std::uint64_t id = ++last_id_;
+    Status result{Code::kUnavailable, name_ + ": no answer"};
+    exchange(id, Clock::now() + options_.timeout, [&] { send_one(wire::Type::kPing, id, ping); },
+             [&](const wire::Datagram& d) {
+               wire::Pong pong;
+               if (d.header.type != wire::Type::kPong || !decode(d.payload, pong)) return false;
+               result = pong.draining ? Status{Code::kUnavailable, name_ + ": the server is stopping"} : Status{};
+               return true;
+             });
+    return result;
+  }
+
+  Status model(const std::string& name, const std::string& version, ModelInfo& out) override {
+    const Model* found = nullptr;
+    if (Status s = find(name, version, Clock::now() + options_.timeout, found); !s.ok()) return s;
+    if (found->info.inputs.empty())
+      return {Code::kUnavailable, "the model's description does not fit into one datagram; ask over HTTP"};
+    out = found->info;
+    return {};
+  }
+
+  Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs, microseconds timeout,
+               std::vector<std::vector<std::byte>>& outputs) override {
+    const Clock::time_point deadline = Clock::now() + timeout;
+    // A session or a model version may end at any time; both are found again without bothering the caller.
+    for (int attempt = 0;; ++attempt) {
+      const Model* found = nullptr;
+      if (Status s = find(name, version, deadline, found); !s.ok()) return s;
+      const Model& m = *found;
+      if (Status s = gather(m, inputs); !s.ok()) return s;
+      received_.resize(m.output_bytes);
+      std::optional<wire::ErrCode> again;
+      const Status s = run(m, deadline, again);
+      if (s.ok()) return scatter(m, outputs);
+      if (!again || attempt == 3) return s;
+      if (*again == wire::ErrCode::kNoSession) models_.clear();
+      else forget(name, version);
+    }
+  }
+
+ private:
+  // --- sending ---
+
+  std::span<const std::byte> head(const wire::Header& header, std::span<const std::byte> payload, std::array<std::byte, wire::kMaxHeaderBytes>& out) const {
+    wire::write_header(header, std::span(out).first<wire::kHeaderBytes>());
+    if (header.tagged())
+      keys_.sign(header.key_id, std::span(out).first<wire::kHeaderBytes>(), payload, std::span(out).subspan<wire::kHeaderBytes, wire::kTagBytes>());
+    return std::span<const std::byte>(out).first(header.bytes());
+  }
+
+  void send_one(wire::Type type, std::uint64_t id, std::span<const std::byte> body) {
+    wire::Header h;
+    h.type = type;
+    h.key_id = options_.key_id;
+    h.client_id = client_id_;
+    h.request_id = id;
+    h.total_len = static_cast<std::uint32_t>(body.size());
+    std::array<std::byte, wire::kMaxHeaderBytes> room;
+    const UdpSocket::Piece piece{head(h, body, room), body};
+    socket_.send(std::span(&piece, 1));
+  }
+
+  /// Sends the fragments first, first + 1, … of the request for which wanted(i) holds, at most kBurst.
+  template <class Wanted>
+  void send_fragments(std::uint32_t first, std::uint32_t end, Wanted&& wanted) {
+    std::array<std::array<std::byte, wire::kMaxHeaderBytes>, wire::kBurst> rooms;
+    std::array<UdpSocket::Piece, wire::kBurst> pieces;
+    std::size_t used = 0;
+    for (std::uint32_t i = first; i < end && i < layout_.count && used < wire::kBurst; ++i) {
+      if (!wanted(i)) continue;
+      request_.frag_index = static_cast<std::uint16_t>(i);
+      const auto payload = message_.subspan(layout_.offset(i), layout_.length(i));
+      pieces[used] = {head(request_, payload, rooms[used]), payload};
+      ++used;
+    }
+    if (used != 0) socket_.send(std::span(pieces).first(used));
+  }
+  void send_first_burst() {
+    send_fragments(0, wire::kBurst, [](std::uint32_t) { return true; });
+  }
+
+  // --- receiving ---
+
+  /// Calls f(datagram) for each that is there and is meant for request `id`; waits no longer than `until`.
+  template <class F>
+  void receive(std::uint64_t id, Clock::time_point now, Clock::time_point until, F&& f) {
+    const std::size_t count = socket_.receive(now, until);
+    for (std::size_t i = 0; i < count; ++i) {
+      wire::Datagram d;
+      if (wire::parse(socket_.datagram(i), d) != wire::Refusal::kNone || !d.header.from_server || d.header.client_id != client_id_ ||
+          d.header.request_id != id)
+        continue;
+      if (d.header.key_id != options_.key_id || (d.header.tagged() && !keys_.verify(d))) continue;
+      f(d);
+    }
+  }
+
+  /// For messages of one datagram: sends with send(), and again, until answered(datagram) is true. False where nothing (useful) came.
+  template <class Send, class Answered>
+  bool exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
+    Timer timer;
+    timer.start(Clock::now(), options_.retry);
+    send();
+    while (true) {
+      const Clock::time_point now = Clock::now();
+      if (now >= deadline) return false;
+      if (now >= timer.due) {
+        if (timer.fired == kTries) return false;
+        send();
+        timer.again(now);
+      }
+      bool done = false;
+      receive(id, now, std::min(timer.due, deadline), [&](const wire::Datagram& d) { done = done || answered(d); });
+      if (done) return true;
+    }
+  }
+
+  // --- sessions and models ---
+
+  /// HELLO until the session is open; looks `name` up where it is not empty.
+  Status greet(const std::string& name, const std::string& version, Model* out, Clock::time_point deadline) {
+    if (name.size() > wire::kMaxNameBytes || version.size() > wire::kMaxVersionBytes)
+      return {Code::kInvalid, "model names have at most 255 bytes, versions 64"};
+    wire::Hello hello;
+    hello.fragment_bytes = options_.fragment_bytes;
+    hello.name = name;
+    hello.version = version;
+    for (int round = 0; round < 4; ++round) {
+      hello.cookie = cookie_;
+      std::array<std::byte, wire::kMaxHelloBytes> body;
+      const auto encoded = std::span<const std::byte>(body).first(encode(hello, body));
+      const std::uint64_t id = ++last_id_;
+      Status refused;
+      bool open = false;
+      const bool answered = exchange(id, deadline, [&] { send_one(wire::Type::kHello, id, encoded); }, [&](const wire::Datagram& d) {
+        wire::Busy busy;
+        wire::CookieReply reply;
+        if (d.header.type == wire::Type::kBusy && decode(d.payload, busy)) {
+          refused = {Code::kBusy, name_ + ": the server has all the clients it takes"};
+          return true;
+        }
+        if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
+        cookie_ = reply.cookie;
+        if (reply.epoch != epoch_) models_.clear();
+        epoch_ = reply.epoch;
+        open = reply.state == wire::CookieState::kOpen;
+        if (open && out != nullptr) refused = read(reply, name, version, *out);
+        return true;
+      });
+      if (!answered) {
+        const bool nobody = socket_.refused();
+        return {Code::kUnavailable, name_ + (nobody ? ": nothing listens there" : ": no answer (not a Millrace server, or another key)")};
+      }
+      if (open || !refused.ok()) return refused;
+    }
+    return {Code::kProtocol, name_ + ": the server does not accept its own cookie"};
+  }
+
+  static Status read(const wire::CookieReply& reply, const std::string& name, const std::string& version, Model& out) {
+    if (reply.model_error != 0) return {Code::kNotFound, "no model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'")};
+    wire::Signature signature;
+    if (!reply.signature.empty() && !wire::decode(reply.signature, signature)) return {Code::kProtocol, "the model's description is malformed"};
+    if (reply.model == 0 || reply.input_bytes == 0 || reply.output_bytes == 0) return {Code::kProtocol, "the model's description is empty"};
+    out.handle = reply.model;
+    out.input_bytes = reply.input_bytes;
+    out.output_bytes = reply.output_bytes;
+    out.info = ModelInfo{name, version, {}, {}};
+    for (auto [from, to] : {std::pair(&signature.inputs, &out.info.inputs), std::pair(&signature.outputs, &out.info.outputs)})
+      for (wire::TensorDescription& t : *from)
+        to->push_back(TensorInfo{std::move(t.name), std::move(t.datatype), std::vector<std::int64_t>(t.shape.begin(), t.shape.end())});
+    return {};
+  }
+
+  Status find(const std::string& name, const std::string& version, Clock::time_point deadline, const Model*& out) {
+    const auto known = std::find_if(models_.begin(), models_.end(), [&](const auto& m) { return m->info.name == name && m->info.version == version; });
+    if (known != models_.end()) {
+      out = known->get();
+      return {};
+    }
+    if (name.empty()) return {Code::kInvalid, "a model name is needed over UDP"};
+    auto m = std::make_unique<Model>();
+    if (Status s = greet(name, version, m.get(), deadline); !s.ok()) return s;
+    out = m.get();
+    models_.push_back(std::move(m));
+    return {};
+  }
+  void forget(const std::string& name, const std::string& version) {
+    std::erase_if(models_, [&](const auto& m) { return m->info.name == name && m->info.version == version; });
+  }
+
+  // --- one request ---
+
+  Status gather(const Model& m, std::span<const Input> inputs) {
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      total += inputs[i].size();
+      if (i < m.info.inputs.size() && inputs[i].size() != m.info.inputs[i].bytes())
+        return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " + std::to_string(inputs[i].size()) + " bytes; the model takes " +
+                                    std::to_string(m.info.inputs[i].bytes())};
+    }
+    if (total != m.input_bytes || (!m.info.inputs.empty() && inputs.size() != m.info.inputs.size()))
+      return {Code::kInvalid, "the inputs have " + std::to_string(total) + " bytes in " + std::to_string(inputs.size()) + " tensors; model '" +
+                                  m.info.name + "' takes " + std::to_string(m.input_bytes) + " in " + std::to_string(m.info.inputs.size())};
+    if (!wire::make_layout(m.input_bytes, options_.fragment_bytes, layout_))
+      return {Code::kInvalid, "the inputs do not fit into 65,535 fragments; choose a larger fragment_bytes"};
+    if (inputs.size() == 1) {
+      message_ = inputs[0];
+      return {};
+    }
+    joined_.clear();
+    for (const Input& in : inputs) joined_.insert(joined_.end(), in.begin(), in.end());
+    message_ = joined_;
+    return {};
+  }
+
+  Status scatter(const Model& m, std::vector<std::vector<std::byte>>& outputs) const {
+    if (m.info.outputs.empty()) {
+      outputs.resize(1);
+      outputs[0].assign(received_.begin(), received_.end());
+      return {};
+    }
+    outputs.resize(m.info.outputs.size());
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::uint64_t bytes = m.info.outputs[i].bytes();
+      if (at + bytes > received_.size()) return {Code::kProtocol, "the response is shorter than the model's outputs"};
+      const auto from = received_.begin() + static_cast<std::ptrdiff_t>(at);
+      outputs[i].assign(from, from + static_cast<std::ptrdiff_t>(bytes));
+      at += bytes;
+    }
+    return {};
+  }
+
+  /// Sends the gathered request and receives its response into received_. `again`: the server wants a HELLO first.
+  Status run(const Model& m, Clock::time_point deadline, std::optional<wire::ErrCode>& again) {
+    Clock::time_point now = Clock::now();
+    if (now >= deadline) return {Code::kDeadline, "the deadline passed before the request was sent"};
+    const std::uint64_t id = ++last_id_;
+    request_ = wire::Header{};
+    request_.key_id = options_.key_id;
+    request_.client_id = client_id_;
+    request_.request_id = id;
+    request_.frag_count = layout_.count;
+    request_.total_len = layout_.total;
+    request_.model = m.handle;
+    const auto left = std::chrono::duration_cast<microseconds>(deadline - now).count();
+    request_.time_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, 0xFFFFFFFF));
+
+    Run state;
+    state.retry.start(now, options_.retry);
+    send_first_burst();
+    while (true) {
+      const Clock::time_point until = std::min({deadline, state.retry.due, state.gap.due});
+      receive(id, now, until, [&](const wire::Datagram& d) { on_datagram(d, m, state); });
+      if (state.done) {
+        again = state.again;
+        return std::move(state.status);
+      }
+      now = Clock::now();
+      if (now >= deadline)
+        return state.busy ? Status{Code::kBusy, "the server was busy until the deadline"} : Status{Code::kDeadline, "no answer within the deadline"};
+      if (now >= state.gap.due) on_gap(id, now, state);
+      if (now >= state.retry.due && !on_retry(now, state)) return {Code::kUnavailable, name_ + ": no answer to four tries"};
+    }
+  }
+
+  struct Run {
+    Timer retry;  // fragment 0 again, or everything again after BUSY
+    Timer gap;    // NACK for the response
+    bool started = false;  // a fragment of the response is here
+    bool busy = false;
+    bool done = false;
+    Status status;
+    std::optional<wire::ErrCode> again;
+  };
+
+  void finish(Run& state, Status status) {
+    state.done = true;
+    state.status = std::move(status);
+  }
+
+  void on_datagram(const wire::Datagram& d, const Model& m, Run& state) {
+    if (state.done) return;
+    const Clock::time_point now = Clock::now();
+    state.retry.fired = 0;
+    wire::Nack nack;
+    wire::Busy busy;
+    wire::Err err;
+    switch (d.header.type) {
+      case wire::Type::kRsp: return on_response(d, m, state, now);
+      case wire::Type::kAck:
+        state.retry.due = now + state.retry.interval;
+        return;
+      case wire::Type::kNack:
+        if (!decode(d.payload, nack)) return;
+        state.busy = false;
+        state.retry.start(now, options_.retry);
+        return send_fragments(nack.base, nack.base + nack.bits, [&](std::uint32_t i) { return nack.wants(i - nack.base); });
+      case wire::Type::kBusy:
+        if (!decode(d.payload, busy)) return;
+        state.busy = true;
+        state.retry.start(now, std::max(options_.retry, microseconds(busy.retry_after_us)));
+        state.retry.due = now + microseconds(busy.retry_after_us);
+        return;
+      case wire::Type::kErr:
+        if (!decode(d.payload, err)) return;
+        if (err.code == wire::ErrCode::kNoSession || err.code == wire::ErrCode::kGeneration) state.again = err.code;
+        return finish(state, status_of(err));
+      default: return;
+    }
+  }
+
+  void on_response(const wire::Datagram& d, const Model& m, Run& state, Clock::time_point now) {
+    wire::Layout layout;
+    if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes || d.header.model != m.handle)
+      return finish(state, {Code::kProtocol, "the response is not of the model that was asked"});
+    if (!state.started) {
+      state.started = true;
+      assembly_.start(layout, received_);
+    }
+    switch (assembly_.add(layout, d.header.frag_index, d.payload)) {
+      case wire::Assembly::Outcome::kConflict: return finish(state, {Code::kProtocol, "two fragments of the response contradict each other"});
+      case wire::Assembly::Outcome::kComplete: return finish(state, {});
+      case wire::Assembly::Outcome::kDuplicate: return;
+      case wire::Assembly::Outcome::kAdded: break;
+    }
+    state.retry.start(now, options_.retry);
+    state.gap.start(now, kGap);
+    if (assembly_.wants_more()) on_gap(d.header.request_id, now, state);
+  }
+
+  void on_gap(std::uint64_t id, Clock::time_point now, Run& state) {
+    wire::Nack nack;
+    if (state.gap.fired == kTries || !assembly_.ask(nack)) {
+      state.gap.due = Clock::time_point::max();
+      return;
+    }
+    std::array<std::byte, wire::kMaxNackBytes> body;
+    send_one(wire::Type::kNack, id, std::span<const std::byte>(body).first(encode(nack, body)));
+    state.gap.again(now);
+  }
+
+  bool on_retry(Clock::time_point now, Run& state) {
+    if (state.busy) {
+      state.busy = false;
+      send_first_burst();
+      state.retry.start(now, state.retry.interval);
+      return true;
+    }
+    if (state.retry.fired == kTries) return false;
+    send_fragments(0, 1, [](std::uint32_t) { return true; });
+    state.retry.again(now);
+    return true;
+  }
+
+  Options options_;
+  std::string name_;
+  wire::KeyRing keys_;
+  UdpSocket socket_;
+  std::uint64_t client_id_ = 0;
+  std::uint64_t last_id_ = 0;
+  wire::Cookie cookie_{};
+  std::uint64_t epoch_ = 0;
+  std::vector<std::unique_ptr<Model>> models_;
+
+  // Of the request under way; they keep their memory.
+  wire::Header request_;
+  wire::Layout layout_;
+  std::span<const std::byte> message_;
+  std::vector<std::byte> joined_, received_;
+  wire::Assembly assembly_;
+};
+
+}  // namespace
+
+Status connect_udp(const Url& url, const Options& options, std::unique_ptr<Client>& out) {
+  auto client = std::make_unique<UdpClient>();
+  if (Status s = client->open(url, options); !s.ok()) return s;
+  out = std::move(client);
+  return {};
+}
+
+}  // namespace millrace::client

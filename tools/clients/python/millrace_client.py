@@ -1,0 +1,636 @@
+#!/usr/bin/env python3
+"""Inference with a Millrace server from Python: one file, standard library only, HTTP and UDP.
+
+As a library (bytes in, bytes out: row-major, little-endian, as numpy's tobytes() gives and frombuffer() takes):
+
+    import millrace_client
+    client = millrace_client.connect("udp://127.0.0.1:8001")      # or "http://127.0.0.1:8000"
+    info = client.model("lenet5")                                  # inputs and outputs: name, datatype, shape
+    outputs = client.infer("lenet5", [image_bytes], timeout=0.05)  # a list of bytes, one an output
+
+As a program:
+
+    python3 millrace_client.py --url udp://127.0.0.1:8001 --model lenet5 --input x.npy [--output y.npy]
+
+Everything that fails raises MillraceError, whose `code` is one of: invalid, not_found, busy, unavailable, deadline,
+protocol, internal. A client is for one thread at a time. The datagrams are those of server/udp/README.md.
+"""
+
+import argparse
+import ast
+import dataclasses
+import hmac
+import http.client
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+import urllib.parse
+
+
+class MillraceError(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+# Bytes of an element and NumPy's name, in the order of the COOKIE's datatype numbers, which start at 1.
+DATATYPES = {
+    "BOOL": (1, "|b1"), "UINT8": (1, "|u1"), "UINT16": (2, "<u2"), "UINT32": (4, "<u4"), "UINT64": (8, "<u8"),
+    "INT8": (1, "|i1"), "INT16": (2, "<i2"), "INT32": (4, "<i4"), "INT64": (8, "<i8"),
+    "FP16": (2, "<f2"), "FP32": (4, "<f4"), "FP64": (8, "<f8"), "BF16": (2, ""),
+}
+
+
+@dataclasses.dataclass
+class Tensor:
+    name: str
+    datatype: str  # Open Inference Protocol: "FP32", "UINT8", ...
+    shape: tuple
+
+    @property
+    def nbytes(self):
+        size = DATATYPES.get(self.datatype, (0, ""))[0]
+        for n in self.shape:
+            size *= n
+        return size
+
+
+@dataclasses.dataclass
+class Model:
+    name: str
+    version: str
+    inputs: list
+    outputs: list
+
+
+def connect(url, timeout=5.0, fragment_bytes=1200, key_id=0, key=b""):
+    """A client for "http://HOST:PORT" or "udp://HOST:PORT". `timeout` bounds connecting and all that has none of its own.
+
+    UDP only: `fragment_bytes` is the payload of a datagram (256 to 65,000); with `key_id` (1 to 255) and `key` (16 bytes
+    or more) every datagram is authenticated.
+    """
+    parts = urllib.parse.urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise MillraceError("invalid", f"URL {url!r}: {error}") from None
+    if parts.scheme not in ("http", "udp") or not host or not port or parts.path not in ("", "/"):
+        raise MillraceError("invalid", f"URL {url!r} is not http://HOST:PORT or udp://HOST:PORT")
+    if parts.scheme == "http":
+        return HttpClient(host, port, timeout)
+    return UdpClient(host, port, timeout, fragment_bytes, key_id, key)
+
+
+def _check_inputs(model, inputs):
+    if len(inputs) != len(model.inputs):
+        raise MillraceError("invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(inputs)}")
+    for tensor, data in zip(model.inputs, inputs):
+        if len(data) != tensor.nbytes:
+            raise MillraceError("invalid", f"input {tensor.name!r} has {len(data)} bytes; the model takes {tensor.nbytes}")
+
+
+def _split(model, data):
+    outputs, at = [], 0
+    for tensor in model.outputs:
+        outputs.append(bytes(data[at : at + tensor.nbytes]))
+        at += tensor.nbytes
+    if at != len(data):
+        raise MillraceError("protocol", f"the answer has {len(data)} bytes of outputs, the model gives {at}")
+    return outputs
+
+
+# --- HTTP: Open Inference Protocol, tensors in binary ---
+
+
+class HttpClient:
+    def __init__(self, host, port, timeout):
+        self._host, self._port, self._timeout = host, port, timeout
+        self._connection = None
+        self._models = {}
+        self._exchange("GET", "/v2/health/live")
+
+    def close(self):
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def ready(self):
+        return self._exchange("GET", "/v2/health/ready")[0] == 200
+
+    def model(self, name, version=""):
+        if (name, version) not in self._models:
+            path = self._path(name, version)
+            status, _, body = self._exchange("GET", path)
+            if status != 200:
+                self._raise(path, status, body)
+            try:
+                document = json.loads(body)
+                inputs, outputs = ([Tensor(t["name"], t["datatype"], tuple(int(n) for n in t["shape"])) for t in document[key]]
+                                   for key in ("inputs", "outputs"))
+                newest = (document.get("versions") or [""])[-1]
+                self._models[name, version] = Model(document["name"], version or newest, inputs, outputs)
+            except (KeyError, TypeError, ValueError):
+                raise MillraceError("protocol", f"{path}: the answer is not a model's metadata") from None
+        return self._models[name, version]
+
+    def infer(self, name, inputs, timeout=None, version=""):
+        timeout = self._timeout if timeout is None else timeout
+        model = self.model(name, version)
+        _check_inputs(model, inputs)
+        head = json.dumps({
+            "parameters": {"timeout": max(1, int(timeout * 1e6))},
+            "inputs": [{"name": t.name, "datatype": t.datatype, "shape": t.shape, "parameters": {"binary_data_size": t.nbytes}}
+                       for t in model.inputs],
+            "outputs": [{"name": t.name, "parameters": {"binary_data": True}} for t in model.outputs],
+        }).encode()
+        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+        path = self._path(name, version) + "/infer"
+        status, answer, body = self._exchange("POST", path, b"".join([head, *inputs]), headers, timeout)
+        if status != 200:
+            self._models.pop((name, version), None)  # another version may be served by now
+            self._raise(path, status, body)
+        try:
+            skip = int(answer.get("Inference-Header-Content-Length", ""))
+        except ValueError:
+            raise MillraceError("protocol", f"{path}: the answer has no binary outputs") from None
+        return _split(model, body[skip:])
+
+    @staticmethod
+    def _path(name, version):
+        path = "/v2/models/" + urllib.parse.quote(name, safe="")
+        return path + ("/versions/" + urllib.parse.quote(version, safe="") if version else "")
+
+    @staticmethod
+    def _raise(path, status, body):
+        try:
+            message = json.loads(body)["error"]
+        except (ValueError, KeyError, TypeError):
+            message = "no reason given"
+        code = {404: "not_found", 429: "busy", 503: "unavailable", 500: "internal"}.get(status, "invalid" if 400 <= status < 500 else "protocol")
+        if status == 503 and "deadline" in str(message):
+            code = "deadline"
+        raise MillraceError(code, f"{path}: status {status}: {message}")
+
+    def _exchange(self, method, path, body=None, headers=None, timeout=None):
+        kept = self._connection is not None
+        for attempt in range(2):
+            try:
+                if self._connection is None:
+                    self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+                    self._connection.connect()
+                    self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._connection.sock.settimeout(self._timeout if timeout is None else max(timeout, 0.001))
+                self._connection.request(method, path, body, headers or {})
+                response = self._connection.getresponse()
+                data = response.read()
+                if response.will_close:
+                    self.close()
+                return response.status, response.headers, data
+            except TimeoutError:
+                self.close()
+                raise MillraceError("deadline", f"http://{self._host}:{self._port}: no answer in time") from None
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                # A kept connection may have been closed by the server; that says nothing about this request.
+                if attempt == 1 or not kept:
+                    raise MillraceError("unavailable", f"http://{self._host}:{self._port}: {error}") from None
+
+
+# --- UDP: Millrace datagrams ---
+
+REQ, RSP, ACK, NACK, ERR, BUSY, HELLO, COOKIE, PING, PONG = range(1, 11)
+HEADER = struct.Struct("<2sBBBBHQQHHIII")
+BURST = 64
+GAP = 0.001  # silence before asking for missing fragments
+RETRY = 0.010  # first wait for an answer; doubles
+TRIES = 3
+ERRORS = {1: "protocol", 2: "unavailable", 3: "not_found", 4: "unavailable", 5: "invalid", 6: "protocol", 7: "protocol",
+          8: "deadline", 9: "unavailable", 10: "internal"}
+NO_SESSION, GENERATION = 2, 4
+
+
+def _size(index, count, total, length):
+    """Payload bytes of every fragment but the last, as one fragment implies; None where its numbers contradict each other."""
+    if index >= count:
+        return None
+    if count == 1:
+        return total if length == total else None
+    size = length
+    if index == count - 1:
+        if length == 0 or length > total or (total - length) % (count - 1):
+            return None
+        size = (total - length) // (count - 1)
+    return size if size and (count - 1) * size < total <= count * size else None
+
+
+class _Response:
+    """Puts the fragments of one response together."""
+
+    def __init__(self, count, size, total):
+        self.key = (count, size, total)
+        self.data = bytearray(total)
+        self.missing = set(range(count))
+        self.asked = min(count, BURST)  # fragments below were sent unasked or asked for
+
+    def add(self, index, payload):
+        if index not in self.missing:
+            return False
+        at = index * self.key[1]
+        self.data[at : at + len(payload)] = payload
+        self.missing.discard(index)
+        return True
+
+    def wants_more(self):
+        return bool(self.missing) and min(self.missing) >= self.asked
+
+    def ask(self):
+        """Body of the NACK for what is missing, or for the next burst."""
+        base = min(self.missing)
+        if base >= self.asked:
+            self.asked = min(self.key[0], base + BURST)
+        wanted = sorted(i - base for i in self.missing if i < self.asked)[:BURST]
+        bits = wanted[-1] + 1
+        bitmap = bytearray((bits + 7) // 8)
+        for bit in wanted:
+            bitmap[bit // 8] |= 1 << bit % 8
+        return struct.pack("<HH", base, bits) + bitmap
+
+
+class _Again(Exception):
+    """The server wants a HELLO before it takes this request."""
+
+    def __init__(self, err, message):
+        super().__init__(message)
+        self.err = err
+
+
+class UdpClient:
+    def __init__(self, host, port, timeout, fragment_bytes, key_id, key):
+        if not 256 <= fragment_bytes <= 65000:
+            raise MillraceError("invalid", "fragment_bytes must be 256 to 65000")
+        if not 0 <= key_id <= 255 or (key_id and len(key) < 16):
+            raise MillraceError("invalid", "key_id must be 0 to 255, and a key has 16 bytes or more")
+        self._timeout, self._fragment_bytes, self._key_id, self._key = timeout, fragment_bytes, key_id, key
+        self._name = f"udp://{host}:{port}"
+        self._client_id = int.from_bytes(os.urandom(8), "little")
+        self._last_id = 0
+        self._cookie, self._epoch = bytes(16), None
+        self._models = {}  # (name, version) -> (Model, handle, output_bytes)
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            self._socket = socket.socket(family, kind)
+            self._socket.setblocking(False)
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                self._socket.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
+            self._socket.connect(address)
+        except OSError as error:
+            raise MillraceError("unavailable", f"{self._name}: {error}") from None
+        self._greet("", "", time.monotonic() + timeout)
+
+    def close(self):
+        self._socket.close()
+
+    def ready(self):
+        answer = self._ask(PING, self._next_id(), bytes(16), time.monotonic() + self._timeout, (PONG,))
+        return answer is not None and len(answer[1]) >= 16 and not struct.unpack_from("<I", answer[1], 8)[0] & 2
+
+    def model(self, name, version=""):
+        return self._find(name, version, time.monotonic() + self._timeout)[0]
+
+    def infer(self, name, inputs, timeout=None, version=""):
+        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        failure = None
+        for _ in range(4):
+            model, handle, output_bytes = self._find(name, version, deadline)
+            _check_inputs(model, inputs)
+            data = inputs[0] if len(inputs) == 1 else b"".join(inputs)
+            try:
+                return _split(model, self._run(handle, data, output_bytes, deadline))
+            except _Again as again:
+                # The session ended or the model was replaced: both are found again without bothering the caller.
+                if again.err == NO_SESSION:
+                    self._models.clear()
+                else:
+                    self._models.pop((name, version), None)
+                failure = again
+        raise MillraceError("unavailable", str(failure))
+
+    # sending and receiving
+
+    def _next_id(self):
+        self._last_id += 1
+        return self._last_id
+
+    def _send(self, kind, request_id, payload, index=0, count=1, total=None, handle=0, micros=0):
+        tagged = self._key_id != 0
+        head = HEADER.pack(b"MR", 1, kind, int(tagged), self._key_id, 56 if tagged else 40, self._client_id, request_id,
+                           index, count, len(payload) if total is None else total, handle, micros)
+        tag = hmac.digest(self._key, head + payload, "sha256")[:16] if tagged else b""
+        for _ in range(2):  # a refusal the system remembers from before is reported instead of sending
+            try:
+                self._socket.send(head + tag + payload)
+                return
+            except OSError:
+                pass
+
+    def _receive(self, request_id, until):
+        """Headers and payloads that are meant for this request; waits until something is there or `until`."""
+        out = []
+        if not select.select([self._socket], [], [], max(0.0, until - time.monotonic()))[0]:
+            return out
+        for _ in range(2 * BURST):
+            try:
+                data = self._socket.recv(65536)
+            except OSError:
+                break
+            if len(data) < 40:
+                continue
+            head = HEADER.unpack_from(data)
+            magic, version, kind, flags, key_id, head_len, client_id, answered = head[:8]
+            if (magic, version, client_id, answered) != (b"MR", 1, self._client_id, request_id) or flags & ~1 != 2:
+                continue
+            if key_id != self._key_id or head_len != (56 if key_id else 40) or bool(flags & 1) != bool(key_id) or len(data) < head_len:
+                continue
+            payload = data[head_len:]
+            if key_id and not hmac.compare_digest(hmac.digest(self._key, data[:40] + payload, "sha256")[:16], data[40:56]):
+                continue
+            if _size(head[8], head[9], head[10], len(payload)) is None or (kind != RSP and head[9] != 1):
+                continue
+            out.append((head, payload))
+        return out
+
+    def _ask(self, kind, request_id, body, deadline, kinds):
+        """A message of one datagram and the first answer of these kinds: (header, payload); None where none came."""
+        wait = RETRY
+        for _ in range(TRIES + 1):
+            self._send(kind, request_id, body)
+            until = min(deadline, time.monotonic() + wait)
+            while time.monotonic() < until:
+                for head, payload in self._receive(request_id, until):
+                    if head[2] in kinds:
+                        return head, payload
+            if time.monotonic() >= deadline:
+                return None
+            wait *= 2
+        return None
+
+    # sessions and models
+
+    def _greet(self, name, version, deadline):
+        """HELLO until the session is open. What the COOKIE says of the model, where a name is given."""
+        n, v = name.encode(), version.encode()
+        if len(n) > 255 or len(v) > 64:
+            raise MillraceError("invalid", "model names have at most 255 bytes, versions 64")
+        for _ in range(4):
+            body = self._cookie + struct.pack("<HHHH", self._fragment_bytes, len(n), len(v), 0) + n + v
+            answer = self._ask(HELLO, self._next_id(), body.ljust(64, b"\0"), deadline, (COOKIE, BUSY))
+            if answer is None:
+                raise MillraceError("unavailable", f"{self._name}: no answer (not a Millrace server, or another key)")
+            head, payload = answer
+            if head[2] == BUSY:
+                raise MillraceError("busy", f"{self._name}: the server has all the clients it takes")
+            if len(payload) < 48:
+                raise MillraceError("protocol", "the COOKIE is too short")
+            self._cookie = payload[:16]
+            epoch, state, _, _, _, error, described, handle, _, output_bytes = struct.unpack_from("<QHHHHHHIII", payload, 16)
+            if epoch != self._epoch:
+                self._models.clear()
+            self._epoch = epoch
+            if state != 2:
+                continue
+            if error:
+                raise MillraceError(ERRORS.get(error, "protocol"), f"no model {name!r}" + (f" version {version!r}" if version else ""))
+            return handle, output_bytes, payload[48 : 48 + described]
+        raise MillraceError("protocol", f"{self._name}: the server does not accept its own cookie")
+
+    def _find(self, name, version, deadline):
+        if (name, version) in self._models:
+            return self._models[name, version]
+        if not name:
+            raise MillraceError("invalid", "a model name is needed over UDP")
+        handle, output_bytes, described = self._greet(name, version, deadline)
+        inputs, outputs = self._describe(described)
+        self._models[name, version] = (Model(name, version, inputs, outputs), handle, output_bytes)
+        return self._models[name, version]
+
+    @staticmethod
+    def _describe(data):
+        if not data:
+            raise MillraceError("unavailable", "the model's description does not fit into one datagram; use larger ones, or HTTP")
+        try:
+            names = list(DATATYPES)
+            lists, at = ([], []), 2
+            for tensors, count in zip(lists, data[:2]):
+                for _ in range(count):
+                    datatype, rank, length = struct.unpack_from("<BBH", data, at)
+                    shape = struct.unpack_from(f"<{rank}I", data, at + 4)
+                    at += 4 + rank * 4
+                    tensors.append(Tensor(data[at : at + length].decode(), names[datatype - 1], shape))
+                    at += length
+            return lists
+        except (struct.error, IndexError, UnicodeDecodeError):
+            raise MillraceError("protocol", "the model's description is malformed") from None
+
+    # one request
+
+    def _run(self, handle, data, output_bytes, deadline):
+        request_id = self._next_id()
+        size, total = self._fragment_bytes, len(data)
+        count = (total + size - 1) // size
+        if count > 65535:
+            raise MillraceError("invalid", "the inputs do not fit into 65,535 fragments; choose a larger fragment_bytes")
+        now = time.monotonic()
+        if now >= deadline:
+            raise MillraceError("deadline", "the deadline passed before the request was sent")
+        micros = min(0xFFFFFFFF, max(1, int((deadline - now) * 1e6)))
+
+        def send(indices):
+            for i in indices:
+                self._send(REQ, request_id, data[i * size : (i + 1) * size], i, count, total, handle, micros)
+
+        response, busy = None, False
+        wait, fired, retry_at = RETRY, 0, now + RETRY
+        gap, asked, gap_at = GAP, 0, float("inf")
+        send(range(min(count, BURST)))
+        while True:
+            for head, payload in self._receive(request_id, min(deadline, retry_at, gap_at)):
+                now, fired = time.monotonic(), 0
+                kind = head[2]
+                if kind == RSP:
+                    index, fragments, length, sender = head[8:12]
+                    key = (fragments, _size(index, fragments, length, len(payload)), length)
+                    if length != output_bytes or sender != handle or (response is not None and response.key != key):
+                        raise MillraceError("protocol", "the response is not of the model that was asked")
+                    response = response or _Response(*key)
+                    if not response.add(index, payload):
+                        continue
+                    if not response.missing:
+                        return response.data
+                    wait, retry_at = RETRY, now + RETRY
+                    gap, asked, gap_at = GAP, 0, now + GAP
+                    if response.wants_more():
+                        self._send(NACK, request_id, response.ask())
+                elif kind == ACK:
+                    retry_at = now + wait
+                elif kind == NACK and len(payload) >= 5:
+                    base, bits = struct.unpack_from("<HH", payload)
+                    if len(payload) != 4 + (bits + 7) // 8:
+                        continue
+                    busy, wait, retry_at = False, RETRY, now + RETRY
+                    wanted = [base + i for i in range(bits) if payload[4 + i // 8] >> i % 8 & 1]
+                    send([i for i in wanted if i < count][:BURST])
+                elif kind == BUSY and len(payload) == 8:
+                    busy, wait = True, RETRY
+                    retry_at = now + struct.unpack_from("<I", payload, 4)[0] / 1e6
+                elif kind == ERR and len(payload) >= 4:
+                    code = struct.unpack_from("<H", payload)[0]
+                    message = payload[4:].decode(errors="replace")
+                    if code in (NO_SESSION, GENERATION):
+                        raise _Again(code, message)
+                    raise MillraceError(ERRORS.get(code, "protocol"), message)
+            now = time.monotonic()
+            if now >= deadline:
+                raise MillraceError("busy" if busy else "deadline", "no answer within the deadline")
+            if now >= gap_at:
+                if asked == TRIES:
+                    gap_at = float("inf")
+                else:
+                    self._send(NACK, request_id, response.ask())
+                    asked, gap = asked + 1, gap * 2
+                    gap_at = now + gap
+            if now >= retry_at:
+                if busy:
+                    busy = False
+                    send(range(min(count, BURST)))
+                elif fired == TRIES:
+                    raise MillraceError("unavailable", f"{self._name}: no answer to four tries")
+                else:
+                    send([0])
+                    fired, wait = fired + 1, wait * 2
+                retry_at = now + wait
+
+
+# --- files and the command line ---
+
+
+def read_npy(path):
+    """(NumPy's type string, shape, bytes) of a .npy file in C order, little-endian."""
+    with open(path, "rb") as file:
+        head = file.read(10)
+        if len(head) < 10 or head[:6] != b"\x93NUMPY":
+            raise MillraceError("invalid", f"{path}: not a .npy file")
+        length = struct.unpack("<H", head[8:10])[0]
+        if head[6] > 1:
+            length += int.from_bytes(file.read(2), "little") << 16
+        try:
+            header = ast.literal_eval(file.read(length).decode("latin1"))
+            descr, fortran, shape = header["descr"], header["fortran_order"], tuple(header["shape"])
+        except (ValueError, SyntaxError, KeyError, TypeError):
+            raise MillraceError("invalid", f"{path}: the header is malformed") from None
+        if (fortran and len(shape) > 1) or not isinstance(descr, str) or descr[:1] == ">":
+            raise MillraceError("invalid", f"{path}: only C order and little-endian types are read")
+        return descr, shape, file.read()
+
+
+def write_npy(path, descr, shape, data):
+    header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)})
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin1") + data)
+
+
+def _values(tensor, data):
+    """The numbers of a tensor; None for datatypes the standard library has no number for."""
+    form = {"BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
+            "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d"}.get(tensor.datatype)
+    return None if form is None else struct.unpack(f"<{len(data) // struct.calcsize('<' + form)}{form}", data)
+
+
+def _read_key(path, key_id):
+    """The key of this id from a file of lines '<id> <hexadecimal digits>'."""
+    with open(path, encoding="ascii") as file:
+        for number, line in enumerate(file, 1):
+            parts = line.split()
+            if not parts or line.startswith("#"):
+                continue
+            try:
+                identifier, key = int(parts[0]), bytes.fromhex(parts[1])
+            except (ValueError, IndexError):
+                raise MillraceError("invalid", f"{path}, line {number}: expected '<id 1 to 255> <hexadecimal secret>'") from None
+            if identifier == key_id:
+                return key
+    raise MillraceError("invalid", f"{path}: no key {key_id}")
+
+
+def _frames(arguments, model):
+    """The inputs of each frame in the files."""
+    files = [read_npy(path) for path in arguments.input]
+    if len(files) != len(model.inputs):
+        raise MillraceError("invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(files)}")
+    for path, (descr, _, data), tensor in zip(arguments.input, files, model.inputs):
+        if descr != DATATYPES[tensor.datatype][1] or not data or len(data) % tensor.nbytes:
+            raise MillraceError("invalid", f"{path}: {descr}, {len(data)} bytes; input {tensor.name!r} is {tensor.datatype} "
+                                           f"{list(tensor.shape)}, {tensor.nbytes} bytes a frame")
+    counts = {len(data) // tensor.nbytes for (_, _, data), tensor in zip(files, model.inputs)}
+    if len(counts) != 1:
+        raise MillraceError("invalid", "the input files hold different numbers of frames")
+    for frame in range(counts.pop()):
+        yield [data[frame * t.nbytes : (frame + 1) * t.nbytes] for (_, _, data), t in zip(files, model.inputs)]
+
+
+def _run_program(arguments):
+    key = b""
+    if arguments.key_id:
+        if not arguments.keys:
+            raise MillraceError("invalid", "--key-id needs --keys FILE")
+        key = _read_key(arguments.keys, arguments.key_id)
+    timeout = arguments.timeout_ms / 1000
+    client = connect(arguments.url, timeout, arguments.fragment_bytes, arguments.key_id, key)
+    model = client.model(arguments.model, arguments.version)
+    first, answers = model.outputs[0], []
+    for frame, inputs in enumerate(_frames(arguments, model)):
+        output = client.infer(arguments.model, inputs, timeout, arguments.version)[0]
+        answers.append(output)
+        line = {"frame": frame, "output": first.name}
+        values = _values(first, output)
+        if values is not None:
+            line["argmax"] = max(range(len(values)), key=values.__getitem__)
+            line["values"] = list(values[:16])
+        print(json.dumps(line))
+    if arguments.output:
+        descr = DATATYPES[first.datatype][1]
+        if not descr:
+            raise MillraceError("invalid", f"--output: NumPy has no type for {first.datatype}")
+        rest = first.shape[1:] if first.shape[:1] == (1,) else first.shape
+        write_npy(arguments.output, descr, (len(answers), *rest), b"".join(answers))
+
+
+def _main():
+    parser = argparse.ArgumentParser(description="Send .npy files to a Millrace server and print what comes back, a JSON object a frame.")
+    parser.add_argument("--url", required=True, help="http://HOST:PORT or udp://HOST:PORT")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--version", default="", help="default: the newest")
+    parser.add_argument("--input", action="append", required=True,
+                        help=".npy, one an input of the model, in its order and of its type; one frame or, along the first axis, several")
+    parser.add_argument("--output", help="write the first output here (.npy, first axis = frames)")
+    parser.add_argument("--timeout-ms", type=float, default=5000)
+    parser.add_argument("--fragment-bytes", type=int, default=1200, help="UDP: payload of a datagram")
+    parser.add_argument("--key-id", type=int, default=0, help="UDP: key of the tags")
+    parser.add_argument("--keys", help="UDP: file with the keys, as the server's")
+    try:
+        _run_program(parser.parse_args())
+        return 0
+    except MillraceError as error:
+        print(f"millrace_client: error: {error}", file=sys.stderr)
+        return 2 if error.code in ("invalid", "not_found") else 1
+    except OSError as error:
+        print(f"millrace_client: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
