@@ -1,10 +1,12 @@
 // What a run on an emulated card costs, against what any hop between two processes costs on this machine.
 //
-// One process here, one there, pinned alike: both on one core, or on two. Each round measures, one after the other:
+// One process here, one there, pinned alike: both on one core, or on two. Each round measures, one after the
+// other:
 //   socketpair   a message there and back through a bare AF_UNIX socketpair
-//   futex        a word of shared memory there and back, with futex(2) alone: the floor of what the emulator uses
-//   xrt          xrt::run start() and wait() of the empty kernel on an emulated card
-// Prints JSON: medians and 99th percentiles in microseconds, and the median over the rounds of xrt / socketpair.
+//   futex        a word of shared memory there and back, with futex(2) alone: the floor of what the emulator
+//   uses xrt          xrt::run start() and wait() of the empty kernel on an emulated card lenet        a
+//   frame of a LeNet-5 (random weights) over one, two and three cards: copy in, ingress, egress, copy out
+// Prints JSON: medians and 99th percentiles in microseconds, and medians over the rounds of the ratios.
 //
 //   bench_emulator [ROUNDS [ITERATIONS]]
 #include <sched.h>
@@ -20,6 +22,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -89,7 +94,8 @@ Times socketpair_round_trip(int core, int iterations) {
       }
     });
     times = measure(iterations, [&] {
-      if (send(ends[0], message, sizeof message, 0) <= 0 || recv(ends[0], message, sizeof message, 0) <= 0) std::exit(1);
+      if (send(ends[0], message, sizeof message, 0) <= 0 || recv(ends[0], message, sizeof message, 0) <= 0)
+        std::exit(1);
     });
   }
   close(ends[0]);
@@ -138,30 +144,175 @@ Times xrt_round_trip(int core, int iterations) {
   });
 }
 
+// LeNet-5, cut over cards.
+// --------------------------------------------------------------------------------------------
+
+kernels::Requantise to_int8() {
+  kernels::Requantise requantise;
+  requantise.multiplier = {1};
+  requantise.offset = {128};
+  requantise.shift = {8};
+  requantise.lowest = -128;
+  requantise.highest = 127;
+  return requantise;
+}
+
+class LenetBuilder {
+ public:
+  LenetBuilder() { tensor("in", 28, 28, 1); }
+  void convolution(std::uint32_t kernel, std::uint32_t padding, std::uint32_t channels) {
+    const auto shape = program_.tensors.back().shape;
+    kernels::Convolution c;
+    c.window.kernel_h = c.window.kernel_w = kernel;
+    c.window.pad_top = c.window.pad_left = c.window.pad_bottom = c.window.pad_right = padding;
+    c.out_channels = channels;
+    c.weights.resize(std::size_t{channels} * kernel * kernel * shape[2]);
+    for (auto& weight : c.weights) weight = static_cast<std::int16_t>(static_cast<std::int8_t>(random_()));
+    c.bias.assign(channels, 0);
+    c.accumulator.bits = 32;
+    c.requantise = to_int8();
+    const auto size = shape[0] + 2 * padding - kernel + 1;
+    block("conv" + std::to_string(program_.blocks.size()), c, size, size, channels);
+  }
+  void pool() {
+    const auto shape = program_.tensors.back().shape;
+    kernels::MaxPool p;
+    p.window.kernel_h = p.window.kernel_w = p.window.stride_h = p.window.stride_w = 2;
+    block("pool" + std::to_string(program_.blocks.size()), p, shape[0] / 2, shape[1] / 2, shape[2]);
+  }
+  kernels::Program finish() {
+    program_.name = "lenet5";
+    program_.inputs = {0};
+    program_.outputs = {static_cast<kernels::TensorIndex>(program_.tensors.size() - 1)};
+    return program_;
+  }
+
+ private:
+  void tensor(const std::string& name, std::uint32_t height, std::uint32_t width, std::uint32_t channels) {
+    kernels::Tensor t;
+    t.name = name;
+    t.shape = {height, width, channels};
+    program_.tensors.push_back(t);
+  }
+  void block(const std::string& name, kernels::Operation operation, std::uint32_t h, std::uint32_t w,
+             std::uint32_t c) {
+    const auto from = static_cast<kernels::TensorIndex>(program_.tensors.size() - 1);
+    tensor(name, h, w, c);
+    program_.blocks.push_back({name, {}, {from}, {from + 1}, std::move(operation)});
+  }
+  kernels::Program program_;
+  std::mt19937 random_{1};
+};
+
+kernels::Program lenet() {
+  LenetBuilder builder;
+  builder.convolution(5, 2, 6);
+  builder.pool();
+  builder.convolution(5, 0, 16);
+  builder.pool();
+  builder.convolution(5, 0, 120);
+  builder.convolution(1, 0, 84);
+  builder.convolution(1, 0, 10);
+  return builder.finish();
+}
+
+/// Median time of a frame over `cards` cards in a chain; card i on core cores[i].
+Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
+  using Kind = runtime::plan::PortKind;
+  const auto whole = lenet();
+  const std::vector<std::vector<std::uint32_t>> cuts[] = {
+      {{0, 1, 2, 3, 4, 5, 6}}, {{0, 1, 2, 3}, {4, 5, 6}}, {{0, 1}, {2, 3}, {4, 5, 6}}};
+  std::vector<xrt::uuid> images;
+  std::vector<std::unique_ptr<tests::Control>> controls;
+  for (std::uint32_t i = 0; i < cards; ++i) {
+    const auto part = kernels::extract(whole, cuts[cards - 1][i], "part" + std::to_string(i));
+    images.push_back(
+        tests::load(i, tests::container(tests::image_data(
+                           part, {{"in0", i == 0 ? Kind::kIngress : Kind::kLinkReceive},
+                                  {"out0", i + 1 == cards ? Kind::kEgress : Kind::kLinkSend}}))));
+    controls.push_back(std::make_unique<tests::Control>(i, images[i]));
+    std::uint32_t row = 0;
+    const auto bind = [&](std::uint32_t connector) {
+      controls[i]->enable(row, false);
+      controls[i]->link(row, connector, 0, 1024, 8);
+      controls[i]->enable(row++);
+    };
+    if (i > 0) bind(0);
+    if (i + 1 < cards)
+      bind(i);  // card 0's cable to the next is on its connector 0, card 1's on its connector 1
+    controls[i]->epoch(1);
+    pin_process(tests::card_process("fpga" + std::to_string(i)), cores[i]);
+  }
+  tests::IngressUnit in(0, images[0], "p_in0", 28 * 28);
+  tests::EgressUnit out(cards - 1, images[cards - 1], "p_out0", 10);
+  const auto frame = tests::random_frame(28 * 28, 1);
+  std::uint64_t sequence = 0;
+  return measure(iterations, [&] {
+    out.start(1, sequence);
+    in.start(frame, 1, sequence++);
+    if (out.wait() != ERT_CMD_STATE_COMPLETED || in.wait() != ERT_CMD_STATE_COMPLETED) std::exit(1);
+    if (out.trailer().status != runtime::plan::abi::FrameStatus::kOk) std::exit(1);
+  });
+}
+
+/// From SIGKILL of a card process to the error of the run that waits on it; and a load that brings the card
+/// back.
+void card_loss(int times, std::vector<double>& error_us, std::vector<double>& reload_us) {
+  using Kind = runtime::plan::PortKind;
+  const auto image = tests::container(
+      tests::image_data(tests::lookup_program(64, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}}));
+  const auto since = [](Clock::time_point begin) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+  };
+  for (int i = 0; i < times; ++i) {
+    const auto load_begin = Clock::now();
+    const auto uuid = tests::load(3, image);
+    reload_us.push_back(since(load_begin));
+    tests::Control control(3, uuid);
+    control.epoch(1);
+    tests::EgressUnit out(3, uuid, "p_out0", 64);
+    out.start(1, 0);
+    const auto process = tests::card_process("fpga3");
+    const auto begin = Clock::now();
+    kill(process, SIGKILL);
+    if (out.wait() != ERT_CMD_STATE_ERROR) std::exit(1);
+    error_us.push_back(since(begin));
+  }
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-void run_placement(const char* name, int card_core, int rounds, int iterations, bool last) {
-  const std::pair<const char*, Times (*)(int, int)> kinds[] = {
-      {"socketpair", socketpair_round_trip}, {"futex", futex_round_trip}, {"xrt", xrt_round_trip}};
-  std::vector<double> medians[3], tails[3], ratios;
+/// `card_core`: of the peer, and of the first and third card; the second card is on the other of the two
+/// cores.
+void run_placement(const char* name, int card_core, int rounds, int iterations) {
+  const int cores[3] = {card_core, 0, card_core};
+  std::map<std::string, std::vector<double>> results;
   for (int round = 0; round < rounds; ++round) {
-    for (std::size_t kind = 0; kind < 3; ++kind) {
-      const auto times = kinds[kind].second(card_core, iterations);
-      medians[kind].push_back(times.median_us);
-      tails[kind].push_back(times.p99_us);
-    }
-    ratios.push_back(medians[2].back() / medians[0].back());
+    const auto note = [&](const std::string& what, const Times& times) {
+      results[what + "_us"].push_back(times.median_us);
+      results[what + "_p99_us"].push_back(times.p99_us);
+      return times.median_us;
+    };
+    const auto socketpair = note("socketpair", socketpair_round_trip(card_core, iterations));
+    note("futex", futex_round_trip(card_core, iterations));
+    results["xrt_to_socketpair"].push_back(note("xrt", xrt_round_trip(card_core, iterations)) / socketpair);
+    double lenet[4] = {};
+    for (std::uint32_t cards = 1; cards <= 3; ++cards)
+      lenet[cards] =
+          note("lenet_" + std::to_string(cards) + "_cards", lenet_frame(cards, cores, iterations / 4));
+    results["added_per_card_us"].push_back((lenet[3] - lenet[1]) / 2);
+    results["added_per_card_to_socketpair"].push_back((lenet[3] - lenet[1]) / 2 / socketpair);
   }
-  std::printf("  \"%s\": {", name);
-  for (std::size_t kind = 0; kind < 3; ++kind)
-    std::printf("\"%s_us\": %.2f, \"%s_p99_us\": %.2f, ", kinds[kind].first, median(medians[kind]), kinds[kind].first,
-                median(tails[kind]));
-  std::printf("\"xrt_to_socketpair\": %.2f, \"each_round\": [", median(ratios));
-  for (std::size_t i = 0; i < ratios.size(); ++i) std::printf("%s%.2f", i == 0 ? "" : ", ", ratios[i]);
-  std::printf("]}%s\n", last ? "" : ",");
+  std::printf("  \"%s\": {\n", name);
+  for (const auto& [what, values] : results) {
+    std::printf("    \"%s\": {\"median\": %.2f, \"rounds\": [", what.c_str(), median(values));
+    for (std::size_t i = 0; i < values.size(); ++i) std::printf("%s%.2f", i == 0 ? "" : ", ", values[i]);
+    std::printf("]}%s\n", what == results.rbegin()->first ? "" : ",");
+  }
+  std::printf("  },\n");
 }
 
 }  // namespace
@@ -180,9 +331,14 @@ int main(int count, char** arguments) {
   }
   pin(0, 0);
   std::printf("{\n  \"rounds\": %d, \"iterations\": %d,\n", rounds, iterations);
-  run_placement("one_core", 0, rounds, iterations, false);
-  run_placement("two_cores", 1, rounds, iterations, true);
-  std::printf("}\n");
+  run_placement("one_core", 0, rounds, iterations);
+  run_placement("two_cores", 1, rounds, iterations);
+  std::vector<double> error_us, reload_us;
+  card_loss(50, error_us, reload_us);
+  std::printf(
+      "  \"killed_card\": {\"error_us\": %.0f, \"error_worst_us\": %.0f, \"load_with_new_process_us\": "
+      "%.0f}\n}\n",
+      median(error_us), *std::max_element(error_us.begin(), error_us.end()), median(reload_us));
   std::fflush(stdout);
   return 0;
 }
