@@ -263,11 +263,9 @@ void Card::set_epoch(std::uint32_t epoch) {
 // --------------------------------------------------------------------------------------------------------
 
 void Card::collect_faults() {
-  for (std::uint32_t row = 0; row < image_->links.size(); ++row) {
-    if (image_->links[row] == nullptr) continue;
-    if (const auto what = image_->links[row]->take_fault(); !what.empty())
-      report(abi::FaultCode::kProtocol, row, what);
-  }
+  for (std::uint32_t row = 0; row < image_->links.size(); ++row)
+    if (auto& link = image_->links[row]; link != nullptr && link->has_fault())
+      report(abi::FaultCode::kProtocol, row, link->take_fault());
 }
 
 /// The first fault is told; a stop only where there is a run to stop.

@@ -50,6 +50,7 @@ class LinkPort {
 
   /// The peer does not keep to the protocol: the port goes out of service.
   void fail(std::string what);
+  bool has_fault() const { return !fault_.empty(); }
   /// What went wrong for good, and its end: the port is out of service then. Empty where nothing did.
   std::string take_fault();
 
