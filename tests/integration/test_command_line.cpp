@@ -1,0 +1,184 @@
+// The command line as its users meet it: exit codes, and errors that name the field and the remedy.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/http.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+const fs::path kThreeCards = kSource / "configs/clusters/three-ku060.yaml";
+
+Outcome millrace(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), millrace_binary());
+  return run_program(arguments);
+}
+
+Outcome compile(const fs::path& model, const fs::path& cluster, const fs::path& output, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"compile", model.string(), "--cluster", cluster.string(), "-o", output.string(), "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return millrace(arguments);
+}
+
+void write(const fs::path& path, const std::string& text) {
+  const Status written = write_file_atomically(path, text);
+  ASSERT_TRUE(written.ok()) << written.error().message();
+}
+
+/// One clear error: the exit code, one line beginning "millrace <command>: error:", and every word that must be in it.
+void expect_error(const Outcome& outcome, int exit_code, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+  const auto at = outcome.err.find("error: ");
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: ", at + 1), std::string::npos) << "more than one error: " << outcome.err;
+  for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << "'" << word << "' not in: " << outcome.err;
+}
+
+class CommandLine : public ::testing::Test {
+ protected:
+  fs::path file(const char* name) const { return dir_.path() / name; }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
+  }
+  TemporaryDirectory dir_{"millrace-cli"};
+};
+
+TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
+  EXPECT_EQ(millrace({"--help"}).exit_code, 0);
+  EXPECT_EQ(millrace({"compile", "--help"}).exit_code, 0);
+  EXPECT_NE(millrace({"--version"}).out.find("millrace "), std::string::npos);
+  EXPECT_EQ(millrace({}).exit_code, 2);
+  EXPECT_EQ(millrace({"compile"}).exit_code, 2);
+  EXPECT_EQ(millrace({"compose"}).exit_code, 2);
+  EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
+}
+
+TEST_F(CommandLine, A_model_that_is_none_is_refused) {
+  write(file("empty.onnx"), "");
+  write(file("text.onnx"), "this is not a model at all, it is a line of text\n");
+  expect_error(compile(file("absent.onnx"), kThreeCards, file("d")), 2, {"absent.onnx"});
+  expect_error(compile(file("empty.onnx"), kThreeCards, file("d")), 2, {"empty.onnx"});
+  expect_error(compile(file("text.onnx"), kThreeCards, file("d")), 2, {"text.onnx", "ONNX"});
+  expect_error(compile(dir_.path(), kThreeCards, file("d")), 2, {"directory"});
+  const auto whole = read_text_file(kModel);
+  ASSERT_TRUE(whole.ok());
+  for (const double part : {0.1, 0.5, 0.9, 0.999}) {
+    write(file("cut.onnx"), whole->substr(0, static_cast<std::size_t>(part * static_cast<double>(whole->size()))));
+    expect_error(compile(file("cut.onnx"), kThreeCards, file("d")), 2, {"cut.onnx"});
+  }
+  EXPECT_FALSE(fs::exists(file("d")));
+}
+
+TEST_F(CommandLine, A_float_model_is_refused_with_the_coming_remedy) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  const fs::path model = fs::path(models == nullptr ? "" : models) / "lenet5_mnist/lenet5_float.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "MILLRACE_MODELS does not hold " << model.filename();
+  expect_error(compile(model, kThreeCards, file("d")), 2, {"quantize"});
+}
+
+TEST_F(CommandLine, A_wrong_cluster_file_is_refused_by_key_and_line) {
+  const std::string card = "  - {name: fpga0, device: ku060}\n";
+  const struct {
+    std::string yaml;
+    std::vector<std::string> words;
+  } cases[] = {
+      {"", {"c.yaml"}},
+      {"schema: 1\nname: c\nemulated: true\ncards:\n" + card + "cabels: []\n", {"cabels", "6"}},
+      {"schema: 1\nname: c\nemulated: true\ncards:\n" + card + "cables:\n  - {a: {card: fpga0, connector: 0}, b: {card: fpga9, connector: 0}, gigabits_per_second: 10}\n", {"fpga9"}},
+      {"schema: 1\nname: c\nemulated: true\ncards:\n  - {name: fpga0, device: ku999}\n", {"ku999"}},
+      {"name: [c\n", {"c.yaml"}},
+  };
+  fs::create_directories(file("clusters"));
+  fs::copy(kSource / "configs/devices", file("devices"));
+  for (const auto& c : cases) {
+    write(file("clusters/c.yaml"), c.yaml);
+    expect_error(compile(kModel, file("clusters/c.yaml"), file("d")), 2, c.words);
+  }
+  expect_error(compile(kModel, file("absent.yaml"), file("d")), 2, {"absent.yaml"});
+}
+
+TEST_F(CommandLine, More_partitions_than_layers_or_cards_are_refused_with_the_number_there_is) {
+  expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "100"}), 1, {"100"});
+  expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "4"}), 1, {"4", "3"});
+}
+
+TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
+  const fs::path good = file("good");
+  ASSERT_EQ(compile(kModel, kThreeCards, good).exit_code, 0);
+  const Outcome shown = millrace({"inspect", good.string()});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("ku060"), std::string::npos);
+
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(good))
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), good));
+  ASSERT_GE(files.size(), 5U);
+  for (const auto& damaged : files) {
+    for (const bool truncate : {true, false}) {
+      const fs::path copy = file("copy");
+      fs::remove_all(copy);
+      fs::copy(good, copy, fs::copy_options::recursive);
+      auto bytes = *read_text_file(copy / damaged);
+      if (truncate) bytes.resize(bytes.size() / 2);
+      else bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+      write(copy / damaged, bytes);
+      const Outcome outcome = millrace({"inspect", copy.string()});
+      EXPECT_EQ(outcome.exit_code, 2) << damaged << (truncate ? " truncated: " : " altered: ") << outcome.err;
+      if (damaged.extension() == ".xclbin") {
+        expect_error(millrace({"inspect", (copy / damaged).string()}), 2, {damaged.filename().string()});
+      }
+    }
+    const fs::path copy = file("copy");
+    fs::remove_all(copy);
+    fs::copy(good, copy, fs::copy_options::recursive);
+    fs::remove(copy / damaged);
+    EXPECT_EQ(millrace({"inspect", copy.string()}).exit_code, 2) << damaged << " absent";
+  }
+  expect_error(millrace({"inspect", file("absent").string()}), 2, {"absent"});
+  expect_error(millrace({"verify", file("absent").string()}), 2, {"absent"});
+  expect_error(millrace({"serve", "--deployment", file("absent").string(), "--http", "127.0.0.1:0"}), 2, {"absent"});
+}
+
+TEST_F(CommandLine, The_same_model_compiles_to_the_same_bytes) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("one")).exit_code, 0);
+  ASSERT_EQ(compile(kModel, kThreeCards, file("two")).exit_code, 0);
+  EXPECT_EQ(*read_text_file(file("one") / "CHECKSUMS"), *read_text_file(file("two") / "CHECKSUMS"));
+}
+
+TEST_F(CommandLine, On_a_full_disk_no_deployment_is_left_that_looks_whole) {
+  for (const int kilobytes : {1, 8, 24, 40}) {
+    const std::string command = "ulimit -f " + std::to_string(kilobytes) + " && exec '" + millrace_binary() + "' compile '" +
+                                kModel.string() + "' --cluster '" + kThreeCards.string() + "' -o '" + file("d").string() + "' --quiet";
+    const Outcome outcome = run_program({"bash", "-c", command});
+    expect_error(outcome, 1, {"free space"});
+    EXPECT_EQ(entries(), 0U) << "left behind with " << kilobytes << " KiB";
+  }
+}
+
+TEST_F(CommandLine, A_port_in_use_and_a_wrong_address_are_told) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  BackgroundProgram first({millrace_binary(), "serve", "--deployment", file("d").string(), "--http", "127.0.0.1:0"});
+  const auto address = first.wait_for_line("listening http ", std::chrono::seconds(30));
+  ASSERT_TRUE(address) << first.err();
+  expect_error(millrace({"serve", "--deployment", file("d").string(), "--http", *address, "--log-level", "off"}), 3, {*address});
+  for (const char* wrong : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", ":x"})
+    EXPECT_EQ(millrace({"serve", "--deployment", file("d").string(), "--http", wrong}).exit_code, 2) << wrong;
+  EXPECT_EQ(first.stop(SIGTERM), 0) << first.err();
+}
+
+TEST_F(CommandLine, Rtl_fidelity_is_refused_by_name_until_it_exists) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  expect_error(millrace({"verify", file("d").string(), "--fidelity", "rtl"}), 2, {"rtl", "functional"});
+  expect_error(millrace({"verify", file("d").string(), "--fidelity", "exact"}), 2, {"exact"});
+}
+
+}  // namespace
+}  // namespace millrace::tests
