@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
     Cases cases;
     Benches benches;
     add_stream_cases(cases);
+    add_window_cases(cases);
+    add_arithmetic_cases(cases);
     if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
       failures = bench->second(seed, rounds);
     } else if (const auto make = cases.find(kModuleName); make != cases.end()) {

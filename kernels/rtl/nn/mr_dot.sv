@@ -1,0 +1,55 @@
+/// Dot product of SIMD activations and weights: products, then an adder tree with a register behind every level.
+///
+/// sum = Σ a[i] * w[i], exact. Kinds and MUL as in mr_multiply; bipolar times bipolar counts equal bits instead.
+/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product a clock. Registered: products and every level.
+`default_nettype none
+module mr_dot #(
+  parameter integer SIMD  = 4,
+  parameter integer ABITS = 8,
+  parameter integer AKIND = 1,
+  parameter integer WBITS = 8,
+  parameter integer WKIND = 1,
+  parameter integer MUL   = 1,
+  localparam integer LEVELS = $clog2(SIMD),
+  localparam integer PBITS  = ABITS + ((AKIND == 1) ? 0 : 1) + WBITS + ((WKIND == 1) ? 0 : 1),
+  localparam integer SUMBITS = PBITS + LEVELS
+) (
+  input  logic clk,
+  input  logic en,
+
+  input  logic [SIMD*ABITS-1:0] a,
+  input  logic [SIMD*WBITS-1:0] w,
+  output logic [SUMBITS-1:0]    sum
+);
+  localparam integer LEAVES = 1 << LEVELS;
+  localparam bit     COUNT = (AKIND == 2) && (WKIND == 2);
+  // Node n adds nodes 2n and 2n+1; the leaves are nodes LEAVES .. 2*LEAVES-1. Counting equal bits needs narrower nodes.
+  localparam integer NW = COUNT ? LEVELS + 1 : SUMBITS;
+
+  generate
+    for (genvar n = 1; n < 2 * LEAVES; n = n + 1) begin : g_node
+      logic [NW-1:0] value;
+      if (n < LEAVES) begin : g_add
+        always_ff @(posedge clk) if (en) value <= g_node[2*n].value + g_node[2*n+1].value;
+      end else if (n - LEAVES >= SIMD) begin : g_empty
+        assign value = '0;
+      end else begin : g_leaf
+        localparam integer I = n - LEAVES;
+        if (COUNT) begin : g_equal
+          always_ff @(posedge clk) if (en) value <= NW'(a[I] == w[I]);
+        end else begin : g_product
+          logic [PBITS-1:0] product;
+          mr_multiply #(.ABITS(ABITS), .AKIND(AKIND), .WBITS(WBITS), .WKIND(WKIND), .MUL(MUL)) multiply (
+            .a(a[I*ABITS+:ABITS]), .w(w[I*WBITS+:WBITS]), .p(product));
+          always_ff @(posedge clk) if (en) value <= NW'($signed(product));
+        end
+      end
+    end
+    if (COUNT) begin : g_count
+      assign sum = SUMBITS'({g_node[1].value, 1'b0}) - SUMBITS'(SIMD);
+    end else begin : g_sum
+      assign sum = g_node[1].value;
+    end
+  endgenerate
+endmodule
+`default_nettype wire

@@ -1,0 +1,74 @@
+/// Two dot products over the same activations with one DSP slice a lane: a * (w1 * 2^18 + w0).
+///
+/// sum0 = Σ a[i] * w0[i]; sum1 + carry1 = Σ a[i] * w1[i], where the lane of w1 holds w1 - (w0 < 0): the borrow the low field takes
+/// from the high one is put back beforehand. Signed weights within ±(2^(WBITS-1) - 1), ABITS and WBITS at most 8: then
+/// four products fit the 18-bit fields, and groups of four are added before they are split. `carry1` is the last borrow of a group,
+/// left for the accumulator to add as its carry-in, so that none costs an adder.
+/// Latency 1 + ceil(log2 SIMD) enabled clocks, as mr_dot. Registered: products and every level.
+`default_nettype none
+module mr_dot_pair #(
+  parameter integer SIMD  = 4,
+  parameter integer ABITS = 8,
+  parameter integer AKIND = 1,  // 0 unsigned, 1 signed
+  parameter integer WBITS = 8,
+  localparam integer LEVELS  = $clog2(SIMD),
+  localparam integer SUMBITS = 18 + LEVELS
+) (
+  input  logic clk,
+  input  logic en,
+
+  input  logic [SIMD*ABITS-1:0] a,
+  input  logic [SIMD*WBITS-1:0] w0,
+  input  logic [SIMD*WBITS-1:0] w1,
+  output logic [SUMBITS-1:0]    sum0,
+  output logic [SUMBITS-1:0]    sum1,
+  output logic                  carry1
+);
+  localparam integer LEAVES = 1 << LEVELS;
+  localparam integer GROUP = (LEAVES < 4) ? LEAVES : 4;
+  localparam integer GROUPS = LEAVES / GROUP;
+
+  generate
+    // Nodes as in mr_dot; those from GROUPS on hold both fields packed.
+    for (genvar n = GROUPS; n < 2 * LEAVES; n = n + 1) begin : g_packed
+      logic signed [35:0] value;
+      if (n < LEAVES) begin : g_add
+        always_ff @(posedge clk) if (en) value <= g_packed[2*n].value + g_packed[2*n+1].value;
+      end else if (n - LEAVES >= SIMD) begin : g_empty
+        assign value = '0;
+      end else begin : g_leaf
+        localparam integer I = n - LEAVES;
+        logic signed [26:0] weights;
+        logic signed [8:0]  activation;
+        assign weights = {(9)'($signed(w1[I*WBITS+:WBITS])), 18'($signed(w0[I*WBITS+:WBITS]))};
+        assign activation = (AKIND == 1) ? 9'($signed(a[I*ABITS+:ABITS])) : 9'(a[I*ABITS+:ABITS]);
+        always_ff @(posedge clk) if (en) value <= 36'(weights) * 36'(activation);
+      end
+    end
+    // Above, the fields apart. Each adder takes its left operand's borrow as carry-in and hands its right one's on.
+    for (genvar n = 1; n < 2 * GROUPS; n = n + 1) begin : g_split
+      logic signed [SUMBITS-1:0] low, high;
+      logic                      carry;
+      if (n >= GROUPS) begin : g_group
+        assign low   = SUMBITS'($signed(g_packed[n].value[17:0]));
+        assign high  = SUMBITS'($signed(g_packed[n].value[35:18]));
+        assign carry = g_packed[n].value[17];
+      end else begin : g_add
+        logic [SUMBITS:0] with_carry;
+        assign with_carry = {g_split[2*n].high, 1'b1} + {g_split[2*n+1].high, g_split[2*n].carry};
+        logic unused;
+        assign unused = with_carry[0];
+        always_ff @(posedge clk)
+          if (en) begin
+            low   <= g_split[2*n].low + g_split[2*n+1].low;
+            high  <= with_carry[SUMBITS:1];
+            carry <= g_split[2*n+1].carry;
+          end
+      end
+    end
+    assign sum0   = g_split[1].low;
+    assign sum1   = g_split[1].high;
+    assign carry1 = g_split[1].carry;
+  endgenerate
+endmodule
+`default_nettype wire

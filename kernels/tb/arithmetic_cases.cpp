@@ -1,0 +1,225 @@
+// Benches of the blocks that multiply, add and compare: what kernels/reference computes is what must come out.
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "kernels/reference/reference.hpp"
+#include "kernels/tb/integers.hpp"
+
+namespace millrace::kernels::tb {
+namespace {
+
+unsigned positive(const Parameters& p, const std::string& name) { return static_cast<unsigned>(p[name]); }
+
+std::int64_t ceil_log2(unsigned n) { return std::bit_width(n - 1); }
+
+class MatrixVector : public Case {
+ public:
+  MatrixVector(const Parameters& p, Rng& rng)
+      : mh_(positive(p, "MH")), mw_(positive(p, "MW")), pe_(positive(p, "PE")), simd_(positive(p, "SIMD")),
+        input_{element_type(p["AKIND"], p["ABITS"]), {1, 1, mw_}},
+        output_{element_type(1, p["ACCBITS"]), {1, 1, mh_}} {
+    layer_.out_channels = mh_;
+    layer_.weight_type = element_type(p["WKIND"], p["WBITS"]);
+    layer_.accumulator = output_.type;
+    const bool paired = p["MUL"] == 2;
+    for (unsigned i = 0; i < mh_ * mw_; ++i) {
+      std::int64_t w = random_value(layer_.weight_type, rng);
+      if (paired) w = std::max(w, layer_.weight_type.lowest() + 1);
+      layer_.weights.push_back(static_cast<std::int16_t>(w));
+    }
+    if (p["BIAS"] != 0) {
+      Values bias;
+      for (unsigned i = 0; i < mh_; ++i) bias.push_back(rng.between(-20, 20));
+      layer_.bias.assign(bias.begin(), bias.end());
+      write_hex(p.text("BFILE"), to_beats(bias, pe_, output_.type.bits));
+    }
+    lines_ = weight_lines(paired);
+    if (p["LOADED"] == 0) {
+      write_hex(p.text("WFILE"), lines_);
+      lines_.clear();
+    }
+  }
+
+  Frame frame(Rng& rng) override {
+    const Values x = random_values(input_.type, mw_, rng);
+    const Values y = run_reference(layer_, {input_}, {x}, output_);
+    return {{{"s", to_beats(x, input_.type, simd_)}}, {{"m", to_beats(y, output_.type, pe_)}}};
+  }
+  std::map<std::string, Beats> load() override {
+    if (lines_.empty()) return {};
+    return {{"l", lines_}};
+  }
+  std::optional<Timing> timing() const override {
+    const std::int64_t sf = mw_ / simd_, nf = mh_ / pe_;
+    return Timing{sf + 2 + ceil_log2(simd_) + (nf > 1 ? 1 : 0), static_cast<std::uint64_t>(sf * nf)};
+  }
+  int frames() const override { return 12; }
+
+ private:
+  Beats weight_lines(bool paired) const {
+    const unsigned bits = layer_.weight_type.bits;
+    Beats lines;
+    for (unsigned nf = 0; nf < mh_ / pe_; ++nf) {
+      for (unsigned sf = 0; sf < mw_ / simd_; ++sf) {
+        Beat line(pe_ * simd_ * bits);
+        for (unsigned p = 0; p < pe_; ++p) {
+          for (unsigned s = 0; s < simd_; ++s) {
+            const auto weight = [&](unsigned lane) { return layer_.weights[(nf * pe_ + lane) * mw_ + sf * simd_ + s]; };
+            std::int64_t w = field(layer_.weight_type, weight(p));
+            if (paired && p % 2 == 1 && weight(p - 1) < 0) --w;
+            line.set((p * simd_ + s) * bits, bits, static_cast<std::uint64_t>(w));
+          }
+        }
+        lines.push_back(std::move(line));
+      }
+    }
+    return lines;
+  }
+
+  unsigned mh_, mw_, pe_, simd_;
+  Operand input_, output_;
+  Convolution layer_;
+  Beats lines_;
+};
+
+/// Accumulators as they come, and at every step of the function.
+class StepFunction : public Case {
+ public:
+  StepFunction(const Parameters& p, ElementType acc)
+      : channels_(positive(p, "CHANNELS")), pe_(positive(p, "PE")), out_bits_(positive(p, "OBITS")), acc_(acc) {}
+
+  Frame frame(Rng& rng) override {
+    Values in, out;
+    for (unsigned i = 0; i < kVectors * channels_; ++i) {
+      const std::size_t c = i % channels_;
+      in.push_back(rng.chance(0.3) ? random_value(acc_, rng) : interesting(c, rng));
+      out.push_back(reference::requantise(function_, in.back(), c));
+    }
+    return {{{"s", to_beats(in, pe_, acc_.bits)}}, {{"m", to_beats(out, pe_, out_bits_)}}};
+  }
+  std::map<std::string, Beats> load() override {
+    if (lines_.empty()) return {};
+    return {{"l", lines_}};
+  }
+  std::optional<Timing> timing() const override { return Timing{latency_, kVectors * channels_ / pe_}; }
+
+ protected:
+  static constexpr unsigned kVectors = 10;
+  virtual std::int64_t interesting(std::size_t channel, Rng& rng) const = 0;
+  std::int64_t clipped(std::int64_t acc) const { return std::clamp(acc, acc_.lowest(), acc_.highest()); }
+
+  unsigned channels_, pe_, out_bits_;
+  ElementType acc_;
+  Requantise function_;
+  Beats lines_;
+  std::int64_t latency_ = 0;
+};
+
+class MultiplyShift : public StepFunction {
+ public:
+  MultiplyShift(const Parameters& p, Rng& rng) : StepFunction(p, element_type(1, p["ACCBITS"])) {
+    latency_ = 4;
+    function_.lowest = p["LOWEST"];
+    function_.highest = p["HIGHEST"];
+    const int mbits = p["MBITS"], offbits = p["OFFBITS"], sbits = p["SBITS"];
+    const unsigned entries = p["UNIFORM"] != 0 ? 1 : channels_;
+    for (unsigned c = 0; c < entries; ++c) {
+      const std::int64_t multiplier = rng.between(std::int64_t{1} << (mbits - 3), (std::int64_t{1} << (mbits - 1)) - 1);
+      int shift = p["SHIFT"];
+      // Such that the accumulator's range covers about the output's range twice over.
+      if (shift < 0) shift = std::clamp(static_cast<int>(acc_.bits) + mbits - 3 - static_cast<int>(out_bits_), 0, (1 << sbits) - 1);
+      std::int64_t offset = (std::int64_t{1} << shift) / 2 + rng.between(-3, 3) * (std::int64_t{1} << shift);
+      offset = std::clamp(offset, -(std::int64_t{1} << (offbits - 1)), (std::int64_t{1} << (offbits - 1)) - 1);
+      function_.multiplier.push_back(static_cast<std::int32_t>(multiplier));
+      function_.offset.push_back(offset);
+      function_.shift.push_back(static_cast<std::uint8_t>(shift));
+    }
+    const unsigned lane = static_cast<unsigned>(mbits + offbits + sbits);
+    for (unsigned nf = 0; nf < (entries == 1 ? 1 : channels_ / pe_); ++nf) {
+      Beat line(pe_ * lane);
+      for (unsigned i = 0; i < pe_; ++i) {
+        const std::size_t c = entries == 1 ? 0 : nf * pe_ + i;
+        line.set(i * lane, static_cast<unsigned>(mbits), static_cast<std::uint64_t>(function_.multiplier[c]));
+        line.set(i * lane + static_cast<unsigned>(mbits), static_cast<unsigned>(offbits), static_cast<std::uint64_t>(function_.offset[c]));
+        line.set(i * lane + static_cast<unsigned>(mbits + offbits), static_cast<unsigned>(sbits), function_.shift[c]);
+      }
+      lines_.push_back(std::move(line));
+    }
+    if (p["LOADED"] == 0) {
+      write_hex(p.text("QFILE"), lines_);
+      lines_.clear();
+    }
+  }
+
+ private:
+  /// Where the result steps to a value of the output's range, and one before.
+  std::int64_t interesting(std::size_t channel, Rng& rng) const override {
+    const std::size_t c = function_.multiplier.size() == 1 ? 0 : channel;
+    const std::int64_t level = rng.between(function_.lowest - 1, function_.highest + 1);
+    const std::int64_t at = ((level << function_.shift[c]) - function_.offset[c]) / function_.multiplier[c];
+    return clipped(at + rng.between(-1, 1));
+  }
+};
+
+class Thresholds : public StepFunction {
+ public:
+  Thresholds(const Parameters& p, Rng& rng) : StepFunction(p, element_type(1, p["ACCBITS"])) {
+    latency_ = out_bits_ + 1;
+    const std::int64_t steps = (1 << out_bits_) - 1;
+    function_.form = Requantise::Form::kThresholds;
+    function_.lowest = p["LOWEST"];
+    function_.highest = static_cast<std::int32_t>(p["LOWEST"] + steps);
+    const unsigned entries = p["UNIFORM"] != 0 ? 1 : channels_;
+    for (unsigned c = 0; c < entries; ++c) {
+      Values t;
+      for (std::int64_t i = 0; i < steps; ++i) t.push_back(random_value(acc_, rng));
+      if (rng.chance(0.3)) t.back() = acc_.highest() + 1;  // a step that no accumulator reaches
+      std::sort(t.begin(), t.end());
+      function_.thresholds.insert(function_.thresholds.end(), t.begin(), t.end());
+    }
+    const unsigned bits = acc_.bits + 1u, groups = entries == 1 ? 1 : channels_ / pe_;
+    for (unsigned lane = 0; lane < pe_; ++lane) {
+      for (unsigned level = 0; level < out_bits_; ++level) {
+        Beats nodes;
+        for (unsigned nf = 0; nf < groups; ++nf) {
+          for (unsigned k = 0; k < (1u << level); ++k) {
+            const std::int64_t index = (2 * k + 1) * (1 << (out_bits_ - 1 - level)) - 1;
+            const std::int64_t channel = entries == 1 ? 0 : nf * pe_ + lane;
+            Beat node(bits);
+            node.set(0, bits, static_cast<std::uint64_t>(function_.thresholds[static_cast<std::size_t>(channel * steps + index)]));
+            nodes.push_back(std::move(node));
+          }
+        }
+        const std::string lane_digits = std::to_string(1000 + lane).substr(1);
+        if (p["LOADED"] == 0) {
+          write_hex(p.text("TFILE") + "." + std::to_string(level) + "." + lane_digits, nodes);
+        } else {
+          lines_.insert(lines_.end(), nodes.begin(), nodes.end());
+        }
+      }
+    }
+  }
+
+ private:
+  std::int64_t interesting(std::size_t channel, Rng& rng) const override {
+    const std::int64_t steps = function_.highest - function_.lowest;
+    const std::int64_t c = static_cast<std::int64_t>(function_.thresholds.size()) == steps ? 0 : static_cast<std::int64_t>(channel);
+    return clipped(function_.thresholds[static_cast<std::size_t>(c * steps + rng.between(0, steps - 1))] + rng.between(-1, 1));
+  }
+};
+
+template <typename T>
+std::unique_ptr<Case> make(const Parameters& p, Rng& rng) {
+  return std::make_unique<T>(p, rng);
+}
+
+}  // namespace
+
+void add_arithmetic_cases(Cases& cases) {
+  cases["mr_mvu"] = make<MatrixVector>;
+  cases["mr_requant"] = make<MultiplyShift>;
+  cases["mr_threshold"] = make<Thresholds>;
+}
+
+}  // namespace millrace::kernels::tb
