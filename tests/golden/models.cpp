@@ -1,13 +1,17 @@
 #include "tests/golden/models.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "compiler/emit/program.hpp"
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
+#include "kernels/fast/executor.hpp"
 #include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 
 namespace millrace::golden {
@@ -104,6 +108,40 @@ Frames run_reference(const kernels::Program& program, const Frames& inputs, std:
     std::memcpy(out.data.data() + at, results[0].data(), results[0].size());
   }
   return out;
+}
+
+Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count) {
+  kernels::fast::Executor executor(program);
+  Frames out;
+  out.count = std::min(count, inputs.count);
+  out.elements = program.tensors[program.outputs[0]].elements();
+  out.data.resize(out.count * out.elements);
+  for (std::size_t i = 0; i < out.count; ++i) {
+    const auto* in = reinterpret_cast<const std::byte*>(inputs.frame(i));
+    auto* result = reinterpret_cast<std::byte*>(out.data.data() + i * out.elements);
+    executor.run(std::span(&in, 1), std::span(&result, 1));
+  }
+  return out;
+}
+
+Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape) {
+  const std::filesystem::path node = std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node";
+  if (!std::filesystem::exists(node / "node_modules/onnxruntime-node") || std::system("command -v node >/dev/null") != 0)
+    return Error(ErrorCode::kEnvironment, "ONNX Runtime is not installed: run tools/setup test");
+  const TemporaryDirectory directory("millrace-golden");
+  const std::filesystem::path in = directory.path() / "in.npy", out = directory.path() / "out.npy";
+  MILLRACE_TRY(save_npy(inputs, {shape.begin() + 1, shape.end()}, in));
+  const std::string command = "node '" + (node / "run_model.js").string() + "' '" + onnx.string() + "' '" + in.string() + "' '" + out.string() + "'";
+  if (std::system(command.c_str()) != 0) return Error(ErrorCode::kEnvironment, "failed: " + command);
+  return load_npy(out);
+}
+
+double output_step(const kernels::Program& program) {
+  for (const kernels::Block& b : program.blocks) {
+    const auto* d = std::get_if<kernels::Dequantise>(&b.operation);
+    if (d != nullptr && b.outputs[0] == program.outputs[0]) return static_cast<double>(d->scale[0]);
+  }
+  return 0;
 }
 
 Agreement compare(const Frames& got, const Frames& wanted, std::size_t frames, double step) {

@@ -41,6 +41,16 @@ Result<Compiled> compile_model(const std::filesystem::path& onnx);
 /// The reference's float32 outputs for the first `count` frames.
 Frames run_reference(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
+/// The same through kernels/fast at its best level: for thousands of frames.
+Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
+
+/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default; kEnvironment where Node.js or
+/// its package is missing ("npm ci --ignore-scripts" in tests/node, or tools/setup).
+Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape);
+
+/// The scale of the program's first output where a quantiser gives it; 0 where none does.
+double output_step(const kernels::Program& program);
+
 /// How two sets of outputs compare, in steps of `step` (the scale of the quantised output; 0: only equality counts).
 struct Agreement {
   std::size_t outputs = 0, equal = 0, within_one = 0;

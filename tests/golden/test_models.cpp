@@ -1,0 +1,149 @@
+// The shared models, compiled whole and run by kernels/reference and kernels/fast, against the golden files and ONNX Runtime.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/golden/models.hpp"
+
+namespace millrace::golden {
+namespace {
+
+/// What must hold against the golden file (numerics.md, "Proving it").
+enum class Rule {
+  kExact,      // every output
+  kQuantised,  // at least 99 % equal, 99.9 % within one step, none beyond two
+  kFloatTail,  // ends in a float32 softmax: to 1e-6
+  kSoftmax,    // ends in a quantised softmax, which magnifies one step before it
+};
+
+struct Model {
+  const char* net;
+  const char* name;
+  Rule rule;
+  bool exact_in_onnxruntime;  // QOperator, integer and power-of-two forms
+};
+
+std::ostream& operator<<(std::ostream& out, const Model& m) { return out << m.name; }
+
+constexpr Model kModels[] = {
+    {"lenet5_mnist", "lenet5_qdq_s8_pow2", Rule::kExact, true},
+    {"lenet5_mnist", "lenet5_qdq_u8_perch", Rule::kQuantised, false},
+    {"lenet5_mnist", "lenet5_qdq_s8_perch", Rule::kQuantised, false},
+    {"lenet5_mnist", "lenet5_qdq_s8_pertensor_sym", Rule::kQuantised, false},
+    {"lenet5_mnist", "lenet5_qdq_w4_s8_perch", Rule::kQuantised, false},
+    {"lenet5_mnist", "lenet5_qop_u8", Rule::kQuantised, true},
+    {"lenet5_mnist", "lenet5_int_u8", Rule::kQuantised, true},
+    {"tfc_mnist", "tfc_qdq_s8_pow2", Rule::kExact, true},
+    {"tfc_mnist", "tfc_qdq_u8_perch", Rule::kQuantised, false},
+    {"tfc_mnist", "tfc_qdq_s8_perch", Rule::kQuantised, false},
+    {"tfc_mnist", "tfc_qdq_s8_pertensor_sym", Rule::kQuantised, false},
+    {"tfc_mnist", "tfc_qdq_w4_s8_perch", Rule::kQuantised, false},
+    {"tfc_mnist", "tfc_qop_u8", Rule::kQuantised, true},
+    {"tfc_mnist", "tfc_int_u8", Rule::kQuantised, true},
+    {"pttdnn_cifar10", "ptt_qdq_s8_pow2", Rule::kExact, true},
+    {"pttdnn_cifar10", "ptt_qdq_u8_perch", Rule::kQuantised, false},
+    {"pttdnn_cifar10", "ptt_qdq_s8_perch", Rule::kQuantised, false},
+    {"pttdnn_cifar10", "ptt_qdq_s8_pertensor_sym", Rule::kQuantised, false},
+    {"pttdnn_cifar10", "ptt_qdq_w4_s8_perch", Rule::kQuantised, false},
+    {"pttdnn_cifar10", "ptt_qop_u8", Rule::kQuantised, true},
+    {"pttdnn_cifar10", "ptt_int_u8", Rule::kQuantised, true},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_pow2", Rule::kExact, true},
+    {"mpcnn_gestures", "mpcnn_qdq_u8_perch", Rule::kQuantised, false},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_perch", Rule::kQuantised, false},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_pertensor_sym", Rule::kQuantised, false},
+    {"mpcnn_gestures", "mpcnn_qdq_w4_s8_perch", Rule::kQuantised, false},
+    {"mpcnn_gestures", "mpcnn_qop_u8", Rule::kQuantised, true},
+    {"mpcnn_gestures", "mpcnn_int_u8", Rule::kQuantised, true},
+    {"kws_dscnn", "kws_int8_qdq", Rule::kQuantised, false},
+    {"kws_dscnn", "kws_int8_qop", Rule::kQuantised, false},
+    {"vww_mobilenetv1_025", "vww_int8_qdq", Rule::kQuantised, false},
+    {"vww_mobilenetv1_025", "vww_int8_qop", Rule::kQuantised, false},
+    {"ad_autoencoder", "ad01_int8_qdq", Rule::kQuantised, false},
+    {"ad_autoencoder", "ad01_int8_qop", Rule::kQuantised, false},
+    {"jet_hls4ml_16_64_32_32_5", "jet_int8_qdq", Rule::kFloatTail, false},
+    {"micro_kws_ortquant", "micro_kws_m_static_qdq", Rule::kQuantised, false},
+    {"resnet8_cifar10", "resnet8_int8_qdq", Rule::kSoftmax, false},
+    {"resnet8_cifar10", "resnet8_int8_qop", Rule::kSoftmax, false},
+};
+
+class SharedModel : public ::testing::TestWithParam<Model> {
+ protected:
+  void SetUp() override {
+    if (models_directory().empty()) GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+  }
+  std::filesystem::path directory() const { return models_directory() / GetParam().net; }
+  std::filesystem::path onnx() const { return directory() / (std::string(GetParam().name) + ".onnx"); }
+};
+
+double percent(std::size_t part, std::size_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
+
+TEST_P(SharedModel, agrees_with_its_golden_file) {
+  const auto compiled = compile_model(onnx());
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message();
+  const auto inputs = load_frames(GetParam().net);
+  ASSERT_TRUE(inputs.ok()) << inputs.error().message();
+  const auto golden = load_npy(directory() / (std::string(GetParam().name) + ".golden_ort.npy"));
+  ASSERT_TRUE(golden.ok()) << golden.error().message();
+
+  const std::size_t slow = 3;  // the reference is slow on the larger nets; the fast kernels equal it, and run all
+  const Frames all = run_fast(compiled->program, *inputs, golden->count);
+  const Frames some = run_reference(compiled->program, *inputs, std::min(slow, golden->count));
+  const Agreement same = compare(some, all, some.count, 0);
+  EXPECT_EQ(same.equal, same.outputs) << "reference and fast differ, first at output " << same.first_difference;
+
+  ASSERT_EQ(all.elements, golden->elements);
+  const Agreement a = compare(all, *golden, golden->count, output_step(compiled->program));
+  std::printf("%s: %zu frames, %.4f %% of %zu outputs equal, %.4f %% within one step, worst %g\n", GetParam().name, golden->count,
+              percent(a.equal, a.outputs), a.outputs, percent(a.within_one, a.outputs), a.worst_steps);
+  switch (GetParam().rule) {
+    case Rule::kExact: EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference; break;
+    case Rule::kQuantised:
+      EXPECT_GE(percent(a.equal, a.outputs), 99.0);
+      EXPECT_GE(percent(a.within_one, a.outputs), 99.9);
+      EXPECT_LT(a.worst_steps, 2.5);
+      break;
+    case Rule::kFloatTail: EXPECT_LT(a.worst_steps, 1e-6); break;
+    case Rule::kSoftmax: EXPECT_LT(a.worst_steps * output_step(compiled->program), 0.09); break;
+  }
+}
+
+TEST_P(SharedModel, equals_onnxruntime_on_all_supplied_inputs) {
+  if (!GetParam().exact_in_onnxruntime) GTEST_SKIP() << "a tolerance holds for this form: see the golden comparison";
+  const auto compiled = compile_model(onnx());
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message();
+  const auto inputs = load_frames(GetParam().net);
+  ASSERT_TRUE(inputs.ok()) << inputs.error().message();
+  const auto wanted = run_onnxruntime(onnx(), *inputs, compiled->graph.input_signatures[0].shape);
+  if (!wanted.ok() && wanted.error().code() == ErrorCode::kEnvironment) GTEST_SKIP() << wanted.error().message();
+  ASSERT_TRUE(wanted.ok()) << wanted.error().message();
+  const Frames got = run_fast(compiled->program, *inputs, inputs->count);
+  ASSERT_EQ(got.data.size(), wanted->data.size());
+  const Agreement a = compare(got, *wanted, inputs->count, output_step(compiled->program));
+  std::printf("%s: %zu frames, %zu outputs, %zu differ\n", GetParam().name, inputs->count, a.outputs, a.outputs - a.equal);
+  EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, SharedModel, ::testing::ValuesIn(kModels),
+                         [](const ::testing::TestParamInfo<Model>& model) { return std::string(model.param.name); });
+
+class Refused : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Refused, says_why_and_what_to_do) {
+  if (models_directory().empty()) GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+  const auto compiled = compile_model(models_directory() / GetParam().first);
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_EQ(compiled.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(compiled.error().message().find(GetParam().second), std::string::npos) << compiled.error().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Refused,
+                         ::testing::Values(std::pair("lenet5_mnist/lenet5_float.onnx", "millrace quantize"),
+                                           std::pair("tfc_mnist/tfc_float.onnx", "millrace quantize"),
+                                           std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),
+                                           std::pair("mpcnn_gestures/mpcnn_float.onnx", "millrace quantize"),
+                                           std::pair("jet_hls4ml_16_64_32_32_5/jet_qkeras6b.qonnx.onnx", "export the model as QDQ"),
+                                           std::pair("micro_kws_ortquant/micro_kws_m_static_qoperator.onnx", "QLinearSoftmax"),
+                                           std::pair("kws_dscnn/kws_float.onnx", "is not quantised")));
+
+}  // namespace
+}  // namespace millrace::golden
