@@ -83,7 +83,7 @@ class Converter {
           if (!seen.insert(key).second) return at_line(file_, line, "key '" + key + "' is given twice");
           MILLRACE_ASSIGN(Node value, convert(entry.second, depth + 1));
           value.line = line;
-          out.entries.emplace_back(key, std::move(value));
+          out.entries.push_back({key, std::move(value)});
         }
         break;
       }

@@ -16,12 +16,18 @@
 namespace millrace::runtime::plan::yaml {
 
 struct Node {
+  struct Entry;  // key, value
   enum class Kind { kNull, kScalar, kSequence, kMapping };
   Kind kind = Kind::kNull;
   int line = 0;  // from 1
   std::string scalar;
-  std::vector<Node> items;                            // of a sequence
-  std::vector<std::pair<std::string, Node>> entries;  // of a mapping, in file order; keys are unique
+  std::vector<Node> items;         // of a sequence
+  std::vector<Entry> entries;      // of a mapping, in file order; keys are unique
+};
+
+struct Node::Entry {
+  std::string key;
+  Node value;
 };
 
 /// A document of one root node. `file` opens every message. Refused with kInvalidInput: what is not YAML, more than one

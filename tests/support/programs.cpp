@@ -117,6 +117,18 @@ Program skip_program(std::uint32_t layers, std::uint32_t channels, std::uint32_t
   return layered("skip", layers, channels, seed, true);
 }
 
+Program interrupted_program() {
+  Builder build("interrupted");
+  const std::vector<std::uint32_t> shape{8, 8, 2};
+  TensorIndex now = build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, shape)}, kInt8, shape);
+  now = build.convolution("conv0", now, 2);
+  now = build.block("dequantise0", Dequantise{{0.125F}, 0}, {now}, kFloat, shape);
+  now = build.block("softmax", Softmax{}, {now}, kFloat, shape);
+  now = build.block("quantise1", Quantise{{0.0078125F}, 0}, {now}, kInt8, shape);
+  now = build.convolution("conv1", now, 2);
+  return build.finish(build.block("dequantise1", Dequantise{{0.5F}, 0}, {now}, kFloat, shape, "y"));
+}
+
 Program every_operation_program() {
   Builder build("every_operation");
   const TensorIndex x = build.input("x", kFloat, {2, 4, 4});

@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "compiler/model_file.hpp"
+#include "runtime/base/file.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+class ModelFile : public testing::Test {
+ protected:
+  ModelFile() {
+    model_.inputs = {{"x", "FP32", {1, 3, 8, 8}}};
+    model_.outputs = {{"y", "FP32", {1, 2}}};
+  }
+
+  Status read(const std::string& text) {
+    std::ofstream(directory_.path() / "millrace.yaml") << text;
+    return read_model_file(directory_.path() / "net.onnx", model_);
+  }
+  /// The message; it must name the file and `line`.
+  std::string refusal(const std::string& text, int line = 1) {
+    const auto status = read(text);
+    if (status.ok()) return "accepted";
+    EXPECT_EQ(exit_code(status.error().code()), 2);
+    EXPECT_NE(status.error().message().find("millrace.yaml:" + std::to_string(line) + ":"), std::string::npos) << status.error().message();
+    return status.error().message();
+  }
+  static void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+
+  TemporaryDirectory directory_{"millrace-model-file"};
+  runtime::plan::ModelInfo model_;
+};
+
+TEST_F(ModelFile, MayBeAbsent) {
+  EXPECT_TRUE(read_model_file(directory_.path() / "net.onnx", model_).ok());
+  EXPECT_TRUE(model_.labels.empty());
+}
+
+TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
+  ASSERT_TRUE(read("schema: 1\ndescription: two animals\nlabels: [cat, \"dog: large\"]\nlayout: NCHW\nscale: 0.5\nmean: [1, 2, 3]\n").ok());
+  EXPECT_EQ(model_.description, "two animals");
+  EXPECT_EQ(model_.labels, (std::vector<std::string>{"cat", "dog: large"}));
+  EXPECT_EQ(model_.preprocessing, (runtime::plan::Preprocessing{"NCHW", {0.5F}, {1, 2, 3}}));
+}
+
+TEST_F(ModelFile, TakesLabelsFromAFileBesideIt) {
+  std::ofstream(directory_.path() / "labels.txt") << "cat\r\ndog\n";
+  ASSERT_TRUE(read("labels_file: labels.txt\n").ok());
+  EXPECT_EQ(model_.labels, (std::vector<std::string>{"cat", "dog"}));
+  expect(refusal("labels: [a, b]\nlabels_file: labels.txt\n", 2), "keep one");
+  expect(refusal("labels_file: absent.txt\n"), "absent.txt");
+}
+
+TEST_F(ModelFile, IsRefusedByWhatDoesNotFitTheModel) {
+  expect(refusal("label: [a, b]\n"), "unknown key 'label'");
+  expect(refusal("schema: 2\n"), "2 is not known");
+  expect(refusal("labels: [a, b, c]\n"), "3 labels; the model's first output has 2 classes");
+  expect(refusal("labels: {a: b}\n"), "a list is expected");
+  expect(refusal("layout: CHW\n"), "'CHW' is neither NCHW nor NHWC");
+  expect(refusal("layout: NCHW\nscale: [1, 2]\n", 2), "2 values; one is expected, or one a channel (3)");
+  expect(refusal("scale: [1, 2]\n"), "none without a layout");
+  expect(refusal("mean: 1e300\n"), "float32");
+  expect(refusal("mean: warm\n"), "'warm' is not a number");
+  model_.inputs[0].shape = {1, 16};
+  expect(refusal("layout: NHWC\n"), "has 2 axes");
+}
+
+}  // namespace
+}  // namespace millrace::compiler
