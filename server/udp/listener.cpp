@@ -75,7 +75,7 @@ class ListenerThread final : public Listener {
       // Where nothing is half received, nothing is due sooner than the socket's own time-out.
       const auto limit = engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
       bool timed = false;
-      socket_->receive(limit, [&](std::span<const std::byte> bytes, const Address& from) {
+      socket_->receive(limit, engine_->receiving() != 0, [&](std::span<const std::byte> bytes, const Address& from) {
         if (!std::exchange(timed, true)) now = Clock::now();
         engine_->receive(bytes, from, now);
       });

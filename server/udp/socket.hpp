@@ -32,11 +32,12 @@ class Socket final : public Sender {
 
   const Endpoint& local() const { return local_; }
 
-  /// Waits at most `limit` (or kPoll, whichever is shorter) for a datagram, then calls f(bytes, from) for each that is
-  /// there, up to kBatch. Counts what the kernel dropped. One thread.
+  /// Waits at most `limit` (or kPoll, whichever is shorter) for a datagram, then calls f(bytes, from) for it and, where
+  /// more than one was there lately or `more` says that more are to come, for all that are there, up to kBatch. Counts
+  /// what the kernel dropped. One thread.
   template <class F>
-  void receive(std::chrono::nanoseconds limit, F&& f) {
-    const std::size_t count = fetch(limit);
+  void receive(std::chrono::nanoseconds limit, bool more, F&& f) {
+    const std::size_t count = fetch(limit, more);
     for (std::size_t i = 0; i < count; ++i) f(datagram(i), sender(i));
   }
 
@@ -48,7 +49,7 @@ class Socket final : public Sender {
  private:
   struct Batch;
   Socket(int fd, Endpoint local, Counters& counters);
-  std::size_t fetch(std::chrono::nanoseconds limit);
+  std::size_t fetch(std::chrono::nanoseconds limit, bool more);
   std::span<const std::byte> datagram(std::size_t i) const;
   Address sender(std::size_t i) const;
 
@@ -57,6 +58,7 @@ class Socket final : public Sender {
   Counters& counters_;
   const std::unique_ptr<Batch> batch_;
   std::uint32_t dropped_ = 0;  // the kernel's count, which wraps
+  std::uint32_t alone_ = 0;    // datagrams in a row that came alone
 };
 
 }  // namespace millrace::server::udp

@@ -166,8 +166,8 @@ class UdpClient final : public Client {
 
   /// Calls f(datagram) for each that is there and is meant for request `id`; waits no longer than `until`.
   template <class F>
-  void receive(std::uint64_t id, Clock::time_point now, Clock::time_point until, F&& f) {
-    const std::size_t count = socket_.receive(now, until);
+  void receive(std::uint64_t id, Clock::time_point now, Clock::time_point until, bool several, F&& f) {
+    const std::size_t count = socket_.receive(now, until, several);
     for (std::size_t i = 0; i < count; ++i) {
       wire::Datagram d;
       if (wire::parse(socket_.datagram(i), d) != wire::Refusal::kNone || !d.header.from_server || d.header.client_id != client_id_ ||
@@ -193,7 +193,7 @@ class UdpClient final : public Client {
         timer.again(now);
       }
       bool done = false;
-      receive(id, now, std::min(timer.due, deadline), [&](const wire::Datagram& d) { done = done || answered(d); });
+      receive(id, now, std::min(timer.due, deadline), false, [&](const wire::Datagram& d) { done = done || answered(d); });
       if (done) return true;
     }
   }
@@ -334,7 +334,7 @@ class UdpClient final : public Client {
     send_first_burst();
     while (true) {
       const Clock::time_point until = std::min({deadline, state.retry.due, state.gap.due});
-      receive(id, now, until, [&](const wire::Datagram& d) { on_datagram(d, m, state); });
+      receive(id, now, until, m.output_bytes > options_.fragment_bytes, [&](const wire::Datagram& d) { on_datagram(d, m, state); });
       if (state.done) {
         again = state.again;
         return std::move(state.status);

@@ -64,14 +64,20 @@ void UdpSocket::send(std::span<const Piece> pieces) {
   }
 }
 
-std::size_t UdpSocket::receive(Clock::time_point now, Clock::time_point until) {
+std::size_t UdpSocket::receive(Clock::time_point now, Clock::time_point until, bool several) {
   if (until - now < poll_) {
     const auto ns = std::max<std::int64_t>(std::chrono::nanoseconds(until - now).count(), 0);
     const timespec time{ns / 1000000000, ns % 1000000000};
     pollfd wait{fd_, POLLIN, 0};
     if (ppoll(&wait, 1, &time, nullptr) <= 0) return 0;
   }
-  const int count = recvmmsg(fd_, messages_.data(), kBatch, MSG_WAITFORONE, nullptr);
+  int count = -1;
+  if (several) {
+    count = recvmmsg(fd_, messages_.data(), kBatch, MSG_WAITFORONE, nullptr);
+  } else if (const auto bytes = recv(fd_, room_.get(), datagram_bytes_, 0); bytes >= 0) {
+    messages_[0].msg_len = static_cast<unsigned>(bytes);
+    count = 1;
+  }
   if (count > 0) {
     refused_ = false;
     return static_cast<std::size_t>(count);

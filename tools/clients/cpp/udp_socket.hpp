@@ -33,8 +33,9 @@ class UdpSocket {
   /// At most kBatch pieces. What the kernel does not take is lost, as any datagram may be.
   void send(std::span<const Piece> pieces);
 
-  /// Waits until something is there or `until` (perhaps `poll` longer), and returns how many datagrams.
-  std::size_t receive(Clock::time_point now, Clock::time_point until);
+  /// Waits until something is there or `until` (perhaps `poll` longer), and returns how many datagrams;
+  /// more than one only where `several` are expected.
+  std::size_t receive(Clock::time_point now, Clock::time_point until, bool several);
   std::span<const std::byte> datagram(std::size_t i) const { return {room_.get() + i * datagram_bytes_, messages_[i].msg_len}; }
 
   /// The system said that nobody listens there, and nothing has come since.
