@@ -1,5 +1,5 @@
 // One UDP request, client library to listener to a pipeline that does nothing and back, against a bare exchange of the
-// same datagrams in the same run. Prints JSON; see README.md.
+// same datagrams in the same run. Prints JSON.
 //
 //   bench_udp [--iterations N] [--rounds N]
 #include <arpa/inet.h>
