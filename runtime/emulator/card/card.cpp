@@ -32,9 +32,9 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
 void Card::run() {
   for (;;) {
     const auto rung = doorbell_.rung.load(std::memory_order_seq_cst);
-    if (step()) continue;
+    const bool moved = step();
     completions_.flush();
-    sleep(rung);
+    if (!moved) sleep(rung);
   }
 }
 

@@ -82,12 +82,13 @@ void EmulatedCard::closed() {
   await_end();
   const std::lock_guard image_lock(image_mutex_);
   uuid_ = {};
+  loaded_ = false;
   contexts_.clear();
 }
 
 bool EmulatedCard::has_image(const Uuid& uuid) const {
   const std::lock_guard lock(image_mutex_);
-  return uuid_ == uuid;
+  return loaded_ && uuid_ == uuid;
 }
 
 bool EmulatedCard::busy_with_other(const Uuid& uuid) const {
@@ -114,13 +115,14 @@ void EmulatedCard::load(const axlf* image) {
   {
     const std::lock_guard image_lock(image_mutex_);
     if (uuid_ != layout->uuid) contexts_.assign(layout->units.size(), {});
-    uuid_ = {};
+    uuid_ = layout->uuid;
+    loaded_ = false;
   }
   auto status = alive() ? Status() : start();
   if (status.ok()) status = program(*layout);
   if (!status.ok()) refuse(errno_of(status.error()), status.error().message());
   const std::lock_guard image_lock(image_mutex_);
-  uuid_ = layout->uuid;
+  loaded_ = true;
 }
 
 Status EmulatedCard::program(const ImageLayout& layout) {
@@ -154,7 +156,7 @@ Status EmulatedCard::program(const ImageLayout& layout) {
 int EmulatedCard::open_context(const Uuid& uuid, std::uint32_t unit, bool shared) {
   if (!alive()) return -EIO;
   const std::lock_guard lock(image_mutex_);
-  if (uuid_ != uuid) return -EBUSY;
+  if (!loaded_ || uuid_ != uuid) return -EBUSY;
   if (unit >= contexts_.size()) return -EINVAL;
   auto& context = contexts_[unit];
   if (context.users > 0 && (context.exclusive || !shared)) return -EBUSY;

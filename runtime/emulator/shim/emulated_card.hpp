@@ -92,7 +92,8 @@ class EmulatedCard {
   std::uint32_t handles_ = 0;
 
   mutable std::mutex image_mutex_;
-  Uuid uuid_{};
+  Uuid uuid_{};                    // of the image the contexts belong to
+  bool loaded_ = false;            // and it is on the card, if that is alive
   std::vector<Context> contexts_;  // one a compute unit
 
   mutable std::mutex memory_mutex_;
