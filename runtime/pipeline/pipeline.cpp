@@ -4,14 +4,31 @@
 
 namespace millrace::runtime::pipeline {
 
+namespace {
+
+Status check(const PipelineOptions& options) {
+  constexpr std::uint32_t kMostSlots = 1024;
+  constexpr std::uint32_t kLongestQueue = 1U << 20U;
+  const auto refuse = [](const char* option, auto value, const char* range) {
+    return Error(ErrorCode::kInvalidInput, std::string(option) + ": " + std::to_string(value) + " is not in " + range);
+  };
+  if (options.slots == 0 || options.slots > kMostSlots) return refuse("slots", options.slots, "1..1024");
+  if (options.queue_capacity > kLongestQueue) return refuse("queue_capacity", options.queue_capacity, "0..1048576");
+  if (options.restart_backoff_initial < std::chrono::milliseconds(1)) {
+    return refuse("restart_backoff_initial", options.restart_backoff_initial.count(), "1 ms and more");
+  }
+  if (options.restart_backoff_maximum < options.restart_backoff_initial) {
+    return refuse("restart_backoff_maximum", options.restart_backoff_maximum.count(), "restart_backoff_initial and more");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
                                                 const CardSource& source) {
-  constexpr std::uint32_t kMostSlots = 1024;
-  if (options.slots == 0 || options.slots > kMostSlots) {
-    return Error(ErrorCode::kInvalidInput, "slots: " + std::to_string(options.slots) + " is not in 1.." +
-                                               std::to_string(kMostSlots));
-  }
+  MILLRACE_TRY(check(options));
   MILLRACE_ASSIGN(Images images, read_images(*deployment));
   MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, images.records));
   // Two pipelines that open at once must not be given the same card.

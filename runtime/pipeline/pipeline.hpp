@@ -88,7 +88,9 @@ class Pipeline {
  public:
   /// Binds the deployment's endpoints to cards of the cluster, loads the images, writes the link tables and starts.
   /// The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
-  /// Errors name the endpoint and what it needs: kDoesNotFit where no binding exists, kEnvironment where XRT fails.
+  /// Errors name the endpoint and what it needs: kDoesNotFit where no binding exists (cards of other pipelines of this
+  /// process are not free), kEnvironment where XRT fails, kNotFound and kCorrupt for images, kInvalidInput for options
+  /// out of range (slots 1..1024, queue at most 2^20, back-off at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options);
   virtual ~Pipeline() = default;  // as stop(0)

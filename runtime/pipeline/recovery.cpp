@@ -11,6 +11,7 @@ namespace {
 // How long a living card may take to give its runs back after the epoch was raised.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
+constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
 }  // namespace
 
@@ -145,8 +146,10 @@ void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (keepers_[place].lost.load()) continue;
-    if (const Status written = fleet_.write_epoch(place, epoch); !written.ok()) mark_lost(place, written.error().message());
+    // A lost card may still live, with a fault to its name: it is told too, but may not answer.
+    const bool was_lost = keepers_[place].lost.load();
+    const Status written = fleet_.write_epoch(place, epoch);
+    if (!written.ok() && !was_lost) mark_lost(place, written.error().message());
   }
   wait_until_quiet();
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) settle_units(place);
@@ -273,7 +276,7 @@ void Engine::stop(std::chrono::milliseconds bound) {
     if (stopped_) return;
     stopped_ = true;
     stopping_.store(true);
-    drained_.wait_until(lock, Clock::now() + bound, [&] {
+    drained_.wait_until(lock, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop), [&] {
       return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
     });
     ending_.store(true);

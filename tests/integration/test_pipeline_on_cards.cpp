@@ -81,6 +81,39 @@ TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndBothLinks) {
   }
 }
 
+TEST_F(PipelineOnCards, AFrameTellsWhereItsTimeWent) {
+  open(chain_of_three());
+  TestFrame frame(1, 1, 3);
+  const auto begin = Clock::now();
+  ASSERT_TRUE(pipeline_->infer(frame.frame).ok());
+  const auto whole = Clock::now() - begin;
+  const pipeline::FrameTimes& times = frame.frame.times;
+  EXPECT_GT(times.compute.count(), 0);
+  EXPECT_GT(times.input.count(), 0);
+  EXPECT_GE(times.queue.count(), 0);
+  EXPECT_LE(times.queue + times.input + times.compute + times.output, whole);
+}
+
+TEST_F(PipelineOnCards, OptionsOutOfRangeAreNamed) {
+  deployment_ = write_images(chain_of_three(), directory_.path());
+  const auto refused = [&](PipelineOptions options, const std::string& name) {
+    const auto opened = Pipeline::open(deployment_, cluster_, options);
+    return !opened.ok() && opened.error().code() == ErrorCode::kInvalidInput &&
+           opened.error().message().find(name) != std::string::npos;
+  };
+  PipelineOptions options;
+  options.slots = 0;
+  EXPECT_TRUE(refused(options, "slots"));
+  options = {};
+  options.queue_capacity = 0xffffffffU;
+  EXPECT_TRUE(refused(options, "queue_capacity"));
+  options = {};
+  options.restart_backoff_initial = 0ms;
+  EXPECT_TRUE(refused(options, "restart_backoff_initial"));
+  options.restart_backoff_initial = 10s;
+  EXPECT_TRUE(refused(options, "restart_backoff_maximum"));
+}
+
 TEST_F(PipelineOnCards, ForksAndJoinsOnCardsAndHostMeet) {
   open(diamond());
   std::vector<std::unique_ptr<TestFrame>> frames;
