@@ -233,10 +233,10 @@ TEST(EmulatedCard, a_killed_card_fails_its_runs_at_once_refuses_more_and_comes_b
     EXPECT_THROW(card.ingress.start(random_frame(kElements, 1), 1, 0), std::exception);
     EXPECT_THROW(card.control.read(abi::kRegEpoch), std::exception);
     EXPECT_TRUE(await_end(process));
-    const std::string program = std::getenv("MILLRACE_CARD");
+    const std::string card_program = std::getenv("MILLRACE_CARD");
     setenv("MILLRACE_CARD", "/nonexistent", 1);
     EXPECT_THROW(load(0, host_to_host()), std::system_error) << "a start that fails";
-    setenv("MILLRACE_CARD", program.c_str(), 1);
+    setenv("MILLRACE_CARD", card_program.c_str(), 1);
     // The same image is programmed again although its kernels are still there, and they work on.
     EXPECT_EQ(load(0, host_to_host()), image);
     card.control.epoch(1);
