@@ -153,7 +153,8 @@ Result<CompileReport> compile(const CompileOptions& options) {
                     return partition(explore::make_problem(program, cluster, options.partitions));
                   }));
   MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] { return emit::build_deployment(program, solution, cluster, model); }));
-  MILLRACE_TRY(steps.run("write", [&] { return emit::write(artifacts, options.output); }));
+  if (const auto written = steps.run("write", [&] { return emit::write(artifacts, options.output); }); !written.ok())
+    return written.error().within("nothing was written to " + options.output.string());
   log::info("compile", "wrote " + options.output.string());
   report.plan = std::move(artifacts.plan);
   return report;
