@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
+#include <span>
 
+#include "kernels/fast/linear_fit.hpp"
 #include "kernels/fast/plan.hpp"
 
 namespace millrace::kernels::fast {
@@ -10,6 +13,9 @@ namespace {
 
 constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
+
+// Up to so many steps the kernels compare one by one.
+constexpr std::uint32_t kQuickSearch = 16;
 
 bool fits32(std::int64_t value) { return value >= kLowest32 && value <= kHighest32; }
 
@@ -76,16 +82,58 @@ void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint3
   finish.shift64 = shift;
 }
 
-template <class T, class Convert>
-T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels, std::uint32_t steps, std::uint32_t lanes,
-                     Convert convert) {
+std::span<const std::int64_t> thresholds_of(const Requantise& r, std::size_t channel, std::uint32_t steps) {
+  const std::size_t from = r.thresholds.size() == steps ? 0 : channel * steps;
+  return {r.thresholds.data() + from, steps};
+}
+
+// `rows` are steps, or more: those past the last are the type's highest value.
+template <class T>
+T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels, std::uint32_t steps, std::uint32_t rows,
+                     std::uint32_t lanes) {
+  constexpr std::int64_t kLowest = std::numeric_limits<T>::min(), kHighest = std::numeric_limits<T>::max();
   const std::size_t blocks = (channels + lanes - 1) / lanes;
-  T* spread = arena.make<T>(blocks * steps * lanes);
+  T* spread = arena.make<T>(blocks * rows * lanes);
   for (std::size_t c = 0; c < channels; ++c) {
-    const std::size_t from = r.thresholds.size() == steps ? 0 : (first + c) * steps;
-    for (std::uint32_t i = 0; i < steps; ++i) spread[(c / lanes * steps + i) * lanes + c % lanes] = convert(r.thresholds[from + i]);
+    const std::span<const std::int64_t> thresholds = thresholds_of(r, first + c, steps);
+    for (std::uint32_t i = 0; i < rows; ++i) {
+      const std::int64_t t = i < steps ? thresholds[i] : kHighest;
+      spread[(c / lanes * rows + i) * lanes + c % lanes] = static_cast<T>(std::clamp(t, kLowest, kHighest));
+    }
   }
   return spread;
+}
+
+template <class Fit>
+std::vector<LinearFit> fit_all(const std::vector<AccumulatorRange>& ranges, Fit fit) {
+  std::vector<LinearFit> fits;
+  for (std::size_t c = 0; c < ranges.size(); ++c) {
+    const std::optional<LinearFit> found = fit(c);
+    if (!found) return {};
+    fits.push_back(*found);
+  }
+  return fits;
+}
+
+void fill_fits(Arena& arena, Finish& finish, const std::vector<LinearFit>& fits, std::uint32_t lanes) {
+  const std::size_t padded = (fits.size() + lanes - 1) / lanes * lanes;
+  auto* scale = arena.make<float>(padded);
+  auto* bias = arena.make<float>(padded);
+  auto* least = arena.make<float>(padded);
+  auto* most = arena.make<float>(padded);
+  auto* add = arena.make<std::int32_t>(padded);
+  for (std::size_t c = 0; c < fits.size(); ++c) {
+    scale[c] = fits[c].scale;
+    bias[c] = fits[c].bias;
+    least[c] = fits[c].least;
+    most[c] = fits[c].most;
+    add[c] = fits[c].add + finish.lowest;
+  }
+  finish.scale = scale;
+  finish.bias = bias;
+  finish.least = least;
+  finish.most = most;
+  finish.add = add;
 }
 
 void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
@@ -96,14 +144,23 @@ void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uin
   const bool out_of_reach = std::any_of(r.thresholds.begin(), r.thresholds.end(), [](std::int64_t t) { return t > kHighest32; });
   if (can_be_highest && out_of_reach) {
     finish.mode = Finish::Mode::kThresholds64;
-    finish.thresholds64 = spread_thresholds<std::int64_t>(arena, r, first, ranges.size(), finish.steps, lanes, [](std::int64_t t) { return t; });
+    finish.thresholds64 = spread_thresholds<std::int64_t>(arena, r, first, ranges.size(), finish.steps, finish.steps, lanes);
     return;
   }
+  std::vector<LinearFit> fits = fit_all(ranges, [&](std::size_t c) { return fit_exactly(thresholds_of(r, first + c, finish.steps), ranges[c], r.lowest); });
+  finish.mode = Finish::Mode::kRound;
+  if (fits.empty() && finish.steps > kQuickSearch) {
+    fits = fit_all(ranges, [&](std::size_t c) { return fit_from_below(thresholds_of(r, first + c, finish.steps), ranges[c]); });
+    finish.mode = Finish::Mode::kGuess;
+  }
+  if (!fits.empty()) {
+    fill_fits(arena, finish, fits, lanes);
+  } else {
+    finish.mode = Finish::Mode::kThresholds;
+  }
   // What no accumulator reaches stays unreached as the highest value, and what each reaches stays reached as the lowest.
-  finish.mode = Finish::Mode::kThresholds;
-  finish.thresholds32 = spread_thresholds<std::int32_t>(arena, r, first, ranges.size(), finish.steps, lanes, [](std::int64_t t) {
-    return static_cast<std::int32_t>(std::clamp(t, kLowest32, kHighest32));
-  });
+  const std::uint32_t rows = finish.mode == Finish::Mode::kGuess ? finish.steps + 1 : finish.steps;
+  if (finish.mode != Finish::Mode::kRound) finish.thresholds32 = spread_thresholds<std::int32_t>(arena, r, first, ranges.size(), finish.steps, rows, lanes);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ struct Finish {
     kMultiply32,    // multiply-shift whose every step fits in 32 bits
     kMultiply64,    // multiply-shift whose result, before the clamp, fits in 32 bits
     kMultiplyWide,  // multiply-shift in 64 bits up to the clamp
+    kRound,         // thresholds that are those of clamp(round_half_even(float32(acc) * scale)) + add
+    kGuess,         // thresholds that are one at most above clamp(round_half_even(float32(acc) * scale + bias))
     kThresholds,    // count of thresholds reached, all of them 32-bit
     kThresholds64,  // as above, in 64 bits
   };
@@ -35,9 +37,14 @@ struct Finish {
   const std::int64_t* multiplier64 = nullptr;  // kMultiply64, kMultiplyWide: even lanes of a block, then its odd lanes
   const std::int64_t* offset64 = nullptr;
   const std::int64_t* shift64 = nullptr;
+  const float* scale = nullptr;                // kRound, kGuess: in lane order, all in float32
+  const float* bias = nullptr;                 // kGuess
+  const float* least = nullptr;                // bounds of the clamp: whole numbers
+  const float* most = nullptr;
+  const std::int32_t* add = nullptr;           // kRound
   std::uint32_t steps = 0;
   std::uint32_t search = 0;                    // the largest power of two not above steps; 0 where there are no steps
-  const std::int32_t* thresholds32 = nullptr;  // [block][step][lane]
+  const std::int32_t* thresholds32 = nullptr;  // [block][step][lane]; kGuess: one more step, which none reaches
   const std::int64_t* thresholds64 = nullptr;  // [block][step][lane]
 };
 

@@ -111,6 +111,39 @@ struct Avx2 {
     Half even, odd;
   };
 
+  struct Round : Writer {
+    Round(const Finish& f, std::uint32_t block)
+        : Writer(f), scale(_mm256_loadu_ps(f.scale + std::size_t{block} * kLanes)), least(_mm256_loadu_ps(f.least + std::size_t{block} * kLanes)),
+          most(_mm256_loadu_ps(f.most + std::size_t{block} * kLanes)), addend(load(f.add + std::size_t{block} * kLanes)) {}
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale);
+      const __m256 clamped = _mm256_min_ps(_mm256_max_ps(scaled, least), most);
+      put(_mm256_add_epi32(_mm256_cvtps_epi32(clamped), addend), out, valid);
+    }
+    __m256 scale, least, most;
+    Vector addend;
+  };
+
+  struct Guess : Writer {
+    Guess(const Finish& f, std::uint32_t block)
+        : Writer(f), scale(_mm256_loadu_ps(f.scale + std::size_t{block} * kLanes)), bias(_mm256_loadu_ps(f.bias + std::size_t{block} * kLanes)),
+          least(_mm256_loadu_ps(f.least + std::size_t{block} * kLanes)), most(_mm256_loadu_ps(f.most + std::size_t{block} * kLanes)),
+          from(f.thresholds32 + std::size_t{block} * (f.steps + 1) * kLanes), base(_mm256_set1_epi32(f.lowest)),
+          last(_mm256_set1_epi32(static_cast<std::int32_t>(f.steps))) {}
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+      const __m256 scaled = _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale), bias);
+      const Vector guess = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(scaled, least), most));
+      const Vector threshold = _mm256_i32gather_epi32(from, _mm256_add_epi32(_mm256_slli_epi32(guess, 3), lane), 4);
+      const Vector below = _mm256_cmpgt_epi32(threshold, acc);  // -1 where the guess stands
+      const Vector reached = _mm256_add_epi32(_mm256_add_epi32(guess, _mm256_set1_epi32(1)), below);
+      put(_mm256_add_epi32(_mm256_min_epi32(reached, last), base), out, valid);
+    }
+    __m256 scale, bias, least, most;
+    const std::int32_t* from;
+    Vector base, last;
+  };
+
   struct Thresholds : Writer {
     Thresholds(const Finish& f, std::uint32_t block)
         : Writer(f), from(f.thresholds32 + std::size_t{block} * f.steps * kLanes), steps(f.steps), search(f.search), base(_mm256_set1_epi32(f.lowest)) {}

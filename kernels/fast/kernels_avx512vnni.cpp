@@ -80,6 +80,40 @@ struct Avx512Vnni {
     Half even, odd;
   };
 
+  static __m512 load_floats(const float* from) { return _mm512_loadu_ps(from); }
+
+  struct Round : Writer {
+    Round(const Finish& f, std::uint32_t block)
+        : Writer(f), scale(load_floats(f.scale + std::size_t{block} * kLanes)), least(load_floats(f.least + std::size_t{block} * kLanes)),
+          most(load_floats(f.most + std::size_t{block} * kLanes)), addend(load(f.add + std::size_t{block} * kLanes)) {}
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), scale);
+      const __m512 clamped = _mm512_min_ps(_mm512_max_ps(scaled, least), most);
+      put(_mm512_add_epi32(_mm512_cvtps_epi32(clamped), addend), out, valid);
+    }
+    __m512 scale, least, most;
+    Vector addend;
+  };
+
+  struct Guess : Writer {
+    Guess(const Finish& f, std::uint32_t block)
+        : Writer(f), scale(load_floats(f.scale + std::size_t{block} * kLanes)), bias(load_floats(f.bias + std::size_t{block} * kLanes)),
+          least(load_floats(f.least + std::size_t{block} * kLanes)), most(load_floats(f.most + std::size_t{block} * kLanes)),
+          from(f.thresholds32 + std::size_t{block} * (f.steps + 1) * kLanes), base(_mm512_set1_epi32(f.lowest)),
+          last(_mm512_set1_epi32(static_cast<std::int32_t>(f.steps))) {}
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      const __m512 scaled = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), scale), bias);
+      Vector reached = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(scaled, least), most));
+      const Vector threshold = _mm512_i32gather_epi32(_mm512_add_epi32(_mm512_slli_epi32(reached, 4), lane), from, 4);
+      reached = _mm512_mask_add_epi32(reached, _mm512_cmpge_epi32_mask(acc, threshold), reached, _mm512_set1_epi32(1));
+      put(_mm512_add_epi32(_mm512_min_epi32(reached, last), base), out, valid);
+    }
+    __m512 scale, bias, least, most;
+    const std::int32_t* from;
+    Vector base, last;
+  };
+
   struct Thresholds : Writer {
     Thresholds(const Finish& f, std::uint32_t block)
         : Writer(f), from(f.thresholds32 + std::size_t{block} * f.steps * kLanes), steps(f.steps), search(f.search), base(_mm512_set1_epi32(f.lowest)) {}

@@ -18,7 +18,29 @@ struct Baseline {
   using Plain = ScalarFinisher<Baseline>;
   using Multiply32 = ScalarFinisher<Baseline>;
   using Multiply64 = ScalarFinisher<Baseline>;
+  using Guess = ScalarFinisher<Baseline>;
   using Thresholds = ScalarFinisher<Baseline>;
+#if defined(__SSE2__)
+  struct Round {
+    Round(const Finish& f, std::uint32_t block)
+        : finish(f), scale(_mm_loadu_ps(f.scale + std::size_t{block} * kLanes)), least(_mm_loadu_ps(f.least + std::size_t{block} * kLanes)),
+          most(_mm_loadu_ps(f.most + std::size_t{block} * kLanes)),
+          addend(_mm_add_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.add + std::size_t{block} * kLanes)), _mm_set1_epi32(f.out_offset))) {}
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      __m128i sums;
+      std::memcpy(&sums, &acc, sizeof sums);
+      const __m128 clamped = _mm_min_ps(_mm_max_ps(_mm_mul_ps(_mm_cvtepi32_ps(sums), scale), least), most);
+      alignas(16) std::int32_t lanes[kLanes];
+      _mm_store_si128(reinterpret_cast<__m128i*>(lanes), _mm_add_epi32(_mm_cvtps_epi32(clamped), addend));
+      for (std::uint32_t lane = 0; lane < valid; ++lane) std::memcpy(out + std::size_t{lane} * finish.out_bytes, &lanes[lane], finish.out_bytes);
+    }
+    const Finish& finish;
+    __m128 scale, least, most;
+    __m128i addend;
+  };
+#else
+  using Round = ScalarFinisher<Baseline>;
+#endif
 
   static Vector zero() { return {}; }
   static Vector load(const std::int32_t* from) {

@@ -3,7 +3,7 @@
 //
 // Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every lane),
 // dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights and multiply_add
-// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, Thresholds: constructed for one
+// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, Round, Guess and Thresholds: constructed for one
 // block, write(accumulators, out, valid lanes).
 #pragma once
 
@@ -20,6 +20,13 @@
 
 namespace millrace::kernels::fast {
 namespace {
+
+/// The product is rounded before the sum, as in the vectors (no fused multiply-add: the level files are compiled so).
+inline std::int32_t round_clamped(float x, float least, float most) {
+  x = x > least ? x : least;
+  x = x < most ? x : most;
+  return static_cast<std::int32_t>(std::nearbyint(x));
+}
 
 /// One lane of Finish, in scalar arithmetic: what each Finisher computes for all lanes at once.
 inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane, std::int32_t acc) {
@@ -38,6 +45,17 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
       const auto product = static_cast<std::uint64_t>(acc * f.multiplier64[i]);
       value = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i])) >> f.shift64[i];
       break;
+    }
+    case Finish::Mode::kRound: {
+      const std::size_t i = std::size_t{block} * lanes + lane;
+      return round_clamped(static_cast<float>(acc) * f.scale[i], f.least[i], f.most[i]) + f.add[i] + f.out_offset;
+    }
+    case Finish::Mode::kGuess: {
+      const std::size_t i = std::size_t{block} * lanes + lane;
+      const float product = static_cast<float>(acc) * f.scale[i];
+      const auto guess = static_cast<std::uint32_t>(round_clamped(product + f.bias[i], f.least[i], f.most[i]));
+      const bool more = guess < f.steps && acc >= f.thresholds32[(std::size_t{block} * (f.steps + 1) + guess) * lanes + lane];
+      return f.lowest + static_cast<std::int32_t>(guess + (more ? 1 : 0)) + f.out_offset;
     }
     case Finish::Mode::kThresholds:
     case Finish::Mode::kThresholds64: {
@@ -107,6 +125,8 @@ template <class Isa>
       case Finish::Mode::kNone: write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiply32: write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiply64: write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kRound: write_block<Isa, typename Isa::Round>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kGuess: write_block<Isa, typename Isa::Guess>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kThresholds: write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiplyWide:
       case Finish::Mode::kThresholds64: write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to); break;

@@ -1,6 +1,7 @@
 #include "random_program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -74,6 +75,24 @@ class Builder {
     return bits;
   }
 
+  // The thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as quantised nets have them.
+  std::vector<std::int64_t> scaled_ladder(Bounds b, std::int32_t lowest, std::int64_t steps) {
+    const std::int64_t zero_point = lowest + chance_.of<std::int64_t>({0, 0, steps / 2, chance_.between(-3, steps)});
+    const auto span = static_cast<float>(std::max<std::int64_t>(b.highest - b.lowest, 1));
+    float scale = static_cast<float>(steps + 1) / span * static_cast<float>(chance_.between(1, 3000)) / 1000.0F;
+    if (chance_.one_in(3)) scale = std::exp2(std::round(std::log2(scale)));
+    const auto passes = [&](std::int64_t acc, std::int64_t value) {
+      return std::nearbyint(static_cast<float>(acc) * scale) + static_cast<float>(zero_point) >= static_cast<float>(value);
+    };
+    std::vector<std::int64_t> ladder;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      std::int64_t low = b.lowest - 1, high = b.highest + 1;  // the first that passes is above low, and high at most
+      while (high - low > 1) (passes(low + (high - low) / 2, lowest + i + 1) ? high : low) = low + (high - low) / 2;
+      ladder.push_back(high);
+    }
+    return ladder;
+  }
+
   // A step function that makes use of the output's range: acc in `b` spread over it, with some of it clamped away.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
@@ -90,7 +109,12 @@ class Builder {
       r.form = Requantise::Form::kThresholds;
       for (std::uint32_t c = one_or(count); c > 0; --c) {
         std::vector<std::int64_t> ladder;
-        for (std::int64_t i = 0; i < steps; ++i) {
+        const int kind = static_cast<int>(chance_.between(1, 3));
+        if (kind != 1) ladder = scaled_ladder(b, r.lowest, steps);
+        if (kind == 3) {  // nearly
+          for (std::int64_t& t : ladder) t += chance_.between(-1, 1);
+        }
+        for (auto i = static_cast<std::int64_t>(ladder.size()); i < steps; ++i) {
           ladder.push_back(chance_.one_in(30) ? chance_.between(INT64_MIN / 2, INT64_MAX / 2) : chance_.between(b.lowest - span / 8, b.highest + span / 8));
         }
         std::sort(ladder.begin(), ladder.end());

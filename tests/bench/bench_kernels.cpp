@@ -1,0 +1,85 @@
+// One frame of the shared models through kernels/fast, on one thread, at each level this CPU has: float32 in, float32 out,
+// quantisation and layout included. Names are <net>/<variant>/<level>.
+//
+// Needs MILLRACE_MODELS. Compare with ONNX Runtime by compare_onnxruntime.mjs.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <string>
+
+#include "kernels/fast/executor.hpp"
+#include "tests/golden/models.hpp"
+
+namespace {
+
+using namespace millrace;
+using kernels::fast::SimdLevel;
+
+struct Net {
+  const char* folder;
+  const char* file;
+  std::vector<const char*> variants;
+};
+
+const Net kNets[] = {
+    {"lenet5_mnist", "lenet5", {"qdq_s8_perch", "qdq_u8_perch", "qdq_s8_pow2", "qop_u8"}},
+    {"pttdnn_cifar10", "ptt", {"qdq_s8_perch", "qdq_u8_perch", "qdq_s8_pow2", "qop_u8"}},
+    {"mpcnn_gestures", "mpcnn", {"qdq_s8_perch", "qdq_u8_perch", "qdq_s8_pow2", "qop_u8"}},
+    {"tfc_mnist", "tfc", {"qdq_s8_perch", "qdq_s8_pow2"}},
+    {"resnet8_cifar10", "resnet8", {"int8_qdq"}},
+    {"kws_dscnn", "kws", {"int8_qdq"}},
+    {"vww_mobilenetv1_025", "vww", {"int8_qdq"}},
+};
+
+void run_frames(benchmark::State& state, const kernels::Program& program, const golden::Frames& frames, SimdLevel level) {
+  kernels::fast::Executor executor(program, level);
+  std::vector<std::byte> result(program.tensors[program.outputs[0]].storage_bytes());
+  std::byte* const outputs[] = {result.data()};
+  std::size_t frame = 0;
+  for (auto _ : state) {
+    const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(frames.frame(frame))};
+    executor.run(inputs, outputs);
+    benchmark::DoNotOptimize(result.data());
+    benchmark::ClobberMemory();
+    frame = frame + 1 == frames.count ? 0 : frame + 1;
+  }
+}
+
+void add_net(const Net& net) {
+  auto frames = golden::load_frames(net.folder);
+  if (!frames) {
+    std::fprintf(stderr, "%s: left out: %s\n", net.folder, frames.error().message().c_str());
+    return;
+  }
+  frames->count = std::min<std::size_t>(frames->count, 20);  // few enough for the caches, as one client's frames are
+  for (const char* variant : net.variants) {
+    const std::string file = std::string(net.file) + "_" + variant + ".onnx";
+    auto compiled = golden::compile_model(golden::models_directory() / net.folder / file);
+    if (!compiled) {
+      std::fprintf(stderr, "%s: left out: %s\n", file.c_str(), compiled.error().message().c_str());
+      continue;
+    }
+    for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni}) {
+      if (!kernels::fast::is_available(level)) continue;
+      const std::string name = std::string(net.file) + "/" + variant + "/" + std::string(to_string(level));
+      benchmark::RegisterBenchmark(name.c_str(), [program = compiled->program, data = *frames, level](benchmark::State& state) {
+        run_frames(state, program, data, level);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (golden::models_directory().empty()) {
+    std::fprintf(stderr, "MILLRACE_MODELS does not name the folder of the shared models; set it\n");
+    return 3;
+  }
+  for (const Net& net : kNets) add_net(net);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
