@@ -42,6 +42,9 @@ Result<Checksums> parse_checksums(const std::string& text) {
 
 Status verify_checksums(const fs::path& directory, const Checksums& sums) {
   for (const auto& [path, expected] : sums) {
+    std::error_code ignored;
+    const auto type = fs::symlink_status(directory / path, ignored).type();
+    if (type != fs::file_type::regular && type != fs::file_type::not_found) return bad(path + ": is not a plain file");
     auto bytes = read_file(directory / path, kMaxFileBytes);
     if (!bytes.ok() && bytes.error().code() == ErrorCode::kNotFound) return bad(path + ": listed in CHECKSUMS, but missing");
     if (!bytes.ok()) return bytes.error();

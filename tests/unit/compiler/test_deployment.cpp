@@ -223,6 +223,9 @@ TEST_F(DamagedDeployment, IsRefusedByTheFileThatIsDamaged) {
   EXPECT_EQ(exit_code(load_error().code()), 2);
   fs::remove(target_ / "images/image1.xclbin");
   expect(load_error().message(), "images/image1.xclbin: listed in CHECKSUMS, but missing");
+  fs::create_symlink("/dev/zero", target_ / "images/image1.xclbin");
+  expect(load_error().message(), "images/image1.xclbin: is not a plain file");
+  fs::remove(target_ / "images/image1.xclbin");
   put("images/image1.xclbin", image);
   EXPECT_TRUE(load_deployment(target_).ok());
   put("deployment.json", text("deployment.json") + " ");
