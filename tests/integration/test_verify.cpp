@@ -69,6 +69,15 @@ TEST_F(Verify, RandomFramesAgreeWithTheReference) {
   EXPECT_EQ(document.at("cards").to_number<int>(), 3);
 }
 
+TEST_F(Verify, OneImageWithTwoPartitionsAndTheHostBetweenThemAgreesWithTheReference) {
+  const fs::path target = directory_.path() / "interrupted";
+  const auto deployed = deploy(interrupted_program(), emulated_ring(3), 1, target);
+  ASSERT_EQ(deployed->plan.images.at(0).partitions.size(), 2U);
+  const Outcome outcome = run_program({kMillrace, "verify", target.string(), "--json", "--frames", "20"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out).at("mismatches").to_number<int>(), 0);
+}
+
 TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
   write_frames(4, 0.7F, 0);
   const Outcome right = run(files());
