@@ -64,6 +64,7 @@ using Benches = std::map<std::string, RunBench>;
 void add_stream_cases(Cases& cases);
 void add_window_cases(Cases& cases);
 void add_arithmetic_cases(Cases& cases);
+void add_element_cases(Cases& cases);
 
 /// Runs every row of the model; prints one line a row and every failure; returns the number of failures.
 int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);

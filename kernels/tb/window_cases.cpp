@@ -1,4 +1,5 @@
 // Benches of the sliding windows.
+#include <algorithm>
 #include <array>
 
 #include "kernels/tb/integers.hpp"
@@ -86,9 +87,51 @@ class SlidingWindow : public Case {
   Beat pad_;
 };
 
+/// Whole windows, several a beat.
+class ParallelWindow : public Case {
+ public:
+  explicit ParallelWindow(const Parameters& p)
+      : h_(p["H"]), w_(p["W"]), c_(p["C"]), px_(p["PX"]), kh_(p["KH"]), kw_(p["KW"]), sh_(p["SH"]), sw_(p["SW"]), pt_(p["PT"]),
+        pl_(p["PL"]), pb_(p["PB"]), pad_(p["PAD_VALUE"]), oh_((h_ + pt_ + pb_ - kh_) / sh_ + 1),
+        ow_((w_ + pl_ + p["PR"] - kw_) / sw_ + 1), m_(px_ > sw_ ? px_ / sw_ : 1), bits_(static_cast<unsigned>(p["ABITS"])) {}
+
+  Frame frame(Rng& rng) override {
+    Values image(static_cast<std::size_t>(h_ * w_ * c_));
+    for (auto& value : image) value = rng.between(0, (std::int64_t{1} << bits_) - 1);
+    Values windows;
+    for (int oy = 0; oy < oh_; ++oy) {
+      for (int ox = 0; ox < ow_; ++ox) {
+        for (int ky = 0; ky < kh_; ++ky) {
+          for (int kx = 0; kx < kw_; ++kx) {
+            const int y = oy * sh_ - pt_ + ky, x = ox * sw_ - pl_ + kx;
+            const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
+            for (int c = 0; c < c_; ++c) {
+              windows.push_back(in_image ? image[static_cast<std::size_t>((y * w_ + x) * c_ + c)] : pad_);
+            }
+          }
+        }
+      }
+    }
+    return {{{"s", to_beats(image, static_cast<unsigned>(px_ * c_), bits_)}},
+            {{"m", to_beats(windows, static_cast<unsigned>(m_ * kh_ * kw_ * c_), bits_)}}};
+  }
+  std::optional<Timing> timing() const override {
+    const int blocks = w_ / px_, step = sw_ > px_ ? sw_ / px_ : 1;
+    const int first = ((m_ - 1) * sw_ + kw_ - 1 - pl_) / px_;
+    const int right = std::max(0, (ow_ / m_ - 1) * step + first + 1 - blocks);
+    const int row = std::max((pl_ + px_ - 1) / px_, right) + blocks;
+    return Timing{(kh_ - 1 - pt_) * row + first + 2, static_cast<std::uint64_t>((std::max(pt_, pb_) + h_) * row)};
+  }
+
+ private:
+  int h_, w_, c_, px_, kh_, kw_, sh_, sw_, pt_, pl_, pb_, pad_, oh_, ow_, m_;
+  unsigned bits_;
+};
+
 }  // namespace
 
 void add_window_cases(Cases& cases) {
+  cases["mr_swu_par"] = [](const Parameters& p, Rng&) { return std::make_unique<ParallelWindow>(p); };
   cases["mr_swu"] = [](const Parameters& p, Rng&) { return std::make_unique<SlidingWindow>(p); };
 }
 

@@ -1,0 +1,63 @@
+/// Any function of a lane, by table: q = table[lane ^ FLIP].
+///
+/// FLIP turns fields into indices counted from the lowest value: the sign bit of a signed lane. Two operands: a lane {a, b}
+/// (a in the high bits) with both sign bits in FLIP. FILE: 2^IBITS lines of OBITS; every lane has the table to itself.
+/// LOADED = 1: lines come through l_. Latency 2, interval 1 beat a cycle. Registered: table output, m_data, m_valid.
+`default_nettype none
+module mr_lut #(
+  parameter integer SIMD   = 1,
+  parameter integer IBITS  = 8,
+  parameter integer OBITS  = 8,
+  parameter integer FLIP   = 128,
+  parameter integer STYLE  = 0,
+  parameter integer LOADED = 0,
+  parameter         FILE   = "lut.hex"
+) (
+  input  logic clk,
+  input  logic rst,
+
+  input  logic                  s_valid,
+  output logic                  s_ready,
+  input  logic [SIMD*IBITS-1:0] s_data,
+
+  output logic                  m_valid,
+  input  logic                  m_ready,
+  output logic [SIMD*OBITS-1:0] m_data,
+
+  input  logic             l_valid,
+  output logic             l_ready,
+  input  logic [OBITS-1:0] l_data
+);
+  logic                  en, valid;
+  logic [SIMD-1:0]       loaded, load_ready;
+  logic [SIMD*OBITS-1:0] q;
+  assign en      = !m_valid || m_ready;
+  assign s_ready = en && loaded[0];
+  assign l_ready = load_ready[0];
+
+  generate
+    for (genvar i = 0; i < SIMD; i = i + 1) begin : g_lane
+      mr_table #(.WIDTH(OBITS), .DEPTH(1 << IBITS), .STYLE(STYLE), .LOADED(LOADED), .FILE(FILE)) values (
+        .clk, .en, .addr(s_data[i*IBITS+:IBITS] ^ IBITS'(FLIP)), .q(q[i*OBITS+:OBITS]),
+        .l_valid, .l_ready(load_ready[i]), .l_data, .loaded(loaded[i]));
+    end
+  endgenerate
+
+  always_ff @(posedge clk) begin
+    if (en) m_data <= q;
+    if (rst) begin
+      valid   <= 1'b0;
+      m_valid <= 1'b0;
+    end else if (en) begin
+      valid   <= s_valid && loaded[0];
+      m_valid <= valid;
+    end
+  end
+  logic unused;
+  assign unused = &{1'b0, loaded, load_ready};  // all lanes load together
+
+`ifndef SYNTHESIS
+  mr_handshake_check #(.WIDTH(SIMD * OBITS)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
+`endif
+endmodule
+`default_nettype wire

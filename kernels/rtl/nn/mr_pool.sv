@@ -1,0 +1,108 @@
+/// Pooling over windows that neither overlap nor are padded (kernel = stride): one pass, no sliding window needed.
+///
+/// OP 0: largest, 1: sum of each KH x KW window, channel by channel; rows and columns that fill no window are dropped. Input beats
+/// y, x, fold over H * W * CF; output beats oy, ox, fold, lanes OBITS wide (OP 0: OBITS = ABITS; 1: wide enough for the sum).
+/// Latency ((KH-1)*W + KW-1) * CF + 1, interval H*W*CF cycles a frame. Registered: partial results (LUTRAM, read and
+/// written in one clock), m_valid, m_data.
+`default_nettype none
+module mr_pool #(
+  parameter integer OP    = 0,
+  parameter integer H     = 4,
+  parameter integer W     = 4,
+  parameter integer CF    = 1,
+  parameter integer SIMD  = 1,
+  parameter integer KH    = 2,
+  parameter integer KW    = 2,
+  parameter integer ABITS = 8,
+  parameter integer AKIND = 1,  // 0 unsigned (bipolar too: as fields they order alike), 1 signed
+  parameter integer OBITS = 8
+) (
+  input  logic clk,
+  input  logic rst,
+
+  input  logic                  s_valid,
+  output logic                  s_ready,
+  input  logic [SIMD*ABITS-1:0] s_data,
+
+  output logic                  m_valid,
+  input  logic                  m_ready,
+  output logic [SIMD*OBITS-1:0] m_data
+);
+  localparam integer OW = W / KW;
+  localparam integer OH = H / KH;
+  localparam integer D = OW * CF;
+  localparam integer AW = (D > 1) ? $clog2(D) : 1;
+  localparam integer CW = (CF > 1) ? $clog2(CF) : 1;
+  localparam integer XW = (W > 1) ? $clog2(W) : 1;
+  localparam integer YW = (H > 1) ? $clog2(H) : 1;
+  localparam integer KXW = (KW > 1) ? $clog2(KW) : 1;
+  localparam integer KYW = (KH > 1) ? $clog2(KH) : 1;
+  localparam logic [CW-1:0]  C_LAST = CW'(CF - 1);
+  localparam logic [XW-1:0]  X_LAST = XW'(W - 1);
+  localparam logic [YW-1:0]  Y_LAST = YW'(H - 1);
+  localparam logic [KXW-1:0] KX_LAST = KXW'(KW - 1);
+  localparam logic [KYW-1:0] KY_LAST = KYW'(KH - 1);
+
+  logic [CW-1:0]  c;
+  logic [XW-1:0]  x;
+  logic [YW-1:0]  y;
+  logic [KXW-1:0] kx;
+  logic [KYW-1:0] ky;
+  logic [AW-1:0]  base, addr;  // base: the window column's first word
+  logic           en, step, used, first, last, c_end, x_end;
+  assign en      = !m_valid || m_ready;
+  assign s_ready = en;
+  assign step    = en && s_valid;
+  assign used    = (32'(x) < OW * KW) && (32'(y) < OH * KH);
+  assign first   = (kx == '0) && (ky == '0);
+  assign last    = (kx == KX_LAST) && (ky == KY_LAST);
+  assign c_end   = (c == C_LAST);
+  assign x_end   = (x == X_LAST);
+  assign addr    = base + AW'(c);
+
+  (* ram_style = "distributed" *) logic [SIMD*OBITS-1:0] partial[0:D-1];
+  logic [SIMD*OBITS-1:0] so_far, after;
+  assign so_far = partial[addr];
+  generate
+    for (genvar s = 0; s < SIMD; s = s + 1) begin : g_lane
+      mr_pool_lane #(.OP(OP), .ABITS(ABITS), .AKIND(AKIND), .OBITS(OBITS)) lane (
+        .first, .a(s_data[s*ABITS+:ABITS]), .so_far(so_far[s*OBITS+:OBITS]), .after(after[s*OBITS+:OBITS]));
+    end
+  endgenerate
+
+  always_ff @(posedge clk) begin
+    if (step && used) partial[addr] <= after;
+    if (en) m_data <= after;
+  end
+
+  always_ff @(posedge clk)
+    if (rst) begin
+      c       <= '0;
+      x       <= '0;
+      y       <= '0;
+      kx      <= '0;
+      ky      <= '0;
+      base    <= '0;
+      m_valid <= 1'b0;
+    end else if (en) begin
+      m_valid <= s_valid && used && last;
+      if (s_valid) begin
+        c <= c_end ? '0 : c + 1'b1;
+        if (c_end) begin
+          x  <= x_end ? '0 : x + 1'b1;
+          kx <= (x_end || kx == KX_LAST) ? '0 : kx + 1'b1;
+          if (x_end) base <= '0;
+          else if (kx == KX_LAST && 32'(x) < OW * KW - 1) base <= base + AW'(CF);
+          if (x_end) begin
+            y  <= (y == Y_LAST) ? '0 : y + 1'b1;
+            ky <= (y == Y_LAST || ky == KY_LAST) ? '0 : ky + 1'b1;
+          end
+        end
+      end
+    end
+
+`ifndef SYNTHESIS
+  mr_handshake_check #(.WIDTH(SIMD * OBITS)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
+`endif
+endmodule
+`default_nettype wire

@@ -1,0 +1,185 @@
+/// Parallel sliding window: PX neighbouring pixels in and M whole windows out a cycle.
+///
+/// Input beats y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows a beat (1 where SW >= PX); output
+/// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky, (g*M+m)*SW - PL + kx), PAD_VALUE outside.
+/// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2.
+///
+/// The image is scanned with V = max(PT, PB) rows of padding before it and U blocks of padding before every row; they end the row
+/// (the frame) before and begin the next, so padding costs that many cycles once. Interval (V+H) * (U + W/PX) cycles a
+/// frame: H*W/PX without padding. Latency (KH-1-PT) * (U + W/PX) + F + 2, F = ((M-1)*SW + KW-1-PL) / PX.
+/// Registered: KH-1 rows (block RAM or LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
+`default_nettype none
+module mr_swu_par #(
+  parameter integer H         = 8,
+  parameter integer W         = 8,
+  parameter integer C         = 1,
+  parameter integer ABITS     = 8,
+  parameter integer PX        = 1,
+  parameter integer KH        = 3,
+  parameter integer KW        = 3,
+  parameter integer SH        = 1,
+  parameter integer SW        = 1,
+  parameter integer PT        = 0,
+  parameter integer PL        = 0,
+  parameter integer PB        = 0,
+  parameter integer PR        = 0,
+  parameter integer PAD_VALUE = 0,
+  localparam integer M        = (PX > SW) ? PX / SW : 1
+) (
+  input  logic clk,
+  input  logic rst,
+
+  input  logic                  s_valid,
+  output logic                  s_ready,
+  input  logic [PX*C*ABITS-1:0] s_data,
+
+  output logic                       m_valid,
+  input  logic                       m_ready,
+  output logic [M*KH*KW*C*ABITS-1:0] m_data
+);
+  localparam integer OH = (H + PT + PB - KH) / SH + 1;
+  localparam integer OW = (W + PL + PR - KW) / SW + 1;
+  localparam integer G = OW / M;                              // beats a row of windows
+  localparam integer STEP = (SW > PX) ? SW / PX : 1;          // blocks from one beat's newest to the next's
+  localparam integer F = ((M - 1) * SW + KW - 1 - PL) / PX;   // the first beat's newest block
+  localparam integer B = W / PX;                              // blocks a row
+  localparam integer LEFT = (PL + PX - 1) / PX;
+  localparam integer RIGHT = ((G - 1) * STEP + F + 1 > B) ? (G - 1) * STEP + F + 1 - B : 0;
+  localparam integer U = (LEFT > RIGHT) ? LEFT : RIGHT;
+  localparam integer V = (PT > PB) ? PT : PB;
+  localparam integer OLDER = F + LEFT;                        // blocks of the window behind the newest
+  localparam integer PW = C * ABITS;                          // bits a pixel
+  localparam integer BW = PX * PW;                            // bits a block
+  localparam integer TW = $clog2(V + H + 1);
+  localparam integer NW = $clog2(U + B + 1);
+  localparam integer RW = $clog2(2 * H + PT + PB + SH + 1);   // row numbers, those of padding below counted on
+  localparam integer CW = $clog2(2 * B + U + F + STEP + 1);   // block numbers, likewise
+  localparam integer XW = (B > 1) ? $clog2(B) : 1;
+  localparam integer GW = $clog2(G + 1);
+  localparam integer OW_ = $clog2(OH + 1);
+
+  // ---- the scan: row t and block u of the padded image
+  logic [TW-1:0] t;
+  logic [NW-1:0] u;
+  logic          en, step, real_row, real_block, u_end, t_end;
+  assign real_row   = (32'(t) + 1 > V);
+  assign real_block = (32'(u) + 1 > U);
+  assign u_end      = (u == NW'(U + B - 1));
+  assign t_end      = (t == TW'(V + H - 1));
+  assign en         = !m_valid || m_ready;
+  assign s_ready    = en && real_row && real_block;
+  assign step       = en && (s_valid || !(real_row && real_block));
+
+  // Image row and block: padding before the image counts on from the image before.
+  logic [RW-1:0] r, next_r;  // next_r: the bottom row of the next row of windows
+  logic [CW-1:0] n, next_n;  // next_n: the newest block of the next beat
+  logic [OW_-1:0] rows_left;
+  logic [GW-1:0]  beats_left;
+  logic          row_hit, row_hit_before, block_hit, hit;
+  assign r         = real_row ? RW'(t) - RW'(V) : RW'(t) + RW'(H);
+  assign n         = real_block ? CW'(u) - CW'(U) : CW'(u) + CW'(B);
+  assign row_hit   = (r == next_r);
+  assign block_hit = (n == next_n);
+  assign hit       = block_hit && (real_block ? row_hit : row_hit_before);
+
+  logic [1:1] valid, emit;
+  always_ff @(posedge clk)
+    if (rst) begin
+      t              <= '0;
+      u              <= '0;
+      next_r         <= RW'(KH - 1 - PT);
+      next_n         <= CW'(F);
+      rows_left      <= OW_'(OH - 1);
+      beats_left     <= GW'(G - 1);
+      row_hit_before <= 1'b0;
+      valid          <= '0;
+      m_valid        <= 1'b0;
+    end else if (en) begin
+      valid[1] <= step;
+      m_valid  <= valid[1] && emit[1];
+      if (step) begin
+        u <= u_end ? '0 : u + 1'b1;
+        if (block_hit) begin
+          next_n     <= (beats_left == '0) ? CW'(F) : next_n + CW'(STEP);
+          beats_left <= (beats_left == '0) ? GW'(G - 1) : beats_left - 1'b1;
+        end
+        if (u_end) begin
+          t              <= t_end ? '0 : t + 1'b1;
+          row_hit_before <= row_hit;
+          if (row_hit) begin
+            next_r    <= (rows_left == '0) ? RW'(KH - 1 - PT) : next_r + RW'(SH);
+            rows_left <= (rows_left == '0) ? OW_'(OH - 1) : rows_left - 1'b1;
+          end
+        end
+      end
+    end
+  always_ff @(posedge clk) if (en) emit[1] <= hit;
+
+  // ---- stage 1: the block and those above it
+  localparam logic [ABITS-1:0] PAD_LANE = ABITS'(PAD_VALUE);
+  logic [BW-1:0]    block;
+  logic             stored;  // a real block: its rows live in the line buffer
+  logic [KH*BW-1:0] column;  // rows of the window, oldest low
+  always_ff @(posedge clk)
+    if (en) begin
+      block  <= (real_row && real_block) ? s_data : {(PX * C) {PAD_LANE}};
+      stored <= real_block;
+    end
+  generate
+    if (KH == 1) begin : g_row
+      assign column = block;
+      logic unused;
+      assign unused = stored;
+    end else begin : g_rows
+      localparam integer LW = (KH - 1) * BW;
+      logic [XW-1:0] x, x1;
+      logic [LW-1:0] above;
+      assign x = real_block ? XW'(u - NW'(U)) : '0;
+      always_ff @(posedge clk) if (en) x1 <= x;
+      assign column = {block, stored ? above : {((KH - 1) * PX * C) {PAD_LANE}}};
+      if (B > 64 && B * LW > 4096) begin : g_block
+        (* ram_style = "block" *) logic [LW-1:0] lines[0:B-1];
+        always_ff @(posedge clk) begin
+          if (en && valid[1] && stored) lines[x1] <= column[KH*BW-1:BW];
+          if (en) above <= lines[x];
+        end
+      end else begin : g_distributed
+        (* ram_style = "distributed" *) logic [LW-1:0] lines[0:B-1];
+        always_ff @(posedge clk) begin
+          if (en && valid[1] && stored) lines[x1] <= column[KH*BW-1:BW];
+          if (en) above <= lines[x];
+        end
+      end
+    end
+  endgenerate
+
+  // ---- stage 2: the window, newest block in the high part of each row
+  generate
+    for (genvar ky = 0; ky < KH; ky = ky + 1) begin : g_line
+      logic [(OLDER+1)*BW-1:0] pixels;
+      if (OLDER == 0) begin : g_newest
+        always_ff @(posedge clk) if (en && valid[1]) pixels <= column[ky*BW+:BW];
+      end else begin : g_shift
+        always_ff @(posedge clk)
+          if (en && valid[1]) pixels <= {column[ky*BW+:BW], pixels[(OLDER+1)*BW-1:BW]};
+      end
+      for (genvar m = 0; m < M; m = m + 1) begin : g_window
+        // Column 0 of `pixels` is image column (newest - OLDER) * PX; the beat's first window begins at (newest - F) * PX - PL.
+        localparam integer FIRST = (OLDER - F) * PX - PL + m * SW;
+        assign m_data[(m*KH+ky)*KW*PW+:KW*PW] = pixels[FIRST*PW+:KW*PW];
+      end
+      logic unused;
+      assign unused = &{1'b0, pixels};  // strides may skip some
+    end
+  endgenerate
+
+`ifndef SYNTHESIS
+  mr_handshake_check #(.WIDTH(M * KH * KW * C * ABITS)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
+  initial begin
+    assert (W % PX == 0 && (PX % SW == 0 || SW % PX == 0) && OW % M == 0 && B >= 2)
+      else $fatal(1, "%m: the pixels a cycle do not fit the width, the stride or the output's width");
+    assert (PT < KH && PL < KW) else $fatal(1, "%m: padding as large as the kernel");
+  end
+`endif
+endmodule
+`default_nettype wire
