@@ -85,13 +85,13 @@ async function loops(entry, milliseconds) {
     for (let i = 0; i < runs; ++i) await entry.session.run(entry.feeds);
     const elapsed = Number(process.hrtime.bigint() - start) / 1e3;
     entry.best = Math.min(entry.best, elapsed / runs);
-    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // loops of about a millisecond: short ones meet quiet moments
+    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // loops of about a millisecond, as kernels/fast's: short ones meet quiet moments
   }
 }
 
 function fast(given, nets, best) {
   const filter = `^(${nets.map(net => net.name).join('|')})/`;
-  const out = execFileSync(given.bench, ['--benchmark_format=json', '--benchmark_min_time=0.005', '--benchmark_repetitions=8',
+  const out = execFileSync(given.bench, ['--benchmark_format=json', '--benchmark_min_time=0.001', '--benchmark_repetitions=40',
     '--benchmark_enable_random_interleaving=true', `--benchmark_filter=${filter}`],
     {env: {...process.env, MILLRACE_MODELS: given.models}, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'ignore']});
   for (const run of JSON.parse(out).benchmarks) {
