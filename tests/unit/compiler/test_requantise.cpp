@@ -1,0 +1,208 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+
+#include "compiler/passes/requantise.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace millrace::compiler::passes {
+namespace {
+
+using kernels::Requantise;
+
+/// rne(float32(acc) * factor) + zero, clamped: what QLinearConv computes.
+struct Qlinear {
+  float factor = 1;
+  std::int64_t zero = 0, lowest = -128, highest = 127;
+  std::int64_t operator()(std::int64_t acc) const {
+    const float scaled = static_cast<float>(acc) * factor;
+    const double q = static_cast<double>(std::nearbyint(scaled)) + static_cast<double>(zero);
+    return static_cast<std::int64_t>(std::min(std::max(q, static_cast<double>(lowest)), static_cast<double>(highest)));
+  }
+};
+
+RequantiseProblem problem_of(std::vector<Qlinear> channels, Range range) {
+  RequantiseProblem p;
+  p.lowest = -128;
+  p.highest = 255;
+  p.accumulators.assign(channels.size(), range);
+  p.reference = [channels = std::move(channels)](std::int64_t acc, std::size_t c) { return channels[c](acc); };
+  return p;
+}
+
+/// Every accumulator of every channel, through the kernels' own reference.
+bool equal_everywhere(const Requantise& r, const RequantiseProblem& p) {
+  for (std::size_t c = 0; c < p.accumulators.size(); ++c)
+    for (std::int64_t acc = p.accumulators[c].lowest; acc <= p.accumulators[c].highest; ++acc)
+      if (kernels::reference::requantise(r, acc, c) != p.reference(acc, c)) return false;
+  return true;
+}
+
+Qlinear random_channel(std::mt19937& random) {
+  Qlinear q;
+  q.factor = std::exp2(std::uniform_real_distribution<float>(-11, 1)(random));
+  if (random() % 4 == 0) q.factor = std::exp2(std::round(std::log2(q.factor)));  // powers of two have ties
+  const bool is_unsigned = random() % 2 == 0;
+  q.lowest = is_unsigned ? 0 : -128;
+  q.highest = is_unsigned ? 255 : 127;
+  q.zero = std::uniform_int_distribution<std::int64_t>(q.lowest, q.highest)(random);
+  if (random() % 3 == 0) q.lowest = q.zero;  // Relu
+  return q;
+}
+
+struct Random {
+  RequantiseProblem problem;
+  Requantise solved;
+};
+
+std::vector<Random> random_cases(int count, unsigned seed) {
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  std::vector<Random> cases;
+  for (int i = 0; i < count; ++i) {
+    std::vector<Qlinear> channels(1 + random() % 3);
+    for (Qlinear& q : channels) q = random_channel(random);
+    for (Qlinear& q : channels) q.lowest = std::max(q.lowest, channels[0].lowest), q.highest = channels[0].highest;
+    for (Qlinear& q : channels) q.zero = std::min(std::max(q.zero, q.lowest), q.highest);
+    const std::int64_t reach = std::int64_t{1} << (4 + random() % 11);
+    const Range range{-static_cast<std::int64_t>(random() % static_cast<unsigned>(reach)), static_cast<std::int64_t>(random() % static_cast<unsigned>(reach))};
+    Random r{problem_of(channels, range), {}};
+    auto solved = solve(r.problem);
+    EXPECT_TRUE(solved.ok()) << solved.error().message();
+    if (!solved.ok()) continue;
+    r.solved = std::move(*solved);
+    cases.push_back(std::move(r));
+  }
+  return cases;
+}
+
+TEST(Requantise, a_thousand_random_solutions_equal_brute_force_over_every_accumulator) {
+  int shifts = 0;
+  const std::vector<Random> cases = random_cases(1000, 2024);
+  ASSERT_EQ(cases.size(), 1000U);
+  for (const Random& c : cases) {
+    EXPECT_TRUE(equal_everywhere(c.solved, c.problem));
+    EXPECT_EQ(prove(c.solved, c.problem), "");
+    shifts += c.solved.form == Requantise::Form::kMultiplyShift ? 1 : 0;
+  }
+  std::printf("%d of 1000 are multiply-shift, the others thresholds\n", shifts);
+  EXPECT_GT(shifts, 300);
+}
+
+TEST(Requantise, a_moved_multiplier_offset_shift_threshold_or_clamp_is_rejected_unless_brute_force_says_it_is_equal) {
+  std::mt19937 random(7);
+  int rejected = 0, accepted = 0;
+  for (const Random& c : random_cases(1000, 99)) {
+    Requantise moved = c.solved;
+    if (moved.form == Requantise::Form::kThresholds) {
+      if (moved.thresholds.empty()) continue;
+      auto& t = moved.thresholds[random() % moved.thresholds.size()];
+      t += random() % 2 == 0 ? 1 : -1;
+    } else {
+      switch (random() % 4) {
+        case 0: moved.multiplier[random() % moved.multiplier.size()] += random() % 2 == 0 ? 1 : -1; break;
+        case 1: {
+          auto& b = moved.offset[random() % moved.offset.size()];
+          b += (std::int64_t{1} << (random() % 40)) * (random() % 2 == 0 ? 1 : -1);
+          break;
+        }
+        case 2: moved.shift[random() % moved.shift.size()] ^= 1U; break;
+        default: moved.highest -= moved.highest > moved.lowest ? 1 : 0; break;
+      }
+    }
+    const std::string why = prove(moved, c.problem);
+    const bool ascending = moved.form != Requantise::Form::kThresholds || why.find("descend") == std::string::npos;
+    if (!ascending) continue;  // not a step function at all
+    EXPECT_EQ(why.empty(), equal_everywhere(moved, c.problem)) << why;
+    ++(why.empty() ? accepted : rejected);
+  }
+  std::printf("%d rejected, %d accepted as truly equal\n", rejected, accepted);
+  EXPECT_GT(rejected, 300);
+  EXPECT_GT(accepted, 50);
+}
+
+TEST(Requantise, a_general_scale_takes_a_multiplier_and_a_power_of_two_with_ties_takes_thresholds) {
+  const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
+  ASSERT_TRUE(general.ok());
+  EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
+  // Half to even puts steps at 2^s * (k - 1/2) for even k and one later for odd k: no straight line does that.
+  const auto ties = solve(problem_of({Qlinear{0.0625F, 0, -128, 127}}, {-5000, 5000}));
+  ASSERT_TRUE(ties.ok());
+  EXPECT_EQ(ties->form, Requantise::Form::kThresholds);
+}
+
+/// Whether any offset makes this multiplier and shift right, from what each accumulator by itself demands.
+bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int shift, std::int64_t lowest, std::int64_t highest) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min() / 2, most = -least;
+  for (std::int64_t acc = p.accumulators[0].lowest; acc <= p.accumulators[0].highest; ++acc) {
+    const std::int64_t q = p.reference(acc, 0);
+    if (q > lowest) least = std::max(least, (q << shift) - acc * multiplier);
+    if (q < highest) most = std::min(most, ((q + 1) << shift) - acc * multiplier - 1);
+  }
+  return least <= most;
+}
+
+TEST(Requantise, the_cheapest_shift_is_taken) {
+  const RequantiseProblem p = problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000});
+  const auto r = solve(p);
+  ASSERT_TRUE(r.ok());
+  const int shift = r->shift[0];
+  ASSERT_GT(shift, 0);
+  EXPECT_TRUE(some_offset_fits(p, r->multiplier[0], shift, r->lowest, r->highest));
+  const double slope = std::ldexp(0.0371, shift - 1);
+  for (auto m = static_cast<std::int64_t>(slope * 0.98); m <= static_cast<std::int64_t>(slope * 1.02) + 1; ++m)
+    EXPECT_FALSE(some_offset_fits(p, m, shift - 1, r->lowest, r->highest)) << "multiplier " << m << " with shift " << shift - 1;
+}
+
+TEST(Requantise, a_constant_function_needs_no_multiplier) {
+  const auto r = solve(problem_of({Qlinear{0.0001F, 5, 0, 255}}, {-100, 100}));
+  ASSERT_TRUE(r.ok());
+  EXPECT_EQ(r->multiplier, std::vector<std::int32_t>{0});
+  EXPECT_EQ(kernels::reference::requantise(*r, 17, 0), 5);
+}
+
+TEST(Requantise, equal_channels_are_written_once) {
+  const Qlinear q{0.0371F, 3, -128, 127};
+  const auto r = solve(problem_of({q, q, q}, {-5000, 5000}));
+  ASSERT_TRUE(r.ok());
+  EXPECT_EQ(r->multiplier.size(), 1U);
+}
+
+TEST(Requantise, a_falling_function_is_refused_by_both) {
+  RequantiseProblem p = problem_of({Qlinear{}}, {-50, 50});
+  p.reference = [](std::int64_t acc, std::size_t) { return -acc; };
+  const auto r = solve(p);
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(r.error().message().find("decreases"), std::string::npos);
+}
+
+TEST(Requantise, a_reference_outside_its_type_is_refused) {
+  const auto r = solve(problem_of({Qlinear{1, 0, -1000, 1000}}, {-500, 500}));
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(r.error().message().find("leaves"), std::string::npos);
+}
+
+TEST(Requantise, the_checker_refuses_overflow_and_malformed_vectors) {
+  const RequantiseProblem p = problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
+  auto r = solve(p);
+  ASSERT_TRUE(r.ok());
+  Requantise bad = *r;
+  bad.form = Requantise::Form::kMultiplyShift;
+  bad.thresholds.clear();
+  bad.multiplier = {1, 1, 1};
+  bad.offset = {0};
+  bad.shift = {0};
+  EXPECT_NE(prove(bad, p), "");
+  bad.multiplier = {1};
+  bad.shift = {63};
+  EXPECT_NE(prove(bad, p), "");
+  bad.shift = {0};
+  bad.offset = {std::numeric_limits<std::int64_t>::min()};
+  EXPECT_NE(prove(bad, p).find("overflow"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::compiler::passes
