@@ -267,9 +267,9 @@ class Builder {
     auto& data = *input().data;
     if (!leaf_depth_) leaf_depth_ = data.nesting.size();
     if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: numbers beside arrays");
-    if (data.numbers.size() >= limits_.data_elements)
-      return fail(code, here() + " holds more than " + std::to_string(limits_.data_elements) +
-                            " elements, the most an input of this model takes");
+    if (++numbers_ > limits_.data_elements)
+      return fail(code, here() + ": the tensors hold more than " + std::to_string(limits_.data_elements) +
+                            " elements, all that the model takes");
     if (const auto* number = std::get_if<std::int64_t>(&value)) data.numbers.emplace_back(*number);
     else if (const auto* large = std::get_if<std::uint64_t>(&value)) data.numbers.emplace_back(*large);
     else if (const auto* real = std::get_if<double>(&value)) data.numbers.emplace_back(*real);
@@ -332,7 +332,7 @@ class Builder {
   std::vector<Level> levels_;
   std::string key_;   // the last key of the innermost object
   std::string text_;  // a string, key or number that arrives in parts
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, numbers_ = 0;
   std::size_t data_depth_ = 0;               // arrays open inside the current data
   std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand
 };

@@ -49,7 +49,7 @@ struct InferDocument {
 };
 
 struct InferLimits {
-  std::size_t data_elements = 0;  // numbers in one tensor's data
+  std::size_t data_elements = 0;  // numbers in the data of all tensors
   std::size_t values = 10'000;    // JSON values outside tensor data
 };
 

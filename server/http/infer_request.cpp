@@ -255,7 +255,7 @@ Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const
   }
 
   InferLimits limits;
-  for (const auto& signature : model.inputs) limits.data_elements = std::max(limits.data_elements, elements_of(signature));
+  for (const auto& signature : model.inputs) limits.data_elements += elements_of(signature);
   const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
   MILLRACE_ASSIGN(const InferDocument document, parse_infer_json(json, limits));
 

@@ -87,6 +87,12 @@ Route v2_route(Segments rest) {
 
 Route find_route(std::string_view target) {
   target = target.substr(0, target.find_first_of("?#"));
+  // The absolute form, which proxies may use (RFC 9112, 3.2.2).
+  for (const std::string_view scheme : {"http://", "https://"})
+    if (target.starts_with(scheme)) {
+      const auto path = target.find('/', scheme.size());
+      target = path == std::string_view::npos ? std::string_view() : target.substr(path);
+    }
   if (target.empty() || target.front() != '/') return {};
   target.remove_prefix(1);
   if (!target.empty() && target.back() == '/') target.remove_suffix(1);

@@ -33,7 +33,8 @@ struct Route {
   std::string version;  // empty: the newest
 };
 
-/// The route of a request's target; the query string is ignored, and one slash at the end too.
+/// The route of a request's target; the query string is ignored, and one slash at the end, and the
+/// host of a target in absolute form.
 Route find_route(std::string_view target);
 
 /// The one method a route answers to.

@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"nested_shape", input_with(R"(,"shape":[[1]],"datatype":"FP32")"), "inputs[0].shape holds an array"},
         BadCase{"no_data", input_with(kShape), "lacks 'data'"},
         BadCase{"few_elements", input_with(kShape + R"(,"data":[1,2,3])"), "holds 3 elements; shape [1,2,2] needs 4"},
-        BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"), "more than 4 elements"},
+        BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"), "more than 4 elements, all that the model takes"},
         BadCase{"no_elements", input_with(kShape + R"(,"data":[])"), "holds 0 elements"},
         BadCase{"nested_otherwise", input_with(kShape + R"(,"data":[[1,2],[3,4]])"), "nested differently"},
         BadCase{"ragged", input_with(kShape + R"(,"data":[[1,2],[3]])"), "ragged"},
@@ -337,6 +337,15 @@ TEST(JsonNumbers, that_json_cannot_carry_are_refused_on_the_way_out) {
   EXPECT_FALSE(append_numbers(out, Datatype::kFp16, std::as_bytes(std::span(values)), "y").ok());
 }
 
+TEST(JsonRequests, cannot_hold_more_numbers_than_the_model_takes_however_many_tensors_they_name) {
+  std::string body = R"({"inputs":[)";
+  for (int i = 0; i < 100; ++i) body += R"({"name":"x","data":[1,2,3]},)";
+  const auto request = parse(two_inputs(), body + "{}]}");
+  ASSERT_FALSE(request.ok());
+  EXPECT_NE(request.error().message().find("inputs[2].data: the tensors hold more than 7 elements"), std::string::npos)
+      << request.error().message();
+}
+
 TEST(JsonRequests, survive_being_cut_and_changed_anywhere) {
   const std::uint32_t seed = 7;
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -424,6 +433,7 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
   const Case cases[] = {
       {"/v2", RouteKind::kServerMetadata, "", ""},
       {"/v2/", RouteKind::kServerMetadata, "", ""},
+      {"http://host:8000/v2", RouteKind::kServerMetadata, "", ""},
       {"/v2/health/live?verbose", RouteKind::kServerLive, "", ""},
       {"/v2/health/ready", RouteKind::kServerReady, "", ""},
       {"/v2/models/m", RouteKind::kModelMetadata, "m", ""},
@@ -451,7 +461,7 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
   for (const std::string_view unknown :
        {"", "v2", "/", "/v1", "/v2x", "/v2/models", "/v2/models//infer", "/v2/models/m/versions", "/v2/models/m/versions//infer",
         "/v2/models/m/infer/more", "/v2/models/m%/infer", "/v2/models/m%zz", "/v2/models/m%00", "/v2//models/m", "/metrics/x",
-        "/v2/health", "/v2/a/b/c/d/e/f/g/h/i", "http://host/v2"})
+        "/v2/health", "/v2/a/b/c/d/e/f/g/h/i", "http://host", "ftp://host/v2"})
     EXPECT_EQ(find_route(unknown).kind, RouteKind::kUnknown) << unknown;
 }
 
