@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 #include <ostream>
+#include <utility>
 
 #include "runtime/base/npy.hpp"
 #include "tools/cli/commands.hpp"
@@ -201,10 +202,12 @@ std::string shortest(double value) {
 }
 
 void print_text(std::ostream& out, const ModelDescription& model, const FrameResult& result, std::uint32_t top) {
-  out << result.source << '[' << result.frame << "]:";
+  out << result.source << '[' << result.frame << ']';
+  const char* between = ": ";
   for (const std::size_t index : clients::largest(result.scores, top)) {
-    out << "  " << (index < model.labels.size() ? model.labels[index] : "#" + std::to_string(index)) << " "
-        << shortest(result.scores[index]);
+    out << std::exchange(between, ", ")
+        << (index < model.labels.size() ? model.labels[index] : "#" + std::to_string(index)) << " ("
+        << shortest(result.scores[index]) << ')';
   }
   out << '\n';
 }

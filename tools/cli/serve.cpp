@@ -147,7 +147,12 @@ Status run(const ServeCommand& command, std::ostream& out) {
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
     auto pipeline = Pipeline::open(deployment, cluster, pipeline_options);
-    if (!pipeline) return pipeline.error().within("model '" + name + "'");
+    if (!pipeline) {
+      const bool remedy = command.cluster.empty() && deployments.size() > 1;
+      return Error(pipeline.error().code(),
+                   "model '" + name + "': " + pipeline.error().message() +
+                       (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)" : ""));
+    }
     std::shared_ptr<Pipeline> shared = std::move(pipeline).value();
     MILLRACE_TRY(registry.publish(std::make_shared<server::models::Model>(name, kVersion, std::move(shared),
                                                                           metrics->model(name, kVersion))));

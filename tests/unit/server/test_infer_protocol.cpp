@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"data_bool", input_with(kShape + R"(,"data":[true,2,3,4])"), ".data[0] is true, which is not a value of FP32"},
         BadCase{"data_too_large", input_with(kShape + R"(,"data":[1,2,3,1e39])"), ".data[3] is 1e+39, which is not a value of FP32"},
         BadCase{"data_infinite", input_with(kShape + R"(,"data":[1,2,3,1e999])"), ".data[3]"},
-        BadCase{"twice", R"({"inputs":[{"name":"x")" + kShape + R"(,"data":[1,2,3,4]},{"name":"x")" + kShape + R"(,"data":[1,2,3,4]}]})", "inputs[1] 'x' occurs twice"},
+        BadCase{"twice", R"({"inputs":[{"name":"x")" + kShape + R"(,"data":[1,2,3,4]},{"name":"x")" + kShape + R"(}]})", "inputs[1] 'x' occurs twice"},
         BadCase{"both", input_with(kShape + R"(,"data":[1,2,3,4],"parameters":{"binary_data_size":16})"), "both 'data' and binary_data_size"},
         BadCase{"size_text", input_with(kShape + R"(,"parameters":{"binary_data_size":"many"})"), "binary_data_size must be a whole number"},
         BadCase{"size_negative", input_with(kShape + R"(,"parameters":{"binary_data_size":-16})"), "binary_data_size must be a whole number"},
