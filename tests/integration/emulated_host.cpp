@@ -15,6 +15,13 @@ namespace millrace::tests {
 namespace abi = runtime::plan::abi;
 namespace fs = std::filesystem;
 
+namespace {
+/// libxrt allocates the host's copy with aligned_alloc(4096, size), which needs whole pages.
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + 4095) / 4096 * 4096;
+}
+}  // namespace
+
 xrt::device& device(unsigned index) {
   static auto& devices =
       *new std::map<unsigned, xrt::device>;  // XRT's own objects may be gone before static ones
@@ -54,7 +61,7 @@ bool await_end(pid_t process) {
 
 IngressUnit::IngressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes)
     : kernel_(device(card), image, std::string(abi::kIngressKernel) + ":{" + unit + "}"),
-      buffer_(device(card), bytes, kernel_.group_id(abi::kIngressBuffer)),
+      buffer_(device(card), whole_pages(bytes), kernel_.group_id(abi::kIngressBuffer)),
       run_(kernel_) {
   run_.set_arg(abi::kIngressBuffer, buffer_);
   run_.set_arg(abi::kIngressBytes, static_cast<std::uint32_t>(bytes));
@@ -71,7 +78,8 @@ void IngressUnit::start(const Frame& frame, std::uint32_t epoch, std::uint64_t s
 EgressUnit::EgressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes)
     : bytes_(bytes),
       kernel_(device(card), image, std::string(abi::kEgressKernel) + ":{" + unit + "}"),
-      buffer_(device(card), abi::egress_buffer_bytes(bytes), kernel_.group_id(abi::kEgressBuffer)),
+      buffer_(device(card), whole_pages(abi::egress_buffer_bytes(bytes)),
+              kernel_.group_id(abi::kEgressBuffer)),
       run_(kernel_) {
   run_.set_arg(abi::kEgressBuffer, buffer_);
   run_.set_arg(abi::kEgressBytes, static_cast<std::uint32_t>(bytes));
@@ -118,7 +126,7 @@ std::uint32_t Control::link_register(std::uint32_t row, std::uint32_t offset) {
 
 Supervisor::Supervisor(unsigned card, const xrt::uuid& image)
     : kernel_(device(card), image, std::string(abi::kSupervisorKernel) + ":{" + abi::kSupervisorUnit + "}"),
-      buffer_(device(card), sizeof(abi::FaultReport), kernel_.group_id(abi::kSupervisorReport)),
+      buffer_(device(card), whole_pages(sizeof(abi::FaultReport)), kernel_.group_id(abi::kSupervisorReport)),
       run_(kernel_) {
   run_.set_arg(abi::kSupervisorReport, buffer_);
 }

@@ -118,7 +118,7 @@ TEST(EmulatedCard, runs_of_a_unit_queue_and_are_served_in_order) {
 TEST(EmulatedCard, a_buffer_that_was_not_synced_does_not_reach_the_card) {
   const auto image = load(0, host_to_host());
   xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
-  xrt::bo buffer(device(0), kElements, kernel.group_id(0));
+  xrt::bo buffer(device(0), 4096, kernel.group_id(0));
   const auto frame = random_frame(kElements, 5);
   std::memcpy(buffer.map<std::byte*>(), frame.data(), kElements);
   Opened card(0, image);

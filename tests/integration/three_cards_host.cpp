@@ -47,7 +47,9 @@ int serve(char** arguments) {
 
   xrt::kernel ingress(cards[0], images[0], "millrace_ingress"),
       egress(cards[2], images[2], "millrace_egress");
-  xrt::bo in(cards[0], elements, ingress.group_id(0)), out(cards[2], trailer + 64, egress.group_id(0));
+  const auto whole_pages = [](unsigned bytes) { return (bytes + 4095) / 4096 * 4096; };
+  xrt::bo in(cards[0], whole_pages(elements), ingress.group_id(0));
+  xrt::bo out(cards[2], whole_pages(trailer + 64), egress.group_id(0));
   for (unsigned i = 0; i < elements; ++i) in.map<unsigned char*>()[i] = static_cast<unsigned char>(i);
   in.sync(XCL_BO_SYNC_BO_TO_DEVICE);
   auto collected = egress(out, elements, kEpoch, 0UL);
