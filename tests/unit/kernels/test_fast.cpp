@@ -155,6 +155,60 @@ TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
+TEST(Fast, SumsReachBothEndsOf32Bits) {
+  for (const bool up : {true, false}) {
+    for (const int form : {0, 1, 2, 3, 4}) {
+      Program program;
+      program.name = "ends";
+      program.tensors = {{"in", {ElementType::Kind::kUnsigned, 1}, {1, 9, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 16}, {1, 9, 1}, {}, 0}};
+      program.inputs = {0};
+      program.outputs = {1};
+      Convolution c;
+      c.out_channels = 1;
+      c.weights = {static_cast<std::int16_t>(up ? 1 : -1)};
+      c.bias = {up ? INT32_MAX - 1 : INT32_MIN + 1};
+      c.accumulator = {ElementType::Kind::kSigned, 32};
+      Requantise r;
+      r.lowest = -100;
+      r.highest = 155;
+      r.form = form == 0 ? Requantise::Form::kMultiplyShift : Requantise::Form::kThresholds;
+      const std::int64_t end = up ? INT32_MAX : INT32_MIN;
+      switch (form) {
+        case 0:
+          r.multiplier = {INT32_MAX};
+          r.offset = {12345};
+          r.shift = {55};
+          break;
+        case 1:  // all but the last are always reached, the last at the end only
+          r.thresholds.assign(255, INT64_MIN);
+          r.thresholds.back() = up ? end : end + 1;
+          break;
+        case 2:  // all reached at the end, and one never
+          r.thresholds.assign(255, end);
+          r.thresholds.back() = INT64_MAX;
+          break;
+        case 3:
+          r.thresholds.assign(255, end);
+          break;
+        default:
+          for (int i = 0; i < 255; ++i) r.thresholds.push_back(std::int64_t{INT32_MIN} + i * std::int64_t{16777216} + i % 2 + 1);
+          r.thresholds.back() = INT32_MAX;
+          break;
+      }
+      c.requantise = r;
+      program.blocks = {{"b", {}, {0}, {1}, c}};
+      ASSERT_EQ(validate(program), "");
+      const std::vector<Buffer> inputs = {{std::byte{0}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1}, std::byte{0}}};
+      const std::vector<Buffer> expected = reference::run(program, inputs);
+      for (const SimdLevel level : levels()) {
+        Frame frame(program, inputs);
+        Executor(program, level).run(frame.inputs, frame.outputs);
+        EXPECT_EQ(frame.outputs_bytes, expected) << "form " << form << ", " << (up ? "highest" : "lowest") << ", level " << to_string(level);
+      }
+    }
+  }
+}
+
 TEST(Fast, TheEnvironmentLowersTheLevel) {
   ::setenv("MILLRACE_SIMD", "baseline", 1);
   EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
