@@ -209,6 +209,37 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
   }
 }
 
+TEST(Fast, AGuessStaysAmongTheThresholdsAtTheHighestSum) {
+  // Steps near a line end long before the highest sum, which is the highest number there is.
+  Program program;
+  program.name = "beyond";
+  program.tensors = {{"in", {ElementType::Kind::kUnsigned, 16}, {1, 4, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 16}, {1, 4, 1}, {}, 0}};
+  program.inputs = {0};
+  program.outputs = {1};
+  Convolution c;
+  c.out_channels = 1;
+  c.weight_type = {ElementType::Kind::kSigned, 16};
+  c.weights = {32767};
+  c.bias = {static_cast<std::int32_t>(INT32_MAX - std::int64_t{65535} * 32767)};
+  c.accumulator = {ElementType::Kind::kSigned, 32};
+  Requantise r;
+  r.form = Requantise::Form::kThresholds;
+  r.highest = 255;
+  for (int i = 0; i < 255; ++i) r.thresholds.push_back(1000000 * (i + 1) + (i % 3 - 1) * 150000);
+  c.requantise = r;
+  program.blocks = {{"b", {}, {0}, {1}, c}};
+  ASSERT_EQ(validate(program), "");
+  const std::uint16_t elements[] = {65535, 0, 4000, 65534};
+  Buffer input(sizeof elements);
+  std::memcpy(input.data(), elements, sizeof elements);
+  const std::vector<Buffer> expected = reference::run(program, {input});
+  for (const SimdLevel level : levels()) {
+    Frame frame(program, {input});
+    Executor(program, level).run(frame.inputs, frame.outputs);
+    EXPECT_EQ(frame.outputs_bytes, expected) << "level " << to_string(level);
+  }
+}
+
 TEST(Fast, TheEnvironmentLowersTheLevel) {
   ::setenv("MILLRACE_SIMD", "baseline", 1);
   EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
