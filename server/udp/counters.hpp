@@ -70,6 +70,16 @@ class Counters {
     for (std::size_t i = 0; i < kDrops; ++i) f(to_string(static_cast<Drop>(i)), get(static_cast<Drop>(i)));
   }
 
+  /// The same for every ERR and BUSY sent.
+  template <class F>
+  void each_error(F&& f) const {
+    for (std::size_t i = 1; i < errors_.size(); ++i) f(to_string(static_cast<wire::ErrCode>(i)), get(static_cast<wire::ErrCode>(i)));
+  }
+  template <class F>
+  void each_busy(F&& f) const {
+    for (std::size_t i = 1; i < busy_.size(); ++i) f(to_string(static_cast<wire::BusyReason>(i)), get(static_cast<wire::BusyReason>(i)));
+  }
+
  private:
   using Cell = std::atomic<std::uint64_t>;
   static void add(Cell& cell, std::uint64_t by) { cell.fetch_add(by, std::memory_order_relaxed); }

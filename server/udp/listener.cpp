@@ -50,14 +50,16 @@ class ListenerThread final : public Listener {
   std::uint16_t port() const override { return socket_->local().address.port; }
   const Counters& counters() const override { return counters_; }
 
+  void begin_drain() override { engine_->drain(); }
+  bool idle() const override { return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0; }
+
   bool stop(std::chrono::milliseconds bound) override {
     const std::lock_guard lock(stop_mutex_);
     if (!thread_.joinable()) return drained_;
     engine_->drain();
     const Clock::time_point limit = Clock::now() + bound;
-    const auto busy = [this] { return engine_->in_flight() != 0 || receiving_.load(std::memory_order_relaxed) != 0; };
-    while (busy() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    drained_ = !busy();
+    while (!idle() && Clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    drained_ = idle();
     stopping_.store(true, std::memory_order_relaxed);
     thread_.join();
     engine_->cancel_waiting();

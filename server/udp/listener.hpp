@@ -38,7 +38,13 @@ class Listener {
   virtual std::uint16_t port() const = 0;
   virtual const Counters& counters() const = 0;
 
-  /// Refuses new requests, answers accepted ones for at most `bound`, then takes back those that wait for a slot (they are
+  /// New requests get ERR unavailable, accepted ones their answers. Any thread.
+  virtual void begin_drain() = 0;
+
+  /// No request is being received or computed. Any thread.
+  virtual bool idle() const = 0;
+
+  /// Drains: answers accepted requests for at most `bound`, then takes back those that wait for a slot (they are
   /// answered with ERR unavailable) and ends the thread. True where all were answered within the bound. Idempotent. Any thread.
   virtual bool stop(std::chrono::milliseconds bound) = 0;
 };

@@ -65,6 +65,10 @@ struct ServeCommand {
   std::vector<std::filesystem::path> deployments;
   std::filesystem::path cluster;  // empty: an emulated cluster made to fit the first deployment
   std::string http = "127.0.0.1:8000";  // HOST:PORT; port 0 lets the system choose
+  std::string udp;                      // HOST:PORT; empty: no UDP
+  std::filesystem::path udp_keys;       // "<id> <hex>" lines; empty: no tags, and loopback only unless udp_unauthenticated
+  bool udp_unauthenticated = false;
+  std::uint32_t udp_fragment_bytes = 1200;
   std::string fidelity = "functional";
   std::uint32_t slots = 8;
   std::uint32_t queue_capacity = 64;
@@ -72,7 +76,7 @@ struct ServeCommand {
   std::chrono::milliseconds drain{5000};
   bool json_log = false;
 };
-/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` on `out` once ready.
+/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` (and `listening udp HOST:PORT`) on `out` once ready.
 Status run(const ServeCommand& command, std::ostream& out);
 
 struct InferCommand {

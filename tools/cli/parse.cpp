@@ -75,6 +75,10 @@ void add_serve(Builder& builder, ServeCommand& c) {
   sub->add_option("--deployment", c.deployments, "Deployment directory; may be repeated")->required();
   sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
   sub->add_option("--http", c.http, "HOST:PORT of the HTTP listener; port 0 lets the system choose")->capture_default_str();
+  auto* udp = sub->add_option("--udp", c.udp, "HOST:PORT of the UDP listener (default: none)");
+  sub->add_option("--udp-keys", c.udp_keys, "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them")->needs(udp);
+  sub->add_flag("--udp-unauthenticated", c.udp_unauthenticated, "Let the UDP listener be reached by other machines without keys")->needs(udp);
+  sub->add_option("--udp-fragment-bytes", c.udp_fragment_bytes, "Longest payload of a UDP response's datagram")->capture_default_str()->check(CLI::Range(256, 65000))->needs(udp);
   sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
   sub->add_option("--slots", c.slots, "Frames in flight on the cards")->capture_default_str()->check(CLI::Range(1, 1024));
   sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")->capture_default_str()->check(CLI::Range(0, 1 << 20));

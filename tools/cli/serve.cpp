@@ -11,6 +11,7 @@
 #include <ostream>
 #include <thread>
 
+#include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
@@ -19,6 +20,9 @@
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "server/udp/listener.hpp"
+#include "server/udp/registry_directory.hpp"
+#include "server/udp/sample.hpp"
 #include "tools/cli/commands.hpp"
 
 namespace millrace::cli {
@@ -100,20 +104,42 @@ Result<Cluster> choose_cluster(const ServeCommand& command, const LoadedDeployme
   return runtime::plan::emulated_cluster_for(first.plan);
 }
 
+/// Null where no UDP was asked for.
+Result<std::unique_ptr<server::udp::Listener>> listen_udp(const ServeCommand& command, server::udp::ModelDirectory& models) {
+  if (command.udp.empty()) return std::unique_ptr<server::udp::Listener>();
+  MILLRACE_ASSIGN(const server::http::HostPort at, server::http::parse_host_port(command.udp, "--udp"));
+  server::udp::ListenerOptions options;
+  options.host = at.host;
+  options.port = at.port;
+  options.allow_unauthenticated = command.udp_unauthenticated;
+  options.engine.fragment_bytes = command.udp_fragment_bytes;
+  server::udp::wire::KeyRing keys;
+  if (!command.udp_keys.empty()) {
+    MILLRACE_ASSIGN(const std::string text, read_text_file(command.udp_keys));
+    auto parsed = server::udp::wire::parse_keys(text);
+    if (!parsed) return parsed.error().within("--udp-keys " + command.udp_keys.string());
+    if (parsed->empty()) return Error(ErrorCode::kInvalidInput, "--udp-keys " + command.udp_keys.string() + " holds no key");
+    keys = std::move(parsed).value();
+  }
+  return server::udp::Listener::start(options, std::move(keys), models);
+}
+
 /// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second signal comes.
-void serve_until_stopped(StopSignals& signals, server::http::Server& server, std::chrono::milliseconds drain) {
+void serve_until_stopped(StopSignals& signals, server::http::Server& server, server::udp::Listener* udp, std::chrono::milliseconds drain) {
   while (!signals.wait(std::chrono::milliseconds(-1))) {
   }
   log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
                          " ms more; a second signal stops at once");
   server.begin_drain();
+  if (udp != nullptr) udp->begin_drain();
   const auto end = Clock::now() + drain;
-  while (!server.idle() && Clock::now() < end)
+  while (!(server.idle() && (udp == nullptr || udp->idle())) && Clock::now() < end)
     if (signals.wait(kIdlePoll)) {
       log::warning("serve", "stopping at once: requests in flight get 503");
       break;
     }
-  server.stop(std::chrono::milliseconds(0));
+  server.stop(std::chrono::milliseconds(0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
+  if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
 }
 
 unsigned io_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U); }
@@ -138,7 +164,6 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
   server::models::Registry registry;
-  metrics->set_sampler([&registry](server::metrics::Samples& samples) { registry.sample(samples); });
   server::http::Api api(registry, *metrics, {MILLRACE_VERSION, server::http::ApiOptions{}.default_timeout});
 
   runtime::pipeline::PipelineOptions pipeline_options;
@@ -159,9 +184,16 @@ Status run(const ServeCommand& command, std::ostream& out) {
     log::info("serve", "model '" + name + "' is up on " + std::to_string(deployment->plan.images.size()) + " card(s)");
   }
 
+  server::udp::RegistryDirectory directory(registry);
+  MILLRACE_ASSIGN(const auto udp, listen_udp(command, directory));
+  metrics->set_sampler([&registry, listener = udp.get()](server::metrics::Samples& samples) {
+    registry.sample(samples);
+    if (listener != nullptr) server::udp::sample(listener->counters(), samples);
+  });
   MILLRACE_ASSIGN(const auto server, server::http::Server::open(options, api, registry, *metrics));
   out << "listening http " << server->address() << std::endl;
-  serve_until_stopped(signals, *server, command.drain);
+  if (udp) out << "listening udp " << udp->address() << std::endl;
+  serve_until_stopped(signals, *server, udp.get(), command.drain);
   log::info("serve", "stopped");
   return {};
 }

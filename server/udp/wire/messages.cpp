@@ -136,6 +136,17 @@ std::size_t encode(const Err& err, std::span<std::byte> out) {
   return kMinErrBytes + message.size();
 }
 
+std::string_view to_string(BusyReason reason) {
+  switch (reason) {
+    case BusyReason::kQueue: return "queue";
+    case BusyReason::kReceiving: return "receiving";
+    case BusyReason::kWindow: return "window";
+    case BusyReason::kSessions: return "sessions";
+    case BusyReason::kMemory: return "memory";
+  }
+  return "unknown";
+}
+
 bool decode(std::span<const std::byte> body, Busy& out) {
   if (body.size() != kBusyBytes) return false;
   const auto reason = load<std::uint16_t>(body, 0);

@@ -78,6 +78,7 @@ bool decode(std::span<const std::byte> body, Err& out);
 std::size_t encode(const Err& err, std::span<std::byte> out);
 
 enum class BusyReason : std::uint16_t { kQueue = 1, kReceiving, kWindow, kSessions, kMemory };
+std::string_view to_string(BusyReason reason);
 
 struct Busy {
   BusyReason reason = BusyReason::kQueue;

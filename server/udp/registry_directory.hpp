@@ -1,0 +1,45 @@
+// Model handles for the models of server/models.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/models/registry.hpp"
+#include "server/udp/models.hpp"
+
+namespace millrace::server::udp {
+
+/// A handle is the place of a model version in a table that only grows, and the generation of what stands there: another
+/// generation each time the version is published again. Generations start at a random number, so that a handle from before
+/// a restart names nothing.
+class RegistryDirectory final : public ModelDirectory {
+ public:
+  /// `registry` must outlive the directory.
+  explicit RegistryDirectory(const models::Registry& registry);
+
+  Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override;
+  std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) override;
+  void refresh() override;
+
+ private:
+  class RegistryModel;
+  struct Entry {
+    std::string name, version;
+    std::uint16_t generation = 0;
+    std::shared_ptr<RegistryModel> served;  // null where the version is not served now, or cannot be over UDP
+    const models::Model* model = nullptr;   // what `served` stands for
+  };
+
+  void rebuild(const models::Snapshot& snapshot);
+  Entry* entry_for(const models::Model& model);
+
+  const models::Registry& registry_;
+  models::Registry::View view_;
+  const models::Snapshot* built_from_ = nullptr;  // the view keeps it alive, so that no other has its address
+  const std::uint16_t first_generation_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace millrace::server::udp
