@@ -88,7 +88,11 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     finish(frame, Error(ErrorCode::kCancelled, "taken back"));
   }
 
-  runtime::pipeline::PipelineStatus status() override { return {}; }
+  runtime::pipeline::PipelineStatus status() override {
+    runtime::pipeline::PipelineStatus up;
+    up.ready = true;
+    return up;
+  }
   void stop(std::chrono::milliseconds) override {}
 
   /// Manual mode: completes the oldest waiting frame. False where none waits.

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+#include "server/udp/registry_directory.hpp"
+#include "server/udp/sample.hpp"
+#include "tests/unit/server/udp/fakes.hpp"
+
+namespace millrace::server::udp {
+namespace {
+
+using tests::FakePipeline;
+using Outcome = ModelDirectory::Outcome;
+
+class UdpRegistryDirectory : public ::testing::Test {
+ protected:
+  std::shared_ptr<models::Model> model(const std::string& name, const std::string& version, std::uint32_t bytes = 100) {
+    auto pipeline = std::make_shared<FakePipeline>(FakePipeline::Mode::kInline, std::vector<std::uint32_t>{bytes}, std::vector<std::uint32_t>{10});
+    return std::make_shared<models::Model>(name, version, std::move(pipeline), metrics->model(name, version));
+  }
+  Outcome look(std::uint32_t handle) {
+    std::shared_ptr<ServedModel> out;
+    return directory.by_handle(handle, out);
+  }
+
+  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("test");
+  models::Registry registry;
+  RegistryDirectory directory{registry};
+};
+
+TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
+  EXPECT_EQ(directory.by_name("a", ""), nullptr);
+  for (const std::uint32_t handle : {0U, 1U, 0x10001U, 0xFFFFFFFFU}) EXPECT_EQ(look(handle), Outcome::kUnknown);
+  ASSERT_TRUE(registry.publish(model("a", "1")).ok());
+  ASSERT_TRUE(registry.publish(model("b", "1", 200)).ok());
+  const auto a = directory.by_name("a", ""), b = directory.by_name("b", "1");
+  ASSERT_TRUE(a && b);
+  EXPECT_NE(a->handle, 0U);
+  EXPECT_NE(a->handle, b->handle);
+  EXPECT_EQ(b->input_bytes, 200U);
+  EXPECT_EQ(look(a->handle), Outcome::kFound);
+
+  ASSERT_TRUE(registry.publish(model("a", "2")).ok());
+  EXPECT_NE(directory.by_name("a", "")->handle, a->handle) << "the newest";
+  EXPECT_EQ(directory.by_name("a", "1")->handle, a->handle);
+  EXPECT_EQ(look(a->handle), Outcome::kFound) << "version 1 is served still";
+
+  ASSERT_TRUE(registry.publish(model("a", "1")).ok());
+  EXPECT_EQ(look(a->handle), Outcome::kStale);
+  EXPECT_EQ(look(b->handle), Outcome::kFound);
+  const std::uint32_t again = directory.by_name("a", "1")->handle;
+  EXPECT_EQ(look(again), Outcome::kFound);
+  ASSERT_TRUE(registry.withdraw("a", "1").ok());
+  EXPECT_EQ(look(again), Outcome::kUnknown);
+  EXPECT_EQ(directory.by_name("a", "1"), nullptr);
+  ASSERT_TRUE(registry.publish(model("a", "1")).ok());
+  EXPECT_EQ(look(again), Outcome::kStale);
+}
+
+TEST_F(UdpRegistryDirectory, ReplacedModelsGoAtTheNextRefreshUnlessARequestHoldsThem) {
+  auto first = model("a", "1");
+  const std::weak_ptr<models::Model> watched = first;
+  ASSERT_TRUE(registry.publish(std::move(first)).ok());
+  auto held = directory.by_name("a", "");
+  ASSERT_TRUE(registry.publish(model("a", "1")).ok());
+  directory.refresh();
+  EXPECT_FALSE(watched.expired());
+  held.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(UdpServedModel, RefusesTensorsWithoutAFixedSizeByName) {
+  runtime::plan::ModelInfo info;
+  info.inputs = {{"x", "FP32", {1, 4}}};
+  info.outputs = {{"y", "FP32", {1, 2}}};
+  EXPECT_TRUE(ServedModel::check(info).ok());
+  const auto refused = [&](runtime::plan::TensorSignature bad) {
+    runtime::plan::ModelInfo other = info;
+    other.outputs.push_back(std::move(bad));
+    const Status s = ServedModel::check(other);
+    return !s.ok() && s.error().message().find("'z'") != std::string::npos;
+  };
+  EXPECT_TRUE(refused({"z", "BYTES", {1}}));
+  EXPECT_TRUE(refused({"z", "FP32", {1, -1}}));
+  EXPECT_TRUE(refused({"z", "FP32", {1, 0}}));
+  EXPECT_TRUE(refused({"z", "FP32", {1, 1 << 30}}));
+  EXPECT_TRUE(refused({"z", "UINT8", {std::int64_t{1} << 62, 4}}));
+  info.inputs.clear();
+  EXPECT_FALSE(ServedModel::check(info).ok());
+}
+
+TEST(UdpMetrics, EverythingCountedIsOnThePage) {
+  Counters counters;
+  counters.count(Event::kRequests, 3);
+  counters.count(Drop::kTag, 5);
+  counters.count(wire::Refusal::kBadMagic);
+  counters.count(wire::ErrCode::kStale);
+  counters.count(wire::BusyReason::kQueue);
+  const auto metrics = metrics::Metrics::create("test");
+  metrics->set_sampler([&](metrics::Samples& samples) { sample(counters, samples); });
+  const std::string page = metrics->serialise();
+  for (const char* line : {"millrace_udp_requests_total 3", "millrace_udp_dropped_datagrams_total{reason=\"tag\"} 5",
+                           "millrace_udp_dropped_datagrams_total{reason=\"magic\"} 1", "millrace_udp_dropped_datagrams_total{reason=\"kernel\"} 0",
+                           "millrace_udp_errors_total{reason=\"stale\"} 1", "millrace_udp_busy_total{reason=\"queue\"} 1"})
+    EXPECT_NE(page.find(line), std::string::npos) << line;
+}
+
+}  // namespace
+}  // namespace millrace::server::udp
