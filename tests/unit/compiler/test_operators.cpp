@@ -1,0 +1,637 @@
+// Each operator and form: a small model is compiled whole and run by kernels/reference, and compared with what ONNX says it means.
+// Scales are powers of two unless a test says otherwise, so that float arithmetic is exact and every element must be equal.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "compiler/emit/program.hpp"
+#include "compiler/graph/print.hpp"
+#include "compiler/passes/passes.hpp"
+#include "interpret.hpp"
+#include "kernels/reference/reference.hpp"
+#include "onnx_model.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using compiler::graph::Graph;
+using kernels::Program;
+
+constexpr int kInt8 = onnx::TensorProto::INT8;
+constexpr int kUint8 = onnx::TensorProto::UINT8;
+constexpr int kInt32 = onnx::TensorProto::INT32;
+
+std::vector<std::int64_t> random_integers(std::size_t count, std::int64_t lowest, std::int64_t highest, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::int64_t> values(count);
+  for (std::int64_t& v : values) v = std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
+  return values;
+}
+
+std::vector<float> random_floats(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float& v : values) v = std::uniform_real_distribution<float>(-40, 40)(random);
+  return values;
+}
+
+struct Compiled {
+  Graph imported;
+  Graph lowered;
+  Program program;
+};
+
+Result<Compiled> compile(const OnnxModel& model) {
+  Compiled c;
+  MILLRACE_ASSIGN(c.imported, import_model(model));
+  MILLRACE_ASSIGN(c.lowered, compiler::passes::run_standard_passes(c.imported));
+  MILLRACE_ASSIGN(c.program, compiler::emit::build_program(c.lowered));
+  return c;
+}
+
+std::vector<float> run(const Program& program, const std::vector<float>& input) {
+  kernels::reference::Buffer in(input.size() * sizeof(float));
+  std::memcpy(in.data(), input.data(), in.size());
+  const auto out = kernels::reference::run(program, {in});
+  std::vector<float> values(out[0].size() / sizeof(float));
+  std::memcpy(values.data(), out[0].data(), out[0].size());
+  return values;
+}
+
+/// Compiles, runs a few random frames, compares. `tolerance` in the output's own unit. Gives the program for further looks.
+Program expect_meaning(const OnnxModel& model, double tolerance = 0) {
+  const auto c = compile(model);
+  EXPECT_TRUE(c.ok()) << c.error().message();
+  if (!c.ok()) return {};
+  const auto elements = static_cast<std::size_t>(compiler::graph::elements(c->imported.input_signatures[0].shape));
+  double largest = 0, smallest = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    const std::vector<float> input = random_floats(elements, seed);
+    const std::vector<float> got = run(c->program, input);
+    const std::vector<double> wanted = interpret(c->imported, input);
+    EXPECT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < std::min(got.size(), wanted.size()); ++i) {
+      largest = std::max(largest, wanted[i]);
+      smallest = std::min(smallest, wanted[i]);
+      if (std::abs(static_cast<double>(got[i]) - wanted[i]) <= tolerance) continue;
+      ADD_FAILURE() << "seed " << seed << ", element " << i << ": " << got[i] << ", wanted " << wanted[i] << "\n" << compiler::graph::print(c->lowered);
+      return c->program;
+    }
+  }
+  EXPECT_GT(largest - smallest, 0.0) << "a test in which nothing changes shows nothing";
+  return c->program;
+}
+
+std::size_t count_blocks(const Program& program, const char* name) {
+  std::size_t n = 0;
+  for (const kernels::Block& b : program.blocks) n += std::string(kernels::operation_name(b.operation)) == name ? 1U : 0U;
+  return n;
+}
+
+void expect_refused(const OnnxModel& model, const std::vector<std::string>& says) {
+  const auto c = compile(model);
+  ASSERT_FALSE(c.ok());
+  EXPECT_EQ(c.error().code(), ErrorCode::kUnsupported) << c.error().message();
+  for (const std::string& part : says) EXPECT_NE(c.error().message().find(part), std::string::npos) << c.error().message();
+}
+
+/// A quantised input of 1 x `channels` x 8 x 7.
+OnnxModel with_image(std::int64_t channels, int type = kInt8, std::int64_t zero = 3) {
+  OnnxModel m;
+  m.input("x", {1, channels, 8, 7});
+  m.pair("x", 0.5F, zero, "xq", type);
+  return m;
+}
+
+std::string conv_weights(OnnxModel& m, std::int64_t out, std::int64_t in, std::int64_t kernel, const std::vector<float>& scale = {0.25F}) {
+  return m.weights("w", {out, in, kernel, kernel}, random_integers(static_cast<std::size_t>(out * in * kernel * kernel), -128, 127, 5), scale);
+}
+
+using Ints = std::vector<std::int64_t>;
+
+TEST(Operators, convolution_with_padding_bias_and_zero_points) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.weights("b", {4}, {100, -2000, 30, 7}, {0.125F}, 0, kInt32);
+  m.node("Conv", {"xq", "w", "b"}, "conv");
+  m.attribute("pads", Ints{1, 0, 2, 1});
+  m.attribute("strides", Ints{2, 1});
+  m.pair("conv", 32.0F, -7, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(p.blocks.size(), 5U) << "quantise, permute, convolution, dequantise, permute";
+}
+
+TEST(Operators, convolution_with_scales_a_channel_groups_and_dilation) {
+  OnnxModel m = with_image(4, kUint8, 128);
+  conv_weights(m, 6, 2, 3, {0.25F, 0.5F, 0.125F, 1.0F, 0.25F, 0.0625F});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.attribute("group", std::int64_t{2});
+  m.attribute("dilations", Ints{2, 1});
+  m.pair("conv", 32.0F, 128, "y", kUint8);
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, depthwise_convolution_with_auto_pad) {
+  OnnxModel m = with_image(5);
+  conv_weights(m, 5, 1, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.attribute("group", std::int64_t{5});
+  m.attribute("auto_pad", std::string("SAME_LOWER"));
+  m.attribute("strides", Ints{2, 2});
+  m.node("Relu", {"conv"}, "relu");
+  m.pair("relu", 16.0F, -128, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, unsigned_weights_with_zero_points_a_channel) {
+  OnnxModel m = with_image(2);
+  m.weights("w", {3, 2, 3, 3}, random_integers(54, 0, 255, 9), {0.25F, 0.5F, 0.25F}, 0, kUint8, {128, 0, 255});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 64.0F, 5, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  for (const kernels::Block& b : p.blocks)
+    if (const auto* c = std::get_if<kernels::Convolution>(&b.operation)) {
+      EXPECT_EQ(c->weight_type.bits, 9) << "0 .. 255 and -255 .. 0 together";
+    }
+}
+
+TEST(Operators, one_dimensional_convolution_and_pooling) {
+  OnnxModel m;
+  m.input("x", {1, 3, 20});
+  m.pair("x", 0.5F, 1, "xq");
+  m.weights("w", {4, 3, 5}, random_integers(60, -128, 127, 3), {0.25F});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.attribute("pads", Ints{2, 2});
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, a_general_scale_agrees_within_one_step) {
+  OnnxModel m = with_image(3);
+  m.weights("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 4), {0.0213F, 0.0347F, 0.0111F, 0.0457F});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 1.337F, -7, "y");
+  m.output("y");
+  expect_meaning(m, 1.338);
+}
+
+TEST(Operators, weights_of_four_bits_are_seen_in_the_numbers) {
+  OnnxModel m = with_image(3);
+  m.weights("w", {4, 3, 3, 3}, random_integers(108, -7, 7, 4), {0.25F});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 4.0F, 0, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  for (const kernels::Block& b : p.blocks)
+    if (const auto* c = std::get_if<kernels::Convolution>(&b.operation)) {
+      EXPECT_EQ(c->weight_type.bits, 4);
+      EXPECT_LE(c->accumulator.bits, 16);
+    }
+}
+
+TEST(Operators, flatten_before_a_fully_connected_layer_moves_weights_and_no_data) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.node("Relu", {"conv"}, "relu");
+  m.pair("relu", 32.0F, 0, "a");
+  m.node("MaxPool", {"a"}, "pool");
+  m.attribute("kernel_shape", Ints{2, 2});
+  m.attribute("strides", Ints{2, 2});
+  m.pair("pool", 32.0F, 0, "pq");
+  m.node("Flatten", {"pq"}, "flat");
+  m.weights("v", {5, 24}, random_integers(120, -128, 127, 8), {0.5F, 0.25F, 0.5F, 0.125F, 1.0F});
+  m.weights("vb", {5}, {5, -7, 100, 3, 0}, {16.0F, 8.0F, 16.0F, 4.0F, 32.0F}, 0, kInt32);
+  m.node("Gemm", {"flat", "v", "vb"}, "gemm");
+  m.attribute("transB", std::int64_t{1});
+  m.pair("gemm", 1024.0F, 2, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "permute"), 1U) << "of the input only";
+  EXPECT_EQ(p.blocks.size(), 6U) << "the pair around the pool, Flatten and Relu are gone";
+}
+
+TEST(Operators, transpose_and_reshape_before_a_fully_connected_layer_move_weights_too) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "a");
+  m.node("Transpose", {"a"}, "turned");
+  m.attribute("perm", Ints{0, 2, 3, 1});
+  m.int64s("shape", {1, -1});
+  m.node("Reshape", {"turned", "shape"}, "flat");
+  m.weights("v", {120, 5}, random_integers(600, -128, 127, 8), {0.5F}, 1);
+  m.node("MatMul", {"flat", "v"}, "product");
+  m.pair("product", 2048.0F, 2, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "permute"), 1U) << "of the input only";
+}
+
+TEST(Operators, an_input_with_channels_last_needs_no_permutation) {
+  OnnxModel m;
+  m.input("x", {1, 8, 7, 3});
+  m.node("Transpose", {"x"}, "turned");
+  m.attribute("perm", Ints{0, 3, 1, 2});
+  m.pair("turned", 0.5F, 3, "xq");
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "a");
+  m.node("Transpose", {"a"}, "y");
+  m.attribute("perm", Ints{0, 2, 3, 1});
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_LE(count_blocks(p, "permute"), 1U);
+  for (const kernels::Block& b : p.blocks)
+    if (const auto* permute = std::get_if<kernels::Permute>(&b.operation)) {
+      EXPECT_TRUE(permute->perm.empty()) << "at most another view of the same order";
+    }
+}
+
+TEST(Operators, a_transposed_image_in_the_middle_is_permuted_exactly) {
+  OnnxModel m = with_image(3);
+  m.node("Transpose", {"xq"}, "turned");
+  m.attribute("perm", Ints{0, 1, 3, 2});
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"turned", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, matrix_product_on_several_rows) {
+  OnnxModel m;
+  m.input("x", {1, 6, 10});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {10, 4}, random_integers(40, -128, 127, 8), {0.5F, 0.25F, 1.0F, 0.5F}, 1);
+  m.node("MatMul", {"xq", "w"}, "product");
+  m.pair("product", 64.0F, 2, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, a_last_layer_without_a_quantiser_leaves_its_sums_and_one_scale_to_the_host) {
+  OnnxModel m;
+  m.input("x", {1, 16});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {16, 4}, random_integers(64, -128, 127, 8), {0.5F, 0.25F, 1.0F, 0.5F}, 1);
+  m.node("MatMul", {"xq", "w"}, "product");
+  m.floats("b", {4}, {1.25F, -3.5F, 0.0F, 8.0F});
+  m.node("Add", {"product", "b"}, "sum");
+  m.node("Softmax", {"sum"}, "y");
+  m.output("y");
+  const Program p = expect_meaning(m, 1e-6);
+  EXPECT_EQ(p.blocks.size(), 4U) << "quantise, convolution, dequantise, softmax";
+}
+
+TEST(Operators, a_bias_that_is_no_multiple_of_the_accumulators_scale_is_rounded_and_reported) {
+  OnnxModel m;
+  m.input("x", {1, 16});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {4, 16}, random_integers(64, -128, 127, 8), {0.5F});
+  m.floats("b", {4}, {1.3F, -3.4F, 0.0F, 8.1F});
+  m.node("Gemm", {"xq", "w", "b"}, "gemm");
+  m.attribute("transB", std::int64_t{1});
+  m.pair("gemm", 16.0F, 2, "y");
+  m.output("y");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  ASSERT_EQ(c->lowered.diagnostics.size(), 1U);
+  EXPECT_EQ(c->lowered.diagnostics[0].node, "gemm");
+  EXPECT_NE(c->lowered.diagnostics[0].message.find("rounded"), std::string::npos);
+}
+
+TEST(Operators, relu_and_clip_join_the_requantisation) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.floats("low", {}, {-300.0F});
+  m.floats("high", {}, {1100.0F});
+  m.node("Clip", {"conv", "low", "high"}, "clip");
+  m.pair("clip", 16.0F, 3, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "rescale") + count_blocks(p, "lookup"), 0U);
+}
+
+TEST(Operators, batch_normalisation_with_a_negative_factor_turns_the_channels_weights) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.floats("gamma", {4}, {0.5F, -0.25F, 1.0F, -1.0F});
+  m.floats("beta", {4}, {1.0F, -2.0F, 0.5F, 30.0F});
+  m.floats("mean", {4}, {16.0F, 0.0F, -32.0F, 8.0F});
+  m.floats("var", {4}, {1.0F, 1.0F, 4.0F, 1.0F});
+  m.node("BatchNormalization", {"conv", "gamma", "beta", "mean", "var"}, "norm");
+  m.attribute("epsilon", 0.0F);
+  m.node("Relu", {"norm"}, "relu");
+  m.pair("relu", 16.0F, -128, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(p.blocks.size(), 5U) << "nothing of it is left";
+}
+
+TEST(Operators, pooling_before_the_quantiser) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.node("MaxPool", {"conv"}, "pool");
+  m.attribute("kernel_shape", Ints{2, 2});
+  m.attribute("pads", Ints{1, 1, 0, 0});
+  m.node("Relu", {"pool"}, "relu");
+  m.pair("relu", 32.0F, 0, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+  EXPECT_EQ(count_blocks(p, "max_pool"), 1U);
+}
+
+TEST(Operators, max_pool_with_ceil_mode_and_another_scale_behind) {
+  OnnxModel m = with_image(3);
+  m.node("MaxPool", {"xq"}, "pool");
+  m.attribute("kernel_shape", Ints{3, 3});
+  m.attribute("strides", Ints{2, 2});
+  m.attribute("ceil_mode", std::int64_t{1});
+  m.pair("pool", 1.0F, -5, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, average_pools_sum_integers) {
+  OnnxModel m = with_image(3, kUint8, 100);
+  m.node("AveragePool", {"xq"}, "pool");
+  m.attribute("kernel_shape", Ints{2, 2});
+  m.attribute("strides", Ints{2, 2});
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.attribute("count_include_pad", std::int64_t{1});
+  m.pair("pool", 0.25F, 120, "p", kUint8);
+  m.node("GlobalAveragePool", {"p"}, "mean");
+  m.pair("mean", 0.25F, 10, "y");
+  m.output("y");
+  const Program p = expect_meaning(m, 0.2501);
+  EXPECT_EQ(count_blocks(p, "sum_pool"), 2U);
+}
+
+TEST(Operators, a_residual_addition_of_two_scales_is_exact_for_all_pairs) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 3, 3, 1);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 8.0F, 11, "a");
+  m.node("Add", {"a", "xq"}, "sum");
+  m.node("Relu", {"sum"}, "relu");
+  m.pair("relu", 4.0F, -128, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "add"), 1U);
+}
+
+TEST(Operators, a_residual_addition_of_general_scales_takes_multipliers_where_they_hold) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 3, 3, 1, {0.0123F});
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 0.731F, 11, "a");
+  m.node("Add", {"a", "xq"}, "sum");
+  m.pair("sum", 0.877F, -3, "y");
+  m.output("y");
+  expect_meaning(m, 0.878);
+}
+
+TEST(Operators, products_of_two_tensors_become_a_table) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 3, 3, 1);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 8.0F, 11, "a");
+  m.node("Mul", {"a", "xq"}, "product");
+  m.pair("product", 256.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, branches_of_different_scales_are_joined_along_channels) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 1);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 8.0F, 11, "a");
+  m.node("Concat", {"a", "xq"}, "both");
+  m.attribute("axis", std::int64_t{1});
+  m.pair("both", 8.0F, 0, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "concat"), 1U);
+}
+
+TEST(Operators, functions_of_one_byte_become_tables) {
+  OnnxModel m = with_image(3);
+  m.node("LeakyRelu", {"xq"}, "leaky");
+  m.attribute("alpha", 0.125F);
+  m.pair("leaky", 0.25F, 0, "a");
+  m.node("Sigmoid", {"a"}, "sigmoid");
+  m.pair("sigmoid", 1.0F / 256, -128, "y");
+  m.output("y");
+  expect_meaning(m, 1.01 / 256);
+}
+
+TEST(Operators, a_quantiser_pair_with_the_same_parameters_vanishes_and_another_one_does_not) {
+  for (const bool same : {true, false}) {
+    OnnxModel m = with_image(3);
+    m.pair("xq", same ? 0.5F : 1.0F, 3, "again");
+    m.pair("again", 2.0F, 0, "y");
+    m.output("y");
+    expect_meaning(m);
+  }
+  OnnxModel m = with_image(1);
+  m.pair("xq", 0.5F, 3, "y");
+  m.output("y");
+  EXPECT_EQ(expect_meaning(m).blocks.size(), 2U);
+}
+
+TEST(Operators, qlinear_convolution_and_product_with_scales_a_channel) {
+  OnnxModel m;
+  m.input("x", {1, 3, 8, 7});
+  m.quantise("x", 0.37F, 110, "q", kUint8);
+  m.int8s("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 6));
+  m.floats("ws", {4}, {0.0213F, 0.0347F, 0.0111F, 0.0457F});
+  m.int8s("wz", {4}, {0, 0, 0, 0});
+  m.floats("ys", {}, {1.734F});
+  m.integers("yz", kUint8, {}, {77});
+  m.integers("b", kInt32, {4}, {1000, -2000, 0, 77});
+  m.node("QLinearConv", {"q", "q_s", "q_z", "w", "ws", "wz", "ys", "yz", "b"}, "conv");
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.node("Flatten", {"conv"}, "flat");
+  m.int8s("v", {224, 5}, random_integers(1120, -128, 127, 2));
+  m.floats("vs", {}, {0.013F});
+  m.int8s("vz", {}, {4});
+  m.floats("zs", {}, {9.1F});
+  m.integers("zz", kUint8, {}, {130});
+  m.node("QLinearMatMul", {"flat", "ys", "yz", "v", "vs", "vz", "zs", "zz"}, "product");
+  m.node("DequantizeLinear", {"product", "zs", "zz"}, "y");
+  m.output("y");
+  expect_meaning(m, 1e-4);
+}
+
+/// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
+TEST(Operators, integer_chains_in_any_sensible_order) {
+  for (const int order : {0, 1, 2, 3}) {
+    OnnxModel m;
+    m.input("x", {1, 3, 8, 7});
+    m.quantise("x", 0.37F, 110, "q", kUint8);
+    m.int8s("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 6));
+    m.node("ConvInteger", {"q", "w", "q_z"}, "acc");
+    m.integers("bi", kInt32, {1, 4, 1, 1}, {100, -7, 3, 0});
+    m.floats("bf", {4, 1, 1}, {1.5F, -0.75F, 0.25F, 0.0F});
+    m.floats("f", {1, 4, 1, 1}, {0.0213F, 0.0347F, 0.0111F, 0.0457F});
+    std::string x = "acc";
+    if (order == 0 || order == 3) x = m.node("Add", {x, "bi"}, "added");
+    x = m.node("Cast", {x}, "cast");
+    m.attribute("to", std::int64_t{1});
+    x = order == 2 ? m.node("Mul", {"f", x}, "scaled") : m.node("Mul", {x, "f"}, "scaled");
+    if (order == 1) x = m.node("Add", {x, "bf"}, "added");
+    if (order == 2) x = m.node("Sub", {x, "bf"}, "added");
+    x = m.node("Relu", {x}, "relu");
+    if (order == 3) {
+      m.floats("d", {}, {2.0F});
+      x = m.node("Div", {x, "d"}, "halved");
+    }
+    m.pair(x, 0.91F, 5, "y", kUint8);
+    m.output("y");
+    const Program p = expect_meaning(m, 0.911);
+    EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+    EXPECT_EQ(count_blocks(p, "rescale"), 0U) << "order " << order;
+  }
+}
+
+TEST(Operators, weights_quantised_in_the_graph_are_folded) {
+  OnnxModel m;
+  m.input("x", {1, 8});
+  m.pair("x", 0.5F, 0, "xq");
+  m.floats("w", {8, 3}, random_floats(24, 3));
+  m.pair("w", 0.5F, 0, "wq");
+  m.node("MatMul", {"xq", "wq"}, "product");
+  m.pair("product", 64.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, shapes_computed_by_the_graph_are_known_at_compile_time) {
+  OnnxModel m = with_image(3);
+  m.node("Shape", {"xq"}, "shape");
+  m.int64s("first", {0});
+  m.node("Gather", {"shape", "first"}, "batch");
+  m.int64s("rest", {-1});
+  m.node("Concat", {"batch", "rest"}, "target");
+  m.attribute("axis", std::int64_t{0});
+  m.node("Reshape", {"xq", "target"}, "flat");
+  m.weights("w", {168, 4}, random_integers(672, -128, 127, 8), {0.5F}, 1);
+  m.node("MatMul", {"flat", "w"}, "product");
+  m.pair("product", 1024.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, what_is_not_quantised_is_refused_all_at_once) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 1);
+  m.floats("v", {4, 4, 1, 1}, std::vector<float>(16, 0.5F));
+  m.node("Conv", {"xq", "w"}, "first");
+  m.node("Conv", {"first", "w"}, "second");
+  m.pair("second", 1.0F, 0, "a");
+  m.node("Conv", {"a", "v"}, "third");
+  m.output("third");
+  for (auto& n : *m.proto().mutable_graph()->mutable_node())
+    if (n.name() == "second") n.set_input(1, "w2");
+  m.weights("w2", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.5F});
+  expect_refused(m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
+}
+
+TEST(Operators, float_arithmetic_before_the_first_quantiser_is_refused_with_the_remedy) {
+  OnnxModel m;
+  m.input("x", {1, 8});
+  m.floats("mean", {}, {3.0F});
+  m.node("Sub", {"x", "mean"}, "centred");
+  m.pair("centred", 0.5F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"before the first quantiser", "millrace.yaml"});
+}
+
+TEST(Operators, padding_that_an_average_does_not_count_is_refused) {
+  OnnxModel m = with_image(3);
+  m.node("AveragePool", {"xq"}, "pool");
+  m.attribute("kernel_shape", Ints{3, 3});
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.pair("pool", 0.25F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"AveragePool 'pool'", "count_include_pad"});
+}
+
+TEST(Operators, names_and_order_are_the_same_every_time) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "features/conv 1:0");
+  m.pair("features/conv 1:0", 32.0F, 0, "y");
+  m.output("y");
+  const auto a = compile(m), b = compile(m);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->program, b->program);
+  EXPECT_EQ(a->program.tensors[a->program.inputs[0]].name, "x");
+  EXPECT_EQ(a->program.tensors[a->program.outputs[0]].name, "y");
+  bool found = false;
+  for (const kernels::Block& block : a->program.blocks) found = found || block.name == "features_conv_1_0";
+  EXPECT_TRUE(found) << "a valid file name from the node's";
+}
+
+TEST(Operators, every_pass_leaves_a_graph_that_prints_and_verifies) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  auto g = import_model(m);
+  ASSERT_TRUE(g.ok());
+  std::vector<std::string> seen;
+  const auto lowered = compiler::passes::run_standard_passes(std::move(*g), [&seen](const compiler::passes::Pass& pass, const Graph& after) {
+    seen.emplace_back(pass.name);
+    EXPECT_TRUE(compiler::graph::verify(after, pass.gives).ok());
+    EXPECT_NE(compiler::graph::print(after).find("conv"), std::string::npos) << pass.name;
+  });
+  ASSERT_TRUE(lowered.ok());
+  EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
+}
+
+TEST(Verify, a_broken_graph_is_found_and_the_node_named) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok());
+  using compiler::graph::Level;
+  const auto fails = [](const Graph& g, Level level, const std::string& says) {
+    const Status s = compiler::graph::verify(g, level);
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code(), ErrorCode::kInternal);
+    EXPECT_NE(s.error().message().find(says), std::string::npos) << s.error().message();
+  };
+  fails(c->imported, Level::kLowered, "not allowed at level lowered");
+  fails(c->lowered, Level::kImported, "not allowed at level imported");
+  Graph g = c->imported;
+  std::swap(g.nodes.front(), g.nodes.back());
+  fails(g, Level::kImported, "before it is produced");
+  g = c->imported;
+  g.nodes[1].outputs = g.nodes[0].outputs;
+  fails(g, Level::kImported, "already has a producer");
+  g = c->imported;
+  g.values[1].name = g.values[0].name;
+  fails(g, Level::kImported, "two values");
+}
+
+}  // namespace
+}  // namespace millrace::tests
