@@ -32,6 +32,14 @@ struct Avx2 {
   struct Writer {
     explicit Writer(const Finish& f)
         : bytes(f.out_bytes), offset(_mm256_set1_epi32(f.out_offset)), lowest(_mm256_set1_epi32(f.lowest)), highest(_mm256_set1_epi32(f.highest)) {}
+    // `left` bytes in all, as pieces of its powers of two.
+    template <std::uint32_t kPiece>
+    static void put_piece(std::uint8_t*& out, const std::uint8_t*& from, std::uint32_t left) {
+      if ((left & kPiece) == 0) return;
+      std::memcpy(out, from, kPiece);
+      out += kPiece;
+      from += kPiece;
+    }
     void clamp_and_put(Vector v, std::uint8_t* out, std::uint32_t valid) const {
       put(_mm256_min_epi32(_mm256_max_epi32(v, lowest), highest), out, valid);
     }
@@ -65,8 +73,12 @@ struct Avx2 {
         }
         _mm256_store_si256(reinterpret_cast<__m256i*>(packed), v);
       }
-      const std::uint32_t left = valid * bytes;
-      for (std::uint32_t i = 0; i < left; ++i) out[i] = packed[i];
+      const std::uint8_t* from = packed;
+      put_piece<16>(out, from, valid * bytes);
+      put_piece<8>(out, from, valid * bytes);
+      put_piece<4>(out, from, valid * bytes);
+      put_piece<2>(out, from, valid * bytes);
+      put_piece<1>(out, from, valid * bytes);
     }
     std::uint8_t bytes;
     Vector offset, lowest, highest;
