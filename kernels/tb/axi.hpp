@@ -1,0 +1,93 @@
+// The far ends of the shell's AXI ports: a register master and a memory, with random delays, that check the protocol.
+//
+// Every cycle: drive() before the model is evaluated, sample() after it settled, before the clock rises. Broken rules are
+// reported through `report` with the rule's name.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/tb/bench.hpp"
+
+namespace millrace::kernels::tb {
+
+using Ports = std::map<std::string, Port>;
+using Report = std::function<void(const std::string&)>;
+
+/// Valid stays and its payload with it until ready: for what the model drives.
+class StableUntilTaken {
+ public:
+  StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload);
+  void sample(const Report& report);
+
+ private:
+  std::string name_;
+  Port valid_, ready_;
+  std::vector<Port> payload_;
+  bool waiting_ = false;
+  std::vector<Beat> held_;
+};
+
+/// AXI4-Lite master: accesses in order, address and data of a write in any order, responses taken late.
+class RegisterMaster {
+ public:
+  RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report);
+  void write(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
+  void read(std::uint32_t address, std::function<void(std::uint32_t)> then);
+  bool idle() const { return accesses_.empty(); }
+  void drive();
+  void sample();
+
+ private:
+  struct Access {
+    bool is_write;
+    std::uint32_t address, data;
+    std::function<void(std::uint32_t)> then;
+  };
+  const Port& port(const char* name) const { return ports_.at(prefix_ + name); }
+
+  Ports& ports_;
+  std::string prefix_;
+  Rng& rng_;
+  Report report_;
+  std::deque<Access> accesses_;
+  bool address_offered_ = false, address_taken_ = false, data_offered_ = false, data_taken_ = false;
+  StableUntilTaken write_response_, read_response_;
+};
+
+/// AXI4 memory of `bytes` bytes at `base`, one port for reads and one for writes.
+class Memory {
+ public:
+  Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng, Report report);
+  std::uint64_t base() const { return base_; }
+  std::vector<std::uint8_t>& content() { return content_; }
+  double pace = 0.5;  // chance of progress, a channel and a cycle
+  void drive();
+  void sample();
+
+ private:
+  struct Burst {
+    std::uint64_t address;
+    unsigned words;
+  };
+  void check_burst(const char* channel, std::uint64_t address, unsigned words);
+  std::size_t offset(std::uint64_t address) const { return static_cast<std::size_t>(address - base_); }
+
+  Ports& ports_;
+  std::uint64_t base_;
+  std::vector<std::uint8_t> content_;
+  unsigned word_bytes_, longest_;
+  Rng& rng_;
+  Report report_;
+  std::deque<Burst> reads_, writes_;
+  std::deque<std::vector<Beat>> written_;  // complete bursts of data that wait for their address
+  std::vector<Beat> incoming_;
+  unsigned responses_ = 0;
+  bool reading_ = false, responding_ = false;
+  std::vector<StableUntilTaken> rules_;
+};
+
+}  // namespace millrace::kernels::tb
