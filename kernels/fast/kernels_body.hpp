@@ -323,10 +323,11 @@ void depthwise(const DepthwiseArgs& a) {
   }
 }
 
-// Loops that compilers vectorise well for each level. ------------------------------------------------------------------
+// Loops that compilers vectorise well for each level. Arguments are copied: bytes that are written may be anything's. -------
 
 template <class Element>
-void max_pool_of(const PoolArgs& a) {
+void max_pool_of(const PoolArgs& args) {
+  const PoolArgs a = args;
   auto* out = reinterpret_cast<Element*>(a.out);
   const std::size_t channels = a.channels;
   for (std::uint32_t oy = 0; oy < a.out_height; ++oy) {
@@ -363,7 +364,8 @@ inline void max_pool(const PoolArgs& a) {
   }
 }
 
-void stage_bytes(const StageArgs& a) {
+void stage_bytes(const StageArgs& args) {
+  const StageArgs a = args;
   const auto offset = static_cast<std::uint8_t>(a.offset);
   for (std::uint32_t row = 0; row < a.rows; ++row) {
     const std::uint8_t* __restrict in = a.in + row * a.row_elements;
@@ -373,7 +375,8 @@ void stage_bytes(const StageArgs& a) {
 }
 
 template <class In, class Out>
-void stage_words(const StageArgs& a) {
+void stage_words(const StageArgs& args) {
+  const StageArgs a = args;
   const auto offset = static_cast<Out>(a.offset);
   for (std::uint32_t row = 0; row < a.rows; ++row) {
     const std::uint8_t* __restrict in = a.in + row * a.row_elements * sizeof(In);
@@ -395,7 +398,8 @@ inline void stage(const StageArgs& a) {
 
 // With the number of planes known, compilers make shuffles of the stores.
 template <std::size_t kPlanes>
-void interleave_planes(const InterleaveArgs& a) {
+void interleave_planes(const InterleaveArgs& args) {
+  const InterleaveArgs a = args;
   std::uint8_t* __restrict out = a.out;
   const std::uint8_t* __restrict in = a.in;
   for (std::size_t i = 0; i < a.elements; ++i) {
