@@ -160,7 +160,7 @@ std::optional<Constant> concat(const OnnxOperator& op, const Inputs& in, const V
 
 /// A one-dimensional slice with step 1, as graphs that compute shapes have it.
 std::optional<Constant> slice(const Inputs& in, const Value& output) {
-  if (in.size() < 3 || in[0]->shape.size() != 1) return std::nullopt;
+  if (in.size() < 3 || in[1] == nullptr || in[2] == nullptr || in[0]->shape.size() != 1) return std::nullopt;
   if (in[1]->constant->integers.size() != 1) return std::nullopt;
   std::int64_t start = in[1]->constant->integers[0];
   if (start < 0) start += in[0]->shape[0];

@@ -5,7 +5,7 @@
 namespace millrace::compiler::graph {
 namespace {
 
-constexpr std::int64_t kMostExtent = std::int64_t{1} << 20;
+constexpr std::int64_t kMostExtent = 65535;  // what a kernels::Window holds
 
 struct Axis {
   std::int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0, out = 0;

@@ -29,7 +29,7 @@ using graph::Type;
 using graph::ValueId;
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
-constexpr int kMostNodes = 100000;
+constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 9;
 
 Error invalid(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }

@@ -131,7 +131,7 @@ std::string quantise_linear(Context& c) {
       default: return "quantises to a type that is not taken";
     }
   }
-  return c.type.is_integer() ? "" : "quantises to " + to_string(c.type);
+  return c.type.is_integer() && c.type.bits <= 16 ? "" : "quantises to " + to_string(c.type);
 }
 
 std::string dequantise_linear(Context& c) {

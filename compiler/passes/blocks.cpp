@@ -192,8 +192,9 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
     return c;
   }
   const bool per_channel = chain.channels() > 1 || std::find(negated.begin(), negated.end(), true) != negated.end();
-  const Reference reference = [&chain, &negated](std::int64_t acc, std::size_t channel) {
-    return chain.evaluate(negated[channel] ? -acc : acc, chain.channels() == 1 ? 0 : channel);
+  const bool one_chain = chain.channels() == 1;
+  const Reference reference = [&chain, &negated, one_chain](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(negated[channel] ? -acc : acc, one_chain ? 0 : channel);
   };
   MILLRACE_ASSIGN(c.requantise, solve_and_prove(make_problem(reference, reach.results, per_channel, output)));
   return c;

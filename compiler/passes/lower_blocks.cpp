@@ -1,6 +1,7 @@
 // Integer operations become blocks: channels innermost, no batch axis, requantisation proved. Moves cost nothing where they only
 // rename positions; where elements really have to move, one Permute is left.
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/passes/blocks.hpp"
 #include "compiler/passes/layout.hpp"
@@ -29,7 +30,12 @@ class Lowering {
   }
 
   Result<Graph> run() {
-    for (const ValueId v : old_.inputs) place_input(v);
+    for (const ValueId v : old_.inputs) {
+      const Value& input = old_value(v);
+      if (input.type.is_float() ? input.type.bits != 32 : !input.type.is_integer() || input.type.bits > 32)
+        return Error(ErrorCode::kUnsupported, "input '" + input.name + "' is " + to_string(input.type) + "; float32 and integers up to 32 bits are taken");
+      place_input(v);
+    }
     for (const Node& n : old_.nodes) {
       // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals are listed.
       const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(), [this](ValueId v) { return places_[v].value != kNoValue; });
@@ -260,6 +266,14 @@ class Lowering {
   }
 
   static Result<kernels::Operation> dequantise(const Chain& chain) {
+    auto op = scale_of(chain);
+    if (!op.ok()) return op;
+    for (const float s : std::get<kernels::Dequantise>(*op).scale)
+      if (!(s > 0) || !std::isfinite(s)) return Error(ErrorCode::kUnsupported, "its factor towards float must be finite and above 0");
+    return op;
+  }
+
+  static Result<kernels::Operation> scale_of(const Chain& chain) {
     using K = Step::Kind;
     const auto& s = chain.steps;
     if (s.size() == 1 && s[0].kind == K::kToFloat) return kernels::Operation(kernels::Dequantise{{1.0F}, 0});

@@ -1,5 +1,6 @@
 // Everything that works on one element at a time, moves elements or takes a maximum leaves its ONNX form: quantisers, Relu, Clip,
 // arithmetic with constants; Reshape, Transpose; MaxPool, Concat, Softmax. What computes sums stays for lower_qdq.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -134,6 +135,7 @@ std::string arithmetic(Job& job, bool& taken) {
   std::vector<float> floats = known->constant.floats;
   Chain chain;
   if (!job.in(known->data).type.is_float()) {
+    if (job.in(known->data).type != Type::integer(32)) return type + " of " + to_string(job.in(known->data).type) + " is not taken";
     std::vector<std::int64_t> integers = known->constant.integers;
     if (type == "Sub" && !swapped)
       for (std::int64_t& i : integers) i = -i;
@@ -185,6 +187,10 @@ std::string max_pool(Job& job, bool global) {
     if (!resolved) return why;
     window = *resolved;
   }
+  const graph::Geometry& g = window.geometry;
+  const auto blind = [](std::int64_t pad, std::int64_t kernel, std::int64_t dilation) { return pad > (kernel - 1) * dilation; };
+  if (blind(std::max(g.pad_top, g.pad_bottom), g.kernel_h, g.dilation_h) || blind(std::max(g.pad_left, g.pad_right), g.kernel_w, g.dilation_w))
+    return "some of its windows lie wholly in the padding";
   if (x.size() == 4) return job.give(graph::MaxPool{window.geometry}, job.node.inputs[0]);
   const Value result = job.result();
   const ValueId plane = job.graph.add_value(result.name + ".plane", result.type, {1, x[1], 1, x[2]});
@@ -215,7 +221,7 @@ std::string softmax(Job& job) {
   std::int64_t extent = x[static_cast<std::size_t>(axis)];
   if (job.op.opset < 13)
     for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < x.size(); ++i) extent *= x[i];
-  const bool whole = extent == elements(x);
+  const bool whole = extent == elements(x) && (rank != 4 || extent == x[1]);
   if (!whole && !(rank == 4 && axis == 1 && job.op.opset >= 13)) return "softmax of " + to_string(x) + " along axis " + std::to_string(axis) + " is not taken";
   return job.give(graph::Softmax{}, job.node.inputs[0]);
 }

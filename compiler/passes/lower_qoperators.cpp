@@ -46,6 +46,7 @@ class Reader {
     if (!has_input(node_, i)) return {};
     const graph::Constant* c = constant_input(graph_, node_, i);
     if (c == nullptr || c->integers.empty()) return fail("its bias is not constant"), std::vector<std::int64_t>{};
+    if (graph_.value(node_.inputs[i]).type != Type::integer(32)) fail("its bias is not int32");
     return c->integers;
   }
   void fail(const std::string& why) {

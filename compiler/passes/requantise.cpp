@@ -44,8 +44,13 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // result at least k
+    // Steps lie about as far apart as the last two: look there first.
+    const std::size_t n = s.positions.size();
+    std::int64_t guess = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1;
     while (high - low > 1) {
-      const std::int64_t middle = low + (high - low) / 2;
+      const bool guessed = guess > 0 && guess < high - low;
+      const std::int64_t middle = guessed ? low + guess : low + (high - low) / 2;
+      guess = guessed && guess > 2 && middle != low + 1 ? guess - 3 : 0;
       const std::int64_t at = reference(middle, channel);
       if (at < s.first || at > s.last) return fail("the function decreases near " + number(middle));
       if (at >= k) high = middle;

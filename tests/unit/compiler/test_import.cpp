@@ -6,6 +6,7 @@
 #include <random>
 #include <span>
 
+#include "compiler/emit/program.hpp"
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "onnx_model.hpp"
@@ -213,20 +214,54 @@ TEST(Import, newer_operator_sets_are_taken) {
   }
 }
 
+/// Branches, pools, moves and an integer form.
+OnnxModel larger_model() {
+  OnnxModel m = small_model();
+  m.proto().mutable_graph()->clear_output();
+  m.node("MaxPool", {"y"}, "pool");
+  m.attribute("kernel_shape", std::vector<std::int64_t>{2, 2});
+  m.attribute("strides", std::vector<std::int64_t>{2, 2});
+  m.node("Add", {"pool", "pool"}, "sum");
+  m.node("Relu", {"sum"}, "relu");
+  m.pair("relu", 2.0F, 0, "a");
+  m.node("AveragePool", {"a"}, "mean");
+  m.attribute("kernel_shape", std::vector<std::int64_t>{3, 1});
+  m.pair("mean", 2.0F, 0, "b");
+  m.node("Transpose", {"b"}, "turned");
+  m.attribute("perm", std::vector<std::int64_t>{0, 2, 3, 1});
+  m.int64s("shape", {1, -1});
+  m.node("Reshape", {"turned", "shape"}, "flat");
+  m.quantise("flat", 2.0F, 0, "q");
+  m.int8s("v", {9, 4}, std::vector<std::int64_t>(36, 3));
+  m.node("MatMulInteger", {"q", "v"}, "acc");
+  m.node("Cast", {"acc"}, "cast");
+  m.attribute("to", std::int64_t{1});
+  m.floats("f", {4}, {0.5F, 0.25F, 1.0F, 2.0F});
+  m.node("Mul", {"cast", "f"}, "scaled");
+  m.node("Softmax", {"scaled"}, "out");
+  m.output("out");
+  return m;
+}
+
 TEST(Import, damaged_files_give_errors_and_never_crash) {
   const unsigned seed = 4711;
   std::printf("seed %u\n", seed);
   std::mt19937 random(seed);
-  const std::string whole = small_model().bytes();
+  const std::string wholes[] = {small_model().bytes(), larger_model().bytes()};
   int taken = 0;
   for (int i = 0; i < 3000; ++i) {
-    std::string bytes = whole;
+    std::string bytes = wholes[i % 2];
     for (unsigned k = 0; k < 1 + random() % 4; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
     auto g = import_bytes(bytes);
     if (!g.ok()) continue;
     const auto lowered = compiler::passes::run_standard_passes(std::move(*g));
-    if (lowered.ok()) ++taken;
-    else EXPECT_NE(lowered.error().code(), ErrorCode::kInternal) << lowered.error().message();
+    if (!lowered.ok()) {
+      EXPECT_NE(lowered.error().code(), ErrorCode::kInternal) << lowered.error().message();
+      continue;
+    }
+    const auto program = compiler::emit::build_program(*lowered);
+    if (program.ok()) ++taken;
+    else EXPECT_NE(program.error().code(), ErrorCode::kInternal) << program.error().message();
   }
   std::printf("%d of 3000 are still models\n", taken);
 }
