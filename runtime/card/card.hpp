@@ -1,12 +1,13 @@
 // One FPGA, as a pipeline drives it: load an image, start units, read and write the control registers.
 //
-// The contract is abstract so that a pipeline can be tested against cards that fail on command; open() gives the one
-// implementation that ships, which uses XRT's public C++ API and nothing else. Whether an Alveo or an emulated card
-// answers is decided below XRT. What an image offers (units, registers) is runtime/plan/image_abi.hpp.
+// The contract is abstract so that a pipeline can be tested against cards that fail on command; open() gives
+// the one implementation that ships, which uses XRT's public C++ API and nothing else. Whether an Alveo or an
+// emulated card answers is decided below XRT. What an image offers (units, registers) is
+// runtime/plan/image_abi.hpp.
 //
-// Threads. A unit (Ingress, Egress) belongs to one thread at a time. Of one card, only one thread at a time may be
-// inside Egress::wait() or Card::wait_supervisor(): XRT 2.13 lets a single waiter into the driver and blocks the others
-// behind it. read(), write() and info() may be called by any thread at any time.
+// Threads. A unit (Ingress, Egress) belongs to one thread at a time. Of one card, only one thread at a time
+// may be inside Egress::wait() or Card::wait_supervisor(): XRT 2.13 lets a single waiter into the driver and
+// blocks the others behind it. read(), write() and info() may be called by any thread at any time.
 #pragma once
 
 #include <chrono>
@@ -28,7 +29,8 @@ enum class RunState {
   kFailed,   // the card is lost: ended by XRT with an error
 };
 
-/// A host-fed input port: `slots` buffers, each with a run whose arguments but epoch and sequence are set once.
+/// A host-fed input port: `slots` buffers, each with a run whose arguments but epoch and sequence are set
+/// once.
 class Ingress {
  public:
   virtual ~Ingress() = default;
@@ -36,7 +38,8 @@ class Ingress {
   /// Host memory of the slot, exactly the port's frame. Not to be written while the slot's run is kRunning.
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
-  /// Copies the slot's buffer to the card and starts its run. Allocates nothing. kUnavailable: the card is lost.
+  /// Copies the slot's buffer to the card and starts its run. Allocates nothing. kUnavailable: the card is
+  /// lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
   /// Of the slot's last run. Does not wait.
@@ -51,10 +54,12 @@ class Egress {
   /// Starts the slot's run: it will take the frame (epoch, sequence). kUnavailable: the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Waits for the slot's run to end, at most about `bound` (longer while other runs of the card keep ending).
+  /// Waits for the slot's run to end, at most about `bound` (longer while other runs of the card keep
+  /// ending).
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
-  /// After wait() gave kDone: copies payload and trailer from the card and returns the trailer as it was written.
+  /// After wait() gave kDone: copies payload and trailer from the card and returns the trailer as it was
+  /// written.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
   /// After fetch(): the payload, in host memory, until the slot is started again.
@@ -74,8 +79,9 @@ class Card {
   virtual ~Card() = default;
 
   /// Puts the image (xclbin bytes, kept by the card's owner) on the card. Returns whether another one was
-  /// there before: XRT does not program an image again that a living card has already. Units of an earlier load must be gone.
-  /// kCorrupt: XRT does not take the bytes, or the image has another ABI version. kEnvironment: XRT refuses to load.
+  /// there before: XRT does not program an image again that a living card has already. Units of an earlier
+  /// load must be gone. kCorrupt: XRT does not take the bytes, or the image has another ABI version.
+  /// kEnvironment: XRT refuses to load.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
   /// Releases what load() opened (control registers, supervisor): needed before another load(). Idempotent.
@@ -101,8 +107,8 @@ class Card {
   virtual CardInfo info() = 0;
 };
 
-/// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another Card
-/// holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it.
+/// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another
+/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it.
 Result<std::unique_ptr<Card>> open(std::uint32_t index);
 Result<std::unique_ptr<Card>> open(const std::string& bdf);
 

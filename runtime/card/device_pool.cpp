@@ -79,8 +79,8 @@ Result<xrt::device> DevicePool::find(unsigned index) {
   open_all();
   const std::string name = "device " + std::to_string(index);
   if (index >= devices_.size()) {
-    return Error(ErrorCode::kNotFound,
-                 "XRT has no " + name + " (it has " + std::to_string(devices_.size()) + "); see 'millrace devices'");
+    return Error(ErrorCode::kNotFound, "XRT has no " + name + " (it has " + std::to_string(devices_.size()) +
+                                           "); see 'millrace devices'");
   }
   Known& known = devices_[index];
   if (!known.problem.empty()) {
@@ -102,16 +102,18 @@ Result<unsigned> DevicePool::index_of(const std::string& bdf) {
   for (unsigned index = 0; index < devices_.size(); ++index) {
     if (devices_[index].bdf == bdf) return index;
   }
-  return Error(ErrorCode::kNotFound, "XRT has no device with PCIe address " + bdf + "; see 'millrace devices'");
+  return Error(ErrorCode::kNotFound,
+               "XRT has no device with PCIe address " + bdf + "; see 'millrace devices'");
 }
 
 Result<xrt::device> DevicePool::acquire(unsigned index) {
   const std::lock_guard lock(mutex_);
   MILLRACE_ASSIGN(xrt::device device, find(index));
   if (devices_[index].held) {
-    return Error(ErrorCode::kResourceExhausted, "device " + std::to_string(index) +
-                                                    " is in use by another pipeline of this process; unload that "
-                                                    "model first");
+    return Error(ErrorCode::kResourceExhausted,
+                 "device " + std::to_string(index) +
+                     " is in use by another pipeline of this process; unload that "
+                     "model first");
   }
   devices_[index].held = true;
   return device;
@@ -138,7 +140,9 @@ unsigned DevicePool::count() {
   return static_cast<unsigned>(devices_.size());
 }
 
-bool is_open(std::uint32_t index) { return DevicePool::instance().is_held(index); }
+bool is_open(std::uint32_t index) {
+  return DevicePool::instance().is_held(index);
+}
 bool is_open(const std::string& bdf) {
   const auto index = DevicePool::instance().index_of(bdf);
   return index.ok() && DevicePool::instance().is_held(*index);

@@ -11,10 +11,10 @@
 
 namespace millrace::runtime::card {
 
-/// Device objects are kept to the process's end: XRT 2.13 keeps a thread for every device object it ever saw, so one
-/// that is closed and opened again would leak a thread each time. And all devices are opened at the first use of any:
-/// XRT looks devices up in a table without a lock whenever a run is started, and changes it when it sees a device for
-/// the first time. Any thread.
+/// Device objects are kept to the process's end: XRT 2.13 keeps a thread for every device object it ever saw,
+/// so one that is closed and opened again would leak a thread each time. And all devices are opened at the
+/// first use of any: XRT looks devices up in a table without a lock whenever a run is started, and changes it
+/// when it sees a device for the first time. Any thread.
 class DevicePool {
  public:
   static DevicePool& instance();

@@ -8,7 +8,9 @@ namespace abi = plan::abi;
 
 namespace {
 
-std::uint32_t row_base(std::uint32_t index) { return abi::kLinkTable + index * abi::kLinkRowBytes; }
+std::uint32_t row_base(std::uint32_t index) {
+  return abi::kLinkTable + index * abi::kLinkRowBytes;
+}
 
 Status check_index(std::uint32_t index) {
   if (index < abi::kMaxLinkPorts) return {};
@@ -59,9 +61,11 @@ Result<LinkCounters> read_link(Card& card, std::uint32_t index) {
   MILLRACE_ASSIGN(const std::uint32_t status, card.read(base + abi::kLinkStatus));
   counters.cable_present = (status & 1U) != 0;
   counters.peer_in_service = (status & 2U) != 0;
-  MILLRACE_ASSIGN(counters.packets, read_counter(card, base + abi::kLinkPacketsLow, base + abi::kLinkPacketsHigh));
+  MILLRACE_ASSIGN(counters.packets,
+                  read_counter(card, base + abi::kLinkPacketsLow, base + abi::kLinkPacketsHigh));
   MILLRACE_ASSIGN(counters.bytes, read_counter(card, base + abi::kLinkBytesLow, base + abi::kLinkBytesHigh));
-  MILLRACE_ASSIGN(counters.stalls, read_counter(card, base + abi::kLinkStallsLow, base + abi::kLinkStallsHigh));
+  MILLRACE_ASSIGN(counters.stalls,
+                  read_counter(card, base + abi::kLinkStallsLow, base + abi::kLinkStallsHigh));
   return counters;
 }
 

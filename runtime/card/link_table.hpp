@@ -22,7 +22,8 @@ struct LinkCounters {
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
 };
 
-/// Takes row `index` out of service, writes it, and reads it back: kEnvironment where the card did not keep it.
+/// Takes row `index` out of service, writes it, and reads it back: kEnvironment where the card did not keep
+/// it.
 Status write_link_row(Card& card, std::uint32_t index, const LinkRow& row);
 Status enable_link(Card& card, std::uint32_t index, bool enabled);
 Result<LinkCounters> read_link(Card& card, std::uint32_t index);

@@ -20,7 +20,9 @@ namespace abi = plan::abi;
 namespace {
 
 // "millrace_ingress:{p0_in0}": how XRT wants a compute unit named.
-std::string unit_name(const char* kernel, const char* unit) { return std::string(kernel) + ":{" + unit + "}"; }
+std::string unit_name(const char* kernel, const char* unit) {
+  return std::string(kernel) + ":{" + unit + "}";
+}
 
 /// Runs `action`, and turns what XRT throws into an error of this code.
 template <class Action>
@@ -30,6 +32,18 @@ auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action
   } catch (const std::exception& problem) {
     return Error(code, std::string(what) + ": " + problem.what());
   }
+}
+
+// XRT asks the C library for memory in pages whatever the size, which aligned_alloc allows for whole pages
+// only.
+constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+// Of an argument; XRT's own types disagree about its sign.
+xrt::memory_group bank(int group_id) {
+  return static_cast<xrt::memory_group>(group_id);
 }
 
 RunState to_state(ert_cmd_state state) {
@@ -68,12 +82,12 @@ static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes
 
 class Unit {
  public:
-  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, std::uint64_t payload_bytes,
-       std::uint64_t buffer_bytes, std::uint32_t slots)
+  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name,
+       std::uint64_t payload_bytes, std::uint64_t buffer_bytes, std::uint32_t slots)
       : kernel_(device, image, name), payload_bytes_(payload_bytes), buffer_bytes_(buffer_bytes) {
     for (std::uint32_t index = 0; index < slots; ++index) {
       Slot slot;
-      slot.buffer = xrt::bo(device, buffer_bytes, kernel_.group_id(abi::kIngressBuffer));
+      slot.buffer = xrt::bo(device, whole_pages(buffer_bytes), bank(kernel_.group_id(abi::kIngressBuffer)));
       slot.mapped = slot.buffer.map<std::byte*>();
       std::memset(slot.mapped, 0, buffer_bytes);
       slot.run = xrt::run(kernel_);
@@ -102,12 +116,14 @@ class XrtIngress final : public Ingress {
              std::uint32_t slots)
       : unit_(device, image, name, bytes, bytes, slots) {}
 
-  std::span<std::byte> buffer(std::uint32_t slot) override { return {unit_.slots_[slot].mapped, unit_.payload_bytes_}; }
+  std::span<std::byte> buffer(std::uint32_t slot) override {
+    return {unit_.slots_[slot].mapped, unit_.payload_bytes_};
+  }
 
   Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
     try {
       Slot& s = unit_.slots_[slot];
-      s.buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+      s.buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE, unit_.buffer_bytes_, 0);
       unit_.start(s, epoch, sequence);
       return {};
     } catch (const std::exception& problem) {
@@ -147,7 +163,7 @@ class XrtEgress final : public Egress {
   Result<abi::StatusTrailer> fetch(std::uint32_t slot) override {
     return guarded(ErrorCode::kUnavailable, "egress", [&]() -> Result<abi::StatusTrailer> {
       Slot& s = unit_.slots_[slot];
-      s.buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
+      s.buffer.sync(XCL_BO_SYNC_BO_FROM_DEVICE, unit_.buffer_bytes_, 0);
       abi::StatusTrailer trailer;
       std::memcpy(&trailer, s.mapped + abi::trailer_offset(unit_.payload_bytes_), sizeof trailer);
       return trailer;
@@ -231,8 +247,9 @@ class XrtCard final : public Card {
 
   Status start_supervisor() override {
     return guarded(ErrorCode::kUnavailable, "supervisor", [&]() -> Status {
-      supervisor_kernel_ = xrt::kernel(device_, image_, unit_name(abi::kSupervisorKernel, abi::kSupervisorUnit));
-      report_ = xrt::bo(device_, kReportBytes, supervisor_kernel_.group_id(abi::kSupervisorReport));
+      supervisor_kernel_ =
+          xrt::kernel(device_, image_, unit_name(abi::kSupervisorKernel, abi::kSupervisorUnit));
+      report_ = xrt::bo(device_, kPageBytes, bank(supervisor_kernel_.group_id(abi::kSupervisorReport)));
       supervisor_ = xrt::run(supervisor_kernel_);
       supervisor_.set_arg(abi::kSupervisorReport, report_);
       supervisor_.start();
@@ -245,9 +262,7 @@ class XrtCard final : public Card {
     return wait_for(supervisor_, bound);
   }
 
-  bool supervisor_ended() override {
-    return !supervisor_ || state_of(supervisor_) != RunState::kRunning;
-  }
+  bool supervisor_ended() override { return !supervisor_ || state_of(supervisor_) != RunState::kRunning; }
 
   abi::FaultReport fault_report() override {
     abi::FaultReport report;
@@ -271,18 +286,18 @@ class XrtCard final : public Card {
   }
 
  private:
-  static constexpr std::size_t kReportBytes = 4096;
-
   static Error no_image() { return Error(ErrorCode::kUnavailable, "no image is loaded"); }
 
   template <class Interface, class Implementation>
   Result<std::unique_ptr<Interface>> make(const std::string& unit, std::uint64_t bytes, std::uint32_t slots) {
     if (bytes == 0 || bytes > kLargestFrame) {
       return Error(ErrorCode::kInvalidInput, unit + ": a frame of " + std::to_string(bytes) +
-                                                 " bytes; 1 to " + std::to_string(kLargestFrame) + " are possible");
+                                                 " bytes; 1 to " + std::to_string(kLargestFrame) +
+                                                 " are possible");
     }
     try {
-      return std::unique_ptr<Interface>(std::make_unique<Implementation>(device_, image_, unit, bytes, slots));
+      return std::unique_ptr<Interface>(
+          std::make_unique<Implementation>(device_, image_, unit, bytes, slots));
     } catch (const std::exception& problem) {
       return Error(ErrorCode::kEnvironment, unit + ": " + problem.what());
     }

@@ -22,7 +22,9 @@ struct Edge {
   std::uint32_t channel = 0, producer = 0, consumer = 0;
 };
 
-std::string quoted(const std::string& text) { return "'" + text + "'"; }
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
 
 class Binder {
  public:
@@ -55,8 +57,9 @@ class Binder {
         if (endpoint(place).name == found->endpoint) return place;
       }
     }
-    return Error(ErrorCode::kInvalidInput, "channel " + quoted(channel.name) + " is on a link, but partition " +
-                                               quoted(partition) + " is on no card");
+    return Error(ErrorCode::kInvalidInput, "channel " + quoted(channel.name) +
+                                               " is on a link, but partition " + quoted(partition) +
+                                               " is on no card");
   }
 
   Status collect_edges() {
@@ -64,16 +67,17 @@ class Binder {
       const plan::Channel& channel = deployment_.channels[index];
       if (!is_link(channel)) continue;
       if (channel.transport == plan::Transport::kMpi) {
-        return Error(ErrorCode::kUnsupported, "channel " + quoted(channel.name) + ": transport mpi is not there yet");
+        return Error(ErrorCode::kUnsupported,
+                     "channel " + quoted(channel.name) + ": transport mpi is not there yet");
       }
       Edge edge;
       edge.channel = index;
       MILLRACE_ASSIGN(edge.producer, place_of(channel.producer.partition, channel));
       MILLRACE_ASSIGN(edge.consumer, place_of(channel.consumer.partition, channel));
       if (edge.producer == edge.consumer) {
-        return Error(ErrorCode::kUnsupported, "channel " + quoted(channel.name) + ": both ends are on endpoint " +
-                                                  quoted(endpoint(edge.producer).name) +
-                                                  "; a link joins two cards");
+        return Error(ErrorCode::kUnsupported,
+                     "channel " + quoted(channel.name) + ": both ends are on endpoint " +
+                         quoted(endpoint(edge.producer).name) + "; a link joins two cards");
       }
       edges_.push_back(edge);
     }
@@ -94,7 +98,8 @@ class Binder {
       }
       if (available >= wanted) continue;
       std::string message = "endpoint " + quoted(e.name) + " needs a card of kind " + quoted(e.device) +
-                            ": cluster " + quoted(cluster_.name) + " has " + std::to_string(present) + " of them";
+                            ": cluster " + quoted(cluster_.name) + " has " + std::to_string(present) +
+                            " of them";
       if (present != available) message += ", " + std::to_string(present - available) + " in use";
       return Error(ErrorCode::kDoesNotFit,
                    message + ", and the deployment needs " + std::to_string(wanted) + " or more");
@@ -105,9 +110,9 @@ class Binder {
   std::uint32_t cables_between(std::uint32_t card_a, std::uint32_t card_b) const {
     const std::string& a = cluster_.cards[card_a].name;
     const std::string& b = cluster_.cards[card_b].name;
-    return static_cast<std::uint32_t>(std::count_if(cluster_.cables.begin(), cluster_.cables.end(), [&](const auto& c) {
-      return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a);
-    }));
+    return static_cast<std::uint32_t>(std::count_if(
+        cluster_.cables.begin(), cluster_.cables.end(),
+        [&](const auto& c) { return (c.a.card == a && c.b.card == b) || (c.a.card == b && c.b.card == a); }));
   }
 
   // Channels that run between two places, one way.
@@ -152,19 +157,20 @@ class Binder {
 
   Error no_binding() const {
     std::string message = "endpoint " + quoted(endpoint(deepest_).name) + " (kind " +
-                          quoted(endpoint(deepest_).device) + "): no card of cluster " + quoted(cluster_.name);
+                          quoted(endpoint(deepest_).device) + "): no card of cluster " +
+                          quoted(cluster_.name);
     if (deepest_channel_) {
       const plan::Channel& channel = deployment_.channels[*deepest_channel_];
-      message += " is cabled as channel " + quoted(channel.name) + " (" + channel.producer.partition + " to " +
-                 channel.consumer.partition + ") needs; add a cable, or compile for this cluster";
+      message += " is cabled as channel " + quoted(channel.name) + " (" + channel.producer.partition +
+                 " to " + channel.consumer.partition + ") needs; add a cable, or compile for this cluster";
     } else {
       message += " is left for it";
     }
     return Error(ErrorCode::kDoesNotFit, message);
   }
 
-  // Row of the link table at one end of a channel. A port that feeds several channels has a row for each, in the
-  // order of the channels.
+  // Row of the link table at one end of a channel. A port that feeds several channels has a row for each, in
+  // the order of the channels.
   Result<std::uint32_t> row_of(std::uint32_t place, const plan::PortRef& ref, plan::PortKind kind,
                                std::uint32_t channel) const {
     const bool sends = kind == plan::PortKind::kLinkSend;
@@ -183,9 +189,9 @@ class Binder {
         }
       }
     }
-    return Error(ErrorCode::kInvalidInput, "channel " + quoted(deployment_.channels[channel].name) + ": image " +
-                                               quoted(endpoint(place).image) + " has no link port " +
-                                               quoted(ref.partition + "." + ref.port) +
+    return Error(ErrorCode::kInvalidInput, "channel " + quoted(deployment_.channels[channel].name) +
+                                               ": image " + quoted(endpoint(place).image) +
+                                               " has no link port " + quoted(ref.partition + "." + ref.port) +
                                                " for it; compile the deployment again");
   }
 
@@ -213,8 +219,8 @@ class Binder {
       best_forward = forward;
     }
     if (best == kNone) {
-      return Error(ErrorCode::kDoesNotFit, "channel " + quoted(channel.name) + ": the cables from " + quoted(from) +
-                                               " to " + quoted(to) + " are full");
+      return Error(ErrorCode::kDoesNotFit, "channel " + quoted(channel.name) + ": the cables from " +
+                                               quoted(from) + " to " + quoted(to) + " are full");
     }
     Load& load = loads_[{best, best_forward}];
     const plan::Cable& cable = cluster_.cables[best];
@@ -248,10 +254,13 @@ class Binder {
 
 }  // namespace
 
-bool is_link(const plan::Channel& channel) { return channel.transport != plan::Transport::kHost; }
+bool is_link(const plan::Channel& channel) {
+  return channel.transport != plan::Transport::kHost;
+}
 
 Result<Binding> bind_endpoints(const plan::Deployment& deployment,
-                               const std::map<std::string, plan::ImageRecord>& records, const plan::Cluster& cluster,
+                               const std::map<std::string, plan::ImageRecord>& records,
+                               const plan::Cluster& cluster,
                                const std::function<bool(const plan::ClusterCard&)>& is_free) {
   return Binder(deployment, records, cluster, is_free).run();
 }

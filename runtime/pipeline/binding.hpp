@@ -1,6 +1,6 @@
-// Which card of the cluster each endpoint of a plan becomes, and what its link table then says. Pure: no card is
-// touched. Endpoints are bound by device kind and by cables: a channel between two cards needs a cable between the
-// two cards its partitions are bound to.
+// Which card of the cluster each endpoint of a plan becomes, and what its link table then says. Pure: no card
+// is touched. Endpoints are bound by device kind and by cables: a channel between two cards needs a cable
+// between the two cards its partitions are bound to.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +43,12 @@ struct Binding {
 /// Whether a channel travels on a cable (and not through host memory).
 bool is_link(const plan::Channel& channel);
 
-/// `records`: of every image the plan names, by the image's name. `is_free`: whether a card may be used at all.
-/// kDoesNotFit names the endpoint, the kind and the channel that no free card serves; kInvalidInput where plan and
-/// images contradict each other; kUnsupported for what no link does yet.
+/// `records`: of every image the plan names, by the image's name. `is_free`: whether a card may be used at
+/// all. kDoesNotFit names the endpoint, the kind and the channel that no free card serves; kInvalidInput
+/// where plan and images contradict each other; kUnsupported for what no link does yet.
 Result<Binding> bind_endpoints(const plan::Deployment& deployment,
-                               const std::map<std::string, plan::ImageRecord>& records, const plan::Cluster& cluster,
+                               const std::map<std::string, plan::ImageRecord>& records,
+                               const plan::Cluster& cluster,
                                const std::function<bool(const plan::ClusterCard&)>& is_free);
 
 }  // namespace millrace::runtime::pipeline

@@ -1,5 +1,5 @@
-// What a card's thread does: waits for the card's results and passes them on, or, for a card without results for the
-// host, waits for the supervisor. It is the card's only waiter.
+// What a card's thread does: waits for the card's results and passes them on, or, for a card without results
+// for the host, waits for the supervisor. It is the card's only waiter.
 #include <cstring>
 
 #include "runtime/pipeline/engine.hpp"
@@ -19,11 +19,19 @@ std::string fault_text(const abi::FaultReport& report) {
   if (report.magic != abi::FaultReport{}.magic) return "its supervisor ended";
   std::string text = "it reports ";
   switch (report.code) {
-    case abi::FaultCode::kLinkDown: text += "link " + std::to_string(report.link_index) + " down"; break;
-    case abi::FaultCode::kProtocol: text += "a protocol fault"; break;
-    case abi::FaultCode::kInternal: text += "an internal fault"; break;
+    case abi::FaultCode::kLinkDown:
+      text += "link " + std::to_string(report.link_index) + " down";
+      break;
+    case abi::FaultCode::kProtocol:
+      text += "a protocol fault";
+      break;
+    case abi::FaultCode::kInternal:
+      text += "an internal fault";
+      break;
     case abi::FaultCode::kNone:
-    case abi::FaultCode::kStopped: text += "that it was stopped"; break;
+    case abi::FaultCode::kStopped:
+      text += "that it was stopped";
+      break;
   }
   if (report.detail[0] != 0) text += std::string(": ") + report.detail;
   return text;
@@ -59,14 +67,18 @@ void Engine::card_loop(std::uint32_t place) {
         continue;
       }
     }
-    // Also between sessions somebody must be in XRT's wait, or the ends of other runs of the card are not heard of.
-    const card::RunState state = fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
+    // Also between sessions somebody must be in XRT's wait, or the ends of other runs of the card are not
+    // heard of.
+    const card::RunState state =
+        fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
-    report_loss(place, state == card::RunState::kDone ? fault_text(fleet_.card(place).fault_report()) : "it is lost");
+    report_loss(
+        place, state == card::RunState::kDone ? fault_text(fleet_.card(place).fault_report()) : "it is lost");
   }
 }
 
-// With the epoch the session began with: a flush may raise it meanwhile, and what is started then belongs to the past.
+// With the epoch the session began with: a flush may raise it meanwhile, and what is started then belongs to
+// the past.
 void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32_t epoch) {
   for (std::uint64_t sequence = first;; ++sequence) {
     for (const std::uint32_t index : fleet_.egresses_of(place)) {
@@ -82,7 +94,8 @@ void Engine::serve_results(std::uint32_t place, std::uint64_t first, std::uint32
   }
 }
 
-bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch) {
+bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence,
+                         std::uint32_t epoch) {
   card::Egress& egress = fleet_.egress(index);
   const std::uint32_t slot_number = slot_index(sequence);
   for (;;) {
@@ -105,7 +118,9 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
     return false;
   }
   const Schedule::Egress& plan = schedule_.egresses[index];
-  if (trailer->magic != abi::StatusTrailer{}.magic || trailer->epoch != epoch || trailer->sequence != sequence || trailer->status != abi::FrameStatus::kOk || trailer->payload_bytes != plan.bytes) {
+  if (trailer->magic != abi::StatusTrailer{}.magic || trailer->epoch != epoch ||
+      trailer->sequence != sequence || trailer->status != abi::FrameStatus::kOk ||
+      trailer->payload_bytes != plan.bytes) {
     if (phase_.load() == Phase::kRunning) {
       report_loss(std::nullopt, "unit " + plan.unit + " did not bring frame " + std::to_string(sequence));
     }
@@ -136,7 +151,8 @@ void Engine::drain_results(std::uint32_t place) {
   std::optional<Clock::time_point> until;
   for (const std::uint32_t index : fleet_.egresses_of(place)) {
     for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
-      while (!keepers_[place].lost.load() && fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
+      while (!keepers_[place].lost.load() &&
+             fleet_.egress(index).wait(slot, kBetweenSessions) == card::RunState::kRunning) {
         if (!ending_.load()) continue;
         if (!until) until = Clock::now() + kDrainAtEnd;
         if (Clock::now() > *until) return;

@@ -8,17 +8,18 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// A slot is free once its results are there, so its ingress run has long been taken in; only the news of it may lag.
+// A slot is free once its results are there, so its ingress run has long been taken in; only the news of it
+// may lag.
 constexpr std::chrono::milliseconds kIngressLag{250};
 
 Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {
-  return Error(ErrorCode::kInvalidInput,
-               std::string("the frame has ") + std::to_string(given) + " " + what + ", the model " + std::to_string(wanted));
+  return Error(ErrorCode::kInvalidInput, std::string("the frame has ") + std::to_string(given) + " " + what +
+                                             ", the model " + std::to_string(wanted));
 }
 
 Error wrong_size(const std::string& tensor, std::size_t given, std::uint64_t wanted) {
-  return Error(ErrorCode::kInvalidInput,
-               "tensor '" + tensor + "' has " + std::to_string(given) + " bytes, the model needs " + std::to_string(wanted));
+  return Error(ErrorCode::kInvalidInput, "tensor '" + tensor + "' has " + std::to_string(given) +
+                                             " bytes, the model needs " + std::to_string(wanted));
 }
 
 }  // namespace
@@ -48,7 +49,8 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
   }
   for (const Schedule::HostStage& stage : schedule_.stages) {
     stages_.push_back({kernels::fast::Executor(deployment_->plan.partitions[stage.partition].program),
-                       std::vector<const std::byte*>(stage.inputs.size()), std::vector<std::byte*>(stage.outputs.size())});
+                       std::vector<const std::byte*>(stage.inputs.size()),
+                       std::vector<std::byte*>(stage.outputs.size())});
   }
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
     if (!fleet_.egresses_of(place).empty()) ++egress_places_;
@@ -57,15 +59,19 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
 
 Status Engine::check(const Frame& frame) const {
   const plan::ModelInfo& model = deployment_->plan.model;
-  if (frame.inputs.size() != model.inputs.size()) return wrong_tensors("inputs", frame.inputs.size(), model.inputs.size());
-  if (frame.outputs.size() != model.outputs.size()) return wrong_tensors("outputs", frame.outputs.size(), model.outputs.size());
+  if (frame.inputs.size() != model.inputs.size())
+    return wrong_tensors("inputs", frame.inputs.size(), model.inputs.size());
+  if (frame.outputs.size() != model.outputs.size())
+    return wrong_tensors("outputs", frame.outputs.size(), model.outputs.size());
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     const std::uint64_t wanted = schedule_.values[i].bytes;
-    if (frame.inputs[i].size() != wanted) return wrong_size(model.inputs[i].name, frame.inputs[i].size(), wanted);
+    if (frame.inputs[i].size() != wanted)
+      return wrong_size(model.inputs[i].name, frame.inputs[i].size(), wanted);
   }
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
     const std::uint64_t wanted = schedule_.values[schedule_.outputs[i]].bytes;
-    if (frame.outputs[i].size() != wanted) return wrong_size(model.outputs[i].name, frame.outputs[i].size(), wanted);
+    if (frame.outputs[i].size() != wanted)
+      return wrong_size(model.outputs[i].name, frame.outputs[i].size(), wanted);
   }
   return {};
 }
@@ -86,8 +92,9 @@ Status Engine::submit(Frame& frame) {
   if (queue_.empty() && has_free_slot()) {
     stage(frame, now);
   } else if (queue_.full()) {
-    return Error(ErrorCode::kResourceExhausted, "all " + std::to_string(options_.slots) + " slots are in use and " +
-                                                    std::to_string(options_.queue_capacity) + " frames are waiting");
+    return Error(ErrorCode::kResourceExhausted,
+                 "all " + std::to_string(options_.slots) + " slots are in use and " +
+                     std::to_string(options_.queue_capacity) + " frames are waiting");
   } else {
     queue_.push({&frame, now, deadline});
     waiting_.store(queue_.size());
@@ -101,8 +108,8 @@ Status Engine::submit(Frame& frame) {
   return {};
 }
 
-// The way of a frame with a free slot, begin. Nothing here allocates; locks: mutex_, by the caller; system calls: those
-// of the ingress runs.
+// The way of a frame with a free slot, begin. Nothing here allocates; locks: mutex_, by the caller; system
+// calls: those of the ingress runs.
 void Engine::stage(Frame& frame, Clock::time_point submitted) {
   const std::uint64_t sequence = next_sequence_++;
   Slot& slot = slot_of(sequence);
@@ -148,7 +155,8 @@ void Engine::run_stage(Slot& slot, std::uint32_t index) {
   const Schedule::HostStage& plan = schedule_.stages[index];
   Stage& stage = stages_[index];
   for (std::size_t i = 0; i < plan.inputs.size(); ++i) stage.inputs[i] = slot.values[plan.inputs[i]];
-  for (std::size_t i = 0; i < plan.outputs.size(); ++i) stage.outputs[i] = slot.storage[plan.outputs[i]].data();
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i)
+    stage.outputs[i] = slot.storage[plan.outputs[i]].data();
   stage.executor.run(stage.inputs, stage.outputs);
 }
 
@@ -168,7 +176,8 @@ Status Engine::start_ingress(std::uint64_t sequence, std::uint32_t index) {
 }
 // The way in, end.
 
-// The way out, begin: on a card's thread, from a result to on_complete. Same rules; the frame's own callback aside.
+// The way out, begin: on a card's thread, from a result to on_complete. Same rules; the frame's own callback
+// aside.
 void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
   Slot& slot = slot_of(sequence);
   for (const std::uint32_t index : schedule_.readers[value]) {
@@ -185,7 +194,9 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
           report_loss(fleet_.place_of_ingress(task.index), started.error().message());
         }
         break;
-      case Schedule::TaskKind::kFinish: finish(slot); break;
+      case Schedule::TaskKind::kFinish:
+        finish(slot);
+        break;
     }
   }
 }
@@ -222,7 +233,8 @@ void Engine::admit(std::unique_lock<std::mutex>& lock) {
       continue;
     }
     lock.unlock();
-    complete(*entry.frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
+    complete(*entry.frame,
+             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
     lock.lock();
   }
 }

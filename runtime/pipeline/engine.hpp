@@ -1,17 +1,22 @@
-// The Pipeline that ships: slots, the work of one frame, and the threads. Private to this folder and its tests.
+// The Pipeline that ships: slots, the work of one frame, and the threads. Private to this folder and its
+// tests.
 //
-// Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started ahead, when a slot
-// becomes free, so that the result of a frame meets a waiting run and a lost card is heard of at once.
+// Sequence numbers are consecutive; frame n uses slot n % slots of every unit. Egress runs are started ahead,
+// when a slot becomes free, so that the result of a frame meets a waiting run and a lost card is heard of at
+// once.
 //
 // Threads:
 //   callers            submit(): stages and ingress starts of a frame, under mutex_, where a slot is free
-//   one a card         waits for its egress runs in frame order, or, without egress, for the supervisor; does what a
-//                      result sets going: host stages, further ingress starts, on_complete; lets waiting frames in
-//   keeper             deadlines; after a loss: fails frames, raises the epoch, brings cards back with back-off
+//   one a card         waits for its egress runs in frame order, or, without egress, for the supervisor; does
+//   what a
+//                      result sets going: host stages, further ingress starts, on_complete; lets waiting
+//                      frames in
+//   keeper             deadlines; after a loss: fails frames, raises the epoch, brings cards back with
+//   back-off
 //
-// Order. For each late task, the run for frame n happens before the run for frame n + 1: every run needs a result of
-// each egress thread the task depends on, and an egress thread finishes all it sets going for frame n before it looks at
-// frame n + 1. So late tasks, and completions, need no lock to be in order.
+// Order. For each late task, the run for frame n happens before the run for frame n + 1: every run needs a
+// result of each egress thread the task depends on, and an egress thread finishes all it sets going for frame
+// n before it looks at frame n + 1. So late tasks, and completions, need no lock to be in order.
 #pragma once
 
 #include <atomic>
@@ -56,15 +61,17 @@ class Engine final : public Pipeline {
   struct Slot {
     std::atomic<Frame*> frame{nullptr};    // taken by whoever completes it
     std::atomic<std::uint64_t> staged{0};  // 1 + sequence, once all below is written
-    std::atomic<std::uint32_t> threads_left{0};  // egress threads that have yet to start this slot's next runs
-    std::atomic<Clock::time_point> computed{};   // when the last result came
+    std::atomic<std::uint32_t> threads_left{
+        0};                                     // egress threads that have yet to start this slot's next runs
+    std::atomic<Clock::time_point> computed{};  // when the last result came
     // Written under mutex_ at staging:
     std::uint32_t epoch = 0;
     Clock::time_point deadline, started;
     FrameTimes times;
     // Each value has one writer a frame, and readers behind it in the order above:
-    std::vector<std::vector<std::byte>> storage;  // by value; empty for model inputs that only early tasks read
-    std::vector<const std::byte*> values;         // by value: where it is read
+    std::vector<std::vector<std::byte>>
+        storage;                           // by value; empty for model inputs that only early tasks read
+    std::vector<const std::byte*> values;  // by value: where it is read
     std::vector<std::atomic<std::uint32_t>> waits;  // by task: late values still missing
   };
 
@@ -97,7 +104,9 @@ class Engine final : public Pipeline {
   void complete(Frame& frame, Status status);
   bool has_free_slot() const { return next_sequence_ - done_.load() < options_.slots; }
   Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
-  std::uint32_t slot_index(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % options_.slots); }
+  std::uint32_t slot_index(std::uint64_t sequence) const {
+    return static_cast<std::uint32_t>(sequence % options_.slots);
+  }
 
   // card_thread.cpp: what a card's thread does.
   void card_loop(std::uint32_t place);
@@ -137,10 +146,10 @@ class Engine final : public Pipeline {
   std::thread keeper_;
 
   std::atomic<Phase> phase_{Phase::kStarting};  // written under mutex_
-  std::atomic<std::uint64_t> session_{0};  // raised whenever the cards (re)start; written under mutex_
-  std::atomic<std::uint32_t> epoch_{0};    // likewise
-  std::atomic<std::uint64_t> done_{0};     // frames whose slot is free again
-  std::atomic<std::uint32_t> waiting_{0};  // frames in queue_
+  std::atomic<std::uint64_t> session_{0};       // raised whenever the cards (re)start; written under mutex_
+  std::atomic<std::uint32_t> epoch_{0};         // likewise
+  std::atomic<std::uint64_t> done_{0};          // frames whose slot is free again
+  std::atomic<std::uint32_t> waiting_{0};       // frames in queue_
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
   std::atomic<bool> stopping_{false};  // submit() refuses
   std::atomic<bool> ending_{false};    // threads leave

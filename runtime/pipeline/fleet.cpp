@@ -44,7 +44,9 @@ Fleet::Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, c
   }
 }
 
-Fleet::~Fleet() { close(); }
+Fleet::~Fleet() {
+  close();
+}
 
 void Fleet::close() {
   for (std::uint32_t place = 0; place < size(); ++place) {
@@ -53,7 +55,9 @@ void Fleet::close() {
   }
 }
 
-const std::string& Fleet::endpoint_name(std::uint32_t place) const { return endpoint(place).name; }
+const std::string& Fleet::endpoint_name(std::uint32_t place) const {
+  return endpoint(place).name;
+}
 
 std::string Fleet::describe(std::uint32_t place) const {
   return "endpoint '" + endpoint(place).name + "' (card '" + cluster_card(place).name + "')";
@@ -166,7 +170,8 @@ std::vector<LinkStatus> Fleet::link_status() {
     link.channel = deployment_.channels[bound.channel].name;
     link.producer_card = cluster_card(bound.producer).name;
     link.consumer_card = cluster_card(bound.consumer).name;
-    if (const auto counters = card::read_link(*cards_[bound.producer].card, bound.producer_row); counters.ok()) {
+    if (const auto counters = card::read_link(*cards_[bound.producer].card, bound.producer_row);
+        counters.ok()) {
       link.packets = counters->packets;
       link.bytes = counters->bytes;
       link.stalls = counters->stalls;

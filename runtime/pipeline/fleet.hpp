@@ -1,4 +1,5 @@
-// The cards of one pipeline: opened as the binding says, loaded, wired, and brought back one by one. No threads here.
+// The cards of one pipeline: opened as the binding says, loaded, wired, and brought back one by one. No
+// threads here.
 #pragma once
 
 #include <atomic>
@@ -29,8 +30,8 @@ CardSource xrt_cards();
 class Fleet {
  public:
   /// References are kept: they must outlive the fleet.
-  Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images, const Schedule& schedule,
-        Binding binding, std::uint32_t slots);
+  Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
+        const Schedule& schedule, Binding binding, std::uint32_t slots);
   ~Fleet();
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
@@ -64,7 +65,9 @@ class Fleet {
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }
   card::Egress& egress(std::uint32_t index) { return *egresses_[index]; }
   std::uint32_t place_of_ingress(std::uint32_t index) const { return ingress_places_[index]; }
-  const std::vector<std::uint32_t>& ingresses_of(std::uint32_t place) const { return cards_[place].ingresses; }
+  const std::vector<std::uint32_t>& ingresses_of(std::uint32_t place) const {
+    return cards_[place].ingresses;
+  }
   const std::vector<std::uint32_t>& egresses_of(std::uint32_t place) const { return cards_[place].egresses; }
 
   card::Card& card(std::uint32_t place) { return *cards_[place].card; }
@@ -84,7 +87,9 @@ class Fleet {
     bool known = false;  // loaded before by this fleet
   };
 
-  const plan::ClusterCard& cluster_card(std::uint32_t place) const { return cluster_.cards[binding_.cards[place].card]; }
+  const plan::ClusterCard& cluster_card(std::uint32_t place) const {
+    return cluster_.cards[binding_.cards[place].card];
+  }
   const plan::Endpoint& endpoint(std::uint32_t place) const {
     return deployment_.endpoints[binding_.cards[place].endpoint];
   }

@@ -39,7 +39,8 @@ class FrameQueue {
     return remove_if([&](const Entry& entry) { return entry.frame == frame; }).frame != nullptr;
   }
 
-  /// Removes and returns the first frame whose deadline is not after `now`; an empty entry where there is none.
+  /// Removes and returns the first frame whose deadline is not after `now`; an empty entry where there is
+  /// none.
   Entry pop_expired(Clock::time_point now) {
     return remove_if([&](const Entry& entry) { return entry.deadline <= now; });
   }

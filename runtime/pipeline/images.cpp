@@ -19,19 +19,23 @@ Error altered(const std::string& what) {
 
 Status read_image(const plan::LoadedDeployment& deployment, const plan::Image& image, Images& images) {
   MILLRACE_ASSIGN(std::vector<std::byte> bytes, read_file(deployment.image_path(image), kLargestImage));
-  if (sha256_hex(bytes) != image.file_sha256) return altered(image.file + " is not the file the plan was made with (sha256)");
+  if (sha256_hex(bytes) != image.file_sha256)
+    return altered(image.file + " is not the file the plan was made with (sha256)");
   MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
   const plan::XclbinSection* const section = view.find(kUserMetadata);
   if (section == nullptr) return altered(image.file + " has no USER_METADATA section");
   const auto* const text = reinterpret_cast<const char*>(section->bytes.data());
-  MILLRACE_ASSIGN(plan::ImageRecord record, plan::parse_image_record(std::string_view(text, section->bytes.size())));
+  MILLRACE_ASSIGN(plan::ImageRecord record,
+                  plan::parse_image_record(std::string_view(text, section->bytes.size())));
   if (record.abi_version != plan::abi::kAbiVersion) {
-    return altered(image.file + " has ABI version " + std::to_string(record.abi_version) + ", this program needs " +
-                   std::to_string(plan::abi::kAbiVersion));
+    return altered(image.file + " has ABI version " + std::to_string(record.abi_version) +
+                   ", this program needs " + std::to_string(plan::abi::kAbiVersion));
   }
-  if (record.content_digest != image.content_digest) return altered(image.file + ": content_digest is not the plan's");
+  if (record.content_digest != image.content_digest)
+    return altered(image.file + ": content_digest is not the plan's");
   if (record.device != image.device) {
-    return altered(image.file + " was built for device '" + record.device + "', the plan says '" + image.device + "'");
+    return altered(image.file + " was built for device '" + record.device + "', the plan says '" +
+                   image.device + "'");
   }
   images.bytes[image.name] = std::move(bytes);
   images.records[image.name] = std::move(record);

@@ -1,5 +1,5 @@
-// The images of a deployment, read once and checked against the plan: kept in memory, so that a card can be brought
-// back with the same bytes whatever has happened to the directory since.
+// The images of a deployment, read once and checked against the plan: kept in memory, so that a card can be
+// brought back with the same bytes whatever has happened to the directory since.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 namespace millrace::runtime::pipeline {
 
 struct Images {
-  std::map<std::string, std::vector<std::byte>> bytes;         // by the image's name
-  std::map<std::string, plan::ImageRecord> records;  // likewise
+  std::map<std::string, std::vector<std::byte>> bytes;  // by the image's name
+  std::map<std::string, plan::ImageRecord> records;     // likewise
 };
 
-/// kNotFound and kEnvironment as reading fails; kCorrupt where a file's sha256, its container or its record is not what
-/// the plan says. Names the image.
+/// kNotFound and kEnvironment as reading fails; kCorrupt where a file's sha256, its container or its record
+/// is not what the plan says. Names the image.
 Result<Images> read_images(const plan::LoadedDeployment& deployment);
 
 }  // namespace millrace::runtime::pipeline

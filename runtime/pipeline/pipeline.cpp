@@ -10,15 +10,18 @@ Status check(const PipelineOptions& options) {
   constexpr std::uint32_t kMostSlots = 1024;
   constexpr std::uint32_t kLongestQueue = 1U << 20U;
   const auto refuse = [](const char* option, auto value, const char* range) {
-    return Error(ErrorCode::kInvalidInput, std::string(option) + ": " + std::to_string(value) + " is not in " + range);
+    return Error(ErrorCode::kInvalidInput,
+                 std::string(option) + ": " + std::to_string(value) + " is not in " + range);
   };
   if (options.slots == 0 || options.slots > kMostSlots) return refuse("slots", options.slots, "1..1024");
-  if (options.queue_capacity > kLongestQueue) return refuse("queue_capacity", options.queue_capacity, "0..1048576");
+  if (options.queue_capacity > kLongestQueue)
+    return refuse("queue_capacity", options.queue_capacity, "0..1048576");
   if (options.restart_backoff_initial < std::chrono::milliseconds(1)) {
     return refuse("restart_backoff_initial", options.restart_backoff_initial.count(), "1 ms and more");
   }
   if (options.restart_backoff_maximum < options.restart_backoff_initial) {
-    return refuse("restart_backoff_maximum", options.restart_backoff_maximum.count(), "restart_backoff_initial and more");
+    return refuse("restart_backoff_maximum", options.restart_backoff_maximum.count(),
+                  "restart_backoff_initial and more");
   }
   return {};
 }
@@ -38,14 +41,15 @@ Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::Load
     return source.is_free(card, static_cast<std::uint32_t>(&card - cluster.cards.data()));
   };
   MILLRACE_ASSIGN(Binding binding, bind_endpoints(deployment->plan, images.records, cluster, is_free));
-  auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(images), std::move(schedule),
-                                         std::move(binding));
+  auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(images),
+                                         std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                 const plan::Cluster& cluster, const PipelineOptions& options) {
+                                                 const plan::Cluster& cluster,
+                                                 const PipelineOptions& options) {
   return open_pipeline(std::move(deployment), cluster, options, xrt_cards());
 }
 

@@ -15,7 +15,9 @@ constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
 }  // namespace
 
-Engine::~Engine() { stop(std::chrono::milliseconds(0)); }
+Engine::~Engine() {
+  stop(std::chrono::milliseconds(0));
+}
 
 Status Engine::start(const CardSource& source) {
   MILLRACE_TRY(fleet_.open(source));
@@ -25,7 +27,8 @@ Status Engine::start(const CardSource& source) {
   }
   MILLRACE_ASSIGN(const std::uint32_t epoch, fleet_.largest_epoch());
   epoch_.store(epoch + 1);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) MILLRACE_TRY(fleet_.write_epoch(place, epoch + 1));
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place)
+    MILLRACE_TRY(fleet_.write_epoch(place, epoch + 1));
   if (!resume()) return Error(ErrorCode::kEnvironment, lost_reason_);
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
     keepers_[place].thread = std::thread([this, place] { card_loop(place); });
@@ -44,7 +47,9 @@ void Engine::keep() {
       continue;
     }
     const Clock::time_point next = next_expiry_;
-    const auto changed = [&] { return ending_.load() || phase_.load() == Phase::kFlushing || next_expiry_ != next; };
+    const auto changed = [&] {
+      return ending_.load() || phase_.load() == Phase::kFlushing || next_expiry_ != next;
+    };
     if (next == Clock::time_point::max()) {
       keeper_wake_.wait(lock, changed);
     } else if (!keeper_wake_.wait_until(lock, next, changed)) {
@@ -60,7 +65,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
     if (entry.frame == nullptr) break;
     waiting_.store(queue_.size());
     lock.unlock();
-    complete(*entry.frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
+    complete(*entry.frame,
+             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame waited for a slot"));
     lock.lock();
   }
   next_expiry_ = queue_.earliest_deadline();
@@ -74,7 +80,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
     if (frame == nullptr) continue;
     frame->times = slot.times;
     lock.unlock();
-    complete(*frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
+    complete(*frame,
+             Error(ErrorCode::kDeadlineExceeded, "the deadline passed while the frame was on the cards"));
     lock.lock();
     next_expiry_ = std::min(next_expiry_, queue_.earliest_deadline());
   }
@@ -128,7 +135,8 @@ void Engine::recover() {
     const std::lock_guard lock(mutex_);
     reason = lost_reason_;
     const bool calm = Clock::now() - last_resume_ > options_.restart_backoff_maximum;
-    backoff_ = calm ? options_.restart_backoff_initial : std::min(2 * backoff_, options_.restart_backoff_maximum);
+    backoff_ =
+        calm ? options_.restart_backoff_initial : std::min(2 * backoff_, options_.restart_backoff_maximum);
   }
   fail_all(Error(ErrorCode::kUnavailable, reason));
   while (!ending_.load()) {
@@ -158,14 +166,17 @@ void Engine::flush() {
 void Engine::wait_until_quiet() {
   const auto each = [this](auto holds) { return std::all_of(keepers_.begin(), keepers_.end(), holds); };
   std::unique_lock lock(mutex_);
-  const auto out_of_session = [&] { return ending_.load() || each([](const Keeper& k) { return !k.in_session; }); };
+  const auto out_of_session = [&] {
+    return ending_.load() || each([](const Keeper& k) { return !k.in_session; });
+  };
   if (!keeper_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
     for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
       if (keepers_[place].in_session) note_loss(place, "it does not give its runs back after a flush");
     }
   }
   keeper_wake_.wait(lock, [&] {
-    return ending_.load() || each([](const Keeper& k) { return !k.in_session && (!k.lost.load() || k.parked); });
+    return ending_.load() ||
+           each([](const Keeper& k) { return !k.in_session && (!k.lost.load() || k.parked); });
   });
 }
 
@@ -176,13 +187,15 @@ void Engine::settle_units(std::uint32_t place) {
     for (const std::uint32_t index : fleet_.egresses_of(place)) {
       while (!ending_.load() && !keepers_[place].lost.load() &&
              fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning) {
-        if (Clock::now() > until) mark_lost(place, "egress unit " + schedule_.egresses[index].unit + " does not flush");
+        if (Clock::now() > until)
+          mark_lost(place, "egress unit " + schedule_.egresses[index].unit + " does not flush");
       }
     }
     for (const std::uint32_t index : fleet_.ingresses_of(place)) {
       while (!ending_.load() && !keepers_[place].lost.load() &&
              fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
-        if (Clock::now() > until) mark_lost(place, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
+        if (Clock::now() > until)
+          mark_lost(place, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
         std::this_thread::sleep_for(kPoll);
       }
     }
@@ -193,7 +206,8 @@ void Engine::settle_units(std::uint32_t place) {
 // False where the pipeline ends meanwhile.
 bool Engine::back_off() {
   std::unique_lock lock(mutex_);
-  const bool any_lost = std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); });
+  const bool any_lost =
+      std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); });
   if (any_lost) keeper_wake_.wait_for(lock, backoff_, [&] { return ending_.load(); });
   return !ending_.load();
 }
@@ -207,7 +221,8 @@ bool Engine::bring_back() {
     Status loaded = fleet_.bring_up(place);
     if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
     if (!loaded.ok()) {
-      log::warning("pipeline", loaded.error().message() + "; next try in " + std::to_string(2 * backoff_.count()) + " ms");
+      log::warning("pipeline", loaded.error().message() + "; next try in " +
+                                   std::to_string(2 * backoff_.count()) + " ms");
       all = false;
       continue;
     }
@@ -238,7 +253,8 @@ bool Engine::resume() {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); })) return false;
+  if (std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); }))
+    return false;
   done_.store(next_sequence_);
   session_first_ = next_sequence_;
   session_.fetch_add(1);
@@ -257,7 +273,8 @@ PipelineStatus Engine::status() {
   status.failed = failed_.load();
   const std::lock_guard fleet_lock(fleet_mutex_);
   if (released_) return status;
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) status.cards.push_back(fleet_.card_status(place));
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place)
+    status.cards.push_back(fleet_.card_status(place));
   status.links = fleet_.link_status();
   const std::lock_guard lock(mutex_);
   status.ready = phase_.load() == Phase::kRunning && !stopping_.load();
@@ -276,9 +293,10 @@ void Engine::stop(std::chrono::milliseconds bound) {
     if (stopped_) return;
     stopped_ = true;
     stopping_.store(true);
-    drained_.wait_until(lock, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop), [&] {
-      return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
-    });
+    drained_.wait_until(
+        lock, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop), [&] {
+          return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
+        });
     ending_.store(true);
     phase_.store(Phase::kStopped);
     keeper_wake_.notify_all();
@@ -293,7 +311,9 @@ void Engine::stop(std::chrono::milliseconds bound) {
 void Engine::end_threads() {
   if (keeper_.joinable()) keeper_.join();
   fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
-  const auto lives = [this](std::uint32_t place) { return keepers_[place].up && !keepers_[place].lost.load(); };
+  const auto lives = [this](std::uint32_t place) {
+    return keepers_[place].up && !keepers_[place].lost.load();
+  };
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
     if (lives(place)) static_cast<void>(fleet_.write_epoch(place, epoch_.load() + 1));
   }

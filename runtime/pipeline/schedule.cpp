@@ -9,7 +9,9 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-std::string quoted(const std::string& text) { return "'" + text + "'"; }
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
 
 Error contradiction(const std::string& message) {
   return Error(ErrorCode::kInvalidInput, message + "; compile the deployment again");
@@ -35,8 +37,9 @@ class Deriver {
     MILLRACE_TRY(add_outputs());
     order_tasks();
     if (schedule_.tasks.back().waits == 0) {
-      return Error(ErrorCode::kUnsupported, "no output of model " + quoted(deployment_.model.name) +
-                                                " comes from a card; a pipeline needs at least one partition on one");
+      return Error(ErrorCode::kUnsupported,
+                   "no output of model " + quoted(deployment_.model.name) +
+                       " comes from a card; a pipeline needs at least one partition on one");
     }
     return std::move(schedule_);
   }
@@ -51,8 +54,10 @@ class Deriver {
   }
 
   // The value that the one channel into (partition, port) carries.
-  Result<std::uint32_t> incoming(const std::string& partition, const std::string& port, std::uint64_t bytes) const {
-    const std::string where = partition.empty() ? "output " + quoted(port) : "port " + quoted(partition + "." + port);
+  Result<std::uint32_t> incoming(const std::string& partition, const std::string& port,
+                                 std::uint64_t bytes) const {
+    const std::string where =
+        partition.empty() ? "output " + quoted(port) : "port " + quoted(partition + "." + port);
     const plan::Channel* found = nullptr;
     for (const plan::Channel& channel : deployment_.channels) {
       if (channel.consumer.partition != partition || channel.consumer.port != port) continue;
@@ -63,19 +68,22 @@ class Deriver {
       found = &channel;
     }
     if (found == nullptr) return contradiction(where + " is fed by no channel");
-    if (is_link(*found)) return contradiction(where + " is the host's, but channel " + quoted(found->name) + " is on a link");
+    if (is_link(*found))
+      return contradiction(where + " is the host's, but channel " + quoted(found->name) + " is on a link");
     const auto value = values_.find({found->producer.partition, found->producer.port});
     if (value == values_.end()) {
       return contradiction("channel " + quoted(found->name) + " starts at " +
                            quoted(found->producer.partition + "." + found->producer.port) +
                            ", which the host does not have when it is needed");
     }
-    if (found->slice.stride != 1 || found->slice.offset != 0 || found->frame_bytes != schedule_.values[value->second].bytes) {
-      return Error(ErrorCode::kUnsupported, "channel " + quoted(found->name) + " carries a slice; the host takes whole tensors");
+    if (found->slice.stride != 1 || found->slice.offset != 0 ||
+        found->frame_bytes != schedule_.values[value->second].bytes) {
+      return Error(ErrorCode::kUnsupported,
+                   "channel " + quoted(found->name) + " carries a slice; the host takes whole tensors");
     }
     if (found->frame_bytes != bytes) {
-      return contradiction(where + " takes " + std::to_string(bytes) + " bytes, channel " + quoted(found->name) +
-                           " brings " + std::to_string(found->frame_bytes));
+      return contradiction(where + " takes " + std::to_string(bytes) + " bytes, channel " +
+                           quoted(found->name) + " brings " + std::to_string(found->frame_bytes));
     }
     return value->second;
   }
@@ -84,7 +92,8 @@ class Deriver {
     const plan::Partition& partition = deployment_.partitions[index];
     if (partition.program.inputs.size() != partition.inputs.size() ||
         partition.program.outputs.size() != partition.outputs.size()) {
-      return contradiction("host partition " + quoted(partition.name) + " has ports its program does not have");
+      return contradiction("host partition " + quoted(partition.name) +
+                           " has ports its program does not have");
     }
     Schedule::HostStage stage;
     stage.partition = index;
@@ -103,7 +112,8 @@ class Deriver {
       stage.outputs.push_back(static_cast<std::uint32_t>(schedule_.values.size() - 1));
       late_.back() = late;
     }
-    schedule_.tasks.push_back({Schedule::TaskKind::kStage, static_cast<std::uint32_t>(schedule_.stages.size()), 0});
+    schedule_.tasks.push_back(
+        {Schedule::TaskKind::kStage, static_cast<std::uint32_t>(schedule_.stages.size()), 0});
     schedule_.stages.push_back(std::move(stage));
     return {};
   }
@@ -112,15 +122,18 @@ class Deriver {
     const auto endpoint = std::find_if(deployment_.endpoints.begin(), deployment_.endpoints.end(),
                                        [&](const plan::Endpoint& e) { return e.name == partition.endpoint; });
     if (endpoint == deployment_.endpoints.end() || endpoint->host) {
-      return contradiction("partition " + quoted(partition.name) + ": endpoint " + quoted(partition.endpoint) + " is no card");
+      return contradiction("partition " + quoted(partition.name) + ": endpoint " +
+                           quoted(partition.endpoint) + " is no card");
     }
     const auto place = static_cast<std::uint32_t>(endpoint - deployment_.endpoints.begin());
     const auto record = records_.find(partition.image);
-    if (record == records_.end()) return contradiction("partition " + quoted(partition.name) + ": no image " + quoted(partition.image));
+    if (record == records_.end())
+      return contradiction("partition " + quoted(partition.name) + ": no image " + quoted(partition.image));
     const auto held = std::find_if(record->second.partitions.begin(), record->second.partitions.end(),
                                    [&](const plan::ImagePartition& p) { return p.name == partition.name; });
     if (held == record->second.partitions.end()) {
-      return contradiction("image " + quoted(partition.image) + " does not hold partition " + quoted(partition.name));
+      return contradiction("image " + quoted(partition.image) + " does not hold partition " +
+                           quoted(partition.name));
     }
     for (const plan::ImagePort& port : held->ports) {
       const std::uint64_t bytes = port.elements * port.type.storage_bytes();
@@ -159,9 +172,15 @@ class Deriver {
   std::vector<std::uint32_t> inputs_of(const Schedule::Task& task) const {
     std::vector<std::uint32_t> inputs;
     switch (task.kind) {
-      case Schedule::TaskKind::kStage: inputs = schedule_.stages[task.index].inputs; break;
-      case Schedule::TaskKind::kIngress: inputs = {schedule_.ingresses[task.index].value}; break;
-      case Schedule::TaskKind::kFinish: inputs = schedule_.outputs; break;
+      case Schedule::TaskKind::kStage:
+        inputs = schedule_.stages[task.index].inputs;
+        break;
+      case Schedule::TaskKind::kIngress:
+        inputs = {schedule_.ingresses[task.index].value};
+        break;
+      case Schedule::TaskKind::kFinish:
+        inputs = schedule_.outputs;
+        break;
     }
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());

@@ -1,10 +1,10 @@
-// What the host does for one frame, derived once from a plan: which host stages run, which ingress units are fed with
-// what, which egress units bring what, and what each of these sets going. A graph, not a list: forks and joins, host
-// stages before, between and after the cards. Pure.
+// What the host does for one frame, derived once from a plan: which host stages run, which ingress units are
+// fed with what, which egress units bring what, and what each of these sets going. A graph, not a list: forks
+// and joins, host stages before, between and after the cards. Pure.
 //
-// Everything the host sees of a frame is a value: a tensor in host memory. Values known at submission (the model's
-// inputs and what host stages make of them alone) are early; the others come from egress units, or from host stages that
-// read such values. A task that reads late values runs when the last of them is there.
+// Everything the host sees of a frame is a value: a tensor in host memory. Values known at submission (the
+// model's inputs and what host stages make of them alone) are early; the others come from egress units, or
+// from host stages that read such values. A task that reads late values runs when the last of them is there.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Schedule {
     std::uint64_t bytes = 0;
   };
   struct HostStage {
-    std::uint32_t partition = 0;  // index into deployment.partitions
+    std::uint32_t partition = 0;                 // index into deployment.partitions
     std::vector<std::uint32_t> inputs, outputs;  // values, in the order of the program's
   };
   struct Ingress {
@@ -50,16 +50,16 @@ struct Schedule {
   std::vector<Value> values;  // the model's inputs first, in order
   std::vector<HostStage> stages;
   std::vector<Ingress> ingresses;
-  std::vector<Egress> egresses;  // topological order
-  std::vector<Task> tasks;       // the last is kFinish: the model's outputs are there
+  std::vector<Egress> egresses;      // topological order
+  std::vector<Task> tasks;           // the last is kFinish: the model's outputs are there
   std::vector<std::uint32_t> early;  // tasks to do at submission: stages in order, then ingresses
   std::vector<std::vector<std::uint32_t>> readers;  // value -> late tasks that read it
   std::vector<std::uint32_t> outputs;               // values that are the model's outputs, in order
   std::vector<std::uint32_t> kept_inputs;           // model inputs that a late task reads
 };
 
-/// kInvalidInput where the plan and the images contradict each other, naming partition and port; kUnsupported for host
-/// channels that carry a slice, and for plans without a card.
+/// kInvalidInput where the plan and the images contradict each other, naming partition and port; kUnsupported
+/// for host channels that carry a slice, and for plans without a card.
 Result<Schedule> derive_schedule(const plan::Deployment& deployment,
                                  const std::map<std::string, plan::ImageRecord>& records);
 

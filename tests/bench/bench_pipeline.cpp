@@ -1,7 +1,9 @@
-// One LeNet-5 frame through Pipeline::infer over one, two and three emulated cards, against a bare socketpair round trip.
+// One LeNet-5 frame through Pipeline::infer over one, two and three emulated cards, against a bare socketpair
+// round trip.
 //
-// Each repetition measures, one after the other, the median of the socketpair round trip and of a frame over one, two and
-// three cards (all three pipelines are open all the time, on six cards). Counters, in microseconds but for the ratios:
+// Each repetition measures, one after the other, the median of the socketpair round trip and of a frame over
+// one, two and three cards (all three pipelines are open all the time, on six cards). Counters, in
+// microseconds but for the ratios:
 //   socketpair, one_card, two_cards, three_cards
 //   added_per_card      (three_cards - one_card) / 2
 //   added_round_trips   the same in socketpair round trips; the bound is 2
@@ -105,7 +107,8 @@ void place_all(bool one_core) {
 class Served {
  public:
   Served(const kernels::Program& program, const runtime::plan::Cluster& cluster, std::uint32_t cards)
-      : directory_("millrace-bench"), deployment_(tests::deploy(program, cluster, cards, directory_.path() / "d")) {
+      : directory_("millrace-bench"),
+        deployment_(tests::deploy(program, cluster, cards, directory_.path() / "d")) {
     auto opened = pipeline::Pipeline::open(deployment_, cluster, {});
     if (!opened.ok()) fail(opened.error().message());
     pipeline_ = std::move(*opened);
@@ -117,7 +120,8 @@ class Served {
     input_.assign(bytes.begin(), bytes.end());
     output_.resize(deployment_->plan.model.outputs[0].bytes());
     infer();
-    if (output_ != kernels::reference::run(program, {input_}).front()) fail("a byte differs from the reference");
+    if (output_ != kernels::reference::run(program, {input_}).front())
+      fail("a byte differs from the reference");
   }
 
   void infer() {
@@ -175,8 +179,9 @@ int main(int argc, char** argv) {
 
   benchmark::Initialize(&argc, argv);
   for (const bool one_core : {true, false}) {
-    benchmark::RegisterBenchmark(one_core ? "lenet5_frame/one_core" : "lenet5_frame/two_cores",
-                                 [&, one_core](benchmark::State& state) { measure(state, echo, served, one_core); })
+    benchmark::RegisterBenchmark(
+        one_core ? "lenet5_frame/one_core" : "lenet5_frame/two_cores",
+        [&, one_core](benchmark::State& state) { measure(state, echo, served, one_core); })
         ->Iterations(1)
         ->Repetitions(kRounds)
         ->UseManualTime()

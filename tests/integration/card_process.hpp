@@ -9,7 +9,8 @@
 
 namespace millrace::tests {
 
-/// Process of the emulated card with this name ("fpga0") among this process's own children; 0 where there is none.
+/// Process of the emulated card with this name ("fpga0") among this process's own children; 0 where there is
+/// none.
 inline pid_t card_process(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream children(task.path() / "children");

@@ -29,12 +29,15 @@ plan::TensorSignature signature_of(const kernels::Tensor& tensor) {
 
 }  // namespace
 
-std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program, const plan::Cluster& cluster,
-                                                     std::uint32_t partitions, const std::filesystem::path& directory) {
+std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program,
+                                                     const plan::Cluster& cluster, std::uint32_t partitions,
+                                                     const std::filesystem::path& directory) {
   plan::ModelInfo model;
   model.name = program.name;
-  for (const kernels::TensorIndex index : program.inputs) model.inputs.push_back(signature_of(program.tensors[index]));
-  for (const kernels::TensorIndex index : program.outputs) model.outputs.push_back(signature_of(program.tensors[index]));
+  for (const kernels::TensorIndex index : program.inputs)
+    model.inputs.push_back(signature_of(program.tensors[index]));
+  for (const kernels::TensorIndex index : program.outputs)
+    model.outputs.push_back(signature_of(program.tensors[index]));
   const auto problem = compiler::explore::make_problem(program, cluster, partitions);
   const auto solution = must(compiler::explore::solve(problem));
   const auto artifacts = must(compiler::emit::build_deployment(program, solution, cluster, model));

@@ -10,8 +10,8 @@
 
 namespace millrace::tests {
 
-/// Cuts the program over `partitions` cards of the cluster and writes the deployment to `directory`, then loads it.
-/// Throws std::runtime_error.
+/// Cuts the program over `partitions` cards of the cluster and writes the deployment to `directory`, then
+/// loads it. Throws std::runtime_error.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                               const runtime::plan::Cluster& cluster,
                                                               std::uint32_t partitions,

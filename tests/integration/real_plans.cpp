@@ -65,7 +65,8 @@ std::shared_ptr<const plan::LoadedDeployment> write_images(Plan made, const fs::
 
 Belongings count_belongings() {
   const auto entries = [](const fs::path& directory) {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
   };
   Belongings belongings;
   belongings.descriptors = entries("/proc/self/fd");

@@ -1,4 +1,5 @@
-// Plans made by hand (tests/unit/pipeline/plans.hpp) as deployments whose images real XRT loads on emulated cards.
+// Plans made by hand (tests/unit/pipeline/plans.hpp) as deployments whose images real XRT loads on emulated
+// cards.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,8 @@ namespace millrace::tests {
 runtime::plan::Cluster emulated_ring(std::uint32_t cards);
 
 /// Writes the plan's images below `directory`.
-std::shared_ptr<const runtime::plan::LoadedDeployment> write_images(Plan plan, const std::filesystem::path& directory);
+std::shared_ptr<const runtime::plan::LoadedDeployment> write_images(Plan plan,
+                                                                    const std::filesystem::path& directory);
 
 /// Descriptors, threads and child processes of this process.
 struct Belongings {

@@ -1,4 +1,5 @@
-// The pipeline over emulated cards, through the real XRT library: graphs, losses of card processes, resources.
+// The pipeline over emulated cards, through the real XRT library: graphs, losses of card processes,
+// resources.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -59,7 +60,8 @@ class PipelineOnCards : public testing::Test {
   }
   std::size_t outputs() const { return deployment_->plan.model.outputs.size(); }
   bool right(const TestFrame& frame) const {
-    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3) : frame.holds(0, 1, kChainSum);
+    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3)
+                          : frame.holds(0, 1, kChainSum);
   }
 
   TemporaryDirectory directory_{"millrace-pipeline"};
@@ -175,12 +177,14 @@ TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
     }
     const auto noticed = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed);
     RecordProperty(std::string("microseconds_to_unavailable_") + victim, static_cast<int>(noticed.count()));
-    std::cout << victim << " killed: " << unavailable << " frames in flight told after " << noticed.count() << " us\n";
+    std::cout << victim << " killed: " << unavailable << " frames in flight told after " << noticed.count()
+              << " us\n";
     EXPECT_GT(unavailable, 0);
     EXPECT_LT(noticed, 2s);
     ASSERT_TRUE(comes_back());
     std::cout << victim << " back after "
-              << std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed).count() << " us\n";
+              << std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed).count()
+              << " us\n";
     const auto status = pipeline_->status();
     for (const auto& card : status.cards) EXPECT_EQ(card.restarts, card.card == victim ? 1U : 0U);
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(works());
@@ -207,7 +211,8 @@ TEST_F(PipelineOnCards, AnIdleCardThatDiesIsNoticedAndBroughtBack) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   ASSERT_EQ(::kill(card_process("fpga1"), SIGKILL), 0);
-  EXPECT_TRUE(eventually([&] { return pipeline_->status().ready && pipeline_->status().cards[1].restarts == 1; }));
+  EXPECT_TRUE(
+      eventually([&] { return pipeline_->status().ready && pipeline_->status().cards[1].restarts == 1; }));
   EXPECT_TRUE(comes_back());
 }
 
@@ -233,7 +238,8 @@ TEST_F(PipelineOnCards, CardsKilledAgainAndAgainUnderLoadGiveNoWrongAnswer) {
   }
   for (int i = 0; i < 12; ++i) {
     std::this_thread::sleep_for(40ms);
-    if (const pid_t process = card_process("fpga" + std::to_string(i % 3)); process != 0) ::kill(process, SIGKILL);
+    if (const pid_t process = card_process("fpga" + std::to_string(i % 3)); process != 0)
+      ::kill(process, SIGKILL);
   }
   EXPECT_TRUE(comes_back());
   go.store(false);

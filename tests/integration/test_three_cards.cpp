@@ -1,4 +1,5 @@
-// Three cards share the work of one model: cut by the partitioner, loaded through XRT, compared with the reference.
+// Three cards share the work of one model: cut by the partitioner, loaded through XRT, compared with the
+// reference.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -160,7 +161,8 @@ TEST_P(ThreeCards, WithoutCardTwoNoFrameComesUntilItIsBack) {
 TEST_P(ThreeCards, FewerCardsGiveTheSameBytes) {
   const auto in = input(3);
   for (const std::uint32_t cards : {1U, 2U}) {
-    const auto fewer = deploy(program_, cluster_, cards, directory_.path() / ("deployment" + std::to_string(cards)));
+    const auto fewer =
+        deploy(program_, cluster_, cards, directory_.path() / ("deployment" + std::to_string(cards)));
     const auto opened = Pipeline::open(fewer, cluster_, {});
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     EXPECT_EQ((*opened)->status().cards.size(), cards);

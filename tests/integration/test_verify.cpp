@@ -30,12 +30,14 @@ class Verify : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
-  /// Frames of the model's input, and what the reference makes of them; `wrong` elements of it are one step off.
+  /// Frames of the model's input, and what the reference makes of them; `wrong` elements of it are one step
+  /// off.
   void write_frames(std::uint64_t frames, float input_value, int wrong) const {
     NpyArray in{"<f4", {frames, 8, 8, 2}, {}}, out{"<f4", {frames, 4, 4, 4}, {}};
     for (std::uint64_t f = 0; f < frames; ++f) {
       std::vector<float> x(8 * 8 * 2);
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = input_value * static_cast<float>(i % 11) - static_cast<float>(f);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = input_value * static_cast<float>(i % 11) - static_cast<float>(f);
       const auto bytes = std::as_bytes(std::span(x));
       in.data.insert(in.data.end(), bytes.begin(), bytes.end());
       auto y = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
@@ -51,7 +53,8 @@ class Verify : public testing::Test {
     ASSERT_TRUE(write_npy(directory_.path() / "out.npy", out).ok());
   }
   std::vector<std::string> files() const {
-    return {"--inputs", (directory_.path() / "in.npy").string(), "--expect", (directory_.path() / "out.npy").string()};
+    return {"--inputs", (directory_.path() / "in.npy").string(), "--expect",
+            (directory_.path() / "out.npy").string()};
   }
 
   TemporaryDirectory directory_{"millrace-verify"};

@@ -37,8 +37,8 @@ class Builder {
     return added.outputs[0];
   }
 
-  TensorIndex convolution(const std::string& name, TensorIndex input, std::uint32_t channels, std::uint32_t kernel,
-                          std::uint32_t pad, bool relu) {
+  TensorIndex convolution(const std::string& name, TensorIndex input, std::uint32_t channels,
+                          std::uint32_t kernel, std::uint32_t pad, bool relu) {
     const std::vector<std::uint32_t> shape = program_.tensors[input].shape;
     Convolution made;
     made.window.kernel_h = made.window.kernel_w = kernel;

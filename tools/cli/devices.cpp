@@ -1,7 +1,7 @@
 // `millrace devices`: what XRT shows, beside what the cluster file says. With --check each card is opened.
 //
-// JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem), cables[] (name,
-// ends). States: ready, busy (held by this process), missing (XRT does not have it), failed.
+// JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
+// cables[] (name, ends). States: ready, busy (held by this process), missing (XRT does not have it), failed.
 #include <boost/json.hpp>
 
 #include <iomanip>
@@ -43,7 +43,8 @@ void check(Row& row, const plan::ClusterCard& wanted, std::uint32_t index) {
   row.problem = opened.error().message();
 }
 
-std::vector<Row> rows_of(const plan::Cluster& cluster, const std::vector<card::CardInfo>& found, bool open_each) {
+std::vector<Row> rows_of(const plan::Cluster& cluster, const std::vector<card::CardInfo>& found,
+                         bool open_each) {
   std::vector<Row> rows;
   for (std::uint32_t index = 0; index < cluster.cards.size(); ++index) {
     const plan::ClusterCard& wanted = cluster.cards[index];
@@ -95,32 +96,38 @@ void print_json(const std::vector<Row>& rows, const plan::Cluster& cluster, std:
                       {"a", {{"card", cable.a.card}, {"connector", cable.a.connector}}},
                       {"b", {{"card", cable.b.card}, {"connector", cable.b.connector}}}});
   }
-  out << json::serialize(json::object{
-             {"schema", 1}, {"emulated", cluster.emulated}, {"devices", std::move(devices)}, {"cables", std::move(cables)}})
+  out << json::serialize(json::object{{"schema", 1},
+                                      {"emulated", cluster.emulated},
+                                      {"devices", std::move(devices)},
+                                      {"cables", std::move(cables)}})
       << '\n';
 }
 
-std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string text_or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
 
 void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool checked, std::ostream& out) {
-  const auto line = [&](const std::string& index, const std::string& name, const std::string& bdf, const std::string& kind,
-                        const std::string& memory, const std::string& state) {
-    out << std::left << std::setw(7) << index << std::setw(14) << name << std::setw(15) << bdf << std::setw(12) << kind
-        << std::setw(12) << memory << state << '\n';
+  const auto line = [&](const std::string& index, const std::string& name, const std::string& bdf,
+                        const std::string& kind, const std::string& memory, const std::string& state) {
+    out << std::left << std::setw(7) << index << std::setw(14) << name << std::setw(15) << bdf
+        << std::setw(12) << kind << std::setw(12) << memory << state << '\n';
   };
   line("index", "name", "bdf", "kind", "memory", "state");
   for (const Row& row : rows) {
     std::string state = cluster.emulated ? row.state + " (emulated)" : row.state;
     if (!row.problem.empty()) state += ": " + row.problem;
-    line(std::to_string(row.info.index), text_or_dash(row.name.empty() ? row.info.name : row.name), text_or_dash(row.info.bdf),
-         text_or_dash(row.kind), row.memory_bytes == 0 ? "-" : std::to_string(row.memory_bytes >> 20U) + " MiB", state);
+    line(std::to_string(row.info.index), text_or_dash(row.name.empty() ? row.info.name : row.name),
+         text_or_dash(row.info.bdf), text_or_dash(row.kind),
+         row.memory_bytes == 0 ? "-" : std::to_string(row.memory_bytes >> 20U) + " MiB", state);
   }
   for (const plan::Cable& cable : cluster.cables) {
-    out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card << "/"
-        << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way\n";
+    out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card
+        << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way\n";
   }
   if (checked && !cluster.cables.empty()) {
-    out << "cables are as the cluster file says; XRT shows a link only under a loaded image, so they are tested when a "
+    out << "cables are as the cluster file says; XRT shows a link only under a loaded image, so they are "
+           "tested when a "
            "model is\n";
   }
 }
@@ -135,7 +142,8 @@ Status run(const DevicesCommand& command, std::ostream& out) {
   }
   if (Status selected = runtime::emulator::select_backend(cluster); !selected.ok()) {
     if (!command.cluster.empty()) return selected;
-    return Error(selected.error().code(), selected.error().message() + "; for emulated cards give --cluster FILE");
+    return Error(selected.error().code(),
+                 selected.error().message() + "; for emulated cards give --cluster FILE");
   }
   MILLRACE_ASSIGN(const std::vector<card::CardInfo> found, card::enumerate());
   const std::vector<Row> rows =

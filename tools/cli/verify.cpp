@@ -1,8 +1,10 @@
-// `millrace verify`: frames through the cards and through kernels/reference; every byte of every output must agree.
+// `millrace verify`: frames through the cards and through kernels/reference; every byte of every output must
+// agree.
 //
-// JSON: schema, model, fidelity, frames, mismatches (bytes that differ from the reference), mismatched_frames,
-// first_difference (frame, output, element; partition, block, nodes, tensor where kernels/fast shows it too),
-// expect (compared, mismatches, largest_steps) where --expect was given, epoch and cards of the run.
+// JSON: schema, model, fidelity, frames, mismatches (bytes that differ from the reference),
+// mismatched_frames, first_difference (frame, output, element; partition, block, nodes, tensor where
+// kernels/fast shows it too), expect (compared, mismatches, largest_steps) where --expect was given, epoch
+// and cards of the run.
 #include <boost/json.hpp>
 
 #include <algorithm>
@@ -32,23 +34,29 @@ using FrameData = std::vector<Buffer>;  // by the model's inputs or outputs
 
 std::string descr_of(const std::string& datatype) {
   static const std::map<std::string, std::string> names = {
-      {"FP32", "<f4"}, {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"}, {"INT16", "<i2"}, {"INT32", "<i4"}, {"BOOL", "|b1"}};
+      {"FP32", "<f4"},  {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"},
+      {"INT16", "<i2"}, {"INT32", "<i4"}, {"BOOL", "|b1"}};
   const auto found = names.find(datatype);
   return found == names.end() ? "" : found->second;
 }
 
 /// The file's frames, each of signature.bytes(). The first axis is the frames; the rest is the model's shape.
-Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file, const plan::TensorSignature& signature) {
+Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
+                                        const plan::TensorSignature& signature) {
   MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
   const auto mismatch = [&](const std::string& what) {
-    return Error(ErrorCode::kInvalidInput, file.string() + ": " + what + " for tensor '" + signature.name + "'");
+    return Error(ErrorCode::kInvalidInput,
+                 file.string() + ": " + what + " for tensor '" + signature.name + "'");
   };
   if (array.descr != descr_of(signature.datatype)) {
-    return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" + descr_of(signature.datatype) + "') is needed");
+    return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" +
+                    descr_of(signature.datatype) + "') is needed");
   }
   const std::uint64_t bytes = signature.bytes();
-  if (array.shape.empty() || bytes == 0 || array.shape[0] == 0 || array.data.size() != array.shape[0] * bytes) {
-    return mismatch("a first axis of frames, each of " + std::to_string(signature.elements()) + " elements, is needed");
+  if (array.shape.empty() || bytes == 0 || array.shape[0] == 0 ||
+      array.data.size() != array.shape[0] * bytes) {
+    return mismatch("a first axis of frames, each of " + std::to_string(signature.elements()) +
+                    " elements, is needed");
   }
   std::vector<Buffer> frames;
   for (std::uint64_t i = 0; i < array.shape[0]; ++i) {
@@ -85,7 +93,8 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
     return frames;
   }
   if (model.inputs.size() != 1) {
-    return Error(ErrorCode::kUnsupported, "--inputs: model '" + model.name + "' has " + std::to_string(model.inputs.size()) +
+    return Error(ErrorCode::kUnsupported, "--inputs: model '" + model.name + "' has " +
+                                              std::to_string(model.inputs.size()) +
                                               " inputs, a file holds one; leave it out for random frames");
   }
   MILLRACE_ASSIGN(std::vector<Buffer> read, read_frames(command.inputs, model.inputs[0]));
@@ -120,7 +129,8 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
   if (datatype == "FP32") {
     const double steps = distance(float{}) / static_cast<double>(scale);
     // Quantised values are whole steps; what float32 adds to that is no difference.
-    return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps) : (std::isnan(steps) ? INFINITY : steps);
+    return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps)
+                                                      : (std::isnan(steps) ? INFINITY : steps);
   }
   if (datatype == "UINT8" || datatype == "BOOL") return distance(std::uint8_t{});
   if (datatype == "INT8") return distance(std::int8_t{});
@@ -129,11 +139,12 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
   return distance(std::int32_t{});
 }
 
-void compare_expected(const plan::TensorSignature& output, const Buffer& got, const Buffer& expected, float scale,
-                      std::uint32_t tolerance, Findings& findings) {
+void compare_expected(const plan::TensorSignature& output, const Buffer& got, const Buffer& expected,
+                      float scale, std::uint32_t tolerance, Findings& findings) {
   const std::uint64_t element = output.bytes() / std::max<std::uint64_t>(output.elements(), 1);
   for (std::uint64_t i = 0; i < output.elements(); ++i) {
-    const double steps = steps_between(output.datatype, got.data() + i * element, expected.data() + i * element, scale);
+    const double steps =
+        steps_between(output.datatype, got.data() + i * element, expected.data() + i * element, scale);
     ++findings.expect_compared;
     findings.expect_largest = std::max(findings.expect_largest, steps);
     if (steps > tolerance) ++findings.expect_mismatches;
@@ -171,13 +182,15 @@ Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceMode
     findings.mismatched_frames += differing != 0 ? 1U : 0U;
     ++findings.frames;
     if (index < expected.size()) {
-      compare_expected(model.outputs[0], outputs[0], expected[index], reference.output_scale(0), command.tolerance, findings);
+      compare_expected(model.outputs[0], outputs[0], expected[index], reference.output_scale(0),
+                       command.tolerance, findings);
     }
   }
   return {};
 }
 
-void print_json(const Findings& findings, const plan::Deployment& deployment, std::size_t cards, std::ostream& out) {
+void print_json(const Findings& findings, const plan::Deployment& deployment, std::size_t cards,
+                std::ostream& out) {
   json::object document{{"schema", 1},
                         {"model", deployment.model.name},
                         {"deployment_digest", deployment.digest},
@@ -187,7 +200,9 @@ void print_json(const Findings& findings, const plan::Deployment& deployment, st
                         {"mismatches", findings.mismatches},
                         {"mismatched_frames", findings.mismatched_frames}};
   if (findings.mismatches > 0) {
-    json::object first{{"frame", findings.first_frame}, {"output", findings.first_output}, {"element", findings.first_element}};
+    json::object first{{"frame", findings.first_frame},
+                       {"output", findings.first_output},
+                       {"element", findings.first_element}};
     if (findings.difference) {
       first["partition"] = findings.difference->partition;
       first["block"] = findings.difference->block;
@@ -197,22 +212,26 @@ void print_json(const Findings& findings, const plan::Deployment& deployment, st
     document["first_difference"] = std::move(first);
   }
   if (findings.expected) {
-    document["expect"] = {{"compared", findings.expect_compared},
-                          {"mismatches", findings.expect_mismatches},
-                          {"largest_steps", std::isfinite(findings.expect_largest) ? json::value(findings.expect_largest) : json::value()}};
+    document["expect"] = {
+        {"compared", findings.expect_compared},
+        {"mismatches", findings.expect_mismatches},
+        {"largest_steps",
+         std::isfinite(findings.expect_largest) ? json::value(findings.expect_largest) : json::value()}};
   }
   out << json::serialize(document) << '\n';
 }
 
-void print_text(const Findings& findings, const plan::Deployment& deployment, std::size_t cards, std::ostream& out) {
-  out << deployment.model.name << ": " << findings.frames << " frames over " << cards << (cards == 1 ? " card" : " cards")
+void print_text(const Findings& findings, const plan::Deployment& deployment, std::size_t cards,
+                std::ostream& out) {
+  out << deployment.model.name << ": " << findings.frames << " frames over " << cards
+      << (cards == 1 ? " card" : " cards")
       << ", every output compared with kernels/reference: " << findings.mismatches << " bytes differ\n";
   if (findings.mismatches > 0) {
-    out << "first difference: frame " << findings.first_frame << ", output '" << findings.first_output << "', element "
-        << findings.first_element << '\n';
+    out << "first difference: frame " << findings.first_frame << ", output '" << findings.first_output
+        << "', element " << findings.first_element << '\n';
     if (const auto& d = findings.difference) {
-      out << "  computed differently by kernels/fast too: partition '" << d->partition << "', block '" << d->block
-          << "', tensor '" << d->tensor << "'";
+      out << "  computed differently by kernels/fast too: partition '" << d->partition << "', block '"
+          << d->block << "', tensor '" << d->tensor << "'";
       for (const std::string& node : d->nodes) out << "\n  ONNX node '" << node << "'";
       out << '\n';
     } else {
@@ -220,21 +239,23 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
     }
   }
   if (findings.expected) {
-    out << "compared with the file given: " << findings.expect_mismatches << " of " << findings.expect_compared
-        << " elements differ by more than allowed; largest difference " << findings.expect_largest << " steps\n";
+    out << "compared with the file given: " << findings.expect_mismatches << " of "
+        << findings.expect_compared << " elements differ by more than allowed; largest difference "
+        << findings.expect_largest << " steps\n";
   }
 }
 
 Status verdict(const Findings& findings) {
   if (findings.mismatches > 0) {
-    std::string message = std::to_string(findings.mismatched_frames) + " of " + std::to_string(findings.frames) +
-                          " frames differ from kernels/reference";
+    std::string message = std::to_string(findings.mismatched_frames) + " of " +
+                          std::to_string(findings.frames) + " frames differ from kernels/reference";
     if (findings.difference) message += ", first in block '" + findings.difference->block + "'";
     return Error(ErrorCode::kDoesNotFit, message);
   }
   if (findings.expect_mismatches > 0) {
     return Error(ErrorCode::kDoesNotFit, std::to_string(findings.expect_mismatches) + " of " +
-                                             std::to_string(findings.expect_compared) + " elements are not as expected");
+                                             std::to_string(findings.expect_compared) +
+                                             " elements are not as expected");
   }
   return {};
 }
@@ -243,8 +264,9 @@ Status verdict(const Findings& findings) {
 
 Status run(const VerifyCommand& command, std::ostream& out) {
   if (command.fidelity != "functional") {
-    return Error(ErrorCode::kUnsupported, "--fidelity " + command.fidelity + ": only 'functional' exists in this version" +
-                                              (command.fidelity == "rtl" ? "; 'rtl' needs generated SystemVerilog" : ""));
+    return Error(ErrorCode::kUnsupported,
+                 "--fidelity " + command.fidelity + ": only 'functional' exists in this version" +
+                     (command.fidelity == "rtl" ? "; 'rtl' needs generated SystemVerilog" : ""));
   }
   MILLRACE_ASSIGN(plan::LoadedDeployment loaded, plan::load_deployment(command.deployment));
   const auto deployment = std::make_shared<const plan::LoadedDeployment>(std::move(loaded));
@@ -255,8 +277,9 @@ Status run(const VerifyCommand& command, std::ostream& out) {
     MILLRACE_ASSIGN(expected, read_frames(command.expect, model.outputs.at(0)));
     if (command.inputs.empty()) return Error(ErrorCode::kInvalidInput, "--expect needs --inputs");
     if (expected.size() < inputs.size()) {
-      return Error(ErrorCode::kInvalidInput, command.expect.string() + " has " + std::to_string(expected.size()) +
-                                                 " frames for " + std::to_string(inputs.size()) + " inputs");
+      return Error(ErrorCode::kInvalidInput, command.expect.string() + " has " +
+                                                 std::to_string(expected.size()) + " frames for " +
+                                                 std::to_string(inputs.size()) + " inputs");
     }
   }
 
@@ -276,7 +299,8 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   pipeline->stop(std::chrono::milliseconds(1000));
   if (!command.dump_tensors.empty()) {
     MILLRACE_TRY(reference.dump(inputs[findings.first_frame], command.dump_tensors));
-    log::info("verify", "tensors of frame " + std::to_string(findings.first_frame) + " are in " + command.dump_tensors.string());
+    log::info("verify", "tensors of frame " + std::to_string(findings.first_frame) + " are in " +
+                            command.dump_tensors.string());
   }
   if (command.common.json) {
     print_json(findings, deployment->plan, cards, out);

@@ -45,7 +45,8 @@ std::optional<Difference> compare_partition(const std::string& name, const kerne
   std::vector<const std::byte*> in;
   for (const Buffer& input : inputs) in.push_back(input.data());
   std::vector<Buffer> outputs;
-  for (const kernels::TensorIndex index : program.outputs) outputs.emplace_back(program.tensors[index].storage_bytes());
+  for (const kernels::TensorIndex index : program.outputs)
+    outputs.emplace_back(program.tensors[index].storage_bytes());
   std::vector<std::byte*> out;
   for (Buffer& output : outputs) out.push_back(output.data());
 
@@ -80,7 +81,8 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
     MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
     const plan::XclbinSection* const section = view.find(kEmulationData);
     if (section == nullptr) {
-      return Error(ErrorCode::kUnsupported, "image '" + name + "' has no EMULATION_DATA; there is nothing to verify it against");
+      return Error(ErrorCode::kUnsupported,
+                   "image '" + name + "' has no EMULATION_DATA; there is nothing to verify it against");
     }
     auto data = plan::decode_emulation_data(section->bytes);
     if (!data.ok()) return data.error().within("image '" + name + "'");
@@ -95,26 +97,31 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
     const auto held = std::find_if(data.record.partitions.begin(), data.record.partitions.end(),
                                    [&](const plan::ImagePartition& p) { return p.name == partition.name; });
     if (held == data.record.partitions.end()) {
-      return Error(ErrorCode::kCorrupt, "image '" + partition.image + "' does not hold partition '" + partition.name + "'");
+      return Error(ErrorCode::kCorrupt,
+                   "image '" + partition.image + "' does not hold partition '" + partition.name + "'");
     }
     model.programs_.push_back(data.programs[static_cast<std::size_t>(held - data.record.partitions.begin())]);
   }
   for (const plan::Channel& channel : deployment.plan.channels) {
     if (channel.slice.offset != 0 || channel.slice.stride != 1) {
-      return Error(ErrorCode::kUnsupported, "channel '" + channel.name + "' carries a slice; verify takes whole tensors");
+      return Error(ErrorCode::kUnsupported,
+                   "channel '" + channel.name + "' carries a slice; verify takes whole tensors");
     }
-    model.sources_[{channel.consumer.partition, channel.consumer.port}] = {channel.producer.partition, channel.producer.port};
+    model.sources_[{channel.consumer.partition, channel.consumer.port}] = {channel.producer.partition,
+                                                                           channel.producer.port};
   }
   return model;
 }
 
-std::map<ReferenceModel::Key, Buffer> ReferenceModel::evaluate(const std::vector<Buffer>& inputs, const Visit& visit) const {
+std::map<ReferenceModel::Key, Buffer> ReferenceModel::evaluate(const std::vector<Buffer>& inputs,
+                                                               const Visit& visit) const {
   std::map<Key, Buffer> values;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[{"", deployment_->model.inputs[i].name}] = inputs[i];
   for (std::size_t index = 0; index < programs_.size(); ++index) {
     const plan::Partition& partition = deployment_->partitions[index];
     std::vector<Buffer> in;
-    for (const plan::Port& port : partition.inputs) in.push_back(values.at(sources_.at({partition.name, port.name})));
+    for (const plan::Port& port : partition.inputs)
+      in.push_back(values.at(sources_.at({partition.name, port.name})));
     if (visit) visit(index, in);
     std::vector<Buffer> out = kernels::reference::run(programs_[index], in);
     for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
@@ -174,8 +181,10 @@ float ReferenceModel::output_scale(std::size_t index) const {
     for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
       if (partition.outputs[i].name != source->second.second) continue;
       const kernels::Block* const block = producer_of(programs_[p], programs_[p].outputs[i]);
-      const auto* const end = block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
-      if (end != nullptr && !end->scale.empty()) return *std::max_element(end->scale.begin(), end->scale.end());
+      const auto* const end =
+          block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
+      if (end != nullptr && !end->scale.empty())
+        return *std::max_element(end->scale.begin(), end->scale.end());
     }
   }
   return 1.0F;

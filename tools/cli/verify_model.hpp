@@ -1,4 +1,5 @@
-// The model a deployment's cards and host partitions make together, run by kernels/reference: what `verify` compares with.
+// The model a deployment's cards and host partitions make together, run by kernels/reference: what `verify`
+// compares with.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,9 @@ struct Difference {
 
 class ReferenceModel {
  public:
-  /// The programs of card partitions come from the images themselves (EMULATION_DATA). `deployment` must outlive this.
-  /// kCorrupt, kUnsupported (an image of another vendor, without one; a channel that carries a slice).
+  /// The programs of card partitions come from the images themselves (EMULATION_DATA). `deployment` must
+  /// outlive this. kCorrupt, kUnsupported (an image of another vendor, without one; a channel that carries a
+  /// slice).
   static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment,
                                      const runtime::pipeline::Images& images);
 

@@ -13,7 +13,9 @@ using card::RunState;
 
 namespace {
 
-Error lost() { return Error(ErrorCode::kUnavailable, "this card is dead"); }
+Error lost() {
+  return Error(ErrorCode::kUnavailable, "this card is dead");
+}
 
 std::uint32_t row_register(std::uint32_t row, std::uint32_t field) {
   return abi::kLinkTable + row * abi::kLinkRowBytes + field;
@@ -23,7 +25,8 @@ std::uint32_t row_register(std::uint32_t row, std::uint32_t field) {
 
 class FakeIngress final : public card::Ingress {
  public:
-  FakeIngress(FakeWorld& world, std::uint32_t card, std::string unit, std::uint64_t bytes, std::uint32_t slots)
+  FakeIngress(FakeWorld& world, std::uint32_t card, std::string unit, std::uint64_t bytes,
+              std::uint32_t slots)
       : world_(world), card_(card), unit_(std::move(unit)), buffers_(slots, std::vector<std::byte>(bytes)) {}
   std::span<std::byte> buffer(std::uint32_t slot) override { return buffers_[slot]; }
   Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
@@ -32,7 +35,8 @@ class FakeIngress final : public card::Ingress {
     FakeWorld::State& state = world_.cards_[card_];
     FakeWorld::Unit& unit = state.units.at(unit_);
     FakeWorld::Run& run = unit.runs[slot];
-    if (run.state == RunState::kRunning) return Error(ErrorCode::kInternal, "a running run was started again");
+    if (run.state == RunState::kRunning)
+      return Error(ErrorCode::kInternal, "a running run was started again");
     run.stamp = {epoch, sequence};
     run.data = buffers_[slot];
     run.state = state.stalled ? RunState::kRunning : RunState::kDone;
@@ -59,7 +63,8 @@ class FakeEgress final : public card::Egress {
     const std::lock_guard lock(world_.mutex_);
     if (!world_.operate(card_)) return lost();
     FakeWorld::Run& run = world_.cards_[card_].units.at(unit_).runs[slot];
-    if (run.state == RunState::kRunning) return Error(ErrorCode::kInternal, "a running run was started again");
+    if (run.state == RunState::kRunning)
+      return Error(ErrorCode::kInternal, "a running run was started again");
     run = {RunState::kRunning, {epoch, sequence}, {}, false};
     world_.match(card_);
     return {};
@@ -227,10 +232,12 @@ void FakeWorld::die(std::uint32_t card) {
   changed_.notify_all();
 }
 
-std::uint32_t FakeWorld::epoch(std::uint32_t card) { return cards_[card].registers[abi::kRegEpoch]; }
+std::uint32_t FakeWorld::epoch(std::uint32_t card) {
+  return cards_[card].registers[abi::kRegEpoch];
+}
 
-void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const std::string& port, Stamp stamp,
-                        Bytes data) {
+void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const std::string& port,
+                        Stamp stamp, Bytes data) {
   State& state = cards_[card];
   if (!state.alive || stamp.first != epoch(card)) return;
   if (state.drop) {
@@ -250,7 +257,8 @@ void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const 
   frame[port] = std::move(data);
   if (frame.size() < program.inputs.size()) return;
   std::vector<Bytes> inputs;
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) inputs.push_back(frame.at("in" + std::to_string(i)));
+  for (std::size_t i = 0; i < program.inputs.size(); ++i)
+    inputs.push_back(frame.at("in" + std::to_string(i)));
   state.inputs[partition].erase(stamp);
   const Bytes result = kernels::reference::run(program, inputs).at(0);
   for (const plan::ImagePartition& held : plan_.records.at(state.image).partitions) {
@@ -276,7 +284,9 @@ void FakeWorld::send(std::uint32_t card, std::uint32_t row, Stamp stamp, const B
       for (const plan::ImagePartition& held : plan_.records.at(to.image).partitions) {
         for (const plan::ImagePort& port : held.ports) {
           if (port.kind != plan::PortKind::kLinkReceive) continue;
-          const auto value = [&](std::uint32_t field) { return to.registers[row_register(port.link_index, field)]; };
+          const auto value = [&](std::uint32_t field) {
+            return to.registers[row_register(port.link_index, field)];
+          };
           if (value(abi::kLinkEnable) != 1 || value(abi::kLinkConnector) != far.connector) continue;
           if (value(abi::kLinkTag) != from[row_register(row, abi::kLinkTag)]) continue;
           deliver(peer, held.name, port.name, stamp, data);

@@ -1,6 +1,6 @@
-// Cards that are not there: they compute at once, with kernels/reference, inside the call that brings the last input.
-// They can be stalled, killed, and told to die at their Nth operation. Links follow the rows and cables, so that a wrong
-// binding gives no result.
+// Cards that are not there: they compute at once, with kernels/reference, inside the call that brings the
+// last input. They can be stalled, killed, and told to die at their Nth operation. Links follow the rows and
+// cables, so that a wrong binding gives no result.
 #pragma once
 
 #include <condition_variable>
@@ -66,14 +66,16 @@ class FakeWorld {
     std::string image;
     std::map<std::string, Unit> units;
     std::map<std::uint32_t, std::uint32_t> registers;
-    std::map<std::string, std::map<Stamp, std::map<std::string, Bytes>>> inputs;  // partition -> frame -> port
+    std::map<std::string, std::map<Stamp, std::map<std::string, Bytes>>>
+        inputs;  // partition -> frame -> port
   };
 
   // All with mutex_ held.
   bool operate(std::uint32_t card);
   void die(std::uint32_t card);
   std::uint32_t epoch(std::uint32_t card);
-  void deliver(std::uint32_t card, const std::string& partition, const std::string& port, Stamp stamp, Bytes data);
+  void deliver(std::uint32_t card, const std::string& partition, const std::string& port, Stamp stamp,
+               Bytes data);
   void send(std::uint32_t card, std::uint32_t row, Stamp stamp, const Bytes& data);
   void match(std::uint32_t card);
   void flush(std::uint32_t card);

@@ -52,7 +52,9 @@ kernels::Program adding_program(const std::string& name, std::size_t inputs, int
   return program;
 }
 
-TensorSignature signature(const std::string& name) { return {name, "INT16", {1, PlanBuilder::kElements}}; }
+TensorSignature signature(const std::string& name) {
+  return {name, "INT16", {1, PlanBuilder::kElements}};
+}
 
 }  // namespace
 
@@ -88,8 +90,8 @@ const std::string& PlanBuilder::endpoint_of(const std::string& name) const {
   return plan_.deployment.find_partition(name)->endpoint;
 }
 
-void PlanBuilder::partition(const std::string& name, const std::vector<std::string>& from, int constant, bool on_host,
-                            const std::string& endpoint) {
+void PlanBuilder::partition(const std::string& name, const std::vector<std::string>& from, int constant,
+                            bool on_host, const std::string& endpoint) {
   Deployment& d = plan_.deployment;
   if (d.find_endpoint(endpoint) == nullptr) {
     d.endpoints.push_back({endpoint, on_host, on_host ? "" : "test", on_host ? "" : "image_" + endpoint});
@@ -115,7 +117,8 @@ void PlanBuilder::partition(const std::string& name, const std::vector<std::stri
   if (on_host) made.program = plan_.programs[name];
   if (!on_host) {
     auto& images = d.images;
-    const auto image = std::find_if(images.begin(), images.end(), [&](const Image& i) { return i.name == made.image; });
+    const auto image =
+        std::find_if(images.begin(), images.end(), [&](const Image& i) { return i.name == made.image; });
     image->partitions.push_back(name);
   }
   d.partitions.push_back(made);
@@ -200,7 +203,8 @@ Cluster chain_cluster(std::uint32_t cards, const std::string& device) {
 void add_cable(Cluster& cluster, const std::string& a, const std::string& b) {
   const auto free_connector = [&](const std::string& card) {
     std::uint32_t used = 0;
-    for (const Cable& cable : cluster.cables) used += (cable.a.card == card ? 1U : 0U) + (cable.b.card == card ? 1U : 0U);
+    for (const Cable& cable : cluster.cables)
+      used += (cable.a.card == card ? 1U : 0U) + (cable.b.card == card ? 1U : 0U);
     return used;
   };
   cluster.cables.push_back({a + "-" + b, {a, free_connector(a)}, {b, free_connector(b)}, 100, 0});

@@ -1,5 +1,5 @@
-// Plans made by hand, for pipelines over cards that are not there: every tensor is a vector of int16, every partition
-// adds: out = in0 (+ in1) + constant.
+// Plans made by hand, for pipelines over cards that are not there: every tensor is a vector of int16, every
+// partition adds: out = in0 (+ in1) + constant.
 #pragma once
 
 #include <cstdint>

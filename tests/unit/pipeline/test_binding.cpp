@@ -14,7 +14,9 @@ using namespace runtime;
 using runtime::pipeline::bind_endpoints;
 using runtime::pipeline::Binding;
 
-bool all_free(const plan::ClusterCard&) { return true; }
+bool all_free(const plan::ClusterCard&) {
+  return true;
+}
 
 Plan chain(std::uint32_t cards) {
   PlanBuilder builder;
@@ -59,7 +61,8 @@ TEST(Binding, TheChainIsFoundHoweverTheCardsAreListed) {
   const auto bound = bind(chain(3), cluster);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_EQ(bound->cards[1].card, 2U);  // the one in the middle
-  EXPECT_EQ(std::set<std::uint32_t>({bound->cards[0].card, bound->cards[2].card}), std::set<std::uint32_t>({0U, 3U}));
+  EXPECT_EQ(std::set<std::uint32_t>({bound->cards[0].card, bound->cards[2].card}),
+            std::set<std::uint32_t>({0U, 3U}));
 }
 
 TEST(Binding, ATriangleOfChannelsNeedsATriangleOfCables) {
@@ -70,7 +73,8 @@ TEST(Binding, ATriangleOfChannelsNeedsATriangleOfCables) {
   const auto refused = bind(plan, cluster);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
-  EXPECT_NE(refused.error().message().find("endpoint 'on_c'"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("endpoint 'on_c'"), std::string::npos)
+      << refused.error().message();
   EXPECT_NE(refused.error().message().find("channel"), std::string::npos) << refused.error().message();
   add_cable(cluster, "fpga0", "fpga2");
   const auto bound = bind(plan, cluster);

@@ -1,4 +1,5 @@
-// The engine over cards that compute at once: graphs, order, bounds, deadlines, stop. Losses: test_pipeline_faults.cpp.
+// The engine over cards that compute at once: graphs, order, bounds, deadlines, stop. Losses:
+// test_pipeline_faults.cpp.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -84,7 +85,8 @@ TEST(Pipeline, ManyThreadsGetEachTheirOwnAnswer) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 60; ++i) {
         TestFrame frame(1, 2, static_cast<std::int16_t>(t * 500 + i));
-        const bool good = pipeline->infer(frame.frame).ok() && frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3);
+        const bool good = pipeline->infer(frame.frame).ok() && frame.holds(0, kDiamondTimes, kDiamondSum) &&
+                          frame.holds(1, 1, 3);
         (good ? right : wrong).fetch_add(1);
       }
     });
@@ -281,7 +283,8 @@ TEST(Pipeline, ACardThatDoesNotLoadFailsTheOpenAndNamesItsEndpoint) {
   const auto refused = open_on(world);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kEnvironment);
-  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos)
+      << refused.error().message();
   EXPECT_TRUE(open_or_fail(world));
 }
 

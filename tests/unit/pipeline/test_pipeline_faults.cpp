@@ -1,4 +1,5 @@
-// Cards that die: frames in flight hear of it, the pipeline comes back by itself, and no frame completes twice or wrong.
+// Cards that die: frames in flight hear of it, the pipeline comes back by itself, and no frame completes
+// twice or wrong.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -39,7 +40,8 @@ class PipelineFaults : public testing::Test {
   }
   std::size_t outputs() const { return world_->plan().deployment.model.outputs.size(); }
   bool right(const TestFrame& frame) const {
-    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3) : frame.holds(0, 1, kChainSum);
+    return outputs() == 2 ? frame.holds(0, kDiamondTimes, kDiamondSum) && frame.holds(1, 1, 3)
+                          : frame.holds(0, 1, kChainSum);
   }
   bool comes_back() {
     return eventually([&] { return works(); });
@@ -88,7 +90,8 @@ TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   const Status refused = pipeline_->submit(frame.frame);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnavailable);
-  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos)
+      << refused.error().message();
   EXPECT_EQ(pipeline_->status().cards[1].state, CardState::kLost);
   EXPECT_TRUE(comes_back());
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
@@ -137,8 +140,8 @@ TEST_F(PipelineFaults, AnExpiredFrameIsNotFailedAgainByALoss) {
   EXPECT_EQ(frame.completions(), 1);
 }
 
-// The Nth operation on any card kills that card, for every N of a run of frames: submission, register access during
-// recovery, the loading of another card.
+// The Nth operation on any card kills that card, for every N of a run of frames: submission, register access
+// during recovery, the loading of another card.
 void survive_death_at(std::uint64_t operation, Plan plan) {
   FakeWorld world(std::move(plan), chain_cluster(3));
   auto opened = open_on(world, quick());

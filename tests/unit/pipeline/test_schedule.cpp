@@ -19,7 +19,11 @@ Schedule derive(const Plan& plan) {
 
 TEST(Schedule, StagesBeforeTheCardsAreDoneAtSubmissionAndStagesBehindWhenResultsCome) {
   PlanBuilder builder;
-  builder.input("x").host("before", {"x"}, 1).card("p", {"before"}, 2).host("after", {"p"}, 3).output("y", "after");
+  builder.input("x")
+      .host("before", {"x"}, 1)
+      .card("p", {"before"}, 2)
+      .host("after", {"p"}, 3)
+      .output("y", "after");
   const Schedule schedule = derive(builder.build());
   ASSERT_EQ(schedule.early.size(), 2U);
   EXPECT_EQ(schedule.tasks[schedule.early[0]].kind, Schedule::TaskKind::kStage);
@@ -42,7 +46,11 @@ TEST(Schedule, AnInputThatIsReadLateIsKept) {
 
 TEST(Schedule, AJoinWaitsForEachOfItsResultsOnce) {
   PlanBuilder builder;
-  builder.input("x").card("a", {"x"}, 1).card("b", {"x"}, 2).host("join", {"a", "b"}, 0).host("twice", {"a", "a"}, 0);
+  builder.input("x")
+      .card("a", {"x"}, 1)
+      .card("b", {"x"}, 2)
+      .host("join", {"a", "b"}, 0)
+      .host("twice", {"a", "a"}, 0);
   builder.output("y", "join").output("z", "twice");
   const Schedule schedule = derive(builder.build());
   std::vector<std::uint32_t> waits;
@@ -84,18 +92,23 @@ TEST_P(ScheduleMistakes, AreRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(
     Schedule, ScheduleMistakes,
     testing::Values(
-        Mistake{"a port without a channel", [](Plan& p) { p.deployment.channels.erase(p.deployment.channels.begin() + 1); },
+        Mistake{"a port without a channel",
+                [](Plan& p) { p.deployment.channels.erase(p.deployment.channels.begin() + 1); },
                 "'p.in0' is fed by no channel"},
-        Mistake{"a port with two", [](Plan& p) { p.deployment.channels.push_back(p.deployment.channels[1]); }, "'p.in0'"},
-        Mistake{"another number of bytes", [](Plan& p) { p.records.begin()->second.partitions[0].ports[0].elements = 4; },
+        Mistake{"a port with two", [](Plan& p) { p.deployment.channels.push_back(p.deployment.channels[1]); },
+                "'p.in0'"},
+        Mistake{"another number of bytes",
+                [](Plan& p) { p.records.begin()->second.partitions[0].ports[0].elements = 4; },
                 "'p.in0' takes 8 bytes"},
-        Mistake{"a slice", [](Plan& p) { p.deployment.channels[1].slice.stride = 2; }, "'h->p' carries a slice"},
+        Mistake{"a slice", [](Plan& p) { p.deployment.channels[1].slice.stride = 2; },
+                "'h->p' carries a slice"},
         Mistake{"no image", [](Plan& p) { p.records.clear(); }, "partition 'p'"},
-        Mistake{"an image without the partition", [](Plan& p) { p.records.begin()->second.partitions.clear(); },
-                "does not hold partition 'p'"},
-        Mistake{"an unknown producer", [](Plan& p) { p.deployment.channels[1].producer.partition = "q"; }, "'q.out0'"},
-        Mistake{"a link into the host", [](Plan& p) { p.deployment.channels[0].transport = plan::Transport::kAurora; },
-                "'h.in0'"}),
+        Mistake{"an image without the partition",
+                [](Plan& p) { p.records.begin()->second.partitions.clear(); }, "does not hold partition 'p'"},
+        Mistake{"an unknown producer", [](Plan& p) { p.deployment.channels[1].producer.partition = "q"; },
+                "'q.out0'"},
+        Mistake{"a link into the host",
+                [](Plan& p) { p.deployment.channels[0].transport = plan::Transport::kAurora; }, "'h.in0'"}),
     [](const auto& test) { return "case" + std::to_string(test.index); });
 
 }  // namespace

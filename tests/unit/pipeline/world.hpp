@@ -22,7 +22,8 @@ class TestFrame {
   TestFrame(std::size_t inputs, std::size_t outputs, std::int16_t value) {
     for (std::size_t i = 0; i < inputs; ++i) {
       in_.emplace_back(PlanBuilder::kElements);
-      for (std::size_t e = 0; e < PlanBuilder::kElements; ++e) in_[i][e] = static_cast<std::int16_t>(value + static_cast<int>(e));
+      for (std::size_t e = 0; e < PlanBuilder::kElements; ++e)
+        in_[i][e] = static_cast<std::int16_t>(value + static_cast<int>(e));
     }
     out_.assign(outputs, std::vector<std::int16_t>(PlanBuilder::kElements, -1));
     for (auto& tensor : in_) frame.inputs.push_back(std::as_bytes(std::span(tensor)));
@@ -46,7 +47,9 @@ class TestFrame {
     return completions_;
   }
   bool ok() { return wait() && frame.status.ok(); }
-  ErrorCode code() { return wait() && !frame.status.ok() ? frame.status.error().code() : ErrorCode::kInternal; }
+  ErrorCode code() {
+    return wait() && !frame.status.ok() ? frame.status.error().code() : ErrorCode::kInternal;
+  }
 
   /// Whether output `index` is `times` times the input plus `plus`.
   bool holds(std::size_t index, int times, int plus) const {
@@ -65,8 +68,8 @@ class TestFrame {
   int completions_ = 0;
 };
 
-inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(FakeWorld& world,
-                                                                    runtime::pipeline::PipelineOptions options = {}) {
+inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
+    FakeWorld& world, runtime::pipeline::PipelineOptions options = {}) {
   using namespace runtime::pipeline;
   const runtime::plan::Deployment& deployment = world.plan().deployment;
   Images images = world.images();
@@ -78,8 +81,8 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(FakeWorld& w
   MILLRACE_ASSIGN(Binding binding, bind_endpoints(deployment, images.records, world.cluster(), is_free));
   auto loaded = std::make_shared<runtime::plan::LoadedDeployment>();
   loaded->plan = deployment;
-  auto engine = std::make_unique<Engine>(loaded, world.cluster(), options, std::move(images), std::move(schedule),
-                                         std::move(binding));
+  auto engine = std::make_unique<Engine>(loaded, world.cluster(), options, std::move(images),
+                                         std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
@@ -98,7 +101,11 @@ bool eventually(Condition holds) {
 /// x -> host +1 -> a +2 =link=> b +4 =link=> c +8 -> host +16 -> y
 inline Plan chain_of_three() {
   PlanBuilder builder;
-  builder.input("x").host("before", {"x"}, 1).card("a", {"before"}, 2).card("b", {"a"}, 4).card("c", {"b"}, 8);
+  builder.input("x")
+      .host("before", {"x"}, 1)
+      .card("a", {"before"}, 2)
+      .card("b", {"a"}, 4)
+      .card("c", {"b"}, 8);
   builder.host("after", {"c"}, 16).output("y", "after");
   return builder.build();
 }
