@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -141,6 +142,7 @@ TEST_F(EndToEnd, A_killed_card_gives_errors_then_answers_again_and_stopping_leav
 
   const auto cards = children_named(server_->pid(), "millrace-card");
   ASSERT_EQ(cards.size(), 3U);
+  for (const pid_t card : cards) EXPECT_NE(::getpgid(card), ::getpgid(server_->pid())) << "Ctrl-C would end the cards before the drain";
   ::kill(cards[1], SIGKILL);
   bool refused = false, back = false;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
