@@ -16,54 +16,61 @@ enum class Rule {
   kSoftmax,    // ends in a quantised softmax, which magnifies one step before it
 };
 
+/// What must hold against ONNX Runtime as it runs by default, fusing QDQ graphs, on all supplied inputs.
+enum class Fused {
+  kExact,     // QOperator, integer and power-of-two forms; and QDQ graphs that it fuses wholly
+  kNearly,    // it leaves a layer in float (a Relu whose zero point is not the lowest value, an average): 99.9 % equal, at most one step
+  kUnlike,    // not compared: a softmax at the end, or additions, which its processors' kernels round differently
+};
+
 struct Model {
   const char* net;
   const char* name;
   Rule rule;
-  bool exact_in_onnxruntime;  // QOperator, integer and power-of-two forms
+  Fused fused;
 };
 
 std::ostream& operator<<(std::ostream& out, const Model& m) { return out << m.name; }
 
 constexpr Model kModels[] = {
-    {"lenet5_mnist", "lenet5_qdq_s8_pow2", Rule::kExact, true},
-    {"lenet5_mnist", "lenet5_qdq_u8_perch", Rule::kQuantised, false},
-    {"lenet5_mnist", "lenet5_qdq_s8_perch", Rule::kQuantised, false},
-    {"lenet5_mnist", "lenet5_qdq_s8_pertensor_sym", Rule::kQuantised, false},
-    {"lenet5_mnist", "lenet5_qdq_w4_s8_perch", Rule::kQuantised, false},
-    {"lenet5_mnist", "lenet5_qop_u8", Rule::kQuantised, true},
-    {"lenet5_mnist", "lenet5_int_u8", Rule::kQuantised, true},
-    {"tfc_mnist", "tfc_qdq_s8_pow2", Rule::kExact, true},
-    {"tfc_mnist", "tfc_qdq_u8_perch", Rule::kQuantised, false},
-    {"tfc_mnist", "tfc_qdq_s8_perch", Rule::kQuantised, false},
-    {"tfc_mnist", "tfc_qdq_s8_pertensor_sym", Rule::kQuantised, false},
-    {"tfc_mnist", "tfc_qdq_w4_s8_perch", Rule::kQuantised, false},
-    {"tfc_mnist", "tfc_qop_u8", Rule::kQuantised, true},
-    {"tfc_mnist", "tfc_int_u8", Rule::kQuantised, true},
-    {"pttdnn_cifar10", "ptt_qdq_s8_pow2", Rule::kExact, true},
-    {"pttdnn_cifar10", "ptt_qdq_u8_perch", Rule::kQuantised, false},
-    {"pttdnn_cifar10", "ptt_qdq_s8_perch", Rule::kQuantised, false},
-    {"pttdnn_cifar10", "ptt_qdq_s8_pertensor_sym", Rule::kQuantised, false},
-    {"pttdnn_cifar10", "ptt_qdq_w4_s8_perch", Rule::kQuantised, false},
-    {"pttdnn_cifar10", "ptt_qop_u8", Rule::kQuantised, true},
-    {"pttdnn_cifar10", "ptt_int_u8", Rule::kQuantised, true},
-    {"mpcnn_gestures", "mpcnn_qdq_s8_pow2", Rule::kExact, true},
-    {"mpcnn_gestures", "mpcnn_qdq_u8_perch", Rule::kQuantised, false},
-    {"mpcnn_gestures", "mpcnn_qdq_s8_perch", Rule::kQuantised, false},
-    {"mpcnn_gestures", "mpcnn_qdq_s8_pertensor_sym", Rule::kQuantised, false},
-    {"mpcnn_gestures", "mpcnn_qdq_w4_s8_perch", Rule::kQuantised, false},
-    {"mpcnn_gestures", "mpcnn_qop_u8", Rule::kQuantised, true},
-    {"mpcnn_gestures", "mpcnn_int_u8", Rule::kQuantised, true},
-    {"kws_dscnn", "kws_int8_qdq", Rule::kQuantised, false},
-    {"kws_dscnn", "kws_int8_qop", Rule::kQuantised, false},
-    {"vww_mobilenetv1_025", "vww_int8_qdq", Rule::kQuantised, false},
-    {"vww_mobilenetv1_025", "vww_int8_qop", Rule::kQuantised, false},
-    {"ad_autoencoder", "ad01_int8_qdq", Rule::kQuantised, false},
-    {"ad_autoencoder", "ad01_int8_qop", Rule::kQuantised, false},
-    {"jet_hls4ml_16_64_32_32_5", "jet_int8_qdq", Rule::kFloatTail, false},
-    {"micro_kws_ortquant", "micro_kws_m_static_qdq", Rule::kQuantised, false},
-    {"resnet8_cifar10", "resnet8_int8_qdq", Rule::kSoftmax, false},
-    {"resnet8_cifar10", "resnet8_int8_qop", Rule::kSoftmax, false},
+    {"lenet5_mnist", "lenet5_qdq_s8_pow2", Rule::kExact, Fused::kExact},
+    {"lenet5_mnist", "lenet5_qdq_u8_perch", Rule::kQuantised, Fused::kExact},
+    {"lenet5_mnist", "lenet5_qdq_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"lenet5_mnist", "lenet5_qdq_s8_pertensor_sym", Rule::kQuantised, Fused::kNearly},
+    {"lenet5_mnist", "lenet5_qdq_w4_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"lenet5_mnist", "lenet5_qop_u8", Rule::kQuantised, Fused::kExact},
+    {"lenet5_mnist", "lenet5_int_u8", Rule::kQuantised, Fused::kExact},
+    {"tfc_mnist", "tfc_qdq_s8_pow2", Rule::kExact, Fused::kExact},
+    {"tfc_mnist", "tfc_qdq_u8_perch", Rule::kQuantised, Fused::kExact},
+    {"tfc_mnist", "tfc_qdq_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"tfc_mnist", "tfc_qdq_s8_pertensor_sym", Rule::kQuantised, Fused::kNearly},
+    {"tfc_mnist", "tfc_qdq_w4_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"tfc_mnist", "tfc_qop_u8", Rule::kQuantised, Fused::kExact},
+    {"tfc_mnist", "tfc_int_u8", Rule::kQuantised, Fused::kExact},
+    {"pttdnn_cifar10", "ptt_qdq_s8_pow2", Rule::kExact, Fused::kExact},
+    {"pttdnn_cifar10", "ptt_qdq_u8_perch", Rule::kQuantised, Fused::kExact},
+    {"pttdnn_cifar10", "ptt_qdq_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"pttdnn_cifar10", "ptt_qdq_s8_pertensor_sym", Rule::kQuantised, Fused::kNearly},
+    {"pttdnn_cifar10", "ptt_qdq_w4_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"pttdnn_cifar10", "ptt_qop_u8", Rule::kQuantised, Fused::kExact},
+    {"pttdnn_cifar10", "ptt_int_u8", Rule::kQuantised, Fused::kExact},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_pow2", Rule::kExact, Fused::kExact},
+    {"mpcnn_gestures", "mpcnn_qdq_u8_perch", Rule::kQuantised, Fused::kExact},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"mpcnn_gestures", "mpcnn_qdq_s8_pertensor_sym", Rule::kQuantised, Fused::kNearly},
+    {"mpcnn_gestures", "mpcnn_qdq_w4_s8_perch", Rule::kQuantised, Fused::kNearly},
+    {"mpcnn_gestures", "mpcnn_qop_u8", Rule::kQuantised, Fused::kExact},
+    {"mpcnn_gestures", "mpcnn_int_u8", Rule::kQuantised, Fused::kExact},
+    {"kws_dscnn", "kws_int8_qdq", Rule::kQuantised, Fused::kNearly},
+    {"kws_dscnn", "kws_int8_qop", Rule::kQuantised, Fused::kNearly},
+    {"vww_mobilenetv1_025", "vww_int8_qdq", Rule::kQuantised, Fused::kNearly},
+    {"vww_mobilenetv1_025", "vww_int8_qop", Rule::kQuantised, Fused::kNearly},
+    {"ad_autoencoder", "ad01_int8_qdq", Rule::kQuantised, Fused::kNearly},
+    {"ad_autoencoder", "ad01_int8_qop", Rule::kQuantised, Fused::kNearly},
+    {"jet_hls4ml_16_64_32_32_5", "jet_int8_qdq", Rule::kFloatTail, Fused::kUnlike},
+    {"micro_kws_ortquant", "micro_kws_m_static_qdq", Rule::kQuantised, Fused::kUnlike},
+    {"resnet8_cifar10", "resnet8_int8_qdq", Rule::kSoftmax, Fused::kUnlike},
+    {"resnet8_cifar10", "resnet8_int8_qop", Rule::kSoftmax, Fused::kUnlike},
 };
 
 class SharedModel : public ::testing::TestWithParam<Model> {
@@ -107,8 +114,8 @@ TEST_P(SharedModel, agrees_with_its_golden_file) {
   }
 }
 
-TEST_P(SharedModel, equals_onnxruntime_on_all_supplied_inputs) {
-  if (!GetParam().exact_in_onnxruntime) GTEST_SKIP() << "a tolerance holds for this form: see the golden comparison";
+TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
+  if (GetParam().fused == Fused::kUnlike) GTEST_SKIP() << "see the golden comparison";
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
@@ -120,7 +127,12 @@ TEST_P(SharedModel, equals_onnxruntime_on_all_supplied_inputs) {
   ASSERT_EQ(got.data.size(), wanted->data.size());
   const Agreement a = compare(got, *wanted, inputs->count, output_step(compiled->program));
   std::printf("%s: %zu frames, %zu outputs, %zu differ\n", GetParam().name, inputs->count, a.outputs, a.outputs - a.equal);
-  EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference;
+  if (GetParam().fused == Fused::kExact) {
+    EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference;
+  } else {
+    EXPECT_GE(percent(a.equal, a.outputs), 99.9);
+    EXPECT_EQ(a.within_one, a.outputs);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, SharedModel, ::testing::ValuesIn(kModels),
