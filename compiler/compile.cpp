@@ -49,21 +49,27 @@ class Steps {
 bool is_name(const std::string& text) {
   return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
          std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '-' || c == '.';
          });
 }
 
 Status check_options(const CompileOptions& options, const std::string& name) {
   if (options.output.empty()) return Error(ErrorCode::kInvalidInput, "no output directory: give one with -o");
   if (!is_name(name))
-    return Error(ErrorCode::kInvalidInput,
-                 "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
+    return Error(
+        ErrorCode::kInvalidInput,
+        "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
   std::string known = kImportStep;
   for (const auto& pass : passes::standard_passes()) known += std::string(", ") + pass.name;
   for (const auto& wanted : options.dump_after) {
     const auto all = passes::standard_passes();
-    const bool found = wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) { return wanted == pass.name; });
-    if (!found) return Error(ErrorCode::kInvalidInput, "--dump-after " + wanted + ": there is no such step; the steps are " + known);
+    const bool found = wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) {
+                         return wanted == pass.name;
+                       });
+    if (!found)
+      return Error(ErrorCode::kInvalidInput,
+                   "--dump-after " + wanted + ": there is no such step; the steps are " + known);
   }
   return {};
 }
@@ -77,12 +83,18 @@ void dump(const CompileOptions& options, const std::string& step, const graph::G
 bool is_utf8(const std::string& text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    const std::size_t length = c < 0x80                ? 1
+                               : c >= 0xc2 && c < 0xe0 ? 2
+                               : c >= 0xe0 && c < 0xf0 ? 3
+                               : c >= 0xf0 && c < 0xf5 ? 4
+                                                       : 0;
     if (length == 0 || i + length > text.size()) return false;
     for (std::size_t k = 1; k < length; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80) return false;
     const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0x80;
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f)) return false;
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
+        (c == 0xf4 && second > 0x8f))
+      return false;
     i += length;
   }
   return true;
@@ -90,7 +102,8 @@ bool is_utf8(const std::string& text) {
 
 Status check_names(const kernels::Program& program) {
   const auto bad = [](const char* what) {
-    return Error(ErrorCode::kInvalidInput, std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
+    return Error(ErrorCode::kInvalidInput,
+                 std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
   };
   for (const auto& tensor : program.tensors)
     if (!is_utf8(tensor.name)) return bad("tensor");
@@ -103,8 +116,10 @@ Result<graph::Graph> import_model(const CompileOptions& options, ModelInfo& mode
   MILLRACE_ASSIGN(graph::Graph graph, import::import_onnx(options.model));
   MILLRACE_ASSIGN(const auto bytes, read_file(options.model, kMaxModelBytes));
   model.source_digest = sha256_hex(bytes);
-  const auto describe = [](const std::vector<graph::Signature>& from, std::vector<runtime::plan::TensorSignature>& to) {
-    for (const auto& signature : from) to.push_back({signature.name, graph::datatype(signature.type), signature.shape});
+  const auto describe = [](const std::vector<graph::Signature>& from,
+                           std::vector<runtime::plan::TensorSignature>& to) {
+    for (const auto& signature : from)
+      to.push_back({signature.name, graph::datatype(signature.type), signature.shape});
   };
   describe(graph.input_signatures, model.inputs);
   describe(graph.output_signatures, model.outputs);
@@ -114,14 +129,16 @@ Result<graph::Graph> import_model(const CompileOptions& options, ModelInfo& mode
 
 Result<graph::Graph> run_passes(const CompileOptions& options, graph::Graph graph, Steps& steps) {
   auto start = std::chrono::steady_clock::now();
-  auto lowered = passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    steps.add(pass.name, took.count());
-    dump(options, pass.name, after);
-    start = std::chrono::steady_clock::now();
-  });
+  auto lowered =
+      passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
+        const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+        steps.add(pass.name, took.count());
+        dump(options, pass.name, after);
+        start = std::chrono::steady_clock::now();
+      });
   if (lowered.ok())
-    for (const auto& diagnostic : lowered->diagnostics) log::warning("compile", diagnostic.node + ": " + diagnostic.message);
+    for (const auto& diagnostic : lowered->diagnostics)
+      log::warning("compile", diagnostic.node + ": " + diagnostic.message);
   return lowered;
 }
 
@@ -142,18 +159,23 @@ Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_TRY(check_options(options, model.name));
   log::info("compile", options.model.string() + " for " + options.cluster.string());
 
-  MILLRACE_ASSIGN(const auto cluster, steps.run("read_cluster", [&] { return runtime::plan::load_cluster(options.cluster); }));
+  MILLRACE_ASSIGN(const auto cluster,
+                  steps.run("read_cluster", [&] { return runtime::plan::load_cluster(options.cluster); }));
   MILLRACE_ASSIGN(graph::Graph graph, steps.run(kImportStep, [&] { return import_model(options, model); }));
   MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model); }));
   MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), steps));
-  MILLRACE_ASSIGN(kernels::Program program, steps.run("build_program", [&] { return emit::build_program(graph); }));
+  MILLRACE_ASSIGN(kernels::Program program,
+                  steps.run("build_program", [&] { return emit::build_program(graph); }));
   program.name = model.name;
   MILLRACE_TRY(check_names(program));
   MILLRACE_ASSIGN(const auto solution, steps.run("partition", [&] {
-                    return partition(explore::make_problem(program, cluster, options.partitions));
-                  }));
-  MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] { return emit::build_deployment(program, solution, cluster, model); }));
-  if (const auto written = steps.run("write", [&] { return emit::write(artifacts, options.output); }); !written.ok())
+    return partition(explore::make_problem(program, cluster, options.partitions));
+  }));
+  MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] {
+    return emit::build_deployment(program, solution, cluster, model);
+  }));
+  if (const auto written = steps.run("write", [&] { return emit::write(artifacts, options.output); });
+      !written.ok())
     return written.error().within("nothing was written to " + options.output.string());
   log::info("compile", "wrote " + options.output.string());
   report.plan = std::move(artifacts.plan);

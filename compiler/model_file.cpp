@@ -29,11 +29,13 @@ Result<std::vector<std::string>> read_labels(const yaml::Mapping& map, const std
   return labels;
 }
 
-Result<std::vector<float>> read_factors(const yaml::Mapping& map, std::string_view key, std::int64_t channels) {
+Result<std::vector<float>> read_factors(const yaml::Mapping& map, std::string_view key,
+                                        std::int64_t channels) {
   MILLRACE_ASSIGN(const std::vector<double> values, map.numbers(key));
   if (values.size() > 1 && static_cast<std::int64_t>(values.size()) != channels)
-    return map.error(key, std::to_string(values.size()) + " values; one is expected, or one a channel (" +
-                              (channels == 0 ? std::string("none without a layout") : std::to_string(channels)) + ")");
+    return map.error(
+        key, std::to_string(values.size()) + " values; one is expected, or one a channel (" +
+                 (channels == 0 ? std::string("none without a layout") : std::to_string(channels)) + ")");
   std::vector<float> floats;
   for (const double value : values) {
     floats.push_back(static_cast<float>(value));
@@ -50,22 +52,29 @@ Status read_model_file(const std::filesystem::path& onnx, ModelInfo& model) {
   if (!root.ok() && root.error().code() == ErrorCode::kNotFound) return {};
   if (!root.ok()) return root.error();
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*root, path.string(), "model file",
-                                                    {"schema", "description", "labels", "labels_file", "layout", "scale", "mean"}));
+                                                    {"schema", "description", "labels", "labels_file",
+                                                     "layout", "scale", "mean"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema", 1));
-  if (schema != 1) return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads 1");
+  if (schema != 1)
+    return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads 1");
   MILLRACE_ASSIGN(model.description, map.text("description", ""));
   MILLRACE_ASSIGN(model.labels, read_labels(map, path.parent_path()));
-  const std::int64_t classes = model.outputs.empty() || model.outputs[0].shape.empty() ? 0 : model.outputs[0].shape.back();
+  const std::int64_t classes =
+      model.outputs.empty() || model.outputs[0].shape.empty() ? 0 : model.outputs[0].shape.back();
   if (!model.labels.empty() && static_cast<std::int64_t>(model.labels.size()) != classes)
     return map.error(map.find("labels") != nullptr ? "labels" : "labels_file",
-                     std::to_string(model.labels.size()) + " labels; the model's first output has " + std::to_string(classes) + " classes");
+                     std::to_string(model.labels.size()) + " labels; the model's first output has " +
+                         std::to_string(classes) + " classes");
 
   auto& p = model.preprocessing;
   MILLRACE_ASSIGN(p.layout, map.text("layout", ""));
-  if (!p.layout.empty() && p.layout != "NCHW" && p.layout != "NHWC") return map.error("layout", "'" + p.layout + "' is neither NCHW nor NHWC");
-  const std::vector<std::int64_t> shape = model.inputs.empty() ? std::vector<std::int64_t>() : model.inputs[0].shape;
+  if (!p.layout.empty() && p.layout != "NCHW" && p.layout != "NHWC")
+    return map.error("layout", "'" + p.layout + "' is neither NCHW nor NHWC");
+  const std::vector<std::int64_t> shape =
+      model.inputs.empty() ? std::vector<std::int64_t>() : model.inputs[0].shape;
   if (!p.layout.empty() && shape.size() != 4)
-    return map.error("layout", "the model's first input has " + std::to_string(shape.size()) + " axes, a picture has 4");
+    return map.error(
+        "layout", "the model's first input has " + std::to_string(shape.size()) + " axes, a picture has 4");
   const std::int64_t channels = p.layout.empty() ? 0 : p.layout == "NCHW" ? shape[1] : shape[3];
   MILLRACE_ASSIGN(p.scale, read_factors(map, "scale", channels));
   MILLRACE_ASSIGN(p.mean, read_factors(map, "mean", channels));

@@ -32,11 +32,13 @@ class Planner {
 
   Status plan() {
     for (const auto& partition : d_.partitions)
-      for (const auto& port : partition.inputs) MILLRACE_TRY(add(port.tensor, {partition.name, port.name}, port));
+      for (const auto& port : partition.inputs)
+        MILLRACE_TRY(add(port.tensor, {partition.name, port.name}, port));
     for (const auto& tensor : d_.model.outputs) {
       const auto found = port_.find(tensor.name);
       if (found == port_.end())
-        return Error(ErrorCode::kUnsupported, "model output '" + tensor.name + "' is not computed: it is an input or a constant");
+        return Error(ErrorCode::kUnsupported,
+                     "model output '" + tensor.name + "' is not computed: it is an input or a constant");
       MILLRACE_TRY(add(tensor.name, {"", tensor.name}, *found->second));
     }
     set_credits();
@@ -69,16 +71,19 @@ class Planner {
     } else {
       channel.transport = Transport::kAurora;
       channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
-      channel.packet_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
+      channel.packet_bytes =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
     }
     d_.channels.push_back(std::move(channel));
     return {};
   }
 
-  static std::string label(const PortRef& end) { return (end.partition.empty() ? "model" : end.partition) + "." + end.port; }
+  static std::string label(const PortRef& end) {
+    return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
+  }
 
-  /// Where branches meet again, the shorter one must hold what the longer one still computes: a frame for each partition
-  /// it is shorter by, and one more.
+  /// Where branches meet again, the shorter one must hold what the longer one still computes: a frame for
+  /// each partition it is shorter by, and one more.
   void set_credits() {
     std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
     for (const auto& partition : d_.partitions) {
@@ -94,8 +99,10 @@ class Planner {
         return other.consumer.partition == channel.consumer.partition;
       });
       const std::uint32_t apart = depth[channel.consumer.partition] - depth[channel.producer.partition];
-      const std::uint64_t wanted = joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(frame, kUsualCredits);
-      channel.credits = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kFewestCredits, 1U << 30U));
+      const std::uint64_t wanted =
+          joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(frame, kUsualCredits);
+      channel.credits =
+          static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kFewestCredits, 1U << 30U));
     }
   }
 
@@ -151,18 +158,24 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
     }
     const std::string between = "between cards '" + cards.first + "' and '" + cards.second + "'";
     if (cables == 0)
-      return Error(ErrorCode::kDoesNotFit, "cluster '" + cluster.name + "' has no cable " + between + ", and the plan needs one");
+      return Error(ErrorCode::kDoesNotFit,
+                   "cluster '" + cluster.name + "' has no cable " + between + ", and the plan needs one");
     if (way.channels > cables * abi::kMaxTags)
-      return Error(ErrorCode::kDoesNotFit, std::to_string(way.channels) + " channels " + between + ", but " + std::to_string(cables) +
-                                               " cable(s) carry " + std::to_string(cables * abi::kMaxTags) + " each way; cut elsewhere (--partitions) or add a cable");
+      return Error(ErrorCode::kDoesNotFit, std::to_string(way.channels) + " channels " + between + ", but " +
+                                               std::to_string(cables) + " cable(s) carry " +
+                                               std::to_string(cables * abi::kMaxTags) +
+                                               " each way; cut elsewhere (--partitions) or add a cable");
     const double needed = frames_per_second.value_or(0) * static_cast<double>(way.frame_bytes) * 8e-9;
     if (needed > gigabits_per_second)
-      return Error(ErrorCode::kDoesNotFit, "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) + " frames/s " + between + " " +
-                                               std::to_string(needed) + " Gbit/s must pass, the cable(s) carry " + std::to_string(gigabits_per_second) +
-                                               "; lower the rate, cut elsewhere (--partitions) or add a cable");
+      return Error(ErrorCode::kDoesNotFit,
+                   "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +
+                       " frames/s " + between + " " + std::to_string(needed) +
+                       " Gbit/s must pass, the cable(s) carry " + std::to_string(gigabits_per_second) +
+                       "; lower the rate, cut elsewhere (--partitions) or add a cable");
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
-    return Error(ErrorCode::kDoesNotFit, "the communication plan stands still: " + wait + "; more credits or another cut are needed");
+    return Error(ErrorCode::kDoesNotFit,
+                 "the communication plan stands still: " + wait + "; more credits or another cut are needed");
   return {};
 }
 

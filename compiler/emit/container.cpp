@@ -32,8 +32,8 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
                                          {"epoch", "uint", false, 0x24, 4},
                                          {"sequence", "ulong", false, 0x2c, 8}};
-// Registers, not arguments of runs; but XRT 2.13 gives a unit without any argument no address range, and xrt::ip then
-// refuses every access.
+// Registers, not arguments of runs; but XRT 2.13 gives a unit without any argument no address range, and
+// xrt::ip then refuses every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
 constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}};
@@ -61,13 +61,16 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   Kernel egress{abi::kEgressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   for (const auto& partition : record.partitions)
     for (const auto& port : partition.ports) {
-      if (port.kind == plan::PortKind::kIngress) ingress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
-      if (port.kind == plan::PortKind::kEgress) egress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+      if (port.kind == plan::PortKind::kIngress)
+        ingress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
+      if (port.kind == plan::PortKind::kEgress)
+        egress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
     }
   std::vector<Kernel> kernels;
   for (auto* kernel : {&ingress, &egress})
     if (!kernel->units.empty()) kernels.push_back(std::move(*kernel));
-  kernels.push_back({abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 0}}});
+  kernels.push_back(
+      {abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 0}}});
   kernels.push_back({abi::kControlKernel, AP_CTRL_NONE, kControlArguments, {{abi::kControlUnit, 0}}});
   return kernels;
 }
@@ -92,7 +95,8 @@ Bytes as_section(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Sections. ---------------------------------------------------------------------------------------------------------
+// Sections.
+// ---------------------------------------------------------------------------------------------------------
 
 Bytes memory_section(const plan::Device& device) {
   std::vector<mem_data> rows;
@@ -149,16 +153,22 @@ Bytes clock_section(double clock_mhz) {
   return table<std::int16_t>(offsetof(clock_freq_topology, m_clock_freq), std::vector<clock_freq>{entry});
 }
 
-// Metadata. ---------------------------------------------------------------------------------------------------------
+// Metadata.
+// ---------------------------------------------------------------------------------------------------------
 
 std::string escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20) out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 0x20)
+      out += c;
   }
   return out;
 }
@@ -176,42 +186,50 @@ std::string hex(std::uint64_t value) {
 void add_kernel(std::string& xml, const Kernel& kernel, std::uint64_t& base) {
   const char* protocol = kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain";
   xml += "    <kernel name=\"" + kernel.name + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel.name +
-         ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" hwControlProtocol=\"" +
+         ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" "
+         "hwControlProtocol=\"" +
          protocol + "\">\n";
   const auto is_global = [](const Argument& argument) { return argument.global; };
   if (std::any_of(kernel.arguments.begin(), kernel.arguments.end(), is_global))
-    xml += "     <port name=\"M_AXI_GMEM\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" base=\"0x0\"/>\n";
+    xml +=
+        "     <port name=\"M_AXI_GMEM\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" "
+        "portType=\"addressable\" base=\"0x0\"/>\n";
   xml += "     <port name=\"S_AXI_CONTROL\" mode=\"slave\" range=\"" + hex(kUnitRange) +
          "\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
   for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Argument& argument = kernel.arguments[i];
-    xml += "     <arg name=\"" + std::string(argument.name) + "\" addressQualifier=\"" + (argument.global ? "1" : "0") + "\" id=\"" +
-           std::to_string(i) + "\" port=\"" + (argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL") + "\" size=\"" + hex(argument.size) +
-           "\" offset=\"" + hex(argument.offset) + "\" hostOffset=\"0x0\" hostSize=\"" + hex(argument.size) + "\" type=\"" +
-           argument.type + "\"/>\n";
+    xml += "     <arg name=\"" + std::string(argument.name) + "\" addressQualifier=\"" +
+           (argument.global ? "1" : "0") + "\" id=\"" + std::to_string(i) + "\" port=\"" +
+           (argument.global ? "M_AXI_GMEM" : "S_AXI_CONTROL") + "\" size=\"" + hex(argument.size) +
+           "\" offset=\"" + hex(argument.offset) + "\" hostOffset=\"0x0\" hostSize=\"" + hex(argument.size) +
+           "\" type=\"" + argument.type + "\"/>\n";
   }
   for (const auto& unit : kernel.units) {
-    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" + hex(base) + "\" range=\"" + hex(kUnitRange) +
-           "\" port=\"S_AXI_CONTROL\"/></instance>\n";
+    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" + hex(base) + "\" range=\"" +
+           hex(kUnitRange) + "\" port=\"S_AXI_CONTROL\"/></instance>\n";
     base += kUnitRange;
   }
   xml += "    </kernel>\n";
 }
 
-std::string metadata(const plan::ImageRecord& record, const plan::Device& device, const std::vector<Kernel>& kernels) {
+std::string metadata(const plan::ImageRecord& record, const plan::Device& device,
+                     const std::vector<Kernel>& kernels) {
   const std::string clock = std::to_string(std::lround(record.clock_mhz)) + "MHz";
-  std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<project name=\"" + escape(record.name) +
-                    "\">\n <platform vendor=\"millrace\" boardid=\"" + escape(device.name) + "\" name=\"" + escape(device.name) +
-                    "\" featureRomTime=\"0\">\n  <device name=\"fpga0\" fpgaDevice=\"" + escape(device.family + ":" + device.part) +
-                    "\" addrWidth=\"0\">\n   <core name=\"OCL_REGION_0\" target=\"hw\" type=\"clc_region\" clockFreq=\"" + clock +
-                    "\" numComputeUnits=\"128\">\n    <kernelClocks><clock port=\"KERNEL_CLK\" frequency=\"" + clock +
-                    "\"/></kernelClocks>\n";
+  std::string xml =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<project name=\"" + escape(record.name) +
+      "\">\n <platform vendor=\"millrace\" boardid=\"" + escape(device.name) + "\" name=\"" +
+      escape(device.name) + "\" featureRomTime=\"0\">\n  <device name=\"fpga0\" fpgaDevice=\"" +
+      escape(device.family + ":" + device.part) +
+      "\" addrWidth=\"0\">\n   <core name=\"OCL_REGION_0\" target=\"hw\" type=\"clc_region\" clockFreq=\"" +
+      clock + "\" numComputeUnits=\"128\">\n    <kernelClocks><clock port=\"KERNEL_CLK\" frequency=\"" +
+      clock + "\"/></kernelClocks>\n";
   std::uint64_t base = kUnitBase;
   for (const auto& kernel : kernels) add_kernel(xml, kernel, base);
   return xml + "   </core>\n  </device>\n </platform>\n</project>\n";
 }
 
-// The file. ---------------------------------------------------------------------------------------------------------
+// The file.
+// ---------------------------------------------------------------------------------------------------------
 
 struct Section {
   axlf_section_kind kind;
@@ -228,7 +246,8 @@ axlf header_of(const plan::ImageRecord& record, const plan::Device& device, std:
   header.m_header.m_versionMinor = 13;
   header.m_header.m_versionPatch = 466;
   header.m_header.m_mode = XCLBIN_PR;
-  put_text(header.m_header.m_platformVBNV, device.platform.empty() ? "millrace_" + device.name : device.platform);
+  put_text(header.m_header.m_platformVBNV,
+           device.platform.empty() ? "millrace_" + device.name : device.platform);
   header.m_header.m_numSections = static_cast<std::uint32_t>(sections);
 
   const std::string uuid = plan::uuid_from_digest(record.content_digest);
@@ -263,26 +282,30 @@ Bytes assemble(axlf header, const std::vector<Section>& sections) {
 
 }  // namespace
 
-std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port, std::size_t copy) {
+std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port,
+                         std::size_t copy) {
   std::string unit = partition + "_" + port + (copy == 0 ? "" : "_" + std::to_string(copy + 1));
   const std::size_t room = kMaxIpName - kernel.size() - 1;
   if (unit.size() > room) unit = unit.substr(0, room - 9) + "_" + sha256_hex(unit).substr(0, 8);
   return kernel + ":{" + unit + "}";
 }
 
-Result<Bytes> write_container(const plan::EmulationData& data, const plan::Device& device, std::span<const std::byte> bitstream) {
+Result<Bytes> write_container(const plan::EmulationData& data, const plan::Device& device,
+                              std::span<const std::byte> bitstream) {
   const std::vector<Kernel> kernels = kernels_of(data.record);
   std::size_t units = 0;
   for (const auto& kernel : kernels) {
     units += kernel.units.size();
     for (const auto& unit : kernel.units) {
       if (kernel.name.size() + 1 + unit.name.size() > kMaxIpName || unit.memory_bank >= device.memory.size())
-        return Error(ErrorCode::kInternal, "image '" + data.record.name + "': compute unit '" + unit.name + "' cannot be written");
+        return Error(ErrorCode::kInternal,
+                     "image '" + data.record.name + "': compute unit '" + unit.name + "' cannot be written");
     }
   }
   if (units > kMaxUnits)
     return Error(ErrorCode::kDoesNotFit, "image '" + data.record.name + "' needs " + std::to_string(units) +
-                                             " compute units, an xclbin holds " + std::to_string(kMaxUnits) + "; use more partitions");
+                                             " compute units, an xclbin holds " + std::to_string(kMaxUnits) +
+                                             "; use more partitions");
   const Bytes memory = memory_section(device);
   const Bytes connectivity = connectivity_section(kernels);
   const std::vector<Section> sections = {

@@ -1,5 +1,5 @@
-// The communication plan, run with packets for numbers. A plan in which three frames pass under the worst behaviour
-// find_cyclic_wait() states passes any number: a fourth frame meets the state the second one met.
+// The communication plan, run with packets for numbers. A plan in which three frames pass under the worst
+// behaviour find_cyclic_wait() states passes any number: a fourth frame meets the state the second one met.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -23,9 +23,9 @@ struct Wire {
 
 struct PortState {
   const PortPlan* plan = nullptr;
-  std::vector<Wire*> wires;         // a step each
+  std::vector<Wire*> wires;  // a step each
   std::uint64_t packets_a_frame = 0;
-  std::uint64_t moved = 0;          // packets of the current frame
+  std::uint64_t moved = 0;  // packets of the current frame
 };
 
 struct Node {
@@ -42,9 +42,11 @@ class Simulation {
     for (const auto& channel : d.channels) {
       Wire& wire = wires_[channel.id];
       wire.channel = &channel;
-      const std::uint64_t packet = std::max<std::uint64_t>(channel.packet_bytes == 0 ? channel.frame_bytes : channel.packet_bytes, 1);
+      const std::uint64_t packet =
+          std::max<std::uint64_t>(channel.packet_bytes == 0 ? channel.frame_bytes : channel.packet_bytes, 1);
       wire.packets_a_frame = std::max<std::uint64_t>((channel.frame_bytes + packet - 1) / packet, 1);
-      if (channel.producer.partition.empty()) wire.sent = wire.packets_a_frame * kFrames;  // clients never make it wait
+      if (channel.producer.partition.empty())
+        wire.sent = wire.packets_a_frame * kFrames;  // clients never make it wait
     }
     for (const auto& partition : d.partitions) {
       Node node;
@@ -86,22 +88,27 @@ class Simulation {
     return *port.wires.back();
   }
 
-  static std::uint64_t due(const Node& node, const PortState& port) {  // packets taken when the next tick is done
+  static std::uint64_t due(const Node& node,
+                           const PortState& port) {  // packets taken when the next tick is done
     return ((node.tick + 1) * port.packets_a_frame + node.ticks - 1) / node.ticks;
   }
 
   static bool can_take(const Node& node, const PortState& port) {
     std::map<const Wire*, std::uint64_t> needed;
     for (std::uint64_t moved = port.moved; moved < due(node, port); ++moved) ++needed[&wire_at(port, moved)];
-    return std::all_of(needed.begin(), needed.end(), [](const auto& need) { return need.first->sent - need.first->taken >= need.second; });
+    return std::all_of(needed.begin(), needed.end(),
+                       [](const auto& need) { return need.first->sent - need.first->taken >= need.second; });
   }
 
   static bool advance(Node& node) {
     if (node.frame == kFrames) return false;
     if (node.tick < node.ticks) {
-      if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](const auto& port) { return can_take(node, port); })) return false;
+      if (!std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const auto& port) { return can_take(node, port); }))
+        return false;
       for (auto& port : node.inputs)
-        for (const std::uint64_t until = due(node, port); port.moved < until; ++port.moved) ++wire_at(port, port.moved).taken;
+        for (const std::uint64_t until = due(node, port); port.moved < until; ++port.moved)
+          ++wire_at(port, port.moved).taken;
       ++node.tick;
       return true;
     }
@@ -127,11 +134,13 @@ class Simulation {
   static std::string waiting(const Node& node) {
     const std::string who = "partition '" + node.partition->name + "' waits ";
     for (const auto& port : node.inputs)
-      if (node.tick < node.ticks && !can_take(node, port)) return who + "for data of channel '" + wire_at(port, port.moved).channel->name + "'";
+      if (node.tick < node.ticks && !can_take(node, port))
+        return who + "for data of channel '" + wire_at(port, port.moved).channel->name + "'";
     for (const auto& port : node.outputs)
       if (port.moved < port.packets_a_frame && !wire_at(port, port.moved).has_room()) {
         const Channel& channel = *wire_at(port, port.moved).channel;
-        return who + "for credits of channel '" + channel.name + "' (" + std::to_string(channel.credits) + " packets)";
+        return who + "for credits of channel '" + channel.name + "' (" + std::to_string(channel.credits) +
+               " packets)";
       }
     return who + "for another partition";
   }
@@ -142,6 +151,8 @@ class Simulation {
 
 }  // namespace
 
-std::string find_cyclic_wait(const Deployment& deployment) { return Simulation(deployment).run(); }
+std::string find_cyclic_wait(const Deployment& deployment) {
+  return Simulation(deployment).run();
+}
 
 }  // namespace millrace::compiler::emit

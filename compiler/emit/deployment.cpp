@@ -16,9 +16,12 @@ using namespace runtime::plan;
 constexpr char kGenerator[] = "millrace 0.1.0";
 constexpr char kHostEndpoint[] = "host";
 
-std::string numbered(const char* stem, std::size_t number) { return stem + std::to_string(number); }
+std::string numbered(const char* stem, std::size_t number) {
+  return stem + std::to_string(number);
+}
 
-std::vector<Port> ports_of(const kernels::Program& program, const std::vector<kernels::TensorIndex>& indices, const char* stem) {
+std::vector<Port> ports_of(const kernels::Program& program, const std::vector<kernels::TensorIndex>& indices,
+                           const char* stem) {
   std::vector<Port> ports;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto& tensor = program.tensors[indices[i]];
@@ -30,7 +33,8 @@ std::vector<Port> ports_of(const kernels::Program& program, const std::vector<ke
 /// The partitions of the plan, with their programs beside.
 class Builder {
  public:
-  Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster, const ModelInfo& model)
+  Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
+          const ModelInfo& model)
       : program_(program), solution_(solution), cluster_(cluster) {
     out_.plan.generator = kGenerator;
     out_.plan.model = model;
@@ -49,13 +53,17 @@ class Builder {
   }
 
  private:
-  const Device& device(std::size_t place) const { return cluster_.device_of(cluster_.cards[solution_.card[place]]); }
+  const Device& device(std::size_t place) const {
+    return cluster_.device_of(cluster_.cards[solution_.card[place]]);
+  }
 
   void add_endpoints() {
-    const bool host = std::any_of(solution_.parts.begin(), solution_.parts.end(), [](const auto& part) { return part.host; });
+    const bool host = std::any_of(solution_.parts.begin(), solution_.parts.end(),
+                                  [](const auto& part) { return part.host; });
     if (host) out_.plan.endpoints.push_back({kHostEndpoint, true, "", ""});
     for (std::size_t place = 0; place < solution_.card.size(); ++place) {
-      out_.plan.endpoints.push_back({numbered("card", place), false, device(place).name, numbered("image", place)});
+      out_.plan.endpoints.push_back(
+          {numbered("card", place), false, device(place).name, numbered("image", place)});
       out_.binding[numbered("card", place)] = cluster_.cards[solution_.card[place]].name;
     }
   }
@@ -81,7 +89,8 @@ class Builder {
       partition.outputs = ports_of(program, program.outputs, "out");
       for (const auto& block : program.blocks) {
         for (const auto& node : block.nodes)
-          if (std::find(partition.nodes.begin(), partition.nodes.end(), node) == partition.nodes.end()) partition.nodes.push_back(node);
+          if (std::find(partition.nodes.begin(), partition.nodes.end(), node) == partition.nodes.end())
+            partition.nodes.push_back(node);
         partition.prediction.multiply_accumulates += kernels::multiply_accumulates(program, block);
       }
       partition.program_digest = program_digest(program);
@@ -92,7 +101,8 @@ class Builder {
   }
 
   /// One image port a channel; `links` counts the image's rows of the link table.
-  void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links, ImagePartition& out) const {
+  void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links,
+                 ImagePartition& out) const {
     std::size_t copy = 0;
     for (const auto& channel : out_.plan.channels) {
       if ((input ? channel.consumer : channel.producer) != PortRef{partition.name, port.name}) continue;
@@ -102,7 +112,8 @@ class Builder {
       made.elements = port.elements();
       if (channel.transport == Transport::kHost) {
         made.kind = input ? PortKind::kIngress : PortKind::kEgress;
-        made.compute_unit = compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
+        made.compute_unit =
+            compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
       } else {
         made.kind = input ? PortKind::kLinkReceive : PortKind::kLinkSend;
         made.link_index = links++;
@@ -135,8 +146,9 @@ class Builder {
       data.programs.push_back(programs_.at(partition.name));
     }
     if (links > abi::kMaxLinkPorts)
-      return Error(ErrorCode::kDoesNotFit, "image '" + image.name + "' needs " + std::to_string(links) + " link ports, a card has " +
-                                               std::to_string(abi::kMaxLinkPorts) + "; ask for another number of --partitions");
+      return Error(ErrorCode::kDoesNotFit,
+                   "image '" + image.name + "' needs " + std::to_string(links) + " link ports, a card has " +
+                       std::to_string(abi::kMaxLinkPorts) + "; ask for another number of --partitions");
     data.record.content_digest = compute_content_digest(data.record);
     image.content_digest = data.record.content_digest;
     image.uuid = uuid_from_digest(image.content_digest);
@@ -156,8 +168,8 @@ class Builder {
 
 }  // namespace
 
-Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
-                                   const ModelInfo& model) {
+Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
+                                   const Cluster& cluster, const ModelInfo& model) {
   return Builder(program, solution, cluster, model).build();
 }
 
@@ -166,8 +178,10 @@ Status write(const Artifacts& artifacts, const std::filesystem::path& directory)
     for (const auto& [path, bytes] : artifacts.files) {
       std::error_code code;
       std::filesystem::create_directories((temporary / path).parent_path(), code);
-      if (code) return Error(code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
-                             (temporary / path).parent_path().string() + ": cannot create: " + code.message());
+      if (code)
+        return Error(
+            code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+            (temporary / path).parent_path().string() + ": cannot create: " + code.message());
       MILLRACE_TRY(write_file_atomically(temporary / path, std::span<const std::byte>(bytes)));
     }
     return {};

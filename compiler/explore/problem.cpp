@@ -41,29 +41,38 @@ Graph graph_of(const Problem& problem) {
 /// Permutes at the host's edge, from the inputs on and from the outputs back.
 void extend_host(const k::Program& program, Problem& problem) {
   const Graph graph = graph_of(problem);
-  const auto is_permute = [&](std::size_t i) { return std::holds_alternative<k::Permute>(program.blocks[i].operation); };
+  const auto is_permute = [&](std::size_t i) {
+    return std::holds_alternative<k::Permute>(program.blocks[i].operation);
+  };
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     auto& operation = problem.operations[i];
-    const auto from_host = [&](std::uint32_t t) { return graph.producer[t] == kNone || problem.operations[graph.producer[t]].host; };
-    if (!operation.host && is_permute(i)) operation.host = std::all_of(operation.inputs.begin(), operation.inputs.end(), from_host);
+    const auto from_host = [&](std::uint32_t t) {
+      return graph.producer[t] == kNone || problem.operations[graph.producer[t]].host;
+    };
+    if (!operation.host && is_permute(i))
+      operation.host = std::all_of(operation.inputs.begin(), operation.inputs.end(), from_host);
   }
   for (std::size_t i = problem.operations.size(); i-- > 0;) {
     auto& operation = problem.operations[i];
     const auto to_host = [&](std::uint32_t t) {
-      return std::all_of(graph.readers[t].begin(), graph.readers[t].end(), [&](auto reader) { return problem.operations[reader].host; });
+      return std::all_of(graph.readers[t].begin(), graph.readers[t].end(),
+                         [&](auto reader) { return problem.operations[reader].host; });
     };
-    if (!operation.host && is_permute(i)) operation.host = std::all_of(operation.outputs.begin(), operation.outputs.end(), to_host);
+    if (!operation.host && is_permute(i))
+      operation.host = std::all_of(operation.outputs.begin(), operation.outputs.end(), to_host);
   }
 }
 
 }  // namespace
 
-Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster, std::optional<std::uint32_t> partitions) {
+Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster,
+                     std::optional<std::uint32_t> partitions) {
   Problem problem;
   problem.model = program.name;
   problem.cluster = cluster.name;
   problem.partitions = partitions;
-  for (const auto& tensor : program.tensors) problem.tensors.push_back({tensor.name, k::packed_bytes(tensor.type, tensor.elements())});
+  for (const auto& tensor : program.tensors)
+    problem.tensors.push_back({tensor.name, k::packed_bytes(tensor.type, tensor.elements())});
   for (const auto& block : program.blocks) {
     Operation operation;
     operation.name = block.name;
@@ -81,7 +90,8 @@ Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cl
     return static_cast<std::uint32_t>(cluster.find_card(name) - cluster.cards.data());
   };
   for (const auto& card : cluster.cards) problem.cards.push_back({card.name, card.device});
-  for (const auto& cable : cluster.cables) problem.cables.emplace_back(position(cable.a.card), position(cable.b.card));
+  for (const auto& cable : cluster.cables)
+    problem.cables.emplace_back(position(cable.a.card), position(cable.b.card));
   return problem;
 }
 
@@ -89,19 +99,23 @@ std::string check(const Problem& problem) {
   std::vector<bool> made(problem.tensors.size(), false), produced(problem.tensors.size(), false);
   for (const auto& operation : problem.operations)
     for (const auto t : operation.outputs) {
-      if (t >= problem.tensors.size()) return "operation '" + operation.name + "' makes a tensor that does not exist";
+      if (t >= problem.tensors.size())
+        return "operation '" + operation.name + "' makes a tensor that does not exist";
       if (produced[t]) return "tensor '" + problem.tensors[t].name + "' has two producers";
       produced[t] = true;
     }
   for (const auto& operation : problem.operations) {
     for (const auto t : operation.inputs) {
-      if (t >= problem.tensors.size()) return "operation '" + operation.name + "' reads a tensor that does not exist";
-      if (produced[t] && !made[t]) return "operation '" + operation.name + "' reads '" + problem.tensors[t].name + "' before it is made";
+      if (t >= problem.tensors.size())
+        return "operation '" + operation.name + "' reads a tensor that does not exist";
+      if (produced[t] && !made[t])
+        return "operation '" + operation.name + "' reads '" + problem.tensors[t].name + "' before it is made";
     }
     for (const auto t : operation.outputs) made[t] = true;
   }
   for (const auto& [a, b] : problem.cables)
-    if (a >= problem.cards.size() || b >= problem.cards.size() || a == b) return "a cable does not join two cards";
+    if (a >= problem.cards.size() || b >= problem.cards.size() || a == b)
+      return "a cable does not join two cards";
   return {};
 }
 

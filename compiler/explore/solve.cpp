@@ -27,7 +27,9 @@ struct Chain {
   std::vector<std::uint64_t> live_bytes;   // of tensors that cross a cut before layer i
   std::vector<std::size_t> farthest;       // last layer that reads anything made before layer i
 
-  std::uint64_t cost(std::size_t begin, std::size_t end) const { return cost_before[end] - cost_before[begin]; }
+  std::uint64_t cost(std::size_t begin, std::size_t end) const {
+    return cost_before[end] - cost_before[begin];
+  }
 };
 
 Chain make_chain(const Problem& problem) {
@@ -47,19 +49,22 @@ Chain make_chain(const Problem& problem) {
   chain.cost_before.assign(count + 1, 0);
   chain.live_bytes.assign(count + 1, 0);
   chain.farthest.assign(count + 1, 0);
-  for (std::size_t i = 0; i < count; ++i) chain.cost_before[i + 1] = chain.cost_before[i] + chain.layers[i].cost;
+  for (std::size_t i = 0; i < count; ++i)
+    chain.cost_before[i + 1] = chain.cost_before[i] + chain.layers[i].cost;
   for (std::uint32_t t = 0; t < problem.tensors.size(); ++t) {
     if (made[t] == count || read[t] <= made[t]) continue;
     chain.edges.push_back({t, made[t], read[t]});
     for (std::size_t i = made[t] + 1; i <= read[t]; ++i) chain.live_bytes[i] += problem.tensors[t].bytes;
-    for (std::size_t i = made[t] + 1; i <= count; ++i) chain.farthest[i] = std::max(chain.farthest[i], read[t]);
+    for (std::size_t i = made[t] + 1; i <= count; ++i)
+      chain.farthest[i] = std::max(chain.farthest[i], read[t]);
   }
   return chain;
 }
 
 /// Dynamic programming over (pieces, layers): the smallest `value` of a piece combined along the way.
 template <class Value, class Combine, class Allowed>
-std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Combine combine, Allowed allowed, Cuts* cuts) {
+std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Combine combine, Allowed allowed,
+                        Cuts* cuts) {
   std::vector<std::vector<std::uint64_t>> best(pieces + 1, std::vector<std::uint64_t>(count + 1, kInfinite));
   std::vector<std::vector<std::size_t>> begin(pieces + 1, std::vector<std::size_t>(count + 1, 0));
   best[0][0] = 0;
@@ -91,14 +96,17 @@ Cuts cut(const Chain& chain, std::size_t pieces, bool neighbours_only) {
   const std::uint64_t bound = best_cuts(count, pieces, cost, larger, allowed, nullptr);
   Cuts cuts;
   if (bound == kInfinite) return cuts;
-  const auto bounded = [&](std::size_t i, std::size_t end) { return allowed(i, end) && chain.cost(i, end) <= bound; };
+  const auto bounded = [&](std::size_t i, std::size_t end) {
+    return allowed(i, end) && chain.cost(i, end) <= bound;
+  };
   const auto bytes = [&](std::size_t i, std::size_t) { return i == 0 ? 0 : chain.live_bytes[i]; };
   const auto sum = [](std::uint64_t a, std::uint64_t b) { return a + b; };
   best_cuts(count, pieces, bytes, sum, bounded, &cuts);
   return cuts;
 }
 
-using Neighbours = std::set<std::pair<std::uint32_t, std::uint32_t>>;  // places a < b with a channel between them
+using Neighbours =
+    std::set<std::pair<std::uint32_t, std::uint32_t>>;  // places a < b with a channel between them
 
 Neighbours neighbours(const Problem& problem, const Chain& chain, const Cuts& cuts) {
   std::vector<std::uint32_t> place(chain.layers.size());
@@ -110,7 +118,8 @@ Neighbours neighbours(const Problem& problem, const Chain& chain, const Cuts& cu
   for (std::size_t i = 0; i < chain.layers.size(); ++i)
     for (const auto operation : chain.layers[i].operations)
       for (const auto t : problem.operations[operation].inputs)
-        if (const auto made = from.find(t); made != from.end() && made->second != place[i]) found.emplace(made->second, place[i]);
+        if (const auto made = from.find(t); made != from.end() && made->second != place[i])
+          found.emplace(made->second, place[i]);
   return found;
 }
 
@@ -157,7 +166,8 @@ class Embedding {
   std::uint32_t trials_ = 0;
 };
 
-Solution make_solution(const Problem& problem, const Chain& chain, const Cuts& cuts, std::vector<std::uint32_t> card) {
+Solution make_solution(const Problem& problem, const Chain& chain, const Cuts& cuts,
+                       std::vector<std::uint32_t> card) {
   Solution solution;
   solution.card = std::move(card);
   std::map<std::pair<std::uint32_t, std::uint32_t>, Part> parts;  // by stage, then place
@@ -169,7 +179,8 @@ Solution make_solution(const Problem& problem, const Chain& chain, const Cuts& c
     if (p > 0) solution.crossing_bytes += chain.live_bytes[cuts[p]];
     for (std::size_t i = cuts[p]; i < cuts[p + 1]; ++i) {
       auto& operations = parts[{chain.layers[i].stage, p}].operations;
-      operations.insert(operations.end(), chain.layers[i].operations.begin(), chain.layers[i].operations.end());
+      operations.insert(operations.end(), chain.layers[i].operations.begin(),
+                        chain.layers[i].operations.end());
     }
   }
   for (auto& [key, part] : parts) {
@@ -184,44 +195,62 @@ Solution make_solution(const Problem& problem, const Chain& chain, const Cuts& c
 
 /// A tensor of an earlier stage that the same card needs again: it would have to leave and come back.
 const Edge* returning(const Chain& chain, const Cuts& cuts) {
-  const auto place = [&](std::size_t layer) { return std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin(); };
+  const auto place = [&](std::size_t layer) {
+    return std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin();
+  };
   for (const auto& edge : chain.edges)
-    if (chain.layers[edge.from].stage != chain.layers[edge.last].stage && place(edge.from) == place(edge.last)) return &edge;
+    if (chain.layers[edge.from].stage != chain.layers[edge.last].stage &&
+        place(edge.from) == place(edge.last))
+      return &edge;
   return nullptr;
 }
 
-std::string plural(std::size_t n, const std::string& word) { return std::to_string(n) + " " + word + (n == 1 ? "" : "s"); }
+std::string plural(std::size_t n, const std::string& word) {
+  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+}
 
 Error no_cables(const Problem& problem, const Chain& chain, std::size_t pieces) {
-  std::string message = "cluster '" + problem.cluster + "' lacks cables for " + plural(pieces, "partition") + " of '" + problem.model + "'";
+  std::string message = "cluster '" + problem.cluster + "' lacks cables for " + plural(pieces, "partition") +
+                        " of '" + problem.model + "'";
   const Cuts cuts = cut(chain, pieces, false);
   for (const auto& edge : chain.edges) {
-    const auto place = [&](std::size_t layer) { return std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin() - 1; };
+    const auto place = [&](std::size_t layer) {
+      return std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin() - 1;
+    };
     if (place(edge.last) > place(edge.from) + 1) {
-      message += ": tensor '" + problem.tensors[edge.tensor].name + "' goes from partition " + std::to_string(place(edge.from)) +
-                 " to " + std::to_string(place(edge.last)) + ", past the one between";
+      message += ": tensor '" + problem.tensors[edge.tensor].name + "' goes from partition " +
+                 std::to_string(place(edge.from)) + " to " + std::to_string(place(edge.last)) +
+                 ", past the one between";
       break;
     }
   }
-  return Error(ErrorCode::kDoesNotFit, message + "; add cables between the cards, or ask for another number of --partitions");
+  return Error(ErrorCode::kDoesNotFit,
+               message + "; add cables between the cards, or ask for another number of --partitions");
 }
 
 }  // namespace
 
 Result<Solution> solve(const Problem& problem) {
-  if (const auto wrong = check(problem); !wrong.empty()) return Error(ErrorCode::kInternal, "partition: " + wrong);
+  if (const auto wrong = check(problem); !wrong.empty())
+    return Error(ErrorCode::kInternal, "partition: " + wrong);
   const Chain chain = make_chain(problem);
   const std::size_t count = chain.layers.size(), cards = problem.cards.size();
-  if (count == 0) return Error(ErrorCode::kInvalidInput, "model '" + problem.model + "' has nothing that a card computes");
+  if (count == 0)
+    return Error(ErrorCode::kInvalidInput, "model '" + problem.model + "' has nothing that a card computes");
   const std::size_t asked = problem.partitions.value_or(0);
-  if (problem.partitions && asked == 0) return Error(ErrorCode::kInvalidInput, "--partitions 0: at least one is needed");
+  if (problem.partitions && asked == 0)
+    return Error(ErrorCode::kInvalidInput, "--partitions 0: at least one is needed");
   if (asked > count)
-    return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": model '" + problem.model + "' has " +
-                                             plural(count, "layer") + " a card can hold, and each partition needs one; ask for at most " +
-                                             std::to_string(count));
+    return Error(ErrorCode::kDoesNotFit,
+                 "--partitions " + std::to_string(asked) + ": model '" + problem.model + "' has " +
+                     plural(count, "layer") +
+                     " a card can hold, and each partition needs one; ask for at most " +
+                     std::to_string(count));
   if (asked > cards)
-    return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": cluster '" + problem.cluster + "' has " +
-                                             plural(cards, "card") + "; ask for at most " + std::to_string(cards) + ", or name a larger cluster");
+    return Error(ErrorCode::kDoesNotFit, "--partitions " + std::to_string(asked) + ": cluster '" +
+                                             problem.cluster + "' has " + plural(cards, "card") +
+                                             "; ask for at most " + std::to_string(cards) +
+                                             ", or name a larger cluster");
   const std::size_t most = asked != 0 ? asked : std::min(count, cards), fewest = asked != 0 ? asked : 1;
   const Edge* back = nullptr;
   for (std::size_t pieces = most; pieces >= fewest; --pieces)
@@ -232,12 +261,14 @@ Result<Solution> solve(const Problem& problem) {
         back = found;
         continue;
       }
-      auto card = Embedding(problem, neighbours(problem, chain, cuts), static_cast<std::uint32_t>(pieces)).find();
+      auto card =
+          Embedding(problem, neighbours(problem, chain, cuts), static_cast<std::uint32_t>(pieces)).find();
       if (!card.empty()) return make_solution(problem, chain, cuts, std::move(card));
     }
   if (back != nullptr)
     return Error(ErrorCode::kUnsupported, "tensor '" + problem.tensors[back->tensor].name +
-                                              "' is needed by one card before and after a part that runs on the host; ask for another number of --partitions");
+                                              "' is needed by one card before and after a part that runs on "
+                                              "the host; ask for another number of --partitions");
   return no_cables(problem, chain, most);
 }
 

@@ -10,17 +10,20 @@ namespace {
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 /// part -> place, checked: every operation once, on its own side.
-std::string place_operations(const Problem& problem, const Solution& solution, std::vector<std::size_t>& part_of) {
+std::string place_operations(const Problem& problem, const Solution& solution,
+                             std::vector<std::size_t>& part_of) {
   part_of.assign(problem.operations.size(), kNowhere);
   for (std::size_t p = 0; p < solution.parts.size(); ++p) {
     const Part& part = solution.parts[p];
     if (part.operations.empty()) return "part " + std::to_string(p) + " is empty";
     if (!part.host && part.place >= solution.card.size()) return "part " + std::to_string(p) + " has no card";
     for (const auto operation : part.operations) {
-      if (operation >= problem.operations.size()) return "part " + std::to_string(p) + " holds an operation that does not exist";
+      if (operation >= problem.operations.size())
+        return "part " + std::to_string(p) + " holds an operation that does not exist";
       const auto& name = problem.operations[operation].name;
       if (part_of[operation] != kNowhere) return "operation '" + name + "' stands twice";
-      if (problem.operations[operation].host != part.host) return "operation '" + name + "' is on the wrong side";
+      if (problem.operations[operation].host != part.host)
+        return "operation '" + name + "' is on the wrong side";
       part_of[operation] = p;
     }
   }
@@ -32,13 +35,16 @@ std::string place_operations(const Problem& problem, const Solution& solution, s
 std::string check_cards(const Problem& problem, const Solution& solution) {
   std::set<std::uint32_t> used;
   for (const auto card : solution.card)
-    if (card >= problem.cards.size() || !used.insert(card).second) return "a card is used twice or does not exist";
-  if (problem.partitions && solution.card.size() != *problem.partitions) return "not as many cards as were asked for";
+    if (card >= problem.cards.size() || !used.insert(card).second)
+      return "a card is used twice or does not exist";
+  if (problem.partitions && solution.card.size() != *problem.partitions)
+    return "not as many cards as were asked for";
   return {};
 }
 
 /// Channels go forward, and between cards only where there is a cable.
-std::string check_edges(const Problem& problem, const Solution& solution, const std::vector<std::size_t>& part_of) {
+std::string check_edges(const Problem& problem, const Solution& solution,
+                        const std::vector<std::size_t>& part_of) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> cables;
   for (const auto& [a, b] : problem.cables) {
     cables.emplace(a, b);
@@ -54,24 +60,28 @@ std::string check_edges(const Problem& problem, const Solution& solution, const 
       const std::string what = "tensor '" + problem.tensors[t].name + "'";
       if (producer[t] > part_of[i]) return what + " goes back to an earlier part";
       if (from.host || to.host) continue;
-      if (!cables.contains({solution.card[from.place], solution.card[to.place]})) return what + " has no cable to go by";
+      if (!cables.contains({solution.card[from.place], solution.card[to.place]}))
+        return what + " has no cable to go by";
     }
   return {};
 }
 
-std::string check_layers(const Problem& problem, const Solution& solution, const std::vector<std::size_t>& part_of) {
+std::string check_layers(const Problem& problem, const Solution& solution,
+                         const std::vector<std::size_t>& part_of) {
   std::vector<std::uint64_t> cost(solution.card.size(), 0);
   std::uint32_t last = 0;
   for (const auto& layer : layers(problem)) {
     const std::size_t part = part_of[layer.operations.front()];
     for (const auto operation : layer.operations)
-      if (part_of[operation] != part) return "the layer of operation '" + problem.operations[operation].name + "' is cut";
+      if (part_of[operation] != part)
+        return "the layer of operation '" + problem.operations[operation].name + "' is cut";
     const std::uint32_t place = solution.parts[part].place;
     if (place < last) return "the pieces are not contiguous";
     last = place;
     cost[place] += layer.cost;
   }
-  if (cost.empty() || *std::max_element(cost.begin(), cost.end()) != solution.largest_cost) return "largest_cost is wrong";
+  if (cost.empty() || *std::max_element(cost.begin(), cost.end()) != solution.largest_cost)
+    return "largest_cost is wrong";
   return {};
 }
 

@@ -15,14 +15,18 @@ constexpr std::uint64_t kMaxConnectors = 64;
 /// Names end in file names, environment variables and compute units.
 bool is_name(const std::string& text) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
   };
-  return !text.empty() && text.size() <= 64 && text[0] != '.' && text[0] != '-' && std::all_of(text.begin(), text.end(), allowed);
+  return !text.empty() && text.size() <= 64 && text[0] != '.' && text[0] != '-' &&
+         std::all_of(text.begin(), text.end(), allowed);
 }
 
-constexpr char kNameRule[] = "' is no name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
+constexpr char kNameRule[] =
+    "' is no name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
 
-Result<std::string> name_of(const yaml::Mapping& map, std::string_view key, std::optional<std::string> otherwise = {}) {
+Result<std::string> name_of(const yaml::Mapping& map, std::string_view key,
+                            std::optional<std::string> otherwise = {}) {
   MILLRACE_ASSIGN(std::string name, map.text(key, std::move(otherwise)));
   if (!is_name(name)) return map.error(key, "'" + name + kNameRule);
   return name;
@@ -31,14 +35,17 @@ Result<std::string> name_of(const yaml::Mapping& map, std::string_view key, std:
 Status check_file_schema(const yaml::Mapping& map) {
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
   if (schema != kSchema)
-    return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads " + std::to_string(kSchema));
+    return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads " +
+                                   std::to_string(kSchema));
   return {};
 }
 
-// Devices. ----------------------------------------------------------------------------------------------------------
+// Devices.
+// ----------------------------------------------------------------------------------------------------------
 
 Result<Resources> read_resources(const yaml::Node& node, const std::string& file, const std::string& what) {
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, what, {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(node, file, what, {"lut", "lutram", "ff", "dsp", "bram36", "uram"}));
   Resources out;
   MILLRACE_ASSIGN(out.lut, map.integer("lut", 0));
   MILLRACE_ASSIGN(out.lutram, map.integer("lutram", 0));
@@ -52,16 +59,20 @@ Result<Resources> read_resources(const yaml::Node& node, const std::string& file
 Status read_memory(const yaml::Mapping& device, const std::string& file, Device& out) {
   MILLRACE_ASSIGN(const auto* banks, device.sequence("memory"));
   for (const auto& node : *banks) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "memory bank", {"name", "capacity_bytes", "bandwidth_bytes_per_second"}));
+    MILLRACE_ASSIGN(const auto map,
+                    yaml::Mapping::of(node, file, "memory bank",
+                                      {"name", "capacity_bytes", "bandwidth_bytes_per_second"}));
     MemoryBank bank;
     MILLRACE_ASSIGN(bank.name, map.text("name"));
-    if (bank.name.empty() || bank.name.size() > 15) return map.error("name", "1 to 15 characters are allowed (xclbin.h, mem_data)");
+    if (bank.name.empty() || bank.name.size() > 15)
+      return map.error("name", "1 to 15 characters are allowed (xclbin.h, mem_data)");
     for (const auto& other : out.memory)
       if (other.name == bank.name) return map.error("name", "'" + bank.name + "' stands twice");
     MILLRACE_ASSIGN(bank.capacity_bytes, map.integer("capacity_bytes"));
     if (bank.capacity_bytes < 1024) return map.error("capacity_bytes", "at least 1024 are needed");
     MILLRACE_ASSIGN(bank.bandwidth_bytes_per_second, map.integer("bandwidth_bytes_per_second"));
-    if (bank.bandwidth_bytes_per_second == 0) return map.error("bandwidth_bytes_per_second", "must be above 0");
+    if (bank.bandwidth_bytes_per_second == 0)
+      return map.error("bandwidth_bytes_per_second", "must be above 0");
     out.memory.push_back(std::move(bank));
   }
   if (out.memory.empty()) return device.error("memory", "a device needs at least one memory bank");
@@ -83,7 +94,8 @@ Status read_regions(const yaml::Mapping& device, const std::string& file, Device
     return {};
   }
   for (const auto& node : *regions) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "region", {"name", "resources", "memory", "programming_unit"}));
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "region",
+                                                      {"name", "resources", "memory", "programming_unit"}));
     Region region;
     MILLRACE_ASSIGN(region.name, name_of(map, "name"));
     for (const auto& other : out.regions)
@@ -109,26 +121,32 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
     sum.dsp += region.resources.dsp;
     sum.bram36 += region.resources.bram36;
   }
-  if (device.shell.lut > sum.lut || device.shell.ff > sum.ff || device.shell.dsp > sum.dsp || device.shell.bram36 > sum.bram36)
+  if (device.shell.lut > sum.lut || device.shell.ff > sum.ff || device.shell.dsp > sum.dsp ||
+      device.shell.bram36 > sum.bram36)
     return map.error("shell", "takes more than the device has");
   return {};
 }
 
-// Clusters. ---------------------------------------------------------------------------------------------------------
+// Clusters.
+// ---------------------------------------------------------------------------------------------------------
 
-Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, const std::string& file, const Cluster& cluster) {
+Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, const std::string& file,
+                          const Cluster& cluster) {
   const yaml::Node* node = cable.find(key);
-  if (node == nullptr) return cable.error("cable: key '" + std::string(key) + "' is missing: a cable to nowhere");
+  if (node == nullptr)
+    return cable.error("cable: key '" + std::string(key) + "' is missing: a cable to nowhere");
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, "cable end", {"card", "connector"}));
   CableEnd end;
   MILLRACE_ASSIGN(end.card, map.text("card"));
   const ClusterCard* card = cluster.find_card(end.card);
-  if (card == nullptr) return map.error("card", "the cluster has no card '" + end.card + "': a cable to nowhere");
+  if (card == nullptr)
+    return map.error("card", "the cluster has no card '" + end.card + "': a cable to nowhere");
   MILLRACE_ASSIGN(const std::uint64_t connector, map.integer("connector"));
   const std::uint32_t connectors = cluster.device_of(*card).connectors;
   if (connector >= connectors)
-    return map.error("connector", "card '" + end.card + "' (" + card->device + ") has " + std::to_string(connectors) +
-                                      " connectors, counted from 0; there is no " + std::to_string(connector));
+    return map.error("connector",
+                     "card '" + end.card + "' (" + card->device + ") has " + std::to_string(connectors) +
+                         " connectors, counted from 0; there is no " + std::to_string(connector));
   end.connector = static_cast<std::uint32_t>(connector);
   return end;
 }
@@ -138,18 +156,23 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
   std::set<std::pair<std::string, std::uint32_t>> used;
   std::set<std::string> names;
   for (const auto& node : *cables) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "cable", {"name", "a", "b", "gigabits_per_second", "latency_ns"}));
+    MILLRACE_ASSIGN(
+        const auto map,
+        yaml::Mapping::of(node, file, "cable", {"name", "a", "b", "gigabits_per_second", "latency_ns"}));
     Cable cable;
     MILLRACE_ASSIGN(cable.a, read_end(map, "a", file, out));
     MILLRACE_ASSIGN(cable.b, read_end(map, "b", file, out));
     if (cable.a.card == cable.b.card) return map.error("cable: both ends are on card '" + cable.a.card + "'");
     for (const auto& end : {cable.a, cable.b})
       if (!used.emplace(end.card, end.connector).second)
-        return map.error("cable: connector " + std::to_string(end.connector) + " of card '" + end.card + "' already has a cable");
+        return map.error("cable: connector " + std::to_string(end.connector) + " of card '" + end.card +
+                         "' already has a cable");
     std::string fallback = cable.a.card + "-" + cable.b.card;
-    for (int i = 2; names.contains(fallback); ++i) fallback = cable.a.card + "-" + cable.b.card + "-" + std::to_string(i);
+    for (int i = 2; names.contains(fallback); ++i)
+      fallback = cable.a.card + "-" + cable.b.card + "-" + std::to_string(i);
     MILLRACE_ASSIGN(cable.name, map.text("name", fallback));
-    if (cable.name.empty() || !names.insert(cable.name).second) return map.error("name", "'" + cable.name + "' is empty or stands twice");
+    if (cable.name.empty() || !names.insert(cable.name).second)
+      return map.error("name", "'" + cable.name + "' is empty or stands twice");
     MILLRACE_ASSIGN(cable.gigabits_per_second, map.number("gigabits_per_second"));
     if (cable.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
     MILLRACE_ASSIGN(cable.latency_ns, map.number("latency_ns", 0.0));
@@ -159,7 +182,8 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
   return {};
 }
 
-Status read_cards(const yaml::Mapping& top, const std::string& file, const std::filesystem::path& devices, Cluster& out) {
+Status read_cards(const yaml::Mapping& top, const std::string& file, const std::filesystem::path& devices,
+                  Cluster& out) {
   MILLRACE_ASSIGN(const auto* cards, top.sequence("cards"));
   if (cards->empty()) return top.error("cards", "a cluster needs at least one card");
   for (const auto& node : *cards) {
@@ -169,18 +193,23 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
     if (out.find_card(card.name) != nullptr) return map.error("name", "'" + card.name + "' stands twice");
     MILLRACE_ASSIGN(card.device, name_of(map, "device"));
     MILLRACE_ASSIGN(card.bdf, map.text("bdf", ""));
-    if (out.emulated && !card.bdf.empty()) return map.error("bdf", "an emulated card has no PCIe address; remove the key");
+    if (out.emulated && !card.bdf.empty())
+      return map.error("bdf", "an emulated card has no PCIe address; remove the key");
     if (!out.emulated && card.bdf.empty())
       return map.error("bdf", "a real card needs its PCIe address (xbutil examine); or set 'emulated: true'");
     for (const auto& other : out.cards)
-      if (!card.bdf.empty() && other.bdf == card.bdf) return map.error("bdf", "'" + card.bdf + "' is given to two cards");
+      if (!card.bdf.empty() && other.bdf == card.bdf)
+        return map.error("bdf", "'" + card.bdf + "' is given to two cards");
     if (!out.devices.contains(card.device)) {
       auto device = load_device(devices / (card.device + ".yaml"));
       if (!device.ok() && device.error().code() == ErrorCode::kNotFound)
-        return map.error("device", "no description of '" + card.device + "': " + (devices / (card.device + ".yaml")).string() + " is missing");
+        return map.error("device", "no description of '" + card.device +
+                                       "': " + (devices / (card.device + ".yaml")).string() + " is missing");
       if (!device.ok()) return device.error();
       if (!out.emulated && device->platform.empty())
-        return map.error("device", "'" + card.device + "' has no Vitis platform and runs emulated only; set 'emulated: true'");
+        return map.error(
+            "device",
+            "'" + card.device + "' has no Vitis platform and runs emulated only; set 'emulated: true'");
       out.devices.emplace(card.device, std::move(device).value());
     }
     out.cards.push_back(std::move(card));
@@ -198,9 +227,10 @@ const ClusterCard* Cluster::find_card(const std::string& card) const {
 Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "device",
-                                                    {"schema", "part", "family", "platform", "clock_mhz", "resources", "regions",
-                                                     "shell", "memory", "connectors", "sources"}));
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(root, file, "device",
+                                    {"schema", "part", "family", "platform", "clock_mhz", "resources",
+                                     "regions", "shell", "memory", "connectors", "sources"}));
   MILLRACE_TRY(check_file_schema(map));
   Device out;
   out.name = path.stem().string();
@@ -209,7 +239,8 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(out.family, map.text("family"));
   MILLRACE_ASSIGN(out.platform, map.text("platform", ""));
   MILLRACE_ASSIGN(out.clock_mhz, map.number("clock_mhz"));
-  if (out.clock_mhz <= 0 || out.clock_mhz > 2000) return map.error("clock_mhz", "must be above 0 and at most 2000");
+  if (out.clock_mhz <= 0 || out.clock_mhz > 2000)
+    return map.error("clock_mhz", "must be above 0 and at most 2000");
   MILLRACE_TRY(read_memory(map, file, out));
   MILLRACE_TRY(read_regions(map, file, out));
   if (const yaml::Node* shell = map.find("shell")) {
@@ -217,10 +248,12 @@ Result<Device> load_device(const std::filesystem::path& path) {
     MILLRACE_TRY(check_shell(map, out));
   }
   MILLRACE_ASSIGN(const std::uint64_t connectors, map.integer("connectors", 0));
-  if (connectors > kMaxConnectors) return map.error("connectors", "at most " + std::to_string(kMaxConnectors) + " are allowed");
+  if (connectors > kMaxConnectors)
+    return map.error("connectors", "at most " + std::to_string(kMaxConnectors) + " are allowed");
   out.connectors = static_cast<std::uint32_t>(connectors);
   if (const yaml::Node* sources = map.find("sources")) {
-    if (sources->kind != yaml::Node::Kind::kMapping) return map.error("sources", "a mapping from figure to source is expected");
+    if (sources->kind != yaml::Node::Kind::kMapping)
+      return map.error("sources", "a mapping from figure to source is expected");
     for (const auto& [figure, source] : sources->entries) out.sources.emplace(figure, source.scalar);
   }
   return out;
@@ -229,7 +262,8 @@ Result<Device> load_device(const std::filesystem::path& path) {
 Result<Cluster> load_cluster(const std::filesystem::path& path, const std::filesystem::path& devices_dir) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "cluster", {"schema", "name", "emulated", "cards", "cables"}));
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "cluster",
+                                                    {"schema", "name", "emulated", "cards", "cables"}));
   MILLRACE_TRY(check_file_schema(map));
   Cluster out;
   MILLRACE_ASSIGN(out.name, name_of(map, "name", path.stem().string()));

@@ -19,7 +19,8 @@ Error unknown(const std::string& where, const char* what) {
   return Error(ErrorCode::kInvalidInput, "deployment.json: " + where + ": unknown or missing " + what);
 }
 
-// Model. ------------------------------------------------------------------------------------------------------------
+// Model.
+// ------------------------------------------------------------------------------------------------------------
 
 void to_proto(const TensorSignature& in, proto::TensorSignature& out) {
   out.set_name(in.name);
@@ -58,7 +59,8 @@ ModelInfo read(const proto::ModelInfo& in) {
   return out;
 }
 
-// Partitions. -------------------------------------------------------------------------------------------------------
+// Partitions.
+// -------------------------------------------------------------------------------------------------------
 
 void to_proto(const Port& in, proto::Port& out) {
   out.set_name(in.name);
@@ -71,7 +73,8 @@ Result<Port> read(const proto::Port& in, const std::string& where) {
   Port out;
   out.name = in.name();
   out.tensor = in.tensor();
-  MILLRACE_ASSIGN(out.type, from_proto(in.type(), "deployment.json: " + where + ", port '" + in.name() + "': type"));
+  MILLRACE_ASSIGN(out.type,
+                  from_proto(in.type(), "deployment.json: " + where + ", port '" + in.name() + "': type"));
   out.shape.assign(in.shape().begin(), in.shape().end());
   return out;
 }
@@ -102,9 +105,15 @@ Prediction read(const proto::Prediction& in) {
 void to_proto(const Partition& in, proto::Partition& out) {
   out.set_name(in.name);
   switch (in.kind) {
-    case PartitionKind::kHost: out.set_kind(proto::Partition::HOST); break;
-    case PartitionKind::kDataflow: out.set_kind(proto::Partition::DATAFLOW); break;
-    case PartitionKind::kAie: out.set_kind(proto::Partition::AIE); break;
+    case PartitionKind::kHost:
+      out.set_kind(proto::Partition::HOST);
+      break;
+    case PartitionKind::kDataflow:
+      out.set_kind(proto::Partition::DATAFLOW);
+      break;
+    case PartitionKind::kAie:
+      out.set_kind(proto::Partition::AIE);
+      break;
   }
   out.set_endpoint(in.endpoint);
   out.set_image(in.image);
@@ -122,10 +131,17 @@ Result<Partition> read(const proto::Partition& in) {
   Partition out;
   out.name = in.name();
   switch (in.kind()) {
-    case proto::Partition::HOST: out.kind = PartitionKind::kHost; break;
-    case proto::Partition::DATAFLOW: out.kind = PartitionKind::kDataflow; break;
-    case proto::Partition::AIE: out.kind = PartitionKind::kAie; break;
-    default: return unknown(where, "kind");
+    case proto::Partition::HOST:
+      out.kind = PartitionKind::kHost;
+      break;
+    case proto::Partition::DATAFLOW:
+      out.kind = PartitionKind::kDataflow;
+      break;
+    case proto::Partition::AIE:
+      out.kind = PartitionKind::kAie;
+      break;
+    default:
+      return unknown(where, "kind");
   }
   out.endpoint = in.endpoint();
   out.image = in.image();
@@ -139,7 +155,8 @@ Result<Partition> read(const proto::Partition& in) {
   out.nodes.assign(in.nodes().begin(), in.nodes().end());
   out.program_digest = in.program_digest();
   if (in.has_program() != (out.kind == PartitionKind::kHost))
-    return Error(ErrorCode::kInvalidInput, "deployment.json: " + where + ": a host partition, and only one, holds its program");
+    return Error(ErrorCode::kInvalidInput,
+                 "deployment.json: " + where + ": a host partition, and only one, holds its program");
   if (in.has_program()) {
     auto program = from_proto(in.program());
     if (!program.ok()) return program.error().within("deployment.json: " + where);
@@ -149,7 +166,8 @@ Result<Partition> read(const proto::Partition& in) {
   return out;
 }
 
-// Channels. ---------------------------------------------------------------------------------------------------------
+// Channels.
+// ---------------------------------------------------------------------------------------------------------
 
 void to_proto(const Channel& in, proto::Channel& out) {
   out.set_id(in.id);
@@ -159,10 +177,18 @@ void to_proto(const Channel& in, proto::Channel& out) {
   out.mutable_consumer()->set_partition(in.consumer.partition);
   out.mutable_consumer()->set_port(in.consumer.port);
   switch (in.transport) {
-    case Transport::kHost: out.set_transport(proto::Channel::HOST); break;
-    case Transport::kAurora: out.set_transport(proto::Channel::AURORA); break;
-    case Transport::kUdp: out.set_transport(proto::Channel::UDP); break;
-    case Transport::kMpi: out.set_transport(proto::Channel::MPI); break;
+    case Transport::kHost:
+      out.set_transport(proto::Channel::HOST);
+      break;
+    case Transport::kAurora:
+      out.set_transport(proto::Channel::AURORA);
+      break;
+    case Transport::kUdp:
+      out.set_transport(proto::Channel::UDP);
+      break;
+    case Transport::kMpi:
+      out.set_transport(proto::Channel::MPI);
+      break;
   }
   plan::to_proto(in.type, *out.mutable_type());
   auto& slice = *out.mutable_slice();
@@ -183,11 +209,20 @@ Result<Channel> read(const proto::Channel& in) {
   out.producer = {in.producer().partition(), in.producer().port()};
   out.consumer = {in.consumer().partition(), in.consumer().port()};
   switch (in.transport()) {
-    case proto::Channel::HOST: out.transport = Transport::kHost; break;
-    case proto::Channel::AURORA: out.transport = Transport::kAurora; break;
-    case proto::Channel::UDP: out.transport = Transport::kUdp; break;
-    case proto::Channel::MPI: out.transport = Transport::kMpi; break;
-    default: return unknown(where, "transport");
+    case proto::Channel::HOST:
+      out.transport = Transport::kHost;
+      break;
+    case proto::Channel::AURORA:
+      out.transport = Transport::kAurora;
+      break;
+    case proto::Channel::UDP:
+      out.transport = Transport::kUdp;
+      break;
+    case proto::Channel::MPI:
+      out.transport = Transport::kMpi;
+      break;
+    default:
+      return unknown(where, "transport");
   }
   MILLRACE_ASSIGN(out.type, from_proto(in.type(), "deployment.json: " + where + ": type"));
   out.slice = {in.slice().offset(), in.slice().count(), in.slice().stride(), in.slice().unit()};
@@ -203,7 +238,8 @@ void to_proto(const PortPlan& in, proto::PortPlan& out) {
   out.set_port(in.port);
   for (const auto& step : in.steps) {
     auto& s = *out.add_steps();
-    s.set_action(step.action == Action::kSend ? proto::CommunicationStep::SEND : proto::CommunicationStep::RECEIVE);
+    s.set_action(step.action == Action::kSend ? proto::CommunicationStep::SEND
+                                              : proto::CommunicationStep::RECEIVE);
     s.set_channel(step.channel);
     s.set_bytes(step.bytes);
   }
@@ -214,8 +250,8 @@ Result<PortPlan> read(const proto::PortPlan& in) {
   for (const auto& step : in.steps()) {
     if (step.action() != proto::CommunicationStep::SEND && step.action() != proto::CommunicationStep::RECEIVE)
       return unknown("communication of " + in.partition() + "." + in.port(), "action");
-    out.steps.push_back({step.action() == proto::CommunicationStep::SEND ? Action::kSend : Action::kReceive, step.channel(),
-                         step.bytes()});
+    out.steps.push_back({step.action() == proto::CommunicationStep::SEND ? Action::kSend : Action::kReceive,
+                         step.channel(), step.bytes()});
   }
   return out;
 }
@@ -257,8 +293,9 @@ std::uint64_t datatype_bytes(const std::string& datatype) {
   static constexpr struct {
     const char* name;
     std::uint64_t bytes;
-  } kSizes[] = {{"BOOL", 1},   {"UINT8", 1},  {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8}, {"INT8", 1}, {"INT16", 2},
-                {"INT32", 4},  {"INT64", 8},  {"FP16", 2},   {"FP32", 4},   {"FP64", 8},   {"BF16", 2}};
+  } kSizes[] = {{"BOOL", 1}, {"UINT8", 1}, {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8},
+                {"INT8", 1}, {"INT16", 2}, {"INT32", 4},  {"INT64", 8},  {"FP16", 2},
+                {"FP32", 4}, {"FP64", 8},  {"BF16", 2}};
   for (const auto& [name, bytes] : kSizes)
     if (datatype == name) return bytes;
   return 0;
@@ -270,7 +307,9 @@ std::uint64_t TensorSignature::elements() const {
   return count;
 }
 
-std::uint64_t TensorSignature::bytes() const { return product(elements(), datatype_bytes(datatype)); }
+std::uint64_t TensorSignature::bytes() const {
+  return product(elements(), datatype_bytes(datatype));
+}
 
 std::uint64_t Port::elements() const {
   std::uint64_t count = shape.empty() ? 0 : 1;
@@ -278,20 +317,25 @@ std::uint64_t Port::elements() const {
   return count;
 }
 
-std::uint64_t Port::storage_bytes() const { return product(elements(), type.storage_bytes()); }
+std::uint64_t Port::storage_bytes() const {
+  return product(elements(), type.storage_bytes());
+}
 
 const Partition* Deployment::find_partition(const std::string& name) const {
-  const auto found = std::find_if(partitions.begin(), partitions.end(), [&](const auto& p) { return p.name == name; });
+  const auto found =
+      std::find_if(partitions.begin(), partitions.end(), [&](const auto& p) { return p.name == name; });
   return found == partitions.end() ? nullptr : &*found;
 }
 
 const Image* Deployment::find_image(const std::string& name) const {
-  const auto found = std::find_if(images.begin(), images.end(), [&](const auto& i) { return i.name == name; });
+  const auto found =
+      std::find_if(images.begin(), images.end(), [&](const auto& i) { return i.name == name; });
   return found == images.end() ? nullptr : &*found;
 }
 
 const Endpoint* Deployment::find_endpoint(const std::string& name) const {
-  const auto found = std::find_if(endpoints.begin(), endpoints.end(), [&](const auto& e) { return e.name == name; });
+  const auto found =
+      std::find_if(endpoints.begin(), endpoints.end(), [&](const auto& e) { return e.name == name; });
   return found == endpoints.end() ? nullptr : &*found;
 }
 
@@ -320,7 +364,12 @@ Result<Deployment> parse_deployment(const std::string& json) {
   out.model = read(in.model());
   for (const auto& e : in.endpoints()) out.endpoints.push_back({e.name(), e.host(), e.device(), e.image()});
   for (const auto& i : in.images())
-    out.images.push_back({i.name(), i.file(), i.file_sha256(), i.content_digest(), i.uuid(), i.device(),
+    out.images.push_back({i.name(),
+                          i.file(),
+                          i.file_sha256(),
+                          i.content_digest(),
+                          i.uuid(),
+                          i.device(),
                           {i.partitions().begin(), i.partitions().end()}});
   for (const auto& partition : in.partitions()) {
     MILLRACE_ASSIGN(out.partitions.emplace_back(), read(partition));

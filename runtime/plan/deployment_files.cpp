@@ -20,7 +20,9 @@ constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
 using Checksums = std::map<std::string, std::string>;  // path -> sha256
 
-Error bad(const std::string& why) { return Error(ErrorCode::kCorrupt, why); }
+Error bad(const std::string& why) {
+  return Error(ErrorCode::kCorrupt, why);
+}
 
 Result<Checksums> parse_checksums(const std::string& text) {
   Checksums sums;
@@ -31,7 +33,8 @@ Result<Checksums> parse_checksums(const std::string& text) {
     const auto hex = row.substr(0, 64);
     const std::string path = row.size() > 66 ? row.substr(66) : "";
     const fs::path parsed(path);
-    const bool inside = !path.empty() && !parsed.is_absolute() && parsed.lexically_normal() == parsed && *parsed.begin() != "..";
+    const bool inside = !path.empty() && !parsed.is_absolute() && parsed.lexically_normal() == parsed &&
+                        *parsed.begin() != "..";
     if (end == std::string::npos || row.size() <= 66 || row.substr(64, 2) != "  " || !inside ||
         hex.find_first_not_of("0123456789abcdef") != std::string::npos || !sums.emplace(path, hex).second)
       return bad("CHECKSUMS:" + std::to_string(line) + ": malformed");
@@ -44,34 +47,41 @@ Status verify_checksums(const fs::path& directory, const Checksums& sums) {
   for (const auto& [path, expected] : sums) {
     std::error_code ignored;
     const auto type = fs::symlink_status(directory / path, ignored).type();
-    if (type != fs::file_type::regular && type != fs::file_type::not_found) return bad(path + ": is not a plain file");
+    if (type != fs::file_type::regular && type != fs::file_type::not_found)
+      return bad(path + ": is not a plain file");
     auto bytes = read_file(directory / path, kMaxFileBytes);
-    if (!bytes.ok() && bytes.error().code() == ErrorCode::kNotFound) return bad(path + ": listed in CHECKSUMS, but missing");
+    if (!bytes.ok() && bytes.error().code() == ErrorCode::kNotFound)
+      return bad(path + ": listed in CHECKSUMS, but missing");
     if (!bytes.ok()) return bytes.error();
-    if (sha256_hex(*bytes) != expected) return bad(path + ": truncated or altered: its checksum is not the one in CHECKSUMS");
+    if (sha256_hex(*bytes) != expected)
+      return bad(path + ": truncated or altered: its checksum is not the one in CHECKSUMS");
   }
   return {};
 }
 
 /// An image's container and record say what the plan says.
-Status check_image(const fs::path& directory, const Deployment& plan, const Image& image, const Checksums& sums) {
+Status check_image(const fs::path& directory, const Deployment& plan, const Image& image,
+                   const Checksums& sums) {
   const auto listed = sums.find(image.file);
   if (listed == sums.end()) return bad("image '" + image.name + "': CHECKSUMS does not list " + image.file);
   if (listed->second != image.file_sha256) return bad(image.file + ": not the file the plan was made with");
   MILLRACE_ASSIGN(const auto bytes, read_file(directory / image.file, kMaxFileBytes));
   const auto view = parse_xclbin(bytes);
   if (!view.ok()) return view.error().within(image.file);
-  if (view->uuid != image.uuid) return bad(image.file + ": its uuid is " + view->uuid + ", the plan says " + image.uuid);
+  if (view->uuid != image.uuid)
+    return bad(image.file + ": its uuid is " + view->uuid + ", the plan says " + image.uuid);
   const XclbinSection* section = view->find(kSectionUserMetadata);
   if (section == nullptr) return bad(image.file + ": has no record (USER_METADATA)");
-  const auto record = parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()});
+  const auto record =
+      parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()});
   if (!record.ok()) return record.error().within(image.file);
   if (record->content_digest != image.content_digest || record->device != image.device ||
       record->partitions.size() != image.partitions.size())
     return bad(image.file + ": its record is not the one the plan was made with");
   for (std::size_t i = 0; i < image.partitions.size(); ++i) {
     const Partition* partition = plan.find_partition(image.partitions[i]);
-    if (record->partitions[i].name != partition->name || record->partitions[i].program_digest != partition->program_digest)
+    if (record->partitions[i].name != partition->name ||
+        record->partitions[i].program_digest != partition->program_digest)
       return bad(image.file + ": holds another partition than '" + partition->name + "' of the plan");
   }
   return {};
@@ -80,7 +90,8 @@ Status check_image(const fs::path& directory, const Deployment& plan, const Imag
 Result<std::string> make_checksums(const fs::path& directory) {
   std::vector<std::string> paths;
   std::error_code code;
-  for (auto it = fs::recursive_directory_iterator(directory, code); !code && it != fs::recursive_directory_iterator(); it.increment(code))
+  for (auto it = fs::recursive_directory_iterator(directory, code);
+       !code && it != fs::recursive_directory_iterator(); it.increment(code))
     if (it->is_regular_file()) paths.push_back(it->path().lexically_relative(directory).generic_string());
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
   std::sort(paths.begin(), paths.end());
@@ -97,11 +108,14 @@ Result<std::string> make_checksums(const fs::path& directory) {
 Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(directory, ignored))
-    return Error(ErrorCode::kNotFound, directory.string() + ": no such directory; 'millrace compile -o' makes one");
+    return Error(ErrorCode::kNotFound,
+                 directory.string() + ": no such directory; 'millrace compile -o' makes one");
   const auto within = [&](const Error& error) { return error.within(directory.string()); };
   const auto text = read_text_file(directory / kChecksumFile);
   if (!text.ok() && text.error().code() == ErrorCode::kNotFound)
-    return Error(ErrorCode::kNotFound, directory.string() + ": not a deployment, or not whole: it has no CHECKSUMS; compile the model again");
+    return Error(ErrorCode::kNotFound,
+                 directory.string() +
+                     ": not a deployment, or not whole: it has no CHECKSUMS; compile the model again");
   if (!text.ok()) return text.error();
   const auto sums = parse_checksums(*text);
   if (!sums.ok()) return within(sums.error());
@@ -117,18 +131,21 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   loaded.plan = std::move(plan).value();
   if (const auto status = validate(loaded.plan); !status.ok()) return within(status.error());
   for (const auto& image : loaded.plan.images)
-    if (const auto status = check_image(directory, loaded.plan, image, *sums); !status.ok()) return within(status.error());
+    if (const auto status = check_image(directory, loaded.plan, image, *sums); !status.ok())
+      return within(status.error());
   return loaded;
 }
 
-Status write_deployment(const Deployment& deployment, const fs::path& directory, const std::function<Status(const fs::path&)>& fill) {
+Status write_deployment(const Deployment& deployment, const fs::path& directory,
+                        const std::function<Status(const fs::path&)>& fill) {
   MILLRACE_TRY(validate(deployment));
   return write_directory_atomically(directory, [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(write_file_atomically(temporary / kPlanFile, to_json(deployment)));
     MILLRACE_TRY(fill(temporary));
     for (const auto& image : deployment.images) {
       MILLRACE_ASSIGN(const auto bytes, read_file(temporary / image.file, kMaxFileBytes));
-      if (sha256_hex(bytes) != image.file_sha256) return Error(ErrorCode::kInternal, image.file + ": written with other bytes than planned");
+      if (sha256_hex(bytes) != image.file_sha256)
+        return Error(ErrorCode::kInternal, image.file + ": written with other bytes than planned");
     }
     MILLRACE_ASSIGN(const std::string sums, make_checksums(temporary));
     return write_file_atomically(temporary / kChecksumFile, sums);

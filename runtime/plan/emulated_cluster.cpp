@@ -16,7 +16,8 @@ using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uin
 Traffic count_traffic(const Deployment& deployment, const std::vector<std::string>& endpoints) {
   const auto place = [&](const PortRef& ref) {
     const Partition* partition = deployment.find_partition(ref.partition);
-    const auto found = std::find(endpoints.begin(), endpoints.end(), partition == nullptr ? "" : partition->endpoint);
+    const auto found =
+        std::find(endpoints.begin(), endpoints.end(), partition == nullptr ? "" : partition->endpoint);
     return static_cast<std::size_t>(found - endpoints.begin());
   };
   Traffic traffic;
@@ -52,7 +53,8 @@ Cluster emulated_cluster_for(const Deployment& deployment) {
     const std::uint32_t busiest = std::max(counts.first, counts.second);
     for (std::uint32_t i = 0; i * abi::kMaxTags < busiest; ++i) {
       Cable cable;
-      cable.name = endpoints[pair.first] + "-" + endpoints[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
+      cable.name =
+          endpoints[pair.first] + "-" + endpoints[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
       cable.a = {endpoints[pair.first], connectors[pair.first]++};
       cable.b = {endpoints[pair.second], connectors[pair.second]++};
       cable.gigabits_per_second = kGigabitsPerSecond;

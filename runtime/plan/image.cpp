@@ -15,15 +15,23 @@ Error bad(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "image record: " + where + ": " + why);
 }
 
-bool is_input(PortKind kind) { return kind == PortKind::kIngress || kind == PortKind::kLinkReceive; }
-bool is_link(PortKind kind) { return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend; }
+bool is_input(PortKind kind) {
+  return kind == PortKind::kIngress || kind == PortKind::kLinkReceive;
+}
+bool is_link(PortKind kind) {
+  return kind == PortKind::kLinkReceive || kind == PortKind::kLinkSend;
+}
 
 proto::ImagePort::Kind to_proto(PortKind kind) {
   switch (kind) {
-    case PortKind::kIngress: return proto::ImagePort::INGRESS;
-    case PortKind::kEgress: return proto::ImagePort::EGRESS;
-    case PortKind::kLinkReceive: return proto::ImagePort::LINK_RECEIVE;
-    case PortKind::kLinkSend: return proto::ImagePort::LINK_SEND;
+    case PortKind::kIngress:
+      return proto::ImagePort::INGRESS;
+    case PortKind::kEgress:
+      return proto::ImagePort::EGRESS;
+    case PortKind::kLinkReceive:
+      return proto::ImagePort::LINK_RECEIVE;
+    case PortKind::kLinkSend:
+      return proto::ImagePort::LINK_SEND;
   }
   return proto::ImagePort::KIND_UNSPECIFIED;
 }
@@ -60,11 +68,20 @@ Result<ImagePort> read(const proto::ImagePort& in, const std::string& where) {
   ImagePort out;
   out.name = in.name();
   switch (in.kind()) {
-    case proto::ImagePort::INGRESS: out.kind = PortKind::kIngress; break;
-    case proto::ImagePort::EGRESS: out.kind = PortKind::kEgress; break;
-    case proto::ImagePort::LINK_RECEIVE: out.kind = PortKind::kLinkReceive; break;
-    case proto::ImagePort::LINK_SEND: out.kind = PortKind::kLinkSend; break;
-    default: return bad(where, "unknown kind of port");
+    case proto::ImagePort::INGRESS:
+      out.kind = PortKind::kIngress;
+      break;
+    case proto::ImagePort::EGRESS:
+      out.kind = PortKind::kEgress;
+      break;
+    case proto::ImagePort::LINK_RECEIVE:
+      out.kind = PortKind::kLinkReceive;
+      break;
+    case proto::ImagePort::LINK_SEND:
+      out.kind = PortKind::kLinkSend;
+      break;
+    default:
+      return bad(where, "unknown kind of port");
   }
   out.compute_unit = in.compute_unit();
   out.link_index = in.link_index();
@@ -84,12 +101,14 @@ class PortChecker {
     if (is_link(port.kind)) {
       if (port.link_index >= abi::kMaxLinkPorts)
         return bad(where, "link_index is not below " + std::to_string(abi::kMaxLinkPorts));
-      if (!links_.insert(port.link_index).second) return bad(where, "its row of the link table is used twice");
+      if (!links_.insert(port.link_index).second)
+        return bad(where, "its row of the link table is used twice");
       return {};
     }
     const std::string kernel = port.kind == PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
     const std::string& unit = port.compute_unit;
-    const bool well_formed = unit.size() > kernel.size() + 3 && unit.starts_with(kernel + ":{") && unit.ends_with("}");
+    const bool well_formed =
+        unit.size() > kernel.size() + 3 && unit.starts_with(kernel + ":{") && unit.ends_with("}");
     if (!well_formed) return bad(where, "compute_unit '" + unit + "' is not " + kernel + ":{<name>}");
     if (!units_.insert(unit).second) return bad(where, "compute unit '" + unit + "' is used twice");
     return {};
@@ -121,7 +140,8 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     auto& p = out.partitions.emplace_back();
     p.name = partition.name();
     const std::string where = "partition '" + p.name + "'";
-    if (p.name.empty() || !names.insert(p.name).second) return bad(where, "its name is empty or stands twice");
+    if (p.name.empty() || !names.insert(p.name).second)
+      return bad(where, "its name is empty or stands twice");
     p.region = partition.region();
     for (const auto& port : partition.ports()) {
       MILLRACE_ASSIGN(p.ports.emplace_back(), read(port, where + ", port '" + port.name() + "'"));
@@ -132,7 +152,8 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     p.interval_cycles = partition.interval_cycles();
     p.latency_cycles = partition.latency_cycles();
   }
-  if (out.content_digest != compute_content_digest(out)) return bad("content_digest", "does not match what the record says");
+  if (out.content_digest != compute_content_digest(out))
+    return bad("content_digest", "does not match what the record says");
   return out;
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 namespace k = kernels;
 
-// To protobuf. ------------------------------------------------------------------------------------------------------
+// To protobuf.
+// ------------------------------------------------------------------------------------------------------
 
 template <class Field, class Values>
 void copy(const Values& values, Field& field) {
@@ -77,14 +78,18 @@ class BlockWriter {
     plan::to_proto(in.accumulator, *out.mutable_accumulator());
     if (in.requantise) to_proto(*in.requantise, *out.mutable_requantise());
   }
-  void operator()(const k::MaxPool& in) const { to_proto(in.window, *out_.mutable_max_pool()->mutable_window()); }
+  void operator()(const k::MaxPool& in) const {
+    to_proto(in.window, *out_.mutable_max_pool()->mutable_window());
+  }
   void operator()(const k::SumPool& in) const {
     auto& out = *out_.mutable_sum_pool();
     to_proto(in.window, *out.mutable_window());
     plan::to_proto(in.accumulator, *out.mutable_accumulator());
     to_proto(in.requantise, *out.mutable_requantise());
   }
-  void operator()(const k::Rescale& in) const { to_proto(in.requantise, *out_.mutable_rescale()->mutable_requantise()); }
+  void operator()(const k::Rescale& in) const {
+    to_proto(in.requantise, *out_.mutable_rescale()->mutable_requantise());
+  }
   void operator()(const k::Lookup& in) const { copy(in.table, *out_.mutable_lookup()->mutable_table()); }
   void operator()(const k::Add& in) const {
     auto& out = *out_.mutable_add();
@@ -116,7 +121,8 @@ class BlockWriter {
   std::map<std::string, std::string>& blobs_;
 };
 
-// From protobuf. ----------------------------------------------------------------------------------------------------
+// From protobuf.
+// ----------------------------------------------------------------------------------------------------
 
 Error bad(const std::string& where, const std::string& why) {
   return Error(ErrorCode::kCorrupt, "program: " + where + ": " + why);
@@ -154,9 +160,14 @@ k::Window read(const proto::Window& in) {
 Result<k::Requantise> read(const proto::Requantise& in, const std::string& block) {
   k::Requantise out;
   switch (in.form()) {
-    case proto::Requantise::MULTIPLY_SHIFT: out.form = k::Requantise::Form::kMultiplyShift; break;
-    case proto::Requantise::THRESHOLDS: out.form = k::Requantise::Form::kThresholds; break;
-    default: return bad(block, "unknown form of requantisation");
+    case proto::Requantise::MULTIPLY_SHIFT:
+      out.form = k::Requantise::Form::kMultiplyShift;
+      break;
+    case proto::Requantise::THRESHOLDS:
+      out.form = k::Requantise::Form::kThresholds;
+      break;
+    default:
+      return bad(block, "unknown form of requantisation");
   }
   out.multiplier.assign(in.multiplier().begin(), in.multiplier().end());
   out.offset.assign(in.offset().begin(), in.offset().end());
@@ -173,15 +184,18 @@ class Blobs {
   Status open(const proto::ProgramFile& file) {
     std::uint64_t total = 0;
     for (const auto& blob : file.blobs()) {
-      if (sha256_hex(blob.data()) != blob.sha256()) return bad("blob " + blob.sha256(), "its bytes do not match its digest");
-      if (!by_digest_.emplace(blob.sha256(), Entry{&blob.data()}).second) return bad("blob " + blob.sha256(), "stands twice");
+      if (sha256_hex(blob.data()) != blob.sha256())
+        return bad("blob " + blob.sha256(), "its bytes do not match its digest");
+      if (!by_digest_.emplace(blob.sha256(), Entry{&blob.data()}).second)
+        return bad("blob " + blob.sha256(), "stands twice");
       total += blob.data().size();
     }
     budget_ = std::max<std::uint64_t>(64U << 20U, 16 * total);
     return {};
   }
 
-  Status weights(const std::string& digest, k::ElementType type, const std::string& block, std::vector<std::int16_t>& out) {
+  Status weights(const std::string& digest, k::ElementType type, const std::string& block,
+                 std::vector<std::int16_t>& out) {
     const auto found = by_digest_.find(digest);
     if (found == by_digest_.end()) return bad(block, "no blob holds its weights " + digest);
     found->second.used = true;
@@ -190,13 +204,15 @@ class Blobs {
     const std::size_t width = type.bits <= 8 ? 1 : 2;
     if (bytes.size() % width != 0) return bad(block, "its weights end in the middle of an element");
     const std::size_t count = bytes.size() / width;
-    if (count > budget_) return bad(block, "its weights, shared between blocks, expand beyond 16 times the file");
+    if (count > budget_)
+      return bad(block, "its weights, shared between blocks, expand beyond 16 times the file");
     budget_ -= count;
     out.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       const auto low = static_cast<std::uint8_t>(bytes[i * width]);
       if (width == 1)
-        out[i] = extend_sign ? static_cast<std::int16_t>(static_cast<std::int8_t>(low)) : static_cast<std::int16_t>(low);
+        out[i] = extend_sign ? static_cast<std::int16_t>(static_cast<std::int8_t>(low))
+                             : static_cast<std::int16_t>(low);
       else
         out[i] = static_cast<std::int16_t>(
             static_cast<std::uint16_t>(low | static_cast<std::uint8_t>(bytes[i * width + 1]) << 8));
@@ -236,8 +252,10 @@ Result<k::Operation> read_convolution(const proto::Convolution& in, const std::s
 
 Result<k::Operation> read_operation(const proto::Block& in, const std::string& block, Blobs& blobs) {
   switch (in.operation_case()) {
-    case proto::Block::kConvolution: return read_convolution(in.convolution(), block, blobs);
-    case proto::Block::kMaxPool: return k::Operation(k::MaxPool{read(in.max_pool().window())});
+    case proto::Block::kConvolution:
+      return read_convolution(in.convolution(), block, blobs);
+    case proto::Block::kMaxPool:
+      return k::Operation(k::MaxPool{read(in.max_pool().window())});
     case proto::Block::kSumPool: {
       k::SumPool out;
       out.window = read(in.sum_pool().window());
@@ -267,7 +285,8 @@ Result<k::Operation> read_operation(const proto::Block& in, const std::string& b
       if (!narrow(in.add().table(), out.table)) return bad(block, "add.table is out of range");
       return k::Operation(std::move(out));
     }
-    case proto::Block::kConcat: return k::Operation(k::Concat{});
+    case proto::Block::kConcat:
+      return k::Operation(k::Concat{});
     case proto::Block::kPermute: {
       k::Permute out;
       out.dims.assign(in.permute().dims().begin(), in.permute().dims().end());
@@ -286,8 +305,10 @@ Result<k::Operation> read_operation(const proto::Block& in, const std::string& b
       out.zero_point = in.dequantise().zero_point();
       return k::Operation(std::move(out));
     }
-    case proto::Block::kSoftmax: return k::Operation(k::Softmax{});
-    case proto::Block::OPERATION_NOT_SET: break;
+    case proto::Block::kSoftmax:
+      return k::Operation(k::Softmax{});
+    case proto::Block::OPERATION_NOT_SET:
+      break;
   }
   return bad(block, "an operation this Millrace does not know, or none");
 }
@@ -296,10 +317,18 @@ Result<k::Operation> read_operation(const proto::Block& in, const std::string& b
 
 void to_proto(const k::ElementType& type, proto::ElementType& out) {
   switch (type.kind) {
-    case k::ElementType::Kind::kSigned: out.set_kind(proto::ElementType::SIGNED); break;
-    case k::ElementType::Kind::kUnsigned: out.set_kind(proto::ElementType::UNSIGNED); break;
-    case k::ElementType::Kind::kBipolar: out.set_kind(proto::ElementType::BIPOLAR); break;
-    case k::ElementType::Kind::kFloat32: out.set_kind(proto::ElementType::FLOAT32); break;
+    case k::ElementType::Kind::kSigned:
+      out.set_kind(proto::ElementType::SIGNED);
+      break;
+    case k::ElementType::Kind::kUnsigned:
+      out.set_kind(proto::ElementType::UNSIGNED);
+      break;
+    case k::ElementType::Kind::kBipolar:
+      out.set_kind(proto::ElementType::BIPOLAR);
+      break;
+    case k::ElementType::Kind::kFloat32:
+      out.set_kind(proto::ElementType::FLOAT32);
+      break;
   }
   out.set_bits(type.bits);
 }
@@ -307,15 +336,27 @@ void to_proto(const k::ElementType& type, proto::ElementType& out) {
 Result<k::ElementType> from_proto(const proto::ElementType& in, const std::string& what) {
   k::ElementType out;
   switch (in.kind()) {
-    case proto::ElementType::SIGNED: out.kind = k::ElementType::Kind::kSigned; break;
-    case proto::ElementType::UNSIGNED: out.kind = k::ElementType::Kind::kUnsigned; break;
-    case proto::ElementType::BIPOLAR: out.kind = k::ElementType::Kind::kBipolar; break;
-    case proto::ElementType::FLOAT32: out.kind = k::ElementType::Kind::kFloat32; break;
-    default: return Error(ErrorCode::kCorrupt, what + ": unknown kind of element");
+    case proto::ElementType::SIGNED:
+      out.kind = k::ElementType::Kind::kSigned;
+      break;
+    case proto::ElementType::UNSIGNED:
+      out.kind = k::ElementType::Kind::kUnsigned;
+      break;
+    case proto::ElementType::BIPOLAR:
+      out.kind = k::ElementType::Kind::kBipolar;
+      break;
+    case proto::ElementType::FLOAT32:
+      out.kind = k::ElementType::Kind::kFloat32;
+      break;
+    default:
+      return Error(ErrorCode::kCorrupt, what + ": unknown kind of element");
   }
-  const bool fits = in.bits() >= 1 && in.bits() <= 32 && (in.kind() != proto::ElementType::BIPOLAR || in.bits() == 1) &&
+  const bool fits = in.bits() >= 1 && in.bits() <= 32 &&
+                    (in.kind() != proto::ElementType::BIPOLAR || in.bits() == 1) &&
                     (in.kind() != proto::ElementType::FLOAT32 || in.bits() == 32);
-  if (!fits) return Error(ErrorCode::kCorrupt, what + ": " + std::to_string(in.bits()) + " bits do not go with its kind");
+  if (!fits)
+    return Error(ErrorCode::kCorrupt,
+                 what + ": " + std::to_string(in.bits()) + " bits do not go with its kind");
   out.bits = static_cast<std::uint8_t>(in.bits());
   return out;
 }
@@ -377,7 +418,8 @@ Result<k::Program> from_proto(const proto::ProgramFile& in) {
     MILLRACE_ASSIGN(b.operation, read_operation(block, "block " + b.name, blobs));
   }
   MILLRACE_TRY(blobs.all_used());
-  if (const std::string wrong = k::validate(out); !wrong.empty()) return Error(ErrorCode::kCorrupt, "program: " + wrong);
+  if (const std::string wrong = k::validate(out); !wrong.empty())
+    return Error(ErrorCode::kCorrupt, "program: " + wrong);
   return out;
 }
 
@@ -389,10 +431,13 @@ std::vector<std::byte> encode_program(const k::Program& program) {
 
 Result<k::Program> decode_program(std::span<const std::byte> bytes) {
   proto::ProgramFile file;
-  if (!from_bytes(bytes, file)) return Error(ErrorCode::kCorrupt, "program: not a serialised program (program.proto)");
+  if (!from_bytes(bytes, file))
+    return Error(ErrorCode::kCorrupt, "program: not a serialised program (program.proto)");
   return from_proto(file);
 }
 
-std::string program_digest(const k::Program& program) { return sha256_hex(encode_program(program)); }
+std::string program_digest(const k::Program& program) {
+  return sha256_hex(encode_program(program));
+}
 
 }  // namespace millrace::runtime::plan

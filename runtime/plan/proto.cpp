@@ -39,7 +39,8 @@ std::string to_canonical_json(const google::protobuf::Message& message) {
   const google::protobuf::LogSilencer silence;
   if (!google::protobuf::util::MessageToJsonString(message, &one_space, options).ok()) return {};
 
-  // protobuf indents by one space; a JSON string holds no raw line end, so every line start is an indentation.
+  // protobuf indents by one space; a JSON string holds no raw line end, so every line start is an
+  // indentation.
   std::string text;
   text.reserve(one_space.size() + one_space.size() / 4);
   bool at_start = true;
@@ -57,7 +58,8 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = ignore_unknown;
   const google::protobuf::LogSilencer silence;
-  const auto status = google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message, options);
+  const auto status =
+      google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message, options);
   if (status.ok()) return {};
   std::string reason(status.message().data(), status.message().size());
   for (char& c : reason)
@@ -68,15 +70,17 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
 
 Status check_schema(std::uint32_t found, const std::string& what) {
   constexpr std::uint32_t oldest = kSchemaVersion > 1 ? kSchemaVersion - 1 : 1;
-  if (found == 0) return Error(ErrorCode::kInvalidInput, what + ": schema_version is missing; it is not a file of ours");
+  if (found == 0)
+    return Error(ErrorCode::kInvalidInput, what + ": schema_version is missing; it is not a file of ours");
   if (found > kSchemaVersion)
-    return Error(ErrorCode::kUnsupported, what + ": schema_version " + std::to_string(found) +
-                                              " is newer than this Millrace reads (" + std::to_string(kSchemaVersion) +
-                                              "); use the Millrace that wrote it, or compile the model again");
+    return Error(ErrorCode::kUnsupported,
+                 what + ": schema_version " + std::to_string(found) + " is newer than this Millrace reads (" +
+                     std::to_string(kSchemaVersion) +
+                     "); use the Millrace that wrote it, or compile the model again");
   if (found < oldest)
     return Error(ErrorCode::kUnsupported, what + ": schema_version " + std::to_string(found) +
-                                              " is older than this Millrace reads (" + std::to_string(oldest) +
-                                              "); compile the model again");
+                                              " is older than this Millrace reads (" +
+                                              std::to_string(oldest) + "); compile the model again");
   return {};
 }
 

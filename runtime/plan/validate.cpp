@@ -27,7 +27,8 @@ bool is_identifier(const std::string& text) {
 bool is_name(const std::string& text) {
   return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
          std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '-' || c == '.';
          });
 }
 
@@ -39,7 +40,8 @@ bool is_uuid(const std::string& text) {
   if (text.size() != 36) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-    if (dash ? text[i] != '-' : std::string("0123456789abcdef").find(text[i]) == std::string::npos) return false;
+    if (dash ? text[i] != '-' : std::string("0123456789abcdef").find(text[i]) == std::string::npos)
+      return false;
   }
   return true;
 }
@@ -48,7 +50,8 @@ bool is_uuid(const std::string& text) {
 bool is_safe_path(const std::string& text) {
   const std::filesystem::path path(text);
   if (text.empty() || path.is_absolute() || path.lexically_normal() != path) return false;
-  return std::none_of(path.begin(), path.end(), [](const auto& part) { return part == ".." || part == "." || part.empty(); });
+  return std::none_of(path.begin(), path.end(),
+                      [](const auto& part) { return part == ".." || part == "." || part.empty(); });
 }
 
 Status check_tensors(const std::vector<TensorSignature>& tensors, const std::string& what) {
@@ -56,16 +59,19 @@ Status check_tensors(const std::vector<TensorSignature>& tensors, const std::str
   std::set<std::string> names;
   for (const auto& tensor : tensors) {
     const std::string where = "model." + what + " '" + tensor.name + "'";
-    if (tensor.name.empty() || !names.insert(tensor.name).second) return bad(where, "its name is empty or stands twice");
+    if (tensor.name.empty() || !names.insert(tensor.name).second)
+      return bad(where, "its name is empty or stands twice");
     if (datatype_bytes(tensor.datatype) == 0) return bad(where, "unknown datatype '" + tensor.datatype + "'");
-    if (tensor.shape.empty() || tensor.shape.size() > 9 || tensor.elements() == 0 || tensor.elements() > kMaxElements)
+    if (tensor.shape.empty() || tensor.shape.size() > 9 || tensor.elements() == 0 ||
+        tensor.elements() > kMaxElements)
       return bad(where, "its shape must have 1 to 9 axes of at least 1, and below 2^31 elements");
   }
   return {};
 }
 
 Status check_model(const ModelInfo& model) {
-  if (!is_name(model.name)) return bad("model.name", "'" + model.name + "' must be 1 to 128 of A-Z a-z 0-9 _ - .");
+  if (!is_name(model.name))
+    return bad("model.name", "'" + model.name + "' must be 1 to 128 of A-Z a-z 0-9 _ - .");
   MILLRACE_TRY(check_tensors(model.inputs, "inputs"));
   MILLRACE_TRY(check_tensors(model.outputs, "outputs"));
   const auto& p = model.preprocessing;
@@ -83,30 +89,38 @@ Status check_places(const Deployment& d) {
   std::map<std::string, std::string> holder;  // partition -> image
   for (const auto& image : d.images) {
     const std::string where = "image '" + image.name + "'";
-    if (!is_name(image.name) || !names.insert(image.name).second) return bad(where, "its name is malformed or stands twice");
+    if (!is_name(image.name) || !names.insert(image.name).second)
+      return bad(where, "its name is malformed or stands twice");
     if (!is_safe_path(image.file) || !files.insert(image.file).second)
-      return bad(where, "file '" + image.file + "' must be a path inside the deployment that no other image has");
-    if (!is_digest(image.file_sha256) || !is_digest(image.content_digest)) return bad(where, "a digest is malformed");
+      return bad(where,
+                 "file '" + image.file + "' must be a path inside the deployment that no other image has");
+    if (!is_digest(image.file_sha256) || !is_digest(image.content_digest))
+      return bad(where, "a digest is malformed");
     if (!is_uuid(image.uuid)) return bad(where, "uuid '" + image.uuid + "' is malformed");
     if (image.partitions.empty()) return bad(where, "holds no partition");
     for (const auto& name : image.partitions) {
       const Partition* partition = d.find_partition(name);
-      if (partition == nullptr || partition->image != image.name) return bad(where, "partition '" + name + "' does not say it is in it");
-      if (!holder.emplace(name, image.name).second) return bad(where, "partition '" + name + "' stands twice");
+      if (partition == nullptr || partition->image != image.name)
+        return bad(where, "partition '" + name + "' does not say it is in it");
+      if (!holder.emplace(name, image.name).second)
+        return bad(where, "partition '" + name + "' stands twice");
     }
   }
   names.clear();
   for (const auto& endpoint : d.endpoints) {
     const std::string where = "endpoint '" + endpoint.name + "'";
-    if (!is_name(endpoint.name) || !names.insert(endpoint.name).second) return bad(where, "its name is malformed or stands twice");
+    if (!is_name(endpoint.name) || !names.insert(endpoint.name).second)
+      return bad(where, "its name is malformed or stands twice");
     if (endpoint.host) {
-      if (!endpoint.device.empty() || !endpoint.image.empty()) return bad(where, "the host takes neither device nor image");
+      if (!endpoint.device.empty() || !endpoint.image.empty())
+        return bad(where, "the host takes neither device nor image");
       continue;
     }
     const Image* image = d.find_image(endpoint.image);
     if (image == nullptr) return bad(where, "its image '" + endpoint.image + "' does not exist");
     if (!is_name(endpoint.device) || image->device != endpoint.device)
-      return bad(where, "it needs device '" + endpoint.device + "', its image is for '" + image->device + "'");
+      return bad(where,
+                 "it needs device '" + endpoint.device + "', its image is for '" + image->device + "'");
   }
   for (const auto& partition : d.partitions)
     if (partition.kind != PartitionKind::kHost && !holder.contains(partition.name))
@@ -119,20 +133,24 @@ Status check_ports(const std::vector<Port>& ports, const std::string& where, std
     if (!is_identifier(port.name) || !names.insert(port.name).second)
       return bad(where, "port '" + port.name + "': its name is malformed or stands twice");
     if (port.elements() == 0 || port.elements() > kMaxElements || port.shape.size() > 8)
-      return bad(where, "port '" + port.name + "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
+      return bad(where, "port '" + port.name +
+                            "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
   }
   return {};
 }
 
 Status check_host_program(const Partition& partition, const std::string& where) {
   const auto& program = partition.program;
-  if (const auto wrong = kernels::validate(program); !wrong.empty()) return bad(where, "its program: " + wrong);
-  if (program_digest(program) != partition.program_digest) return bad(where, "program_digest does not match its program");
+  if (const auto wrong = kernels::validate(program); !wrong.empty())
+    return bad(where, "its program: " + wrong);
+  if (program_digest(program) != partition.program_digest)
+    return bad(where, "program_digest does not match its program");
   const auto matches = [&](const std::vector<Port>& ports, const std::vector<kernels::TensorIndex>& tensors) {
-    return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(), [&](const Port& port, kernels::TensorIndex index) {
-      const auto& tensor = program.tensors[index];
-      return port.type == tensor.type && port.shape == tensor.shape;
-    });
+    return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(),
+                      [&](const Port& port, kernels::TensorIndex index) {
+                        const auto& tensor = program.tensors[index];
+                        return port.type == tensor.type && port.shape == tensor.shape;
+                      });
   };
   if (!matches(partition.inputs, program.inputs) || !matches(partition.outputs, program.outputs))
     return bad(where, "its ports do not match its program's inputs and outputs");
@@ -144,13 +162,17 @@ Status check_partitions(const Deployment& d) {
   if (d.partitions.empty()) return bad("partitions", "there is none");
   for (const auto& partition : d.partitions) {
     const std::string where = "partition '" + partition.name + "'";
-    if (!is_identifier(partition.name) || !names.insert(partition.name).second) return bad(where, "its name is malformed or stands twice");
+    if (!is_identifier(partition.name) || !names.insert(partition.name).second)
+      return bad(where, "its name is malformed or stands twice");
     if (partition.kind == PartitionKind::kAie)
-      return Error(ErrorCode::kUnsupported, "deployment: " + where + ": partitions of kind AIE are not run yet");
+      return Error(ErrorCode::kUnsupported,
+                   "deployment: " + where + ": partitions of kind AIE are not run yet");
     const Endpoint* endpoint = d.find_endpoint(partition.endpoint);
     const bool host = partition.kind == PartitionKind::kHost;
-    if (endpoint == nullptr || endpoint->host != host) return bad(where, "endpoint '" + partition.endpoint + "' does not exist or is of another kind");
-    if (endpoint->image != partition.image) return bad(where, "its image '" + partition.image + "' is not its endpoint's");
+    if (endpoint == nullptr || endpoint->host != host)
+      return bad(where, "endpoint '" + partition.endpoint + "' does not exist or is of another kind");
+    if (endpoint->image != partition.image)
+      return bad(where, "its image '" + partition.image + "' is not its endpoint's");
     if (!host && partition.region.empty()) return bad(where, "region is empty");
     if (!is_digest(partition.program_digest)) return bad(where, "program_digest is malformed");
     if (partition.outputs.empty()) return bad(where, "it has no output");
@@ -162,10 +184,11 @@ Status check_partitions(const Deployment& d) {
   return {};
 }
 
-// Channels. ---------------------------------------------------------------------------------------------------------
+// Channels.
+// ---------------------------------------------------------------------------------------------------------
 
 struct End {
-  std::size_t position = 0;  // of the partition; the model's own ends come before all and after all
+  std::size_t position = 0;            // of the partition; the model's own ends come before all and after all
   const Endpoint* endpoint = nullptr;  // null: the model's own
   const Port* port = nullptr;
   const TensorSignature* tensor = nullptr;
@@ -181,8 +204,10 @@ class ChannelChecker {
     std::set<std::string> names;
     for (const auto& channel : d_.channels) {
       const std::string where = "channel '" + channel.name + "'";
-      if (channel.name.empty() || !names.insert(channel.name).second) return bad(where, "its name is empty or stands twice");
-      if (!ids.insert(channel.id).second) return bad(where, "its id " + std::to_string(channel.id) + " stands twice");
+      if (channel.name.empty() || !names.insert(channel.name).second)
+        return bad(where, "its name is empty or stands twice");
+      if (!ids.insert(channel.id).second)
+        return bad(where, "its id " + std::to_string(channel.id) + " stands twice");
       MILLRACE_TRY(check(channel, where));
     }
     return check_all_joined();
@@ -196,7 +221,8 @@ class ChannelChecker {
       const auto& tensors = produces ? d_.model.inputs : d_.model.outputs;
       for (const auto& tensor : tensors)
         if (tensor.name == ref.port) found.tensor = &tensor;
-      if (found.tensor == nullptr) return bad(where, side + ": the model has no such tensor '" + ref.port + "'");
+      if (found.tensor == nullptr)
+        return bad(where, side + ": the model has no such tensor '" + ref.port + "'");
       found.position = produces ? 0 : d_.partitions.size() + 1;
       return found;
     }
@@ -208,7 +234,8 @@ class ChannelChecker {
       for (const auto& port : produces ? partition.outputs : partition.inputs)
         if (port.name == ref.port) found.port = &port;
     }
-    if (found.port == nullptr) return bad(where, side + ": there is no port '" + ref.partition + "." + ref.port + "'");
+    if (found.port == nullptr)
+      return bad(where, side + ": there is no port '" + ref.partition + "." + ref.port + "'");
     return found;
   }
 
@@ -217,38 +244,50 @@ class ChannelChecker {
     MILLRACE_ASSIGN(const End to, end(channel.consumer, false, where));
     if (from.position >= to.position) return bad(where, "partitions are not in topological order");
     for (const auto* port : {from.port, to.port})
-      if (port != nullptr && port->type != channel.type) return bad(where, "its type is not that of port '" + port->name + "'");
+      if (port != nullptr && port->type != channel.type)
+        return bad(where, "its type is not that of port '" + port->name + "'");
 
-    const std::uint64_t whole = from.port != nullptr ? from.port->elements() : to.port != nullptr ? to.port->elements() : 0;
+    const std::uint64_t whole = from.port != nullptr ? from.port->elements()
+                                : to.port != nullptr ? to.port->elements()
+                                                     : 0;
     if (whole == 0) return bad(where, "joins the model's input to its output with nothing between");
     MILLRACE_ASSIGN(const std::uint64_t carried, carried_elements(channel.slice, whole, where));
     const std::uint64_t storage = carried * channel.type.storage_bytes();
     for (const auto* tensor : {from.tensor, to.tensor})
       if (tensor != nullptr && tensor->bytes() != storage)
-        return bad(where, "carries " + std::to_string(storage) + " bytes, the model's '" + tensor->name + "' has " + std::to_string(tensor->bytes()));
+        return bad(where, "carries " + std::to_string(storage) + " bytes, the model's '" + tensor->name +
+                              "' has " + std::to_string(tensor->bytes()));
     received_[{channel.consumer.partition, channel.consumer.port}] += carried;
     sent_.insert({channel.producer.partition, channel.producer.port});
     return check_transport(channel, from, to, carried, where);
   }
 
-  static Result<std::uint64_t> carried_elements(const Slice& slice, std::uint64_t whole, const std::string& where) {
-    const bool sane = slice.count >= 1 && slice.unit >= 1 && slice.stride >= 1 && slice.count <= whole && slice.unit <= whole &&
-                      slice.stride <= whole && slice.offset < whole && slice.count * slice.unit <= whole &&
+  static Result<std::uint64_t> carried_elements(const Slice& slice, std::uint64_t whole,
+                                                const std::string& where) {
+    const bool sane = slice.count >= 1 && slice.unit >= 1 && slice.stride >= 1 && slice.count <= whole &&
+                      slice.unit <= whole && slice.stride <= whole && slice.offset < whole &&
+                      slice.count * slice.unit <= whole &&
                       (slice.offset + (slice.count - 1) * slice.stride + 1) * slice.unit <= whole;
     if (!sane) return bad(where, "its slice reaches outside the producer's tensor");
     return slice.count * slice.unit;
   }
 
-  static Status check_transport(const Channel& channel, const End& from, const End& to, std::uint64_t carried, const std::string& where) {
+  static Status check_transport(const Channel& channel, const End& from, const End& to, std::uint64_t carried,
+                                const std::string& where) {
     const bool host = channel.transport == Transport::kHost;
     if (host != (from.on_host() || to.on_host()))
-      return bad(where, host ? "joins two cards, so its transport cannot be HOST" : "has an end on the host, so its transport must be HOST");
-    if (!host && from.endpoint == to.endpoint) return bad(where, "both ends are on endpoint '" + from.endpoint->name + "'");
-    const std::uint64_t bytes = host ? carried * channel.type.storage_bytes() : kernels::packed_bytes(channel.type, carried);
+      return bad(where, host ? "joins two cards, so its transport cannot be HOST"
+                             : "has an end on the host, so its transport must be HOST");
+    if (!host && from.endpoint == to.endpoint)
+      return bad(where, "both ends are on endpoint '" + from.endpoint->name + "'");
+    const std::uint64_t bytes =
+        host ? carried * channel.type.storage_bytes() : kernels::packed_bytes(channel.type, carried);
     if (channel.frame_bytes != bytes)
-      return bad(where, "frame_bytes is " + std::to_string(channel.frame_bytes) + ", its elements take " + std::to_string(bytes));
+      return bad(where, "frame_bytes is " + std::to_string(channel.frame_bytes) + ", its elements take " +
+                            std::to_string(bytes));
     if (host != (channel.packet_bytes == 0) || host != (channel.credits == 0))
-      return bad(where, host ? "packet_bytes and credits must be 0 for HOST" : "packet_bytes and credits must be above 0");
+      return bad(where, host ? "packet_bytes and credits must be 0 for HOST"
+                             : "packet_bytes and credits must be above 0");
     return {};
   }
 
@@ -261,13 +300,16 @@ class ChannelChecker {
           return bad(where, "port '" + port.name + "': its channels do not bring exactly its tensor");
       }
       for (const auto& port : partition.outputs)
-        if (!sent_.contains({partition.name, port.name})) return bad(where, "port '" + port.name + "': no channel takes what it sends");
+        if (!sent_.contains({partition.name, port.name}))
+          return bad(where, "port '" + port.name + "': no channel takes what it sends");
     }
     for (const auto& tensor : d_.model.outputs) {
       const auto count = std::count_if(d_.channels.begin(), d_.channels.end(), [&](const auto& c) {
         return c.consumer.partition.empty() && c.consumer.port == tensor.name;
       });
-      if (count != 1) return bad("model output '" + tensor.name + "'", std::to_string(count) + " channels bring it, one must");
+      if (count != 1)
+        return bad("model output '" + tensor.name + "'",
+                   std::to_string(count) + " channels bring it, one must");
     }
     return {};
   }
@@ -286,7 +328,8 @@ Status check_communication(const Deployment& d) {
   for (const auto& plan : d.communication) {
     const std::string where = "communication of " + plan.partition + "." + plan.port;
     const Partition* partition = d.find_partition(plan.partition);
-    if (partition == nullptr || partition->endpoint != plan.endpoint) return bad(where, "no such partition on endpoint '" + plan.endpoint + "'");
+    if (partition == nullptr || partition->endpoint != plan.endpoint)
+      return bad(where, "no such partition on endpoint '" + plan.endpoint + "'");
     if (!planned.insert({plan.partition, plan.port}).second) return bad(where, "stands twice");
     for (const auto& step : plan.steps) {
       const auto found = channels.find(step.channel);
@@ -294,9 +337,12 @@ Status check_communication(const Deployment& d) {
       if (found == channels.end()) return bad(where, id + " does not exist");
       const bool send = step.action == Action::kSend;
       const PortRef& side = send ? found->second->producer : found->second->consumer;
-      if (side != PortRef{plan.partition, plan.port}) return bad(where, id + (send ? " is not sent here" : " is not received here"));
-      if (!done.insert({step.channel, send}).second) return bad(where, id + (send ? " is sent twice" : " is received twice"));
-      if (step.bytes != found->second->frame_bytes) return bad(where, id + ": bytes differ from the channel's frame_bytes");
+      if (side != PortRef{plan.partition, plan.port})
+        return bad(where, id + (send ? " is not sent here" : " is not received here"));
+      if (!done.insert({step.channel, send}).second)
+        return bad(where, id + (send ? " is sent twice" : " is received twice"));
+      if (step.bytes != found->second->frame_bytes)
+        return bad(where, id + ": bytes differ from the channel's frame_bytes");
     }
   }
   for (const auto& channel : d.channels)
@@ -311,13 +357,15 @@ Status check_communication(const Deployment& d) {
 }  // namespace
 
 Status validate(const Deployment& deployment) {
-  if (deployment.schema_version != kSchemaVersion) return bad("schema_version", "is not " + std::to_string(kSchemaVersion));
+  if (deployment.schema_version != kSchemaVersion)
+    return bad("schema_version", "is not " + std::to_string(kSchemaVersion));
   MILLRACE_TRY(check_model(deployment.model));
   MILLRACE_TRY(check_partitions(deployment));
   MILLRACE_TRY(check_places(deployment));
   MILLRACE_TRY(ChannelChecker(deployment).check());
   MILLRACE_TRY(check_communication(deployment));
-  if (deployment.digest != compute_digest(deployment)) return bad("digest", "does not match the plan; it was altered");
+  if (deployment.digest != compute_digest(deployment))
+    return bad("digest", "does not match the plan; it was altered");
   return {};
 }
 

@@ -1,5 +1,6 @@
-// The xclbin container, read. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's xclbin.h, which
-// stays out of this folder: the layout is frozen, and hostile bytes are easier to check by offset than by cast.
+// The xclbin container, read. Offsets are those of axlf, axlf_header and axlf_section_header in XRT's
+// xclbin.h, which stays out of this folder: the layout is frozen, and hostile bytes are easier to check by
+// offset than by cast.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,8 +24,8 @@ constexpr std::size_t kSectionHeaderBytes = 40;
 constexpr std::size_t kSectionNameBytes = 16;
 constexpr std::uint32_t kMaxSections = 0x10000;
 
-// Our checksum in m_keyBlock: this mark, then the sha256 of the whole container with the 32 digest bytes zero; the rest
-// of the block is 0xff, as all of it is in containers of others.
+// Our checksum in m_keyBlock: this mark, then the sha256 of the whole container with the 32 digest bytes
+// zero; the rest of the block is 0xff, as all of it is in containers of others.
 constexpr char kMark[] = "millrace:sha256";
 constexpr std::size_t kMarkBytes = sizeof kMark;
 constexpr std::size_t kDigestBytes = 32;
@@ -49,7 +50,9 @@ std::array<std::byte, kDigestBytes> checksum(std::span<const std::byte> bytes) {
   return sha.finish();
 }
 
-Error corrupt(const std::string& why) { return Error(ErrorCode::kCorrupt, "xclbin: " + why); }
+Error corrupt(const std::string& why) {
+  return Error(ErrorCode::kCorrupt, "xclbin: " + why);
+}
 
 /// True where there is a checksum of ours, and it holds.
 Result<bool> check_key_block(std::span<const std::byte> bytes) {
@@ -87,13 +90,15 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
   const auto length = read_at<std::uint64_t>(bytes, kLength);
   const std::uint64_t behind = signature > 0 ? static_cast<std::uint64_t>(signature) : 0;
   if (length > bytes.size() || length + behind != bytes.size())
-    return corrupt((length + behind > bytes.size() ? "truncated: " : "altered: ") + std::to_string(bytes.size()) +
-                   " bytes are there, its header says " + std::to_string(length + behind));
+    return corrupt((length + behind > bytes.size() ? "truncated: " : "altered: ") +
+                   std::to_string(bytes.size()) + " bytes are there, its header says " +
+                   std::to_string(length + behind));
   MILLRACE_ASSIGN(const bool has_checksum, check_key_block(bytes));
 
   const auto count = read_at<std::uint32_t>(bytes, kSectionCount);
   const std::uint64_t table_end = kSectionTable + std::uint64_t{count} * kSectionHeaderBytes;
-  if (count > kMaxSections || table_end > length) return corrupt("damaged: its section table does not fit in it");
+  if (count > kMaxSections || table_end > length)
+    return corrupt("damaged: its section table does not fit in it");
   XclbinView view;
   view.has_checksum = has_checksum;
   view.uuid = uuid_text(bytes.subspan(kUuid, 16));

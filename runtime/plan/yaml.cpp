@@ -20,7 +20,8 @@ Error at_line(const std::string& file, int line, const std::string& message) {
   return Error(ErrorCode::kInvalidInput, file + ":" + std::to_string(line) + ": " + message);
 }
 
-/// yaml-cpp recurses a level of nesting at a time, on a stack it does not bound well: refused before it sees the text.
+/// yaml-cpp recurses a level of nesting at a time, on a stack it does not bound well: refused before it sees
+/// the text.
 bool nested_too_deep(const std::string& text) {
   int depth = 0;
   for (const char c : text) {
@@ -31,8 +32,10 @@ bool nested_too_deep(const std::string& text) {
   int dashes = 0;  // "- - - -": a sequence a dash
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     const bool opens = (text[i] == '-' || text[i] == '?' || text[i] == ':') && text[i + 1] == ' ';
-    if (opens) ++dashes;
-    else if (text[i] != ' ') dashes = 0;
+    if (opens)
+      ++dashes;
+    else if (text[i] != ' ')
+      dashes = 0;
     if (dashes > kMaxDepth) return true;
   }
   int indents = 0;  // lines that go ever further in
@@ -62,7 +65,8 @@ class Converter {
       return at_line(file_, out.line, "too large: at most 100000 values and 64 levels are read");
     switch (in.Type()) {
       case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null: break;
+      case YAML::NodeType::Null:
+        break;
       case YAML::NodeType::Scalar:
         out.kind = Node::Kind::kScalar;
         out.scalar = in.Scalar();
@@ -160,7 +164,8 @@ Error Mapping::error(std::string_view key, const std::string& message) const {
 Result<const Node*> Mapping::scalar(std::string_view key, bool required) const {
   const Node* node = find(key);
   if (node == nullptr && required) return error(what_ + ": key '" + std::string(key) + "' is missing");
-  if (node != nullptr && node->kind != Node::Kind::kScalar) return error(key, "one value is expected, not a list or mapping");
+  if (node != nullptr && node->kind != Node::Kind::kScalar)
+    return error(key, "one value is expected, not a list or mapping");
   return node;
 }
 
@@ -173,7 +178,8 @@ Result<std::uint64_t> Mapping::integer(std::string_view key, std::optional<std::
   MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
   if (node == nullptr) return *otherwise;
   std::uint64_t value = 0;
-  if (!parse_number(node->scalar, value)) return error(key, "'" + node->scalar + "' is not a whole number of 0 or more");
+  if (!parse_number(node->scalar, value))
+    return error(key, "'" + node->scalar + "' is not a whole number of 0 or more");
   return value;
 }
 
@@ -181,7 +187,8 @@ Result<double> Mapping::number(std::string_view key, std::optional<double> other
   MILLRACE_ASSIGN(const Node* node, scalar(key, !otherwise));
   if (node == nullptr) return *otherwise;
   double value = 0;
-  if (!parse_number(node->scalar, value) || !std::isfinite(value)) return error(key, "'" + node->scalar + "' is not a number");
+  if (!parse_number(node->scalar, value) || !std::isfinite(value))
+    return error(key, "'" + node->scalar + "' is not a number");
   return value;
 }
 
@@ -199,7 +206,8 @@ Result<std::vector<std::string>> Mapping::texts(std::string_view key) const {
   if (node == nullptr) return values;
   if (node->kind == Node::Kind::kScalar) return std::vector<std::string>{node->scalar};
   for (const auto& item : node->items) {
-    if (item.kind != Node::Kind::kScalar) return error_at(file_, item, what_ + ": " + std::string(key) + ": plain text is expected");
+    if (item.kind != Node::Kind::kScalar)
+      return error_at(file_, item, what_ + ": " + std::string(key) + ": plain text is expected");
     values.push_back(item.scalar);
   }
   if (node->kind == Node::Kind::kMapping) return error(key, "a list is expected");
@@ -211,7 +219,8 @@ Result<std::vector<double>> Mapping::numbers(std::string_view key) const {
   std::vector<double> values;
   for (const auto& word : words) {
     double value = 0;
-    if (!parse_number(word, value) || !std::isfinite(value)) return error(key, "'" + word + "' is not a number");
+    if (!parse_number(word, value) || !std::isfinite(value))
+      return error(key, "'" + word + "' is not a number");
     values.push_back(value);
   }
   return values;

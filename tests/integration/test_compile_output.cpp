@@ -1,4 +1,5 @@
-// What `millrace compile` and `millrace inspect` print: the keys that scripts rely on, and the table for people.
+// What `millrace compile` and `millrace inspect` print: the keys that scripts rely on, and the table for
+// people.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +17,14 @@ namespace json = boost::json;
 class CompileOutput : public ::testing::Test {
  protected:
   Outcome compile(std::vector<std::string> more) {
-    std::vector<std::string> command{millrace_binary(), "compile", (kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
-                                     "--cluster", (kSource / "configs/clusters/three-ku060.yaml").string(), "-o", target_.string()};
+    std::vector<std::string> command{
+        millrace_binary(),
+        "compile",
+        (kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
+        "--cluster",
+        (kSource / "configs/clusters/three-ku060.yaml").string(),
+        "-o",
+        target_.string()};
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
@@ -31,7 +38,9 @@ class CompileOutput : public ::testing::Test {
     for (const auto& partition : partitions.as_array()) total += partition.at(key).to_number<std::int64_t>();
     return total;
   }
-  static void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+  static void expect(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
 
   const fs::path kSource = MILLRACE_SOURCE_DIR;
   TemporaryDirectory directory_{"millrace-compile-output"};
@@ -62,13 +71,16 @@ TEST_F(CompileOutput, IsTheSameDeploymentThatInspectShows) {
   const Outcome inspected = inspect(target_, true);
   ASSERT_EQ(inspected.exit_code, 0) << inspected.err;
   const json::value a = json::parse(compiled.out), b = json::parse(inspected.out);
-  for (const char* key : {"digest", "model", "partitions", "channels", "images"}) EXPECT_EQ(a.at(key), b.at(key)) << key;
+  for (const char* key : {"digest", "model", "partitions", "channels", "images"})
+    EXPECT_EQ(a.at(key), b.at(key)) << key;
 }
 
 TEST_F(CompileOutput, AsATableSaysWhatEachCardHolds) {
   const Outcome outcome = compile({});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part : {"model lenet5_qdq_s8_pow2", "part2", "card2", "58,920", "aurora", "1,176", "wrote"}) expect(outcome.out, part);
+  for (const char* part :
+       {"model lenet5_qdq_s8_pow2", "part2", "card2", "58,920", "aurora", "1,176", "wrote"})
+    expect(outcome.out, part);
   expect(inspect(target_, false).out, "all checksums hold");
 }
 

@@ -14,7 +14,9 @@ constexpr ElementType kFloat{ElementType::Kind::kFloat32, 32};
 
 class Builder {
  public:
-  explicit Builder(std::string name, std::uint32_t seed = 1) : random_(seed) { program_.name = std::move(name); }
+  explicit Builder(std::string name, std::uint32_t seed = 1) : random_(seed) {
+    program_.name = std::move(name);
+  }
 
   TensorIndex tensor(const std::string& name, ElementType type, std::vector<std::uint32_t> shape) {
     Tensor made;
@@ -31,8 +33,8 @@ class Builder {
     return program_.inputs.back();
   }
 
-  TensorIndex block(const std::string& name, Operation operation, std::vector<TensorIndex> inputs, ElementType type,
-                    std::vector<std::uint32_t> shape, const std::string& output = {}) {
+  TensorIndex block(const std::string& name, Operation operation, std::vector<TensorIndex> inputs,
+                    ElementType type, std::vector<std::uint32_t> shape, const std::string& output = {}) {
     const TensorIndex made = tensor(output.empty() ? name + "_out" : output, type, std::move(shape));
     Block added;
     added.name = name;
@@ -55,7 +57,8 @@ class Builder {
     made.accumulator = kInt24;
     for (std::uint32_t i = 0; i < channels * 9 * shape[2]; ++i)
       made.weights.push_back(static_cast<std::int16_t>(static_cast<int>(random_() % 15) - 7));
-    for (std::uint32_t i = 0; i < channels; ++i) made.bias.push_back(static_cast<std::int32_t>(random_() % 200) - 100);
+    for (std::uint32_t i = 0; i < channels; ++i)
+      made.bias.push_back(static_cast<std::int32_t>(random_() % 200) - 100);
     made.requantise = requantise(1, 32, 6);
     return block(name, made, {from}, kInt8, {shape[0], shape[1], channels});
   }
@@ -95,9 +98,11 @@ Add plain_add() {
   return made;
 }
 
-Program layered(const std::string& name, std::uint32_t layers, std::uint32_t channels, std::uint32_t seed, bool skip) {
+Program layered(const std::string& name, std::uint32_t layers, std::uint32_t channels, std::uint32_t seed,
+                bool skip) {
   Builder build(name, seed);
-  TensorIndex now = build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, {8, 8, 2})}, kInt8, {8, 8, 2});
+  TensorIndex now =
+      build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, {8, 8, 2})}, kInt8, {8, 8, 2});
   TensorIndex first = 0;
   for (std::uint32_t i = 0; i < layers; ++i) {
     now = build.convolution("conv" + std::to_string(i), now, channels);
@@ -120,7 +125,8 @@ Program skip_program(std::uint32_t layers, std::uint32_t channels, std::uint32_t
 Program interrupted_program() {
   Builder build("interrupted");
   const std::vector<std::uint32_t> shape{8, 8, 2};
-  TensorIndex now = build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, shape)}, kInt8, shape);
+  TensorIndex now =
+      build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, shape)}, kInt8, shape);
   now = build.convolution("conv0", now, 2);
   now = build.block("dequantise0", Dequantise{{0.125F}, 0}, {now}, kFloat, shape);
   now = build.block("softmax", Softmax{}, {now}, kFloat, shape);

@@ -30,7 +30,8 @@ std::string one_decimal(double value) {
 /// Members for print_json().
 std::string extra_json(const compiler::CompileReport& report, const std::filesystem::path& output) {
   boost::json::array steps;
-  for (const auto& step : report.steps) steps.push_back({{"name", step.name}, {"milliseconds", step.milliseconds}});
+  for (const auto& step : report.steps)
+    steps.push_back({{"name", step.name}, {"milliseconds", step.milliseconds}});
   const boost::json::object extra{{"output", output.string()},
                                   {"exploration_ms", milliseconds_of(report, kExploration)},
                                   {"total_ms", milliseconds_of(report, "")},
@@ -60,8 +61,8 @@ Status run(const CompileCommand& command, std::ostream& out) {
   }
   if (command.common.quiet) return {};
   print_table(description, out);
-  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report, "")) << " ms (partitioning "
-      << one_decimal(milliseconds_of(report, kExploration)) << " ms)\n";
+  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report, ""))
+      << " ms (partitioning " << one_decimal(milliseconds_of(report, kExploration)) << " ms)\n";
   return {};
 }
 

@@ -14,8 +14,9 @@ using namespace runtime::plan;
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
 
-ProgramSummary summarise(const kernels::Program& program, const std::string& partition, const std::string& place,
-                         const std::string& device, const std::vector<std::string>& nodes) {
+ProgramSummary summarise(const kernels::Program& program, const std::string& partition,
+                         const std::string& place, const std::string& device,
+                         const std::vector<std::string>& nodes) {
   ProgramSummary summary{partition, place, device, 0, 0, 0, {}, nodes};
   std::uint64_t weight_bits = 0;
   for (const auto& block : program.blocks) {
@@ -30,12 +31,15 @@ ProgramSummary summarise(const kernels::Program& program, const std::string& par
   return summary;
 }
 
-// Tables. -----------------------------------------------------------------------------------------------------------
+// Tables.
+// -----------------------------------------------------------------------------------------------------------
 
 /// Columns as wide as their widest cell; `right` marks those aligned to the right.
 class Table {
  public:
-  Table(std::vector<std::string> head, std::vector<bool> right) : right_(std::move(right)) { rows_.push_back(std::move(head)); }
+  Table(std::vector<std::string> head, std::vector<bool> right) : right_(std::move(right)) {
+    rows_.push_back(std::move(head));
+  }
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
   void print(std::ostream& out) const {
@@ -67,7 +71,8 @@ std::string with_commas(std::uint64_t value) {
 std::string joined(const std::vector<std::string>& words, std::size_t limit) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (text.size() + words[i].size() > limit) return text + (text.empty() ? "" : " ") + "… (" + std::to_string(words.size()) + " blocks)";
+    if (text.size() + words[i].size() > limit)
+      return text + (text.empty() ? "" : " ") + "… (" + std::to_string(words.size()) + " blocks)";
     text += (i == 0 ? "" : " ") + words[i];
   }
   return text;
@@ -81,34 +86,47 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 const char* transport_name(Transport transport) {
   switch (transport) {
-    case Transport::kHost: return "host";
-    case Transport::kAurora: return "aurora";
-    case Transport::kUdp: return "udp";
-    case Transport::kMpi: return "mpi";
+    case Transport::kHost:
+      return "host";
+    case Transport::kAurora:
+      return "aurora";
+    case Transport::kUdp:
+      return "udp";
+    case Transport::kMpi:
+      return "mpi";
   }
   return "";
 }
 
 const char* port_kind_name(PortKind kind) {
   switch (kind) {
-    case PortKind::kIngress: return "ingress";
-    case PortKind::kEgress: return "egress";
-    case PortKind::kLinkReceive: return "link_receive";
-    case PortKind::kLinkSend: return "link_send";
+    case PortKind::kIngress:
+      return "ingress";
+    case PortKind::kEgress:
+      return "egress";
+    case PortKind::kLinkReceive:
+      return "link_receive";
+    case PortKind::kLinkSend:
+      return "link_send";
   }
   return "";
 }
 
 void print_programs(const std::vector<ProgramSummary>& partitions, std::ostream& out) {
-  Table table({"partition", "on", "device", "layers", "MACs", "weight bytes", "holds"}, {false, false, false, true, true, true, false});
+  Table table({"partition", "on", "device", "layers", "MACs", "weight bytes", "holds"},
+              {false, false, false, true, true, true, false});
   for (const auto& p : partitions)
-    table.add({p.partition, p.place, p.device, std::to_string(p.layers), with_commas(p.multiply_accumulates), with_commas(p.weight_bytes), joined(p.blocks, 60)});
+    table.add({p.partition, p.place, p.device, std::to_string(p.layers), with_commas(p.multiply_accumulates),
+               with_commas(p.weight_bytes), joined(p.blocks, 60)});
   table.print(out);
 }
 
-// JSON. -------------------------------------------------------------------------------------------------------------
+// JSON.
+// -------------------------------------------------------------------------------------------------------------
 
-json::array strings(const std::vector<std::string>& values) { return json::array(values.begin(), values.end()); }
+json::array strings(const std::vector<std::string>& values) {
+  return json::array(values.begin(), values.end());
+}
 
 json::object to_object(const ProgramSummary& p, const char* place) {
   return {{"name", p.partition},
@@ -124,7 +142,8 @@ json::object to_object(const ProgramSummary& p, const char* place) {
 json::array tensors(const std::vector<TensorSignature>& signatures) {
   json::array out;
   for (const auto& s : signatures)
-    out.push_back({{"name", s.name}, {"datatype", s.datatype}, {"shape", json::array(s.shape.begin(), s.shape.end())}});
+    out.push_back(
+        {{"name", s.name}, {"datatype", s.datatype}, {"shape", json::array(s.shape.begin(), s.shape.end())}});
   return out;
 }
 
@@ -155,14 +174,17 @@ Result<Description> describe(const LoadedDeployment& deployment) {
       for (std::size_t i = 0; i < data.programs.size(); ++i)
         if (data.record.partitions[i].name == partition.name) program = &data.programs[i];
     const Endpoint* endpoint = out.plan.find_endpoint(partition.endpoint);
-    out.partitions.push_back(summarise(*program, partition.name, partition.endpoint, endpoint->device, partition.nodes));
+    out.partitions.push_back(
+        summarise(*program, partition.name, partition.endpoint, endpoint->device, partition.nodes));
   }
   return out;
 }
 
 void print_table(const Description& description, std::ostream& out) {
   const Deployment& plan = description.plan;
-  const auto tensor = [](const TensorSignature& s) { return s.name + " " + s.datatype + " " + shape_text(s.shape); };
+  const auto tensor = [](const TensorSignature& s) {
+    return s.name + " " + s.datatype + " " + shape_text(s.shape);
+  };
   out << "model " << plan.model.name;
   for (const auto& input : plan.model.inputs) out << "\n  input   " << tensor(input);
   for (const auto& output : plan.model.outputs) out << "\n  output  " << tensor(output);
@@ -171,8 +193,11 @@ void print_table(const Description& description, std::ostream& out) {
   print_programs(description.partitions, out);
 
   out << "\nchannels\n";
-  Table channels({"from", "to", "by", "frame bytes", "packet bytes", "credits"}, {false, false, false, true, true, true});
-  const auto end = [](const PortRef& ref) { return (ref.partition.empty() ? "model" : ref.partition) + "." + ref.port; };
+  Table channels({"from", "to", "by", "frame bytes", "packet bytes", "credits"},
+                 {false, false, false, true, true, true});
+  const auto end = [](const PortRef& ref) {
+    return (ref.partition.empty() ? "model" : ref.partition) + "." + ref.port;
+  };
   for (const auto& c : plan.channels) {
     const bool host = c.transport == Transport::kHost;
     channels.add({end(c.producer), end(c.consumer), transport_name(c.transport), with_commas(c.frame_bytes),
@@ -183,28 +208,45 @@ void print_table(const Description& description, std::ostream& out) {
   out << "\nimages\n";
   Table images({"image", "for", "bytes", "uuid", "holds"}, {false, false, true, false, false});
   for (std::size_t i = 0; i < plan.images.size(); ++i)
-    images.add({plan.images[i].name, plan.images[i].device, with_commas(description.image_bytes[i]), plan.images[i].uuid,
-                joined(plan.images[i].partitions, 60)});
+    images.add({plan.images[i].name, plan.images[i].device, with_commas(description.image_bytes[i]),
+                plan.images[i].uuid, joined(plan.images[i].partitions, 60)});
   images.print(out);
 }
 
 void print_json(const Description& description, const std::string& extra, std::ostream& out) {
   const Deployment& plan = description.plan;
-  json::object root{{"schema", 1}, {"kind", "deployment"}, {"digest", plan.digest}, {"generator", plan.generator}};
-  root["model"] = {{"name", plan.model.name}, {"source_digest", plan.model.source_digest}, {"description", plan.model.description},
-                   {"inputs", tensors(plan.model.inputs)}, {"outputs", tensors(plan.model.outputs)}, {"labels", strings(plan.model.labels)}};
+  json::object root{
+      {"schema", 1}, {"kind", "deployment"}, {"digest", plan.digest}, {"generator", plan.generator}};
+  root["model"] = {{"name", plan.model.name},
+                   {"source_digest", plan.model.source_digest},
+                   {"description", plan.model.description},
+                   {"inputs", tensors(plan.model.inputs)},
+                   {"outputs", tensors(plan.model.outputs)},
+                   {"labels", strings(plan.model.labels)}};
   json::array partitions, channels, images;
   for (const auto& p : description.partitions) partitions.push_back(to_object(p, "endpoint"));
   for (const auto& c : plan.channels) {
-    const auto end = [](const PortRef& ref) { return json::object{{"partition", ref.partition}, {"port", ref.port}}; };
-    channels.push_back({{"id", c.id}, {"name", c.name}, {"producer", end(c.producer)}, {"consumer", end(c.consumer)},
-                        {"transport", transport_name(c.transport)}, {"frame_bytes", c.frame_bytes},
-                        {"packet_bytes", c.packet_bytes}, {"credits", c.credits}});
+    const auto end = [](const PortRef& ref) {
+      return json::object{{"partition", ref.partition}, {"port", ref.port}};
+    };
+    channels.push_back({{"id", c.id},
+                        {"name", c.name},
+                        {"producer", end(c.producer)},
+                        {"consumer", end(c.consumer)},
+                        {"transport", transport_name(c.transport)},
+                        {"frame_bytes", c.frame_bytes},
+                        {"packet_bytes", c.packet_bytes},
+                        {"credits", c.credits}});
   }
   for (std::size_t i = 0; i < plan.images.size(); ++i) {
     const auto& image = plan.images[i];
-    images.push_back({{"name", image.name}, {"file", image.file}, {"bytes", description.image_bytes[i]}, {"sha256", image.file_sha256},
-                      {"uuid", image.uuid}, {"content_digest", image.content_digest}, {"device", image.device},
+    images.push_back({{"name", image.name},
+                      {"file", image.file},
+                      {"bytes", description.image_bytes[i]},
+                      {"sha256", image.file_sha256},
+                      {"uuid", image.uuid},
+                      {"content_digest", image.content_digest},
+                      {"device", image.device},
                       {"partitions", strings(image.partitions)}});
   }
   root["partitions"] = std::move(partitions);
@@ -219,17 +261,20 @@ Result<ImageDescription> describe_image(std::span<const std::byte> bytes) {
   ImageDescription out;
   MILLRACE_ASSIGN(out.view, parse_xclbin(bytes));
   if (const XclbinSection* user = out.view.find(kSectionUserMetadata)) {
-    MILLRACE_ASSIGN(out.record, parse_image_record({reinterpret_cast<const char*>(user->bytes.data()), user->bytes.size()}));
+    MILLRACE_ASSIGN(out.record, parse_image_record(
+                                    {reinterpret_cast<const char*>(user->bytes.data()), user->bytes.size()}));
     out.ours = true;
   }
   const XclbinSection* emulation = out.ours ? out.view.find(kSectionEmulationData) : nullptr;
   if (emulation == nullptr) return out;
   MILLRACE_ASSIGN(const EmulationData data, decode_emulation_data(emulation->bytes));
   if (data.record != out.record)
-    return Error(ErrorCode::kCorrupt, "xclbin: its USER_METADATA and EMULATION_DATA do not describe the same image");
+    return Error(ErrorCode::kCorrupt,
+                 "xclbin: its USER_METADATA and EMULATION_DATA do not describe the same image");
   for (std::size_t i = 0; i < data.programs.size(); ++i) {
     const auto& partition = data.record.partitions[i];
-    out.partitions.push_back(summarise(data.programs[i], partition.name, partition.region, out.record.device, partition.nodes));
+    out.partitions.push_back(
+        summarise(data.programs[i], partition.name, partition.region, out.record.device, partition.nodes));
   }
   return out;
 }
@@ -239,42 +284,57 @@ void print_table(const ImageDescription& description, std::ostream& out) {
   out << "xclbin " << view.uuid << "\n  platform  " << view.platform << "\n  checksum  "
       << (view.has_checksum ? "verified" : "none (not written by millrace)") << "\n\nsections\n";
   Table sections({"kind", "name", "bytes"}, {true, false, true});
-  for (const auto& section : view.sections) sections.add({std::to_string(section.kind), section.name, with_commas(section.bytes.size())});
+  for (const auto& section : view.sections)
+    sections.add({std::to_string(section.kind), section.name, with_commas(section.bytes.size())});
   sections.print(out);
   if (!description.ours) return;
-  out << "\nimage " << description.record.name << " for " << description.record.device << ", " << description.record.clock_mhz << " MHz\n";
+  out << "\nimage " << description.record.name << " for " << description.record.device << ", "
+      << description.record.clock_mhz << " MHz\n";
   print_programs(description.partitions, out);
   out << "\nports\n";
-  Table ports({"partition", "port", "kind", "elements", "type", "unit or link"}, {false, false, false, true, false, false});
+  Table ports({"partition", "port", "kind", "elements", "type", "unit or link"},
+              {false, false, false, true, false, false});
   for (const auto& partition : description.record.partitions)
     for (const auto& port : partition.ports)
-      ports.add({partition.name, port.name, port_kind_name(port.kind), with_commas(port.elements), kernels::to_string(port.type),
+      ports.add({partition.name, port.name, port_kind_name(port.kind), with_commas(port.elements),
+                 kernels::to_string(port.type),
                  port.compute_unit.empty() ? "link " + std::to_string(port.link_index) : port.compute_unit});
   ports.print(out);
 }
 
 void print_json(const ImageDescription& description, std::ostream& out) {
   const auto& view = description.view;
-  json::object root{{"schema", 1}, {"kind", "xclbin"}, {"uuid", view.uuid}, {"platform", view.platform},
+  json::object root{{"schema", 1},
+                    {"kind", "xclbin"},
+                    {"uuid", view.uuid},
+                    {"platform", view.platform},
                     {"checksum", view.has_checksum ? "verified" : "none"}};
   json::array sections;
-  for (const auto& s : view.sections) sections.push_back({{"kind", s.kind}, {"name", s.name}, {"bytes", s.bytes.size()}});
+  for (const auto& s : view.sections)
+    sections.push_back({{"kind", s.kind}, {"name", s.name}, {"bytes", s.bytes.size()}});
   root["sections"] = std::move(sections);
   if (description.ours) {
     json::array partitions;
     for (std::size_t i = 0; i < description.record.partitions.size(); ++i) {
       const auto& partition = description.record.partitions[i];
-      json::object object = i < description.partitions.size() ? to_object(description.partitions[i], "region")
-                                                              : json::object{{"name", partition.name}, {"region", partition.region}};
+      json::object object = i < description.partitions.size()
+                                ? to_object(description.partitions[i], "region")
+                                : json::object{{"name", partition.name}, {"region", partition.region}};
       json::array ports;
       for (const auto& port : partition.ports)
-        ports.push_back({{"name", port.name}, {"kind", port_kind_name(port.kind)}, {"compute_unit", port.compute_unit},
-                         {"link_index", port.link_index}, {"type", kernels::to_string(port.type)}, {"elements", port.elements}});
+        ports.push_back({{"name", port.name},
+                         {"kind", port_kind_name(port.kind)},
+                         {"compute_unit", port.compute_unit},
+                         {"link_index", port.link_index},
+                         {"type", kernels::to_string(port.type)},
+                         {"elements", port.elements}});
       object["ports"] = std::move(ports);
       partitions.push_back(std::move(object));
     }
-    root["image"] = {{"name", description.record.name}, {"device", description.record.device},
-                     {"content_digest", description.record.content_digest}, {"clock_mhz", description.record.clock_mhz}};
+    root["image"] = {{"name", description.record.name},
+                     {"device", description.record.device},
+                     {"content_digest", description.record.content_digest},
+                     {"clock_mhz", description.record.clock_mhz}};
     root["partitions"] = std::move(partitions);
   }
   out << json::serialize(root) << '\n';

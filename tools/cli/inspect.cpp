@@ -24,7 +24,8 @@ Status inspect_file(const InspectCommand& command, std::ostream& out) {
 Status run(const InspectCommand& command, std::ostream& out) {
   std::error_code ignored;
   if (!std::filesystem::exists(command.target, ignored))
-    return Error(ErrorCode::kNotFound, command.target.string() + ": no such file or directory; name a deployment or an .xclbin");
+    return Error(ErrorCode::kNotFound,
+                 command.target.string() + ": no such file or directory; name a deployment or an .xclbin");
   if (!std::filesystem::is_directory(command.target, ignored)) return inspect_file(command, out);
   MILLRACE_ASSIGN(const auto deployment, runtime::plan::load_deployment(command.target));
   MILLRACE_ASSIGN(const auto description, describe(deployment));

@@ -51,7 +51,9 @@ const Channel& channel(const Deployment& plan, const std::string& name) {
   throw std::runtime_error("no channel " + name);
 }
 
-void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+void expect(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
@@ -61,10 +63,12 @@ TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
   const Channel& far = channel(plan, "part0.out0>part2.in1");
   EXPECT_EQ(near.transport, Transport::kAurora);
   EXPECT_EQ(far.frame_bytes, 64U);
-  EXPECT_GT(far.credits * std::uint64_t{far.packet_bytes}, far.frame_bytes);  // holds a frame while part1 computes
+  EXPECT_GT(far.credits * std::uint64_t{far.packet_bytes},
+            far.frame_bytes);  // holds a frame while part1 computes
   for (const auto& port : plan.communication) {
     if (port.partition != "part0" || port.port != "out0") continue;
-    EXPECT_EQ(port.steps, (std::vector<CommunicationStep>{{Action::kSend, near.id, 64}, {Action::kSend, far.id, 64}}));
+    EXPECT_EQ(port.steps,
+              (std::vector<CommunicationStep>{{Action::kSend, near.id, 64}, {Action::kSend, far.id, 64}}));
   }
   EXPECT_EQ(find_cyclic_wait(plan), "");
 }
@@ -110,7 +114,8 @@ TEST(Communication, ChecksBytesPerSecondAgainstTheCable) {
   const Cluster cluster = meshed(2, 0.001);  // 1 Mbit/s
   const auto made = build(tests::chain_program(2), 2, cluster);
   ASSERT_TRUE(made.ok()) << made.error().message();
-  EXPECT_TRUE(check_communication(made->plan, cluster, made->binding, 1000).ok());  // 64 bytes a frame: 0.512 Mbit/s
+  EXPECT_TRUE(
+      check_communication(made->plan, cluster, made->binding, 1000).ok());  // 64 bytes a frame: 0.512 Mbit/s
   const auto status = check_communication(made->plan, cluster, made->binding, 2000);
   ASSERT_FALSE(status.ok());
   expect(status.error().message(), "2000 frames/s");

@@ -40,9 +40,13 @@ plan::EmulationData image() {
     partition.name = "part" + std::to_string(i);
     partition.region = "all";
     partition.program_digest = plan::program_digest(program);
-    partition.ports.push_back({"in0", plan::PortKind::kIngress, compute_unit(abi::kIngressKernel, partition.name, "in0"), 0, i, in.type, in.elements()});
+    partition.ports.push_back({"in0", plan::PortKind::kIngress,
+                               compute_unit(abi::kIngressKernel, partition.name, "in0"), 0, i, in.type,
+                               in.elements()});
     for (std::size_t copy = 0; copy <= i; ++copy)
-      partition.ports.push_back({"out0", plan::PortKind::kEgress, compute_unit(abi::kEgressKernel, partition.name, "out0", copy), 0, i, out.type, out.elements()});
+      partition.ports.push_back({"out0", plan::PortKind::kEgress,
+                                 compute_unit(abi::kEgressKernel, partition.name, "out0", copy), 0, i,
+                                 out.type, out.elements()});
     data.record.partitions.push_back(partition);
     data.programs.push_back(program);
   }
@@ -53,7 +57,8 @@ plan::EmulationData image() {
 class Container : public testing::Test {
  protected:
   Container() : bytes_(write_container(image(), device()).value()) {
-    EXPECT_TRUE(write_file_atomically(directory_.path() / "image0.xclbin", std::span<const std::byte>(bytes_)).ok());
+    EXPECT_TRUE(
+        write_file_atomically(directory_.path() / "image0.xclbin", std::span<const std::byte>(bytes_)).ok());
     xclbin_ = xrt::xclbin((directory_.path() / "image0.xclbin").string());
   }
 
@@ -74,7 +79,8 @@ TEST_F(Container, GivesXrtEveryKernelAndComputeUnit) {
     for (const auto& unit : kernel.get_cus()) units[kernel.get_name()].push_back(unit.get_name());
   const std::map<std::string, std::vector<std::string>> expected = {
       {"millrace_ingress", {"millrace_ingress:part0_in0", "millrace_ingress:part1_in0"}},
-      {"millrace_egress", {"millrace_egress:part0_out0", "millrace_egress:part1_out0", "millrace_egress:part1_out0_2"}},
+      {"millrace_egress",
+       {"millrace_egress:part0_out0", "millrace_egress:part1_out0", "millrace_egress:part1_out0_2"}},
       {"millrace_supervisor", {"millrace_supervisor:supervisor"}},
       {"millrace_control", {"millrace_control:control"}}};
   EXPECT_EQ(units, expected);
@@ -84,8 +90,11 @@ TEST_F(Container, GivesXrtEveryArgumentAtItsOffset) {
   using Row = std::tuple<std::string, std::uint64_t, std::uint64_t>;
   for (const char* name : {"millrace_ingress", "millrace_egress"}) {
     std::vector<Row> rows;
-    for (const auto& argument : xclbin_.get_kernel(name).get_args()) rows.emplace_back(argument.get_name(), argument.get_offset(), argument.get_size());
-    EXPECT_EQ(rows, (std::vector<Row>{{"buffer", 0x10, 8}, {"bytes", 0x1c, 4}, {"epoch", 0x24, 4}, {"sequence", 0x2c, 8}})) << name;
+    for (const auto& argument : xclbin_.get_kernel(name).get_args())
+      rows.emplace_back(argument.get_name(), argument.get_offset(), argument.get_size());
+    EXPECT_EQ(rows, (std::vector<Row>{
+                        {"buffer", 0x10, 8}, {"bytes", 0x1c, 4}, {"epoch", 0x24, 4}, {"sequence", 0x2c, 8}}))
+        << name;
   }
   const auto supervisor = xclbin_.get_kernel("millrace_supervisor").get_args();
   ASSERT_EQ(supervisor.size(), 1U);
@@ -117,7 +126,9 @@ TEST_F(Container, GivesXrtEveryMemory) {
 TEST_F(Container, GivesXrtItsControlProtocols) {
   for (const auto& ip : xclbin_.get_ips()) {
     const bool control = ip.get_name() == "millrace_control:control";
-    EXPECT_EQ(ip.get_control_type(), control ? xrt::xclbin::ip::control_type::none : xrt::xclbin::ip::control_type::chain) << ip.get_name();
+    EXPECT_EQ(ip.get_control_type(),
+              control ? xrt::xclbin::ip::control_type::none : xrt::xclbin::ip::control_type::chain)
+        << ip.get_name();
     EXPECT_EQ(ip.get_size(), 0x10000U) << ip.get_name();
   }
 }
@@ -128,7 +139,8 @@ TEST_F(Container, GivesUsItsRecordAndProgramsBack) {
   EXPECT_EQ(view->uuid, plan::uuid_from_digest(image().record.content_digest));
   const auto* user = view->find(plan::kSectionUserMetadata);
   ASSERT_NE(user, nullptr);
-  const auto record = plan::parse_image_record({reinterpret_cast<const char*>(user->bytes.data()), user->bytes.size()});
+  const auto record =
+      plan::parse_image_record({reinterpret_cast<const char*>(user->bytes.data()), user->bytes.size()});
   ASSERT_TRUE(record.ok()) << record.error().message();
   EXPECT_EQ(*record, image().record);
   const auto* emulation = view->find(plan::kSectionEmulationData);
@@ -138,7 +150,9 @@ TEST_F(Container, GivesUsItsRecordAndProgramsBack) {
   EXPECT_EQ(data->programs, image().programs);
 }
 
-TEST_F(Container, HasTheSameBytesEveryTime) { EXPECT_EQ(bytes_, write_container(image(), device()).value()); }
+TEST_F(Container, HasTheSameBytesEveryTime) {
+  EXPECT_EQ(bytes_, write_container(image(), device()).value());
+}
 
 TEST_F(Container, WithAnyByteAlteredIsRefused) {
   for (std::size_t i = 0; i < bytes_.size(); i += 7) {

@@ -21,7 +21,9 @@ namespace {
 std::atomic<int> fail_at{0};
 std::atomic<int> calls{0};
 
-bool should_fail() { return fail_at != 0 && ++calls == fail_at; }
+bool should_fail() {
+  return fail_at != 0 && ++calls == fail_at;
+}
 
 }  // namespace
 
@@ -49,7 +51,9 @@ using namespace runtime::plan;
 
 Cluster cluster(int cards) {
   static constexpr const char* kNames[] = {"one", "two", "three"};
-  return load_cluster(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "clusters" / (std::string(kNames[cards - 1]) + "-ku060.yaml")).value();
+  return load_cluster(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "clusters" /
+                      (std::string(kNames[cards - 1]) + "-ku060.yaml"))
+      .value();
 }
 
 ModelInfo model_info(const kernels::Program& program) {
@@ -103,7 +107,8 @@ TEST_F(DeploymentTest, ComesBackFromDiskAsItWas) {
 
 TEST_F(DeploymentTest, HasChecksumsThatSha256sumUnderstands) {
   ASSERT_TRUE(write(make(tests::chain_program(3), 2), target_).ok());
-  EXPECT_EQ(std::system(("cd '" + target_.string() + "' && sha256sum --strict --quiet -c CHECKSUMS").c_str()), 0);
+  EXPECT_EQ(std::system(("cd '" + target_.string() + "' && sha256sum --strict --quiet -c CHECKSUMS").c_str()),
+            0);
 }
 
 TEST_F(DeploymentTest, GivesEachImageItsOwnLayersOnly) {
@@ -172,7 +177,8 @@ TEST_F(DeploymentTest, IsWholeOrAbsentWhenTheDiskIsFullAtAnyWrite) {
     ++failures;
     EXPECT_EQ(status.error().code(), ErrorCode::kResourceExhausted) << status.error().message();
     EXPECT_NE(status.error().message().find("space"), std::string::npos) << status.error().message();
-    EXPECT_TRUE(names(directory_.path()).empty()) << "operation " << n << " left " << names(directory_.path())[0];
+    EXPECT_TRUE(names(directory_.path()).empty())
+        << "operation " << n << " left " << names(directory_.path())[0];
   }
   EXPECT_GE(failures, 8);  // deployment.json, two images, CHECKSUMS: a write and a sync each
 
@@ -194,7 +200,9 @@ class DamagedDeployment : public DeploymentTest {
   DamagedDeployment() { EXPECT_TRUE(write(make(tests::chain_program(3), 2), target_).ok()); }
 
   std::string text(const std::string& file) { return read_text_file(target_ / file).value(); }
-  void put(const std::string& file, const std::string& content) { std::ofstream(target_ / file, std::ios::binary) << content; }
+  void put(const std::string& file, const std::string& content) {
+    std::ofstream(target_ / file, std::ios::binary) << content;
+  }
   /// The plan changed by `change`, with digest and CHECKSUMS made to fit: what only validate() can refuse.
   template <class Change>
   std::string refusal(Change change) {
@@ -210,9 +218,14 @@ class DamagedDeployment : public DeploymentTest {
     return loaded.ok() ? Error(ErrorCode::kInternal, "") : loaded.error();
   }
   void sum_up() {
-    ASSERT_EQ(std::system(("cd '" + target_.string() + "' && sha256sum deployment.json images/* > CHECKSUMS").c_str()), 0);
+    ASSERT_EQ(
+        std::system(
+            ("cd '" + target_.string() + "' && sha256sum deployment.json images/* > CHECKSUMS").c_str()),
+        0);
   }
-  static void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+  static void expect(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
 };
 
 TEST_F(DamagedDeployment, IsRefusedByTheFileThatIsDamaged) {
@@ -284,7 +297,8 @@ TEST_F(DamagedDeployment, SurvivesAnyMutationOfItsJson) {
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {
     std::string changed = json;
-    for (unsigned i = 0; i < 1 + random() % 3; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+    for (unsigned i = 0; i < 1 + random() % 3; ++i)
+      changed[random() % changed.size()] = static_cast<char>(random());
     if (random() % 8 == 0) changed.resize(random() % changed.size());
     const auto plan = parse_deployment(changed);
     if (!plan.ok() || !validate(*plan).ok()) continue;
@@ -301,7 +315,10 @@ TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
   expect(refusal([](auto& p) { p.model.inputs.clear(); }), "model.inputs");
   expect(refusal([](auto& p) { p.model.inputs[0].datatype = "FLOAT"; }), "unknown datatype 'FLOAT'");
   expect(refusal([](auto& p) { p.model.inputs[0].shape[1] = -1; }), "shape");
-  expect(refusal([](auto& p) { p.model.inputs[0].shape = {1, 4294967296, 4294967296, 4294967296}; }), "shape");
+  expect(refusal([](auto& p) {
+           p.model.inputs[0].shape = {1, 4294967296, 4294967296, 4294967296};
+         }),
+         "shape");
   expect(refusal([](auto& p) { p.model.inputs[0].shape[1] += 1; }), "model.x>input.in0");
   expect(refusal([](auto& p) { p.model.preprocessing.layout = "CHWN"; }), "layout");
   expect(refusal([](auto& p) { p.endpoints[1].device = "vu9p"; }), "needs device 'vu9p'");
@@ -320,7 +337,10 @@ TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
   expect(refusal([](auto& p) { p.partitions[1].endpoint = "host"; }), "another kind");
   expect(refusal([](auto& p) { p.partitions[1].name = "part 0"; }), "malformed");
   expect(refusal([](auto& p) { p.partitions[0].inputs[0].shape[0] += 1; }), "ports do not match its program");
-  expect(refusal([](auto& p) { p.partitions[0].program_digest[0] = p.partitions[0].program_digest[0] == 'a' ? 'b' : 'a'; }), "program_digest");
+  expect(refusal([](auto& p) {
+           p.partitions[0].program_digest[0] = p.partitions[0].program_digest[0] == 'a' ? 'b' : 'a';
+         }),
+         "program_digest");
   expect(refusal([](auto& p) { p.partitions[1].inputs[0].shape[0] += 1; }), "partition 'part0': port 'in0'");
   expect(refusal([](auto& p) { std::swap(p.partitions[1], p.partitions[2]); }), "topological order");
   expect(refusal([](auto& p) { p.channels[2].id = 0; }), "stands twice");
@@ -334,14 +354,19 @@ TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
   expect(refusal([](auto& p) { p.channels[1].transport = Transport::kAurora; }), "an end on the host");
   expect(refusal([](auto& p) { p.channels[2].slice.count += 1; }), "slice");
   expect(refusal([](auto& p) { p.channels[2].slice = {~0ULL, ~0ULL, ~0ULL, ~0ULL}; }), "slice");
-  expect(refusal([](auto& p) { p.channels[2].slice.count -= 1; p.channels[2].frame_bytes -= 1; }), "exactly its tensor");
+  expect(refusal([](auto& p) {
+           p.channels[2].slice.count -= 1;
+           p.channels[2].frame_bytes -= 1;
+         }),
+         "exactly its tensor");
   expect(refusal([](auto& p) { p.channels.pop_back(); }), "output");
   expect(refusal([](auto& p) { p.communication.pop_back(); }), "no port");
   expect(refusal([](auto& p) { p.communication[0].steps.clear(); }), "no port receives it");
   expect(refusal([](auto& p) { p.communication[0].steps[0].action = Action::kSend; }), "not sent here");
   expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }), "bytes differ");
   expect(refusal([](auto& p) { p.communication[0].steps[0].channel = 99; }), "channel 99 does not exist");
-  expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }), "received twice");
+  expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }),
+         "received twice");
   expect(refusal([](auto& p) { p.communication[0].endpoint = "card0"; }), "endpoint 'card0'");
   Deployment plan = load_deployment(target_)->plan;
   plan.generator = "someone";

@@ -24,10 +24,13 @@ class ModelFile : public testing::Test {
     const auto status = read(text);
     if (status.ok()) return "accepted";
     EXPECT_EQ(exit_code(status.error().code()), 2);
-    EXPECT_NE(status.error().message().find("millrace.yaml:" + std::to_string(line) + ":"), std::string::npos) << status.error().message();
+    EXPECT_NE(status.error().message().find("millrace.yaml:" + std::to_string(line) + ":"), std::string::npos)
+        << status.error().message();
     return status.error().message();
   }
-  static void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+  static void expect(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
 
   TemporaryDirectory directory_{"millrace-model-file"};
   runtime::plan::ModelInfo model_;
@@ -39,7 +42,9 @@ TEST_F(ModelFile, MayBeAbsent) {
 }
 
 TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
-  ASSERT_TRUE(read("schema: 1\ndescription: two animals\nlabels: [cat, \"dog: large\"]\nlayout: NCHW\nscale: 0.5\nmean: [1, 2, 3]\n").ok());
+  ASSERT_TRUE(read("schema: 1\ndescription: two animals\nlabels: [cat, \"dog: large\"]\nlayout: NCHW\nscale: "
+                   "0.5\nmean: [1, 2, 3]\n")
+                  .ok());
   EXPECT_EQ(model_.description, "two animals");
   EXPECT_EQ(model_.labels, (std::vector<std::string>{"cat", "dog: large"}));
   EXPECT_EQ(model_.preprocessing, (runtime::plan::Preprocessing{"NCHW", {0.5F}, {1, 2, 3}}));

@@ -41,7 +41,9 @@ std::string refusal(const Problem& problem, ErrorCode code) {
   return solution.error().message();
 }
 
-void expect(const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; }
+void expect(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 TEST(Partition, BalancesTheLargestCost) {
   const auto solution = solve(chain({9, 1, 1, 1, 6}, 2));
@@ -79,7 +81,8 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
           for (std::size_t i = from; i < to; ++i) total += costs[i];
           return total;
         };
-        best = std::min(best, {std::max({sum(0, a), sum(a, b), sum(b, count)}), problem.tensors[a].bytes + problem.tensors[b].bytes});
+        best = std::min(best, {std::max({sum(0, a), sum(a, b), sum(b, count)}),
+                               problem.tensors[a].bytes + problem.tensors[b].bytes});
       }
     problem.partitions = 3;
     const auto solution = solve(problem);
@@ -143,7 +146,8 @@ TEST(Partition, TakesFewerCardsWhereMoreWouldNeedOtherCables) {
 }
 
 TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
-  // A residual block in the middle of five layers: balanced cuts would let its skip pass over the second card.
+  // A residual block in the middle of five layers: balanced cuts would let its skip pass over the second
+  // card.
   Problem problem = chain({6, 3, 3, 3, 6}, 3);
   problem.tensors.push_back({"skip", 40});
   problem.operations[0].outputs.push_back(6);

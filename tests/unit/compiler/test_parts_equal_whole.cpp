@@ -1,5 +1,5 @@
-// However a program is cut, its parts, run one after another as the plan's channels join them, give the bytes the whole
-// program gives.
+// However a program is cut, its parts, run one after another as the plan's channels join them, give the bytes
+// the whole program gives.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -63,20 +63,24 @@ Buffer run(const Artifacts& made, const Buffer& input) {
   for (const auto& [path, bytes] : made.files) {
     const auto view = parse_xclbin(bytes).value();
     const auto data = decode_emulation_data(view.find(kSectionEmulationData)->bytes).value();
-    for (std::size_t i = 0; i < data.programs.size(); ++i) programs[data.record.partitions[i].name] = data.programs[i];
+    for (std::size_t i = 0; i < data.programs.size(); ++i)
+      programs[data.record.partitions[i].name] = data.programs[i];
   }
   std::map<std::pair<std::string, std::string>, Buffer> sent{{{"", made.plan.model.inputs[0].name}, input}};
   const auto received = [&](const std::string& partition, const std::string& port) {
     for (const auto& channel : made.plan.channels)
-      if (channel.consumer == PortRef{partition, port}) return sent.at({channel.producer.partition, channel.producer.port});
+      if (channel.consumer == PortRef{partition, port})
+        return sent.at({channel.producer.partition, channel.producer.port});
     throw std::runtime_error("no channel to " + partition + "." + port);
   };
   for (const auto& partition : made.plan.partitions) {
     std::vector<Buffer> inputs;
     for (const auto& port : partition.inputs) inputs.push_back(received(partition.name, port.name));
     const bool host = partition.kind == PartitionKind::kHost;
-    const auto outputs = kernels::reference::run(host ? partition.program : programs.at(partition.name), inputs);
-    for (std::size_t i = 0; i < outputs.size(); ++i) sent[{partition.name, partition.outputs[i].name}] = outputs[i];
+    const auto outputs =
+        kernels::reference::run(host ? partition.program : programs.at(partition.name), inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      sent[{partition.name, partition.outputs[i].name}] = outputs[i];
   }
   return received("", made.plan.model.outputs[0].name);
 }
@@ -93,13 +97,20 @@ void expect_equal_on_cards(const kernels::Program& program, std::uint32_t most) 
     }
     const Buffer whole = kernels::reference::run(program, {input})[0];
     for (std::uint32_t cards = 1; cards <= most; ++cards)
-      EXPECT_EQ(run(build(program, cards), input), whole) << program.name << " on " << cards << " cards, seed " << seed;
+      EXPECT_EQ(run(build(program, cards), input), whole)
+          << program.name << " on " << cards << " cards, seed " << seed;
   }
 }
 
-TEST(PartsEqualWhole, OfAChain) { expect_equal_on_cards(tests::chain_program(5), 5); }
-TEST(PartsEqualWhole, OfAProgramWithASkipOverEveryCard) { expect_equal_on_cards(tests::skip_program(4), 4); }
-TEST(PartsEqualWhole, OfEveryOperation) { expect_equal_on_cards(tests::every_operation_program(), 2); }
+TEST(PartsEqualWhole, OfAChain) {
+  expect_equal_on_cards(tests::chain_program(5), 5);
+}
+TEST(PartsEqualWhole, OfAProgramWithASkipOverEveryCard) {
+  expect_equal_on_cards(tests::skip_program(4), 4);
+}
+TEST(PartsEqualWhole, OfEveryOperation) {
+  expect_equal_on_cards(tests::every_operation_program(), 2);
+}
 
 TEST(PartsEqualWhole, WhereTheHostComputesInTheMiddleAndOneImageHoldsTwoPartitions) {
   const auto program = tests::interrupted_program();

@@ -23,17 +23,22 @@ class ClusterFile : public testing::Test {
     write("devices/small.yaml", kSmall);
   }
 
-  void write(const std::string& name, const std::string& text) { std::ofstream(directory_.path() / name) << text; }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(directory_.path() / name) << text;
+  }
 
   Result<Cluster> load(const std::string& text) {
     write("clusters/c.yaml", text);
     return load_cluster(directory_.path() / "clusters" / "c.yaml");
   }
   /// The message of a cluster or device that must be refused; checks that it names the file and `line`.
-  std::string refusal(const std::string& text, int line) { return checked(load(text), "c.yaml:" + std::to_string(line) + ":"); }
+  std::string refusal(const std::string& text, int line) {
+    return checked(load(text), "c.yaml:" + std::to_string(line) + ":");
+  }
   std::string device_refusal(const std::string& text, int line) {
     write("devices/d.yaml", text);
-    return checked(load_device(directory_.path() / "devices" / "d.yaml"), "d.yaml:" + std::to_string(line) + ":");
+    return checked(load_device(directory_.path() / "devices" / "d.yaml"),
+                   "d.yaml:" + std::to_string(line) + ":");
   }
 
   template <class T>
@@ -46,7 +51,8 @@ class ClusterFile : public testing::Test {
 
   static constexpr char kSmall[] =
       "schema: 1\npart: p\nfamily: xcu\nclock_mhz: 100\nresources: {lut: 10}\n"
-      "memory:\n  - {name: \"DDR[0]\", capacity_bytes: 1048576, bandwidth_bytes_per_second: 1000}\nconnectors: 2\n";
+      "memory:\n  - {name: \"DDR[0]\", capacity_bytes: 1048576, bandwidth_bytes_per_second: "
+      "1000}\nconnectors: 2\n";
   TemporaryDirectory directory_{"millrace-cluster"};
 };
 
@@ -80,41 +86,79 @@ TEST_F(ClusterFile, RefusesAnUnknownKeyByNameAndLine) {
   const auto text = refusal("schema: 1\nemulated: true\ncabels: []\ncards: []\n", 3);
   has(text, "unknown key 'cabels'");
   has(text, "cables, cards, emulated, name, schema");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, pci: x}\n", 4), "unknown key 'pci'");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, pci: x}\n", 4),
+      "unknown key 'pci'");
 }
 
 TEST_F(ClusterFile, RefusesACableToNowhere) {
-  const std::string cards = "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n";
-  has(refusal(cards + "  - a: {card: a, connector: 0}\n    b: {card: zz, connector: 0}\n    gigabits_per_second: 1\n", 8), "no card 'zz': a cable to nowhere");
-  has(refusal(cards + "  - a: {card: a, connector: 0}\n    gigabits_per_second: 1\n", 7), "'b' is missing: a cable to nowhere");
+  const std::string cards =
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
+      "small}\ncables:\n";
+  has(refusal(
+          cards +
+              "  - a: {card: a, connector: 0}\n    b: {card: zz, connector: 0}\n    gigabits_per_second: 1\n",
+          8),
+      "no card 'zz': a cable to nowhere");
+  has(refusal(cards + "  - a: {card: a, connector: 0}\n    gigabits_per_second: 1\n", 7),
+      "'b' is missing: a cable to nowhere");
 }
 
 TEST_F(ClusterFile, RefusesWhatIsWrongWithACable) {
-  const std::string cards = "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n";
-  const std::string good = "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
+  const std::string cards =
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
+      "small}\ncables:\n";
+  const std::string good =
+      "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
   EXPECT_TRUE(load(cards + good).ok());
   has(refusal(cards + good + good, 8), "connector 0 of card 'a' already has a cable");
-  has(refusal(cards + "  - {a: {card: a, connector: 2}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "has 2 connectors");
-  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: a, connector: 1}, gigabits_per_second: 1}\n", 7), "both ends");
-  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 0}\n", 7), "above 0");
-  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: -.inf}\n", 7), "not a number");
-  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}}\n", 7), "'gigabits_per_second' is missing");
-  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1, latency_ns: -1}\n", 7), "latency_ns");
-  has(refusal(cards + "  - {a: {card: a, connector: -1}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "whole number");
-  has(refusal(cards + "  - {a: a, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7), "a mapping with the keys card, connector");
+  has(refusal(
+          cards + "  - {a: {card: a, connector: 2}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n",
+          7),
+      "has 2 connectors");
+  has(refusal(
+          cards + "  - {a: {card: a, connector: 0}, b: {card: a, connector: 1}, gigabits_per_second: 1}\n",
+          7),
+      "both ends");
+  has(refusal(
+          cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 0}\n",
+          7),
+      "above 0");
+  has(refusal(
+          cards +
+              "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: -.inf}\n",
+          7),
+      "not a number");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}}\n", 7),
+      "'gigabits_per_second' is missing");
+  has(refusal(cards + "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1, "
+                      "latency_ns: -1}\n",
+              7),
+      "latency_ns");
+  has(refusal(
+          cards + "  - {a: {card: a, connector: -1}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n",
+          7),
+      "whole number");
+  has(refusal(cards + "  - {a: a, b: {card: b, connector: 0}, gigabits_per_second: 1}\n", 7),
+      "a mapping with the keys card, connector");
 }
 
 TEST_F(ClusterFile, RefusesWhatIsWrongWithACard) {
   has(refusal("schema: 1\nemulated: true\ncards: []\n", 3), "at least one card");
   has(refusal("schema: 1\nemulated: true\n", 1), "at least one card");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: a, device: small}\n", 5), "'a' stands twice");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4), "no description of 'big'");
+  has(refusal(
+          "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: a, device: small}\n",
+          5),
+      "'a' stands twice");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4),
+      "no description of 'big'");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: ../small}\n", 4), "is no name");
   has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a b, device: small}\n", 4), "is no name");
-  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 4), "no PCIe address");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 4),
+      "no PCIe address");
   has(refusal("schema: 1\ncards:\n  - {name: a, device: small}\n", 3), "needs its PCIe address");
   has(refusal("schema: 1\ncards:\n  - {name: a, device: small, bdf: \"0:0\"}\n", 3), "no Vitis platform");
-  has(refusal("schema: 1\nemulated: maybe\ncards:\n  - {name: a, device: small}\n", 2), "neither true nor false");
+  has(refusal("schema: 1\nemulated: maybe\ncards:\n  - {name: a, device: small}\n", 2),
+      "neither true nor false");
 }
 
 TEST_F(ClusterFile, RefusesAnotherSchemaByItsNumber) {
@@ -146,13 +190,16 @@ TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
 }
 
 TEST_F(ClusterFile, SurvivesAnyMutation) {
-  const std::string valid = "schema: 1\nname: n\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\ncables:\n"
-                            "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
+  const std::string valid =
+      "schema: 1\nname: n\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
+      "small}\ncables:\n"
+      "  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n";
   const unsigned seed = std::random_device{}();
   std::mt19937 random(seed);
   for (int round = 0; round < 1000; ++round) {
     std::string text = valid;
-    for (unsigned i = 0; i < 1 + random() % 3; ++i) text[random() % text.size()] = static_cast<char>(random());
+    for (unsigned i = 0; i < 1 + random() % 3; ++i)
+      text[random() % text.size()] = static_cast<char>(random());
     const auto cluster = load(text);
     if (cluster.ok()) continue;
     ASSERT_NE(cluster.error().message(), "") << "seed " << seed;
@@ -172,16 +219,24 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
   has(device_refusal(good + "sources: x\n", 9), "a mapping");
   has(device_refusal(good + "connector: 3\n", 9), "unknown key 'connector'");
   has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 0\n", 4), "above 0");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: x}\nmemory: [{name: m, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n", 5),
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: x}\nmemory: [{name: m, "
+                     "capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n",
+                     5),
       "'x' is not a whole number");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: []\n", 6), "at least one memory bank");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: [{name: a-name-too-long-x, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n", 6),
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: []\n", 6),
+      "at least one memory bank");
+  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: [{name: "
+                     "a-name-too-long-x, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n",
+                     6),
       "1 to 15 characters");
 }
 
 TEST_F(ClusterFile, ReadsRegionsWithTheirBanks) {
-  write("devices/d.yaml", "schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n"
-                          "regions:\n  - {name: slr0, resources: {lut: 5}, memory: m}\n  - {name: slr1, resources: {lut: 6}, programming_unit: other}\n");
+  write("devices/d.yaml",
+        "schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, "
+        "bandwidth_bytes_per_second: 1}]\n"
+        "regions:\n  - {name: slr0, resources: {lut: 5}, memory: m}\n  - {name: slr1, resources: {lut: 6}, "
+        "programming_unit: other}\n");
   const auto device = load_device(directory_.path() / "devices" / "d.yaml");
   ASSERT_TRUE(device.ok()) << device.error().message();
   ASSERT_EQ(device->regions.size(), 2U);

@@ -28,8 +28,10 @@ EmulationData sample(const Program& program) {
   partition.program_digest = program_digest(program);
   const auto& in = program.tensors[program.inputs[0]];
   const auto& out = program.tensors[program.outputs[0]];
-  partition.ports.push_back({"in0", PortKind::kIngress, "millrace_ingress:{part0_in0}", 0, 0, in.type, in.elements()});
-  partition.ports.push_back({"out0", PortKind::kEgress, "millrace_egress:{part0_out0}", 0, 0, out.type, out.elements()});
+  partition.ports.push_back(
+      {"in0", PortKind::kIngress, "millrace_ingress:{part0_in0}", 0, 0, in.type, in.elements()});
+  partition.ports.push_back(
+      {"out0", PortKind::kEgress, "millrace_egress:{part0_out0}", 0, 0, out.type, out.elements()});
   partition.ports.push_back({"out0", PortKind::kLinkSend, "", 3, 0, out.type, out.elements()});
   data.record.partitions.push_back(partition);
   data.record.content_digest = compute_content_digest(data.record);
@@ -90,7 +92,8 @@ TEST(Program, OfANewerSchemaIsRefusedByItsNumber) {
   const auto decoded = decode_program(bytes);
   ASSERT_FALSE(decoded.ok());
   EXPECT_EQ(decoded.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(decoded.error().message().find("schema_version 7"), std::string::npos) << decoded.error().message();
+  EXPECT_NE(decoded.error().message().find("schema_version 7"), std::string::npos)
+      << decoded.error().message();
 }
 
 TEST(EmulationData, ComesBackAsItWas) {
@@ -110,13 +113,17 @@ TEST(EmulationData, ThatContradictsItselfIsRefusedByWhatContradicts) {
     return message_of(sealed(data));
   };
   const auto record_of = [](EmulationData& data) -> ImagePartition& { return data.record.partitions[0]; };
-  EXPECT_NE(with([&](auto& d) { record_of(d).program_digest = sha256_hex("other"); }).find("program_digest"), std::string::npos);
-  EXPECT_NE(with([&](auto& d) { record_of(d).ports.erase(record_of(d).ports.begin()); }).find("input"), std::string::npos);
+  EXPECT_NE(with([&](auto& d) { record_of(d).program_digest = sha256_hex("other"); }).find("program_digest"),
+            std::string::npos);
+  EXPECT_NE(with([&](auto& d) { record_of(d).ports.erase(record_of(d).ports.begin()); }).find("input"),
+            std::string::npos);
   EXPECT_NE(with([&](auto& d) { record_of(d).ports.resize(1); }).find("output"), std::string::npos);
   EXPECT_NE(with([&](auto& d) { record_of(d).ports[0].elements += 1; }).find("in0"), std::string::npos);
   EXPECT_NE(with([&](auto& d) { record_of(d).ports[1].type.bits = 9; }).find("bits"), std::string::npos);
-  EXPECT_NE(with([&](auto& d) { record_of(d).ports[2].link_index = 32; }).find("link_index"), std::string::npos);
-  EXPECT_NE(with([&](auto& d) { record_of(d).ports[1].compute_unit = "x"; }).find("compute_unit"), std::string::npos);
+  EXPECT_NE(with([&](auto& d) { record_of(d).ports[2].link_index = 32; }).find("link_index"),
+            std::string::npos);
+  EXPECT_NE(with([&](auto& d) { record_of(d).ports[1].compute_unit = "x"; }).find("compute_unit"),
+            std::string::npos);
   EXPECT_NE(with([&](auto& d) { record_of(d).ports[2].name = "in0"; }).find("more ports"), std::string::npos);
   EXPECT_NE(with([&](auto& d) { d.record.partitions.clear(); }).find("partitions"), std::string::npos);
   EXPECT_NE(with([&](auto& d) { d.programs.clear(); }).find("programs"), std::string::npos);
@@ -176,7 +183,8 @@ TEST(ImageRecord, ContentDigestIgnoresTheNameAndNothingElse) {
 }
 
 TEST(Uuid, IsAVersion8UuidOfTheDigestsFirstBytes) {
-  EXPECT_EQ(uuid_from_digest("00112233445566778899aabbccddeeff" + std::string(32, '0')), "00112233-4455-8677-8899-aabbccddeeff");
+  EXPECT_EQ(uuid_from_digest("00112233445566778899aabbccddeeff" + std::string(32, '0')),
+            "00112233-4455-8677-8899-aabbccddeeff");
   EXPECT_EQ(uuid_from_digest(std::string(64, 'f')), "ffffffff-ffff-8fff-bfff-ffffffffffff");
 }
 
@@ -184,7 +192,9 @@ TEST(Uuid, IsAVersion8UuidOfTheDigestsFirstBytes) {
 std::vector<std::byte> container() {
   std::vector<std::byte> bytes(512 + 16);
   std::memcpy(bytes.data(), "xclbin2", 8);
-  const auto put = [&](std::size_t offset, auto value) { std::memcpy(bytes.data() + offset, &value, sizeof value); };
+  const auto put = [&](std::size_t offset, auto value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+  };
   put(8, std::int32_t{-1});
   std::fill_n(bytes.begin() + 40, 256, std::byte{0xff});
   put(304, static_cast<std::uint64_t>(bytes.size()));
