@@ -21,6 +21,10 @@ if(MILLRACE_SANITIZE)
     target_compile_options(millrace_options INTERFACE -Wno-tsan)  # Asio's fences
   endif()
 endif()
+if(MILLRACE_FUZZ)
+  # Everything is instrumented for coverage; only the fuzz targets are linked with libFuzzer's main.
+  target_compile_options(millrace_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 find_program(MILLRACE_CCACHE ccache)
 if(MILLRACE_CCACHE)
