@@ -138,6 +138,24 @@ TEST(EmulatedImage, a_record_that_contradicts_its_programs_is_refused) {
   expect_a_good_image_loads();
 }
 
+TEST(EmulatedImage, the_last_close_of_a_card_ends_its_process_and_the_next_open_starts_empty) {
+  pid_t process = 0;
+  {
+    xrt::device first(2), second(2);
+    const auto image = container(good());
+    const auto* header = reinterpret_cast<const axlf*>(image.data());
+    first.load_xclbin(header);
+    process = card_process("fpga2");
+    ASSERT_GT(process, 0);
+    first = xrt::device();
+    EXPECT_EQ(card_process("fpga2"), process) << "the second object still has it open";
+  }
+  EXPECT_TRUE(await_end(process));
+  xrt::device again(2);
+  EXPECT_EQ(card_process("fpga2"), 0);
+  EXPECT_THROW(xrt::bo(again, 4096, 0), std::exception) << "no image, no memory banks";
+}
+
 TEST(EmulatedImage, damaged_bytes_are_refused_or_harmless) {
   const auto seed = std::random_device{}();
   RecordProperty("seed", std::to_string(seed));
