@@ -165,6 +165,28 @@ TEST(EmulatedCard, a_later_frame_ends_the_run_that_waits_for_an_earlier_one) {
   EXPECT_EQ(later.frame(), expected(program(), frame));
 }
 
+TEST(EmulatedCard, a_join_waits_for_frames_of_one_number_and_drops_those_that_lost_their_partner) {
+  const auto add = add_program(kElements);
+  const auto image = load(
+      0, container(image_data(add, {{"a", Kind::kIngress}, {"b", Kind::kIngress}, {"out0", Kind::kEgress}})));
+  Control control(0, image);
+  control.epoch(1);
+  IngressUnit a0(0, image, "p_a", kElements), a1(0, image, "p_a", kElements), b1(0, image, "p_b", kElements);
+  EgressUnit out0(0, image, "p_out0", kElements), out1(0, image, "p_out0", kElements);
+  out0.start(1, 0);
+  out1.start(1, 1);
+  a0.start(random_frame(kElements, 1), 1, 0);
+  a1.start(random_frame(kElements, 2), 1, 1);
+  EXPECT_EQ(out0.wait(milliseconds(30)), ERT_CMD_STATE_TIMEOUT) << "b has not come";
+  b1.start(random_frame(kElements, 3), 1, 1);
+  ASSERT_EQ(out0.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(out0.trailer().status, abi::FrameStatus::kDropped);
+  ASSERT_EQ(out1.wait(), ERT_CMD_STATE_COMPLETED);
+  EXPECT_EQ(out1.trailer().status, abi::FrameStatus::kOk);
+  EXPECT_EQ(out1.frame(),
+            kernels::reference::run(add, {random_frame(kElements, 2), random_frame(kElements, 3)}).front());
+}
+
 TEST(EmulatedCard, bad_addresses_and_sizes_end_a_run_with_an_error_and_nothing_else) {
   const auto image = load(0, host_to_host());
   xrt::kernel in(device(0), image, "millrace_ingress:{p_in0}"),

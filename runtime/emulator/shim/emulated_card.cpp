@@ -84,6 +84,8 @@ void EmulatedCard::closed() {
   uuid_ = {};
   loaded_ = false;
   contexts_.clear();
+  const std::lock_guard memory_lock(memory_mutex_);
+  memory_.lay_out({}, {});  // no handle, so no buffer: the next to open finds a card without an image
 }
 
 bool EmulatedCard::has_image(const Uuid& uuid) const {
