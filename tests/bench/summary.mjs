@@ -1,0 +1,42 @@
+// Reads the JSON files tools/bench wrote and prints every goal with its figure. Exit code 1 where one is missed.
+import {existsSync, readFileSync} from 'node:fs';
+import path from 'node:path';
+
+const directory = process.argv[2];
+const read = name => {
+  const file = path.join(directory, name);
+  return existsSync(file) && readFileSync(file, 'utf8').trim() ? JSON.parse(readFileSync(file, 'utf8')) : null;
+};
+
+const rows = [];
+const add = (what, value, goal) => rows.push({what, value, goal, holds: value <= goal});
+
+const emulator = read('emulator.json');
+if (emulator) {
+  for (const place of ['one_core', 'two_cores']) {
+    add(`XRT start+wait / socketpair round trip, ${place.replace('_', ' ')}`, emulator[place].xrt_to_socketpair.median, 1.8);
+  }
+}
+const pipeline = read('pipeline.json');
+if (pipeline) {
+  for (const run of pipeline.benchmarks.filter(b => b.aggregate_name === 'median')) {
+    const place = run.run_name.split('/')[1].replace('_', ' ');
+    add(`LeNet-5, added a card / socketpair round trip, ${place}`, run.added_round_trips, 2);
+  }
+}
+const kernels = read('onnxruntime.json');
+if (kernels) {
+  for (const net of kernels.nets.filter(n => ['lenet5', 'ptt', 'mpcnn'].includes(n.name ?? n.net))) {
+    for (const [variant, levels] of Object.entries(net.variants)) {
+      if (levels.avx512vnni) add(`${net.name ?? net.net} ${variant}, kernels/fast / ONNX Runtime float32`, levels.avx512vnni.ratio, 0.5);
+      if (levels.avx2) rows.push({what: `${net.name ?? net.net} ${variant}, same with AVX2`, value: levels.avx2.ratio});
+    }
+  }
+}
+
+const width = Math.max(...rows.map(row => row.what.length));
+for (const {what, value, goal, holds} of rows) {
+  const verdict = goal === undefined ? '' : `  <= ${goal}  ${holds ? 'holds' : 'MISSED'}`;
+  console.log(`${what.padEnd(width)}  ${value.toFixed(2).padStart(6)}${verdict}`);
+}
+process.exit(rows.some(row => row.goal !== undefined && !row.holds) ? 1 : 0);
