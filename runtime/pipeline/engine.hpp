@@ -52,6 +52,7 @@ class Engine final : public Pipeline {
   const plan::Deployment& deployment() const override { return deployment_->plan; }
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
+  bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   PipelineStatus status() override;
   void stop(std::chrono::milliseconds bound) override;
 

@@ -109,7 +109,11 @@ class Pipeline {
   /// submit() and wait. Any thread but a pipeline's own.
   Status infer(Frame& frame);
 
-  /// A snapshot; reads card registers, so not for the hot path. Any thread.
+  /// Whether every card is up and frames are taken. Reads no register, takes no lock, waits for no card: for
+  /// health checks. Any thread.
+  virtual bool ready() const = 0;
+
+  /// A snapshot; reads card registers, so not for the hot path, and waits for a card that hangs. Any thread.
   virtual PipelineStatus status() = 0;
 
   /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable, releases the

@@ -277,7 +277,7 @@ PipelineStatus Engine::status() {
     status.cards.push_back(fleet_.card_status(place));
   status.links = fleet_.link_status();
   const std::lock_guard lock(mutex_);
-  status.ready = phase_.load() == Phase::kRunning && !stopping_.load();
+  status.ready = ready();
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
   status.queued = queue_.size();
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {

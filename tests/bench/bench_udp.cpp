@@ -58,6 +58,7 @@ class NullPipeline final : public pipeline::Pipeline {
     return {};
   }
   void cancel(pipeline::Frame&) override {}
+  bool ready() const override { return true; }
   pipeline::PipelineStatus status() override { return {}; }
   void stop(std::chrono::milliseconds) override {}
 

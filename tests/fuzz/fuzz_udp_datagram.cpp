@@ -41,6 +41,7 @@ class EchoPipeline final : public runtime::pipeline::Pipeline {
     return {};
   }
   void cancel(Frame&) override {}
+  bool ready() const override { return true; }
   runtime::pipeline::PipelineStatus status() override { return {}; }
   void stop(std::chrono::milliseconds) override {}
 

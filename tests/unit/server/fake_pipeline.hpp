@@ -106,6 +106,11 @@ class FakePipeline final : public pipeline::Pipeline {
     complete(frame, Error(ErrorCode::kCancelled, "cancelled"));
   }
 
+  bool ready() const override {
+    const std::lock_guard lock(mutex_);
+    return status_.ready;
+  }
+
   pipeline::PipelineStatus status() override {
     const std::lock_guard lock(mutex_);
     status_.queued = static_cast<std::uint32_t>(queue_.size());
@@ -155,7 +160,7 @@ class FakePipeline final : public pipeline::Pipeline {
   }
 
   plan::Deployment deployment_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   pipeline::PipelineStatus status_;
   std::deque<pipeline::Frame*> queue_;

@@ -88,6 +88,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     finish(frame, Error(ErrorCode::kCancelled, "taken back"));
   }
 
+  bool ready() const override { return true; }
   runtime::pipeline::PipelineStatus status() override {
     runtime::pipeline::PipelineStatus up;
     up.ready = true;

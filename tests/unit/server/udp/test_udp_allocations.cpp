@@ -39,6 +39,7 @@ class InstantPipeline final : public runtime::pipeline::Pipeline {
     return {};
   }
   void cancel(runtime::pipeline::Frame&) override {}
+  bool ready() const override { return true; }
   runtime::pipeline::PipelineStatus status() override { return {}; }
   void stop(std::chrono::milliseconds) override {}
   std::uint64_t submitted = 0;
