@@ -21,10 +21,12 @@ wire::Header header_for(wire::Type type, const Peer& peer, std::uint64_t id, std
   return h;
 }
 
-std::span<const std::byte> finish(const wire::KeyRing& keys, const wire::Header& header, std::span<const std::byte> payload, Head& out) {
+std::span<const std::byte> finish(const wire::KeyRing& keys, const wire::Header& header,
+                                  std::span<const std::byte> payload, Head& out) {
   const std::span<std::byte, kHeaderBytes> head = std::span(out).first<kHeaderBytes>();
   wire::write_header(header, head);
-  if (header.tagged()) keys.sign(header.key_id, head, payload, std::span(out).subspan<kHeaderBytes, wire::kTagBytes>());
+  if (header.tagged())
+    keys.sign(header.key_id, head, payload, std::span(out).subspan<kHeaderBytes, wire::kTagBytes>());
   return std::span<const std::byte>(out).first(header.bytes());
 }
 
@@ -33,7 +35,8 @@ class Fragments {
  public:
   Fragments(const wire::KeyRing& keys, Request& request) : keys_(keys), request_(request) {
     // A response that needs over 65,535 fragments is refused before it is computed.
-    [[maybe_unused]] const bool fits = wire::make_layout(request.output_bytes, request.fragment_bytes, layout_);
+    [[maybe_unused]] const bool fits =
+        wire::make_layout(request.output_bytes, request.fragment_bytes, layout_);
     assert(fits);
     header_ = header_for(wire::Type::kRsp, request.peer, request.id, request.output_bytes);
     header_.frag_count = layout_.count;
@@ -45,7 +48,8 @@ class Fragments {
   bool full() const { return used_ == kBurst; }
 
   void add(std::uint32_t index) {
-    const auto payload = std::span<const std::byte>(request_.response()).subspan(layout_.offset(index), layout_.length(index));
+    const auto payload =
+        std::span<const std::byte>(request_.response()).subspan(layout_.offset(index), layout_.length(index));
     header_.frag_index = static_cast<std::uint16_t>(index);
     pieces_[used_] = Piece{finish(keys_, header_, payload, heads_[used_]), payload};
     ++used_;
@@ -87,7 +91,8 @@ void Answers::response(Request& request, const wire::Nack& wanted) {
   if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
 }
 
-void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body, std::size_t limit) {
+void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
+                  std::size_t limit) {
   const wire::Header header = header_for(type, peer, id, body.size());
   if (header.bytes() + body.size() > limit) {
     counters_.count(Drop::kAmplification);
@@ -109,13 +114,16 @@ void Answers::nack(const Peer& peer, std::uint64_t id, const wire::Nack& nack) {
   one(wire::Type::kNack, peer, id, std::span(body).first(encode(nack, body)), kTrusted);
 }
 
-void Answers::busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason, std::uint32_t retry_after_us) {
+void Answers::busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason,
+                   std::uint32_t retry_after_us) {
   counters_.count(reason);
   std::array<std::byte, wire::kBusyBytes> body;
-  one(wire::Type::kBusy, peer, id, std::span(body).first(encode(wire::Busy{reason, retry_after_us}, body)), kTrusted);
+  one(wire::Type::kBusy, peer, id, std::span(body).first(encode(wire::Busy{reason, retry_after_us}, body)),
+      kTrusted);
 }
 
-void Answers::error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message, std::size_t limit) {
+void Answers::error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message,
+                    std::size_t limit) {
   counters_.count(code);
   std::array<std::byte, wire::kMaxErrBytes> body;
   const std::size_t head = peer.key_id != 0 ? wire::kMaxHeaderBytes : kHeaderBytes;
@@ -129,7 +137,8 @@ void Answers::cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply
   one(wire::Type::kCookie, peer, id, std::span(body).first(encode(reply, body)), limit);
 }
 
-void Answers::pong(const Peer& peer, std::uint64_t id, const wire::Pong& pong, std::span<const std::byte> ping, std::size_t limit) {
+void Answers::pong(const Peer& peer, std::uint64_t id, const wire::Pong& pong,
+                   std::span<const std::byte> ping, std::size_t limit) {
   std::array<std::byte, wire::kMaxDatagramBytes> body;
   encode(pong, ping, body);
   one(wire::Type::kPong, peer, id, std::span(body).first(ping.size()), limit);

@@ -18,7 +18,8 @@ inline constexpr std::size_t kTrusted = SIZE_MAX;
 
 class Answers {
  public:
-  Answers(const wire::KeyRing& keys, Sender& sender, Counters& counters) : keys_(keys), sender_(sender), counters_(counters) {}
+  Answers(const wire::KeyRing& keys, Sender& sender, Counters& counters)
+      : keys_(keys), sender_(sender), counters_(counters) {}
 
   /// The first fragments of a completed request's response, or those a NACK names; at most wire::kBurst.
   void response(Request& request);
@@ -29,12 +30,16 @@ class Answers {
   void busy(const Peer& peer, std::uint64_t id, wire::BusyReason reason, std::uint32_t retry_after_us);
 
   // An answer longer than `limit` bytes is not sent but counted (the message of an ERR is cut first).
-  void error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message, std::size_t limit = kTrusted);
-  void cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply& reply, std::size_t limit = kTrusted);
-  void pong(const Peer& peer, std::uint64_t id, const wire::Pong& pong, std::span<const std::byte> ping, std::size_t limit);
+  void error(const Peer& peer, std::uint64_t id, wire::ErrCode code, std::string_view message,
+             std::size_t limit = kTrusted);
+  void cookie(const Peer& peer, std::uint64_t id, const wire::CookieReply& reply,
+              std::size_t limit = kTrusted);
+  void pong(const Peer& peer, std::uint64_t id, const wire::Pong& pong, std::span<const std::byte> ping,
+            std::size_t limit);
 
  private:
-  void one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body, std::size_t limit);
+  void one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
+           std::size_t limit);
   void send(const Address& to, std::span<const Piece> pieces);
 
   const wire::KeyRing& keys_;

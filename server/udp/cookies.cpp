@@ -33,7 +33,8 @@ wire::Cookie CookieMint::make(const Address& address, std::uint64_t client_id, C
   return at(address, client_id, period_of(now));
 }
 
-bool CookieMint::check(const wire::Cookie& cookie, const Address& address, std::uint64_t client_id, Clock::time_point now) const {
+bool CookieMint::check(const wire::Cookie& cookie, const Address& address, std::uint64_t client_id,
+                       Clock::time_point now) const {
   const std::uint64_t period = period_of(now);
   for (std::uint64_t back = 0; back < 2 && back <= period; ++back) {
     const wire::Cookie right = at(address, client_id, period - back);

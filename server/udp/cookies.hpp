@@ -15,7 +15,8 @@ class CookieMint {
   explicit CookieMint(std::chrono::nanoseconds period);
 
   wire::Cookie make(const Address& address, std::uint64_t client_id, Clock::time_point now) const;
-  bool check(const wire::Cookie& cookie, const Address& address, std::uint64_t client_id, Clock::time_point now) const;
+  bool check(const wire::Cookie& cookie, const Address& address, std::uint64_t client_id,
+             Clock::time_point now) const;
 
   std::chrono::nanoseconds longest_life() const { return 2 * period_; }
 

@@ -25,18 +25,25 @@ enum class Drop {
 inline constexpr std::size_t kDrops = 7;
 
 constexpr std::string_view to_string(Drop drop) {
-  constexpr std::array<std::string_view, kDrops> names{"tag", "unexpected", "body", "amplification", "unasked", "kernel", "send"};
+  constexpr std::array<std::string_view, kDrops> names{"tag",     "unexpected", "body", "amplification",
+                                                       "unasked", "kernel",     "send"};
   return names[static_cast<std::size_t>(drop)];
 }
 
 enum class Event {
-  kDatagramsReceived, kDatagramsSent, kBytesReceived, kBytesSent,
-  kSessionsOpened, kSessionsClosed,
+  kDatagramsReceived,
+  kDatagramsSent,
+  kBytesReceived,
+  kBytesSent,
+  kSessionsOpened,
+  kSessionsClosed,
   kRequests,   // whole requests handed to a pipeline
   kResponses,  // answered with RSP, repetitions not counted
   kFailures,   // answered with ERR after they were handed to a pipeline
   kRepeated,   // RSP or ERR sent again
-  kAcks, kNacksSent, kNacksReceived,
+  kAcks,
+  kNacksSent,
+  kNacksReceived,
   kForgotten,  // half-received requests given up
   kEvicted,    // kept responses given up before the window passed them
 };
@@ -44,8 +51,10 @@ inline constexpr std::size_t kEvents = 15;
 
 constexpr std::string_view to_string(Event event) {
   constexpr std::array<std::string_view, kEvents> names{
-      "datagrams_received", "datagrams_sent", "bytes_received", "bytes_sent", "sessions_opened", "sessions_closed", "requests",
-      "responses", "failures", "repeated", "acks", "nacks_sent", "nacks_received", "forgotten", "evicted"};
+      "datagrams_received", "datagrams_sent",  "bytes_received", "bytes_sent",
+      "sessions_opened",    "sessions_closed", "requests",       "responses",
+      "failures",           "repeated",        "acks",           "nacks_sent",
+      "nacks_received",     "forgotten",       "evicted"};
   return names[static_cast<std::size_t>(event)];
 }
 
@@ -57,27 +66,40 @@ class Counters {
   void count(wire::ErrCode code) { add(errors_[static_cast<std::size_t>(code)], 1); }
   void count(wire::BusyReason reason) { add(busy_[static_cast<std::size_t>(reason)], 1); }
 
-  std::uint64_t get(Event event) const { return events_[static_cast<std::size_t>(event)].load(std::memory_order_relaxed); }
-  std::uint64_t get(Drop drop) const { return drops_[static_cast<std::size_t>(drop)].load(std::memory_order_relaxed); }
-  std::uint64_t get(wire::Refusal refusal) const { return refusals_[static_cast<std::size_t>(refusal)].load(std::memory_order_relaxed); }
-  std::uint64_t get(wire::ErrCode code) const { return errors_[static_cast<std::size_t>(code)].load(std::memory_order_relaxed); }
-  std::uint64_t get(wire::BusyReason reason) const { return busy_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed); }
+  std::uint64_t get(Event event) const {
+    return events_[static_cast<std::size_t>(event)].load(std::memory_order_relaxed);
+  }
+  std::uint64_t get(Drop drop) const {
+    return drops_[static_cast<std::size_t>(drop)].load(std::memory_order_relaxed);
+  }
+  std::uint64_t get(wire::Refusal refusal) const {
+    return refusals_[static_cast<std::size_t>(refusal)].load(std::memory_order_relaxed);
+  }
+  std::uint64_t get(wire::ErrCode code) const {
+    return errors_[static_cast<std::size_t>(code)].load(std::memory_order_relaxed);
+  }
+  std::uint64_t get(wire::BusyReason reason) const {
+    return busy_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
+  }
 
   /// f(reason, count) for everything dropped.
   template <class F>
   void each_drop(F&& f) const {
-    for (std::size_t i = 1; i < wire::kRefusals; ++i) f(to_string(static_cast<wire::Refusal>(i)), get(static_cast<wire::Refusal>(i)));
+    for (std::size_t i = 1; i < wire::kRefusals; ++i)
+      f(to_string(static_cast<wire::Refusal>(i)), get(static_cast<wire::Refusal>(i)));
     for (std::size_t i = 0; i < kDrops; ++i) f(to_string(static_cast<Drop>(i)), get(static_cast<Drop>(i)));
   }
 
   /// The same for every ERR and BUSY sent.
   template <class F>
   void each_error(F&& f) const {
-    for (std::size_t i = 1; i < errors_.size(); ++i) f(to_string(static_cast<wire::ErrCode>(i)), get(static_cast<wire::ErrCode>(i)));
+    for (std::size_t i = 1; i < errors_.size(); ++i)
+      f(to_string(static_cast<wire::ErrCode>(i)), get(static_cast<wire::ErrCode>(i)));
   }
   template <class F>
   void each_busy(F&& f) const {
-    for (std::size_t i = 1; i < busy_.size(); ++i) f(to_string(static_cast<wire::BusyReason>(i)), get(static_cast<wire::BusyReason>(i)));
+    for (std::size_t i = 1; i < busy_.size(); ++i)
+      f(to_string(static_cast<wire::BusyReason>(i)), get(static_cast<wire::BusyReason>(i)));
   }
 
  private:

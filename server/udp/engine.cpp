@@ -12,15 +12,23 @@ constexpr std::chrono::milliseconds kHousekeeping{100};
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models, Sender& sender, Counters& counters)
-    : options_(options), keys_(keys), models_(models), counters_(counters), answers_(keys, sender, counters),
-      cookies_(options.cookie_period), pool_(options.max_requests, options.max_buffer_bytes) {
+Engine::Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models,
+               Sender& sender, Counters& counters)
+    : options_(options),
+      keys_(keys),
+      models_(models),
+      counters_(counters),
+      answers_(keys, sender, counters),
+      cookies_(options.cookie_period),
+      pool_(options.max_requests, options.max_buffer_bytes) {
   std::array<std::byte, 8> epoch;
   wire::random_bytes(epoch);
   epoch_ = wire::load<std::uint64_t>(epoch, 0);
 }
 
-Engine::~Engine() { assert(in_flight() == 0); }
+Engine::~Engine() {
+  assert(in_flight() == 0);
+}
 
 // The hot path begins here: one datagram of a session that exists, no allocation until its answer is sent.
 
@@ -28,7 +36,8 @@ void Engine::receive(std::span<const std::byte> bytes, const Address& from, Cloc
   counters_.count(Event::kDatagramsReceived);
   counters_.count(Event::kBytesReceived, bytes.size());
   wire::Datagram datagram;
-  if (const wire::Refusal refusal = wire::parse(bytes, datagram); refusal != wire::Refusal::kNone) return counters_.count(refusal);
+  if (const wire::Refusal refusal = wire::parse(bytes, datagram); refusal != wire::Refusal::kNone)
+    return counters_.count(refusal);
   const wire::Header& h = datagram.header;
   if (h.from_server) return counters_.count(Drop::kUnexpected);
   if (keys_.empty() ? h.tagged() : !keys_.verify(datagram)) return counters_.count(Drop::kTag);
@@ -36,11 +45,16 @@ void Engine::receive(std::span<const std::byte> bytes, const Address& from, Cloc
   collect();
   const Arrival a{datagram, Peer{from, h.client_id, h.key_id}, bytes.size(), now};
   switch (h.type) {
-    case wire::Type::kReq: return on_request(a);
-    case wire::Type::kNack: return on_nack(a);
-    case wire::Type::kHello: return on_hello(a);
-    case wire::Type::kPing: return on_ping(a);
-    default: return counters_.count(Drop::kUnexpected);
+    case wire::Type::kReq:
+      return on_request(a);
+    case wire::Type::kNack:
+      return on_nack(a);
+    case wire::Type::kHello:
+      return on_hello(a);
+    case wire::Type::kPing:
+      return on_ping(a);
+    default:
+      return counters_.count(Drop::kUnexpected);
   }
 }
 
@@ -57,7 +71,8 @@ void Engine::on_request(const Arrival& a) {
     if (!a.first()) return counters_.count(Drop::kUnasked);
     return answers_.error(a.peer, a.id(), wire::ErrCode::kNoSession, "no session: send HELLO", a.bytes);
   }
-  if (session->window.stale(a.id())) return refuse(a, wire::ErrCode::kStale, "request_id is older than the window");
+  if (session->window.stale(a.id()))
+    return refuse(a, wire::ErrCode::kStale, "request_id is older than the window");
   Slot& slot = session->window.slot(a.id());
   if (slot.id == a.id() && slot.content != Slot::Content::kNothing) return answer_known(a, slot);
   answer_new(a, *session, slot);
@@ -91,7 +106,8 @@ void Engine::on_nack(const Arrival& a) {
 void Engine::on_ping(const Arrival& a) {
   if (a.datagram.payload.size() < wire::kMinPingBytes) return counters_.count(Drop::kBody);
   const bool known = find(a) != nullptr;
-  answers_.pong(a.peer, a.id(), wire::Pong{epoch_, known, draining_.load(std::memory_order_relaxed)}, a.datagram.payload, a.bytes);
+  answers_.pong(a.peer, a.id(), wire::Pong{epoch_, known, draining_.load(std::memory_order_relaxed)},
+                a.datagram.payload, a.bytes);
 }
 
 void Engine::on_hello(const Arrival& a) {
@@ -100,9 +116,11 @@ void Engine::on_hello(const Arrival& a) {
   wire::CookieReply reply;
   reply.cookie = cookies_.make(a.peer.address, a.peer.client_id, a.now);
   reply.epoch = epoch_;
-  reply.fragment_bytes = static_cast<std::uint16_t>(std::min<std::uint32_t>(hello.fragment_bytes, options_.fragment_bytes));
+  reply.fragment_bytes =
+      static_cast<std::uint16_t>(std::min<std::uint32_t>(hello.fragment_bytes, options_.fragment_bytes));
   reply.window = static_cast<std::uint16_t>(options_.window);
-  if (!cookies_.check(hello.cookie, a.peer.address, a.peer.client_id, a.now)) return answers_.cookie(a.peer, a.id(), reply, a.bytes);
+  if (!cookies_.check(hello.cookie, a.peer.address, a.peer.client_id, a.now))
+    return answers_.cookie(a.peer, a.id(), reply, a.bytes);
 
   Session* session = find(a);
   if (session == nullptr) session = open(a, reply.fragment_bytes);
@@ -117,7 +135,8 @@ void Engine::on_hello(const Arrival& a) {
       reply.model = model->handle;
       reply.input_bytes = model->input_bytes;
       reply.output_bytes = model->output_bytes;
-      if (wire::kCookieBytes + model->signature.size() <= reply.fragment_bytes) reply.signature = model->signature;
+      if (wire::kCookieBytes + model->signature.size() <= reply.fragment_bytes)
+        reply.signature = model->signature;
       return answers_.cookie(a.peer, a.id(), reply);
     }
     reply.model_error = static_cast<std::uint16_t>(wire::ErrCode::kUnknownModel);
@@ -134,12 +153,13 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   return sessions_.emplace(key, std::move(session)).first->second.get();
 }
 
-/// Closes the session idle for longest, if that is longer than a cookie lives: a HELLO from before that is still under
-/// way could otherwise open it again with a window that has forgotten its requests.
+/// Closes the session idle for longest, if that is longer than a cookie lives: a HELLO from before that is
+/// still under way could otherwise open it again with a window that has forgotten its requests.
 bool Engine::make_place(Clock::time_point now) {
   Session* longest = nullptr;
   for (const auto& [key, session] : sessions_)
-    if (session->in_flight == 0 && (longest == nullptr || session->last_seen < longest->last_seen)) longest = session.get();
+    if (session->in_flight == 0 && (longest == nullptr || session->last_seen < longest->last_seen))
+      longest = session.get();
   if (longest == nullptr || now - longest->last_seen <= cookies_.longest_life()) return false;
   close(*longest);
   return true;
@@ -158,7 +178,8 @@ void Engine::close(Session& session) {
 void Engine::expire_sessions(Clock::time_point now) {
   std::vector<Session*> idle;
   for (const auto& [key, session] : sessions_)
-    if (session->in_flight == 0 && now - session->last_seen > options_.session_idle) idle.push_back(session.get());
+    if (session->in_flight == 0 && now - session->last_seen > options_.session_idle)
+      idle.push_back(session.get());
   for (Session* session : idle) close(*session);
 }
 

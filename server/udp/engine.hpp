@@ -1,7 +1,9 @@
-// What the server does with datagrams: a state machine without sockets or threads of its own. Datagrams and the time go in,
-// datagrams go out through a Sender, requests go to pipelines. The rules are those of README.md.
+// What the server does with datagrams: a state machine without sockets or threads of its own. Datagrams and
+// the time go in, datagrams go out through a Sender, requests go to pipelines. The rules are those of
+// README.md.
 //
-//   receive() -> tag -> session -> window -> assembly -> Pipeline::submit() -> completed() on a pipeline thread -> RSP
+//   receive() -> tag -> session -> window -> assembly -> Pipeline::submit() -> completed() on a pipeline
+//   thread -> RSP
 #pragma once
 
 #include <atomic>
@@ -28,7 +30,7 @@ struct EngineOptions {
   std::uint32_t max_receiving = 16;  // half-received requests of a session
   std::uint32_t max_requests = 4096;
   std::uint64_t max_buffer_bytes = 256U << 20U;
-  std::chrono::microseconds gap{1000};          // silence before a NACK
+  std::chrono::microseconds gap{1000};             // silence before a NACK
   std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is forgotten
   std::chrono::milliseconds default_deadline{1000};
   std::chrono::milliseconds max_deadline{60000};
@@ -38,20 +40,21 @@ struct EngineOptions {
   Clock::time_point (*now)() = &Clock::now;  // for completions
 };
 
-/// All functions by one thread (the listener's), unless said otherwise. Requests in flight point into the engine: it may
-/// be destroyed only when in_flight() is 0.
+/// All functions by one thread (the listener's), unless said otherwise. Requests in flight point into the
+/// engine: it may be destroyed only when in_flight() is 0.
 class Engine {
  public:
   /// `keys` (constant from now on), `models`, `sender` and `counters` must outlive the engine.
-  Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models, Sender& sender, Counters& counters);
+  Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models, Sender& sender,
+         Counters& counters);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
 
-  /// What time brings: NACKs, forgotten requests, closed sessions, models released. To be called at next_tick() at the
-  /// latest; harmless more often.
+  /// What time brings: NACKs, forgotten requests, closed sessions, models released. To be called at
+  /// next_tick() at the latest; harmless more often.
   void tick(Clock::time_point now);
   Clock::time_point next_tick() const { return next_tick_; }
 
@@ -86,7 +89,8 @@ class Engine {
 
   void answer_known(const Arrival& a, Slot& slot);
   void answer_new(const Arrival& a, Session& session, Slot& slot);
-  Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model, const wire::Layout& layout);
+  Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
+                 const wire::Layout& layout);
   void add_fragment(const Arrival& a, Request& request);
   void ask(Request& request, Clock::time_point now);
   void submit(Request& request, Clock::time_point now);

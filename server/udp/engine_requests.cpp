@@ -12,25 +12,33 @@ constexpr unsigned kMaxAsks = 3;
 
 std::uint32_t microseconds(std::chrono::nanoseconds time) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(us, 0, std::numeric_limits<std::uint32_t>::max()));
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(us, 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
 wire::ErrCode code_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kDeadlineExceeded: return wire::ErrCode::kDeadline;
+    case ErrorCode::kDeadlineExceeded:
+      return wire::ErrCode::kDeadline;
     case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
-    case ErrorCode::kEnvironment: return wire::ErrCode::kUnavailable;
-    default: return wire::ErrCode::kInternal;
+    case ErrorCode::kEnvironment:
+      return wire::ErrCode::kUnavailable;
+    default:
+      return wire::ErrCode::kInternal;
   }
 }
 
 std::string_view message_of(wire::ErrCode code) {
   switch (code) {
-    case wire::ErrCode::kDeadline: return "the deadline passed";
-    case wire::ErrCode::kUnavailable: return "the model cannot answer now (card lost, or stopping); try again";
-    case wire::ErrCode::kConflict: return "two fragments of this request contradict each other";
-    default: return "the server failed to compute this request";
+    case wire::ErrCode::kDeadline:
+      return "the deadline passed";
+    case wire::ErrCode::kUnavailable:
+      return "the model cannot answer now (card lost, or stopping); try again";
+    case wire::ErrCode::kConflict:
+      return "two fragments of this request contradict each other";
+    default:
+      return "the server failed to compute this request";
   }
 }
 
@@ -39,19 +47,25 @@ std::string_view message_of(wire::ErrCode code) {
 // The hot path goes on here.
 
 void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
-  if (draining_.load(std::memory_order_relaxed)) return refuse(a, wire::ErrCode::kUnavailable, "the server is stopping");
+  if (draining_.load(std::memory_order_relaxed))
+    return refuse(a, wire::ErrCode::kUnavailable, "the server is stopping");
   const wire::Header& h = a.datagram.header;
   std::shared_ptr<ServedModel> model;
   switch (models_.by_handle(h.model, model)) {
-    case ModelDirectory::Outcome::kFound: break;
+    case ModelDirectory::Outcome::kFound:
+      break;
     case ModelDirectory::Outcome::kStale:
-      return refuse(a, wire::ErrCode::kGeneration, "this version was replaced: look the model up again with HELLO");
-    case ModelDirectory::Outcome::kUnknown: return refuse(a, wire::ErrCode::kUnknownModel, "no model has this handle");
+      return refuse(a, wire::ErrCode::kGeneration,
+                    "this version was replaced: look the model up again with HELLO");
+    case ModelDirectory::Outcome::kUnknown:
+      return refuse(a, wire::ErrCode::kUnknownModel, "no model has this handle");
   }
   wire::Layout response;
-  if (h.total_len != model->input_bytes) return refuse(a, wire::ErrCode::kSize, "total_len is not the model's input_bytes");
+  if (h.total_len != model->input_bytes)
+    return refuse(a, wire::ErrCode::kSize, "total_len is not the model's input_bytes");
   if (!wire::make_layout(model->output_bytes, session.fragment_bytes, response))
-    return refuse(a, wire::ErrCode::kSize, "the response does not fit into 65,535 fragments: ask for larger ones in HELLO");
+    return refuse(a, wire::ErrCode::kSize,
+                  "the response does not fit into 65,535 fragments: ask for larger ones in HELLO");
 
   wire::Layout layout;
   [[maybe_unused]] const bool sound = wire::layout_of(h, a.datagram.payload.size(), layout);
@@ -60,14 +74,18 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
 }
 
 /// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
-Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model, const wire::Layout& layout) {
+Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
+                       const wire::Layout& layout) {
   const auto busy = [&](wire::BusyReason reason) -> Request* {
     model->refused(ErrorCode::kResourceExhausted);
-    if (a.first()) answers_.busy(a.peer, a.id(), reason, microseconds(options_.busy_retry));
-    else counters_.count(Drop::kUnasked);
+    if (a.first())
+      answers_.busy(a.peer, a.id(), reason, microseconds(options_.busy_retry));
+    else
+      counters_.count(Drop::kUnasked);
     return nullptr;
   };
-  if (layout.count > 1 && session.receiving >= options_.max_receiving) return busy(wire::BusyReason::kReceiving);
+  if (layout.count > 1 && session.receiving >= options_.max_receiving)
+    return busy(wire::BusyReason::kReceiving);
   if (!settle(slot)) return busy(wire::BusyReason::kWindow);
   Request* r = pool_.take(model->input_bytes, model->output_bytes, [&](Request& evicted) {
     counters_.count(Event::kEvicted);
@@ -90,7 +108,8 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   r->error = 0;
   r->started = a.now;
   const std::uint32_t asked = a.datagram.header.time_us;
-  const std::chrono::microseconds wanted = asked == 0 ? std::chrono::microseconds(options_.default_deadline) : std::chrono::microseconds(asked);
+  const std::chrono::microseconds wanted =
+      asked == 0 ? std::chrono::microseconds(options_.default_deadline) : std::chrono::microseconds(asked);
   r->frame.deadline = a.now + std::min<std::chrono::microseconds>(wanted, options_.max_deadline);
   r->assembly.start(layout, std::span(r->input.data(), model->input_bytes));
   r->model = std::move(model);
@@ -104,17 +123,21 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
 
 void Engine::add_fragment(const Arrival& a, Request& r) {
   wire::Layout layout;
-  if (!wire::layout_of(a.datagram.header, a.datagram.payload.size(), layout) || a.datagram.header.model != r.handle)
+  if (!wire::layout_of(a.datagram.header, a.datagram.payload.size(), layout) ||
+      a.datagram.header.model != r.handle)
     return reject(r, wire::ErrCode::kConflict);
   switch (r.assembly.add(layout, a.datagram.header.frag_index, a.datagram.payload)) {
-    case wire::Assembly::Outcome::kConflict: return reject(r, wire::ErrCode::kConflict);
-    case wire::Assembly::Outcome::kComplete: return submit(r, a.now);
+    case wire::Assembly::Outcome::kConflict:
+      return reject(r, wire::ErrCode::kConflict);
+    case wire::Assembly::Outcome::kComplete:
+      return submit(r, a.now);
     case wire::Assembly::Outcome::kDuplicate:
       if (!a.first()) return;
       r.asks = 0;
       r.ask_interval = options_.gap;
       return ask(r, a.now);
-    case wire::Assembly::Outcome::kAdded: break;
+    case wire::Assembly::Outcome::kAdded:
+      break;
   }
   r.asks = 0;
   r.ask_interval = options_.gap;
@@ -182,7 +205,8 @@ void Engine::finish(Request& r) {
     r.model->failed(r.frame.status.error().code(), time);
   }
   r.next_done = done_.load(std::memory_order_relaxed);
-  while (!done_.compare_exchange_weak(r.next_done, &r, std::memory_order_release, std::memory_order_relaxed)) {
+  while (
+      !done_.compare_exchange_weak(r.next_done, &r, std::memory_order_release, std::memory_order_relaxed)) {
   }
   in_flight_.fetch_sub(1, std::memory_order_release);
 }
@@ -212,7 +236,8 @@ void Engine::collect() {
 }
 
 void Engine::answer_known(const Arrival& a, Slot& slot) {
-  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving) return add_fragment(a, *slot.request);
+  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving)
+    return add_fragment(a, *slot.request);
   if (!a.first()) return counters_.count(Drop::kUnasked);
   if (slot.content == Slot::Content::kGone)
     return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
@@ -251,7 +276,8 @@ void Engine::stop_receiving(Request& r) {
 /// As give_up(), for one that never came to a pipeline.
 void Engine::reject(Request& r, wire::ErrCode code) {
   if (r.state == Request::State::kReceiving) stop_receiving(r);
-  r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kInvalidInput);
+  r.model->refused(code == wire::ErrCode::kDeadline ? ErrorCode::kDeadlineExceeded
+                                                    : ErrorCode::kInvalidInput);
   give_up(r, code);
 }
 

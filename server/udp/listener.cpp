@@ -15,10 +15,12 @@ namespace millrace::server::udp {
 namespace {
 
 Status check(const EngineOptions& o) {
-  const auto range = [](const char* what, std::uint64_t value, std::uint64_t low, std::uint64_t high) -> Status {
+  const auto range = [](const char* what, std::uint64_t value, std::uint64_t low,
+                        std::uint64_t high) -> Status {
     if (value >= low && value <= high) return {};
-    return Error(ErrorCode::kInvalidInput, std::string("UDP ") + what + " is " + std::to_string(value) + "; it must be " +
-                                               std::to_string(low) + " to " + std::to_string(high));
+    return Error(ErrorCode::kInvalidInput, std::string("UDP ") + what + " is " + std::to_string(value) +
+                                               "; it must be " + std::to_string(low) + " to " +
+                                               std::to_string(high));
   };
   MILLRACE_TRY(range("fragment_bytes", o.fragment_bytes, wire::kMinFragmentBytes, wire::kMaxFragmentBytes));
   MILLRACE_TRY(range("max_sessions", o.max_sessions, 1, 1U << 20U));
@@ -38,9 +40,12 @@ class ListenerThread final : public Listener {
     MILLRACE_TRY(check(options_.engine));
     MILLRACE_ASSIGN(const Endpoint wanted, Socket::resolve(options_.host, options_.port));
     if (!wanted.loopback && keys_.empty() && !options_.allow_unauthenticated)
-      return Error(ErrorCode::kInvalidInput, "UDP address " + wanted.text + " can be reached by other machines and there are no keys: " +
-                                                 "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
-    MILLRACE_ASSIGN(socket_, Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
+      return Error(ErrorCode::kInvalidInput,
+                   "UDP address " + wanted.text +
+                       " can be reached by other machines and there are no keys: " +
+                       "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
+    MILLRACE_ASSIGN(socket_,
+                    Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
     engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
     thread_ = std::thread([this] { run(); });
     return {};
@@ -51,7 +56,9 @@ class ListenerThread final : public Listener {
   const Counters& counters() const override { return counters_; }
 
   void begin_drain() override { engine_->drain(); }
-  bool idle() const override { return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0; }
+  bool idle() const override {
+    return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0;
+  }
 
   bool stop(std::chrono::milliseconds bound) override {
     const std::lock_guard lock(stop_mutex_);
@@ -75,12 +82,14 @@ class ListenerThread final : public Listener {
       Clock::time_point now = Clock::now();
       if (now >= engine_->next_tick()) engine_->tick(now);
       // Where nothing is half received, nothing is due sooner than the socket's own time-out.
-      const auto limit = engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
+      const auto limit =
+          engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
       bool timed = false;
-      socket_->receive(limit, engine_->receiving() != 0, [&](std::span<const std::byte> bytes, const Address& from) {
-        if (!std::exchange(timed, true)) now = Clock::now();
-        engine_->receive(bytes, from, now);
-      });
+      socket_->receive(limit, engine_->receiving() != 0,
+                       [&](std::span<const std::byte> bytes, const Address& from) {
+                         if (!std::exchange(timed, true)) now = Clock::now();
+                         engine_->receive(bytes, from, now);
+                       });
       receiving_.store(engine_->receiving(), std::memory_order_relaxed);
     }
   }
@@ -111,7 +120,8 @@ class ListenerThread final : public Listener {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models) {
+Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys,
+                                                  ModelDirectory& models) {
   auto listener = std::make_unique<ListenerThread>(options, std::move(keys), models);
   MILLRACE_TRY(listener->open());
   return std::unique_ptr<Listener>(std::move(listener));

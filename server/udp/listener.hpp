@@ -16,7 +16,7 @@ namespace millrace::server::udp {
 
 struct ListenerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0;  // 0: the system chooses
+  std::uint16_t port = 0;              // 0: the system chooses
   bool allow_unauthenticated = false;  // an address other machines reach, without keys
   int receive_buffer_bytes = 4 << 20;  // asked of the kernel, which may give less (net.core.rmem_max)
   int cpu = -1;                        // pins the thread; -1: not
@@ -25,12 +25,14 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  /// Binds and starts the thread. `models` is called by that thread only and must outlive the listener. kInvalidInput
-  /// for an open address without keys and for options out of range; kEnvironment where the address cannot be bound.
-  static Result<std::unique_ptr<Listener>> start(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models);
+  /// Binds and starts the thread. `models` is called by that thread only and must outlive the listener.
+  /// kInvalidInput for an open address without keys and for options out of range; kEnvironment where the
+  /// address cannot be bound.
+  static Result<std::unique_ptr<Listener>> start(const ListenerOptions& options, wire::KeyRing keys,
+                                                 ModelDirectory& models);
 
-  /// As stop(0). Waits for requests that are in pipelines, which hold memory of the listener: stop pipelines first
-  /// where they may never complete.
+  /// As stop(0). Waits for requests that are in pipelines, which hold memory of the listener: stop pipelines
+  /// first where they may never complete.
   virtual ~Listener() = default;
 
   /// "127.0.0.1:43211".
@@ -44,8 +46,9 @@ class Listener {
   /// No request is being received or computed. Any thread.
   virtual bool idle() const = 0;
 
-  /// Drains: answers accepted requests for at most `bound`, then takes back those that wait for a slot (they are
-  /// answered with ERR unavailable) and ends the thread. True where all were answered within the bound. Idempotent. Any thread.
+  /// Drains: answers accepted requests for at most `bound`, then takes back those that wait for a slot (they
+  /// are answered with ERR unavailable) and ends the thread. True where all were answered within the bound.
+  /// Idempotent. Any thread.
   virtual bool stop(std::chrono::milliseconds bound) = 0;
 };
 

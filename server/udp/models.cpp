@@ -25,10 +25,12 @@ Status check(const std::vector<TensorSignature>& tensors) {
     const std::uint64_t bytes = bytes_of(tensor);
     total += bytes;
     if (bytes == 0 || total > std::numeric_limits<std::uint32_t>::max())
-      return Error(ErrorCode::kUnsupported, "tensor '" + tensor.name + "' (" + tensor.datatype +
-                                                ") has no fixed size below 4 GiB, so the model cannot be served over UDP");
+      return Error(ErrorCode::kUnsupported,
+                   "tensor '" + tensor.name + "' (" + tensor.datatype +
+                       ") has no fixed size below 4 GiB, so the model cannot be served over UDP");
   }
-  if (total == 0) return Error(ErrorCode::kUnsupported, "a model without inputs or outputs cannot be served over UDP");
+  if (total == 0)
+    return Error(ErrorCode::kUnsupported, "a model without inputs or outputs cannot be served over UDP");
   return {};
 }
 

@@ -12,15 +12,17 @@
 
 namespace millrace::server::udp {
 
-/// One loaded model version under one handle, with what each request needs worked out once. Requests hold it through
-/// a shared_ptr until they are answered; the pipeline must live as long.
+/// One loaded model version under one handle, with what each request needs worked out once. Requests hold it
+/// through a shared_ptr until they are answered; the pipeline must live as long.
 class ServedModel {
  public:
-  /// kUnsupported, naming the tensor, where a tensor has no fixed size or all inputs (outputs) have 4 GiB or more.
+  /// kUnsupported, naming the tensor, where a tensor has no fixed size or all inputs (outputs) have 4 GiB or
+  /// more.
   static Status check(const runtime::plan::ModelInfo& info);
 
   /// check() must hold. `handle` is not 0.
-  ServedModel(std::uint32_t handle, runtime::pipeline::Pipeline& pipeline, const runtime::plan::ModelInfo& info);
+  ServedModel(std::uint32_t handle, runtime::pipeline::Pipeline& pipeline,
+              const runtime::plan::ModelInfo& info);
   virtual ~ServedModel() = default;
 
   // Constant after construction:

@@ -31,14 +31,17 @@ class RegistryDirectory::RegistryModel final : public ServedModel {
   void succeeded(const runtime::pipeline::FrameTimes& times, std::chrono::nanoseconds request) override {
     model_->succeeded({request, times.queue, times.input, times.compute, times.output});
   }
-  void failed(ErrorCode reason, std::chrono::nanoseconds request) override { model_->failed(reason, request); }
+  void failed(ErrorCode reason, std::chrono::nanoseconds request) override {
+    model_->failed(reason, request);
+  }
   void refused(ErrorCode reason) override { model_->refused(reason); }
 
  private:
   const std::shared_ptr<models::Model> model_;
 };
 
-RegistryDirectory::RegistryDirectory(const models::Registry& registry) : registry_(registry), first_generation_(random_generation()) {}
+RegistryDirectory::RegistryDirectory(const models::Registry& registry)
+    : registry_(registry), first_generation_(random_generation()) {}
 
 void RegistryDirectory::refresh() {
   const models::Snapshot& snapshot = registry_.refresh(view_);
@@ -56,7 +59,8 @@ RegistryDirectory::Entry* RegistryDirectory::entry_for(const models::Model& mode
 void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
   const auto all = snapshot.all();
   for (Entry& entry : entries_) {
-    const bool still = std::any_of(all.begin(), all.end(), [&](const auto& model) { return model.get() == entry.model; });
+    const bool still =
+        std::any_of(all.begin(), all.end(), [&](const auto& model) { return model.get() == entry.model; });
     if (entry.model == nullptr || still) continue;
     entry.served.reset();
     entry.model = nullptr;
@@ -76,7 +80,8 @@ void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
   built_from_ = &snapshot;
 }
 
-ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) {
+ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,
+                                                     std::shared_ptr<ServedModel>& out) {
   refresh();
   const std::size_t place = handle & 0xFFFFU;
   if (place == 0 || place > entries_.size()) return Outcome::kUnknown;

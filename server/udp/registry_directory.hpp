@@ -11,9 +11,9 @@
 
 namespace millrace::server::udp {
 
-/// A handle is the place of a model version in a table that only grows, and the generation of what stands there: another
-/// generation each time the version is published again. Generations start at a random number, so that a handle from before
-/// a restart names nothing.
+/// A handle is the place of a model version in a table that only grows, and the generation of what stands
+/// there: another generation each time the version is published again. Generations start at a random number,
+/// so that a handle from before a restart names nothing.
 class RegistryDirectory final : public ModelDirectory {
  public:
   /// `registry` must outlive the directory.

@@ -5,7 +5,8 @@
 
 namespace millrace::server::udp {
 
-RequestPool::RequestPool(std::size_t max_requests, std::uint64_t max_bytes) : max_requests_(max_requests), max_bytes_(max_bytes) {
+RequestPool::RequestPool(std::size_t max_requests, std::uint64_t max_bytes)
+    : max_requests_(max_requests), max_bytes_(max_bytes) {
   made_.reserve(max_requests);
   free_.reserve(max_requests);
 }
@@ -18,7 +19,8 @@ Request* RequestPool::try_take(std::size_t input_bytes, std::size_t output_bytes
   }
   Request* r = free_.back();
   const std::size_t before = r->capacity();
-  const std::size_t after = std::max(r->input.capacity(), input_bytes) + std::max(r->output.capacity(), output_bytes);
+  const std::size_t after =
+      std::max(r->input.capacity(), input_bytes) + std::max(r->output.capacity(), output_bytes);
   if (bytes_ - before + after > max_bytes_) {
     // Idle buffers of other sizes count too: let go of them before anything that is in use.
     for (Request* idle : free_) {

@@ -48,8 +48,8 @@ struct Peer {
 struct Request {
   enum class State : std::uint8_t { kFree, kReceiving, kInFlight, kCompleted };
 
-  // Written by the listener's thread, except that a pipeline thread writes the answer (error, time_us, output) of one
-  // that is kInFlight and then hands it back through the engine's stack of done ones.
+  // Written by the listener's thread, except that a pipeline thread writes the answer (error, time_us,
+  // output) of one that is kInFlight and then hands it back through the engine's stack of done ones.
   State state = State::kFree;
   Engine* engine = nullptr;
   Session* session = nullptr;
@@ -61,7 +61,7 @@ struct Request {
   Buffer input, output;
   wire::Assembly assembly;
   runtime::pipeline::Frame frame;
-  std::uint16_t error = 0;     // wire::ErrCode, or 0: the response is in `output`
+  std::uint16_t error = 0;  // wire::ErrCode, or 0: the response is in `output`
   std::uint32_t output_bytes = 0;
   std::uint32_t time_us = 0;
 
@@ -72,9 +72,9 @@ struct Request {
   std::chrono::nanoseconds ask_interval{0};
   unsigned asks = 0;  // NACKs since the last new fragment
 
-  std::size_t receiving_index = 0;               // in the engine's list
-  Request* next_done = nullptr;                  // in the stack of completed ones
-  Request *older = nullptr, *newer = nullptr;    // in the pool's list of kept ones
+  std::size_t receiving_index = 0;             // in the engine's list
+  Request* next_done = nullptr;                // in the stack of completed ones
+  Request *older = nullptr, *newer = nullptr;  // in the pool's list of kept ones
 
   std::size_t capacity() const { return input.capacity() + output.capacity(); }
   std::span<std::byte> response() { return {output.data(), output_bytes}; }
@@ -85,8 +85,8 @@ class RequestPool {
  public:
   RequestPool(std::size_t max_requests, std::uint64_t max_bytes);
 
-  /// A request with room for both; null where a bound is reached and nothing kept is left to give up. Where it must give
-  /// up a kept request it calls evict(r), which forgets it and gives it back through put().
+  /// A request with room for both; null where a bound is reached and nothing kept is left to give up. Where
+  /// it must give up a kept request it calls evict(r), which forgets it and gives it back through put().
   template <class Evict>
   Request* take(std::size_t input_bytes, std::size_t output_bytes, Evict&& evict) {
     while (true) {

@@ -6,8 +6,8 @@
 
 namespace millrace::server::udp {
 
-/// millrace_udp_dropped_datagrams_total{reason}, millrace_udp_errors_total{reason}, millrace_udp_busy_total{reason} and
-/// millrace_udp_<event>_total for each Event.
+/// millrace_udp_dropped_datagrams_total{reason}, millrace_udp_errors_total{reason},
+/// millrace_udp_busy_total{reason} and millrace_udp_<event>_total for each Event.
 void sample(const Counters& counters, metrics::Samples& samples);
 
 }  // namespace millrace::server::udp

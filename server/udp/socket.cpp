@@ -64,7 +64,9 @@ std::string text_of(const Address& a) {
   return (a.v6 ? "[" + ip + "]" : ip) + ":" + std::to_string(a.port);
 }
 
-Error system_error(const std::string& what) { return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno)); }
+Error system_error(const std::string& what) {
+  return Error(ErrorCode::kEnvironment, what + ": " + std::strerror(errno));
+}
 
 constexpr std::uint32_t kLookAgain = 16;
 
@@ -100,7 +102,9 @@ Socket::Socket(int fd, Endpoint local, Counters& counters)
   for (std::size_t i = 0; i < kBatch; ++i) batch_->arm(i);
 }
 
-Socket::~Socket() { ::close(fd_); }
+Socket::~Socket() {
+  ::close(fd_);
+}
 
 Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   std::string name = host;
@@ -109,7 +113,8 @@ Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(name.c_str(), nullptr, &hints, &found); error != 0)
-    return Error(ErrorCode::kEnvironment, "UDP address '" + host + "' does not resolve: " + gai_strerror(error));
+    return Error(ErrorCode::kEnvironment,
+                 "UDP address '" + host + "' does not resolve: " + gai_strerror(error));
   sockaddr_storage storage{};
   std::memcpy(&storage, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
@@ -121,7 +126,8 @@ Result<Endpoint> Socket::resolve(const std::string& host, std::uint16_t port) {
   return endpoint;
 }
 
-Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint16_t port, int receive_buffer_bytes, Counters& counters) {
+Result<std::unique_ptr<Socket>> Socket::open(const std::string& host, std::uint16_t port,
+                                             int receive_buffer_bytes, Counters& counters) {
   MILLRACE_ASSIGN(Endpoint endpoint, resolve(host, port));
   const int fd = ::socket(endpoint.address.v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("UDP socket");
@@ -186,7 +192,9 @@ std::span<const std::byte> Socket::datagram(std::size_t i) const {
   return {batch_->bytes.get() + i * Batch::kRoom, batch_->messages[i].msg_len};
 }
 
-Address Socket::sender(std::size_t i) const { return from_system(batch_->from[i]); }
+Address Socket::sender(std::size_t i) const {
+  return from_system(batch_->from[i]);
+}
 
 void Socket::send(const Address& to, std::span<const Piece> pieces) {
   constexpr std::size_t kChunk = wire::kBurst;

@@ -30,8 +30,8 @@ class Window {
     return id <= floor_ || (newest_ >= slots_.size() && id <= newest_ - slots_.size());
   }
 
-  /// The slot an id that is not stale lives in. slot.id == id: what became of it. Else the slot holds what an id
-  /// `size` or more before has left, which goes when the new one is taken.
+  /// The slot an id that is not stale lives in. slot.id == id: what became of it. Else the slot holds what an
+  /// id `size` or more before has left, which goes when the new one is taken.
   Slot& slot(std::uint64_t id) { return slots_[id % slots_.size()]; }
 
   /// The id is being received: `slot` (whose former content is settled) now stands for it.

@@ -1,5 +1,5 @@
-// One UDP request, client library to listener to a pipeline that does nothing and back, against a bare exchange of the
-// same datagrams in the same run. Prints JSON.
+// One UDP request, client library to listener to a pipeline that does nothing and back, against a bare
+// exchange of the same datagrams in the same run. Prints JSON.
 //
 //   bench_udp [--iterations N] [--rounds N]
 #include <arpa/inet.h>
@@ -42,7 +42,8 @@ void pin(int cpu) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   CPU_SET(static_cast<unsigned>(cpu), &cpus);
-  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) fail("cannot pin to CPU " + std::to_string(cpu));
+  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
+    fail("cannot pin to CPU " + std::to_string(cpu));
 }
 
 class NullPipeline final : public pipeline::Pipeline {
@@ -68,7 +69,8 @@ class NullPipeline final : public pipeline::Pipeline {
 
 class Directory final : public udp::ModelDirectory {
  public:
-  explicit Directory(pipeline::Pipeline& p) : model_(std::make_shared<udp::ServedModel>(1, p, p.deployment().model)) {}
+  explicit Directory(pipeline::Pipeline& p)
+      : model_(std::make_shared<udp::ServedModel>(1, p, p.deployment().model)) {}
   Outcome by_handle(std::uint32_t, std::shared_ptr<udp::ServedModel>& out) override {
     out = model_;
     return Outcome::kFound;
@@ -135,7 +137,8 @@ class Bare {
 
   void send(int fd, std::size_t count, std::size_t bytes) {
     if (!batched_ || count == 1) {
-      for (std::size_t i = 0; i < count; ++i) (void)::send(fd, bytes_.data(), bytes != 0 ? bytes : shape_.datagram(i), 0);
+      for (std::size_t i = 0; i < count; ++i)
+        (void)::send(fd, bytes_.data(), bytes != 0 ? bytes : shape_.datagram(i), 0);
       return;
     }
     std::array<mmsghdr, 64> messages{};
@@ -166,7 +169,8 @@ class Bare {
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
       }
-      const int n = ::recvmmsg(fd, messages.data(), static_cast<unsigned>(count - got), MSG_WAITFORONE, nullptr);
+      const int n =
+          ::recvmmsg(fd, messages.data(), static_cast<unsigned>(count - got), MSG_WAITFORONE, nullptr);
       if (n <= 0) return false;
       got += static_cast<std::size_t>(n);
     }
@@ -183,7 +187,8 @@ class Bare {
 
 class Served {
  public:
-  Served(const Shape& shape, bool tagged, int server_cpu) : pipeline_(shape.input_bytes), directory_(pipeline_), input_(shape.input_bytes) {
+  Served(const Shape& shape, bool tagged, int server_cpu)
+      : pipeline_(shape.input_bytes), directory_(pipeline_), input_(shape.input_bytes) {
     udp::ListenerOptions options;
     options.cpu = server_cpu;
     udp::wire::KeyRing keys;
@@ -196,12 +201,14 @@ class Served {
     auto started = udp::Listener::start(options, std::move(keys), directory_);
     if (!started) fail(started.error().message());
     listener_ = std::move(started).value();
-    if (const auto s = millrace::client::connect("udp://" + listener_->address(), with, client_); !s.ok()) fail(s.message);
+    if (const auto s = millrace::client::connect("udp://" + listener_->address(), with, client_); !s.ok())
+      fail(s.message);
   }
 
   void exchange() {
     const millrace::client::Input input(input_);
-    if (const auto s = client_->infer("null", "", std::span(&input, 1), 5s, outputs_); !s.ok()) fail(s.message);
+    if (const auto s = client_->infer("null", "", std::span(&input, 1), 5s, outputs_); !s.ok())
+      fail(s.message);
   }
 
  private:
@@ -250,7 +257,8 @@ double ratio(const Series& of, const Series& to) {
   return median(ratios);
 }
 
-void report(const char* placement, const Shape& shape, int rounds, int iterations, int server_cpu, bool first) {
+void report(const char* placement, const Shape& shape, int rounds, int iterations, int server_cpu,
+            bool first) {
   Bare bare(shape, false, server_cpu), batched(shape, true, server_cpu);
   Served plain(shape, false, server_cpu), tagged(shape, true, server_cpu);
   Series a, b, c, d;
@@ -263,13 +271,15 @@ void report(const char* placement, const Shape& shape, int rounds, int iteration
   const auto series = [](const char* name, const Series& s) {
     std::printf("     \"%s\": {\"p50_us\": %.2f, \"p99_us\": %.2f},\n", name, median(s.p50), median(s.p99));
   };
-  std::printf("%s    {\"placement\": \"%s\", \"input_bytes\": %u, \"fragments\": %zu, \"output_bytes\": %u,\n", first ? "" : ",\n", placement,
-              shape.input_bytes, shape.fragments(), kOutput);
+  std::printf(
+      "%s    {\"placement\": \"%s\", \"input_bytes\": %u, \"fragments\": %zu, \"output_bytes\": %u,\n",
+      first ? "" : ",\n", placement, shape.input_bytes, shape.fragments(), kOutput);
   series("bare", a);
   series("bare_batched", b);
   series("millrace", c);
   series("millrace_tagged", d);
-  std::printf("     \"ratio_p50\": %.3f, \"ratio_p50_batched\": %.3f, \"ratio_p50_tagged\": %.3f}", ratio(c, a), ratio(c, b), ratio(d, a));
+  std::printf("     \"ratio_p50\": %.3f, \"ratio_p50_batched\": %.3f, \"ratio_p50_tagged\": %.3f}",
+              ratio(c, a), ratio(c, b), ratio(d, a));
   std::fflush(stdout);
 }
 
@@ -279,10 +289,12 @@ int main(int argc, char** argv) {
   int iterations = 20000, rounds = 5;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (i + 1 == argc || (option != "--iterations" && option != "--rounds")) fail("usage: bench_udp [--iterations N] [--rounds N]");
+    if (i + 1 == argc || (option != "--iterations" && option != "--rounds"))
+      fail("usage: bench_udp [--iterations N] [--rounds N]");
     (option == "--rounds" ? rounds : iterations) = std::max(1, std::atoi(argv[++i]));
   }
-  std::printf("{\"benchmark\": \"udp\", \"rounds\": %d, \"iterations\": %d, \"results\": [\n", rounds, iterations);
+  std::printf("{\"benchmark\": \"udp\", \"rounds\": %d, \"iterations\": %d, \"results\": [\n", rounds,
+              iterations);
   pin(0);
   bool first = true;
   for (const bool same : {true, false}) {

@@ -1,7 +1,8 @@
 // Whatever arrives over UDP: the engine must not crash, exceed a bound, or compute a request twice.
 //
-// The first byte chooses: bit 0, the datagrams' constants, client and total_len are made right, so that what follows them is
-// reached; bit 1, a session is opened first. Then records: u16 length, that many bytes of datagram, u8 time that passes.
+// The first byte chooses: bit 0, the datagrams' constants, client and total_len are made right, so that what
+// follows them is reached; bit 1, a session is opened first. Then records: u16 length, that many bytes of
+// datagram, u8 time that passes.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -59,7 +60,9 @@ class Directory final : public ModelDirectory {
     if (handle == kHandle) out = model_;
     return handle == kHandle ? Outcome::kFound : handle == kHandle + 1 ? Outcome::kStale : Outcome::kUnknown;
   }
-  std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view) override { return name.empty() ? nullptr : model_; }
+  std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view) override {
+    return name.empty() ? nullptr : model_;
+  }
   static constexpr std::uint32_t kHandle = 0x10001;
 
  private:

@@ -1,4 +1,5 @@
-// `millrace serve --udp` as a program, over three emulated cards: the reference's bytes, keys, counters, a clean end.
+// `millrace serve --udp` as a program, over three emulated cards: the reference's bytes, keys, counters, a
+// clean end.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -29,7 +30,9 @@ class ServeUdp : public testing::Test {
   ServeUdp() { deploy(program_, emulated_ring(3), 3, deployment_); }
 
   void start(std::vector<std::string> more = {}) {
-    std::vector<std::string> command = {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0", "--udp", "127.0.0.1:0"};
+    std::vector<std::string> command = {
+        millrace_binary(), "serve",       "--deployment", deployment_.string(),
+        "--http",          "127.0.0.1:0", "--udp",        "127.0.0.1:0"};
     command.insert(command.end(), more.begin(), more.end());
     server_.emplace(command);
     const auto http = server_->wait_for_line("listening http ", 60s);
@@ -111,7 +114,8 @@ TEST_F(ServeUdp, WithKeysOnlyTaggedClientsAreAnswered) {
 
 TEST_F(ServeUdp, BadOptionsAreRefusedWithTheirRemedy) {
   const auto refused = [&](const std::vector<std::string>& more, int exit_code, const std::string& words) {
-    std::vector<std::string> command = {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"};
+    std::vector<std::string> command = {millrace_binary(),    "serve",  "--deployment",
+                                        deployment_.string(), "--http", "127.0.0.1:0"};
     command.insert(command.end(), more.begin(), more.end());
     const Outcome run = run_program(command);
     EXPECT_EQ(run.exit_code, exit_code) << run.err;

@@ -16,11 +16,15 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
   asked_ = std::min<std::uint32_t>(layout.count, kBurst);
 }
 
-Assembly::Outcome Assembly::add(const Layout& layout, std::uint32_t index, std::span<const std::byte> payload) {
-  // layout_of() made the layout from the payload's length, so equal layouts mean that it fits where it belongs.
-  if (layout != layout_ || index >= layout_.count || payload.size() != layout_.length(index)) return Outcome::kConflict;
+Assembly::Outcome Assembly::add(const Layout& layout, std::uint32_t index,
+                                std::span<const std::byte> payload) {
+  // layout_of() made the layout from the payload's length, so equal layouts mean that it fits where it
+  // belongs.
+  if (layout != layout_ || index >= layout_.count || payload.size() != layout_.length(index))
+    return Outcome::kConflict;
   std::byte* const to = into_.data() + layout_.offset(index);
-  if (has(index)) return std::memcmp(to, payload.data(), payload.size()) == 0 ? Outcome::kDuplicate : Outcome::kConflict;
+  if (has(index))
+    return std::memcmp(to, payload.data(), payload.size()) == 0 ? Outcome::kDuplicate : Outcome::kConflict;
   std::memcpy(to, payload.data(), payload.size());
   map_[index / 64] |= std::uint64_t{1} << (index % 64);
   ++received_;
@@ -33,7 +37,8 @@ bool Assembly::ask(Nack& nack) {
   if (first_missing_ >= asked_) asked_ = std::min<std::uint32_t>(layout_.count, first_missing_ + kBurst);
   nack = Nack{};
   nack.base = static_cast<std::uint16_t>(first_missing_);
-  const std::uint32_t end = std::min<std::uint32_t>(asked_, first_missing_ + static_cast<std::uint32_t>(kMaxNackBits));
+  const std::uint32_t end =
+      std::min<std::uint32_t>(asked_, first_missing_ + static_cast<std::uint32_t>(kMaxNackBits));
   std::uint32_t wanted = 0;
   for (std::uint32_t i = first_missing_; i < end && wanted < kBurst; ++i) {
     if (has(i)) continue;

@@ -6,15 +6,24 @@ namespace millrace::server::udp::wire {
 
 std::string_view to_string(Refusal refusal) {
   switch (refusal) {
-    case Refusal::kNone: return "none";
-    case Refusal::kTooShort: return "too_short";
-    case Refusal::kBadMagic: return "magic";
-    case Refusal::kBadVersion: return "version";
-    case Refusal::kBadType: return "type";
-    case Refusal::kBadFlags: return "flags";
-    case Refusal::kBadHeaderLength: return "header_length";
-    case Refusal::kBadFragment: return "fragment";
-    case Refusal::kBadLength: return "length";
+    case Refusal::kNone:
+      return "none";
+    case Refusal::kTooShort:
+      return "too_short";
+    case Refusal::kBadMagic:
+      return "magic";
+    case Refusal::kBadVersion:
+      return "version";
+    case Refusal::kBadType:
+      return "type";
+    case Refusal::kBadFlags:
+      return "flags";
+    case Refusal::kBadHeaderLength:
+      return "header_length";
+    case Refusal::kBadFragment:
+      return "fragment";
+    case Refusal::kBadLength:
+      return "length";
   }
   return "none";
 }
@@ -37,10 +46,12 @@ bool layout_of(const Header& header, std::size_t payload_bytes, Layout& out) {
   std::uint64_t size = payload_bytes;
   if (header.frag_index + 1U == count) {
     // The last fragment says its own length only; the others' follows from where it must start.
-    if (payload_bytes == 0 || payload_bytes > total || (total - payload_bytes) % (count - 1) != 0) return false;
+    if (payload_bytes == 0 || payload_bytes > total || (total - payload_bytes) % (count - 1) != 0)
+      return false;
     size = (total - payload_bytes) / (count - 1);
   }
-  if (size == 0 || size > kMaxDatagramBytes || (count - 1) * size >= total || total > count * size) return false;
+  if (size == 0 || size > kMaxDatagramBytes || (count - 1) * size >= total || total > count * size)
+    return false;
   out = Layout{header.total_len, static_cast<std::uint32_t>(size), header.frag_count};
   return true;
 }
@@ -50,13 +61,15 @@ Refusal parse(std::span<const std::byte> bytes, Datagram& out) {
   if (load<std::uint16_t>(bytes, 0) != kMagic) return Refusal::kBadMagic;
   if (load<std::uint8_t>(bytes, 2) != kVersion) return Refusal::kBadVersion;
   const auto type = load<std::uint8_t>(bytes, 3);
-  if (type < static_cast<std::uint8_t>(Type::kReq) || type > static_cast<std::uint8_t>(Type::kPong)) return Refusal::kBadType;
+  if (type < static_cast<std::uint8_t>(Type::kReq) || type > static_cast<std::uint8_t>(Type::kPong))
+    return Refusal::kBadType;
   const auto flags = load<std::uint8_t>(bytes, 4);
   const auto key_id = load<std::uint8_t>(bytes, 5);
   const bool tagged = (flags & kFlagTagged) != 0;
   if ((flags & ~(kFlagTagged | kFlagFromServer)) != 0 || tagged != (key_id != 0)) return Refusal::kBadFlags;
   const auto header_len = load<std::uint16_t>(bytes, 6);
-  if (header_len != (tagged ? kMaxHeaderBytes : kHeaderBytes) || bytes.size() < header_len) return Refusal::kBadHeaderLength;
+  if (header_len != (tagged ? kMaxHeaderBytes : kHeaderBytes) || bytes.size() < header_len)
+    return Refusal::kBadHeaderLength;
 
   Header& h = out.header;
   h.type = static_cast<Type>(type);
@@ -81,7 +94,8 @@ Refusal parse(std::span<const std::byte> bytes, Datagram& out) {
 }
 
 void write_header(const Header& header, std::span<std::byte, kHeaderBytes> out) {
-  const auto flags = static_cast<std::uint8_t>((header.tagged() ? kFlagTagged : 0) | (header.from_server ? kFlagFromServer : 0));
+  const auto flags = static_cast<std::uint8_t>((header.tagged() ? kFlagTagged : 0) |
+                                               (header.from_server ? kFlagFromServer : 0));
   store<std::uint16_t>(out, 0, kMagic);
   store<std::uint8_t>(out, 2, kVersion);
   store<std::uint8_t>(out, 3, static_cast<std::uint8_t>(header.type));

@@ -1,4 +1,5 @@
-// The header of a Millrace datagram, as server/udp/README.md defines it. Pure functions over bytes; any thread.
+// The header of a Millrace datagram, as server/udp/README.md defines it. Pure functions over bytes; any
+// thread.
 #pragma once
 
 #include <array>
@@ -21,7 +22,16 @@ inline constexpr std::uint32_t kDefaultFragmentBytes = 1200;
 inline constexpr std::uint32_t kBurst = 64;  // fragments sent unasked, and for one NACK
 
 enum class Type : std::uint8_t {
-  kReq = 1, kRsp, kAck, kNack, kErr, kBusy, kHello, kCookie, kPing, kPong,
+  kReq = 1,
+  kRsp,
+  kAck,
+  kNack,
+  kErr,
+  kBusy,
+  kHello,
+  kCookie,
+  kPing,
+  kPong,
 };
 
 inline constexpr std::uint8_t kFlagTagged = 1;
@@ -54,13 +64,21 @@ struct Datagram {
 
 /// Why a datagram is none of ours.
 enum class Refusal {
-  kNone, kTooShort, kBadMagic, kBadVersion, kBadType, kBadFlags, kBadHeaderLength, kBadFragment, kBadLength,
+  kNone,
+  kTooShort,
+  kBadMagic,
+  kBadVersion,
+  kBadType,
+  kBadFlags,
+  kBadHeaderLength,
+  kBadFragment,
+  kBadLength,
 };
 inline constexpr std::size_t kRefusals = 9;
 std::string_view to_string(Refusal refusal);
 
-/// Checks all that can be checked without knowing the sender: constants, header length, and that fragment numbers, total
-/// length and payload agree. `out` is valid only with kNone.
+/// Checks all that can be checked without knowing the sender: constants, header length, and that fragment
+/// numbers, total length and payload agree. `out` is valid only with kNone.
 Refusal parse(std::span<const std::byte> bytes, Datagram& out);
 
 /// Writes the 40 bytes; flags and header_len follow from `header`. The tag is not written.

@@ -24,19 +24,23 @@ struct FreeMac {
 };
 using Context = std::unique_ptr<EVP_MAC_CTX, FreeMac>;
 
-const unsigned char* data(std::span<const std::byte> bytes) { return reinterpret_cast<const unsigned char*>(bytes.data()); }
+const unsigned char* data(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
 
 /// One key. Contexts that know it already are kept, so that a tag costs its hashing and nothing else.
 class Key {
  public:
   Key(EVP_MAC* mac, std::span<const std::byte> secret) : keyed_(EVP_MAC_CTX_new(mac)) {
     char digest[] = "SHA256";
-    const std::array<OSSL_PARAM, 2> parameters{OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-                                               OSSL_PARAM_construct_end()};
-    if (!keyed_ || EVP_MAC_init(keyed_.get(), data(secret), secret.size(), parameters.data()) != 1) throw std::bad_alloc();
+    const std::array<OSSL_PARAM, 2> parameters{
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+    if (!keyed_ || EVP_MAC_init(keyed_.get(), data(secret), secret.size(), parameters.data()) != 1)
+      throw std::bad_alloc();
   }
 
-  void sign(std::span<const std::byte> head, std::span<const std::byte> payload, std::span<std::byte, kTagBytes> tag) {
+  void sign(std::span<const std::byte> head, std::span<const std::byte> payload,
+            std::span<std::byte, kTagBytes> tag) {
     Context context = take();
     std::array<unsigned char, 32> digest{};
     std::size_t length = 0;
@@ -108,14 +112,19 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
   if (id == 0) return Error(ErrorCode::kInvalidInput, "key 0 stands for 'no tag': use ids 1 to 255");
   if (has(id)) return Error(ErrorCode::kInvalidInput, name + " is given twice");
   if (secret.size() < 16 || secret.size() > 1024)
-    return Error(ErrorCode::kInvalidInput, name + " has " + std::to_string(secret.size()) + " bytes; 16 to 1024 are needed");
+    return Error(ErrorCode::kInvalidInput,
+                 name + " has " + std::to_string(secret.size()) + " bytes; 16 to 1024 are needed");
   state_->keys[id] = std::make_unique<Key>(state_->mac.get(), secret);
   state_->empty = false;
   return {};
 }
 
-bool KeyRing::empty() const { return state_->empty; }
-bool KeyRing::has(std::uint8_t id) const { return state_->keys[id] != nullptr; }
+bool KeyRing::empty() const {
+  return state_->empty;
+}
+bool KeyRing::has(std::uint8_t id) const {
+  return state_->keys[id] != nullptr;
+}
 
 void KeyRing::sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
                    std::span<std::byte, kTagBytes> tag) const {
@@ -145,16 +154,18 @@ Result<KeyRing> parse_keys(std::string_view text) {
     unsigned id = 0;
     std::vector<std::byte> secret;
     const auto parsed = std::from_chars(line.data(), line.data() + std::min(space, line.size()), id);
-    if (space == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != line.data() + space || id > 255 ||
-        !parse_hex(line.substr(space + 1), secret))
+    if (space == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != line.data() + space ||
+        id > 255 || !parse_hex(line.substr(space + 1), secret))
       return Error(ErrorCode::kInvalidInput, where + ": expected '<id 1 to 255> <hexadecimal secret>'");
-    if (Status added = ring.add(static_cast<std::uint8_t>(id), secret); !added) return added.error().within(where);
+    if (Status added = ring.add(static_cast<std::uint8_t>(id), secret); !added)
+      return added.error().within(where);
   }
   return ring;
 }
 
 void random_bytes(std::span<std::byte> out) {
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1) throw std::bad_alloc();
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1)
+    throw std::bad_alloc();
 }
 
 }  // namespace millrace::server::udp::wire

@@ -38,7 +38,8 @@ class KeyRing {
   std::unique_ptr<State> state_;
 };
 
-/// A line a key: "<id> <hexadecimal secret>"; empty lines and lines that start with '#' are skipped. Errors name the line, never the secret.
+/// A line a key: "<id> <hexadecimal secret>"; empty lines and lines that start with '#' are skipped. Errors
+/// name the line, never the secret.
 Result<KeyRing> parse_keys(std::string_view text);
 
 /// Cryptographically random bytes.

@@ -103,16 +103,26 @@ std::size_t encode(const Nack& nack, std::span<std::byte> out) {
 
 std::string_view to_string(ErrCode code) {
   switch (code) {
-    case ErrCode::kMalformed: return "malformed";
-    case ErrCode::kNoSession: return "no_session";
-    case ErrCode::kUnknownModel: return "unknown_model";
-    case ErrCode::kGeneration: return "generation";
-    case ErrCode::kSize: return "size";
-    case ErrCode::kConflict: return "conflict";
-    case ErrCode::kStale: return "stale";
-    case ErrCode::kDeadline: return "deadline";
-    case ErrCode::kUnavailable: return "unavailable";
-    case ErrCode::kInternal: return "internal";
+    case ErrCode::kMalformed:
+      return "malformed";
+    case ErrCode::kNoSession:
+      return "no_session";
+    case ErrCode::kUnknownModel:
+      return "unknown_model";
+    case ErrCode::kGeneration:
+      return "generation";
+    case ErrCode::kSize:
+      return "size";
+    case ErrCode::kConflict:
+      return "conflict";
+    case ErrCode::kStale:
+      return "stale";
+    case ErrCode::kDeadline:
+      return "deadline";
+    case ErrCode::kUnavailable:
+      return "unavailable";
+    case ErrCode::kInternal:
+      return "internal";
   }
   return "unknown";
 }
@@ -121,7 +131,9 @@ bool decode(std::span<const std::byte> body, Err& out) {
   if (body.size() < kMinErrBytes) return false;
   const auto code = load<std::uint16_t>(body, 0);
   const auto length = load<std::uint16_t>(body, 2);
-  if (code < 1 || code > static_cast<std::uint16_t>(ErrCode::kInternal) || body.size() != kMinErrBytes + length) return false;
+  if (code < 1 || code > static_cast<std::uint16_t>(ErrCode::kInternal) ||
+      body.size() != kMinErrBytes + length)
+    return false;
   out.code = static_cast<ErrCode>(code);
   out.message = text(body.subspan(kMinErrBytes));
   return true;
@@ -138,11 +150,16 @@ std::size_t encode(const Err& err, std::span<std::byte> out) {
 
 std::string_view to_string(BusyReason reason) {
   switch (reason) {
-    case BusyReason::kQueue: return "queue";
-    case BusyReason::kReceiving: return "receiving";
-    case BusyReason::kWindow: return "window";
-    case BusyReason::kSessions: return "sessions";
-    case BusyReason::kMemory: return "memory";
+    case BusyReason::kQueue:
+      return "queue";
+    case BusyReason::kReceiving:
+      return "receiving";
+    case BusyReason::kWindow:
+      return "window";
+    case BusyReason::kSessions:
+      return "sessions";
+    case BusyReason::kMemory:
+      return "memory";
   }
   return "unknown";
 }

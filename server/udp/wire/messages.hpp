@@ -1,6 +1,6 @@
-// The bodies of the datagrams that are neither REQ nor RSP, as server/udp/README.md defines them. A decoder returns
-// false where the body contradicts itself; it never reads beyond it. Encoders write into `out` and return the bytes
-// used; `out` must hold the message's longest form. Any thread.
+// The bodies of the datagrams that are neither REQ nor RSP, as server/udp/README.md defines them. A decoder
+// returns false where the body contradicts itself; it never reads beyond it. Encoders write into `out` and
+// return the bytes used; `out` must hold the message's longest form. Any thread.
 #pragma once
 
 #include <array>
@@ -55,7 +55,9 @@ struct Nack {
   std::uint16_t bits = 0;
   std::array<std::byte, kMaxNackBits / 8> bitmap{};
 
-  bool wants(std::uint32_t bit) const { return (std::to_integer<unsigned>(bitmap[bit / 8]) >> (bit % 8) & 1U) != 0; }
+  bool wants(std::uint32_t bit) const {
+    return (std::to_integer<unsigned>(bitmap[bit / 8]) >> (bit % 8) & 1U) != 0;
+  }
   void want(std::uint32_t bit) { bitmap[bit / 8] |= std::byte{1} << (bit % 8); }
 };
 inline constexpr std::size_t kMaxNackBytes = 4 + kMaxNackBits / 8;
@@ -63,7 +65,16 @@ bool decode(std::span<const std::byte> body, Nack& out);
 std::size_t encode(const Nack& nack, std::span<std::byte> out);
 
 enum class ErrCode : std::uint16_t {
-  kMalformed = 1, kNoSession, kUnknownModel, kGeneration, kSize, kConflict, kStale, kDeadline, kUnavailable, kInternal,
+  kMalformed = 1,
+  kNoSession,
+  kUnknownModel,
+  kGeneration,
+  kSize,
+  kConflict,
+  kStale,
+  kDeadline,
+  kUnavailable,
+  kInternal,
 };
 std::string_view to_string(ErrCode code);
 

@@ -14,12 +14,23 @@ struct Datatype {
   std::string_view name;
   std::size_t bytes;
 };
-constexpr std::array<Datatype, 13> kDatatypes{{{"BOOL", 1}, {"UINT8", 1}, {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8},
-                                               {"INT8", 1}, {"INT16", 2}, {"INT32", 4}, {"INT64", 8}, {"FP16", 2},
-                                               {"FP32", 4}, {"FP64", 8}, {"BF16", 2}}};
+constexpr std::array<Datatype, 13> kDatatypes{{{"BOOL", 1},
+                                               {"UINT8", 1},
+                                               {"UINT16", 2},
+                                               {"UINT32", 4},
+                                               {"UINT64", 8},
+                                               {"INT8", 1},
+                                               {"INT16", 2},
+                                               {"INT32", 4},
+                                               {"INT64", 8},
+                                               {"FP16", 2},
+                                               {"FP32", 4},
+                                               {"FP64", 8},
+                                               {"BF16", 2}}};
 
 std::size_t find(std::string_view name) {
-  const auto at = std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](const Datatype& d) { return d.name == name; });
+  const auto at =
+      std::find_if(kDatatypes.begin(), kDatatypes.end(), [&](const Datatype& d) { return d.name == name; });
   return static_cast<std::size_t>(at - kDatatypes.begin());
 }
 
@@ -32,7 +43,8 @@ bool append(const TensorDescription& tensor, std::vector<std::byte>& out) {
   store<std::uint8_t>(record, 0, static_cast<std::uint8_t>(datatype + 1));
   store<std::uint8_t>(record, 1, static_cast<std::uint8_t>(tensor.shape.size()));
   store<std::uint16_t>(record, 2, static_cast<std::uint16_t>(tensor.name.size()));
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) store<std::uint32_t>(record, 4 + i * 4, tensor.shape[i]);
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i)
+    store<std::uint32_t>(record, 4 + i * 4, tensor.shape[i]);
   std::memcpy(record.data() + 4 + tensor.shape.size() * 4, tensor.name.data(), tensor.name.size());
   return true;
 }
@@ -60,7 +72,8 @@ std::size_t datatype_bytes(const std::string& datatype) {
 
 std::vector<std::byte> encode(const Signature& signature) {
   if (signature.inputs.size() > 255 || signature.outputs.size() > 255) return {};
-  std::vector<std::byte> out{static_cast<std::byte>(signature.inputs.size()), static_cast<std::byte>(signature.outputs.size())};
+  std::vector<std::byte> out{static_cast<std::byte>(signature.inputs.size()),
+                             static_cast<std::byte>(signature.outputs.size())};
   for (const auto* tensors : {&signature.inputs, &signature.outputs})
     for (const TensorDescription& tensor : *tensors)
       if (!append(tensor, out)) return {};

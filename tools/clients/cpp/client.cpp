@@ -10,9 +10,19 @@ namespace millrace::client {
 namespace {
 
 std::uint64_t element_bytes(std::string_view datatype) {
-  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 13> kSizes{{
-      {"BOOL", 1}, {"UINT8", 1}, {"UINT16", 2}, {"UINT32", 4}, {"UINT64", 8}, {"INT8", 1}, {"INT16", 2}, {"INT32", 4}, {"INT64", 8},
-      {"FP16", 2}, {"FP32", 4}, {"FP64", 8}, {"BF16", 2}}};
+  static constexpr std::array<std::pair<std::string_view, std::uint64_t>, 13> kSizes{{{"BOOL", 1},
+                                                                                      {"UINT8", 1},
+                                                                                      {"UINT16", 2},
+                                                                                      {"UINT32", 4},
+                                                                                      {"UINT64", 8},
+                                                                                      {"INT8", 1},
+                                                                                      {"INT16", 2},
+                                                                                      {"INT32", 4},
+                                                                                      {"INT64", 8},
+                                                                                      {"FP16", 2},
+                                                                                      {"FP32", 4},
+                                                                                      {"FP64", 8},
+                                                                                      {"BF16", 2}}};
   for (const auto& [name, bytes] : kSizes)
     if (name == datatype) return bytes;
   return 0;
@@ -38,10 +48,14 @@ std::uint64_t TensorInfo::bytes() const {
 Status parse_url(const std::string& text, Url& out) {
   const auto bad = [&](const char* why) { return Status{Code::kInvalid, "URL '" + text + "': " + why}; };
   std::string_view rest = text;
-  if (take(rest, "http://")) out.scheme = Url::Scheme::kHttp;
-  else if (take(rest, "udp://")) out.scheme = Url::Scheme::kUdp;
-  else if (take(rest, "https://")) return bad("https is not offered; use http://");
-  else return bad("it must begin with http:// or udp://");
+  if (take(rest, "http://"))
+    out.scheme = Url::Scheme::kHttp;
+  else if (take(rest, "udp://"))
+    out.scheme = Url::Scheme::kUdp;
+  else if (take(rest, "https://"))
+    return bad("https is not offered; use http://");
+  else
+    return bad("it must begin with http:// or udp://");
   if (!rest.empty() && rest.back() == '/') rest.remove_suffix(1);
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return bad("HOST:PORT is missing");
@@ -49,9 +63,12 @@ Status parse_url(const std::string& text, Url& out) {
   const std::string_view port = rest.substr(colon + 1);
   unsigned number = 0;
   const auto parsed = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || number == 0 || number > 65535) return bad("the port must be 1 to 65535");
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  else if (host.find(':') != std::string_view::npos) return bad("an IPv6 address must stand in brackets");
+  if (parsed.ec != std::errc() || parsed.ptr != port.data() + port.size() || number == 0 || number > 65535)
+    return bad("the port must be 1 to 65535");
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string_view::npos)
+    return bad("an IPv6 address must stand in brackets");
   out.host = host;
   out.port = port;
   return {};
@@ -60,7 +77,8 @@ Status parse_url(const std::string& text, Url& out) {
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out) {
   Url parsed;
   if (Status s = parse_url(url, parsed); !s.ok()) return s;
-  return parsed.scheme == Url::Scheme::kUdp ? connect_udp(parsed, options, out) : connect_http(parsed, options, out);
+  return parsed.scheme == Url::Scheme::kUdp ? connect_udp(parsed, options, out)
+                                            : connect_http(parsed, options, out);
 }
 
 }  // namespace millrace::client

@@ -17,14 +17,20 @@ using clients::HttpClient;
 
 Code code_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kUnavailable: return Code::kUnavailable;
-    case ErrorCode::kDeadlineExceeded: return Code::kDeadline;
-    case ErrorCode::kInvalidInput: return Code::kInvalid;
-    default: return Code::kInternal;
+    case ErrorCode::kUnavailable:
+      return Code::kUnavailable;
+    case ErrorCode::kDeadlineExceeded:
+      return Code::kDeadline;
+    case ErrorCode::kInvalidInput:
+      return Code::kInvalid;
+    default:
+      return Code::kInternal;
   }
 }
 
-Status status_of(const Error& error) { return {code_of(error.code()), error.message()}; }
+Status status_of(const Error& error) {
+  return {code_of(error.code()), error.message()};
+}
 
 /// What the answer's status and error body say.
 Status status_of(const std::string& target, const HttpClient::Answer& answer) {
@@ -35,12 +41,18 @@ Status status_of(const std::string& target, const HttpClient::Answer& answer) {
     if (const auto* text = body.as_object().if_contains("error"); text != nullptr && text->is_string())
       message += ": " + std::string(text->as_string());
   switch (answer.status) {
-    case 200: return {};
-    case 404: return {Code::kNotFound, message};
-    case 429: return {Code::kBusy, message};
-    case 503: return {message.find("deadline") == std::string::npos ? Code::kUnavailable : Code::kDeadline, message};
-    case 500: return {Code::kInternal, message};
-    default: return {answer.status >= 400 && answer.status < 500 ? Code::kInvalid : Code::kProtocol, message};
+    case 200:
+      return {};
+    case 404:
+      return {Code::kNotFound, message};
+    case 429:
+      return {Code::kBusy, message};
+    case 503:
+      return {message.find("deadline") == std::string::npos ? Code::kUnavailable : Code::kDeadline, message};
+    case 500:
+      return {Code::kInternal, message};
+    default:
+      return {answer.status >= 400 && answer.status < 500 ? Code::kInvalid : Code::kProtocol, message};
   }
 }
 
@@ -48,15 +60,18 @@ std::vector<TensorInfo> tensors_of(const json::value& list) {
   std::vector<TensorInfo> out;
   for (const json::value& entry : list.as_array()) {
     const json::object& tensor = entry.as_object();
-    TensorInfo info{std::string(tensor.at("name").as_string()), std::string(tensor.at("datatype").as_string()), {}};
-    for (const json::value& n : tensor.at("shape").as_array()) info.shape.push_back(n.to_number<std::int64_t>());
+    TensorInfo info{
+        std::string(tensor.at("name").as_string()), std::string(tensor.at("datatype").as_string()), {}};
+    for (const json::value& n : tensor.at("shape").as_array())
+      info.shape.push_back(n.to_number<std::int64_t>());
     out.push_back(std::move(info));
   }
   return out;
 }
 
 std::string path_of(const std::string& model, const std::string& version) {
-  return "/v2/models/" + clients::percent_encoded(model) + (version.empty() ? "" : "/versions/" + clients::percent_encoded(version));
+  return "/v2/models/" + clients::percent_encoded(model) +
+         (version.empty() ? "" : "/versions/" + clients::percent_encoded(version));
 }
 
 struct Model {
@@ -67,13 +82,16 @@ struct Model {
 
 class HttpTransport final : public Client {
  public:
-  HttpTransport(std::unique_ptr<HttpClient> http, const Options& options) : http_(std::move(http)), options_(options) {}
+  HttpTransport(std::unique_ptr<HttpClient> http, const Options& options)
+      : http_(std::move(http)), options_(options) {}
 
   Status ready() override {
     http_->set_timeout(options_.timeout);
     const auto answer = http_->get("/v2/health/ready");
     if (!answer) return status_of(answer.error());
-    return answer->status == 200 ? Status{} : Status{Code::kUnavailable, "the server is not ready: status " + std::to_string(answer->status)};
+    return answer->status == 200 ? Status{}
+                                 : Status{Code::kUnavailable, "the server is not ready: status " +
+                                                                  std::to_string(answer->status)};
   }
 
   Status model(const std::string& name, const std::string& version, ModelInfo& out) override {
@@ -84,16 +102,18 @@ class HttpTransport final : public Client {
     return {};
   }
 
-  Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs, std::chrono::microseconds timeout,
-               std::vector<std::vector<std::byte>>& outputs) override {
-    http_->set_timeout(std::max(std::chrono::ceil<std::chrono::milliseconds>(timeout), std::chrono::milliseconds(1)));
+  Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs,
+               std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
+    http_->set_timeout(
+        std::max(std::chrono::ceil<std::chrono::milliseconds>(timeout), std::chrono::milliseconds(1)));
     const Model* found = nullptr;
     if (Status s = find(name, version, found); !s.ok()) return s;
     const Model& m = *found;
     if (Status s = compose(m, inputs, timeout); !s.ok()) return s;
     const std::string target = path_of(name, version) + "/infer";
-    const auto answer = http_->post(target, body_, {{"Content-Type", "application/octet-stream"},
-                                                    {"Inference-Header-Content-Length", std::to_string(header_bytes_)}});
+    const auto answer = http_->post(target, body_,
+                                    {{"Content-Type", "application/octet-stream"},
+                                     {"Inference-Header-Content-Length", std::to_string(header_bytes_)}});
     if (!answer) return status_of(answer.error());
     if (answer->status != 200) {
       // Perhaps another version is served by now: ask again next time.
@@ -105,7 +125,8 @@ class HttpTransport final : public Client {
 
  private:
   Status find(const std::string& name, const std::string& version, const Model*& out) {
-    const auto known = std::find_if(models_.begin(), models_.end(), [&](const auto& m) { return m->name == name && m->version == version; });
+    const auto known = std::find_if(models_.begin(), models_.end(),
+                                    [&](const auto& m) { return m->name == name && m->version == version; });
     if (known != models_.end()) {
       out = known->get();
       return {};
@@ -120,7 +141,8 @@ class HttpTransport final : public Client {
       const json::value metadata = json::parse(answer->body);
       m->info.name = std::string(metadata.at("name").as_string());
       m->info.version = version;
-      if (const auto* versions = metadata.as_object().if_contains("versions"); version.empty() && versions != nullptr && !versions->as_array().empty())
+      if (const auto* versions = metadata.as_object().if_contains("versions");
+          version.empty() && versions != nullptr && !versions->as_array().empty())
         m->info.version = std::string(versions->as_array().back().as_string());
       m->info.inputs = tensors_of(metadata.at("inputs"));
       m->info.outputs = tensors_of(metadata.at("outputs"));
@@ -130,9 +152,12 @@ class HttpTransport final : public Client {
     m->name = name;
     m->version = version;
     for (const TensorInfo& t : m->info.inputs)
-      m->inputs.push_back(json::object{{"name", t.name}, {"datatype", t.datatype}, {"shape", json::value_from(t.shape)},
+      m->inputs.push_back(json::object{{"name", t.name},
+                                       {"datatype", t.datatype},
+                                       {"shape", json::value_from(t.shape)},
                                        {"parameters", {{"binary_data_size", t.bytes()}}}});
-    for (const TensorInfo& t : m->info.outputs) m->outputs.push_back(json::object{{"name", t.name}, {"parameters", {{"binary_data", true}}}});
+    for (const TensorInfo& t : m->info.outputs)
+      m->outputs.push_back(json::object{{"name", t.name}, {"parameters", {{"binary_data", true}}}});
     out = m.get();
     models_.push_back(std::move(m));
     return {};
@@ -140,13 +165,15 @@ class HttpTransport final : public Client {
 
   Status compose(const Model& m, std::span<const Input> inputs, std::chrono::microseconds timeout) {
     if (inputs.size() != m.info.inputs.size())
-      return {Code::kInvalid, "model '" + m.name + "' takes " + std::to_string(m.info.inputs.size()) + " inputs, not " + std::to_string(inputs.size())};
+      return {Code::kInvalid, "model '" + m.name + "' takes " + std::to_string(m.info.inputs.size()) +
+                                  " inputs, not " + std::to_string(inputs.size())};
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i].size() != m.info.inputs[i].bytes())
-        return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " + std::to_string(inputs[i].size()) + " bytes; the model takes " +
+        return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " +
+                                    std::to_string(inputs[i].size()) + " bytes; the model takes " +
                                     std::to_string(m.info.inputs[i].bytes())};
-    const std::string header = json::serialize(
-        json::object{{"parameters", {{"timeout", timeout.count()}}}, {"inputs", m.inputs}, {"outputs", m.outputs}});
+    const std::string header = json::serialize(json::object{
+        {"parameters", {{"timeout", timeout.count()}}}, {"inputs", m.inputs}, {"outputs", m.outputs}});
     header_bytes_ = header.size();
     body_.resize(header.size());
     std::memcpy(body_.data(), header.data(), header.size());
@@ -154,7 +181,8 @@ class HttpTransport final : public Client {
     return {};
   }
 
-  static Status scatter(const Model& m, const HttpClient::Answer& answer, std::vector<std::vector<std::byte>>& outputs) {
+  static Status scatter(const Model& m, const HttpClient::Answer& answer,
+                        std::vector<std::vector<std::byte>>& outputs) {
     const Status bad{Code::kProtocol, "the answer of model '" + m.name + "' does not carry its outputs"};
     if (!answer.inference_header_length || *answer.inference_header_length > answer.body.size()) return bad;
     const auto* at = reinterpret_cast<const std::byte*>(answer.body.data()) + *answer.inference_header_length;

@@ -24,16 +24,22 @@ constexpr unsigned kTries = 3;
 Status status_of(const wire::Err& err) {
   const std::string message = std::string(to_string(err.code)) + ": " + std::string(err.message);
   switch (err.code) {
-    case wire::ErrCode::kUnknownModel: return {Code::kNotFound, message};
-    case wire::ErrCode::kSize: return {Code::kInvalid, message};
-    case wire::ErrCode::kDeadline: return {Code::kDeadline, message};
-    case wire::ErrCode::kInternal: return {Code::kInternal, message};
+    case wire::ErrCode::kUnknownModel:
+      return {Code::kNotFound, message};
+    case wire::ErrCode::kSize:
+      return {Code::kInvalid, message};
+    case wire::ErrCode::kDeadline:
+      return {Code::kDeadline, message};
+    case wire::ErrCode::kInternal:
+      return {Code::kInternal, message};
     case wire::ErrCode::kMalformed:
     case wire::ErrCode::kConflict:
-    case wire::ErrCode::kStale: return {Code::kProtocol, message};
+    case wire::ErrCode::kStale:
+      return {Code::kProtocol, message};
     case wire::ErrCode::kNoSession:
     case wire::ErrCode::kGeneration:
-    case wire::ErrCode::kUnavailable: return {Code::kUnavailable, message};
+    case wire::ErrCode::kUnavailable:
+      return {Code::kUnavailable, message};
   }
   return {Code::kProtocol, message};
 }
@@ -67,15 +73,18 @@ class UdpClient final : public Client {
   Status open(const Url& url, const Options& options) {
     options_ = options;
     if (options.fragment_bytes < wire::kMinFragmentBytes || options.fragment_bytes > wire::kMaxFragmentBytes)
-      return {Code::kInvalid, "fragment_bytes is " + std::to_string(options.fragment_bytes) + "; it must be 256 to 65000"};
+      return {Code::kInvalid,
+              "fragment_bytes is " + std::to_string(options.fragment_bytes) + "; it must be 256 to 65000"};
     if (options.retry < microseconds(100)) return {Code::kInvalid, "retry is below 100 µs"};
     if (options.key_id != 0)
-      if (const auto added = keys_.add(options.key_id, options.key); !added) return {Code::kInvalid, added.error().message()};
+      if (const auto added = keys_.add(options.key_id, options.key); !added)
+        return {Code::kInvalid, added.error().message()};
     std::array<std::byte, 8> id;
     wire::random_bytes(id);
     std::memcpy(&client_id_, id.data(), 8);
     name_ = "udp://" + url.host + ":" + url.port;
-    if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok()) return s;
+    if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok())
+      return s;
     return greet("", "", nullptr, Clock::now() + options.timeout);
   }
 
@@ -83,13 +92,14 @@ class UdpClient final : public Client {
     std::array<std::byte, wire::kMinPingBytes> ping{};
     const std::uint64_t id = ++last_id_;
     Status result{Code::kUnavailable, name_ + ": no answer"};
-    exchange(id, Clock::now() + options_.timeout, [&] { send_one(wire::Type::kPing, id, ping); },
-             [&](const wire::Datagram& d) {
-               wire::Pong pong;
-               if (d.header.type != wire::Type::kPong || !decode(d.payload, pong)) return false;
-               result = pong.draining ? Status{Code::kUnavailable, name_ + ": the server is stopping"} : Status{};
-               return true;
-             });
+    exchange(
+        id, Clock::now() + options_.timeout, [&] { send_one(wire::Type::kPing, id, ping); },
+        [&](const wire::Datagram& d) {
+          wire::Pong pong;
+          if (d.header.type != wire::Type::kPong || !decode(d.payload, pong)) return false;
+          result = pong.draining ? Status{Code::kUnavailable, name_ + ": the server is stopping"} : Status{};
+          return true;
+        });
     return result;
   }
 
@@ -102,8 +112,8 @@ class UdpClient final : public Client {
     return {};
   }
 
-  Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs, microseconds timeout,
-               std::vector<std::vector<std::byte>>& outputs) override {
+  Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs,
+               microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
     const Clock::time_point deadline = Clock::now() + timeout;
     // A session or a model version may end at any time; both are found again without bothering the caller.
     for (int attempt = 0;; ++attempt) {
@@ -116,18 +126,22 @@ class UdpClient final : public Client {
       const Status s = run(m, deadline, again);
       if (s.ok()) return scatter(m, outputs);
       if (!again || attempt == 3) return s;
-      if (*again == wire::ErrCode::kNoSession) models_.clear();
-      else forget(name, version);
+      if (*again == wire::ErrCode::kNoSession)
+        models_.clear();
+      else
+        forget(name, version);
     }
   }
 
  private:
   // --- sending ---
 
-  std::span<const std::byte> head(const wire::Header& header, std::span<const std::byte> payload, std::array<std::byte, wire::kMaxHeaderBytes>& out) const {
+  std::span<const std::byte> head(const wire::Header& header, std::span<const std::byte> payload,
+                                  std::array<std::byte, wire::kMaxHeaderBytes>& out) const {
     wire::write_header(header, std::span(out).first<wire::kHeaderBytes>());
     if (header.tagged())
-      keys_.sign(header.key_id, std::span(out).first<wire::kHeaderBytes>(), payload, std::span(out).subspan<wire::kHeaderBytes, wire::kTagBytes>());
+      keys_.sign(header.key_id, std::span(out).first<wire::kHeaderBytes>(), payload,
+                 std::span(out).subspan<wire::kHeaderBytes, wire::kTagBytes>());
     return std::span<const std::byte>(out).first(header.bytes());
   }
 
@@ -170,15 +184,16 @@ class UdpClient final : public Client {
     const std::size_t count = socket_.receive(now, until, several);
     for (std::size_t i = 0; i < count; ++i) {
       wire::Datagram d;
-      if (wire::parse(socket_.datagram(i), d) != wire::Refusal::kNone || !d.header.from_server || d.header.client_id != client_id_ ||
-          d.header.request_id != id)
+      if (wire::parse(socket_.datagram(i), d) != wire::Refusal::kNone || !d.header.from_server ||
+          d.header.client_id != client_id_ || d.header.request_id != id)
         continue;
       if (d.header.key_id != options_.key_id || (d.header.tagged() && !keys_.verify(d))) continue;
       f(d);
     }
   }
 
-  /// For messages of one datagram: sends with send(), and again, until answered(datagram) is true. False where nothing (useful) came.
+  /// For messages of one datagram: sends with send(), and again, until answered(datagram) is true. False
+  /// where nothing (useful) came.
   template <class Send, class Answered>
   bool exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
     Timer timer;
@@ -193,7 +208,8 @@ class UdpClient final : public Client {
         timer.again(now);
       }
       bool done = false;
-      receive(id, now, std::min(timer.due, deadline), false, [&](const wire::Datagram& d) { done = done || answered(d); });
+      receive(id, now, std::min(timer.due, deadline), false,
+              [&](const wire::Datagram& d) { done = done || answered(d); });
       if (done) return true;
     }
   }
@@ -215,47 +231,60 @@ class UdpClient final : public Client {
       const std::uint64_t id = ++last_id_;
       Status refused;
       bool open = false;
-      const bool answered = exchange(id, deadline, [&] { send_one(wire::Type::kHello, id, encoded); }, [&](const wire::Datagram& d) {
-        wire::Busy busy;
-        wire::CookieReply reply;
-        if (d.header.type == wire::Type::kBusy && decode(d.payload, busy)) {
-          refused = {Code::kBusy, name_ + ": the server has all the clients it takes"};
-          return true;
-        }
-        if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
-        cookie_ = reply.cookie;
-        if (reply.epoch != epoch_) models_.clear();
-        epoch_ = reply.epoch;
-        open = reply.state == wire::CookieState::kOpen;
-        if (open && out != nullptr) refused = read(reply, name, version, *out);
-        return true;
-      });
+      const bool answered = exchange(
+          id, deadline, [&] { send_one(wire::Type::kHello, id, encoded); },
+          [&](const wire::Datagram& d) {
+            wire::Busy busy;
+            wire::CookieReply reply;
+            if (d.header.type == wire::Type::kBusy && decode(d.payload, busy)) {
+              refused = {Code::kBusy, name_ + ": the server has all the clients it takes"};
+              return true;
+            }
+            if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
+            cookie_ = reply.cookie;
+            if (reply.epoch != epoch_) models_.clear();
+            epoch_ = reply.epoch;
+            open = reply.state == wire::CookieState::kOpen;
+            if (open && out != nullptr) refused = read(reply, name, version, *out);
+            return true;
+          });
       if (!answered) {
         const bool nobody = socket_.refused();
-        return {Code::kUnavailable, name_ + (nobody ? ": nothing listens there" : ": no answer (not a Millrace server, or another key)")};
+        return {Code::kUnavailable, name_ + (nobody ? ": nothing listens there"
+                                                    : ": no answer (not a Millrace server, or another key)")};
       }
       if (open || !refused.ok()) return refused;
     }
     return {Code::kProtocol, name_ + ": the server does not accept its own cookie"};
   }
 
-  static Status read(const wire::CookieReply& reply, const std::string& name, const std::string& version, Model& out) {
-    if (reply.model_error != 0) return {Code::kNotFound, "no model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'")};
+  static Status read(const wire::CookieReply& reply, const std::string& name, const std::string& version,
+                     Model& out) {
+    if (reply.model_error != 0)
+      return {Code::kNotFound,
+              "no model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'")};
     wire::Signature signature;
-    if (!reply.signature.empty() && !wire::decode(reply.signature, signature)) return {Code::kProtocol, "the model's description is malformed"};
-    if (reply.model == 0 || reply.input_bytes == 0 || reply.output_bytes == 0) return {Code::kProtocol, "the model's description is empty"};
+    if (!reply.signature.empty() && !wire::decode(reply.signature, signature))
+      return {Code::kProtocol, "the model's description is malformed"};
+    if (reply.model == 0 || reply.input_bytes == 0 || reply.output_bytes == 0)
+      return {Code::kProtocol, "the model's description is empty"};
     out.handle = reply.model;
     out.input_bytes = reply.input_bytes;
     out.output_bytes = reply.output_bytes;
     out.info = ModelInfo{name, version, {}, {}};
-    for (auto [from, to] : {std::pair(&signature.inputs, &out.info.inputs), std::pair(&signature.outputs, &out.info.outputs)})
+    for (auto [from, to] :
+         {std::pair(&signature.inputs, &out.info.inputs), std::pair(&signature.outputs, &out.info.outputs)})
       for (wire::TensorDescription& t : *from)
-        to->push_back(TensorInfo{std::move(t.name), std::move(t.datatype), std::vector<std::int64_t>(t.shape.begin(), t.shape.end())});
+        to->push_back(TensorInfo{std::move(t.name), std::move(t.datatype),
+                                 std::vector<std::int64_t>(t.shape.begin(), t.shape.end())});
     return {};
   }
 
-  Status find(const std::string& name, const std::string& version, Clock::time_point deadline, const Model*& out) {
-    const auto known = std::find_if(models_.begin(), models_.end(), [&](const auto& m) { return m->info.name == name && m->info.version == version; });
+  Status find(const std::string& name, const std::string& version, Clock::time_point deadline,
+              const Model*& out) {
+    const auto known = std::find_if(models_.begin(), models_.end(), [&](const auto& m) {
+      return m->info.name == name && m->info.version == version;
+    });
     if (known != models_.end()) {
       out = known->get();
       return {};
@@ -278,12 +307,15 @@ class UdpClient final : public Client {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       total += inputs[i].size();
       if (i < m.info.inputs.size() && inputs[i].size() != m.info.inputs[i].bytes())
-        return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " + std::to_string(inputs[i].size()) + " bytes; the model takes " +
+        return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " +
+                                    std::to_string(inputs[i].size()) + " bytes; the model takes " +
                                     std::to_string(m.info.inputs[i].bytes())};
     }
     if (total != m.input_bytes || (!m.info.inputs.empty() && inputs.size() != m.info.inputs.size()))
-      return {Code::kInvalid, "the inputs have " + std::to_string(total) + " bytes in " + std::to_string(inputs.size()) + " tensors; model '" +
-                                  m.info.name + "' takes " + std::to_string(m.input_bytes) + " in " + std::to_string(m.info.inputs.size())};
+      return {Code::kInvalid, "the inputs have " + std::to_string(total) + " bytes in " +
+                                  std::to_string(inputs.size()) + " tensors; model '" + m.info.name +
+                                  "' takes " + std::to_string(m.input_bytes) + " in " +
+                                  std::to_string(m.info.inputs.size())};
     if (!wire::make_layout(m.input_bytes, options_.fragment_bytes, layout_))
       return {Code::kInvalid, "the inputs do not fit into 65,535 fragments; choose a larger fragment_bytes"};
     if (inputs.size() == 1) {
@@ -306,7 +338,8 @@ class UdpClient final : public Client {
     std::size_t at = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::uint64_t bytes = m.info.outputs[i].bytes();
-      if (at + bytes > received_.size()) return {Code::kProtocol, "the response is shorter than the model's outputs"};
+      if (at + bytes > received_.size())
+        return {Code::kProtocol, "the response is shorter than the model's outputs"};
       const auto from = received_.begin() + static_cast<std::ptrdiff_t>(at);
       outputs[i].assign(from, from + static_cast<std::ptrdiff_t>(bytes));
       at += bytes;
@@ -314,7 +347,8 @@ class UdpClient final : public Client {
     return {};
   }
 
-  /// Sends the gathered request and receives its response into received_. `again`: the server wants a HELLO first.
+  /// Sends the gathered request and receives its response into received_. `again`: the server wants a HELLO
+  /// first.
   Status run(const Model& m, Clock::time_point deadline, std::optional<wire::ErrCode>& again) {
     Clock::time_point now = Clock::now();
     if (now >= deadline) return {Code::kDeadline, "the deadline passed before the request was sent"};
@@ -334,22 +368,25 @@ class UdpClient final : public Client {
     send_first_burst();
     while (true) {
       const Clock::time_point until = std::min({deadline, state.retry.due, state.gap.due});
-      receive(id, now, until, m.output_bytes > options_.fragment_bytes, [&](const wire::Datagram& d) { on_datagram(d, m, state); });
+      receive(id, now, until, m.output_bytes > options_.fragment_bytes,
+              [&](const wire::Datagram& d) { on_datagram(d, m, state); });
       if (state.done) {
         again = state.again;
         return std::move(state.status);
       }
       now = Clock::now();
       if (now >= deadline)
-        return state.busy ? Status{Code::kBusy, "the server was busy until the deadline"} : Status{Code::kDeadline, "no answer within the deadline"};
+        return state.busy ? Status{Code::kBusy, "the server was busy until the deadline"}
+                          : Status{Code::kDeadline, "no answer within the deadline"};
       if (now >= state.gap.due) on_gap(id, now, state);
-      if (now >= state.retry.due && !on_retry(now, state)) return {Code::kUnavailable, name_ + ": no answer to four tries"};
+      if (now >= state.retry.due && !on_retry(now, state))
+        return {Code::kUnavailable, name_ + ": no answer to four tries"};
     }
   }
 
   struct Run {
-    Timer retry;  // fragment 0 again, or everything again after BUSY
-    Timer gap;    // NACK for the response
+    Timer retry;           // fragment 0 again, or everything again after BUSY
+    Timer gap;             // NACK for the response
     bool started = false;  // a fragment of the response is here
     bool busy = false;
     bool done = false;
@@ -370,7 +407,8 @@ class UdpClient final : public Client {
     wire::Busy busy;
     wire::Err err;
     switch (d.header.type) {
-      case wire::Type::kRsp: return on_response(d, m, state, now);
+      case wire::Type::kRsp:
+        return on_response(d, m, state, now);
       case wire::Type::kAck:
         state.retry.due = now + state.retry.interval;
         return;
@@ -378,7 +416,8 @@ class UdpClient final : public Client {
         if (!decode(d.payload, nack)) return;
         state.busy = false;
         state.retry.start(now, options_.retry);
-        return send_fragments(nack.base, nack.base + nack.bits, [&](std::uint32_t i) { return nack.wants(i - nack.base); });
+        return send_fragments(nack.base, nack.base + nack.bits,
+                              [&](std::uint32_t i) { return nack.wants(i - nack.base); });
       case wire::Type::kBusy:
         if (!decode(d.payload, busy)) return;
         state.busy = true;
@@ -387,25 +426,32 @@ class UdpClient final : public Client {
         return;
       case wire::Type::kErr:
         if (!decode(d.payload, err)) return;
-        if (err.code == wire::ErrCode::kNoSession || err.code == wire::ErrCode::kGeneration) state.again = err.code;
+        if (err.code == wire::ErrCode::kNoSession || err.code == wire::ErrCode::kGeneration)
+          state.again = err.code;
         return finish(state, status_of(err));
-      default: return;
+      default:
+        return;
     }
   }
 
   void on_response(const wire::Datagram& d, const Model& m, Run& state, Clock::time_point now) {
     wire::Layout layout;
-    if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes || d.header.model != m.handle)
+    if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes ||
+        d.header.model != m.handle)
       return finish(state, {Code::kProtocol, "the response is not of the model that was asked"});
     if (!state.started) {
       state.started = true;
       assembly_.start(layout, received_);
     }
     switch (assembly_.add(layout, d.header.frag_index, d.payload)) {
-      case wire::Assembly::Outcome::kConflict: return finish(state, {Code::kProtocol, "two fragments of the response contradict each other"});
-      case wire::Assembly::Outcome::kComplete: return finish(state, {});
-      case wire::Assembly::Outcome::kDuplicate: return;
-      case wire::Assembly::Outcome::kAdded: break;
+      case wire::Assembly::Outcome::kConflict:
+        return finish(state, {Code::kProtocol, "two fragments of the response contradict each other"});
+      case wire::Assembly::Outcome::kComplete:
+        return finish(state, {});
+      case wire::Assembly::Outcome::kDuplicate:
+        return;
+      case wire::Assembly::Outcome::kAdded:
+        break;
     }
     state.retry.start(now, options_.retry);
     state.gap.start(now, kGap);

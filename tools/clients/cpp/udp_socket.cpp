@@ -24,7 +24,8 @@ Status UdpSocket::open(const Url& url, std::size_t datagram_bytes, std::chrono::
   const bool connected = fd_ >= 0 && ::connect(fd_, found->ai_addr, found->ai_addrlen) == 0;
   const int error = errno;
   freeaddrinfo(found);
-  if (!connected) return {Code::kUnavailable, "udp://" + url.host + ":" + url.port + ": " + std::strerror(error)};
+  if (!connected)
+    return {Code::kUnavailable, "udp://" + url.host + ":" + url.port + ": " + std::strerror(error)};
 
   const int buffer = 4 << 20;
   setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
@@ -58,7 +59,8 @@ void UdpSocket::send(std::span<const Piece> pieces) {
   }
   // A refusal the kernel remembers from before is reported instead of sending: send again.
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const auto sent = count == 1 ? sendmsg(fd_, &messages[0].msg_hdr, 0) : sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), 0);
+    const auto sent = count == 1 ? sendmsg(fd_, &messages[0].msg_hdr, 0)
+                                 : sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), 0);
     if (sent >= 0) return;
     refused_ = refused_ || errno == ECONNREFUSED;
   }

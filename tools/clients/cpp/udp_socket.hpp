@@ -27,7 +27,8 @@ class UdpSocket {
   UdpSocket(const UdpSocket&) = delete;
   UdpSocket& operator=(const UdpSocket&) = delete;
 
-  /// `datagram_bytes`: the longest this client takes; longer ones are dropped. `poll`: waits at least as long need no second system call.
+  /// `datagram_bytes`: the longest this client takes; longer ones are dropped. `poll`: waits at least as long
+  /// need no second system call.
   Status open(const Url& url, std::size_t datagram_bytes, std::chrono::microseconds poll);
 
   /// At most kBatch pieces. What the kernel does not take is lost, as any datagram may be.
@@ -36,7 +37,9 @@ class UdpSocket {
   /// Waits until something is there or `until` (perhaps `poll` longer), and returns how many datagrams;
   /// more than one only where `several` are expected.
   std::size_t receive(Clock::time_point now, Clock::time_point until, bool several);
-  std::span<const std::byte> datagram(std::size_t i) const { return {room_.get() + i * datagram_bytes_, messages_[i].msg_len}; }
+  std::span<const std::byte> datagram(std::size_t i) const {
+    return {room_.get() + i * datagram_bytes_, messages_[i].msg_len};
+  }
 
   /// The system said that nobody listens there, and nothing has come since.
   bool refused() const { return refused_; }

@@ -46,10 +46,13 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
  public:
   enum class Mode { kInline, kThread, kManual };
 
-  FakePipeline(Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs) : mode_(mode) {
+  FakePipeline(Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs)
+      : mode_(mode) {
     plan_.model.name = "fake";
-    for (std::size_t i = 0; i < inputs.size(); ++i) plan_.model.inputs.push_back({"in" + std::to_string(i), "UINT8", {1, inputs[i]}});
-    for (std::size_t i = 0; i < outputs.size(); ++i) plan_.model.outputs.push_back({"out" + std::to_string(i), "UINT8", {1, outputs[i]}});
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      plan_.model.inputs.push_back({"in" + std::to_string(i), "UINT8", {1, inputs[i]}});
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      plan_.model.outputs.push_back({"out" + std::to_string(i), "UINT8", {1, outputs[i]}});
     if (mode == Mode::kThread) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   ~FakePipeline() override {
@@ -192,7 +195,8 @@ class FakeDirectory final : public server::udp::ModelDirectory {
     out = model_;
     return Outcome::kFound;
   }
-  std::shared_ptr<server::udp::ServedModel> by_name(std::string_view name, std::string_view version) override {
+  std::shared_ptr<server::udp::ServedModel> by_name(std::string_view name,
+                                                    std::string_view version) override {
     const std::lock_guard lock(mutex_);
     return name == "fake" && (version.empty() || version == "1") ? model_ : nullptr;
   }

@@ -37,7 +37,8 @@ int loopback_socket(sockaddr_in& bound) {
 
 class Channel final : public LossyChannel {
  public:
-  Channel(std::uint16_t server_port, const Badness& badness, std::uint64_t seed) : badness_(badness), random_(seed) {
+  Channel(std::uint16_t server_port, const Badness& badness, std::uint64_t seed)
+      : badness_(badness), random_(seed) {
     front_ = loopback_socket(front_address_);
     server_ = front_address_;
     server_.sin_port = htons(server_port);
@@ -83,7 +84,8 @@ class Channel final : public LossyChannel {
     for (int i = 0; i < copies; ++i) {
       if (happens(badness_.delay)) {
         ++delayed_;
-        held_.push({Clock::now() + std::chrono::microseconds(random_() % badness_.max_delay_us), fd, to, bytes});
+        held_.push(
+            {Clock::now() + std::chrono::microseconds(random_() % badness_.max_delay_us), fd, to, bytes});
       } else {
         send(fd, to, bytes);
       }
@@ -113,8 +115,10 @@ class Channel final : public LossyChannel {
       const auto n = ::recvfrom(fd, buffer, sizeof buffer, 0, reinterpret_cast<sockaddr*>(&from), &length);
       if (n <= 0) return;
       std::vector<char> bytes(buffer, buffer + n);
-      if (fd == front_) pass(back_for(from), server_, std::move(bytes));
-      else pass(front_, clients_.at(fd), std::move(bytes));
+      if (fd == front_)
+        pass(back_for(from), server_, std::move(bytes));
+      else
+        pass(front_, clients_.at(fd), std::move(bytes));
     }
   }
 
@@ -123,7 +127,9 @@ class Channel final : public LossyChannel {
       std::vector<pollfd> wait{{front_, POLLIN, 0}};
       for (const auto& [port, fd] : backs_) wait.push_back({fd, POLLIN, 0});
       auto limit = std::chrono::nanoseconds(std::chrono::milliseconds(20));
-      if (!held_.empty()) limit = std::clamp<std::chrono::nanoseconds>(held_.top().due - Clock::now(), std::chrono::nanoseconds(0), limit);
+      if (!held_.empty())
+        limit = std::clamp<std::chrono::nanoseconds>(held_.top().due - Clock::now(),
+                                                     std::chrono::nanoseconds(0), limit);
       const timespec time{0, limit.count()};
       ::ppoll(wait.data(), wait.size(), &time, nullptr);
       for (const pollfd& p : wait)
@@ -142,13 +148,15 @@ class Channel final : public LossyChannel {
   std::map<in_port_t, int> backs_;
   std::map<int, sockaddr_in> clients_;
   std::priority_queue<Held> held_;
-  std::atomic<std::uint64_t> lost_{0}, duplicated_{0}, delayed_{0}, corrupted_{0}, to_server_{0}, from_server_{0};
+  std::atomic<std::uint64_t> lost_{0}, duplicated_{0}, delayed_{0}, corrupted_{0}, to_server_{0},
+      from_server_{0};
   std::jthread thread_;
 };
 
 }  // namespace
 
-std::unique_ptr<LossyChannel> LossyChannel::open(std::uint16_t server_port, const Badness& badness, std::uint64_t seed) {
+std::unique_ptr<LossyChannel> LossyChannel::open(std::uint16_t server_port, const Badness& badness,
+                                                 std::uint64_t seed) {
   return std::make_unique<Channel>(server_port, badness, seed);
 }
 

@@ -1,5 +1,5 @@
-// A bad network between clients and a server on this machine: loses, repeats, delays (and so reorders) and corrupts
-// datagrams, by chance but from a seed.
+// A bad network between clients and a server on this machine: loses, repeats, delays (and so reorders) and
+// corrupts datagrams, by chance but from a seed.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,10 @@ struct Badness {
 
 class LossyChannel {
  public:
-  /// Forwards between clients and 127.0.0.1:`server_port`, each client from a port of its own. Throws std::runtime_error.
-  static std::unique_ptr<LossyChannel> open(std::uint16_t server_port, const Badness& badness, std::uint64_t seed);
+  /// Forwards between clients and 127.0.0.1:`server_port`, each client from a port of its own. Throws
+  /// std::runtime_error.
+  static std::unique_ptr<LossyChannel> open(std::uint16_t server_port, const Badness& badness,
+                                            std::uint64_t seed);
   virtual ~LossyChannel() = default;
 
   /// Where clients send to.

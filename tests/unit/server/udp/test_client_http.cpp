@@ -24,7 +24,10 @@ class ClientOverHttp : public ::testing::Test {
  protected:
   void serve(FakePipeline::Mode mode, std::vector<std::uint32_t> in, std::vector<std::uint32_t> out) {
     pipeline = std::make_shared<FakePipeline>(mode, std::move(in), std::move(out));
-    ASSERT_TRUE(registry.publish(std::make_shared<server::models::Model>("fake", "1", pipeline, metrics->model("fake", "1"))).ok());
+    ASSERT_TRUE(registry
+                    .publish(std::make_shared<server::models::Model>("fake", "1", pipeline,
+                                                                     metrics->model("fake", "1")))
+                    .ok());
     auto opened = server::http::Server::open({}, api, registry, *metrics);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     server = std::move(opened).value();
@@ -83,7 +86,8 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(client->infer("fake", "", {{right}}, 1s, outputs).code, Code::kUnavailable);
   pipeline->refusal.reset();
   pipeline->capacity = 9;
-  EXPECT_EQ(client->infer("fake", "", {{right}}, 50ms, outputs).code, Code::kDeadline) << "the pipeline never answers";
+  EXPECT_EQ(client->infer("fake", "", {{right}}, 50ms, outputs).code, Code::kDeadline)
+      << "the pipeline never answers";
   server->begin_drain();
   EXPECT_EQ(client->ready().code, Code::kUnavailable);
   while (pipeline->complete_one()) {
@@ -97,7 +101,8 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
 TEST_F(ClientOverHttp, PythonGetsTheSame) {
   serve(FakePipeline::Mode::kThread, {5000}, {900});
   const std::string tests = std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py";
-  const tests::Outcome run = tests::run_program({"python3", tests, url, "1", "40", "5", "5000", "900", "0", ""});
+  const tests::Outcome run =
+      tests::run_program({"python3", tests, url, "1", "40", "5", "5000", "900", "0", ""});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("\"right\": 40, \"wrong\": 0, \"failed\": {}"), std::string::npos) << run.out;
 
@@ -105,15 +110,17 @@ TEST_F(ClientOverHttp, PythonGetsTheSame) {
   const TemporaryDirectory scratch("http-python");
   const Bytes input = pattern(5000, 3);
   ASSERT_TRUE(write_npy(scratch.path() / "x.npy", {"|u1", {5000}, input}).ok());
-  const tests::Outcome one = tests::run_program({"python3", program, "--url", url, "--model", "fake", "--input", scratch.path() / "x.npy",
-                                                 "--output", scratch.path() / "y.npy"});
+  const tests::Outcome one =
+      tests::run_program({"python3", program, "--url", url, "--model", "fake", "--input",
+                          scratch.path() / "x.npy", "--output", scratch.path() / "y.npy"});
   ASSERT_EQ(one.exit_code, 0) << one.err;
   Bytes expected(900);
   tests::compute(input, expected);
   auto read = read_npy(scratch.path() / "y.npy");
   ASSERT_TRUE(read.ok()) << read.error().message();
   EXPECT_EQ(read->data, expected);
-  const tests::Outcome bad = tests::run_program({"python3", program, "--url", url, "--model", "other", "--input", scratch.path() / "x.npy"});
+  const tests::Outcome bad = tests::run_program(
+      {"python3", program, "--url", url, "--model", "other", "--input", scratch.path() / "x.npy"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_NE(bad.err.find("status 404"), std::string::npos) << bad.err;
 }

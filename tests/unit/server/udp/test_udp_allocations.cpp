@@ -18,8 +18,12 @@ std::atomic<std::uint64_t> allocations{0};
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
 
 namespace millrace::server::udp {
 namespace {
@@ -67,7 +71,8 @@ class CookieSender final : public Sender {
   void send(const Address&, std::span<const Piece> pieces) override {
     ++sent;
     wire::CookieReply reply;
-    if (pieces[0].payload.size() >= wire::kCookieBytes && wire::decode(pieces[0].payload, reply)) cookie = reply.cookie;
+    if (pieces[0].payload.size() >= wire::kCookieBytes && wire::decode(pieces[0].payload, reply))
+      cookie = reply.cookie;
   }
   std::uint64_t sent = 0;
   wire::Cookie cookie{};
@@ -94,7 +99,8 @@ TEST_P(UdpAllocations, AreNoneOnceWarm) {
     h.client_id = 5;
     h.key_id = key;
     wire::write_header(h, std::span(datagram).first<wire::kHeaderBytes>());
-    if (key != 0) keys.sign(key, std::span(datagram).first(40), payload, std::span(datagram).subspan<40, 16>());
+    if (key != 0)
+      keys.sign(key, std::span(datagram).first(40), payload, std::span(datagram).subspan<40, 16>());
     std::copy(payload.begin(), payload.end(), datagram.begin() + static_cast<std::ptrdiff_t>(h.bytes()));
     engine.receive(std::span(datagram).first(h.bytes() + payload.size()), from, now);
     now += std::chrono::microseconds(10);
@@ -134,7 +140,9 @@ TEST_P(UdpAllocations, AreNoneOnceWarm) {
   EXPECT_EQ(pipeline.submitted, 3000U);
 }
 INSTANTIATE_TEST_SUITE_P(SizesAndKeys, UdpAllocations,
-                         ::testing::Values(std::pair(1000U, std::uint8_t{0}), std::pair(16384U, std::uint8_t{0}), std::pair(1000U, std::uint8_t{1}),
+                         ::testing::Values(std::pair(1000U, std::uint8_t{0}),
+                                           std::pair(16384U, std::uint8_t{0}),
+                                           std::pair(1000U, std::uint8_t{1}),
                                            std::pair(16384U, std::uint8_t{1})));
 
 }  // namespace

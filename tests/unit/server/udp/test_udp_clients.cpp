@@ -40,8 +40,8 @@ std::uint64_t chosen_seed() {
 
 class UdpClients : public ::testing::Test {
  protected:
-  void serve(FakePipeline::Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool with_keys = false,
-             std::uint16_t port = 0) {
+  void serve(FakePipeline::Mode mode, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
+             bool with_keys = false, std::uint16_t port = 0) {
     pipeline = std::make_unique<FakePipeline>(mode, std::move(inputs), std::move(outputs));
     directory = std::make_unique<FakeDirectory>(*pipeline);
     restart(with_keys, port);
@@ -75,8 +75,8 @@ class UdpClients : public ::testing::Test {
     std::atomic<int> right{0}, wrong{0}, failed{0}, late{0};
   };
   /// `requests` from each of `clients` threads; every one right, or failed by its deadline.
-  void hammer(const std::string& to, const client::Options& with, int clients, int requests, std::uint32_t in, std::uint32_t out,
-              std::uint64_t seed, Tally& tally) const {
+  void hammer(const std::string& to, const client::Options& with, int clients, int requests, std::uint32_t in,
+              std::uint32_t out, std::uint64_t seed, Tally& tally) const {
     std::vector<std::jthread> threads;
     for (int c = 0; c < clients; ++c)
       threads.emplace_back([&, c] {
@@ -91,9 +91,12 @@ class UdpClients : public ::testing::Test {
           const auto start = std::chrono::steady_clock::now();
           const client::Status s = one->infer("fake", "", {{input}}, kDeadline, outputs);
           if (std::chrono::steady_clock::now() - start > kDeadline + 1s) ++tally.late;
-          if (!s.ok()) ++tally.failed;
-          else if (outputs.size() == 1 && outputs[0] == expected) ++tally.right;
-          else ++tally.wrong;
+          if (!s.ok())
+            ++tally.failed;
+          else if (outputs.size() == 1 && outputs[0] == expected)
+            ++tally.right;
+          else
+            ++tally.wrong;
         }
       });
   }
@@ -201,8 +204,9 @@ TEST_F(UdpClients, PythonGetsTheSameOverABadChannel) {
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   serve(FakePipeline::Mode::kThread, {5000}, {90000}, true);
   const auto channel = LossyChannel::open(listener->port(), Badness{0.05, 0.1, 0.2, 0.03, 2000}, seed);
-  const tests::Outcome run = tests::run_program({"python3", std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py", url(channel->port()),
-                                                 std::to_string(seed), "60", "5", "5000", "90000", "3", to_hex(secret)});
+  const tests::Outcome run = tests::run_program(
+      {"python3", std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py",
+       url(channel->port()), std::to_string(seed), "60", "5", "5000", "90000", "3", to_hex(secret)});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("\"wrong\": 0"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("[\"in0\", \"UINT8\", [1, 5000]]"), std::string::npos) << run.out;
@@ -219,8 +223,9 @@ TEST_F(UdpClients, PythonWorksAsAProgram) {
   ASSERT_TRUE(write_npy(scratch.path() / "x.npy", {"|u1", {2, 300}, input}).ok());
   const std::string program = std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python/millrace_client.py";
   const std::string out = scratch.path() / "y.npy";
-  const tests::Outcome run = tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "fake", "--input",
-                                                 scratch.path() / "x.npy", "--output", out});
+  const tests::Outcome run =
+      tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "fake", "--input",
+                          scratch.path() / "x.npy", "--output", out});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   auto read = read_npy(out);
   ASSERT_TRUE(read.ok()) << read.error().message();
@@ -229,7 +234,8 @@ TEST_F(UdpClients, PythonWorksAsAProgram) {
   tests::compute(std::span(input).first(300), std::span(expected).first(10));
   tests::compute(std::span(input).subspan(300), std::span(expected).subspan(10));
   EXPECT_EQ(read->data, expected);
-  const tests::Outcome bad = tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "other", "--input", out});
+  const tests::Outcome bad = tests::run_program(
+      {"python3", program, "--url", url(listener->port()), "--model", "other", "--input", out});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_NE(bad.err.find("no model 'other'"), std::string::npos) << bad.err;
 }
@@ -244,7 +250,8 @@ TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(one->infer("fake", "2", {{right}}, 1s, outputs).code, Code::kNotFound);
   EXPECT_EQ(one->infer("fake", "", {{wrong}}, 1s, outputs).code, Code::kInvalid);
   EXPECT_EQ(one->infer("fake", "", {{right}, {right}}, 1s, outputs).code, Code::kInvalid);
-  EXPECT_EQ(one->infer("fake", "", {{right}}, 60ms, outputs).code, Code::kDeadline) << "the pipeline never answers";
+  EXPECT_EQ(one->infer("fake", "", {{right}}, 60ms, outputs).code, Code::kDeadline)
+      << "the pipeline never answers";
   while (!pipeline->complete_one()) std::this_thread::yield();
   pipeline->capacity = 0;
   EXPECT_EQ(one->infer("fake", "", {{right}}, 60ms, outputs).code, Code::kBusy);
@@ -259,7 +266,8 @@ TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
   const client::Status refused = client::connect(url(port), {}, none);
   EXPECT_EQ(refused.code, Code::kUnavailable);
   EXPECT_NE(refused.message.find("nothing listens"), std::string::npos) << refused.message;
-  for (const char* bad : {"", "udp://", "udp://127.0.0.1", "udp://127.0.0.1:0", "udp://127.0.0.1:65536", "udp://::1:8000", "ftp://x:1", "https://x:1"})
+  for (const char* bad : {"", "udp://", "udp://127.0.0.1", "udp://127.0.0.1:0", "udp://127.0.0.1:65536",
+                          "udp://::1:8000", "ftp://x:1", "https://x:1"})
     EXPECT_EQ(client::connect(bad, {}, none).code, Code::kInvalid) << bad;
 }
 
@@ -312,7 +320,8 @@ TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
   refused = Listener::start(listen, {}, *directory);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kEnvironment);
-  EXPECT_NE(refused.error().message().find(listener->address()), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find(listener->address()), std::string::npos)
+      << refused.error().message();
   listen.port = 0;
   listen.host = "no such host";
   EXPECT_EQ(Listener::start(listen, {}, *directory).error().code(), ErrorCode::kEnvironment);
@@ -344,7 +353,8 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
   ::close(fd);
   const Counters& counters = listener->counters();
   const auto limit = std::chrono::steady_clock::now() + 10s;
-  while (counters.get(Event::kDatagramsReceived) + counters.get(Drop::kKernel) < 5000 && std::chrono::steady_clock::now() < limit)
+  while (counters.get(Event::kDatagramsReceived) + counters.get(Drop::kKernel) < 5000 &&
+         std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(1ms);
   std::uint64_t dropped = 0;
   counters.each_drop([&](std::string_view, std::uint64_t n) { dropped += n; });

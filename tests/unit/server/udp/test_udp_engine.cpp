@@ -129,7 +129,8 @@ class UdpEngine : public ::testing::Test {
     return out;
   }
 
-  wire::CookieReply hello(std::uint64_t id, const wire::Cookie& cookie, std::string_view name = "fake", std::string_view version = "") {
+  wire::CookieReply hello(std::uint64_t id, const wire::Cookie& cookie, std::string_view name = "fake",
+                          std::string_view version = "") {
     std::array<std::byte, wire::kMaxHelloBytes> body;
     wire::Hello h;
     h.cookie = cookie;
@@ -195,7 +196,8 @@ TEST_F(UdpEngine, HelloForAnUnknownModelSaysSoAndOpensTheSession) {
   const wire::CookieReply second = hello(2, first.cookie, "nothing");
   EXPECT_EQ(second.state, wire::CookieState::kOpen);
   EXPECT_EQ(second.model_error, static_cast<std::uint16_t>(ErrCode::kUnknownModel));
-  EXPECT_EQ(hello(3, first.cookie, "fake", "2").model_error, static_cast<std::uint16_t>(ErrCode::kUnknownModel));
+  EXPECT_EQ(hello(3, first.cookie, "fake", "2").model_error,
+            static_cast<std::uint16_t>(ErrCode::kUnknownModel));
   EXPECT_EQ(hello(4, first.cookie, "").model_error, 0);
   EXPECT_EQ(counters.get(Event::kSessionsOpened), 1U);
 }
@@ -705,7 +707,8 @@ TEST_F(UdpEngine, EveryTruncationOfEveryDatagramIsCountedAndHarmless) {
   EXPECT_EQ(counters.get(wire::Refusal::kBadLength), 640U);
 }
 
-/// Random but valid-looking traffic of a hostile client in a session: nothing may crash, leak a bound or run twice.
+/// Random but valid-looking traffic of a hostile client in a session: nothing may crash, leak a bound or run
+/// twice.
 TEST_F(UdpEngine, ChaosWithinASessionKeepsAllBounds) {
   const std::uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -721,11 +724,21 @@ TEST_F(UdpEngine, ChaosWithinASessionKeepsAllBounds) {
     const std::uint64_t id = base + random() % 12 - 2;
     Bytes message = pattern(kIn, id);  // one id, one message, so that executions can be counted by content
     switch (random() % 16) {
-      case 0: send(static_cast<Type>(2 + random() % 9), id, pattern(random() % 100, random())); break;
-      case 1: pipeline.complete_one(); break;
-      case 2: pipeline.complete_one(random() % 2 == 0 ? Status() : Error(ErrorCode::kUnavailable, "card lost")); break;
-      case 3: pass(std::chrono::microseconds(random() % 3000)); break;
-      case 4: base += random() % 3; break;
+      case 0:
+        send(static_cast<Type>(2 + random() % 9), id, pattern(random() % 100, random()));
+        break;
+      case 1:
+        pipeline.complete_one();
+        break;
+      case 2:
+        pipeline.complete_one(random() % 2 == 0 ? Status() : Error(ErrorCode::kUnavailable, "card lost"));
+        break;
+      case 3:
+        pass(std::chrono::microseconds(random() % 3000));
+        break;
+      case 4:
+        base += random() % 3;
+        break;
       case 5:
         if (random() % 50 == 0) pass(600ms);
         break;
@@ -733,7 +746,9 @@ TEST_F(UdpEngine, ChaosWithinASessionKeepsAllBounds) {
         if (random() % 10 == 0) message[random() % 1200] ^= std::byte{1};
         fragment(id, static_cast<std::uint32_t>(random() % 3), message);
         break;
-      default: fragment(id, static_cast<std::uint32_t>(random() % 3), message); break;
+      default:
+        fragment(id, static_cast<std::uint32_t>(random() % 3), message);
+        break;
     }
     (void)sender.take();
     ASSERT_LE(engine->buffer_bytes(), options.max_buffer_bytes);

@@ -14,8 +14,10 @@ using Outcome = ModelDirectory::Outcome;
 
 class UdpRegistryDirectory : public ::testing::Test {
  protected:
-  std::shared_ptr<models::Model> model(const std::string& name, const std::string& version, std::uint32_t bytes = 100) {
-    auto pipeline = std::make_shared<FakePipeline>(FakePipeline::Mode::kInline, std::vector<std::uint32_t>{bytes}, std::vector<std::uint32_t>{10});
+  std::shared_ptr<models::Model> model(const std::string& name, const std::string& version,
+                                       std::uint32_t bytes = 100) {
+    auto pipeline = std::make_shared<FakePipeline>(
+        FakePipeline::Mode::kInline, std::vector<std::uint32_t>{bytes}, std::vector<std::uint32_t>{10});
     return std::make_shared<models::Model>(name, version, std::move(pipeline), metrics->model(name, version));
   }
   Outcome look(std::uint32_t handle) {
@@ -30,7 +32,8 @@ class UdpRegistryDirectory : public ::testing::Test {
 
 TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_EQ(directory.by_name("a", ""), nullptr);
-  for (const std::uint32_t handle : {0U, 1U, 0x10001U, 0xFFFFFFFFU}) EXPECT_EQ(look(handle), Outcome::kUnknown);
+  for (const std::uint32_t handle : {0U, 1U, 0x10001U, 0xFFFFFFFFU})
+    EXPECT_EQ(look(handle), Outcome::kUnknown);
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
   ASSERT_TRUE(registry.publish(model("b", "1", 200)).ok());
   const auto a = directory.by_name("a", ""), b = directory.by_name("b", "1");
@@ -99,9 +102,11 @@ TEST(UdpMetrics, EverythingCountedIsOnThePage) {
   const auto metrics = metrics::Metrics::create("test");
   metrics->set_sampler([&](metrics::Samples& samples) { sample(counters, samples); });
   const std::string page = metrics->serialise();
-  for (const char* line : {"millrace_udp_requests_total 3", "millrace_udp_dropped_datagrams_total{reason=\"tag\"} 5",
-                           "millrace_udp_dropped_datagrams_total{reason=\"magic\"} 1", "millrace_udp_dropped_datagrams_total{reason=\"kernel\"} 0",
-                           "millrace_udp_errors_total{reason=\"stale\"} 1", "millrace_udp_busy_total{reason=\"queue\"} 1"})
+  for (const char* line :
+       {"millrace_udp_requests_total 3", "millrace_udp_dropped_datagrams_total{reason=\"tag\"} 5",
+        "millrace_udp_dropped_datagrams_total{reason=\"magic\"} 1",
+        "millrace_udp_dropped_datagrams_total{reason=\"kernel\"} 0",
+        "millrace_udp_errors_total{reason=\"stale\"} 1", "millrace_udp_busy_total{reason=\"queue\"} 1"})
     EXPECT_NE(page.find(line), std::string::npos) << line;
 }
 

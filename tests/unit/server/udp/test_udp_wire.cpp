@@ -43,9 +43,10 @@ TEST(UdpHeader, IsLaidOutByteByByteAsTheReadmeSays) {
   std::array<std::byte, kHeaderBytes> out;
   write_header(h, out);
   const std::array<unsigned, kHeaderBytes> expected{
-      'M', 'R', 1, 2, 3, 7, 56, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 9, 0, 0, 0, 0, 0, 0, 0,
-      2, 0, 3, 0, 0x0B, 0x0A, 0, 0, 2, 0, 1, 0, 0x88, 0x13, 0, 0};
-  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::to_integer<unsigned>(out[i]), expected[i]) << "byte " << i;
+      'M', 'R', 1, 2, 3, 7, 56, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 9,    0,    0, 0,
+      0,   0,   0, 0, 2, 0, 3,  0, 0x0B, 0x0A, 0,    0,    2,    0,    1,    0,    0x88, 0x13, 0, 0};
+  for (std::size_t i = 0; i < out.size(); ++i)
+    EXPECT_EQ(std::to_integer<unsigned>(out[i]), expected[i]) << "byte " << i;
 }
 
 TEST(UdpHeader, ReadsBackWhatItWrote) {
@@ -72,7 +73,8 @@ TEST(UdpHeader, EveryTruncationIsRefused) {
   h.key_id = 1;
   const Bytes whole = datagram(h, pattern(30, 1));
   for (std::size_t n = 0; n < whole.size(); ++n) {
-    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));  // its own block: reading beyond shows
+    const Bytes cut(whole.begin(),
+                    whole.begin() + static_cast<std::ptrdiff_t>(n));  // its own block: reading beyond shows
     Datagram read;
     EXPECT_NE(parse(cut, read), Refusal::kNone) << n << " bytes";
   }
@@ -110,7 +112,8 @@ TEST(UdpHeader, MessagesOfOneFragmentMayNotClaimMore) {
 }
 
 TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhereALayoutExists) {
-  // Against brute force: a layout exists where some size satisfies the README's inequality and this fragment's length.
+  // Against brute force: a layout exists where some size satisfies the README's inequality and this
+  // fragment's length.
   for (std::uint32_t total = 1; total <= 40; ++total)
     for (std::uint16_t count = 1; count <= 8; ++count)
       for (std::uint16_t index = 0; index < count; ++index)
@@ -170,9 +173,20 @@ TEST(UdpHeader, RandomBytesNeverParseIntoSomethingInconsistent) {
     ++accepted;
     ASSERT_LT(d.header.frag_index, d.header.frag_count);
     ASSERT_EQ(d.header.bytes() + d.payload.size(), bytes.size());
-    Hello hello; CookieReply cookie; Nack nack; Err err; Busy busy; Pong pong; Signature signature;
-    (void)decode(d.payload, hello); (void)decode(d.payload, cookie); (void)decode(d.payload, nack); (void)decode(d.payload, err);
-    (void)decode(d.payload, busy); (void)decode(d.payload, pong); (void)decode(d.payload, signature);
+    Hello hello;
+    CookieReply cookie;
+    Nack nack;
+    Err err;
+    Busy busy;
+    Pong pong;
+    Signature signature;
+    (void)decode(d.payload, hello);
+    (void)decode(d.payload, cookie);
+    (void)decode(d.payload, nack);
+    (void)decode(d.payload, err);
+    (void)decode(d.payload, busy);
+    (void)decode(d.payload, pong);
+    (void)decode(d.payload, signature);
   }
   EXPECT_GT(accepted, 1000U);
 }
@@ -224,7 +238,8 @@ TEST(UdpMessages, HelloRefusesLengthsAndSizesOutOfRange) {
 }
 
 TEST(UdpMessages, CookieComesBackWithItsSignature) {
-  Signature signature{{{"image", "FP32", {1, 1, 28, 28}}}, {{"logits", "FP32", {1, 10}}, {"extra", "BF16", {}}}};
+  Signature signature{{{"image", "FP32", {1, 1, 28, 28}}},
+                      {{"logits", "FP32", {1, 10}}, {"extra", "BF16", {}}}};
   const Bytes described = encode(signature);
   CookieReply reply;
   reply.cookie.fill(std::byte{3});
@@ -247,7 +262,8 @@ TEST(UdpMessages, CookieComesBackWithItsSignature) {
   ASSERT_TRUE(decode(read.signature, back));
   EXPECT_EQ(back, signature);
   for (std::size_t n = 0; n < out.size(); ++n) EXPECT_FALSE(decode(std::span(out).first(n), read)) << n;
-  for (std::size_t n = 0; n < described.size(); ++n) EXPECT_FALSE(decode(std::span(described).first(n), back)) << n;
+  for (std::size_t n = 0; n < described.size(); ++n)
+    EXPECT_FALSE(decode(std::span(described).first(n), back)) << n;
 }
 
 TEST(UdpMessages, NackKeepsItsBitsAndRefusesOthers) {
@@ -297,7 +313,8 @@ TEST(UdpKeys, TagsAreThoseOfRfc4231) {
   for (int again = 0; again < 3; ++again) {
     std::array<std::byte, kTagBytes> tag;
     ring.sign(5, std::span(data).first(40), std::span(data).subspan(40), tag);
-    const std::array<unsigned, 16> expected{0x77, 0x3e, 0xa9, 0x1e, 0x36, 0x80, 0x0e, 0x46, 0x85, 0x4d, 0xb8, 0xeb, 0xd0, 0x91, 0x81, 0xa7};
+    const std::array<unsigned, 16> expected{0x77, 0x3e, 0xa9, 0x1e, 0x36, 0x80, 0x0e, 0x46,
+                                            0x85, 0x4d, 0xb8, 0xeb, 0xd0, 0x91, 0x81, 0xa7};
     for (std::size_t i = 0; i < tag.size(); ++i) EXPECT_EQ(std::to_integer<unsigned>(tag[i]), expected[i]);
   }
 }
@@ -308,7 +325,8 @@ TEST(UdpKeys, EveryFlippedBitBreaksTheTag) {
   Header h = request(0, 1, 24);
   h.key_id = 1;
   Bytes bytes = datagram(h, pattern(24, 2));
-  ring.sign(1, std::span(bytes).first(kHeaderBytes), std::span(bytes).subspan(kMaxHeaderBytes), std::span(bytes).subspan<kHeaderBytes, kTagBytes>());
+  ring.sign(1, std::span(bytes).first(kHeaderBytes), std::span(bytes).subspan(kMaxHeaderBytes),
+            std::span(bytes).subspan<kHeaderBytes, kTagBytes>());
   Datagram d;
   ASSERT_EQ(parse(bytes, d), Refusal::kNone);
   EXPECT_TRUE(ring.verify(d));
@@ -322,14 +340,16 @@ TEST(UdpKeys, EveryFlippedBitBreaksTheTag) {
 }
 
 TEST(UdpKeys, FilesAreReadAndBadLinesNamed) {
-  auto ring = parse_keys("# clients\n\n1 000102030405060708090a0b0c0d0e0f\r\n255 FFfeFFfeFFfeFFfeFFfeFFfeFFfeFFfe");
+  auto ring =
+      parse_keys("# clients\n\n1 000102030405060708090a0b0c0d0e0f\r\n255 FFfeFFfeFFfeFFfeFFfeFFfeFFfeFFfe");
   ASSERT_TRUE(ring.ok()) << ring.error().message();
   EXPECT_TRUE(ring->has(1));
   EXPECT_TRUE(ring->has(255));
   EXPECT_FALSE(ring->has(2));
   const std::string secret = "00112233445566778899aabbccddeeff";
-  for (const std::string& bad : std::vector<std::string>{"0 " + secret, "256 " + secret, "x " + secret, "1", "1 ", "1 0011", "1 " + secret + "0",
-                                 "1 " + secret + "zz", "-1 " + secret, "1  " + secret}) {
+  for (const std::string& bad :
+       std::vector<std::string>{"0 " + secret, "256 " + secret, "x " + secret, "1", "1 ", "1 0011",
+                                "1 " + secret + "0", "1 " + secret + "zz", "-1 " + secret, "1  " + secret}) {
     auto refused = parse_keys("# first\n" + bad + "\n");
     ASSERT_FALSE(refused.ok()) << bad;
     EXPECT_NE(refused.error().message().find("line 2"), std::string::npos) << refused.error().message();
@@ -359,7 +379,8 @@ TEST_F(UdpAssembly, EveryOrderGivesTheSameBytes) {
   do {
     start(17, 4);
     for (std::size_t i = 0; i < order.size(); ++i)
-      EXPECT_EQ(add(order[i]), i + 1 == order.size() ? Assembly::Outcome::kComplete : Assembly::Outcome::kAdded);
+      EXPECT_EQ(add(order[i]),
+                i + 1 == order.size() ? Assembly::Outcome::kComplete : Assembly::Outcome::kAdded);
     EXPECT_EQ(into, message);
   } while (std::next_permutation(order.begin(), order.end()));
 }

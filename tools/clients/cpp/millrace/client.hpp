@@ -5,8 +5,8 @@
 //   std::vector<std::vector<std::byte>> outputs;
 //   auto s = client->infer("lenet5", "", {{image_bytes}}, 5ms, outputs);
 //
-// Link with CMake target millrace_client. Nothing but the standard library is included here; nothing throws but
-// std::bad_alloc.
+// Link with CMake target millrace_client. Nothing but the standard library is included here; nothing throws
+// but std::bad_alloc.
 #pragma once
 
 #include <chrono>
@@ -53,9 +53,10 @@ struct Options {
   std::chrono::milliseconds timeout{5000};  // of connecting, and of everything without a timeout of its own
 
   // UDP only:
-  std::uint16_t fragment_bytes = 1200;  // payload of a datagram, 256 to 65,000: what the path carries unfragmented
-  std::uint8_t key_id = 0;              // 0: no tags
-  std::vector<std::byte> key;           // 16 bytes or more where key_id is not 0
+  std::uint16_t fragment_bytes =
+      1200;                    // payload of a datagram, 256 to 65,000: what the path carries unfragmented
+  std::uint8_t key_id = 0;     // 0: no tags
+  std::vector<std::byte> key;  // 16 bytes or more where key_id is not 0
   std::chrono::microseconds retry{10000};  // first wait for an answer; doubles, three times
 };
 
@@ -69,23 +70,25 @@ class Client {
   /// Whether the server takes requests now. kUnavailable where it does not, or nothing answers.
   virtual Status ready() = 0;
 
-  /// What the model takes and gives; asked once and remembered until the server has replaced the model. Empty version: the newest.
+  /// What the model takes and gives; asked once and remembered until the server has replaced the model. Empty
+  /// version: the newest.
   virtual Status model(const std::string& name, const std::string& version, ModelInfo& out) = 0;
 
-  /// One inference. `inputs` and `outputs` are the model's tensors in the model's order, row-major little-endian, exactly their
-  /// size; `outputs` keeps its memory from call to call. Blocks for at most `timeout`, which is the server's deadline too.
-  /// Over UDP it is computed at most once, unless the server restarts meanwhile; where the model has been replaced,
-  /// the new one is looked up and used if its sizes are the same. On failure `outputs` is unspecified.
-  virtual Status infer(const std::string& model, const std::string& version, std::span<const Input> inputs, std::chrono::microseconds timeout,
-                       std::vector<std::vector<std::byte>>& outputs) = 0;
-  Status infer(const std::string& model, const std::string& version, std::initializer_list<Input> inputs, std::chrono::microseconds timeout,
-               std::vector<std::vector<std::byte>>& outputs) {
+  /// One inference. `inputs` and `outputs` are the model's tensors in the model's order, row-major
+  /// little-endian, exactly their size; `outputs` keeps its memory from call to call. Blocks for at most
+  /// `timeout`, which is the server's deadline too. Over UDP it is computed at most once, unless the server
+  /// restarts meanwhile; where the model has been replaced, the new one is looked up and used if its sizes
+  /// are the same. On failure `outputs` is unspecified.
+  virtual Status infer(const std::string& model, const std::string& version, std::span<const Input> inputs,
+                       std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) = 0;
+  Status infer(const std::string& model, const std::string& version, std::initializer_list<Input> inputs,
+               std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) {
     return infer(model, version, std::span<const Input>(inputs.begin(), inputs.size()), timeout, outputs);
   }
 };
 
-/// `url`: "http://HOST:PORT" or "udp://HOST:PORT"; IPv6 hosts in brackets. Reaches the server once: kUnavailable where
-/// nothing answers.
+/// `url`: "http://HOST:PORT" or "udp://HOST:PORT"; IPv6 hosts in brackets. Reaches the server once:
+/// kUnavailable where nothing answers.
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 
 }  // namespace millrace::client
