@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 namespace millrace::compiler::graph {
@@ -73,6 +74,32 @@ Number apply(const Step& s, Number x, std::size_t channel) {
     case K::kQuantise:
       return {false, quantise_one(x.real, pick(s.floats, channel), pick(s.integers, channel), s.lowest, s.highest), 0};
     default: return {true, 0, evaluate_real(s, x.real, channel)};
+  }
+}
+
+Course::Kind sign_of(float factor) {
+  if (!std::isfinite(factor)) return Course::Kind::kUnproved;
+  return factor < 0 ? Course::Kind::kFalling : Course::Kind::kRising;
+}
+
+/// One step's own course over inputs in low..high. A rounded monotone operation is monotone; a product of two moving factors is
+/// only where both have one sign and move together. exp and tanh are taken to be monotone as the C library rounds them.
+Course::Kind course_of(const Step& s, float low, float high, std::size_t channel) {
+  using K = Step::Kind;
+  using C = Course::Kind;
+  switch (s.kind) {
+    case K::kDequantise:
+    case K::kMultiply: return sign_of(pick(s.floats, channel));
+    case K::kDivide:
+    case K::kQuantise: return pick(s.floats, channel) == 0 ? C::kUnproved : sign_of(pick(s.floats, channel));
+    case K::kAdd: return std::isfinite(pick(s.floats, channel)) ? C::kRising : C::kUnproved;
+    case K::kClip: return std::isnan(s.low) || std::isnan(s.high) ? C::kUnproved : C::kRising;
+    case K::kLeakyRelu:
+      if (low >= 0 || s.low >= 0) return std::isfinite(s.low) ? C::kRising : C::kUnproved;
+      return high <= 0 ? sign_of(s.low) : C::kUnproved;
+    case K::kHardSigmoid: return std::isfinite(s.high) ? sign_of(s.low) : C::kUnproved;
+    case K::kHardSwish: return low >= 0 ? C::kRising : C::kUnproved;
+    default: return C::kRising;
   }
 }
 
@@ -169,6 +196,38 @@ std::int64_t Chain::evaluate(std::int64_t x, std::size_t channel) const {
   return result.integer;
 }
 
+Course Chain::course(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
+  // Monotone so far, the ends bound everything between.
+  Number from{false, lowest, 0}, to{false, highest, 0};
+  bool falling = false;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto [low, high] = std::minmax(from.real, to.real);
+    const Course::Kind kind = course_of(steps[i], low, high, channel);
+    from = apply(steps[i], from, channel);
+    to = apply(steps[i], to, channel);
+    const bool finite = std::isfinite(from.real) && std::isfinite(to.real);
+    if (kind == Course::Kind::kUnproved || !finite) return {Course::Kind::kUnproved, i};
+    falling = falling != (kind == Course::Kind::kFalling);
+  }
+  return {falling ? Course::Kind::kFalling : Course::Kind::kRising, 0};
+}
+
+bool Chain::is_increasing() const {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (std::size_t c = 0; c < channels(); ++c) {
+    bool falling = false;
+    for (const Step& s : steps) {
+      const bool flattens = (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise) && pick(s.floats, c) == 0;
+      const Course::Kind kind = course_of(s, -kInfinity, kInfinity, c);
+      // Infinity times zero is no number.
+      if (kind == Course::Kind::kUnproved || flattens) return false;
+      falling = falling != (kind == Course::Kind::kFalling);
+    }
+    if (falling) return false;
+  }
+  return true;
+}
+
 std::size_t Chain::channels() const {
   std::size_t n = 1;
   for (const Step& s : steps) n = std::max({n, s.floats.size(), s.integers.size()});
@@ -224,6 +283,28 @@ Chain Chain::then(const Chain& next) const {
   Chain result = *this;
   result.steps.insert(result.steps.end(), next.steps.begin(), next.steps.end());
   return result;
+}
+
+const char* operator_name(Step::Kind kind) {
+  using K = Step::Kind;
+  switch (kind) {
+    case K::kAddInteger:
+    case K::kAdd: return "Add";
+    case K::kClampInteger:
+    case K::kClip: return "Clip";
+    case K::kToFloat: return "Cast";
+    case K::kDequantise: return "DequantizeLinear";
+    case K::kMultiply: return "Mul";
+    case K::kDivide: return "Div";
+    case K::kRelu: return "Relu";
+    case K::kLeakyRelu: return "LeakyRelu";
+    case K::kSigmoid: return "Sigmoid";
+    case K::kTanh: return "Tanh";
+    case K::kHardSigmoid: return "HardSigmoid";
+    case K::kHardSwish: return "HardSwish";
+    case K::kQuantise: return "QuantizeLinear";
+  }
+  return "";
 }
 
 std::string to_string(const Step& s) {

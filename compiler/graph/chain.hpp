@@ -58,6 +58,17 @@ struct Number {
   float real = 0;
 };
 
+/// How a chain's results move as its input grows.
+struct Course {
+  enum class Kind : std::uint8_t {
+    kRising,    // never decreases
+    kFalling,   // never increases
+    kUnproved,  // not known to be either
+  };
+  Kind kind = Kind::kRising;
+  std::size_t step = 0;  // kUnproved: the first step after which nothing is known
+};
+
 struct Chain {
   std::vector<Step> steps;
   bool operator==(const Chain&) const = default;
@@ -66,6 +77,12 @@ struct Chain {
   Number evaluate(Number x, std::size_t channel) const;
   /// For chains from integer to integer.
   std::int64_t evaluate(std::int64_t x, std::size_t channel) const;
+
+  /// Proved step by step, rounding included, for every integer in lowest..highest: signs of factors count, and so does whether
+  /// the range reaches where a function bends. Unproved where an intermediate overflows.
+  Course course(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
+  /// Never decreasing in any channel, whatever number comes in (NaN excepted).
+  bool is_increasing() const;
 
   /// How many channels its constants distinguish: 1 where all are scalars.
   std::size_t channels() const;
@@ -79,6 +96,8 @@ struct Chain {
   Chain then(const Chain& next) const;
 };
 
+/// The ONNX operator that states such a step: "HardSwish".
+const char* operator_name(Step::Kind kind);
 std::string to_string(const Step& step);
 std::string to_string(const Chain& chain);
 

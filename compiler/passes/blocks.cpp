@@ -1,6 +1,7 @@
 #include "compiler/passes/blocks.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "compiler/passes/requantise.hpp"
@@ -15,6 +16,7 @@ using kernels::ElementType;
 using kernels::Requantise;
 
 constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
+constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;  // accumulators a channel, where nothing less proves it monotone
 
 Error unsupported(std::string message) { return Error(ErrorCode::kUnsupported, std::move(message)); }
 
@@ -47,6 +49,60 @@ Requantise clamp_only(const Chain& chain, Type output) {
   return r;
 }
 
+/// By evaluating every accumulator.
+template <class Ordered>
+bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ordered) {
+  std::int64_t before = chain.evaluate(range.lowest, channel);
+  for (std::int64_t x = range.lowest + 1; x <= range.highest; ++x) {
+    const std::int64_t q = chain.evaluate(x, channel);
+    if (!ordered(before, q)) return false;
+    before = q;
+  }
+  return true;
+}
+
+enum class Way : std::uint8_t { kRising, kFalling };
+
+/// Whether the step function rises or falls over the whole range: bisection, the solver's and the checker's alike, is worth
+/// nothing otherwise. By the chain's steps where these decide it, else by comparing every accumulator; else why not.
+Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
+  const graph::Course course = chain.course(range.lowest, range.highest, channel);
+  if (course.kind == graph::Course::Kind::kRising) return Way::kRising;
+  if (course.kind == graph::Course::Kind::kFalling) return Way::kFalling;
+  if (range.highest - range.lowest < kMostCompared) {
+    if (is_sorted(chain, range, channel, std::less_equal<>())) return Way::kRising;
+    if (is_sorted(chain, range, channel, std::greater_equal<>())) return Way::kFalling;
+  }
+  const std::string step = graph::operator_name(chain.steps[course.step].kind);
+  return unsupported("its result does not only rise, or only fall, as its sum grows, because of " + step + " (" + to_string(chain) +
+                     "): put a quantiser before " + step);
+}
+
+Range around(const std::vector<Range>& ranges) {
+  Range all = ranges[0];
+  for (const Range& r : ranges) all = {std::min(all.lowest, r.lowest), std::max(all.highest, r.highest)};
+  return all;
+}
+
+/// Which channels fall. `joint`: one function for all, proved over all that any channel reaches.
+struct Ways {
+  std::vector<bool> falling;
+  bool joint = false;
+};
+
+Result<Ways> ways_of(const Chain& chain, const std::vector<Range>& ranges) {
+  if (chain.channels() == 1) {
+    const auto way = way_of(chain, around(ranges), 0);
+    if (way.ok()) return Ways{std::vector<bool>(ranges.size(), *way == Way::kFalling), *way == Way::kRising};
+  }
+  Ways ways;
+  for (std::size_t c = 0; c < ranges.size(); ++c) {
+    MILLRACE_ASSIGN(const Way way, way_of(chain, ranges[c], chain.channels() == 1 ? 0 : c));
+    ways.falling.push_back(way == Way::kFalling);
+  }
+  return ways;
+}
+
 /// Solved, then proved by the checker that shares nothing with the solver.
 Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
   if (problem.highest - problem.lowest > 65535) return unsupported("its result has more than 16 bits: put a quantiser there");
@@ -60,12 +116,8 @@ RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, b
   RequantiseProblem p;
   p.reference = std::move(reference);
   p.accumulators = std::move(ranges);
-  if (!per_channel) {
-    // One function for all channels: proved over all that any of them reaches.
-    Range all = p.accumulators[0];
-    for (const Range& r : p.accumulators) all = {std::min(all.lowest, r.lowest), std::max(all.highest, r.highest)};
-    p.accumulators = {all};
-  }
+  // One function for all channels: proved over all that any of them reaches.
+  if (!per_channel) p.accumulators = {around(p.accumulators)};
   p.lowest = output.lowest();
   p.highest = output.highest();
   return p;
@@ -100,17 +152,12 @@ Folded fold(const graph::Accumulate& a) {
 }
 
 /// Channels whose result falls as the accumulator grows (a negative factor, as batch normalisation can have) get negated weights.
-std::vector<bool> negate_falling(Folded& f, const Chain& chain, const std::vector<Range>& ranges) {
-  std::vector<bool> negated(f.bias.size(), false);
-  if (chain.steps.empty()) return negated;
-  for (std::size_t o = 0; o < f.bias.size(); ++o) {
-    const std::size_t c = chain.channels() == 1 ? 0 : o;
-    if (chain.evaluate(ranges[o].lowest, c) <= chain.evaluate(ranges[o].highest, c)) continue;
-    negated[o] = true;
+void negate_falling(Folded& f, const std::vector<bool>& falling) {
+  for (std::size_t o = 0; o < falling.size(); ++o) {
+    if (!falling[o]) continue;
     f.bias[o] = -f.bias[o];
     for (std::size_t i = 0; i < f.taps; ++i) f.weights[o * f.taps + i] = -f.weights[o * f.taps + i];
   }
-  return negated;
 }
 
 /// Every sum a channel can end with, and every one it can pass on the way.
@@ -170,7 +217,8 @@ kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type input, Type output) {
   Folded f = fold(a);
   const Chain chain = a.chain.contracted();
-  const std::vector<bool> negated = negate_falling(f, chain, reach_of(f, input).results);
+  MILLRACE_ASSIGN(const Ways ways, ways_of(chain, reach_of(f, input).results));
+  negate_falling(f, ways.falling);
   const Reach reach = reach_of(f, input);
 
   kernels::Convolution c;
@@ -191,12 +239,11 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
     c.requantise = clamp_only(chain, output);
     return c;
   }
-  const bool per_channel = chain.channels() > 1 || std::find(negated.begin(), negated.end(), true) != negated.end();
   const bool one_chain = chain.channels() == 1;
-  const Reference reference = [&chain, &negated, one_chain](std::int64_t acc, std::size_t channel) {
-    return chain.evaluate(negated[channel] ? -acc : acc, one_chain ? 0 : channel);
+  const Reference reference = [&chain, &ways, one_chain](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(ways.falling[channel] ? -acc : acc, one_chain ? 0 : channel);
   };
-  MILLRACE_ASSIGN(c.requantise, solve_and_prove(make_problem(reference, reach.results, per_channel, output)));
+  MILLRACE_ASSIGN(c.requantise, solve_and_prove(make_problem(reference, reach.results, !ways.joint, output)));
   return c;
 }
 
@@ -215,6 +262,9 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
     p.requantise.offset = {-zeros};
     return p;
   }
+  for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
+    MILLRACE_TRY(way_of(chain, {range.lowest - zeros, range.highest - zeros}, channel));
+  }
   const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc - zeros, channel); };
   MILLRACE_ASSIGN(p.requantise, solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output)));
   return p;
@@ -226,11 +276,18 @@ Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type o
   if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});
   const Range range{input.lowest(), input.highest()};
   const Reference reference = [&chain](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc, channel); };
+  // Of few elements all are compared, whatever the chain's steps promise: a table of them is right in any case.
   const bool small = input.bits <= 8 && chain.channels() == 1;
-  auto r = solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
-  if (r.ok() && (r->form == Requantise::Form::kMultiplyShift || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
-  // What decreases is found out by solving only where it shows at a step; a table of all elements is right in any case.
-  if (!small) return r.error();
+  if (!small) {
+    for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
+      MILLRACE_TRY(way_of(chain, range, channel));
+    }
+  }
+  if (!small || is_sorted(chain, range, 0, std::less_equal<>())) {
+    auto r = solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
+    if (r.ok() && (r->form == Requantise::Form::kMultiplyShift || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
+    if (!small) return r.error();
+  }
   kernels::Lookup lookup;
   for (std::int64_t x = input.lowest(); x <= input.highest(); ++x) {
     const std::int64_t q = chain.evaluate(x, 0);

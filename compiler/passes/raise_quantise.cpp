@@ -7,18 +7,6 @@ namespace {
 
 using graph::Elementwise;
 
-/// Never decreasing: constants that multiply or divide are positive.
-bool is_increasing(const Chain& chain) {
-  for (const Step& s : chain.steps) {
-    using K = Step::Kind;
-    if (s.kind == K::kHardSwish || (s.kind == K::kLeakyRelu && s.low < 0) || (s.kind == K::kHardSigmoid && s.low < 0)) return false;
-    if (s.kind != K::kMultiply && s.kind != K::kDivide) continue;
-    for (const float f : s.floats)
-      if (!(f > 0)) return false;
-  }
-  return true;
-}
-
 /// Whether element-wise node `e` may change places with `above`, the only producer of what it reads.
 bool may_rise(const Graph& graph, const graph::Uses& uses, const Node& e, const Node& above) {
   const auto& op = std::get<Elementwise>(e.operation);
@@ -27,7 +15,7 @@ bool may_rise(const Graph& graph, const graph::Uses& uses, const Node& e, const 
   const bool scalar = op.chain.channels() == 1;
   if (std::holds_alternative<graph::Move>(above.operation)) return scalar;
   if (std::holds_alternative<graph::Concat>(above.operation)) return scalar;
-  if (std::holds_alternative<graph::MaxPool>(above.operation)) return (scalar || op.axis == 1) && is_increasing(op.chain);
+  if (std::holds_alternative<graph::MaxPool>(above.operation)) return (scalar || op.axis == 1) && op.chain.is_increasing();
   return false;
 }
 

@@ -230,6 +230,7 @@ class Interpreter {
     if (t == "DequantizeLinear") return per_channel(in(0), in(1).data.size(), [this](double q, std::size_t c) { return (q - zero(2, c)) * in(1).data[c]; });
     if (t == "Relu") return map(in(0), [](double x) { return std::max(x, 0.0); });
     if (t == "LeakyRelu") return map(in(0), [this](double x) { return x < 0 ? x * static_cast<double>(op_->real("alpha", 0.01F)) : x; });
+    if (t == "HardSwish") return map(in(0), [](double x) { return x * std::max(0.0, std::min(1.0, x / 6 + 0.5)); });
     if (t == "Sigmoid") return map(in(0), [](double x) { return 1 / (1 + std::exp(-x)); });
     if (t == "Clip") return map(in(0), [this](double x) { return std::min(std::max(x, has(1) ? in(1).data[0] : -HUGE_VAL), has(2) ? in(2).data[0] : HUGE_VAL); });
     if (t == "Cast" || t == "Reshape" || t == "Flatten" || t == "Squeeze" || t == "Unsqueeze" || t == "Identity" || t == "Dropout") return in(0);

@@ -439,6 +439,94 @@ TEST(Operators, functions_of_one_byte_become_tables) {
   expect_meaning(m, 1.01 / 256);
 }
 
+/// 64 products of one input each, weights from -128 to 127: every sum is seen, and there are at most 2^16 of them.
+OnnxModel with_products(const std::string& function, float alpha = 0) {
+  OnnxModel m;
+  m.input("x", {1, 1});
+  m.pair("x", 0.5F, 0, "xq");
+  m.weights("w", {1, 64}, random_integers(64, -128, 127, 5), {0.0625F});
+  m.node("MatMul", {"xq", "w"}, "product");
+  m.node(function, {"product"}, "bent");
+  if (function == "LeakyRelu") m.attribute("alpha", alpha);
+  m.pair("bent", 0.125F, 0, "y");
+  m.output("y");
+  return m;
+}
+
+TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
+  expect_refused(with_products("HardSwish"), {"'product'", "put a quantiser before HardSwish"});
+  expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "put a quantiser before LeakyRelu"});
+  // A range too long to be compared.
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.node("HardSwish", {"conv"}, "bent");
+  m.pair("bent", 0.5F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"'conv'", "put a quantiser before HardSwish"});
+  OnnxModel mean = with_image(3);
+  mean.node("GlobalAveragePool", {"xq"}, "mean");
+  mean.node("HardSwish", {"mean"}, "bent");
+  mean.pair("bent", 0.125F, 0, "y");
+  mean.output("y");
+  expect_refused(mean, {"'mean'", "put a quantiser before HardSwish"});
+}
+
+TEST(Operators, what_bends_without_turning_follows_a_sum) {
+  expect_meaning(with_products("LeakyRelu", 0.25F));
+  expect_meaning(with_products("Relu"));
+}
+
+TEST(Operators, what_falls_and_rises_on_one_byte_is_a_table_of_all_its_values) {
+  for (const bool swish : {true, false}) {
+    OnnxModel m;
+    m.input("x", {1, 256});
+    m.pair("x", 0.0625F, 3, "xq");
+    m.node(swish ? "HardSwish" : "LeakyRelu", {"xq"}, "bent");
+    if (!swish) m.attribute("alpha", -1.0F);
+    m.pair("bent", 0.015625F, -100, "y");
+    m.output("y");
+    const auto c = compile(m);
+    ASSERT_TRUE(c.ok()) << c.error().message();
+    EXPECT_EQ(count_blocks(c->program, "lookup"), 1U);
+    std::vector<float> all;
+    for (int q = -128; q < 128; ++q) all.push_back(0.0625F * static_cast<float>(q - 3));
+    const std::vector<float> got = run(c->program, all);
+    const std::vector<double> wanted = interpret(c->imported, all);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(got[i]), wanted[i], swish ? 0.016 : 0.0) << (swish ? "HardSwish of " : "LeakyRelu of ") << all[i];
+  }
+}
+
+TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
+  using compiler::graph::Chain;
+  using compiler::graph::Course;
+  using compiler::graph::Step;
+  const auto kind = [](const std::vector<Step>& steps, std::int64_t lowest = -1000, std::int64_t highest = 1000) {
+    return Chain{steps}.course(lowest, highest, 0).kind;
+  };
+  const Step to_float = Step::to_float(), q = Step::quantise({1.0F}, 0, -128, 127);
+  Step swish, leaky;
+  swish.kind = Step::Kind::kHardSwish;
+  leaky.kind = Step::Kind::kLeakyRelu;
+  leaky.low = -1;
+  EXPECT_EQ(kind({to_float, Step::multiply({0.5F}), q}), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, Step::multiply({-0.5F}), q}), Course::Kind::kFalling);
+  EXPECT_EQ(kind({to_float, Step::multiply({-0.5F}), Step::relu(), Step::divide({-2.0F}), q}), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, swish, q}), Course::Kind::kUnproved);
+  EXPECT_EQ((Chain{{to_float, swish, q}}.course(-5, 5, 0).step), 1U);
+  EXPECT_EQ(kind({to_float, swish, q}, 0, 1000), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, Step::relu(), swish, q}), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, leaky, q}), Course::Kind::kUnproved);
+  EXPECT_EQ(kind({to_float, leaky, q}, -1000, 0), Course::Kind::kFalling);
+  EXPECT_EQ(kind({to_float, leaky, q}, 0, 1000), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, Step::multiply({3e38F}), Step::multiply({0.0F}), q}), Course::Kind::kUnproved) << "infinity times zero";
+  EXPECT_EQ(kind({to_float, Step::add({NAN}), q}), Course::Kind::kUnproved);
+  EXPECT_TRUE((Chain{{Step::multiply({-2.0F, -1.0F}), Step::divide({-1.0F})}}.is_increasing()));
+  EXPECT_FALSE((Chain{{Step::multiply({2.0F, -1.0F})}}.is_increasing()));
+  EXPECT_FALSE((Chain{{swish}}.is_increasing()));
+}
+
 TEST(Operators, a_quantiser_pair_with_the_same_parameters_vanishes_and_another_one_does_not) {
   for (const bool same : {true, false}) {
     OnnxModel m = with_image(3);
