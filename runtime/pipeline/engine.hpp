@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -127,8 +128,11 @@ class Engine final : public Pipeline {
   void wait_until_quiet();
   void settle_units(std::uint32_t place);
   bool back_off();
+  std::chrono::milliseconds longer_backoff() const;
   bool bring_back();
   bool resume();
+  void tell_news();
+  bool worth_telling(const std::string& text);
   void mark_lost(std::uint32_t place, const std::string& reason);
   void end_threads();
 
@@ -165,9 +169,13 @@ class Engine final : public Pipeline {
   FrameQueue queue_;
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
-  std::chrono::milliseconds backoff_{0};
   std::string lost_reason_;
+  std::vector<std::string> news_;  // losses the log has yet to hear of: not written while mutex_ is held
   bool stopped_ = false;
+
+  // Of the keeper:
+  std::chrono::milliseconds backoff_{0};
+  std::map<std::string, Clock::time_point> told_;  // what the log was told lately
 
   std::mutex fleet_mutex_;  // held while the cards are given back, and while status() reads them
   bool released_ = false;   // protected by fleet_mutex_

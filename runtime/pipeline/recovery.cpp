@@ -11,6 +11,7 @@ namespace {
 // How long a living card may take to give its runs back after the epoch was raised.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
+constexpr std::chrono::seconds kRepeatAfter{30};  // a line of the log that says what was said already
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
 }  // namespace
@@ -89,18 +90,36 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
 }
 
 void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& reason) {
+  const std::string text = place ? fleet_.describe(*place) + ": " + reason : reason;
   if (place && !keepers_[*place].lost.exchange(true)) {
     keepers_[*place].up = false;
-    if (!ending_.load()) log::warning("pipeline", fleet_.describe(*place) + ": " + reason);
+    news_.push_back(text);
   } else if (!place) {
-    log::warning("pipeline", reason);
+    news_.push_back(text);
   }
-  if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) {
-    lost_reason_ = place ? fleet_.describe(*place) + ": " + reason : reason;
-  }
+  if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) lost_reason_ = text;
   if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
   keeper_wake_.notify_all();
   card_wake_.notify_all();
+}
+
+void Engine::tell_news() {
+  std::vector<std::string> news;
+  {
+    const std::lock_guard lock(mutex_);
+    news.swap(news_);
+  }
+  if (ending_.load()) return;
+  for (const std::string& text : news) {
+    if (worth_telling(text)) log::warning("pipeline", text);
+  }
+}
+
+// The same line again tells nothing, and a card that never comes up would fill the log with it.
+bool Engine::worth_telling(const std::string& text) {
+  const Clock::time_point now = Clock::now();
+  std::erase_if(told_, [&](const auto& entry) { return now - entry.second > kRepeatAfter; });
+  return told_.emplace(text, now).second;
 }
 
 void Engine::mark_lost(std::uint32_t place, const std::string& reason) {
@@ -135,19 +154,27 @@ void Engine::recover() {
     const std::lock_guard lock(mutex_);
     reason = lost_reason_;
     const bool calm = Clock::now() - last_resume_ > options_.restart_backoff_maximum;
-    backoff_ =
-        calm ? options_.restart_backoff_initial : std::min(2 * backoff_, options_.restart_backoff_maximum);
+    backoff_ = calm ? options_.restart_backoff_initial : longer_backoff();
   }
+  tell_news();
   fail_all(Error(ErrorCode::kUnavailable, reason));
   while (!ending_.load()) {
     flush();
+    tell_news();
     if (!back_off()) return;
-    if (bring_back() && resume()) {
+    const bool running = bring_back() && resume();
+    tell_news();
+    if (running) {
+      told_.clear();
       log::info("pipeline", "running again, epoch " + std::to_string(epoch_.load()));
       return;
     }
-    backoff_ = std::min(2 * backoff_, options_.restart_backoff_maximum);
+    backoff_ = longer_backoff();
   }
+}
+
+std::chrono::milliseconds Engine::longer_backoff() const {
+  return std::clamp(2 * backoff_, options_.restart_backoff_initial, options_.restart_backoff_maximum);
 }
 
 void Engine::flush() {
@@ -221,8 +248,10 @@ bool Engine::bring_back() {
     Status loaded = fleet_.bring_up(place);
     if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
     if (!loaded.ok()) {
-      log::warning("pipeline", loaded.error().message() + "; next try in " +
-                                   std::to_string(2 * backoff_.count()) + " ms");
+      if (worth_telling(loaded.error().message())) {
+        log::warning("pipeline", loaded.error().message() + "; next try in " +
+                                     std::to_string(longer_backoff().count()) + " ms");
+      }
       all = false;
       continue;
     }

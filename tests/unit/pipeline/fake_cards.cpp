@@ -366,6 +366,11 @@ void FakeWorld::refuse_loads(std::uint32_t card, std::uint32_t times) {
   cards_[card].refuse = times;
 }
 
+std::uint32_t FakeWorld::refusals_left(std::uint32_t card) {
+  const std::lock_guard lock(mutex_);
+  return cards_[card].refuse;
+}
+
 void FakeWorld::die_at(std::uint64_t operation) {
   const std::lock_guard lock(mutex_);
   fatal_ = operation == 0 ? 0 : operations_ + operation;

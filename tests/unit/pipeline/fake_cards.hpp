@@ -35,6 +35,7 @@ class FakeWorld {
   void drop_next(std::uint32_t card);
   /// That many further loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);
+  std::uint32_t refusals_left(std::uint32_t card);
   /// The card that does the Nth operation from now on dies of it; 0: none does.
   void die_at(std::uint64_t operation);
   std::uint64_t operations();

@@ -2,6 +2,7 @@
 // twice or wrong.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "runtime/base/log.hpp"
@@ -95,6 +96,42 @@ TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   EXPECT_EQ(pipeline_->status().cards[1].state, CardState::kLost);
   EXPECT_TRUE(comes_back());
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
+}
+
+// From the first loss on, however soon after the start it comes: 20, 40, 80, 80 ms.
+TEST_F(PipelineFaults, EveryTryToBringACardBackWaitsLongerThanTheOneBefore) {
+  PipelineOptions options = quick();
+  options.restart_backoff_initial = 20ms;
+  options.restart_backoff_maximum = 80ms;
+  open(chain_of_three(), options);
+  world_->refuse_loads(1, 3);
+  const auto killed = pipeline::Clock::now();
+  world_->kill(1);
+  ASSERT_TRUE(comes_back());
+  EXPECT_GE(pipeline::Clock::now() - killed, 220ms);
+  EXPECT_EQ(world_->loads(1), 2U);
+}
+
+TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
+  PipelineOptions options = quick();
+  options.restart_backoff_initial = 50ms;
+  options.restart_backoff_maximum = 100ms;
+  open(chain_of_three(), options);
+  constexpr std::uint32_t kTries = 1000000;
+  world_->refuse_loads(1, kTries);
+  log::configure(log::Level::kInfo, false);
+  testing::internal::CaptureStderr();
+  world_->kill(1);
+  std::this_thread::sleep_for(600ms);
+  const std::uint32_t tries = kTries - world_->refusals_left(1);
+  pipeline_->stop(0ms);
+  log::configure(log::Level::kOff, false);
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_GE(tries, 1U);
+  EXPECT_LE(tries, 13U);
+  // The loss, and once that it does not load, with the wait as it is.
+  EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
+  EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
 }
 
 TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
