@@ -157,6 +157,7 @@ Result<CompileReport> compile(const CompileOptions& options) {
   ModelInfo model;
   model.name = options.name.empty() ? options.model.stem().string() : options.name;
   MILLRACE_TRY(check_options(options, model.name));
+  MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}));
   log::info("compile", options.model.string() + " for " + options.cluster.string());
 
   MILLRACE_ASSIGN(const auto cluster,

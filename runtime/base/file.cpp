@@ -79,18 +79,24 @@ Status write_and_sync(const fs::path& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t limit_bytes) {
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a FIFO without a writer would block, and so would reading it.
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(path, "open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return os_error(path, "read", errno);
   if (S_ISDIR(info.st_mode)) return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
+  if (!S_ISREG(info.st_mode))
+    return Error(ErrorCode::kInvalidInput, path.string() + ": is a pipe, device or socket; give a file on disk");
+  const auto too_long = [&] {
+    return Error(ErrorCode::kInvalidInput,
+                 path.string() + ": longer than the " + std::to_string(limit_bytes) + " bytes allowed here");
+  };
+  if (static_cast<std::uint64_t>(info.st_size) > limit_bytes) return too_long();
 
-  std::vector<std::byte> bytes(S_ISREG(info.st_mode) ? static_cast<std::size_t>(info.st_size) : 0);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   std::size_t filled = 0;
   while (true) {
-    if (filled > limit_bytes)
-      return Error(ErrorCode::kInvalidInput,
-                   path.string() + ": longer than the " + std::to_string(limit_bytes) + " bytes allowed here");
+    if (filled > limit_bytes) return too_long();
     if (filled == bytes.size()) bytes.resize(filled + 65536);
     const ssize_t n = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
     if (n < 0 && errno == EINTR) continue;

@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is a directory
-/// or longer than `limit_bytes`.
+/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is no regular file
+/// (a directory, a pipe, a device) or longer than `limit_bytes`; neither blocks nor takes the memory first.
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 

@@ -196,8 +196,13 @@ std::string to_json(const Deployment& deployment);
 /// The plan's digest as it should be (computed, not read).
 std::string compute_digest(const Deployment& deployment);
 
-/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/, …), CHECKSUMS. The plan must be
-/// valid and the images' digests be those of the files `fill` wrote (kInternal).
+/// Whether a deployment may be written as `directory`, which replaces what is there: it is absent, empty, or a deployment
+/// with nothing beside it, and neither is nor holds the current directory or one of `inputs`. kInvalidInput,
+/// kEnvironment (it cannot be looked at).
+Status check_replaceable(const std::filesystem::path& directory, const std::vector<std::filesystem::path>& inputs);
+
+/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/*.xclbin), CHECKSUMS. The plan must be
+/// valid, `directory` replaceable, and the images' digests be those of the files `fill` wrote (kInternal).
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 

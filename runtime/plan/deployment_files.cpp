@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPlanFile[] = "deployment.json";
 constexpr char kChecksumFile[] = "CHECKSUMS";
+constexpr char kImageFolder[] = "images";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
@@ -103,7 +104,63 @@ Result<std::string> make_checksums(const fs::path& directory) {
   return text;
 }
 
+/// Absolute, without links as far as it exists, and without a trailing separator.
+fs::path resolved(const fs::path& path) {
+  std::error_code code;
+  fs::path out = fs::weakly_canonical(fs::absolute(path, code), code);
+  if (code || out.empty()) out = fs::absolute(path, code).lexically_normal();
+  return out.has_filename() ? out : out.parent_path();
+}
+
+bool is_or_holds(const fs::path& directory, const fs::path& path) {
+  return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
+}
+
+/// The first file below `directory` that no deployment has; empty where there is none.
+Result<std::string> foreign_file(const fs::path& directory) {
+  std::error_code code;
+  for (auto it = fs::recursive_directory_iterator(directory, code);
+       !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
+    const fs::path inside = it->path().lexically_relative(directory);
+    std::error_code ignored;
+    const bool folder = it->symlink_status(ignored).type() == fs::file_type::directory;
+    const bool image = inside.parent_path() == kImageFolder && inside.extension() == ".xclbin";
+    if (folder ? inside != kImageFolder : !image && inside != kPlanFile && inside != kChecksumFile)
+      return inside.generic_string();
+  }
+  if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
+  return std::string();
+}
+
 }  // namespace
+
+Status check_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
+  constexpr char kRemedy[] = "; give a new directory";
+  const auto refused = [&](const std::string& why) {
+    return Error(ErrorCode::kInvalidInput, directory.string() + ": " + why + kRemedy);
+  };
+  const fs::path target = resolved(directory);
+  std::error_code code;
+  if (is_or_holds(target, resolved(".")))
+    return refused("is the current directory or holds it, and would be replaced as a whole");
+  for (const auto& input : inputs)
+    for (const auto& place : {resolved(input), resolved(input.parent_path()) / input.filename()})
+      if (is_or_holds(target, place))
+        return refused("would be replaced as a whole, but holds " + input.string());
+  const auto type = fs::status(target, code).type();
+  if (type == fs::file_type::not_found) return {};
+  if (type == fs::file_type::none)
+    return Error(ErrorCode::kEnvironment, directory.string() + ": cannot look at it: " + code.message());
+  if (type != fs::file_type::directory) return refused("exists and is not a directory");
+  const bool empty = fs::is_empty(target, code);
+  if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
+  if (empty) return {};
+  if (!fs::exists(target / kPlanFile, code) || !fs::exists(target / kChecksumFile, code))
+    return refused("holds files that are no deployment");
+  MILLRACE_ASSIGN(const std::string foreign, foreign_file(target));
+  if (!foreign.empty()) return refused("holds '" + foreign + "' beside its deployment");
+  return {};
+}
 
 Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   std::error_code ignored;
@@ -139,6 +196,7 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
 Status write_deployment(const Deployment& deployment, const fs::path& directory,
                         const std::function<Status(const fs::path&)>& fill) {
   MILLRACE_TRY(validate(deployment));
+  MILLRACE_TRY(check_replaceable(directory, {}));
   return write_directory_atomically(directory, [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(write_file_atomically(temporary / kPlanFile, to_json(deployment)));
     MILLRACE_TRY(fill(temporary));

@@ -147,6 +147,34 @@ TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
   expect_error(millrace({"serve", "--deployment", file("absent").string(), "--http", "127.0.0.1:0"}), 2, {"absent"});
 }
 
+TEST_F(CommandLine, A_directory_that_is_no_deployment_is_never_replaced) {
+  fs::create_directories(file("work/inner"));
+  write(file("work/inner/thesis.txt"), "precious");
+  expect_error(compile(kModel, kThreeCards, file("work")), 2, {"work", "no deployment", "give a new directory"});
+  EXPECT_EQ(*read_text_file(file("work/inner/thesis.txt")), "precious");
+
+  fs::create_directories(file("empty"));
+  EXPECT_EQ(compile(kModel, kThreeCards, file("empty")).exit_code, 0);
+  EXPECT_EQ(compile(kModel, kThreeCards, file("empty")).exit_code, 0) << "a deployment is replaced";
+  write(file("empty/notes.txt"), "precious");
+  expect_error(compile(kModel, kThreeCards, file("empty")), 2, {"notes.txt", "give a new directory"});
+  EXPECT_EQ(*read_text_file(file("empty/notes.txt")), "precious");
+}
+
+TEST_F(CommandLine, An_output_that_holds_the_inputs_or_the_current_directory_is_refused) {
+  fs::create_directories(file("inputs/here"));
+  fs::copy(kModel, file("inputs/net.onnx"));
+  expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2, {"holds", "net.onnx", "give a new directory"});
+  EXPECT_TRUE(fs::exists(file("inputs/net.onnx")));
+  for (const char* output : {".", "./", "..", "../here", "../../inputs/here/"}) {
+    const Outcome outcome = run_program({"bash", "-c", "cd '" + file("inputs/here").string() + "' && exec '" + millrace_binary() +
+                                                          "' compile '" + kModel.string() + "' --cluster '" + kThreeCards.string() +
+                                                          "' -o '" + output + "' --quiet"});
+    expect_error(outcome, 2, {output, "current directory", "give a new directory"});
+  }
+  EXPECT_TRUE(fs::exists(file("inputs/here")));
+}
+
 TEST_F(CommandLine, The_same_model_compiles_to_the_same_bytes) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("one")).exit_code, 0);
   ASSERT_EQ(compile(kModel, kThreeCards, file("two")).exit_code, 0);

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
@@ -44,6 +46,31 @@ TEST(File, An_absent_file_a_directory_and_a_file_over_the_limit_are_told_apart) 
   EXPECT_NE(read_file(dir.path(), 10).error().message().find("is a directory"), std::string::npos);
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "12345678901").ok());
   EXPECT_NE(read_file(dir.path() / "a", 10).error().message().find("longer than"), std::string::npos);
+}
+
+TEST(File, A_file_of_a_terabyte_is_refused_before_memory_is_taken_for_it) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "sparse", "x").ok());
+  std::error_code refused;
+  fs::resize_file(dir.path() / "sparse", std::uintmax_t{1} << 40U, refused);
+  if (refused) GTEST_SKIP() << "this file system has no sparse files of a terabyte: " << refused.message();
+  const auto read = read_file(dir.path() / "sparse", 1000);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(read.error().message().find("sparse: longer than the 1000 bytes"), std::string::npos) << read.error().message();
+}
+
+TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_EQ(::mkfifo((dir.path() / "fifo").c_str(), 0600), 0);
+  ::alarm(20);  // read_file() blocked: the test dies instead of hanging
+  for (const fs::path& path : {dir.path() / "fifo", fs::path("/dev/zero")}) {
+    const auto read = read_file(path, std::uint64_t{1} << 20U);
+    ASSERT_FALSE(read.ok()) << path;
+    EXPECT_EQ(read.error().code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(read.error().message().find("is a pipe, device or socket"), std::string::npos) << read.error().message();
+  }
+  ::alarm(0);
 }
 
 TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
