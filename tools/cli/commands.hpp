@@ -90,4 +90,22 @@ struct InferCommand {
 };
 Status run(const InferCommand& command, std::ostream& out);
 
+/// Measures a server: an open loop at a rate, or closed loops of so many connections, one run after the other.
+struct BenchCommand {
+  Common common;
+  std::string url = "http://127.0.0.1:8000";  // http:// or udp://
+  std::string model;
+  std::optional<double> rate;                 // requests a second: open loop
+  std::vector<std::uint32_t> concurrency;     // connections of each closed run; empty: 1
+  std::optional<std::uint32_t> connections;   // an open loop's bound; 64
+  double duration_seconds = 10, warmup_seconds = 1;
+  std::vector<std::filesystem::path> inputs;  // .npy or raw file; empty: seeded random frames
+  std::uint64_t seed = 1;
+  bool raw = false;                           // HTTP: the tensor alone, without a JSON header
+  std::filesystem::path compare;              // what an earlier run printed with --json
+  std::chrono::milliseconds timeout{10000};   // of one request
+};
+/// kDoesNotFit (exit 1) where a request failed; the results are printed first.
+Status run(const BenchCommand& command, std::ostream& out);
+
 }  // namespace millrace::cli

@@ -34,6 +34,7 @@ struct Commands {
   DevicesCommand devices;
   ServeCommand serve;
   InferCommand infer;
+  BenchCommand bench;
 };
 
 void add_compile(Builder& builder, CompileCommand& c) {
@@ -99,6 +100,23 @@ void add_infer(Builder& builder, InferCommand& c) {
                                           "Longest wait for one answer (default: 10000)");
 }
 
+void add_bench(Builder& builder, BenchCommand& c) {
+  CLI::App* sub = builder.add("bench", "Measure a server: latencies at a rate, or of so many connections", c);
+  sub->add_option("--url", c.url, "http://HOST:PORT or udp://HOST:PORT")->capture_default_str();
+  sub->add_option("--model", c.model, "Model name")->required();
+  sub->add_option("--rate", c.rate, "Requests a second, sent on time whatever the answers take (open loop)");
+  sub->add_option("--concurrency", c.concurrency, "Connections that each send when answered (closed loop); N or N,N,… for a sweep (default: 1)")->delimiter(',');
+  sub->add_option("--connections", c.connections, "With --rate: connections at most; beyond them requests go late (default: 64)");
+  sub->add_option("--duration", c.duration_seconds, "Seconds that are measured, of each run")->capture_default_str();
+  sub->add_option("--warmup", c.warmup_seconds, "Seconds before them that are not")->capture_default_str();
+  sub->add_option("--input", c.inputs, ".npy or raw file of frames, sent in turn; may be repeated (default: random frames)");
+  sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
+  sub->add_flag("--raw", c.raw, "HTTP: send the tensor alone, without a JSON header");
+  sub->add_option("--compare", c.compare, "What an earlier run printed with --json: print both and the ratios");
+  sub->add_option_function<std::uint32_t>("--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+                                          "Longest wait for one answer (default: 10000)");
+}
+
 std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "compile") return Command(std::move(c.compile));
   if (name == "inspect") return Command(std::move(c.inspect));
@@ -106,6 +124,7 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "devices") return Command(std::move(c.devices));
   if (name == "serve") return Command(std::move(c.serve));
   if (name == "infer") return Command(std::move(c.infer));
+  if (name == "bench") return Command(std::move(c.bench));
   return std::nullopt;
 }
 
@@ -124,6 +143,7 @@ Parsed parse(int argc, const char* const* argv) {
   add_inspect(builder, commands.inspect);
   add_serve(builder, commands.serve);
   add_infer(builder, commands.infer);
+  add_bench(builder, commands.bench);
   add_devices(builder, commands.devices);
 
   Parsed parsed;

@@ -9,7 +9,7 @@
 
 namespace millrace::cli {
 
-using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand, InferCommand>;
+using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand, InferCommand, BenchCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

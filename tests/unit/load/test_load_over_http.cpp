@@ -1,0 +1,160 @@
+// The HTTP load generator against a server of a few lines, whose misbehaviour the test chooses.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "tools/load/run.hpp"
+
+namespace millrace::load {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// One thread a connection. `answer` gets the number of the request; an empty answer closes.
+class TinyServer {
+ public:
+  explicit TinyServer(std::function<std::string(std::uint64_t)> answer) : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), bytes) != 0 || ::listen(listener_, 128) != 0) throw std::runtime_error("no port");
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &bytes);
+    port_ = std::to_string(ntohs(address.sin_port));
+    acceptor_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (!readable(listener_)) continue;
+        const int fd = ::accept(listener_, nullptr, nullptr);
+        if (fd >= 0) sessions_.emplace_back([this, fd](const std::stop_token& stopped) { serve(fd, stopped); });
+      }
+    });
+  }
+  ~TinyServer() {
+    acceptor_ = {};
+    sessions_.clear();
+    ::close(listener_);
+  }
+  Address address() const { return {"127.0.0.1", port_}; }
+  std::uint64_t requests() const { return requests_; }
+
+ private:
+  static bool readable(int fd) {
+    pollfd one{fd, POLLIN, 0};
+    return ::poll(&one, 1, 10) > 0;
+  }
+  void serve(int fd, const std::stop_token& stop) {
+    std::string got;
+    while (!stop.stop_requested()) {
+      if (!readable(fd)) continue;
+      char room[4096];
+      const ssize_t n = ::recv(fd, room, sizeof room, 0);
+      if (n <= 0) break;
+      got.append(room, static_cast<std::size_t>(n));
+      if (got.find("\r\n\r\n") == std::string::npos) continue;
+      got.clear();
+      const std::string text = answer_(requests_++);
+      if (text.empty()) break;
+      (void)::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+    }
+    ::close(fd);
+  }
+
+  std::function<std::string(std::uint64_t)> answer_;
+  int listener_;
+  std::string port_;
+  std::atomic<std::uint64_t> requests_{0};
+  std::vector<std::jthread> sessions_;  // of the acceptor's thread, until that has ended
+  std::jthread acceptor_;
+};
+
+const std::string kGood = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const std::vector<std::string> kRequests = {"GET / HTTP/1.1\r\n\r\n"};
+
+Settings settings_of(std::uint32_t connections, std::optional<double> rate = std::nullopt) {
+  Settings settings;
+  settings.connections = connections;
+  settings.rate = rate;
+  settings.duration = 200ms;
+  return settings;
+}
+
+TEST(LoadOverHttp, EveryRequestOfAClosedLoopIsCountedOnce) {
+  TinyServer server([](std::uint64_t) { return kGood; });
+  const auto tally = run_http(server.address(), kRequests, settings_of(4));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_GT(tally->latency.count(), 0U);
+  EXPECT_EQ(tally->latency.count(), server.requests());
+  EXPECT_TRUE(tally->errors.empty());
+}
+
+TEST(LoadOverHttp, AnOpenLoopSendsWhatTheRateSays) {
+  TinyServer server([](std::uint64_t) { return kGood; });
+  const auto tally = run_http(server.address(), kRequests, settings_of(8, 250.0));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  const std::uint64_t unsent = tally->errors.contains("unsent") ? tally->errors.at("unsent") : 0;
+  EXPECT_EQ(server.requests() + unsent, 50U);
+}
+
+TEST(LoadOverHttp, FailuresAreCountedByStatus) {
+  TinyServer server([](std::uint64_t i) {
+    return i % 2 == 0 ? kGood : std::string("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n");
+  });
+  const auto tally = run_http(server.address(), kRequests, settings_of(2));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_EQ(tally->latency.count() + tally->errors.at("429"), server.requests());
+  EXPECT_EQ(tally->errors.size(), 1U);
+}
+
+TEST(LoadOverHttp, AConnectionThatTheServerDropsIsMadeAgain) {
+  TinyServer server([](std::uint64_t i) { return i == 1 ? std::string() : kGood; });
+  const auto tally = run_http(server.address(), kRequests, settings_of(1));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_EQ(tally->errors.at("connection"), 1U);
+  EXPECT_GT(server.requests(), 2U) << "nothing was sent after the loss";
+}
+
+TEST(LoadOverHttp, AnswersThatCloseAreFollowedByANewConnection) {
+  TinyServer server([](std::uint64_t) { return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"; });
+  const auto tally = run_http(server.address(), kRequests, settings_of(1));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_GT(tally->latency.count(), 1U);
+  EXPECT_TRUE(tally->errors.empty());
+}
+
+TEST(LoadOverHttp, AServerThatDoesNotAnswerTimesOutAndNothingHangs) {
+  TinyServer server([](std::uint64_t) { return "HTTP/1.1 200 OK\r\n"; });
+  Settings settings = settings_of(2);
+  settings.timeout = 50ms;
+  const auto tally = run_http(server.address(), kRequests, settings);
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_EQ(tally->latency.count(), 0U);
+  EXPECT_GE(tally->errors.at("timeout"), 2U);
+}
+
+TEST(LoadOverHttp, WhatIsNoHttpIsAProtocolError) {
+  TinyServer server([](std::uint64_t) { return "220 smtp ready\r\n\r\n"; });
+  const auto tally = run_http(server.address(), kRequests, settings_of(1));
+  ASSERT_TRUE(tally.ok()) << tally.error().message();
+  EXPECT_GE(tally->errors.at("protocol"), 1U);
+  EXPECT_EQ(tally->latency.count(), 0U);
+}
+
+TEST(LoadOverHttp, WhereNobodyListensItSaysSo) {
+  std::optional<TinyServer> server;
+  server.emplace([](std::uint64_t) { return kGood; });
+  const Address address = server->address();
+  server.reset();
+  const auto tally = run_http(address, kRequests, settings_of(1));
+  ASSERT_FALSE(tally.ok());
+  EXPECT_EQ(tally.error().code(), ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace millrace::load

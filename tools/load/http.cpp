@@ -1,0 +1,310 @@
+// All connections on one thread, by epoll, with requests composed beforehand: what is measured should be the server.
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <memory>
+
+#include "tools/load/response.hpp"
+#include "tools/load/run.hpp"
+
+namespace millrace::load {
+namespace {
+
+/// How often waits are looked at, and how soon a lost connection is made again.
+constexpr auto kTick = std::chrono::milliseconds(20);
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void reset(int fd = -1) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = fd;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+enum class State { kDown, kConnecting, kIdle, kSending, kReceiving };
+
+struct Connection {
+  Descriptor socket;
+  State state = State::kDown;
+  bool waits_for_room = false;  // registered for EPOLLOUT
+  Slot slot;
+  const std::string* request = nullptr;
+  std::size_t written = 0;
+  ResponseReader reader;
+  Clock::time_point deadline{};  // of connecting, of the request; down: when to connect again
+};
+
+class HttpRun {
+ public:
+  HttpRun(std::span<const std::string> requests, const Settings& settings) : requests_(requests), settings_(settings), connections_(settings.connections) {}
+
+  Status open(const Address& address) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); error != 0)
+      return Error(ErrorCode::kUnavailable, "cannot resolve " + address.host + ": " + ::gai_strerror(error));
+    const bool chosen = choose(found);
+    ::freeaddrinfo(found);
+    if (!chosen) return Error(ErrorCode::kUnavailable, "cannot connect to " + address.host + ":" + address.port + ": " + std::strerror(errno));
+    epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+    timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    if (epoll_.get() < 0 || timer_.get() < 0) return Error(ErrorCode::kEnvironment, std::string("no descriptors: ") + std::strerror(errno));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = nullptr;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, timer_.get(), &event);
+    return connect_all();
+  }
+
+  Tally run() {
+    ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    schedule_.emplace(Clock::now(), settings_.warmup, settings_.duration, settings_.rate);
+    auto tick = Clock::now() + kTick;
+    std::optional<Slot> next;
+    while (true) {
+      auto now = Clock::now();
+      while (!idle_.empty()) {
+        if (!next) next = schedule_->take(now);
+        if (!next || next->intended > now) break;
+        Connection& connection = *idle_.front();
+        idle_.pop_front();
+        begin(connection, *next, now);
+        next.reset();
+        now = Clock::now();
+      }
+      if (next && now >= schedule_->end()) {
+        tally_.failed("unsent");
+        next.reset();
+      }
+      if (!next && busy_ == 0 && schedule_->over(now)) break;
+      wait(next && !idle_.empty() ? next->intended : tick);
+      if (now = Clock::now(); now >= tick) {
+        tick = now + kTick;
+        look_at_deadlines(now);
+      }
+    }
+    tally_.finish(*schedule_);
+    return std::move(tally_);
+  }
+
+ private:
+  // Connecting. ------------------------------------------------------------------------------------------------------
+
+  /// The first of a name's addresses where somebody answers.
+  bool choose(const addrinfo* found) {
+    for (; found != nullptr; found = found->ai_next) {
+      const Descriptor probe(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (probe.get() < 0 || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0) continue;
+      address_bytes_ = found->ai_addrlen;
+      std::memcpy(&address_, found->ai_addr, address_bytes_);
+      return true;
+    }
+    return false;
+  }
+
+  Status connect_all() {
+    const auto end = Clock::now() + settings_.timeout;
+    for (Connection& connection : connections_) {
+      if (connect(connection, Clock::now())) continue;
+      const bool descriptors = errno == EMFILE || errno == ENFILE;
+      return Error(descriptors ? ErrorCode::kEnvironment : ErrorCode::kUnavailable,
+                   "cannot make " + std::to_string(connections_.size()) + " connections: " + std::strerror(errno) +
+                       (descriptors ? "; raise the limit (ulimit -n) or ask for fewer" : ""));
+    }
+    while (idle_.size() < connections_.size()) {
+      wait(Clock::now() + kTick);
+      if (lost_ > 0 || Clock::now() > end)
+        return Error(ErrorCode::kUnavailable, "only " + std::to_string(idle_.size()) + " of " + std::to_string(connections_.size()) +
+                                                  " connections could be made");
+    }
+    return {};
+  }
+
+  /// False, with errno, where it fails at once.
+  bool connect(Connection& connection, Clock::time_point now) {
+    connection.socket.reset(::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int fd = connection.socket.get();
+    if (fd < 0) return false;
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address_), address_bytes_) != 0 && errno != EINPROGRESS) return false;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT;
+    event.data.ptr = &connection;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return false;
+    connection.waits_for_room = true;
+    connection.state = State::kConnecting;
+    connection.deadline = now + settings_.timeout;
+    return true;
+  }
+
+  void connected(Connection& connection) {
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error != 0) return lose(connection);
+    watch_for_room(connection, false);
+    rest(connection);
+  }
+
+  void rest(Connection& connection) {
+    connection.state = State::kIdle;
+    idle_.push_back(&connection);
+  }
+
+  void lose(Connection& connection) {
+    ++lost_;
+    if (connection.state == State::kIdle) std::erase(idle_, &connection);
+    connection.socket.reset();
+    connection.state = State::kDown;
+    connection.deadline = Clock::now() + kTick;
+  }
+
+  void watch_for_room(Connection& connection, bool wanted) {
+    if (connection.waits_for_room == wanted) return;
+    connection.waits_for_room = wanted;
+    epoll_event event{};
+    event.events = EPOLLIN | (wanted ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
+    event.data.ptr = &connection;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+  }
+
+  // Exchanging. ------------------------------------------------------------------------------------------------------
+
+  void begin(Connection& connection, const Slot& slot, Clock::time_point now) {
+    ++busy_;
+    tally_.sent(slot, now);
+    connection.slot = slot;
+    connection.request = &requests_[slot.index % requests_.size()];
+    connection.written = 0;
+    connection.reader.reset();
+    connection.deadline = now + settings_.timeout;
+    connection.state = State::kSending;
+    send(connection);
+  }
+
+  void send(Connection& connection) {
+    const std::string& request = *connection.request;
+    while (connection.written < request.size()) {
+      const ssize_t n = ::send(connection.socket.get(), request.data() + connection.written, request.size() - connection.written, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) return watch_for_room(connection, true);
+      if (n < 0) break;  // the server may have answered (413, 429) before it closed: read that
+      connection.written += static_cast<std::size_t>(n);
+    }
+    watch_for_room(connection, false);
+    connection.state = State::kReceiving;
+  }
+
+  void receive(Connection& connection) {
+    const ssize_t n = ::recv(connection.socket.get(), room_.data(), room_.size(), 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (connection.state == State::kIdle) return lose(connection);
+    if (n <= 0) return fail(connection, "connection");
+    switch (connection.reader.feed({room_.data(), static_cast<std::size_t>(n)})) {
+      case ResponseReader::State::kMore: return;
+      case ResponseReader::State::kMalformed: return fail(connection, "protocol");
+      case ResponseReader::State::kDone: return finish(connection);
+    }
+  }
+
+  void finish(Connection& connection) {
+    --busy_;
+    if (connection.reader.status() == 200) tally_.succeeded(connection.slot, Clock::now());
+    else tally_.failed(std::to_string(connection.reader.status()));
+    if (!connection.reader.closes() && connection.state != State::kSending) return rest(connection);
+    if (!connect(connection, Clock::now())) lose(connection);
+  }
+
+  void fail(Connection& connection, const char* why) {
+    --busy_;
+    tally_.failed(why);
+    lose(connection);
+  }
+
+  // Waiting. ---------------------------------------------------------------------------------------------------------
+
+  void wait(Clock::time_point until) {
+    if (until != armed_) {
+      armed_ = until;
+      const auto ns = std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count());
+      itimerspec when{};
+      when.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
+      ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+    }
+    std::array<epoll_event, 128> events;
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    for (int i = 0; i < n; ++i) handle(events[static_cast<std::size_t>(i)]);
+  }
+
+  void handle(const epoll_event& event) {
+    if (event.data.ptr == nullptr) {
+      std::uint64_t ignored = 0;
+      if (::read(timer_.get(), &ignored, sizeof ignored) < 0) return;
+      armed_ = {};
+      return;
+    }
+    auto& connection = *static_cast<Connection*>(event.data.ptr);
+    if (connection.state == State::kConnecting) return connected(connection);
+    if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive(connection);
+    if (connection.state == State::kSending && (event.events & EPOLLOUT) != 0) send(connection);
+  }
+
+  void look_at_deadlines(Clock::time_point now) {
+    for (Connection& connection : connections_) {
+      if (connection.state == State::kIdle || now < connection.deadline) continue;
+      if (connection.state == State::kDown) {
+        if (!connect(connection, now)) lose(connection);
+      } else if (connection.state == State::kConnecting) {
+        lose(connection);
+      } else {
+        fail(connection, "timeout");
+      }
+    }
+  }
+
+  std::span<const std::string> requests_;
+  const Settings& settings_;
+  Descriptor epoll_, timer_;  // before the connections, which they watch
+  sockaddr_storage address_{};
+  socklen_t address_bytes_ = 0;
+  std::vector<Connection> connections_;
+  std::deque<Connection*> idle_;
+  std::uint32_t busy_ = 0;
+  std::uint64_t lost_ = 0;
+  std::optional<Schedule> schedule_;
+  Clock::time_point armed_{};  // what the timer is set to
+  std::array<char, 65536> room_{};
+  Tally tally_;
+};
+
+}  // namespace
+
+Result<Tally> run_http(const Address& address, std::span<const std::string> requests, const Settings& settings) {
+  const auto run = std::make_unique<HttpRun>(requests, settings);
+  MILLRACE_TRY(run->open(address));
+  return run->run();
+}
+
+}  // namespace millrace::load
