@@ -99,10 +99,7 @@ Status Engine::submit(Frame& frame) {
     queue_.push({&frame, now, deadline});
     waiting_.store(queue_.size());
   }
-  if (deadline < next_expiry_) {
-    next_expiry_ = deadline;
-    keeper_wake_.notify_all();
-  }
+  wake_keeper_at(deadline);
   // A slot that became free between the test above and the store to waiting_ was not offered to this frame.
   if (!queue_.empty()) admit(lock);
   return {};
@@ -141,6 +138,7 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   slot.times.input = slot.started - begin;
   slot.frame.store(&frame, std::memory_order_release);
   slot.staged.store(sequence + 1, std::memory_order_release);
+  wake_keeper_at(slot.started + options_.stuck_after);
   for (const std::uint32_t index : schedule_.early) {
     const Schedule::Task& task = schedule_.tasks[index];
     if (task.kind != Schedule::TaskKind::kIngress) continue;
@@ -149,6 +147,12 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
       note_loss(fleet_.place_of_ingress(task.index), started.error().message());
     }
   }
+}
+
+void Engine::wake_keeper_at(Clock::time_point time) {
+  if (time >= next_expiry_) return;
+  next_expiry_ = time;
+  keeper_wake_.notify_all();
 }
 
 void Engine::run_stage(Slot& slot, std::uint32_t index) {

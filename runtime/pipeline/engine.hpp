@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -97,6 +98,7 @@ class Engine final : public Pipeline {
   Status check(const Frame& frame) const;
   void stage(Frame& frame, Clock::time_point submitted);
   void admit(std::unique_lock<std::mutex>& lock);
+  void wake_keeper_at(Clock::time_point time);  // mutex_ is held
   void run_stage(Slot& slot, std::uint32_t index);
   void load_ingress(std::uint64_t sequence, std::uint32_t index);
   Status start_ingress(std::uint64_t sequence, std::uint32_t index);
@@ -122,9 +124,11 @@ class Engine final : public Pipeline {
   // recovery.cpp: deadlines, recovery, stop.
   void keep();
   void expire(std::unique_lock<std::mutex>& lock);
+  void watch_oldest();  // mutex_ is held
   void fail_all(const Error& error);
   void recover();
   void flush();
+  void at_all_cards(const std::function<void(std::uint32_t)>& action);
   void wait_until_quiet();
   void settle_units(std::uint32_t place);
   bool back_off();
@@ -171,6 +175,7 @@ class Engine final : public Pipeline {
   Clock::time_point last_resume_;
   std::string lost_reason_;
   std::vector<std::string> news_;  // losses the log has yet to hear of: not written while mutex_ is held
+  bool stuck_before_ = false;  // frames did not come back, in a session before this one
   bool stopped_ = false;
 
   // Of the keeper:

@@ -9,6 +9,7 @@ namespace {
 Status check(const PipelineOptions& options) {
   constexpr std::uint32_t kMostSlots = 1024;
   constexpr std::uint32_t kLongestQueue = 1U << 20U;
+  constexpr std::chrono::milliseconds kLongestStuck = std::chrono::hours(24);
   const auto refuse = [](const char* option, auto value, const char* range) {
     return Error(ErrorCode::kInvalidInput,
                  std::string(option) + ": " + std::to_string(value) + " is not in " + range);
@@ -22,6 +23,15 @@ Status check(const PipelineOptions& options) {
   if (options.restart_backoff_maximum < options.restart_backoff_initial) {
     return refuse("restart_backoff_maximum", options.restart_backoff_maximum.count(),
                   "restart_backoff_initial and more");
+  }
+  const auto possible = [&](std::chrono::milliseconds bound) {
+    return bound >= std::chrono::milliseconds(1) && bound <= kLongestStuck;
+  };
+  if (!possible(options.stuck_after)) {
+    return refuse("stuck_after", options.stuck_after.count(), "1 ms to one day");
+  }
+  if (!possible(options.stuck_after_deadline)) {
+    return refuse("stuck_after_deadline", options.stuck_after_deadline.count(), "1 ms to one day");
   }
   return {};
 }

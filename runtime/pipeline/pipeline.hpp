@@ -54,6 +54,11 @@ struct PipelineOptions {
   std::uint32_t queue_capacity = 64;  // frames waiting for a slot
   std::chrono::milliseconds restart_backoff_initial{10};
   std::chrono::milliseconds restart_backoff_maximum{5000};
+  // The longest the cards may take from one frame to the next, and for the oldest whose deadline has passed; then
+  // frames fail with kUnavailable, and a card that does not give its runs back is loaded again. To be longer than
+  // any card needs for a frame.
+  std::chrono::milliseconds stuck_after{10000};
+  std::chrono::milliseconds stuck_after_deadline{2000};
 };
 
 enum class CardState { kLoading, kUp, kLost };
@@ -90,7 +95,7 @@ class Pipeline {
   /// The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
   /// Errors name the endpoint and what it needs: kDoesNotFit where no binding exists (cards of other pipelines of this
   /// process are not free), kEnvironment where XRT fails, kNotFound and kCorrupt for images, kInvalidInput for options
-  /// out of range (slots 1..1024, queue at most 2^20, back-off at least 1 ms).
+  /// out of range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options);
   virtual ~Pipeline() = default;  // as stop(0)

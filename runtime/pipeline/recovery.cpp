@@ -1,5 +1,8 @@
 // Start, deadlines, recovery from losses, stop.
 #include <algorithm>
+#include <functional>
+#include <future>
+#include <utility>
 
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/engine.hpp"
@@ -86,7 +89,35 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     next_expiry_ = std::min(next_expiry_, queue_.earliest_deadline());
   }
+  watch_oldest();
   drained_.notify_all();
+}
+
+// Slots become free in order, so the oldest frame tells whether the cards go on. A card that hangs says nothing:
+// only the flush finds out which it is, or that all must be loaded again.
+void Engine::watch_oldest() {
+  const std::uint64_t oldest = done_.load();
+  if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
+  const Slot& slot = slot_of(oldest);
+  // The last result before it, if that came later: until then the cards were busy with other frames.
+  const Clock::time_point before =
+      slot_of(oldest + options_.slots - 1).computed.load(std::memory_order_relaxed);
+  const Clock::time_point since = std::max(slot.started, before);
+  Clock::time_point limit = since + options_.stuck_after;
+  if (slot.deadline < limit)
+    limit = std::min(limit, std::max(since, slot.deadline) + options_.stuck_after_deadline);
+  if (Clock::now() < limit) {
+    next_expiry_ = std::min(next_expiry_, limit);
+    return;
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
+  note_loss(std::nullopt, "frame " + std::to_string(oldest) + " did not come back from the cards within " +
+                              std::to_string(waited.count()) + " ms");
+  // Nor did any since the last time: the flush did not help, and found no card to blame.
+  if (std::exchange(stuck_before_, true) && oldest == session_first_) {
+    for (std::uint32_t place = 0; place < fleet_.size(); ++place)
+      note_loss(place, "it is loaded again, as no frame comes through after a flush");
+  }
 }
 
 void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& reason) {
@@ -177,15 +208,23 @@ std::chrono::milliseconds Engine::longer_backoff() const {
   return std::clamp(2 * backoff_, options_.restart_backoff_initial, options_.restart_backoff_maximum);
 }
 
+// At once, since a card that hangs keeps who asks it waiting for seconds.
+void Engine::at_all_cards(const std::function<void(std::uint32_t)>& action) {
+  std::vector<std::future<void>> others;
+  for (std::uint32_t place = 1; place < fleet_.size(); ++place) others.push_back(std::async(action, place));
+  action(0);
+  for (std::future<void>& other : others) other.get();
+}
+
 void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+  at_all_cards([&](std::uint32_t place) {
     // A lost card may still live, with a fault to its name: it is told too, but may not answer.
     const bool was_lost = keepers_[place].lost.load();
     const Status written = fleet_.write_epoch(place, epoch);
     if (!written.ok() && !was_lost) mark_lost(place, written.error().message());
-  }
+  });
   wait_until_quiet();
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) settle_units(place);
 }

@@ -110,6 +110,12 @@ TEST_F(PipelineOnCards, OptionsOutOfRangeAreNamed) {
   options.queue_capacity = 0xffffffffU;
   EXPECT_TRUE(refused(options, "queue_capacity"));
   options = {};
+  options.stuck_after = 0ms;
+  EXPECT_TRUE(refused(options, "stuck_after"));
+  options = {};
+  options.stuck_after_deadline = 48h;
+  EXPECT_TRUE(refused(options, "stuck_after_deadline"));
+  options = {};
   options.restart_backoff_initial = 0ms;
   EXPECT_TRUE(refused(options, "restart_backoff_initial"));
   options.restart_backoff_initial = 10s;
@@ -266,6 +272,38 @@ TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileACardHangs) {
   ASSERT_EQ(::kill(process, SIGCONT), 0);
   EXPECT_TRUE(comes_back());
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
+}
+
+// With nothing but frames to go by: nobody asks for its status, which would wait for a register and find it out.
+TEST_F(PipelineOnCards, ACardThatStopsAnsweringIsLoadedAgainWithDeadlinesAndWithout) {
+  for (const bool with_deadline : {true, false}) {
+    PipelineOptions options;
+    options.slots = 2;
+    options.stuck_after_deadline = 300ms;
+    options.stuck_after = with_deadline ? 60s : 1s;
+    open(chain_of_three(), options);
+    ASSERT_TRUE(works());
+    const pid_t process = card_process("fpga1");
+    ASSERT_EQ(::kill(process, SIGSTOP), 0);
+    std::vector<std::unique_ptr<TestFrame>> frames;
+    for (int i = 0; i < 4; ++i) {
+      frames.push_back(std::make_unique<TestFrame>(1, 1, 1));
+      if (with_deadline) frames.back()->frame.deadline = Clock::now() + 250ms;
+      ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
+    }
+    for (auto& frame : frames)
+      EXPECT_EQ(frame->code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
+    const auto until = Clock::now() + 60s;
+    while (!pipeline_->ready() || !works()) {
+      ASSERT_LT(Clock::now(), until);
+      std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_NE(card_process("fpga1"), process);
+    const auto status = pipeline_->status();
+    for (const auto& card : status.cards) EXPECT_EQ(card.restarts, card.card == "fpga1" ? 1U : 0U);
+    for (auto& frame : frames) EXPECT_EQ(frame->completions(), 1);
+    pipeline_->stop(1s);
+  }
 }
 
 TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {

@@ -29,6 +29,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint32_t kRandomFrames = 16;
+constexpr std::chrono::seconds kFrameBound{60};  // far more than any model needs on emulated cards
 
 using FrameData = std::vector<Buffer>;  // by the model's inputs or outputs
 
@@ -161,6 +162,7 @@ Status compare_frames(runtime::pipeline::Pipeline& pipeline, const ReferenceMode
     runtime::pipeline::Frame frame;
     for (const Buffer& input : inputs[index]) frame.inputs.emplace_back(input);
     for (Buffer& output : outputs) frame.outputs.emplace_back(output);
+    frame.deadline = runtime::pipeline::Clock::now() + kFrameBound;
     if (Status inferred = pipeline.infer(frame); !inferred.ok()) {
       return inferred.error().within("frame " + std::to_string(index));
     }
@@ -290,7 +292,9 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   MILLRACE_TRY(runtime::emulator::select_backend(cluster));
   MILLRACE_ASSIGN(const runtime::pipeline::Images images, runtime::pipeline::read_images(*deployment));
   MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(*deployment, images));
-  MILLRACE_ASSIGN(const auto pipeline, runtime::pipeline::Pipeline::open(deployment, cluster, {}));
+  runtime::pipeline::PipelineOptions options;
+  options.stuck_after = kFrameBound;
+  MILLRACE_ASSIGN(const auto pipeline, runtime::pipeline::Pipeline::open(deployment, cluster, options));
 
   Findings findings;
   findings.expected = !expected.empty();

@@ -117,6 +117,7 @@ class FakeCard final : public card::Card {
       state().inputs.clear();
     }
     state().alive = true;
+    state().hung = false;
     state().image = name;
     ++state().loads;
     if (!world_.operate(card_)) return lost();
@@ -239,7 +240,7 @@ std::uint32_t FakeWorld::epoch(std::uint32_t card) {
 void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const std::string& port,
                         Stamp stamp, Bytes data) {
   State& state = cards_[card];
-  if (!state.alive || stamp.first != epoch(card)) return;
+  if (!state.alive || state.hung || stamp.first != epoch(card)) return;
   if (state.drop) {
     state.drop = false;
     for (auto& [name, unit] : state.units) {
@@ -297,6 +298,7 @@ void FakeWorld::send(std::uint32_t card, std::uint32_t row, Stamp stamp, const B
 }
 
 void FakeWorld::match(std::uint32_t card) {
+  if (cards_[card].hung) return;
   for (auto& [name, unit] : cards_[card].units) {
     if (!unit.egress) continue;
     for (auto& [slot, run] : unit.runs) {
@@ -316,6 +318,7 @@ void FakeWorld::match(std::uint32_t card) {
 
 void FakeWorld::flush(std::uint32_t card) {
   State& state = cards_[card];
+  if (state.hung) return;
   for (auto& [partition, frames] : state.inputs) {
     std::erase_if(frames, [&](const auto& entry) { return entry.first.first != epoch(card); });
   }
@@ -354,6 +357,11 @@ void FakeWorld::stall(std::uint32_t card, bool stalled) {
     }
   }
   changed_.notify_all();
+}
+
+void FakeWorld::hang(std::uint32_t card) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].hung = true;
 }
 
 void FakeWorld::drop_next(std::uint32_t card) {

@@ -31,6 +31,8 @@ class FakeWorld {
   void kill(std::uint32_t card);
   /// A stalled card takes frames in only when it is released.
   void stall(std::uint32_t card, bool stalled);
+  /// Until it is loaded again the card answers, but takes nothing in, gives nothing out and flushes nothing.
+  void hang(std::uint32_t card);
   /// The card loses what it is given next (an egress run ends as dropped) without dying.
   void drop_next(std::uint32_t card);
   /// That many further loads of the card fail.
@@ -62,7 +64,7 @@ class FakeWorld {
     std::map<Stamp, Bytes> results;     // egress: not yet asked for
   };
   struct State {
-    bool alive = false, stalled = false, open = false, drop = false, supervised = false;
+    bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false;
     std::uint32_t refuse = 0, loads = 0;
     std::string image;
     std::map<std::string, Unit> units;

@@ -134,6 +134,44 @@ TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
   EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
 }
 
+// Whether or not anybody gave a deadline, and although the card still answers.
+TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
+  for (const bool with_deadline : {true, false}) {
+    for (std::uint32_t victim = 0; victim < 3; ++victim) {
+      SCOPED_TRACE("card " + std::to_string(victim) + (with_deadline ? ", deadline" : ""));
+      PipelineOptions options = quick();
+      options.stuck_after = with_deadline ? 1s : 300ms;
+      options.stuck_after_deadline = with_deadline ? 300ms : 60s;
+      open(chain_of_three(), options);
+      ASSERT_TRUE(works());
+      world_->hang(victim);
+      TestFrame frame(1, 1, 1);
+      if (with_deadline) frame.frame.deadline = pipeline::Clock::now() + 250ms;
+      ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+      EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
+      ASSERT_TRUE(comes_back());
+      EXPECT_EQ(frame.completions(), 1);
+      // The last card owes the host a run; who of the others hangs is not to be told.
+      for (std::uint32_t card = 0; card < 3; ++card)
+        EXPECT_EQ(world_->loads(card), card == victim || victim != 2 ? 2U : 1U) << card;
+      pipeline_->stop(1s);
+    }
+  }
+}
+
+TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForAStuckOne) {
+  PipelineOptions options = quick();
+  options.stuck_after = options.stuck_after_deadline = 500ms;
+  open(chain_of_three(), options);
+  const std::uint32_t epoch = pipeline_->status().epoch;
+  const auto until = pipeline::Clock::now() + 1200ms;
+  while (pipeline::Clock::now() < until) {
+    ASSERT_TRUE(works());
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(pipeline_->status().epoch, epoch);
+}
+
 TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
   open(diamond());
   ASSERT_TRUE(works());
