@@ -22,6 +22,7 @@ using runtime::plan::ModelInfo;
 
 constexpr std::uint64_t kMaxModelBytes = std::uint64_t{2} << 30U;
 constexpr char kImportStep[] = "import";
+constexpr char kAllSteps[] = "all";
 
 /// Runs the steps one after another and keeps their times.
 class Steps {
@@ -62,9 +63,10 @@ Status check_options(const CompileOptions& options, const std::string& name) {
         "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
   std::string known = kImportStep;
   for (const auto& pass : passes::standard_passes()) known += std::string(", ") + pass.name;
+  known += std::string(", and ") + kAllSteps;
   for (const auto& wanted : options.dump_after) {
     const auto all = passes::standard_passes();
-    const bool found = wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) {
+    const bool found = wanted == kAllSteps || wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) {
                          return wanted == pass.name;
                        });
     if (!found)
@@ -75,7 +77,8 @@ Status check_options(const CompileOptions& options, const std::string& name) {
 }
 
 void dump(const CompileOptions& options, const std::string& step, const graph::Graph& graph) {
-  if (std::find(options.dump_after.begin(), options.dump_after.end(), step) != options.dump_after.end())
+  const auto wanted = [&](const std::string& name) { return name == step || name == kAllSteps; };
+  if (std::any_of(options.dump_after.begin(), options.dump_after.end(), wanted))
     std::cerr << "--- after " << step << "\n" << graph::print(graph);
 }
 
@@ -113,8 +116,11 @@ Status check_names(const kernels::Program& program) {
 }
 
 Result<graph::Graph> import_model(const CompileOptions& options, ModelInfo& model) {
-  MILLRACE_ASSIGN(graph::Graph graph, import::import_onnx(options.model));
+  // Read once: the digest is of the very bytes that are compiled.
   MILLRACE_ASSIGN(const auto bytes, read_file(options.model, kMaxModelBytes));
+  auto imported = import::import_onnx(bytes, options.model.stem().string(), options.model.parent_path());
+  if (!imported.ok()) return imported.error().within(options.model.string());
+  graph::Graph graph = std::move(*imported);
   model.source_digest = sha256_hex(bytes);
   const auto describe = [](const std::vector<graph::Signature>& from,
                            std::vector<runtime::plan::TensorSignature>& to) {

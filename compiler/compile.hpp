@@ -19,7 +19,7 @@ struct CompileOptions {
   std::filesystem::path output;                // the deployment directory
   std::string name;                            // default: the model file's stem
   std::optional<std::uint32_t> partitions;     // card partitions; default: as many as the cluster has cards, at most one a layer
-  std::vector<std::string> dump_after;         // names of steps whose graph is printed on stderr
+  std::vector<std::string> dump_after;         // names of steps whose graph is printed on stderr; "all": every step
 };
 
 struct StepTime {
