@@ -184,13 +184,15 @@ std::optional<Constant> quantise(const OnnxOperator& op, const Inputs& in, const
     for (std::int64_t d = axis + 1; d < rank; ++d) inner *= x.shape[static_cast<std::size_t>(d)];
     if (extent != static_cast<std::int64_t>(scale.constant->size())) return std::nullopt;
   }
+  const std::size_t zeros = in.size() < 3 || in[2] == nullptr ? 1 : in[2]->constant->integers.size();
+  if (scale.constant->floats.empty() || (zeros != 1 && zeros != scale.constant->floats.size())) return std::nullopt;
   Constant c;
   for (std::size_t i = 0; i < x.constant->floats.size(); ++i) {
     const auto channel = static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner % extent);
     const std::int64_t zero =
         in.size() < 3 || in[2] == nullptr ? 0
         : in[2]->constant->integers.size() == 1 ? in[2]->constant->integers[0]
-                                                : in[2]->constant->integers.at(channel);
+                                                : in[2]->constant->integers[channel];
     const Chain q{{Step::quantise({scale.constant->floats[channel]}, zero, output.type.lowest(), output.type.highest())}};
     c.integers.push_back(q.evaluate(Number{true, 0, x.constant->floats[i]}, 0).integer);
   }

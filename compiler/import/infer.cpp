@@ -102,15 +102,56 @@ std::string clip(Context& c) {
   return {};
 }
 
-/// A scale and, where present, a zero point: scalars or one a channel, floats and integers.
+/// A scale and, where present, a zero point: scalars, or one along `axis` of what is (de)quantised.
 std::string check_quantiser(const Context& c, std::size_t scale, std::size_t zero) {
   if (!c.in(scale).type.is_float()) return "has a scale that is no float";
   if (c.rank(scale) > 1) return "has a scale of rank " + std::to_string(c.rank(scale)) + " (blocked quantisation is not taken)";
-  if (c.has(zero) && elements(c.shape_of(zero)) != elements(c.shape_of(scale)))
-    return "has a scale and a zero point of different sizes";
   if (c.op.integer("block_size", 0) != 0) return "is quantised in blocks, which is not taken";
+  const std::int64_t scales = elements(c.shape_of(scale));
+  if (scales < 1) return "has an empty scale";
+  if (scales > 1) {
+    const auto axis = axis_in(c.op.integer("axis", 1), c.rank(0));
+    if (!axis) return "has an axis outside its input of " + to_string(c.shape_of(0));
+    if (c.shape_of(0)[*axis] != scales)
+      return "has " + std::to_string(scales) + " scales for axis " + std::to_string(*axis) + " of " + to_string(c.shape_of(0));
+  }
+  if (c.has(zero) && elements(c.shape_of(zero)) != scales) return "has a scale and a zero point of different sizes";
   return {};
 }
+
+/// A scale and, where present, a zero point of the integer operand `data`: one, or one a channel where there are `channels`.
+std::string check_parameters(const Context& c, std::size_t data, std::optional<std::size_t> scale, std::size_t zero, std::int64_t channels) {
+  const auto count_of = [&](std::size_t i, const char* what) -> std::string {
+    const std::int64_t n = elements(c.shape_of(i));
+    if (n == 1 || (channels > 1 && n == channels)) return {};
+    return "has " + std::to_string(n) + " " + what + " for its input '" + c.in(data).name + "' (input " + std::to_string(i + 1) + "); " +
+           (channels > 1 ? "one, or one for each of " + std::to_string(channels) + " channels is taken" : "one is taken");
+  };
+  if (scale) {
+    if (!c.in(*scale).type.is_float()) return "has a scale that is no float";
+    if (std::string why = count_of(*scale, "scales"); !why.empty()) return why;
+  }
+  if (!c.has(zero)) return {};
+  if (c.in(zero).type != c.in(data).type) return "has a zero point of another type than its input '" + c.in(data).name + "'";
+  return count_of(zero, "zero points");
+}
+
+/// The same of a result, whose type is its zero point's.
+std::string check_result(const Context& c, std::size_t scale, std::size_t zero) {
+  if (!c.in(scale).type.is_float()) return "has a scale that is no float";
+  if (elements(c.shape_of(scale)) != 1 || (c.has(zero) && elements(c.shape_of(zero)) != 1)) return "has an output scale or zero point that is not one number";
+  return c.type.is_integer() ? "" : "quantises to " + to_string(c.type);
+}
+
+/// The first that is not empty.
+std::string first_of(std::initializer_list<std::string> reasons) {
+  for (const std::string& why : reasons)
+    if (!why.empty()) return why;
+  return {};
+}
+
+std::int64_t first_extent(const Shape& shape) { return shape.empty() ? 0 : shape[0]; }
+std::int64_t last_extent(const Shape& shape) { return shape.empty() ? 0 : shape.back(); }
 
 std::string quantise_linear(Context& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
@@ -174,16 +215,15 @@ std::string conv_integer(Context& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
   c.type = Type::integer(32);
-  return convolve(c, 0, 1);
+  return first_of({check_parameters(c, 0, {}, 2, 1), check_parameters(c, 1, {}, 3, first_extent(c.shape_of(1))), convolve(c, 0, 1)});
 }
 
 std::string qlinear_conv(Context& c) {
   if (std::string why = need(c, 8); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer() || !c.in(7).type.is_integer()) return "takes integers";
-  for (const std::size_t s : {1U, 4U, 6U})
-    if (!c.in(s).type.is_float()) return "has a scale that is no float";
   c.type = c.in(7).type;
-  return convolve(c, 0, 3);
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, first_extent(c.shape_of(3))), check_result(c, 6, 7),
+                   convolve(c, 0, 3)});
 }
 
 std::string multiply_matrices(Context& c, std::size_t a, std::size_t b) {
@@ -211,16 +251,15 @@ std::string matmul_integer(Context& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
   c.type = Type::integer(32);
-  return multiply_matrices(c, 0, 1);
+  return first_of({check_parameters(c, 0, {}, 2, 1), check_parameters(c, 1, {}, 3, last_extent(c.shape_of(1))), multiply_matrices(c, 0, 1)});
 }
 
 std::string qlinear_matmul(Context& c) {
   if (std::string why = need(c, 8); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer() || !c.in(7).type.is_integer()) return "takes integers";
-  for (const std::size_t s : {1U, 4U, 6U})
-    if (!c.in(s).type.is_float()) return "has a scale that is no float";
   c.type = c.in(7).type;
-  return multiply_matrices(c, 0, 3);
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, last_extent(c.shape_of(3))), check_result(c, 6, 7),
+                   multiply_matrices(c, 0, 3)});
 }
 
 std::string gemm_shape(Context& c, std::size_t a, std::size_t b) {
@@ -245,11 +284,10 @@ std::string gemm(Context& c) {
 std::string qgemm(Context& c) {
   if (std::string why = need(c, 6); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
-  for (const std::size_t s : {1U, 4U})
-    if (!c.in(s).type.is_float()) return "has a scale that is no float";
-  if (c.has(7) && !c.in(7).type.is_float()) return "has a scale that is no float";
   c.type = c.has(8) ? c.in(8).type : Type::float32();
-  return gemm_shape(c, 0, 3);
+  if (c.has(7) != c.has(8)) return "has an output scale without a zero point, or the other way round";
+  if (std::string why = gemm_shape(c, 0, 3); !why.empty()) return why;
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, c.shape[1]), c.has(7) ? check_result(c, 7, 8) : ""});
 }
 
 std::string pool(Context& c) {
@@ -279,8 +317,9 @@ std::string global_pool(Context& c) {
 std::string with_output_type(Context& c, std::size_t zero, const Rule& shape_rule) {
   if (std::string why = shape_rule(c); !why.empty()) return why;
   if (!c.type.is_integer()) return "takes integers";
+  if (!c.has(1) || !c.has(3)) return "lacks a scale";
   if (c.has(zero)) c.type = c.in(zero).type;
-  return {};
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_result(c, 3, zero)});
 }
 
 std::string flatten(Context& c) {
@@ -408,8 +447,12 @@ std::string qlinear_concat(Context& c) {
   if (c.count() < 5 || (c.count() - 2) % 3 != 0) return "has the wrong number of inputs";
   if (std::string why = need(c, c.count()); !why.empty()) return why;
   if (std::string why = join(c, 2, 3); !why.empty()) return why;
+  for (std::size_t i = 2; i < c.count(); i += 3) {
+    if (!c.in(i).type.is_integer()) return "takes integers";
+    if (std::string why = check_parameters(c, i, i + 1, i + 2, 1); !why.empty()) return why;
+  }
   c.type = c.in(1).type;
-  return c.type.is_integer() ? "" : "quantises to " + to_string(c.type);
+  return check_result(c, 0, 1);
 }
 
 std::string qlinear_add(Context& c) {
@@ -417,11 +460,9 @@ std::string qlinear_add(Context& c) {
   const auto shape = broadcast(c.shape_of(0), c.shape_of(3));
   if (!shape) return "has operands that do not broadcast";
   if (!c.in(0).type.is_integer() || !c.in(3).type.is_integer()) return "takes integers";
-  for (const std::size_t s : {1U, 4U, 6U})
-    if (!c.in(s).type.is_float()) return "has a scale that is no float";
   c.type = c.has(7) ? c.in(7).type : c.in(0).type;
   c.shape = *shape;
-  return {};
+  return first_of({check_parameters(c, 0, 1, 2, 1), check_parameters(c, 3, 4, 5, 1), check_result(c, 6, 7)});
 }
 
 std::string cast(Context& c) {

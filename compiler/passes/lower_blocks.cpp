@@ -82,6 +82,8 @@ class Lowering {
     Place& place = places_[v];
     const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
     if (!is_identity_map(have)) {
+      if (value.shape[0] != 1)
+        return Error(ErrorCode::kUnsupported, "output '" + value.name + "' is " + to_string(value.shape) + "; its first axis must be the batch, and 1");
       std::string why = move_to(v, identity_map(elements(value.shape)), Shape(value.shape.begin() + 1, value.shape.end()));
       if (!why.empty()) return Error(ErrorCode::kUnsupported, "output '" + value.name + "': " + why);
     }

@@ -62,6 +62,9 @@ std::optional<Integers> weights(const Job& job, std::size_t i, std::int64_t chan
     if (zero == nullptr) why = "its weights' zero point must be constant";
     else w.zero = zero->integers;
   }
+  const std::int64_t channels = job.in(i).shape[static_cast<std::size_t>(channel_axis)];
+  const auto fits = [channels](std::size_t count) { return count == 1 || static_cast<std::int64_t>(count) == channels; };
+  if (!fits(w.scale.size()) || !fits(w.zero.size())) why = "its weights have " + std::to_string(w.scale.size()) + " scales for " + std::to_string(channels) + " output channels";
   if (w.scale.size() > 1) {
     std::int64_t axis = onnx_of(*n)->integer("axis", 1);
     if (axis < 0) axis += static_cast<std::int64_t>(job.in(i).shape.size());
@@ -85,7 +88,9 @@ std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std
     why = "its bias is not constant";
     return std::nullopt;
   }
-  if (known->size() != 1 && static_cast<std::int64_t>(known->size()) != channels) {
+  const Shape& shape = job.in(i).shape;
+  const bool along = !shape.empty() && shape.back() == channels && elements(shape) == channels;
+  if (known->size() != 1 && !along) {
     why = "its bias of " + to_string(job.in(i).shape) + " does not run along the output channels";
     return std::nullopt;
   }

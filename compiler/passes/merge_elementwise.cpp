@@ -7,13 +7,21 @@ namespace {
 
 using graph::Elementwise;
 
+/// Whether more than one node would work on `v` once floats are computed where they are read.
+bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
+  if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
+  const Node& reader = graph.nodes[uses.readers[v][0]];
+  return std::holds_alternative<Elementwise>(reader.operation) && graph.value(reader.outputs[0]).type.is_float() &&
+         is_shared(uses, graph, reader.outputs[0]);
+}
+
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
   // The host's quantiser stays by itself: what follows it works on integers.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
   // What is float is no value of the dataflow and may be computed again; integers that others read, or that leave for the host
   // to make them float, stay.
-  const bool stays = uses.readers[between].size() != 1 || uses.is_output[between] || graph.value(second.outputs[0]).type.is_float();
+  const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
   const auto& b = std::get<Elementwise>(second.operation);

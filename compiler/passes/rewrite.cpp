@@ -36,6 +36,7 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const graph::
   const graph::Constant* scale = constant_input(graph, n, 1);
   const graph::Constant* zero = constant_input(graph, n, 2);
   if (q == nullptr || scale == nullptr || (has_input(n, 2) && zero == nullptr)) return std::nullopt;
+  if (scale->floats.empty()) return std::nullopt;
   std::int64_t extent = 1, inner = 1;
   if (scale->floats.size() > 1) {
     std::int64_t axis = onnx_of(n)->integer("axis", 1);
@@ -46,6 +47,7 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const graph::
     for (std::int64_t d = axis + 1; d < rank; ++d) inner *= v.shape[static_cast<std::size_t>(d)];
     if (extent != static_cast<std::int64_t>(scale->floats.size())) return std::nullopt;
   }
+  if (zero != nullptr && zero->integers.size() != 1 && zero->integers.size() != scale->floats.size()) return std::nullopt;
   std::vector<float> result;
   for (std::size_t i = 0; i < q->integers.size(); ++i) {
     const auto c = static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner % extent);

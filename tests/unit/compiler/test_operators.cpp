@@ -498,6 +498,28 @@ TEST(Operators, what_falls_and_rises_on_one_byte_is_a_table_of_all_its_values) {
   }
 }
 
+TEST(Operators, what_two_branches_read_behind_a_sum_is_quantised_once) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "a");
+  m.node("HardSwish", {"a"}, "swish");
+  m.pair("swish", 16.0F, 0, "h");
+  m.node("LeakyRelu", {"a"}, "leaky");
+  m.attribute("alpha", 0.125F);
+  m.pair("leaky", 16.0F, 0, "l");
+  m.node("Concat", {"h", "l"}, "both");
+  m.attribute("axis", std::int64_t{1});
+  m.pair("both", 32.0F, 0, "y");
+  m.output("y");
+  const Program p = expect_meaning(m, 33);
+  EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+  for (const kernels::Block& b : p.blocks)
+    if (const auto* c = std::get_if<kernels::Convolution>(&b.operation)) {
+      EXPECT_TRUE(c->requantise.has_value());
+    }
+}
+
 TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
   using compiler::graph::Chain;
   using compiler::graph::Course;
