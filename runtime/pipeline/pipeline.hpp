@@ -122,7 +122,8 @@ class Pipeline {
   virtual PipelineStatus status() = 0;
 
   /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable, releases the
-  /// cards. Idempotent.
+  /// cards. However many cards hang, that takes the driver's patience with one of them (5 s where emulated), no more.
+  /// Idempotent.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -340,9 +340,10 @@ PipelineStatus Engine::status() {
   status.completed = completed_.load();
   status.failed = failed_.load();
   const std::lock_guard fleet_lock(fleet_mutex_);
-  if (released_) return status;
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place)
+  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+    if (released_ || ending_.load()) return status;  // stop() must not wait for all cards
     status.cards.push_back(fleet_.card_status(place));
+  }
   status.links = fleet_.link_status();
   const std::lock_guard lock(mutex_);
   status.ready = ready();
@@ -377,20 +378,25 @@ void Engine::stop(std::chrono::milliseconds bound) {
 }
 
 void Engine::end_threads() {
+  const Error stopped(ErrorCode::kUnavailable, "the pipeline was stopped");
+  fail_all(stopped);  // before the keeper is waited for, who may be busy with a card that hangs
   if (keeper_.joinable()) keeper_.join();
-  fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
+  fail_all(stopped);
   const auto lives = [this](std::uint32_t place) {
     return keepers_[place].up && !keepers_[place].lost.load();
   };
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (lives(place)) static_cast<void>(fleet_.write_epoch(place, epoch_.load() + 1));
-  }
+  // Runs that never end would keep the card open in XRT. A card that hangs is given up by the driver meanwhile.
+  at_all_cards([&](std::uint32_t place) {
+    if (!lives(place)) return;
+    const Status written = fleet_.write_epoch(place, epoch_.load() + 1);
+    if (!written.ok()) mark_lost(place, written.error().message());
+  });
   for (Keeper& keeper : keepers_) {
     if (keeper.thread.joinable()) keeper.thread.join();
   }
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+  at_all_cards([&](std::uint32_t place) {
     if (lives(place)) fleet_.dismiss(place);
-  }
+  });
 }
 
 }  // namespace millrace::runtime::pipeline

@@ -195,8 +195,8 @@ TEST_F(Stalled, ADeadlineInThePastIsRefused) {
 
 TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
   open(1, 4);
-  TestFrame& on_card = submit(Clock::now() + 40ms);
-  TestFrame& queued = submit(Clock::now() + 20ms);
+  TestFrame& on_card = submit(Clock::now() + 500ms);
+  TestFrame& queued = submit(Clock::now() + 300ms);
   TestFrame& patient = submit();
   EXPECT_EQ(queued.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(on_card.code(), ErrorCode::kDeadlineExceeded);
@@ -212,7 +212,7 @@ TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
 TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
   open(1, 4);
   submit(Clock::now() + 10s);
-  TestFrame& hasty = submit(Clock::now() + 10ms);
+  TestFrame& hasty = submit(Clock::now() + 250ms);
   EXPECT_EQ(hasty.code(), ErrorCode::kDeadlineExceeded);
   world_.stall(0, false);
 }
