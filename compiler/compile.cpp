@@ -14,6 +14,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -47,14 +48,6 @@ class Steps {
   std::vector<StepTime>& times_;
 };
 
-bool is_name(const std::string& text) {
-  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                  c == '-' || c == '.';
-         });
-}
-
 Status check_options(const CompileOptions& options, const std::string& name) {
   if (options.output.empty()) return Error(ErrorCode::kInvalidInput, "no output directory: give one with -o");
   if (!is_name(name))
@@ -83,31 +76,14 @@ void dump(const CompileOptions& options, const std::string& step, const graph::G
 }
 
 /// Names travel in JSON and protobuf, which carry UTF-8 only.
-bool is_utf8(const std::string& text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80                ? 1
-                               : c >= 0xc2 && c < 0xe0 ? 2
-                               : c >= 0xe0 && c < 0xf0 ? 3
-                               : c >= 0xf0 && c < 0xf5 ? 4
-                                                       : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t k = 1; k < length; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80) return false;
-    const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0x80;
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
-        (c == 0xf4 && second > 0x8f))
-      return false;
-    i += length;
-  }
-  return true;
-}
-
-Status check_names(const kernels::Program& program) {
+Status check_names(const kernels::Program& program, const ModelInfo& model) {
   const auto bad = [](const char* what) {
     return Error(ErrorCode::kInvalidInput,
                  std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
   };
+  for (const auto* signatures : {&model.inputs, &model.outputs})
+    for (const auto& signature : *signatures)
+      if (!is_utf8(signature.name)) return bad("tensor");
   for (const auto& tensor : program.tensors)
     if (!is_utf8(tensor.name)) return bad("tensor");
   for (const auto& block : program.blocks)
@@ -174,7 +150,7 @@ Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_ASSIGN(kernels::Program program,
                   steps.run("build_program", [&] { return emit::build_program(graph); }));
   program.name = model.name;
-  MILLRACE_TRY(check_names(program));
+  MILLRACE_TRY(check_names(program, model));
   MILLRACE_ASSIGN(const auto solution, steps.run("partition", [&] {
     return partition(explore::make_problem(program, cluster, options.partitions));
   }));

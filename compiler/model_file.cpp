@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::compiler {
@@ -23,6 +24,9 @@ Result<std::vector<std::string>> read_labels(const yaml::Mapping& map, const std
     const std::size_t end = std::min(text->find('\n', start), text->size());
     std::string label = text->substr(start, end - start);
     if (!label.empty() && label.back() == '\r') label.pop_back();
+    if (!is_utf8(label))
+      return map.error("labels_file", (folder / name).string() + ":" + std::to_string(labels.size() + 1) +
+                                          ": is not UTF-8; save the file as UTF-8");
     labels.push_back(std::move(label));
     start = end + 1;
   }

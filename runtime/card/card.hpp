@@ -108,7 +108,7 @@ class Card {
 };
 
 /// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another
-/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it.
+/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it, or it has none at all.
 Result<std::unique_ptr<Card>> open(std::uint32_t index);
 Result<std::unique_ptr<Card>> open(const std::string& bdf);
 

@@ -68,7 +68,10 @@ void DevicePool::open_all() {
       enter(known.device);
       known.bdf = bdf_of(known.device);
     } catch (const std::exception& problem) {
-      if (reported == 0) break;
+      if (reported == 0) {
+        if (index == 0) why_none_ = problem.what();
+        break;
+      }
       known.problem = problem.what();
     }
     devices_.push_back(std::move(known));
@@ -78,6 +81,8 @@ void DevicePool::open_all() {
 Result<xrt::device> DevicePool::find(unsigned index) {
   open_all();
   const std::string name = "device " + std::to_string(index);
+  if (devices_.empty())
+    return Error(ErrorCode::kEnvironment, "XRT opens no device: " + why_none_ + "; see 'millrace devices'");
   if (index >= devices_.size()) {
     return Error(ErrorCode::kNotFound, "XRT has no " + name + " (it has " + std::to_string(devices_.size()) +
                                            "); see 'millrace devices'");

@@ -48,6 +48,7 @@ class DevicePool {
   // Protected by mutex_:
   bool opened_ = false;
   std::vector<Known> devices_;  // by index
+  std::string why_none_;        // what XRT said to the first, where it has no device
 };
 
 /// What XRT can say, without a throw; empty where it cannot.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <set>
 
+#include "runtime/base/text.hpp"
 #include "runtime/emulator/protocol.hpp"
 
 namespace millrace::runtime::emulator {
@@ -33,14 +34,11 @@ bool parse_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() < 64 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127 && c != ';'; });
-}
+constexpr std::size_t kMaxName = 64;
 
 Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
   Topology::Card card;
-  if (words.size() != 4 || !is_name(words[1]) || !is_name(words[2]) ||
+  if (words.size() != 4 || !is_name(words[1], kMaxName) || !is_name(words[2], kMaxName) ||
       !parse_number(words[3], card.memory_bytes))
     return wrong("a card is 'card NAME DEVICE MEMORY_BYTES'");
   card.name = words[1];

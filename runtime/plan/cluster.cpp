@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "runtime/base/text.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::runtime::plan {
@@ -12,23 +13,14 @@ namespace {
 constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMaxConnectors = 64;
 
-/// Names end in file names, environment variables and compute units.
-bool is_name(const std::string& text) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  };
-  return !text.empty() && text.size() <= 64 && text[0] != '.' && text[0] != '-' &&
-         std::all_of(text.begin(), text.end(), allowed);
-}
-
+constexpr std::size_t kMaxName = 64;
 constexpr char kNameRule[] =
     "' is no name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
 
 Result<std::string> name_of(const yaml::Mapping& map, std::string_view key,
                             std::optional<std::string> otherwise = {}) {
   MILLRACE_ASSIGN(std::string name, map.text(key, std::move(otherwise)));
-  if (!is_name(name)) return map.error(key, "'" + name + kNameRule);
+  if (!is_name(name, kMaxName)) return map.error(key, "'" + name + kNameRule);
   return name;
 }
 

@@ -7,6 +7,8 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <limits>
+#include <memory>
+#include <stdexcept>
 
 #include "runtime/plan/deployment.hpp"
 
@@ -30,6 +32,16 @@ bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& mes
   return message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
+namespace {
+
+/// proto3 texts are UTF-8; parsing looks at that, printing alters what is not.
+bool is_printable(const google::protobuf::Message& message) {
+  const std::unique_ptr<google::protobuf::Message> copy(message.New());
+  return from_bytes(to_bytes(message), *copy);
+}
+
+}  // namespace
+
 std::string to_canonical_json(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
@@ -37,7 +49,8 @@ std::string to_canonical_json(const google::protobuf::Message& message) {
   options.preserve_proto_field_names = true;
   std::string one_space;
   const google::protobuf::LogSilencer silence;
-  if (!google::protobuf::util::MessageToJsonString(message, &one_space, options).ok()) return {};
+  if (!is_printable(message) || !google::protobuf::util::MessageToJsonString(message, &one_space, options).ok())
+    throw std::invalid_argument(message.GetTypeName() + " cannot be printed: it holds text that is not UTF-8");
 
   // protobuf indents by one space; a JSON string holds no raw line end, so every line start is an
   // indentation.
@@ -60,6 +73,8 @@ Status from_json(std::string_view json, google::protobuf::Message& message, cons
   const google::protobuf::LogSilencer silence;
   const auto status =
       google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &message, options);
+  if (status.ok() && !is_printable(message))
+    return Error(ErrorCode::kInvalidInput, what + ": holds text that is not UTF-8");
   if (status.ok()) return {};
   std::string reason(status.message().data(), status.message().size());
   for (char& c : reason)

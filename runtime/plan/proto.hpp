@@ -35,7 +35,8 @@ std::vector<std::byte> to_bytes(const google::protobuf::Message& message);
 /// False where the bytes are not such a message. Silent: protobuf's own log is not ours.
 bool from_bytes(std::span<const std::byte> bytes, google::protobuf::Message& message);
 
-/// Every field printed under its .proto name, two spaces a level, a line end after the last.
+/// Every field printed under its .proto name, two spaces a level, a line end after the last. Throws std::invalid_argument
+/// where a text is not UTF-8: readers refuse such a file, so it is our bug.
 std::string to_canonical_json(const google::protobuf::Message& message);
 /// Unknown fields are refused by name unless `ignore_unknown`; `what` opens the error ("deployment.json").
 Status from_json(std::string_view json, google::protobuf::Message& message, const std::string& what,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/program/packing.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
 
@@ -21,15 +22,6 @@ bool is_identifier(const std::string& text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && text.size() <= 128 && letter(text[0]) &&
          std::all_of(text.begin(), text.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
-/// Names become files, card names and metric labels.
-bool is_name(const std::string& text) {
-  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                  c == '-' || c == '.';
-         });
 }
 
 bool is_digest(const std::string& text) {

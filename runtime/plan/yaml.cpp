@@ -8,6 +8,7 @@
 #include <set>
 
 #include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::runtime::plan::yaml {
 namespace {
@@ -122,6 +123,13 @@ Error error_at(const std::string& file, const Node& node, const std::string& mes
 }
 
 Result<Node> parse(const std::string& text, const std::string& file) {
+  int line = 1;
+  for (std::size_t start = 0; start < text.size(); ++line) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (!is_utf8(std::string_view(text).substr(start, end - start)))
+      return at_line(file, line, "is not UTF-8; save the file as UTF-8");
+    start = end + 1;
+  }
   if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);

@@ -61,6 +61,35 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
+TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
+  expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "compile, verify, inspect, serve, infer", "devices"});
+  expect_error(millrace({}), 2, {"a command is missing", "compile, verify, inspect, serve, infer", "devices"});
+  expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
+  const Outcome partitions = compile(kModel, kThreeCards, file("d"), {"--partitions", "0"});
+  expect_error(partitions, 2, {"--partitions", "1", "1024"});
+  EXPECT_LT(partitions.err.size(), 200U) << partitions.err;
+  expect_error(millrace({"verify", "d", "--frames", "0"}), 2, {"--frames", "1"});
+  for (const auto& arguments : {std::vector<std::string>{"infer", "--input", "x", "--top", "0"},
+                                std::vector<std::string>{"serve", "--deployment", "x", "--max-body-bytes", "0"}}) {
+    const Outcome outcome = millrace(arguments);
+    expect_error(outcome, 2, {arguments[3]});
+    EXPECT_LT(outcome.err.size(), 200U) << outcome.err;
+  }
+}
+
+TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  expect_error(millrace({"verify", file("d").string(), "--frames", "1", "--quiet", "--dump-tensors", "/proc/zz"}), 3,
+               {"/proc/zz", "give --dump-tensors a directory"});
+}
+
+TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_and_told_as_such) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  const Outcome outcome = run_program({"bash", "-c", "ulimit -v 4000000 && exec '" + millrace_binary() + "' verify '" +
+                                                        file("d").string() + "' --frames 1 --quiet"});
+  expect_error(outcome, 3, {"shared memory for emulated cards: mmap"});
+}
+
 TEST_F(CommandLine, A_model_that_is_none_is_refused) {
   write(file("empty.onnx"), "");
   write(file("text.onnx"), "this is not a model at all, it is a line of text\n");

@@ -43,7 +43,7 @@ void add_compile(Builder& builder, CompileCommand& c) {
   sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
   sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
-  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")->check(CLI::PositiveNumber);
+  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")->check(CLI::Range(1, 1024));
   sub->add_option("--dump-after", c.dump_after, "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
 }
 
@@ -60,7 +60,7 @@ void add_verify(Builder& builder, VerifyCommand& c) {
   sub->add_option("--inputs", c.inputs, ".npy of the model's own type and layout, first axis = frames (default: random frames)");
   sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")->needs("--inputs");
   sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")->needs("--expect");
-  sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)");
+  sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")->check(CLI::Range(1, 1 << 24));
   sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
   sub->add_option("--dump-tensors", c.dump_tensors, "Write every tensor of one frame below this directory; names the first differing node");
 }
@@ -83,7 +83,7 @@ void add_serve(Builder& builder, ServeCommand& c) {
   sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
   sub->add_option("--slots", c.slots, "Frames in flight on the cards")->capture_default_str()->check(CLI::Range(1, 1024));
   sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")->capture_default_str()->check(CLI::Range(0, 1 << 20));
-  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken")->capture_default_str()->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U));
   sub->add_option_function<std::uint32_t>("--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
                                           "How long accepted requests may take after SIGTERM (default: 5000)");
   sub->add_flag("--json-log", c.json_log, "Log lines as JSON");
@@ -94,7 +94,7 @@ void add_infer(Builder& builder, InferCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
   sub->add_option("--model", c.model, "Model name (default: the server's only model)");
   sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
-  sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(CLI::PositiveNumber);
+  sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(CLI::Range(1, 1 << 20));
   sub->add_option("--output", c.output, "Write the first output as .npy, first axis = frames");
   sub->add_option_function<std::uint32_t>("--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
                                           "Longest wait for one answer (default: 10000)");
@@ -126,6 +126,15 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "infer") return Command(std::move(c.infer));
   if (name == "bench") return Command(std::move(c.bench));
   return std::nullopt;
+}
+
+/// What is wrong where no sub-command was found.
+std::string no_command(const CLI::App& app, int argc, const char* const* argv) {
+  std::string known;
+  for (const CLI::App* sub : app.get_subcommands({})) known += (known.empty() ? "" : ", ") + sub->get_name();
+  const std::string word = argc > 1 ? argv[1] : "";
+  return (word.empty() ? "a command is missing" : "'" + word + "' is no command or option of millrace") +
+         "; the commands are " + known;
 }
 
 }  // namespace
@@ -162,7 +171,7 @@ Parsed parse(int argc, const char* const* argv) {
     parsed.name = subs.empty() ? "" : subs.front()->get_name();
     parsed.exit_code = 2;
     const std::string command = parsed.name.empty() ? "millrace" : "millrace " + parsed.name;
-    parsed.message = command + ": error: " + error.what() + "\nRun '" + command + " --help' for what it takes.\n";
+    parsed.message = command + ": error: " + (subs.empty() ? no_command(app, argc, argv) : error.what()) + "\nRun '" + command + " --help' for what it takes.\n";
   }
   return parsed;
 }

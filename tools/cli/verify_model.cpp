@@ -156,7 +156,8 @@ Status ReferenceModel::dump(const std::vector<Buffer>& inputs, const std::filesy
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     if (failed) {
-      written = Error(ErrorCode::kEnvironment, folder.string() + ": " + failed.message());
+      written = Error(ErrorCode::kEnvironment, folder.string() + ": cannot be made: " + failed.message() +
+                                                   "; give --dump-tensors a directory that can be written");
       return;
     }
     const kernels::Program& program = programs_[index];

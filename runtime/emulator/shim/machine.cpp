@@ -1,6 +1,5 @@
 #include "runtime/emulator/shim/machine.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 
 namespace millrace::runtime::emulator {
@@ -17,7 +16,7 @@ Machine::Machine() {
   const auto status = topology.ok() ? build(*topology) : Status(topology.error());
   if (status.ok()) return;
   cards_.clear();
-  std::fprintf(stderr, "emulated cards: %s\n", status.error().message().c_str());
+  problem_ = status.error().message();
 }
 
 Status Machine::build(const Topology& topology) {

@@ -12,10 +12,11 @@ namespace millrace::runtime::emulator {
 class Machine {
  public:
   /// Made at the first call, never destroyed: libxrt_coreutil closes devices from its own destructors.
-  /// Without cards where the environment names none or is malformed (said once on stderr).
+  /// Without cards where the environment names none, or problem() says why there are none.
   static Machine& instance();
 
   std::uint32_t cards() const { return static_cast<std::uint32_t>(cards_.size()); }
+  const std::string& problem() const { return problem_; }
   EmulatedCard& card(std::uint32_t index) { return *cards_[index]; }
 
  private:
@@ -25,6 +26,7 @@ class Machine {
   Monitor monitor_;
   SharedMemory fabric_;
   std::vector<std::unique_ptr<EmulatedCard>> cards_;
+  std::string problem_;
 };
 
 }  // namespace millrace::runtime::emulator

@@ -285,6 +285,18 @@ TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedByItsNumber) {
   expect(parse_deployment("{}").error().message(), "schema_version is missing");
 }
 
+TEST_F(DamagedDeployment, WithTextThatIsNotUtf8IsNeitherPrintedNorRead) {
+  Deployment plan = load_deployment(target_)->plan;
+  plan.model.description = "caf\xe9";
+  EXPECT_THROW(to_json(plan), std::invalid_argument);
+  for (const char* text : {"caf\xe9", "\\ud800"}) {
+    std::string json = this->text("deployment.json");
+    const std::string field = "\"description\": \"";
+    json.insert(json.find(field) + field.size(), text);
+    EXPECT_FALSE(parse_deployment(json).ok()) << text;
+  }
+}
+
 TEST_F(DamagedDeployment, WithAnUnknownFieldIsRefusedByItsName) {
   std::string json = text("deployment.json");
   json.insert(json.find("\"generator\""), "\"colour\": 3, ");

@@ -58,6 +58,15 @@ TEST_F(ModelFile, TakesLabelsFromAFileBesideIt) {
   expect(refusal("labels_file: absent.txt\n"), "absent.txt");
 }
 
+TEST_F(ModelFile, ThatIsNotUtf8IsRefusedByTheLineOfTheLabel) {
+  expect(refusal("schema: 1\nlabels:\n  - cat\n  - caf\xe9\n", 4), "is not UTF-8");
+  expect(refusal("description: na\xefve\n"), "is not UTF-8");
+  std::ofstream(directory_.path() / "labels.txt") << "cat\ncaf\xe9\n";
+  expect(refusal("schema: 1\nlabels_file: labels.txt\n", 2), "labels.txt:2: is not UTF-8");
+  ASSERT_TRUE(read("labels: [cat, caf\xc3\xa9]\n").ok());
+  EXPECT_EQ(model_.labels[1], "caf\xc3\xa9");
+}
+
 TEST_F(ModelFile, IsRefusedByWhatDoesNotFitTheModel) {
   expect(refusal("label: [a, b]\n"), "unknown key 'label'");
   expect(refusal("schema: 2\n"), "2 is not known");
