@@ -36,6 +36,7 @@ std::string requantise_text(const kernels::Requantise& r) {
   std::ostringstream out;
   if (r.form == kernels::Requantise::Form::kThresholds) out << " thresholds[" << r.thresholds.size() << "]";
   else out << " multiplier[" << r.multiplier.size() << "] shift " << (r.shift.empty() ? 0 : +r.shift[0]);
+  if (r.form == kernels::Requantise::Form::kMultiplyShiftHalfEven) out << " half to even, zero point " << r.zero_point;
   out << " to " << r.lowest << ".." << r.highest;
   return out.str();
 }

@@ -13,13 +13,8 @@ using Wide = __int128;
 
 constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kLargestOffset = std::int64_t{1} << 62;  // with a product of at most 62 bits, no sum overflows
-
-/// An accumulator and a result.
-struct Point {
-  std::int64_t at = 0;
-  std::int64_t k = 0;
-};
+constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;  // with products of at most 62 bits, neither sum nor rounding overflows
+constexpr std::int64_t kMultipliersTried = 8;  // a shift; a corridor with more of them admits a line at a shift soon after
 
 /// One channel's step function over its reachable accumulators.
 struct Steps {
@@ -62,71 +57,92 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
   return s;
 }
 
-/// Lines q = m * acc + b that lie on or above every point of `reach` and below every point of `stay`.
-struct Corridor {
-  std::vector<Point> reach, stay;
+/// How a quotient is rounded to the result.
+struct Rounding {
+  bool half_even = false;
+  std::int64_t zero_point = 0;
+};
 
-  Corridor(const Steps& s, std::int64_t lowest, std::int64_t highest) {
-    if (s.first > lowest) reach.push_back({s.range.lowest, s.first});
+/// What a step demands of the line (acc * multiplier + offset) / 2^shift at one accumulator: to reach `twice` / 2 or to stay below,
+/// itself included (closed) or not. Rounding down, result k is what reaches k. Rounding half to even, it is what reaches
+/// k - 1/2, itself included where k is even.
+struct Demand {
+  std::int64_t at = 0;
+  std::int64_t twice = 0;
+  bool closed = false;
+};
+
+/// acc -> line, the value at the origin left open.
+struct Slope {
+  Wide rise = 0, run = 1;  // run > 0
+};
+
+/// The lines that take every step of a function at its place.
+class Corridor {
+ public:
+  Corridor(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding) : rounding_(rounding) {
+    if (s.first > lowest) reach_at(s.range.lowest, s.first);
     for (std::size_t i = 0; i < s.positions.size(); ++i) {
       const std::int64_t k = s.first + 1 + static_cast<std::int64_t>(i);
-      reach.push_back({s.positions[i], k});
-      stay.push_back({s.positions[i] - 1, k});
+      reach_at(s.positions[i], k);
+      stay_at(s.positions[i] - 1, k);
     }
-    if (s.last < highest) stay.push_back({s.range.highest, s.last + 1});
+    if (s.last < highest) stay_at(s.range.highest, s.last + 1);
   }
 
-  /// How far the two sets overlap for slope m (negative: a line fits), and how that changes with m.
-  struct Overlap {
-    double amount, derivative;
-  };
-  Overlap overlap(double m) const {
-    const auto above = [m](const Point& p) { return static_cast<double>(p.k) - m * static_cast<double>(p.at); };
-    double most = -HUGE_VAL, least = HUGE_VAL, most_at = 0, least_at = 0;
-    for (const Point& p : reach)
-      if (above(p) > most) most = above(p), most_at = static_cast<double>(p.at);
-    for (const Point& p : stay)
-      if (above(p) < least) least = above(p), least_at = static_cast<double>(p.at);
-    return {most - least, least_at - most_at};
+  /// The least and the greatest slope that meet all demands as if all were closed; absent where none does.
+  std::optional<std::pair<Slope, Slope>> slopes() const {
+    Slope steepest{1, 1};  // no two demands are further apart than this and an accumulator
+    if (!reach_.empty() && !stay_.empty()) steepest.rise = Wide{reach_.back().twice} - stay_.front().twice + (Wide{1} << 33);
+    const auto low = tighten({0, 1}, true), high = tighten(steepest, false);
+    if (!low || !high || low->rise * high->run > high->rise * low->run) return std::nullopt;
+    return std::pair(*low, *high);
   }
 
-  /// Slopes between which a real line may fit, a little widened; absent where none does.
-  std::optional<std::pair<double, double>> slopes() const {
-    double low = 0, high = 1;
-    while (overlap(high).derivative < 0 && high < 1e12) high *= 2;
-    double middle = 0;
-    Overlap o{0, 0};
-    for (int i = 0; i < 200; ++i) {
-      middle = low + (high - low) / 2;
-      o = overlap(middle);
-      if (o.amount < 0 || o.derivative == 0) break;
-      (o.derivative < 0 ? low : high) = middle;
-    }
-    if (o.amount > 1e-9) return std::nullopt;
-    double below = low, inside = middle;
-    for (int i = 0; i < 100; ++i) {
-      const double m = below + (inside - below) / 2;
-      (overlap(m).amount < 0 ? inside : below) = m;
-    }
-    double above = high;
-    inside = middle;
-    for (int i = 0; i < 100; ++i) {
-      const double m = inside + (above - inside) / 2;
-      (overlap(m).amount < 0 ? inside : above) = m;
-    }
-    return std::pair(below * (1 - 1e-12), above * (1 + 1e-12));
-  }
-
-  /// An offset for which (acc * multiplier + offset) >> shift takes every step where it should; exact.
+  /// An offset with which all demands are met; exact. Zero where that is allowed.
   std::optional<std::int64_t> offset(std::int64_t multiplier, int shift) const {
     Wide least = -kLargestOffset, most = kLargestOffset;
-    for (const Point& p : reach) least = std::max(least, (Wide{p.k} << shift) - Wide{p.at} * multiplier);
-    for (const Point& p : stay) most = std::min(most, (Wide{p.k} << shift) - Wide{p.at} * multiplier - 1);
+    for (const Demand& d : reach_) {
+      const Wide level = Wide{d.twice} << shift;  // twice the sum
+      least = std::max(least, (d.closed ? (level + 1) >> 1 : (level >> 1) + 1) - Wide{d.at} * multiplier);
+    }
+    for (const Demand& d : stay_) {
+      const Wide level = Wide{d.twice} << shift;
+      most = std::min(most, (d.closed ? level >> 1 : ((level + 1) >> 1) - 1) - Wide{d.at} * multiplier);
+    }
     if (least > most) return std::nullopt;
-    // In the middle of what is allowed, or zero where that is allowed too.
     if (least <= 0 && most >= 0) return 0;
     return static_cast<std::int64_t>(least + (most - least) / 2);
   }
+
+ private:
+  bool takes_half(std::int64_t k) const { return !rounding_.half_even || (k - rounding_.zero_point) % 2 == 0; }
+  std::int64_t twice(std::int64_t k) const { return rounding_.half_even ? 2 * (k - rounding_.zero_point) - 1 : 2 * k; }
+  void reach_at(std::int64_t at, std::int64_t k) { reach_.push_back({at, twice(k), takes_half(k)}); }
+  void stay_at(std::int64_t at, std::int64_t k) { stay_.push_back({at, twice(k), !takes_half(k)}); }
+
+  /// Newton's method on the overlap of both sets, convex in the slope, from outside towards the first slope without any. Exact,
+  /// and done after a few rounds: each lands on a line through one point of either set.
+  std::optional<Slope> tighten(Slope slope, bool from_below) const {
+    if (reach_.empty() || stay_.empty()) return slope;
+    for (;;) {
+      const auto above = [&](const Demand& d) { return d.twice * slope.run - d.at * slope.rise; };
+      const Demand *most = &reach_[0], *least = &stay_[0];
+      Wide most_above = above(*most), least_above = above(*least);
+      for (const Demand& d : reach_)
+        if (const Wide a = above(d); a > most_above) most = &d, most_above = a;
+      for (const Demand& d : stay_)
+        if (const Wide a = above(d); a < least_above) least = &d, least_above = a;
+      if (most_above <= least_above) return slope;
+      const Wide run = Wide{most->at} - least->at, rise = Wide{most->twice} - least->twice;
+      if (from_below ? run <= 0 : run >= 0) return std::nullopt;  // the overlap grows from here on
+      slope = run > 0 ? Slope{rise, run} : Slope{-rise, -run};
+      if (slope.rise < 0) return std::nullopt;
+    }
+  }
+
+  Rounding rounding_;
+  std::vector<Demand> reach_, stay_;
 };
 
 struct Line {
@@ -135,20 +151,37 @@ struct Line {
 };
 
 /// The fewest bits of shift, then the smallest multiplier.
-std::optional<Line> cheapest_line(const Steps& s, std::int64_t lowest, std::int64_t highest) {
-  const Corridor corridor(s, lowest, highest);
+std::optional<Line> cheapest_line(const Corridor& corridor) {
   if (const auto offset = corridor.offset(0, 0)) return Line{0, *offset, 0};
   const auto slopes = corridor.slopes();
   if (!slopes) return std::nullopt;
   for (int shift = 0; shift <= kLargestShift; ++shift) {
-    const double from = std::ceil(std::ldexp(slopes->first, shift)), to = std::floor(std::ldexp(slopes->second, shift));
-    if (from > static_cast<double>(kLargestMultiplier)) break;
-    const auto first = std::max<std::int64_t>(1, static_cast<std::int64_t>(from));
-    const auto last = static_cast<std::int64_t>(std::min(to, static_cast<double>(std::min(first + 8, kLargestMultiplier))));
+    const auto& [low, high] = *slopes;
+    const Wide from = ((low.rise << shift) + 2 * low.run - 1) / (2 * low.run), to = (high.rise << shift) / (2 * high.run);
+    if (from > kLargestMultiplier) break;
+    const auto first = static_cast<std::int64_t>(std::max<Wide>(1, from));
+    const auto last = static_cast<std::int64_t>(std::min<Wide>(to, std::min(first + kMultipliersTried, kLargestMultiplier)));
     for (std::int64_t m = first; m <= last; ++m)
       if (const auto offset = corridor.offset(m, shift)) return Line{m, *offset, shift};
   }
   return std::nullopt;
+}
+
+/// Whether each channel has a line at all, were all demands closed: one answer for every rounding, which only shifts the line and
+/// opens demands. Soon known, and true of few channels that end as thresholds.
+bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
+  return std::all_of(all.begin(), all.end(), [&](const Steps& s) { return Corridor(s, r.lowest, r.highest, {}).slopes().has_value(); });
+}
+
+/// The cheapest line of every channel; absent where one has none.
+std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r, Rounding rounding) {
+  std::vector<Line> lines;
+  for (const Steps& s : all) {
+    const auto line = cheapest_line(Corridor(s, r.lowest, r.highest, rounding));
+    if (!line) return std::nullopt;
+    lines.push_back(*line);
+  }
+  return lines;
 }
 
 template <class T>
@@ -156,11 +189,29 @@ void write_once_if_equal(std::vector<T>& values) {
   if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end()) values.resize(1);
 }
 
+void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding) {
+  r.form = rounding.half_even ? Requantise::Form::kMultiplyShiftHalfEven : Requantise::Form::kMultiplyShift;
+  r.zero_point = static_cast<std::int32_t>(rounding.zero_point);
+  for (const Line& line : lines) {
+    r.multiplier.push_back(static_cast<std::int32_t>(line.multiplier));
+    r.offset.push_back(line.offset);
+    r.shift.push_back(static_cast<std::uint8_t>(line.shift));
+  }
+  write_once_if_equal(r.multiplier);
+  write_once_if_equal(r.offset);
+  write_once_if_equal(r.shift);
+}
+
+/// In the order of cost. Only the parity of the zero point matters, offsets do the rest; with the first one they are mostly zero,
+/// for where the bias is part of the sum, a sum of 0 gives the zero point.
+std::vector<Rounding> roundings(const RequantiseProblem& problem) {
+  const Range range = problem.accumulators[0];
+  const std::int64_t zero = problem.reference(std::min(std::max<std::int64_t>(0, range.lowest), range.highest), 0);
+  return {{}, {true, zero}, {true, zero < problem.highest ? zero + 1 : zero - 1}};
+}
+
 void use_thresholds(Requantise& r, const std::vector<Steps>& all) {
   r.form = Requantise::Form::kThresholds;
-  r.multiplier.clear();
-  r.offset.clear();
-  r.shift.clear();
   std::vector<std::vector<std::int64_t>> rows;
   for (const Steps& s : all) {
     std::vector<std::int64_t> row;
@@ -190,6 +241,7 @@ class Prover {
   }
 
  private:
+  bool half_even() const { return r_.form == Requantise::Form::kMultiplyShiftHalfEven; }
   bool fits(std::size_t entries) const { return entries == 1 || entries == p_.accumulators.size(); }
 
   std::string check_form() const {
@@ -205,6 +257,8 @@ class Prover {
     if (!fits(r_.multiplier.size()) || !fits(r_.offset.size()) || !fits(r_.shift.size())) return "the number of multipliers is wrong";
     for (const std::uint8_t s : r_.shift)
       if (s > 62) return "the shift is above 62";
+    if (!half_even() && r_.zero_point != 0) return "the zero point stands apart, but this form has it in its offset";
+    if (half_even() && (r_.zero_point < p_.lowest || r_.zero_point > p_.highest)) return "the zero point leaves the output's type";
     return {};
   }
 
@@ -222,9 +276,16 @@ class Prover {
       return r_.lowest + (std::upper_bound(begin, begin + static_cast<std::ptrdiff_t>(steps), acc) - begin);
     }
     const Wide sum = Wide{acc} * pick(r_.multiplier, c) + pick(r_.offset, c);
-    if (sum > std::numeric_limits<std::int64_t>::max() || sum < std::numeric_limits<std::int64_t>::min()) return std::nullopt;
-    const std::int64_t q = static_cast<std::int64_t>(sum) >> pick(r_.shift, c);
-    return std::min<std::int64_t>(std::max<std::int64_t>(q, r_.lowest), r_.highest);
+    const int shift = pick(r_.shift, c);
+    Wide q = sum >> shift, largest = sum;  // and what the sum becomes on the way
+    if (half_even() && shift > 0) {
+      largest = sum + (Wide{1} << (shift - 1));
+      q = (largest - 1 + (q & 1)) >> shift;
+    }
+    q += r_.zero_point;
+    for (const Wide x : {sum, largest, q})
+      if (x > std::numeric_limits<std::int64_t>::max() || x < std::numeric_limits<std::int64_t>::min()) return std::nullopt;
+    return static_cast<std::int64_t>(std::min<Wide>(std::max<Wide>(q, r_.lowest), r_.highest));
   }
 
   std::string differs(std::int64_t acc, std::size_t c) const {
@@ -275,19 +336,14 @@ Result<Requantise> solve(const RequantiseProblem& problem) {
     r.highest = static_cast<std::int32_t>(std::max<std::int64_t>(r.highest, s.last));
     all.push_back(std::move(s));
   }
-  for (const Steps& s : all) {
-    const auto line = cheapest_line(s, r.lowest, r.highest);
-    if (!line) {
-      use_thresholds(r, all);
+  const std::vector<Rounding> tried = may_have_lines(all, r) ? roundings(problem) : std::vector<Rounding>{};
+  for (const Rounding rounding : tried) {
+    if (const auto lines = cheapest_lines(all, r, rounding)) {
+      use_lines(r, *lines, rounding);
       return r;
     }
-    r.multiplier.push_back(static_cast<std::int32_t>(line->multiplier));
-    r.offset.push_back(line->offset);
-    r.shift.push_back(static_cast<std::uint8_t>(line->shift));
   }
-  write_once_if_equal(r.multiplier);
-  write_once_if_equal(r.offset);
-  write_once_if_equal(r.shift);
+  use_thresholds(r, all);
   return r;
 }
 

@@ -17,6 +17,9 @@ constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 // Up to so many steps the kernels compare one by one.
 constexpr std::uint32_t kQuickSearch = 16;
 
+// Of all channels together.
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
+
 bool fits32(std::int64_t value) { return value >= kLowest32 && value <= kHighest32; }
 
 template <class T>
@@ -24,31 +27,57 @@ T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
+bool rounds_half_even(const Requantise& r) { return r.form == Requantise::Form::kMultiplyShiftHalfEven; }
+
 struct Scaling {
   std::int64_t multiplier, offset, shift;
+  std::int64_t half;  // what rounding adds at most before the shift
   std::int64_t sum(std::int64_t acc) const { return acc * multiplier + offset; }
-  std::int64_t result(std::int64_t acc) const { return sum(acc) >> shift; }
+  std::int64_t result(std::int64_t acc) const { return (sum(acc) + half) >> shift; }  // or one less, with a half
 };
 
-Scaling scaling(const Requantise& r, std::size_t channel) { return {entry(r.multiplier, channel), entry(r.offset, channel), entry(r.shift, channel)}; }
+Scaling scaling(const Requantise& r, std::size_t channel) {
+  const std::int64_t shift = entry(r.shift, channel);
+  return {entry(r.multiplier, channel), entry(r.offset, channel), shift, rounds_half_even(r) && shift > 0 ? std::int64_t{1} << (shift - 1) : 0};
+}
 
 // Every function below is monotone in the accumulator: its ends decide. The product may wrap: the sum is right again.
 bool is_exact_in_32(const Scaling& s, const AccumulatorRange& range) {
-  return fits32(s.offset) && fits32(s.sum(range.lowest)) && fits32(s.sum(range.highest));
+  return fits32(s.offset) && fits32(s.half) && fits32(s.sum(range.lowest)) && fits32(s.sum(range.highest)) && fits32(s.sum(range.highest) + s.half);
 }
-bool ends_in_32(const Scaling& s, const AccumulatorRange& range) { return fits32(s.result(range.lowest)) && fits32(s.result(range.highest)); }
+bool ends_in_32(const Scaling& s, const AccumulatorRange& range) { return fits32(s.result(range.lowest) - 1) && fits32(s.result(range.highest)); }
+
+bool all_exact_in_32(const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges) {
+  for (std::size_t c = 0; c < ranges.size(); ++c)
+    if (!is_exact_in_32(scaling(r, first + c), ranges[c])) return false;
+  return true;
+}
+
+// The smallest accumulator that gives each result above the lowest: a multiply-shift as thresholds.
+std::vector<std::int64_t> steps_of(const Requantise& r, std::size_t channel) {
+  using Wide = __int128;
+  const Scaling s = scaling(r, channel);
+  std::vector<std::int64_t> steps;
+  for (std::int64_t k = std::int64_t{r.lowest} + 1; k <= r.highest; ++k) {
+    Wide least = Wide{k - r.zero_point} << s.shift;  // the sum that gives k
+    if (s.half > 0) least += (k - r.zero_point) % 2 == 0 ? -s.half : 1 - s.half;
+    const Wide rest = least - s.offset;
+    Wide at = rest > 0 ? Wide{INT64_MAX} : Wide{INT64_MIN};
+    if (s.multiplier > 0) at = rest > 0 ? (rest + s.multiplier - 1) / s.multiplier : rest / s.multiplier;
+    steps.push_back(static_cast<std::int64_t>(std::clamp<Wide>(at, INT64_MIN, INT64_MAX)));
+  }
+  return steps;
+}
 
 void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
                    std::uint32_t lanes) {
   const std::size_t padded = (ranges.size() + lanes - 1) / lanes * lanes;
-  bool exact = true, narrow = true;
-  for (std::size_t c = 0; c < ranges.size(); ++c) {
-    const Scaling s = scaling(r, first + c);
-    exact = exact && is_exact_in_32(s, ranges[c]);
-    narrow = narrow && ends_in_32(s, ranges[c]);
-  }
-  if (exact) {
-    finish.mode = Finish::Mode::kMultiply32;
+  const bool half_even = rounds_half_even(r);
+  finish.zero_point = r.zero_point;
+  finish.lowest -= r.zero_point;
+  finish.highest -= r.zero_point;
+  if (all_exact_in_32(r, first, ranges)) {
+    finish.mode = half_even ? Finish::Mode::kHalfEven32 : Finish::Mode::kMultiply32;
     auto* multiplier = arena.make<std::int32_t>(padded);
     auto* offset = arena.make<std::int32_t>(padded);
     auto* shift = arena.make<std::int32_t>(padded);
@@ -63,7 +92,10 @@ void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint3
     finish.shift32 = shift;
     return;
   }
-  finish.mode = narrow ? Finish::Mode::kMultiply64 : Finish::Mode::kMultiplyWide;
+  bool narrow = true;
+  for (std::size_t c = 0; c < ranges.size(); ++c) narrow = narrow && ends_in_32(scaling(r, first + c), ranges[c]);
+  finish.mode = half_even ? (narrow ? Finish::Mode::kHalfEven64 : Finish::Mode::kHalfEvenWide)
+                          : (narrow ? Finish::Mode::kMultiply64 : Finish::Mode::kMultiplyWide);
   auto* multiplier = arena.make<std::int64_t>(padded);
   auto* offset = arena.make<std::int64_t>(padded);
   auto* shift = arena.make<std::int64_t>(padded);
@@ -134,6 +166,18 @@ void fill_fits(Arena& arena, Finish& finish, const std::vector<LinearFit>& fits,
   finish.add = add;
 }
 
+// Rounding in float32 is cheaper than all but the 32-bit multiply-shift that rounds down.
+bool fill_round(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
+  if (!rounds_half_even(r) && all_exact_in_32(r, first, ranges)) return false;
+  const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
+  if (steps * ranges.size() > kMostSteps) return false;
+  const std::vector<LinearFit> fits = fit_all(ranges, [&](std::size_t c) { return fit_exactly(steps_of(r, first + c), ranges[c], r.lowest); });
+  if (fits.empty()) return false;
+  finish.mode = Finish::Mode::kRound;
+  fill_fits(arena, finish, fits, lanes);
+  return true;
+}
+
 void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
                      std::uint32_t lanes) {
   finish.steps = static_cast<std::uint32_t>(std::int64_t{r.highest} - r.lowest);
@@ -164,9 +208,9 @@ void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uin
 }  // namespace
 
 bool can_finish(const Requantise* requantise, std::uint32_t channels) {
-  if (requantise == nullptr || requantise->form == Requantise::Form::kMultiplyShift) return true;
+  if (requantise == nullptr || requantise->form != Requantise::Form::kThresholds) return true;
   const auto steps = static_cast<std::uint64_t>(std::int64_t{requantise->highest} - requantise->lowest);
-  return steps <= (1U << 22U) && steps * channels <= (1U << 22U);
+  return steps <= kMostSteps && steps * channels <= kMostSteps;
 }
 
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
@@ -174,8 +218,8 @@ Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t fir
   if (requantise == nullptr) return finish;
   finish.lowest = requantise->lowest;
   finish.highest = requantise->highest;
-  if (requantise->form == Requantise::Form::kMultiplyShift) {
-    fill_multiply(arena, finish, *requantise, first, ranges, lanes);
+  if (requantise->form != Requantise::Form::kThresholds) {
+    if (!fill_round(arena, finish, *requantise, first, ranges, lanes)) fill_multiply(arena, finish, *requantise, first, ranges, lanes);
   } else {
     fill_thresholds(arena, finish, *requantise, first, ranges, lanes);
   }

@@ -22,6 +22,9 @@ struct Finish {
     kMultiply32,    // multiply-shift whose every step fits in 32 bits
     kMultiply64,    // multiply-shift whose result, before the clamp, fits in 32 bits
     kMultiplyWide,  // multiply-shift in 64 bits up to the clamp
+    kHalfEven32,    // as the three above, rounding half to even; bounds are less the zero point, which is added last
+    kHalfEven64,
+    kHalfEvenWide,
     kRound,         // thresholds that are those of clamp(round_half_even(float32(acc) * scale)) + add
     kGuess,         // thresholds that are one at most above clamp(round_half_even(float32(acc) * scale + bias))
     kThresholds,    // count of thresholds reached, all of them 32-bit
@@ -31,10 +34,11 @@ struct Finish {
   std::uint8_t out_bytes = 1;  // 1, 2 or 4
   std::int32_t out_offset = 0; // added to the result: the form of what is written
   std::int32_t lowest = 0, highest = 0;
-  const std::int32_t* multiplier32 = nullptr;  // kMultiply32: in lane order
+  std::int32_t zero_point = 0;                 // kHalfEven*
+  const std::int32_t* multiplier32 = nullptr;  // kMultiply32, kHalfEven32: in lane order
   const std::int32_t* offset32 = nullptr;
   const std::int32_t* shift32 = nullptr;
-  const std::int64_t* multiplier64 = nullptr;  // kMultiply64, kMultiplyWide: even lanes of a block, then its odd lanes
+  const std::int64_t* multiplier64 = nullptr;  // the other multiplies: even lanes of a block, then its odd lanes
   const std::int64_t* offset64 = nullptr;
   const std::int64_t* shift64 = nullptr;
   const float* scale = nullptr;                // kRound, kGuess: in lane order, all in float32

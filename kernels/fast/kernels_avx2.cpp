@@ -123,6 +123,47 @@ struct Avx2 {
     Half even, odd;
   };
 
+  // What a half to even adds to a sum before the shift: 2^(shift-1) - 1 and the bit that stays lowest; nothing for a shift of 0.
+  struct HalfEven32 : Writer {
+    HalfEven32(const Finish& f, std::uint32_t block)
+        : Writer(f), multiplier(load(f.multiplier32 + std::size_t{block} * kLanes)), addend(load(f.offset32 + std::size_t{block} * kLanes)),
+          shift(load(f.shift32 + std::size_t{block} * kLanes)), lowest_bit(_mm256_min_epi32(shift, _mm256_set1_epi32(1))) {
+      half = _mm256_sub_epi32(_mm256_srli_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(1), shift), 1), lowest_bit);
+      offset = _mm256_add_epi32(offset, _mm256_set1_epi32(f.zero_point));
+    }
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector sum = _mm256_add_epi32(_mm256_mullo_epi32(acc, multiplier), addend);
+      const Vector odd = _mm256_and_si256(_mm256_srlv_epi32(sum, shift), lowest_bit);
+      clamp_and_put(_mm256_srav_epi32(_mm256_add_epi32(_mm256_add_epi32(sum, half), odd), shift), out, valid);
+    }
+    Vector multiplier, addend, shift, lowest_bit, half;
+  };
+
+  struct HalfEven64 : Writer {
+    // As in Multiply64; the bit that stays lowest is not the sign's.
+    struct Half : Multiply64::Half {
+      Half(const Finish& f, std::size_t at) : Multiply64::Half(f, at) {
+        const __m256i one = _mm256_set1_epi64x(1);
+        lowest_bit = _mm256_and_si256(_mm256_cmpgt_epi64(shift, zero()), one);
+        half = _mm256_sub_epi64(_mm256_srli_epi64(_mm256_sllv_epi64(one, shift), 1), lowest_bit);
+      }
+      Vector apply(Vector acc) const {
+        const Vector sum = _mm256_add_epi64(_mm256_mul_epi32(acc, multiplier), addend);
+        const Vector odd = _mm256_and_si256(_mm256_srlv_epi64(sum, shift), lowest_bit);
+        return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_add_epi64(_mm256_add_epi64(sum, half), odd), shift), correction);
+      }
+      Vector lowest_bit, half;
+    };
+    HalfEven64(const Finish& f, std::uint32_t block) : Writer(f), even(f, std::size_t{block} * kLanes), odd(f, std::size_t{block} * kLanes + kLanes / 2) {
+      offset = _mm256_add_epi32(offset, _mm256_set1_epi32(f.zero_point));
+    }
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector high = odd.apply(_mm256_srli_epi64(acc, 32));
+      clamp_and_put(_mm256_blend_epi32(even.apply(acc), _mm256_slli_epi64(high, 32), 0xAA), out, valid);
+    }
+    Half even, odd;
+  };
+
   struct Round : Writer {
     Round(const Finish& f, std::uint32_t block)
         : Writer(f), scale(_mm256_loadu_ps(f.scale + std::size_t{block} * kLanes)), least(_mm256_loadu_ps(f.least + std::size_t{block} * kLanes)),

@@ -80,6 +80,46 @@ struct Avx512Vnni {
     Half even, odd;
   };
 
+  // What a half to even adds to a sum before the shift: 2^(shift-1) - 1 and the bit that stays lowest; nothing for a shift of 0.
+  struct HalfEven32 : Writer {
+    HalfEven32(const Finish& f, std::uint32_t block)
+        : Writer(f), multiplier(load(f.multiplier32 + std::size_t{block} * kLanes)), addend(load(f.offset32 + std::size_t{block} * kLanes)),
+          shift(load(f.shift32 + std::size_t{block} * kLanes)), lowest_bit(_mm512_min_epi32(shift, _mm512_set1_epi32(1))) {
+      half = _mm512_sub_epi32(_mm512_srli_epi32(_mm512_sllv_epi32(_mm512_set1_epi32(1), shift), 1), lowest_bit);
+      offset = _mm512_add_epi32(offset, _mm512_set1_epi32(f.zero_point));
+    }
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector sum = _mm512_add_epi32(_mm512_mullo_epi32(acc, multiplier), addend);
+      const Vector odd = _mm512_and_si512(_mm512_srlv_epi32(sum, shift), lowest_bit);
+      clamp_and_put(_mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(sum, half), odd), shift), out, valid);
+    }
+    Vector multiplier, addend, shift, lowest_bit, half;
+  };
+
+  struct HalfEven64 : Writer {
+    struct Half : Multiply64::Half {
+      Half(const Finish& f, std::size_t at) : Multiply64::Half(f, at) {
+        const __m512i one = _mm512_set1_epi64(1);
+        lowest_bit = _mm512_min_epi64(shift, one);
+        half = _mm512_sub_epi64(_mm512_srli_epi64(_mm512_sllv_epi64(one, shift), 1), lowest_bit);
+      }
+      Vector apply(Vector acc) const {
+        const Vector sum = _mm512_add_epi64(_mm512_mul_epi32(acc, multiplier), addend);
+        const Vector odd = _mm512_and_si512(_mm512_srlv_epi64(sum, shift), lowest_bit);
+        return _mm512_srav_epi64(_mm512_add_epi64(_mm512_add_epi64(sum, half), odd), shift);
+      }
+      Vector lowest_bit, half;
+    };
+    HalfEven64(const Finish& f, std::uint32_t block) : Writer(f), even(f, std::size_t{block} * kLanes), odd(f, std::size_t{block} * kLanes + kLanes / 2) {
+      offset = _mm512_add_epi32(offset, _mm512_set1_epi32(f.zero_point));
+    }
+    void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
+      const Vector high = odd.apply(_mm512_srli_epi64(acc, 32));
+      clamp_and_put(_mm512_mask_blend_epi32(0xAAAA, even.apply(acc), _mm512_slli_epi64(high, 32)), out, valid);
+    }
+    Half even, odd;
+  };
+
   static __m512 load_floats(const float* from) { return _mm512_loadu_ps(from); }
 
   struct Round : Writer {

@@ -18,6 +18,8 @@ struct Baseline {
   using Plain = ScalarFinisher<Baseline>;
   using Multiply32 = ScalarFinisher<Baseline>;
   using Multiply64 = ScalarFinisher<Baseline>;
+  using HalfEven32 = ScalarFinisher<Baseline>;
+  using HalfEven64 = ScalarFinisher<Baseline>;
   using Guess = ScalarFinisher<Baseline>;
   using Thresholds = ScalarFinisher<Baseline>;
 #if defined(__SSE2__)

@@ -3,7 +3,7 @@
 //
 // Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every lane),
 // dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights and multiply_add
-// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, Round, Guess and Thresholds: constructed for one
+// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, HalfEven32, HalfEven64, Round, Guess and Thresholds: constructed for one
 // block, write(accumulators, out, valid lanes).
 #pragma once
 
@@ -28,6 +28,13 @@ inline std::int32_t round_clamped(float x, float least, float most) {
   return static_cast<std::int32_t>(std::nearbyint(x));
 }
 
+/// sum / 2^shift, a half to the even one. Unsigned additions: sums of stray input bytes may overflow, and only they.
+inline std::int64_t shift_half_even(std::int64_t sum, std::int64_t shift) {
+  if (shift == 0) return sum;
+  const auto odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1)) - 1) + odd) >> shift;
+}
+
 /// One lane of Finish, in scalar arithmetic: what each Finisher computes for all lanes at once.
 inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane, std::int32_t acc) {
   std::int64_t value = acc;
@@ -38,12 +45,21 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
       value = (std::int64_t{acc} * f.multiplier32[i] + f.offset32[i]) >> f.shift32[i];
       break;
     }
+    case Finish::Mode::kHalfEven32: {
+      const std::size_t i = std::size_t{block} * lanes + lane;
+      value = shift_half_even(std::int64_t{acc} * f.multiplier32[i] + f.offset32[i], f.shift32[i]);
+      break;
+    }
     case Finish::Mode::kMultiply64:
-    case Finish::Mode::kMultiplyWide: {
+    case Finish::Mode::kMultiplyWide:
+    case Finish::Mode::kHalfEven64:
+    case Finish::Mode::kHalfEvenWide: {
       const std::size_t i = std::size_t{block} * lanes + (lane & 1U) * (lanes / 2) + lane / 2;
       // Unsigned: accumulators of stray input bytes may overflow, and only they.
       const auto product = static_cast<std::uint64_t>(acc * f.multiplier64[i]);
-      value = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i])) >> f.shift64[i];
+      const auto sum = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i]));
+      const bool half_even = f.mode == Finish::Mode::kHalfEven64 || f.mode == Finish::Mode::kHalfEvenWide;
+      value = half_even ? shift_half_even(sum, f.shift64[i]) : sum >> f.shift64[i];
       break;
     }
     case Finish::Mode::kRound: {
@@ -72,7 +88,7 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
   }
   if (value < f.lowest) value = f.lowest;
   if (value > f.highest) value = f.highest;
-  return static_cast<std::int32_t>(value) + f.out_offset;
+  return static_cast<std::int32_t>(value) + f.zero_point + f.out_offset;
 }
 
 /// Any mode, lane by lane.
@@ -125,10 +141,13 @@ template <class Isa>
       case Finish::Mode::kNone: write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiply32: write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiply64: write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kHalfEven32: write_block<Isa, typename Isa::HalfEven32>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kHalfEven64: write_block<Isa, typename Isa::HalfEven64>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kRound: write_block<Isa, typename Isa::Round>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kGuess: write_block<Isa, typename Isa::Guess>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kThresholds: write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to); break;
       case Finish::Mode::kMultiplyWide:
+      case Finish::Mode::kHalfEvenWide:
       case Finish::Mode::kThresholds64: write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to); break;
     }
   }

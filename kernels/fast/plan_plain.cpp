@@ -50,11 +50,15 @@ T entry(const std::vector<T>& values, std::size_t channel) {
 }
 
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
-  if (r.form == Requantise::Form::kMultiplyShift) {
+  if (r.form != Requantise::Form::kThresholds) {
     // Unsigned: stray input bytes may overflow, and only they.
     const std::uint64_t product = static_cast<std::uint64_t>(acc) * static_cast<std::uint64_t>(std::int64_t{entry(r.multiplier, channel)});
     const auto sum = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(entry(r.offset, channel)));
-    return std::clamp<std::int64_t>(sum >> entry(r.shift, channel), r.lowest, r.highest);
+    const std::uint8_t shift = entry(r.shift, channel);
+    if (r.form == Requantise::Form::kMultiplyShift || shift == 0) return std::clamp<std::int64_t>((sum >> shift) + r.zero_point, r.lowest, r.highest);
+    const std::uint64_t odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
+    const std::uint64_t rounded = static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1U)) - 1U) + odd;
+    return std::clamp<std::int64_t>((static_cast<std::int64_t>(rounded) >> shift) + r.zero_point, r.lowest, r.highest);
   }
   const std::int64_t steps = std::int64_t{r.highest} - r.lowest;
   const bool shared = static_cast<std::int64_t>(r.thresholds.size()) == steps;
@@ -179,8 +183,8 @@ class TableStep final : public PlainStep {
     } else {
       const Requantise& r = std::get<Rescale>(block.operation).requantise;
       const auto count = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
-      const bool shared = r.form == Requantise::Form::kMultiplyShift ? r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1
-                                                                     : r.thresholds.size() == count;
+      const bool shared = r.form == Requantise::Form::kThresholds ? r.thresholds.size() == count
+                                                                  : r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1;
       fill(shared ? 1 : in.shape.back(), [&](std::int64_t value, std::size_t c) { return requantise(r, value, c); });
     }
   }

@@ -25,6 +25,7 @@ std::string wrong_count(const char* field, std::size_t size, std::uint32_t chann
 
 std::string multiply_shift(const Requantise& r, Range range, std::uint32_t channels) {
   if (!r.thresholds.empty()) return "requantise.thresholds is given, but the form is multiply-shift";
+  const bool half_even = r.form == Requantise::Form::kMultiplyShiftHalfEven;
   if (!is_one_or(r.multiplier.size(), channels)) return wrong_count("requantise.multiplier", r.multiplier.size(), channels);
   if (!is_one_or(r.offset.size(), channels)) return wrong_count("requantise.offset", r.offset.size(), channels);
   if (!is_one_or(r.shift.size(), channels)) return wrong_count("requantise.shift", r.shift.size(), channels);
@@ -34,8 +35,10 @@ std::string multiply_shift(const Requantise& r, Range range, std::uint32_t chann
     const Wide offset = entry(r.offset, c);
     if (multiplier < 0) return text("requantise.multiplier[", c, "] is negative; the step function must not decrease");
     if (entry(r.shift, c) > 62) return text("requantise.shift[", c, "] is above 62");
-    // The product alone is at most 63 bits and fits; the sum may not.
-    if (multiplier * range.lowest + offset < kLowest64 || multiplier * range.highest + offset > kHighest64) {
+    // The product alone is at most 63 bits and fits; the sum may not, nor what rounding adds to it or the zero point to the result.
+    const Wide spare = half_even ? Wide{1} << 32 : 0;
+    const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;
+    if (multiplier * range.lowest + offset < kLowest64 + spare || multiplier * range.highest + offset + half > kHighest64 - spare) {
       return text("requantise overflows 64 bits in channel ", c, "; use a smaller multiplier or offset");
     }
   }
@@ -96,8 +99,15 @@ std::string requantise(const Requantise& r, Range range, const Tensor& out) {
     return text("requantise.lowest .. highest (", r.lowest, " .. ", r.highest, ") leaves the range of ", to_string(out.type));
   }
   const std::uint32_t channels = out.shape.back();
+  if (r.form != Requantise::Form::kMultiplyShiftHalfEven && r.zero_point != 0) {
+    return "requantise.zero_point is given, but the form is not multiply-shift-half-even";
+  }
+  if (r.zero_point != 0 && (r.zero_point < out.type.lowest() || r.zero_point > out.type.highest())) {
+    return text("requantise.zero_point (", r.zero_point, ") leaves the range of ", to_string(out.type));
+  }
   switch (r.form) {
     case Requantise::Form::kMultiplyShift:
+    case Requantise::Form::kMultiplyShiftHalfEven:
       if (out.type.kind == ElementType::Kind::kBipolar && r.lowest != r.highest) {
         return "requantise.form must be thresholds for a bipolar output";
       }

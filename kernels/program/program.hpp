@@ -54,16 +54,23 @@ struct Tensor {
 ///   kMultiplyShift:  q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], lowest, highest)
 ///                    in 64-bit arithmetic that cannot overflow for the block's accumulator type (validate() checks);
 ///                    >> is arithmetic (rounds towards minus infinity). The output's zero point is inside offset.
+///   kMultiplyShiftHalfEven:
+///                    q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point, lowest, highest)
+///                    With sum = acc * multiplier + offset and shift > 0, the rounded quotient is
+///                    (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is sum. 64-bit arithmetic, none of
+///                    whose steps overflows (validate() checks). The zero point stands apart: it may change which quotients are
+///                    even, and no offset does that.
 ///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i],  steps = highest - lowest
 ///                    thresholds ascend within a channel.
 /// Vectors have one entry for all channels, or one a channel.
 struct Requantise {
-  enum class Form : std::uint8_t { kMultiplyShift, kThresholds };
+  enum class Form : std::uint8_t { kMultiplyShift, kThresholds, kMultiplyShiftHalfEven };
   Form form = Form::kMultiplyShift;
   std::vector<std::int32_t> multiplier;
   std::vector<std::int64_t> offset;
   std::vector<std::uint8_t> shift;       // 0..62
   std::vector<std::int64_t> thresholds;  // channels (or 1) * (highest - lowest)
+  std::int32_t zero_point = 0;           // kMultiplyShiftHalfEven: inside the output type's range; else 0
   std::int32_t lowest = 0;               // inside the output type's range
   std::int32_t highest = 0;
   bool operator==(const Requantise&) const = default;

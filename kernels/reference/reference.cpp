@@ -274,9 +274,15 @@ Values compute(const Program& program, const Block& block, const std::vector<Val
 }  // namespace
 
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
-  if (r.form == Requantise::Form::kMultiplyShift) {
+  if (r.form != Requantise::Form::kThresholds) {
     const std::int64_t scaled = acc * entry(r.multiplier, channel) + entry(r.offset, channel);
-    return std::clamp<std::int64_t>(scaled >> entry(r.shift, channel), r.lowest, r.highest);
+    const std::uint8_t shift = entry(r.shift, channel);
+    std::int64_t quotient = scaled >> shift;
+    if (r.form == Requantise::Form::kMultiplyShiftHalfEven && shift > 0) {
+      const std::int64_t rest = scaled - (quotient << shift), half = std::int64_t{1} << (shift - 1);
+      if (rest > half || (rest == half && quotient % 2 != 0)) ++quotient;
+    }
+    return std::clamp<std::int64_t>(quotient + r.zero_point, r.lowest, r.highest);
   }
   const auto steps = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
   const std::size_t start = r.thresholds.size() == steps ? 0 : channel * steps;

@@ -23,13 +23,25 @@ void copy(const Values& values, Field& field) {
   for (const auto value : values) field.Add(value);
 }
 
+proto::Requantise::Form to_proto(k::Requantise::Form form) {
+  switch (form) {
+    case k::Requantise::Form::kMultiplyShift:
+      return proto::Requantise::MULTIPLY_SHIFT;
+    case k::Requantise::Form::kThresholds:
+      return proto::Requantise::THRESHOLDS;
+    case k::Requantise::Form::kMultiplyShiftHalfEven:
+      return proto::Requantise::MULTIPLY_SHIFT_HALF_EVEN;
+  }
+  return proto::Requantise::FORM_UNSPECIFIED;
+}
+
 void to_proto(const k::Requantise& in, proto::Requantise& out) {
-  out.set_form(in.form == k::Requantise::Form::kThresholds ? proto::Requantise::THRESHOLDS
-                                                           : proto::Requantise::MULTIPLY_SHIFT);
+  out.set_form(to_proto(in.form));
   copy(in.multiplier, *out.mutable_multiplier());
   copy(in.offset, *out.mutable_offset());
   copy(in.shift, *out.mutable_shift());
   copy(in.thresholds, *out.mutable_thresholds());
+  out.set_zero_point(in.zero_point);
   out.set_lowest(in.lowest);
   out.set_highest(in.highest);
 }
@@ -166,6 +178,9 @@ Result<k::Requantise> read(const proto::Requantise& in, const std::string& block
     case proto::Requantise::THRESHOLDS:
       out.form = k::Requantise::Form::kThresholds;
       break;
+    case proto::Requantise::MULTIPLY_SHIFT_HALF_EVEN:
+      out.form = k::Requantise::Form::kMultiplyShiftHalfEven;
+      break;
     default:
       return bad(block, "unknown form of requantisation");
   }
@@ -173,6 +188,7 @@ Result<k::Requantise> read(const proto::Requantise& in, const std::string& block
   out.offset.assign(in.offset().begin(), in.offset().end());
   if (!narrow(in.shift(), out.shift)) return bad(block, "requantise.shift is out of range");
   out.thresholds.assign(in.thresholds().begin(), in.thresholds().end());
+  out.zero_point = in.zero_point();
   out.lowest = in.lowest();
   out.highest = in.highest();
   return out;

@@ -93,6 +93,17 @@ class Builder {
     return ladder;
   }
 
+  // Halves are rare among random sums: often the steps of a power of two, as quantised nets have them.
+  void round_half_even(Requantise& r, ElementType out) {
+    r.form = Requantise::Form::kMultiplyShiftHalfEven;
+    r.zero_point = static_cast<std::int32_t>(chance_.between(out.lowest(), out.highest()));
+    if (chance_.one_in(3)) return;
+    const int bits = static_cast<int>(chance_.between(0, 4));
+    for (std::int32_t& m : r.multiplier) m = std::int32_t{1} << bits;
+    for (std::uint8_t& s : r.shift) s = static_cast<std::uint8_t>(chance_.between(0, 12));
+    for (std::int64_t& o : r.offset) o = chance_.one_in(2) ? 0 : chance_.between(-40, 40) << bits;
+  }
+
   // A step function that makes use of the output's range: acc in `b` spread over it, with some of it clamped away.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
@@ -137,6 +148,7 @@ class Builder {
       const std::int64_t reach = std::min<std::int64_t>(span * most + (std::int64_t{1} << fitting), INT64_MAX / 4);
       r.offset.push_back(chance_.one_in(12) ? chance_.between(-(std::int64_t{1} << 61), std::int64_t{1} << 61) : chance_.between(-reach, reach));
     }
+    if (chance_.one_in(2)) round_half_even(r, out);
     return r;
   }
 

@@ -157,7 +157,7 @@ TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
 
 TEST(Fast, SumsReachBothEndsOf32Bits) {
   for (const bool up : {true, false}) {
-    for (const int form : {0, 1, 2, 3, 4}) {
+    for (const int form : {0, 1, 2, 3, 4, 5, 6}) {
       Program program;
       program.name = "ends";
       program.tensors = {{"in", {ElementType::Kind::kUnsigned, 1}, {1, 9, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 16}, {1, 9, 1}, {}, 0}};
@@ -171,7 +171,9 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
       Requantise r;
       r.lowest = -100;
       r.highest = 155;
-      r.form = form == 0 ? Requantise::Form::kMultiplyShift : Requantise::Form::kThresholds;
+      r.form = form == 0  ? Requantise::Form::kMultiplyShift
+               : form > 4 ? Requantise::Form::kMultiplyShiftHalfEven
+                          : Requantise::Form::kThresholds;
       const std::int64_t end = up ? INT32_MAX : INT32_MIN;
       switch (form) {
         case 0:
@@ -190,6 +192,13 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
         case 3:
           r.thresholds.assign(255, end);
           break;
+        case 5:  // the sum is just a half, of the odd and of the even below
+        case 6:
+          r.multiplier = {1};
+          r.offset = {-end + (form == 5 ? 4 : 12)};
+          r.shift = {3};
+          r.zero_point = 55;
+          break;
         default:
           for (int i = 0; i < 255; ++i) r.thresholds.push_back(std::int64_t{INT32_MIN} + i * std::int64_t{16777216} + i % 2 + 1);
           r.thresholds.back() = INT32_MAX;
@@ -204,6 +213,61 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
         Frame frame(program, inputs);
         Executor(program, level).run(frame.inputs, frame.outputs);
         EXPECT_EQ(frame.outputs_bytes, expected) << "form " << form << ", " << (up ? "highest" : "lowest") << ", level " << to_string(level);
+      }
+    }
+  }
+}
+
+// One word in, one element out: every accumulator of a wide range through every mode that rounds half to even.
+TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
+  struct Case {
+    const char* what;
+    std::int32_t multiplier;
+    std::int64_t offset;
+    std::uint8_t shift;
+    std::uint8_t out_bits;
+  };
+  const Case cases[] = {
+      {"a power of two", 1, 0, 4, 8},
+      {"no shift", 1, 7, 0, 16},
+      {"an offset that float32 cannot round with", 3, 5, 6, 8},
+      {"products beyond 32 bits", 1 << 20, (std::int64_t{1} << 19) + (std::int64_t{5} << 20), 24, 8},
+      {"sums beyond 32 bits whose halves are out of line", (1 << 20) + 1, -(std::int64_t{1} << 33), 24, 16},
+      {"quotients beyond 32 bits", INT32_MAX, std::int64_t{1} << 61, 9, 8},
+  };
+  for (const Case& k : cases) {
+    for (const std::int32_t zero_point : {0, 3, -4}) {
+      Program program;
+      program.name = "halves";
+      const std::uint32_t count = 4096;
+      program.tensors = {{"in", {ElementType::Kind::kSigned, 13}, {1, count, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, k.out_bits}, {1, count, 9}, {}, 0}};
+      program.inputs = {0};
+      program.outputs = {1};
+      Convolution c;
+      c.out_channels = 9;
+      c.weights.assign(9, 1);
+      c.accumulator = {ElementType::Kind::kSigned, 14};
+      Requantise r;
+      r.form = Requantise::Form::kMultiplyShiftHalfEven;
+      r.multiplier = {k.multiplier};
+      r.offset = {k.offset};
+      r.shift = {k.shift};
+      r.zero_point = zero_point;
+      r.lowest = static_cast<std::int32_t>(program.tensors[1].type.lowest());
+      r.highest = static_cast<std::int32_t>(program.tensors[1].type.highest());
+      c.requantise = r;
+      program.blocks = {{"b", {}, {0}, {1}, c}};
+      ASSERT_EQ(validate(program), "");
+      Buffer input(std::size_t{count} * 2);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const auto element = static_cast<std::int16_t>(static_cast<std::int32_t>(i) - 2048);
+        std::memcpy(input.data() + std::size_t{i} * 2, &element, 2);
+      }
+      const std::vector<Buffer> expected = reference::run(program, {input});
+      for (const SimdLevel level : levels()) {
+        Frame frame(program, {input});
+        Executor(program, level).run(frame.inputs, frame.outputs);
+        EXPECT_EQ(frame.outputs_bytes, expected) << k.what << ", zero point " << zero_point << ", level " << to_string(level);
       }
     }
   }

@@ -222,6 +222,26 @@ TEST(Validate, RefusesRequantisationThatOverflowsOrDecreases) {
   EXPECT_REFUSED(with([](Requantise& r) { r.form = static_cast<Requantise::Form>(5); }), "form is unknown");
 }
 
+TEST(Validate, ChecksMultiplyShiftsThatRoundHalfToEven) {
+  const auto with = [](auto change) {
+    return broken([&](Program&, Convolution& c) {
+      c.requantise->form = Requantise::Form::kMultiplyShiftHalfEven;
+      change(*c.requantise);
+    });
+  };
+  EXPECT_EQ(with([](Requantise&) {}), "");
+  EXPECT_EQ(with([](Requantise& r) { r.zero_point = -128; }), "");
+  EXPECT_REFUSED(with([](Requantise& r) { r.zero_point = 128; }), "zero_point (128) leaves the range of int8");
+  EXPECT_REFUSED(with([](Requantise& r) { r.multiplier = {-1}; }), "negative");
+  EXPECT_REFUSED(with([](Requantise& r) { r.shift = {63}; }), "above 62");
+  EXPECT_REFUSED(with([](Requantise& r) { r.thresholds = {1}; }), "form is multiply-shift");
+  const std::int64_t highest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(with([&](Requantise& r) { r.offset = {highest - (std::int64_t{1} << 62)}, r.shift = {62}; }), "");
+  EXPECT_REFUSED(with([&](Requantise& r) { r.offset = {highest - (std::int64_t{1} << 60)}, r.shift = {62}; }), "overflows 64 bits");
+  EXPECT_REFUSED(with([&](Requantise& r) { r.offset = {-highest}, r.shift = {0}; }), "overflows 64 bits");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.requantise->zero_point = 1; }), "zero_point is given");
+}
+
 TEST(Validate, ChecksThresholds) {
   const auto with = [](auto change) {
     return broken([&](Program&, Convolution& c) {

@@ -100,6 +100,39 @@ TEST(Reference, RequantisesByMultiplyAndShift) {
   EXPECT_EQ(reference::requantise(r, std::numeric_limits<std::int32_t>::max(), 1), 0);
 }
 
+TEST(Reference, RequantisesByMultiplyAndShiftWithHalvesToTheEvenQuotient) {
+  Requantise r = shift_right(3);
+  r.form = Requantise::Form::kMultiplyShiftHalfEven;
+  r.offset = {0};
+  const auto quotients = [&r](std::vector<std::int64_t> accumulators) {
+    for (std::int64_t& acc : accumulators) acc = reference::requantise(r, acc, 0);
+    return accumulators;
+  };
+  EXPECT_EQ(quotients({3, 4, 5, 11, 12, 13, 20, 28}), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 2, 4}));
+  EXPECT_EQ(quotients({-3, -4, -5, -11, -12, -13, -20, -28}), (std::vector<std::int64_t>{0, 0, -1, -1, -2, -2, -2, -4}));
+  r.zero_point = 5;  // added after rounding: 4 / 8 stays even
+  EXPECT_EQ(quotients({4, 12, 20, 100000, -100000}), (std::vector<std::int64_t>{5, 7, 7, 127, -128}));
+  r.shift = {0};
+  EXPECT_EQ(quotients({4, -4}), (std::vector<std::int64_t>{9, 1}));
+}
+
+TEST(Reference, HalfToEvenIsWhatTheContractSaysInHardwareWords) {
+  Requantise r = shift_right(0, -32768, 32767);
+  r.form = Requantise::Form::kMultiplyShiftHalfEven;
+  for (std::uint8_t shift = 0; shift < 8; ++shift) {
+    r.shift = {shift};
+    r.offset = {-3};
+    r.multiplier = {3};
+    for (std::int64_t acc = -600; acc <= 600; ++acc) {
+      const std::int64_t sum = 3 * acc - 3;
+      const std::int64_t wanted = shift == 0 ? sum : (sum + (std::int64_t{1} << (shift - 1)) - 1 + ((sum >> shift) & 1)) >> shift;
+      const auto nearest = static_cast<std::int64_t>(std::nearbyint(std::ldexp(static_cast<double>(sum), -shift)));
+      ASSERT_EQ(reference::requantise(r, acc, 0), wanted) << "shift " << +shift << ", accumulator " << acc;
+      ASSERT_EQ(wanted, nearest);
+    }
+  }
+}
+
 TEST(Reference, RequantisesByThresholds) {
   Requantise r;
   r.form = Requantise::Form::kThresholds;
