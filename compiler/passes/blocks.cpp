@@ -285,7 +285,7 @@ Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type o
   }
   if (!small || is_sorted(chain, range, 0, std::less_equal<>())) {
     auto r = solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
-    if (r.ok() && (r->form == Requantise::Form::kMultiplyShift || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
+    if (r.ok() && (r->form != Requantise::Form::kThresholds || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
     if (!small) return r.error();
   }
   kernels::Lookup lookup;

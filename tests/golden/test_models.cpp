@@ -114,6 +114,28 @@ TEST_P(SharedModel, agrees_with_its_golden_file) {
   }
 }
 
+const kernels::Requantise* requantise_of(const kernels::Operation& operation) {
+  if (const auto* c = std::get_if<kernels::Convolution>(&operation)) return c->requantise ? &*c->requantise : nullptr;
+  if (const auto* p = std::get_if<kernels::SumPool>(&operation)) return &p->requantise;
+  if (const auto* r = std::get_if<kernels::Rescale>(&operation)) return &r->requantise;
+  return nullptr;
+}
+
+TEST_P(SharedModel, needs_no_thresholds_where_all_scales_are_powers_of_two) {
+  if (std::string(GetParam().name).find("pow2") == std::string::npos) GTEST_SKIP() << "has other scales";
+  const auto compiled = compile_model(onnx());
+  ASSERT_TRUE(compiled.ok()) << compiled.error().message();
+  std::size_t requantised = 0;
+  for (const kernels::Block& block : compiled->program.blocks) {
+    const kernels::Requantise* r = requantise_of(block.operation);
+    if (r == nullptr) continue;
+    ++requantised;
+    EXPECT_NE(r->form, kernels::Requantise::Form::kThresholds) << block.name;
+    for (const std::int32_t m : r->multiplier) EXPECT_LE(m, 1) << block.name;
+  }
+  EXPECT_GT(requantised, 3U);
+}
+
 TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
   if (GetParam().fused == Fused::kUnlike) GTEST_SKIP() << "see the golden comparison";
   const auto compiled = compile_model(onnx());

@@ -146,7 +146,9 @@ Program every_operation_program() {
   SumPool sum;
   sum.window = window2();
   sum.accumulator = kInt24;
-  sum.requantise = Builder::requantise(1, 2, 2);
+  sum.requantise = Builder::requantise(1, 0, 2);
+  sum.requantise.form = Requantise::Form::kMultiplyShiftHalfEven;
+  sum.requantise.zero_point = -3;
   const TensorIndex s = build.block("sum", sum, {a}, kInt8, {2, 2, 2});
   const TensorIndex j = build.block("join", Concat{}, {m, s}, kInt8, {2, 2, 4});
   Rescale rescale;
