@@ -50,27 +50,37 @@ std::optional<Difference> compare_partition(const std::string& name, const kerne
   std::vector<std::byte*> out;
   for (Buffer& output : outputs) out.push_back(output.data());
 
-  std::optional<Difference> found;
-  std::size_t found_at = program.blocks.size();
-  const auto look = [&](kernels::TensorIndex tensor, std::span<const std::byte> bytes) {
-    const Buffer& right = wanted.at(tensor);
-    const auto [at, unused] = std::mismatch(bytes.begin(), bytes.end(), right.begin(), right.end());
-    const kernels::Block* const block = producer_of(program, tensor);
-    if (at == bytes.end() || block == nullptr) return;
-    const auto place = static_cast<std::size_t>(block - program.blocks.data());
-    if (found && place >= found_at) return;
-    found_at = place;
-    const kernels::Tensor& described = program.tensors[tensor];
-    found = Difference{name, described.name, block->name, block->nodes,
-                       static_cast<std::uint64_t>(at - bytes.begin()) / described.type.storage_bytes()};
+  std::map<kernels::TensorIndex, Buffer> got;
+  const auto keep = [&](kernels::TensorIndex tensor, std::span<const std::byte> bytes) {
+    got[tensor].assign(bytes.begin(), bytes.end());
   };
   kernels::fast::Executor executor(program);
-  executor.run(in, out, look);
-  for (std::size_t i = 0; i < outputs.size(); ++i) look(program.outputs[i], outputs[i]);
-  return found;
+  executor.run(in, out, keep);
+  for (std::size_t i = 0; i < outputs.size(); ++i) keep(program.outputs[i], outputs[i]);
+  return earliest_difference(name, program, wanted, got);
 }
 
 }  // namespace
+
+std::optional<Difference> earliest_difference(const std::string& partition, const kernels::Program& program,
+                                              const std::map<kernels::TensorIndex, Buffer>& wanted,
+                                              const std::map<kernels::TensorIndex, Buffer>& got) {
+  std::optional<Difference> found;
+  std::size_t found_at = program.blocks.size();
+  for (const auto& [tensor, left] : got) {
+    const Buffer& right = wanted.at(tensor);
+    const auto at = std::mismatch(left.begin(), left.end(), right.begin(), right.end()).first;
+    const kernels::Block* const block = producer_of(program, tensor);
+    if (at == left.end() || block == nullptr) continue;
+    const auto place = static_cast<std::size_t>(block - program.blocks.data());
+    if (found && place >= found_at) continue;
+    found_at = place;
+    const kernels::Tensor& described = program.tensors[tensor];
+    found = Difference{partition, described.name, block->name, block->nodes,
+                       static_cast<std::uint64_t>(at - left.begin()) / described.type.storage_bytes()};
+  }
+  return found;
+}
 
 Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment,
                                             const runtime::pipeline::Images& images) {

@@ -27,6 +27,12 @@ struct Difference {
   std::uint64_t element = 0;
 };
 
+/// The tensor of the earliest block among those of `got` that differ from `wanted`, which holds all of them.
+std::optional<Difference> earliest_difference(const std::string& partition,
+                                              const kernels::Program& program,
+                                              const std::map<kernels::TensorIndex, Buffer>& wanted,
+                                              const std::map<kernels::TensorIndex, Buffer>& got);
+
 class ReferenceModel {
  public:
   /// The programs of card partitions come from the images themselves (EMULATION_DATA). `deployment` must
