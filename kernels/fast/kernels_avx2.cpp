@@ -149,8 +149,8 @@ struct Avx2 {
       }
       Vector apply(Vector acc) const {
         const Vector sum = _mm256_add_epi64(_mm256_mul_epi32(acc, multiplier), addend);
-        const Vector odd = _mm256_and_si256(_mm256_srlv_epi64(sum, shift), lowest_bit);
-        return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_add_epi64(_mm256_add_epi64(sum, half), odd), shift), correction);
+        const Vector carry = _mm256_and_si256(_mm256_srlv_epi64(sum, shift), lowest_bit);
+        return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_add_epi64(_mm256_add_epi64(sum, half), carry), shift), correction);
       }
       Vector lowest_bit, half;
     };

@@ -105,8 +105,8 @@ struct Avx512Vnni {
       }
       Vector apply(Vector acc) const {
         const Vector sum = _mm512_add_epi64(_mm512_mul_epi32(acc, multiplier), addend);
-        const Vector odd = _mm512_and_si512(_mm512_srlv_epi64(sum, shift), lowest_bit);
-        return _mm512_srav_epi64(_mm512_add_epi64(_mm512_add_epi64(sum, half), odd), shift);
+        const Vector carry = _mm512_and_si512(_mm512_srlv_epi64(sum, shift), lowest_bit);
+        return _mm512_srav_epi64(_mm512_add_epi64(_mm512_add_epi64(sum, half), carry), shift);
       }
       Vector lowest_bit, half;
     };
