@@ -5,7 +5,7 @@
 // emulated card answers is decided below XRT. What an image offers (units, registers) is
 // runtime/plan/image_abi.hpp.
 //
-// Threads. A unit (Ingress, Egress) belongs to one thread at a time. Of one card, only one thread at a time
+// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time, and so does the starting of its runs. Of one card, only one thread at a time
 // may be inside Egress::wait() or Card::wait_supervisor(): XRT 2.13 lets a single waiter into the driver and
 // blocks the others behind it. read(), write() and info() may be called by any thread at any time.
 #pragma once

@@ -8,9 +8,9 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// A slot is free once its results are there, so its ingress run has long been taken in; only the news of it
-// may lag.
-constexpr std::chrono::milliseconds kIngressLag{250};
+// A slot whose results are there has had its ingress runs taken in; only the news of it may lag, for so long that the
+// keeper asks again.
+constexpr std::chrono::milliseconds kIngressLag{1};
 
 Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {
   return Error(ErrorCode::kInvalidInput, std::string("the frame has ") + std::to_string(given) + " " + what +
@@ -149,6 +149,18 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   }
 }
 
+// A buffer is not to be written while its run goes on, whatever the results say.
+bool Engine::has_free_slot() {
+  if (phase_.load() != Phase::kRunning || next_sequence_ - done_.load() >= options_.slots) return false;
+  const std::uint32_t slot = slot_index(next_sequence_);
+  for (std::uint32_t index = 0; index < schedule_.ingresses.size(); ++index) {
+    if (fleet_.ingress(index).state(slot) != card::RunState::kRunning) continue;
+    wake_keeper_at(Clock::now() + kIngressLag);
+    return false;
+  }
+  return true;
+}
+
 void Engine::wake_keeper_at(Clock::time_point time) {
   if (time >= next_expiry_) return;
   next_expiry_ = time;
@@ -167,10 +179,6 @@ void Engine::run_stage(Slot& slot, std::uint32_t index) {
 void Engine::load_ingress(std::uint64_t sequence, std::uint32_t index) {
   card::Ingress& ingress = fleet_.ingress(index);
   const std::uint32_t slot = slot_index(sequence);
-  if (ingress.state(slot) == card::RunState::kRunning) {
-    const Clock::time_point until = Clock::now() + kIngressLag;
-    while (ingress.state(slot) == card::RunState::kRunning && Clock::now() < until) std::this_thread::yield();
-  }
   const std::span<std::byte> buffer = ingress.buffer(slot);
   std::memcpy(buffer.data(), slots_[slot].values[schedule_.ingresses[index].value], buffer.size());
 }
@@ -229,7 +237,7 @@ void Engine::free_slot(std::uint64_t sequence) {
 // The way out, end.
 
 void Engine::admit(std::unique_lock<std::mutex>& lock) {
-  while (!queue_.empty() && has_free_slot() && phase_.load() == Phase::kRunning) {
+  while (!queue_.empty() && has_free_slot()) {
     const FrameQueue::Entry entry = queue_.pop();
     waiting_.store(queue_.size());
     if (entry.deadline > Clock::now()) {

@@ -106,7 +106,7 @@ class Engine final : public Pipeline {
   void finish(Slot& slot);
   void free_slot(std::uint64_t sequence);
   void complete(Frame& frame, Status status);
-  bool has_free_slot() const { return next_sequence_ - done_.load() < options_.slots; }
+  bool has_free_slot();  // for the next frame; mutex_ is held
   Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
   std::uint32_t slot_index(std::uint64_t sequence) const {
     return static_cast<std::uint32_t>(sequence % options_.slots);

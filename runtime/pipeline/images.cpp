@@ -11,7 +11,6 @@ namespace millrace::runtime::pipeline {
 namespace {
 
 constexpr std::uint64_t kLargestImage = 1ULL << 30U;
-constexpr std::uint32_t kUserMetadata = 16;  // axlf_section_kind USER_METADATA
 
 Error altered(const std::string& what) {
   return Error(ErrorCode::kCorrupt, what + "; compile or copy the deployment again");
@@ -22,7 +21,7 @@ Status read_image(const plan::LoadedDeployment& deployment, const plan::Image& i
   if (sha256_hex(bytes) != image.file_sha256)
     return altered(image.file + " is not the file the plan was made with (sha256)");
   MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
-  const plan::XclbinSection* const section = view.find(kUserMetadata);
+  const plan::XclbinSection* const section = view.find(plan::kSectionUserMetadata);
   if (section == nullptr) return altered(image.file + " has no USER_METADATA section");
   const auto* const text = reinterpret_cast<const char*>(section->bytes.data());
   MILLRACE_ASSIGN(plan::ImageRecord record,

@@ -89,6 +89,7 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     next_expiry_ = std::min(next_expiry_, queue_.earliest_deadline());
   }
+  admit(lock);
   watch_oldest();
   drained_.notify_all();
 }

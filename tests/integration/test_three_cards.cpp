@@ -27,7 +27,6 @@ using namespace std::chrono_literals;
 using pipeline::Pipeline;
 
 constexpr std::uint32_t kLayers = 6;
-constexpr std::uint32_t kEmulationData = 21;
 
 class Backend : public testing::Environment {
   void SetUp() override {
@@ -82,7 +81,7 @@ TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
   for (const auto& [name, bytes] : images->bytes) {
     const auto view = plan::parse_xclbin(bytes);
     ASSERT_TRUE(view.ok());
-    const auto data = plan::decode_emulation_data(view->find(kEmulationData)->bytes);
+    const auto data = plan::decode_emulation_data(view->find(plan::kSectionEmulationData)->bytes);
     ASSERT_TRUE(data.ok()) << data.error().message();
     ASSERT_EQ(data->programs.size(), 1U);
     std::size_t own = 0;

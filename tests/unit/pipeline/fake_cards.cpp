@@ -39,7 +39,7 @@ class FakeIngress final : public card::Ingress {
       return Error(ErrorCode::kInternal, "a running run was started again");
     run.stamp = {epoch, sequence};
     run.data = buffers_[slot];
-    run.state = state.stalled ? RunState::kRunning : RunState::kDone;
+    run.state = state.stalled || state.held ? RunState::kRunning : RunState::kDone;
     if (!state.stalled) world_.deliver(card_, unit.partition, unit.port, run.stamp, run.data);
     return {};
   }
@@ -357,6 +357,17 @@ void FakeWorld::stall(std::uint32_t card, bool stalled) {
     }
   }
   changed_.notify_all();
+}
+
+void FakeWorld::hold_ingress(std::uint32_t card, bool held) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].held = held;
+  if (held) return;
+  for (auto& [name, unit] : cards_[card].units) {
+    if (unit.egress) continue;
+    for (auto& [slot, run] : unit.runs)
+      if (run.state == RunState::kRunning) run.state = RunState::kDone;
+  }
 }
 
 void FakeWorld::hang(std::uint32_t card) {

@@ -31,6 +31,8 @@ class FakeWorld {
   void kill(std::uint32_t card);
   /// A stalled card takes frames in only when it is released.
   void stall(std::uint32_t card, bool stalled);
+  /// Ingress runs of the card stay running although what they bring is taken in, until they are let go.
+  void hold_ingress(std::uint32_t card, bool held);
   /// Until it is loaded again the card answers, but takes nothing in, gives nothing out and flushes nothing.
   void hang(std::uint32_t card);
   /// The card loses what it is given next (an egress run ends as dropped) without dying.
@@ -64,7 +66,7 @@ class FakeWorld {
     std::map<Stamp, Bytes> results;     // egress: not yet asked for
   };
   struct State {
-    bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false;
+    bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false, held = false;
     std::uint32_t refuse = 0, loads = 0;
     std::string image;
     std::map<std::string, Unit> units;

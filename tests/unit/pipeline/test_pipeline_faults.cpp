@@ -172,6 +172,23 @@ TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForAStuckOne) {
   EXPECT_EQ(pipeline_->status().epoch, epoch);
 }
 
+TEST_F(PipelineFaults, ASlotIsUsedAnewOnlyWhenItsIngressRunsAreDoneToo) {
+  PipelineOptions options = quick();
+  options.slots = 1;
+  open(chain_of_three(), options);
+  world_->hold_ingress(0, true);
+  ASSERT_TRUE(works());
+  TestFrame frame(1, 1, 5);
+  ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+  std::this_thread::sleep_for(400ms);
+  EXPECT_EQ(frame.completions(), 0);
+  EXPECT_EQ(pipeline_->status().queued, 1U);
+  world_->hold_ingress(0, false);
+  EXPECT_TRUE(frame.ok());
+  EXPECT_TRUE(right(frame));
+  EXPECT_EQ(world_->loads(0), 1U);
+}
+
 TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
   open(diamond());
   ASSERT_TRUE(works());
