@@ -98,22 +98,23 @@ std::string operation_name(const Operation& operation) {
   return std::visit(Namer{}, operation);
 }
 
-namespace {
-
-template <class Named>
-std::string unique_name(const std::vector<Named>& all, const std::string& wanted) {
-  const auto taken = [&all](const std::string& name) {
-    return std::any_of(all.begin(), all.end(), [&name](const Named& n) { return n.name == name; });
-  };
-  std::string unique = wanted;
-  for (int i = 1; taken(unique); ++i) unique = wanted + "." + std::to_string(i);
-  return unique;
+std::string Names::unique(const std::string& wanted) {
+  const auto [first, fresh] = next_.emplace(wanted, 1);
+  if (fresh) return wanted;
+  int number = first->second;
+  std::string name;
+  do {
+    name = wanted + "." + std::to_string(number++);
+  } while (next_.contains(name));
+  next_[wanted] = number;
+  next_.emplace(name, 1);
+  return name;
 }
 
-}  // namespace
-
 ValueId Graph::add_value(std::string wanted, Type type, Shape shape) {
-  std::string unique = unique_name(values, wanted);
+  for (; named_ < values.size(); ++named_) value_names_.take(values[named_].name);
+  std::string unique = value_names_.unique(wanted);
+  named_ = values.size() + 1;
   Value v;
   v.name = std::move(unique);
   v.type = type;
@@ -126,10 +127,6 @@ ValueId Graph::add_constant(std::string wanted, Type type, Shape shape, Constant
   const ValueId id = add_value(std::move(wanted), type, std::move(shape));
   values[id].constant = std::make_shared<const Constant>(std::move(constant));
   return id;
-}
-
-std::string Graph::unique_node_name(const std::string& wanted) const {
-  return unique_name(nodes, wanted);
 }
 
 Uses::Uses(const Graph& graph)

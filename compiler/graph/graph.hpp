@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -170,6 +171,17 @@ struct Signature {
   Shape shape;  // batch axis included
 };
 
+/// Names given out, each once.
+class Names {
+ public:
+  /// `wanted`, with a number behind it where it is taken.
+  std::string unique(const std::string& wanted);
+  void take(const std::string& name) { next_.emplace(name, 1); }
+
+ private:
+  std::unordered_map<std::string, int> next_;  // a name taken -> the number to try behind it
+};
+
 struct Graph {
   std::string name;
   std::vector<Value> values;   // by ValueId; some may be unused
@@ -187,8 +199,9 @@ struct Graph {
   ValueId add_value(std::string name, Type type, Shape shape);
   ValueId add_constant(std::string name, Type type, Shape shape, Constant constant);
 
-  /// A node name nobody has yet, from `wanted`.
-  std::string unique_node_name(const std::string& wanted) const;
+ private:
+  Names value_names_;
+  std::size_t named_ = 0;  // values whose names are in value_names_
 };
 
 /// Who makes a value and who reads it; a snapshot, invalid once nodes change.

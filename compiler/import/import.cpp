@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "compiler/import/operators.hpp"
 #include "compiler/import/tensor.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::compiler::import {
 namespace {
@@ -247,18 +249,22 @@ class Importer {
   Status refuse_what_is_unsupported() const {
     std::string list;
     std::size_t count = 0;
+    std::string wrong;
     bool quantised = false;
     for (const Node& n : graph_.nodes) {
       const auto& op = std::get<OnnxOperator>(n.operation);
       quantised = quantised || is_quantiser(op);
       const std::string why = why_unsupported(op);
       if (why.empty()) {
-        if (std::string wrong = check_attributes(op); !wrong.empty()) return invalid(op.type + " '" + n.name + "': " + wrong);
+        if (const std::string what = check_attributes(op); !what.empty())
+          wrong += (wrong.empty() ? "" : "\n  ") + printable(op.type + " '" + n.name + "': " + what);
         continue;
       }
       ++count;
-      list += "\n  " + op.type + " '" + n.name + "': " + why;
+      list += "\n  " + printable(op.type + " '" + n.name + "': " + why);
     }
+    if (count == 0 && !wrong.empty()) return invalid(wrong);
+    if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
     if (count > 0) return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:" + list);
     if (!quantised)
       return unsupported(
@@ -267,12 +273,25 @@ class Importer {
     return {};
   }
 
+  /// What cannot be shaped is listed all at once; nodes behind it are not looked at.
   Status infer_shapes() {
+    std::string list;
+    std::size_t count = 0;
+    std::vector<bool> shapeless(graph_.values.size(), false);
     for (Node& n : graph_.nodes) {
       const auto& op = std::get<OnnxOperator>(n.operation);
-      const std::string here = op.type + " '" + n.name + "' ";
+      const std::string here = printable(op.type + " '" + n.name + "' ");
       if (n.outputs[0] == kNoValue) return invalid(here + "leaves out its first output");
-      if (std::string why = infer(graph_, n); !why.empty()) return unsupported(here + why);
+      const bool blind = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      const std::string why = blind ? "" : infer(graph_, n);
+      if (blind || !why.empty()) {
+        for (const ValueId v : n.outputs)
+          if (v != kNoValue) shapeless[v] = true;
+        if (blind) continue;
+        ++count;
+        list += (list.empty() ? "" : "\n  ") + here + printable(why);
+        continue;
+      }
       std::vector<const graph::Value*> inputs;
       for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph_.value(v));
       // Shapes that the graph computes become constants here; weights are left to the passes.
@@ -282,6 +301,8 @@ class Importer {
         graph_.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(*known);
       }
     }
+    if (count == 1) return unsupported(list);
+    if (count > 1) return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list);
     return drop_known_nodes();
   }
 

@@ -61,7 +61,7 @@ class Lowering {
   }
 
   void add_block(const Node& from, kernels::Operation op, std::vector<ValueId> inputs, ValueId output) {
-    new_.nodes.push_back(make_node(new_.unique_node_name(from.name), graph::Operation(std::move(op)), std::move(inputs), output, from.sources));
+    new_.nodes.push_back(make_node(node_names_.unique(from.name), graph::Operation(std::move(op)), std::move(inputs), output, from.sources));
   }
 
   /// The model's own order, without the batch; the dataflow's shape where the order is the same.
@@ -292,6 +292,7 @@ class Lowering {
   std::string lower(const Node&, const kernels::Operation&) { return "is a block already"; }
 
   Graph old_, new_;
+  graph::Names node_names_;
   std::vector<Place> places_;
   Refusals refusals_;
   std::optional<Error> internal_;

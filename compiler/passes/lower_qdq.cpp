@@ -216,6 +216,7 @@ std::string combine(Job& job, graph::Combine::Kind kind) {
   }
   if (job.in(0).shape != job.in(1).shape) return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " + to_string(job.in(1).shape);
   job.out.push_back(make_node(job.node.name, std::move(c), operands, job.node.outputs[0], job.node.sources));
+  job.graph.diagnostics.push_back({job.node.name, "computes as the model is written, in float32; ONNX Runtime's fused integer kernel rounds otherwise and may differ by one step"});
   return {};
 }
 

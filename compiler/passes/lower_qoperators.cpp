@@ -178,6 +178,7 @@ std::string qlinear_add(Job& job) {
     return {};
   }
   if (job.graph.value(job.node.inputs[0]).shape != job.graph.value(job.node.inputs[3]).shape) return "its operands have different shapes";
+  job.graph.diagnostics.push_back({job.node.name, "adds in float32, as the operator is defined; ONNX Runtime's integer kernel rounds otherwise and may differ by one step"});
   job.out.push_back(make_node(job.node.name, std::move(c), {job.node.inputs[0], job.node.inputs[3]}, job.node.outputs[0], job.node.sources));
   return {};
 }

@@ -38,15 +38,36 @@ void swap(Graph& graph, std::size_t i, std::size_t p) {
   graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(p), raised.begin(), raised.end());
 }
 
+/// The same where `p` has one input: both keep their places in the list, and `uses` stays true.
+void swap_in_place(Graph& graph, graph::Uses& uses, std::size_t i, std::size_t p) {
+  Node& e = graph.nodes[i];
+  Node& above = graph.nodes[p];
+  const Value result = graph.value(e.outputs[0]);
+  const ValueId v = graph.add_value(result.name + ".raised", result.type, graph.value(above.inputs[0]).shape);
+  e.inputs[0] = above.inputs[0];
+  above.inputs[0] = v;
+  above.outputs = e.outputs;
+  e.outputs = {v};
+  std::swap(e, above);
+  uses.producer.push_back(static_cast<std::int64_t>(p));
+  uses.readers.push_back({i});
+  uses.is_output.push_back(false);
+}
+
 bool raise_one(Graph& graph) {
-  const graph::Uses uses(graph);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& n = graph.nodes[i];
+  graph::Uses uses(graph);
+  for (std::size_t i = 0; i < graph.nodes.size();) {
+    const Node& n = graph.nodes[i++];
     if (!std::holds_alternative<Elementwise>(n.operation)) continue;
     const std::int64_t p = uses.producer[n.inputs[0]];
     if (p < 0 || !may_rise(graph, uses, n, graph.nodes[static_cast<std::size_t>(p)])) continue;
-    swap(graph, i, static_cast<std::size_t>(p));
-    return true;
+    const auto above = static_cast<std::size_t>(p);
+    if (graph.nodes[above].inputs.size() != 1) {
+      swap(graph, i - 1, above);
+      return true;
+    }
+    swap_in_place(graph, uses, i - 1, above);
+    i = above;  // it may rise further
   }
   return false;
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "runtime/base/text.hpp"
+
 namespace millrace::compiler::passes {
 
 void Refusals::add(const Node& node, const std::string& reason) {
   ++count_;
-  list_ += "\n  " + operation_name(node.operation) + " '" + node.name + "': " + reason;
+  list_ += "\n  " + operation_name(node.operation) + " '" + printable(node.name) + "': " + printable(reason);
 }
 
 Error Refusals::error() const {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/text.hpp"
+
 namespace millrace::log {
 namespace {
 
@@ -45,7 +47,7 @@ void write(spdlog::level::level_enum level, std::string_view component, std::str
     append_escaped(line, message);
     line += '"';
   } else {
-    line.append(component).append(": ").append(message);
+    line.append(component).append(": ").append(printable(message));
   }
   out.log(level, "{}", line);
 }

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace millrace {
+namespace {
+
+void append_hex(std::string& out, unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out += "\\x";
+  out += kDigits[byte >> 4U];
+  out += kDigits[byte & 15U];
+}
+
+}  // namespace
+
 
 bool is_name(std::string_view text, std::size_t most) {
   return !text.empty() && text.size() <= most && text[0] != '.' && text[0] != '-' &&
@@ -30,6 +41,29 @@ bool is_utf8(std::string_view text) {
     i += length;
   }
   return true;
+}
+
+std::string printable(std::string_view text, bool lines) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    if (byte == '\n') {
+      out += lines ? "\n" : "\\n";
+    } else if (byte == '\t') {
+      out += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      append_hex(out, byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
+      append_hex(out, byte);
+      append_hex(out, static_cast<unsigned char>(next));
+      ++i;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/text.hpp"
 #include "tools/cli/parse.hpp"
 
 namespace {
@@ -29,7 +30,7 @@ int run(int argc, char** argv) {
       std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); }, *parsed.command);
   std::cout.flush();
   if (!status.ok()) {
-    std::cerr << "millrace " << parsed.name << ": error: " << status.error().message() << '\n';
+    std::cerr << "millrace " << parsed.name << ": error: " << millrace::printable(status.error().message(), true) << '\n';
     return millrace::exit_code(status.error().code());
   }
   if (!std::cout) {

@@ -511,6 +511,26 @@ TEST(Import, mutated_models_give_errors_and_never_crash) {
   EXPECT_GT(taken, count / 10) << "mutants that are all refused at the door test nothing behind it";
 }
 
+TEST(Import, shapes_and_attributes_that_are_wrong_are_listed_all_at_once_and_what_follows_them_is_not) {
+  OnnxModel m = small_model();
+  m.node("Transpose", {"xq"}, "first");
+  m.attribute("perm", std::vector<std::int64_t>{0, 1});
+  m.node("Relu", {"first"}, "behind");
+  m.node("Flatten", {"xq"}, "second");
+  m.attribute("axis", std::int64_t{9});
+  const auto g = import_model(m);
+  expect_refused(g, ErrorCode::kUnsupported, {"2 nodes", "Transpose 'first' has a perm", "Flatten 'second' has an axis"});
+  EXPECT_EQ(g.error().message().find("behind"), std::string::npos) << g.error().message();
+}
+
+TEST(Import, names_cannot_command_a_terminal_or_forge_a_line) {
+  OnnxModel m = small_model();
+  m.node("LSTM", {"y"}, "\x1b[2Jmemory\nerror: forged");
+  const auto g = import_model(m);
+  expect_refused(g, ErrorCode::kUnsupported, {"LSTM '\\x1b[2Jmemory\\nerror: forged'"});
+  EXPECT_EQ(g.error().message().find('\x1b'), std::string::npos);
+}
+
 TEST(Import, an_output_whose_batch_moved_away_is_refused) {
   OnnxModel m;
   m.input("x", {1, 2, 6, 6});
