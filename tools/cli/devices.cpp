@@ -1,7 +1,7 @@
 // `millrace devices`: what XRT shows, beside what the cluster file says. With --check each card is opened.
 //
 // JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
-// cables[] (name, ends). States: ready, busy (held by this process), missing (XRT does not have it), failed.
+// cables[] (name, ends). States: ready, missing (XRT does not have it), failed.
 #include <boost/json.hpp>
 
 #include <iomanip>
@@ -55,7 +55,10 @@ std::vector<Row> rows_of(const plan::Cluster& cluster, const std::vector<card::C
     row.info.index = index;
     row.info.bdf = wanted.bdf;
     row.state = "missing";
-    row.problem = "XRT does not show it";
+    row.problem = wanted.bdf.empty() ? "XRT does not show a card " + std::to_string(index) +
+                                           "; it shows " + std::to_string(found.size()) +
+                                           ": correct cards[] of the cluster file"
+                                     : "XRT does not show it; compare its bdf in the cluster file with `xbutil examine`";
     for (const card::CardInfo& info : found) {
       if (wanted.bdf.empty() ? info.index != index : info.bdf != wanted.bdf) continue;
       row.info = info;
