@@ -147,7 +147,6 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
                    InferRequest& request) {
   if (!document.inputs) return bad("the request lacks 'inputs'");
   request.inputs.resize(model.inputs.size());
-  request.converted.reserve(model.inputs.size());
   std::vector<bool> given(model.inputs.size());
   BinaryTail binary(tail);
   for (std::size_t i = 0; i < document.inputs->size(); ++i) {
@@ -174,6 +173,7 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
       MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, signature, where));
     } else if (input.data) {
       MILLRACE_ASSIGN(auto bytes, json_input(*input.data, signature, where));
+      request.converted.reserve(model.inputs.size());
       request.inputs[*index] = request.converted.emplace_back(std::move(bytes));
     } else {
       return bad(where + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");

@@ -10,7 +10,10 @@ namespace millrace::server::http {
 Inference::Inference(std::shared_ptr<models::Model> model, InferRequest request, Clock::time_point arrival,
                      Clock::time_point deadline)
     : model_(std::move(model)), request_(std::move(request)), arrival_(arrival) {
-  frame_.inputs = request_.inputs;
+  frame_.inputs = std::move(request_.inputs);
+  const std::size_t outputs = model_->info().outputs.size();
+  outputs_.reserve(outputs);
+  frame_.outputs.reserve(outputs);
   for (const auto& signature : model_->info().outputs) outputs_.emplace_back(bytes_of(signature));
   for (auto& output : outputs_) frame_.outputs.emplace_back(output);
   frame_.deadline = deadline;

@@ -40,7 +40,7 @@ class Inference {
   static void completed(runtime::pipeline::Frame& frame, void* context);
 
   const std::shared_ptr<models::Model> model_;
-  const InferRequest request_;
+  InferRequest request_;  // its inputs are the frame's
   const Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;
   runtime::pipeline::Frame frame_;

@@ -33,6 +33,15 @@ std::string_view reason_phrase(unsigned status) {
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
+/// Asio copies the sequence it is given, several times: this costs nothing, where a vector would be allocated anew.
+struct BufferView {
+  using value_type = net::const_buffer;
+  using const_iterator = const net::const_buffer*;
+  const_iterator first, last;
+  const_iterator begin() const { return first; }
+  const_iterator end() const { return last; }
+};
+
 enum class State {
   kReading,    // waiting for a request, or in the middle of one
   kControl,    // a control job runs
@@ -68,6 +77,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void check_deadline(Clock::time_point now) override {
+    // A frame is back long before, mostly: a watch for each would cost the path a system call.
+    if (state_ == State::kInferring) watch();
     if (now < deadline_ || state_ == State::kClosed) return;
     if (state_ == State::kReading && request_begun_) {
       // The aborted read comes back and answers.
@@ -232,7 +243,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       const auto self = std::move(self_while_inferring_);
       return answer(error_response(started.error()));
     }
-    watch();
   }
 
   /// On a pipeline's thread.
@@ -296,7 +306,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       buffers_.push_back(net::buffer(response_.body));
       for (const auto part : response_.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
     }
-    net::async_write(socket_, buffers_,
+    net::async_write(socket_, BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
                      [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
 

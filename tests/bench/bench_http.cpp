@@ -1,0 +1,272 @@
+// The HTTP server over a pipeline that does nothing, against a bare Beast echo of the same request: same client, same run,
+// interleaved; client and server each pinned, on one processor and on two. Prints JSON.
+//
+//   bench_http [--seconds S] [--rounds N] [--bytes B]
+//   bench_http --serve millrace|echo [--bytes B]     only that server, until its input ends; for a profiler
+//
+// The echo reads a whole request with Beast's own parser and sends its body back: what any server built on Beast does at least.
+#include <pthread.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/vector_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/log.hpp"
+#include "server/http/server.hpp"
+#include "tools/load/run.hpp"
+
+namespace {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace load = millrace::load;
+namespace server = millrace::server;
+namespace pipeline = millrace::runtime::pipeline;
+using boost::system::error_code;
+using net::ip::tcp;
+
+[[noreturn]] void fail(const std::string& what) {
+  std::fprintf(stderr, "bench_http: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void pin(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<unsigned>(cpu), &cpus);
+  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) fail("cannot pin to CPU " + std::to_string(cpu));
+}
+
+/// Completes every frame at once; the outputs stay as they are.
+class NullPipeline final : public pipeline::Pipeline {
+ public:
+  explicit NullPipeline(std::uint32_t bytes) {
+    plan_.model.name = "null";
+    plan_.model.inputs.push_back({"in", "UINT8", {1, bytes}});
+    plan_.model.outputs.push_back({"out", "UINT8", {1, bytes}});
+  }
+  const millrace::runtime::plan::Deployment& deployment() const override { return plan_; }
+  millrace::Status submit(pipeline::Frame& frame) override {
+    frame.on_complete(frame, frame.context);
+    return {};
+  }
+  void cancel(pipeline::Frame&) override {}
+  bool ready() const override { return true; }
+  pipeline::PipelineStatus status() override { return {}; }
+  void stop(std::chrono::milliseconds) override {}
+
+ private:
+  millrace::runtime::plan::Deployment plan_;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual load::Address address() const = 0;
+};
+
+/// Threads inherit the processor of the thread that constructs this.
+class Millrace final : public Target {
+ public:
+  explicit Millrace(std::uint32_t bytes) : api_(registry_, *metrics_, {"bench"}) {
+    auto model = std::make_shared<server::models::Model>("null", "1", std::make_shared<NullPipeline>(bytes), metrics_->model("null", "1"));
+    if (!registry_.publish(std::move(model)).ok()) fail("the model cannot be published");
+    auto opened = server::http::Server::open({}, api_, registry_, *metrics_);
+    if (!opened) fail(opened.error().message());
+    server_ = std::move(opened).value();
+  }
+  load::Address address() const override {
+    const std::string text = server_->address();
+    return {text.substr(0, text.rfind(':')), text.substr(text.rfind(':') + 1)};
+  }
+
+ private:
+  const std::unique_ptr<server::metrics::Metrics> metrics_ = server::metrics::Metrics::create("bench");
+  server::models::Registry registry_;
+  server::http::Api api_;
+  std::unique_ptr<server::http::Server> server_;
+};
+
+class EchoSession : public std::enable_shared_from_this<EchoSession> {
+ public:
+  explicit EchoSession(tcp::socket socket) : socket_(std::move(socket)) {
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    buffer_.reserve(65'536);  // a request a read, where Beast's own growth would take several
+  }
+  void read() {
+    request_ = {};
+    http::async_read(socket_, buffer_, request_, [self = shared_from_this()](error_code error, std::size_t) {
+      if (!error) self->write();
+    });
+  }
+
+ private:
+  void write() {
+    response_ = {http::status::ok, request_.version()};
+    response_.set(http::field::content_type, "application/octet-stream");
+    response_.body() = std::move(request_.body());
+    response_.prepare_payload();
+    http::async_write(socket_, response_, [self = shared_from_this()](error_code error, std::size_t) {
+      if (!error) self->read();
+    });
+  }
+
+  tcp::socket socket_;
+  beast::flat_buffer buffer_;
+  http::request<http::vector_body<unsigned char>> request_;
+  http::response<http::vector_body<unsigned char>> response_;
+};
+
+class Echo final : public Target {
+ public:
+  Echo() : acceptor_(context_, {net::ip::make_address("127.0.0.1"), 0}) {
+    accept();
+    thread_ = std::jthread([this] { context_.run(); });
+  }
+  ~Echo() override {
+    context_.stop();
+    thread_.join();
+  }
+  load::Address address() const override { return {"127.0.0.1", std::to_string(acceptor_.local_endpoint().port())}; }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (error) return;
+      std::make_shared<EchoSession>(std::move(socket))->read();
+      accept();
+    });
+  }
+
+  net::io_context context_{1};
+  tcp::acceptor acceptor_;
+  std::jthread thread_;
+};
+
+struct Sample {
+  double p50 = 0, p99 = 0, per_second = 0;
+};
+
+Sample measure(const Target& target, const std::string& request, std::uint32_t connections, double seconds) {
+  load::Settings settings;
+  settings.connections = connections;
+  settings.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  settings.warmup = settings.duration / 10;
+  const auto tally = load::run_http(target.address(), std::span(&request, 1), settings);
+  if (!tally) fail(tally.error().message());
+  for (const auto& [why, count] : tally->errors) fail(std::to_string(count) + " requests failed: " + why);
+  const auto us = [&](double percent) { return std::chrono::duration<double, std::micro>(tally->latency.percentile(percent)).count(); };
+  return {us(50), us(99), static_cast<double>(tally->latency.count()) / std::chrono::duration<double>(tally->measured).count()};
+}
+
+double median_of(const std::vector<double>& values) {
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+using Samples = std::vector<Sample>;
+
+double median(const Samples& samples, double Sample::*value) {
+  std::vector<double> values;
+  for (const Sample& s : samples) values.push_back(s.*value);
+  return median_of(values);
+}
+
+/// The median of the rounds' ratios, so that what disturbed a round disturbed both of its sides.
+double ratio(const Samples& of, const Samples& to, double Sample::*value) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < of.size(); ++i) values.push_back(of[i].*value / (to[i].*value));
+  return median_of(values);
+}
+
+struct Options {
+  double seconds = 1;
+  int rounds = 5;
+  std::uint32_t bytes = 3136;  // an image of 28 x 28 as FP32
+  std::string serve;
+};
+
+std::string request_for(const load::Address& address, std::uint32_t bytes) {
+  millrace::client::ModelInfo model{"null", "1", {{"in", "UINT8", {1, bytes}}}, {{"out", "UINT8", {1, bytes}}}};
+  const std::vector<std::vector<std::byte>> inputs{std::vector<std::byte>(bytes, std::byte{7})};
+  return load::infer_request(address, model, inputs, false);
+}
+
+void report(const char* placement, int server_cpu, std::uint32_t connections, const Options& options, bool first) {
+  pin(server_cpu);
+  const Millrace ours(options.bytes);
+  const Echo echo;
+  pin(0);
+  const std::string to_ours = request_for(ours.address(), options.bytes), to_echo = request_for(echo.address(), options.bytes);
+  Samples a, b;
+  for (int round = 0; round < options.rounds; ++round) {
+    // Which comes first alternates.
+    if (round % 2 == 0) a.push_back(measure(ours, to_ours, connections, options.seconds));
+    b.push_back(measure(echo, to_echo, connections, options.seconds));
+    if (round % 2 != 0) a.push_back(measure(ours, to_ours, connections, options.seconds));
+  }
+  const auto side = [](const char* name, const Samples& s) {
+    std::printf("   \"%s\": {\"p50_us\": %.2f, \"p99_us\": %.2f, \"requests_per_second\": %.0f},\n", name, median(s, &Sample::p50),
+                median(s, &Sample::p99), median(s, &Sample::per_second));
+  };
+  std::printf("%s  {\"placement\": \"%s\", \"connections\": %u, \"input_bytes\": %u, \"request_bytes\": %zu,\n", first ? "" : ",\n", placement,
+              connections, options.bytes, to_ours.size());
+  side("millrace", a);
+  side("echo", b);
+  std::printf("   \"ratio\": {\"p50\": %.3f, \"p99\": %.3f, \"requests_per_second\": %.3f}}", ratio(a, b, &Sample::p50),
+              ratio(a, b, &Sample::p99), ratio(a, b, &Sample::per_second));
+  std::fflush(stdout);
+}
+
+int serve(const Options& options) {
+  std::unique_ptr<Target> target;
+  if (options.serve == "echo") target = std::make_unique<Echo>();
+  else if (options.serve == "millrace") target = std::make_unique<Millrace>(options.bytes);
+  else fail("--serve takes millrace or echo");
+  std::printf("listening http %s:%s\n", target->address().host.c_str(), target->address().port.c_str());
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string option = argv[i];
+    if (i + 1 == argc) fail("usage: bench_http [--seconds S] [--rounds N] [--bytes B] [--serve millrace|echo]");
+    if (option == "--seconds") options.seconds = std::max(0.01, std::atof(argv[i + 1]));
+    else if (option == "--rounds") options.rounds = std::max(1, std::atoi(argv[i + 1]));
+    else if (option == "--bytes") options.bytes = static_cast<std::uint32_t>(std::max(1, std::atoi(argv[i + 1])));
+    else if (option == "--serve") options.serve = argv[i + 1];
+    else fail("unknown option " + option);
+  }
+  millrace::log::configure(millrace::log::Level::kWarning, false);
+  if (!options.serve.empty()) return serve(options);
+  std::printf("{\"benchmark\": \"http\", \"rounds\": %d, \"seconds\": %g, \"results\": [\n", options.rounds, options.seconds);
+  bool first = true;
+  for (const bool same : {true, false}) {
+    if (!same && std::thread::hardware_concurrency() < 2) continue;
+    for (const std::uint32_t connections : {1U, 32U}) {
+      report(same ? "same-core" : "cross-core", same ? 0 : 1, connections, options, first);
+      first = false;
+    }
+  }
+  std::printf("\n]}\n");
+}
