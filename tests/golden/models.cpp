@@ -48,6 +48,8 @@ Frames prepare(const NpyArray& array, const Preparation& p) {
   return f;
 }
 
+std::filesystem::path node_directory() { return std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node"; }
+
 }  // namespace
 
 std::filesystem::path models_directory() {
@@ -124,15 +126,20 @@ Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size
   return out;
 }
 
+Status onnxruntime_is_installed() {
+  if (std::filesystem::exists(node_directory() / "node_modules/onnxruntime-node") &&
+      std::system("command -v node >/dev/null") == 0)
+    return {};
+  return Error(ErrorCode::kEnvironment, "ONNX Runtime is not installed: run tools/setup test");
+}
+
 Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape) {
-  const std::filesystem::path node = std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node";
-  if (!std::filesystem::exists(node / "node_modules/onnxruntime-node") || std::system("command -v node >/dev/null") != 0)
-    return Error(ErrorCode::kEnvironment, "ONNX Runtime is not installed: run tools/setup test");
+  MILLRACE_TRY(onnxruntime_is_installed());
   const TemporaryDirectory directory("millrace-golden");
   const std::filesystem::path in = directory.path() / "in.npy", out = directory.path() / "out.npy";
   MILLRACE_TRY(save_npy(inputs, {shape.begin() + 1, shape.end()}, in));
-  const std::string command = "node '" + (node / "run_model.js").string() + "' '" + onnx.string() + "' '" + in.string() + "' '" + out.string() + "'";
-  if (std::system(command.c_str()) != 0) return Error(ErrorCode::kEnvironment, "failed: " + command);
+  const std::string command = "node '" + (node_directory() / "run_model.js").string() + "' '" + onnx.string() + "' '" + in.string() + "' '" + out.string() + "'";
+  if (std::system(command.c_str()) != 0) return Error(ErrorCode::kInternal, "failed: " + command);
   return load_npy(out);
 }
 

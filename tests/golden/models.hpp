@@ -44,8 +44,11 @@ Frames run_reference(const kernels::Program& program, const Frames& inputs, std:
 /// The same through kernels/fast at its best level: for thousands of frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default; kEnvironment where Node.js or
-/// its package is missing ("npm ci --ignore-scripts" in tests/node, or tools/setup).
+/// kEnvironment where Node.js or its package is missing ("npm ci --ignore-scripts" in tests/node, or tools/setup): the one reason to
+/// skip a comparison with ONNX Runtime.
+Status onnxruntime_is_installed();
+
+/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default. Any error is a failure.
 Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape);
 
 /// The scale of the program's first output where a quantiser gives it; 0 where none does.

@@ -142,8 +142,8 @@ TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
   ASSERT_TRUE(inputs.ok()) << inputs.error().message();
+  if (const Status installed = onnxruntime_is_installed(); !installed) GTEST_SKIP() << installed.error().message();
   const auto wanted = run_onnxruntime(onnx(), *inputs, compiled->graph.input_signatures[0].shape);
-  if (!wanted.ok() && wanted.error().code() == ErrorCode::kEnvironment) GTEST_SKIP() << wanted.error().message();
   ASSERT_TRUE(wanted.ok()) << wanted.error().message();
   const Frames got = run_fast(compiled->program, *inputs, inputs->count);
   ASSERT_EQ(got.data.size(), wanted->data.size());
@@ -159,6 +159,14 @@ TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, SharedModel, ::testing::ValuesIn(kModels),
                          [](const ::testing::TestParamInfo<Model>& model) { return std::string(model.param.name); });
+
+TEST(OnnxRuntime, a_run_that_fails_is_an_error_and_no_reason_to_skip) {
+  if (const Status installed = onnxruntime_is_installed(); !installed) GTEST_SKIP() << installed.error().message();
+  const Frames frames{1, 4, {1, 2, 3, 4}};
+  const auto failed = run_onnxruntime("no-such-model.onnx", frames, {1, 4});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code(), ErrorCode::kInternal) << failed.error().message();
+}
 
 class Refused : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
