@@ -40,8 +40,13 @@ Response health(std::string body, bool good, std::string_view reason) {
   return response;
 }
 
+/// Waits for no card: a health check must be answered at once while one hangs.
+bool is_ready(const models::Model& model) {
+  return model.state() == models::ModelState::kReady && model.pipeline().ready();
+}
+
 Response model_ready(const models::Model& model, bool draining) {
-  const bool ready = !draining && model.state() == models::ModelState::kReady && model.pipeline().status().ready;
+  const bool ready = !draining && is_ready(model);
   std::string body = "{\"name\":";
   append_json_string(body, model.name());
   body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
@@ -71,7 +76,7 @@ Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
     case RouteKind::kInfer: return infer(request, route, snapshot, arrival);
     case RouteKind::kServerMetadata: return json(server_metadata(options_.server_version));
     case RouteKind::kServerLive: return json(R"({"live":true})");
-    case RouteKind::kServerReady: return server_ready();
+    case RouteKind::kServerReady: return server_ready(snapshot);
     case RouteKind::kAllStatistics: return json(model_statistics(snapshot.all()));
     case RouteKind::kRepositoryIndex: return json(repository_index(snapshot));
     case RouteKind::kRepositoryLoad:
@@ -89,17 +94,13 @@ Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
   }
 }
 
-Api::ControlJob Api::server_ready() const {
-  return [this] {
-    std::string reason;
-    if (draining()) reason = "the server is draining";
-    const auto snapshot = registry_.snapshot();
-    if (snapshot->empty()) reason = "no model is served";
-    for (const auto& model : snapshot->all())
-      if (model->state() != models::ModelState::kReady || !model->pipeline().status().ready)
-        reason = "a card of model '" + model->name() + "' is not up";
-    return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason);
-  };
+Response Api::server_ready(const Snapshot& snapshot) const {
+  std::string reason;
+  if (draining()) reason = "the server is draining";
+  if (snapshot.empty()) reason = "no model is served";
+  for (const auto& model : snapshot.all())
+    if (!is_ready(*model)) reason = "a card of model '" + model->name() + "' is not up";
+  return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason);
 }
 
 Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {
@@ -110,8 +111,7 @@ Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) cons
     case RouteKind::kModelConfig: return json(model_config(*model));
     case RouteKind::kModelStatistics: return json(model_statistics({std::move(model)}));
     case RouteKind::kModelDescription: return json(model_description(*model));
-    case RouteKind::kModelReady:
-      return ControlJob([this, model = std::move(model)] { return model_ready(*model, draining()); });
+    case RouteKind::kModelReady: return model_ready(*model, draining());
     default: return error_response(404, "no such route");
   }
 }

@@ -41,7 +41,7 @@ class Api {
   Outcome infer(const Request& request, const Route& route, const models::Snapshot& snapshot,
                 runtime::pipeline::Clock::time_point arrival) const;
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
-  ControlJob server_ready() const;
+  Response server_ready(const models::Snapshot& snapshot) const;
 
   const models::Registry& registry_;
   metrics::Metrics& metrics_;

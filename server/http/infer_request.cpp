@@ -6,6 +6,7 @@
 #include "server/http/datatype.hpp"
 #include "server/http/infer_json.hpp"
 #include "server/http/json_tensor.hpp"
+#include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -18,7 +19,7 @@ Error bad(std::string message) { return Error(ErrorCode::kInvalidInput, std::mov
 constexpr std::size_t kMaxShown = 64;
 
 std::string shown(std::string_view text) {
-  return "'" + std::string(text.substr(0, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
+  return "'" + std::string(clipped(text, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

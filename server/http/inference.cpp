@@ -28,9 +28,14 @@ Status Inference::start(void (*done)(void*), void* context) {
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
   const auto arrival = arrival_;
-  const Status status = model->pipeline().submit(frame_);
-  if (!status.ok()) model->failed(status.error().code(), Clock::now() - arrival);
-  return status;
+  try {
+    const Status status = model->pipeline().submit(frame_);
+    if (!status.ok()) model->failed(status.error().code(), Clock::now() - arrival);
+    return status;
+  } catch (...) {
+    model->failed(ErrorCode::kInternal, Clock::now() - arrival);
+    throw;
+  }
 }
 
 void Inference::cancel() { model_->pipeline().cancel(frame_); }
@@ -46,8 +51,14 @@ Response Inference::finish() {
     model_->failed(frame_.status.error().code(), elapsed());
     return error_response(frame_.status.error());
   }
-  auto response =
-      write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs, scratch_);
+  auto response = [&] {
+    try {
+      return write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs, scratch_);
+    } catch (...) {
+      model_->failed(ErrorCode::kInternal, elapsed());
+      throw;
+    }
+  }();
   if (!response) {
     model_->failed(response.error().code(), elapsed());
     return error_response(response.error());

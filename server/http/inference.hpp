@@ -25,13 +25,14 @@ class Inference {
   Inference& operator=(const Inference&) = delete;
 
   /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this returns; it must
-  /// not block. An error: the frame was not taken, `done` will not be called.
+  /// not block. An error, or an exception (out of memory): the frame was not taken, `done` will not be called.
   Status start(void (*done)(void*), void* context);
 
   /// The client went away: takes the frame back if it still waits. After start() and before finish().
   void cancel();
 
-  /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's metrics.
+  /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's metrics,
+  /// also where it throws (out of memory).
   Response finish();
 
   const models::Model& model() const { return *model_; }

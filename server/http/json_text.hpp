@@ -2,13 +2,18 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace millrace::server::http {
 
-/// Appends `text` (UTF-8) quoted and escaped.
+/// Appends `text` quoted and escaped. Whatever the bytes are, the result is valid JSON: what is not UTF-8 becomes U+FFFD, one for
+/// each byte or truncated character (Unicode 15, "maximal subparts").
 void append_json_string(std::string& out, std::string_view text);
+
+/// The first `bytes` bytes of `text` or a few fewer, so that no character is cut in two.
+std::string_view clipped(std::string_view text, std::size_t bytes);
 
 /// Appends a number in its shortest form that reads back the same; not for NaN and infinities.
 template <class Number>

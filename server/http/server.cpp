@@ -6,12 +6,14 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <charconv>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/log.hpp"
+#include "server/http/limits.hpp"
 #include "server/http/session.hpp"
 
 namespace millrace::server::http {
@@ -23,8 +25,6 @@ using net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Beyond the limit so many more are accepted only to be told so.
-constexpr std::size_t kRefusedAtOnce = 64;
 constexpr milliseconds kAcceptRetry{100};
 constexpr milliseconds kCloseBound{1'000};
 
@@ -39,11 +39,11 @@ milliseconds tick_of(const ServerOptions& options) {
 class IoThread {
  public:
   explicit IoThread(ServerState& server)
-      : state_{server, {}, {}, false}, timer_(context_), tick_(tick_of(server.options)) {}
+      : state_{server, &context_, {}, {}, false}, timer_(context_), tick_(tick_of(server.options)) {}
 
   void start() {
     schedule();
-    thread_ = std::jthread([this] { context_.run(); });
+    thread_ = std::jthread([this] { run(); });
   }
 
   net::io_context& context() { return context_; }
@@ -71,6 +71,18 @@ class IoThread {
   }
 
  private:
+  /// Sessions answer for their own memory; what still comes here must not end the server.
+  void run() {
+    while (true) {
+      try {
+        context_.run();
+        return;
+      } catch (const std::bad_alloc&) {
+        log::error("http", "out of memory on an I/O thread");
+      }
+    }
+  }
+
   void schedule() {
     timer_.expires_after(tick_);
     timer_.async_wait([this](error_code error) {
@@ -111,15 +123,8 @@ class BeastServer final : public Server {
   }
   ~BeastServer() override { stop(milliseconds(0)); }
 
-  Status listen() {
+  Status bind() {
     const HostPort& where = state_.options.listen;
-    const auto failed = [&](const error_code& error) {
-      return Error(ErrorCode::kEnvironment, "cannot listen on " + where.host + ":" + std::to_string(where.port) + ": " +
-                                                error.message() +
-                                                (error == net::error::address_in_use
-                                                     ? "; stop what uses the port, or choose another (0: any free one)"
-                                                     : ""));
-    };
     error_code error;
     tcp::resolver resolver(threads_.front()->context());
     const auto found = resolver.resolve(where.host, std::to_string(where.port),
@@ -132,24 +137,27 @@ class BeastServer final : public Server {
     if (error) return failed(error);
     acceptor_->bind(endpoint, error);
     if (error) return failed(error);
-    acceptor_->listen(net::socket_base::max_listen_connections, error);
-    if (error) return failed(error);
     address_ = text_of(acceptor_->local_endpoint(error));
     if (error) return failed(error);
+    return {};
+  }
+
+  Status start() override {
+    error_code error;
+    acceptor_->listen(net::socket_base::max_listen_connections, error);
+    if (error) return failed(error);
+    started_ = true;
     accept();
     for (auto& thread : threads_) thread->start();
     return {};
   }
-
-  /// Nothing was started: the destructor has nothing to stop, the registry least of all.
-  void abandon() { stopped_ = true; }
 
   std::string address() const override { return address_; }
   void begin_drain() override { api_.begin_drain(); }
   bool idle() const override { return state_.answering.load() == 0; }
 
   void stop(milliseconds bound) override {
-    if (std::exchange(stopped_, true)) return;
+    if (std::exchange(stopped_, true) || !started_) return;
     begin_drain();
     const auto end = Clock::now() + bound;
     while (!idle() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
@@ -168,11 +176,20 @@ class BeastServer final : public Server {
   }
 
  private:
+  Error failed(const error_code& error) const {
+    const HostPort& where = state_.options.listen;
+    const bool taken = error == net::error::address_in_use;
+    return Error(ErrorCode::kEnvironment,
+                 "cannot listen on " + where.host + ":" + std::to_string(where.port) + ": " + error.message() +
+                     (taken ? "; stop what uses the port, or choose another (0: any free one)" : ""));
+  }
+
   void accept() {
     IoThread& next = *threads_[next_++ % threads_.size()];
     acceptor_->async_accept(next.context(), [this, &next](error_code error, tcp::socket socket) {
       if (error == net::error::operation_aborted || !acceptor_->is_open()) return;
       if (error) return retry_accept(error);
+      if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
       admit(std::move(socket), next);
       accept();
     });
@@ -185,13 +202,18 @@ class BeastServer final : public Server {
       state_.metrics.connection_refused();
       return;
     }
-    thread.adopt(std::move(socket),
-                 before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse);
+    try {
+      thread.adopt(std::move(socket),
+                   before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse);
+    } catch (const std::bad_alloc&) {
+      state_.connections.fetch_sub(1);
+      state_.metrics.connection_refused();
+    }
   }
 
-  /// Out of descriptors, mostly: the connection waits in the backlog until some are free.
+  /// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at every retry.
   void retry_accept(error_code error) {
-    log::warning("http", "cannot accept a connection: " + error.message());
+    if (!std::exchange(cannot_accept_, true)) log::warning("http", "cannot accept connections: " + error.message());
     accept_retry_->expires_after(kAcceptRetry);
     accept_retry_->async_wait([this](error_code cancelled) {
       if (!cancelled && acceptor_->is_open()) accept();
@@ -206,7 +228,8 @@ class BeastServer final : public Server {
   std::optional<net::steady_timer> accept_retry_;
   std::size_t next_ = 0;
   std::string address_;
-  bool stopped_ = false;
+  bool started_ = false, stopped_ = false;
+  bool cannot_accept_ = false;  // said so; of the accepting thread
 };
 
 }  // namespace
@@ -232,14 +255,18 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
   return out;
 }
 
-Result<std::unique_ptr<Server>> Server::open(const ServerOptions& options, Api& api, models::Registry& registry,
+Result<std::unique_ptr<Server>> Server::bind(const ServerOptions& options, Api& api, models::Registry& registry,
                                              metrics::Metrics& metrics) {
   auto server = std::make_unique<BeastServer>(options, api, registry, metrics);
-  if (const Status listening = server->listen(); !listening.ok()) {
-    server->abandon();
-    return listening.error();
-  }
+  MILLRACE_TRY(server->bind());
   return std::unique_ptr<Server>(std::move(server));
+}
+
+Result<std::unique_ptr<Server>> Server::open(const ServerOptions& options, Api& api, models::Registry& registry,
+                                             metrics::Metrics& metrics) {
+  MILLRACE_ASSIGN(auto server, bind(options, api, registry, metrics));
+  MILLRACE_TRY(server->start());
+  return server;
 }
 
 }  // namespace millrace::server::http

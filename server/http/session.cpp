@@ -1,5 +1,6 @@
 #include "server/http/session.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "server/http/handler_memory.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -55,25 +57,18 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
  public:
   Session(tcp::socket socket, ThreadState& thread)
       : socket_(std::move(socket)), thread_(thread), server_(thread.server) {
-    server_.metrics.connection_opened();
     place_ = thread_.connections.insert(thread_.connections.end(), this);
+    server_.metrics.connection_opened();
   }
   ~Session() {
+    release();
     thread_.connections.erase(place_);
     server_.connections.fetch_sub(1);
     server_.metrics.connection_closed();
   }
 
   void start(Admission admission) {
-    error_code ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
-    socket_.non_blocking(true, ignored);
-    if (admission == Admission::kServe) return next_request();
-    server_.metrics.connection_refused();
-    keep_alive_ = false;
-    Response refusal = error_response(503, "the server's limit of connections is reached");
-    refusal.retry_after_seconds = 1;
-    answer(std::move(refusal));
+    or_close([&] { start_with(admission); });
   }
 
   void check_deadline(Clock::time_point now) override {
@@ -98,6 +93,55 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
  private:
   using Body = bhttp::vector_body<unsigned char>;
+
+  // Memory. ----------------------------------------------------------------------------------------------------------
+
+  /// Counts what the connection holds against the bound of all; false where they are over it.
+  bool hold(std::uint64_t bytes) {
+    held_ += bytes;
+    return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <= server_.options.max_held_bytes;
+  }
+  void release() {
+    server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed);
+  }
+
+  /// One step of answering; what it throws becomes the answer, or, where there is no memory even for that, the connection's end.
+  template <class Step>
+  void or_answer(Step step) {
+    try {
+      try {
+        step();
+      } catch (const std::bad_alloc&) {
+        answer(error_response(503, "out of memory for this request"));
+      } catch (const std::exception& error) {
+        log::error("http", std::string("request failed by a bug of ours: ") + error.what());
+        answer(error_response(500, "internal error; the server's log says more"));
+      }
+    } catch (const std::exception&) {
+      finish_without_answer();
+    }
+  }
+
+  template <class Step>
+  void or_close(Step step) {
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      close();
+    }
+  }
+
+  void start_with(Admission admission) {
+    error_code ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.non_blocking(true, ignored);
+    if (admission == Admission::kServe) return next_request();
+    server_.metrics.connection_refused();
+    keep_alive_ = false;
+    Response refusal = error_response(503, "the server's limit of connections is reached");
+    refusal.retry_after_seconds = 1;
+    answer(std::move(refusal));
+  }
 
   // Reading. ---------------------------------------------------------------------------------------------------------
 
@@ -125,10 +169,15 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       buffer_.consume(parser_->put(buffer_.data(), error));
     }
     if (error && error != bhttp::error::need_more) return bad_request(error);
+    const std::uint64_t body_bytes = parser_->get().body().size();
+    if (body_bytes > held_ && !hold(body_bytes - held_)) return too_much_held();
     if (parser_->is_done()) return handle();
     if (parser_->is_header_done() && !header_done_) {
       header_done_ = true;
       deadline_ = Clock::now() + server_.options.body_timeout;
+      // What was announced and cannot be had is refused before it is sent.
+      const auto announced = parser_->content_length();
+      if (announced && *announced - body_bytes > room()) return too_much_held();
       if (expects_continue()) return send_continue();
     }
     read();
@@ -144,11 +193,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
     if (error) return close();
     buffer_.commit(bytes);
-    try {
-      parse();
-    } catch (const std::bad_alloc&) {
-      refuse(error_response(503, "out of memory for this request"));
-    }
+    or_close([&] {
+      try {
+        parse();
+      } catch (const std::bad_alloc&) {
+        refuse(error_response(503, "out of memory for this request"));
+      }
+    });
   }
 
   bool expects_continue() const {
@@ -161,8 +212,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     net::async_write(socket_, net::buffer(kContinue), [self = shared_from_this()](error_code error, std::size_t) {
       if (self->state_ != State::kReading) return;
       if (error) return self->close();
-      self->read();
+      self->or_close([&] { self->read(); });
     });
+  }
+
+  std::uint64_t room() const {
+    const std::uint64_t held = server_.held_bytes.load(std::memory_order_relaxed);
+    return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
+  }
+
+  void too_much_held() {
+    Response response = error_response(503, "the server holds as many bytes of requests and answers as it may");
+    response.retry_after_seconds = 1;
+    refuse(std::move(response));
   }
 
   void bad_request(error_code error) {
@@ -178,6 +240,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   /// Answers a request that was not read to its end; what follows on the connection has no meaning.
   void refuse(Response response) {
     keep_alive_ = false;
+    parser_.reset();  // what came of its body is not kept while the answer is written
+    release();
     answer(std::move(response));
   }
 
@@ -202,43 +266,52 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     request.body = std::as_bytes(std::span(message.body()));
 
     begin_answering();
-    try {
+    or_answer([&] {
       Api::Outcome outcome = server_.api.handle(request, thread_.view, arrival);
       if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
       if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
       infer(std::move(std::get<std::unique_ptr<Inference>>(outcome)));
-    } catch (const std::bad_alloc&) {
-      answer(error_response(503, "out of memory for this request"));
-    } catch (const std::exception& error) {
-      log::error("http", std::string("request failed by a bug of ours: ") + error.what());
-      answer(error_response(500, "internal error; the server's log says more"));
-    }
+    });
   }
 
   void run_control(Api::ControlJob job) {
     state_ = State::kControl;
     net::post(server_.control, [self = shared_from_this(), job = std::move(job)]() mutable {
-      Response response;
+      // The connection's thread leaves these two alone until it is called.
       try {
-        response = job();
-      } catch (const std::exception& error) {
-        log::error("http", std::string("control request failed: ") + error.what());
-        response = error_response(500, "internal error; the server's log says more");
+        self->response_ = job();
+      } catch (...) {
+        self->failure_ = std::current_exception();
       }
       job = nullptr;
-      auto executor = self->socket_.get_executor();
-      net::post(executor, [self = std::move(self), response = std::move(response)]() mutable {
-        self->answer(std::move(response));
+      Session& session = *self;
+      session.come_back([self = std::move(self)] {
+        self->or_answer([&] {
+          if (const auto failure = std::exchange(self->failure_, nullptr)) std::rethrow_exception(failure);
+          self->answer(std::move(self->response_));
+        });
       });
     });
     watch();
+  }
+
+  /// To the connection's thread, from another. Needs no memory, so it always arrives.
+  template <class Function>
+  void come_back(Function function) {
+    net::post(thread_.context->get_executor(), WithMemory<Function>(way_back_, std::move(function)));
   }
 
   void infer(std::unique_ptr<Inference> inference) {
     state_ = State::kInferring;
     inference_ = std::move(inference);
     self_while_inferring_ = shared_from_this();
-    const Status started = inference_->start(&Session::on_inference_done, this);
+    Status started;
+    try {
+      started = inference_->start(&Session::on_inference_done, this);
+    } catch (...) {
+      self_while_inferring_.reset();
+      throw;
+    }
     if (!started.ok()) {
       const auto self = std::move(self_while_inferring_);
       return answer(error_response(started.error()));
@@ -248,20 +321,22 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   /// On a pipeline's thread.
   static void on_inference_done(void* context) {
     auto* session = static_cast<Session*>(context);
-    net::post(session->socket_.get_executor(), [session] {
+    session->come_back([session] {
       const auto self = std::move(session->self_while_inferring_);
-      Response response = session->inference_->finish();
-      if (session->client_gone_) return session->finish_without_answer();
-      session->answer(std::move(response));
+      session->or_answer([&] { session->answer(session->inference_->finish()); });
     });
   }
 
   /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may outlive
-  /// the request, and then completes with the next request's bytes, or with the socket.
+  /// the request, and then completes with the next request's bytes, or with the socket. Where there is no memory to watch, the
+  /// request goes on unwatched.
   void watch() {
     if (watching_) return;
-    watching_ = true;
-    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
+    try {
+      socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
+      watching_ = true;
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   void on_watch(error_code error) {
@@ -298,7 +373,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     state_ = State::kWriting;
     response_ = std::move(response);
     deadline_ = Clock::now() + server_.options.write_timeout;
-    server_.metrics.http_answered(response_.status);
     write_head();
     buffers_.clear();
     buffers_.push_back(net::buffer(head_));
@@ -306,6 +380,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       buffers_.push_back(net::buffer(response_.body));
       for (const auto part : response_.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
     }
+    hold(net::buffer_size(buffers_));
+    server_.metrics.http_answered(response_.status);
+    // The last step: once it has begun, nothing may throw, or the request would be answered twice.
     net::async_write(socket_, BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
                      [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
@@ -335,11 +412,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void on_written(error_code error) {
     inference_.reset();
+    parser_.reset();
+    response_ = {};
+    release();
     end_answering();
     if (state_ != State::kWriting) return;
     if (error) return close();
-    if (!keep_alive_) return linger();
-    next_request();
+    or_close([&] { keep_alive_ ? next_request() : linger(); });
   }
 
   void linger() {
@@ -356,7 +435,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     socket_.async_read_some(buffer_.prepare(kReadChunk), [self = shared_from_this()](error_code error, std::size_t) {
       if (self->state_ != State::kLingering) return;
       if (error) return self->close();
-      self->discard();
+      self->or_close([&] { self->discard(); });
     });
   }
 
@@ -382,6 +461,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::unique_ptr<Inference> inference_;
   std::shared_ptr<Session> self_while_inferring_;  // the pipeline holds addresses in here
 
+  HandlerMemory way_back_;
+  std::exception_ptr failure_;  // of a control job
+  std::uint64_t held_ = 0;      // counted in server_.held_bytes
+
   Response response_;
   std::string head_;
   std::vector<net::const_buffer> buffers_;
@@ -390,7 +473,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 }  // namespace
 
 void start_session(tcp::socket socket, ThreadState& thread, Admission admission) {
-  std::make_shared<Session>(std::move(socket), thread)->start(admission);
+  std::shared_ptr<Session> session;
+  try {
+    session = std::make_shared<Session>(std::move(socket), thread);
+  } catch (const std::bad_alloc&) {
+    thread.server.connections.fetch_sub(1);
+    return;
+  }
+  session->start(admission);
 }
 
 }  // namespace millrace::server::http

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 
 #include "server/http/api.hpp"
@@ -33,11 +35,13 @@ struct ServerState {
   boost::asio::thread_pool control{1};
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};  // requests read and not yet answered
+  std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections
 };
 
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
 struct ThreadState {
   ServerState& server;
+  boost::asio::io_context* context = nullptr;
   models::Registry::View view;
   std::list<Connection*> connections;
   bool closing = false;
@@ -45,7 +49,8 @@ struct ThreadState {
 
 enum class Admission { kServe, kRefuse };
 
-/// Takes the socket over; runs until the connection closes. On the thread of `thread`.
+/// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at once. On the thread
+/// of `thread`.
 void start_session(boost::asio::ip::tcp::socket socket, ThreadState& thread, Admission admission);
 
 }  // namespace millrace::server::http

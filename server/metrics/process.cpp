@@ -1,14 +1,14 @@
 #include "server/metrics/process.hpp"
 
+#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <sstream>
-#include <system_error>
 
 namespace millrace::server::metrics {
 namespace {
@@ -36,11 +36,13 @@ std::optional<double> boot_time_seconds() {
   return std::nullopt;
 }
 
+/// Not with std::filesystem, whose iterator ends the program where memory is short.
 std::optional<double> open_descriptors() {
-  std::error_code error;
-  auto entries = std::filesystem::directory_iterator("/proc/self/fd", error);
-  if (error) return std::nullopt;
-  return static_cast<double>(std::distance(begin(entries), end(entries))) - 1;  // less the one that reads
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc/self/fd"), ::closedir);
+  if (!directory) return std::nullopt;
+  int count = -1;  // less the one that reads
+  while (const dirent* entry = ::readdir(directory.get())) count += entry->d_name[0] != '.' ? 1 : 0;
+  return count;
 }
 
 }  // namespace

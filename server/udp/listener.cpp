@@ -47,8 +47,12 @@ class ListenerThread final : public Listener {
     MILLRACE_ASSIGN(socket_,
                     Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
     engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
-    thread_ = std::thread([this] { run(); });
     return {};
+  }
+
+  void serve() override {
+    const std::lock_guard lock(stop_mutex_);
+    thread_ = std::thread([this] { run(); });
   }
 
   const std::string& address() const override { return socket_->local().text; }
@@ -120,11 +124,18 @@ class ListenerThread final : public Listener {
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys,
-                                                  ModelDirectory& models) {
+Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options, wire::KeyRing keys,
+                                                 ModelDirectory& models) {
   auto listener = std::make_unique<ListenerThread>(options, std::move(keys), models);
   MILLRACE_TRY(listener->open());
   return std::unique_ptr<Listener>(std::move(listener));
+}
+
+Result<std::unique_ptr<Listener>> Listener::start(const ListenerOptions& options, wire::KeyRing keys,
+                                                  ModelDirectory& models) {
+  MILLRACE_ASSIGN(auto listener, bind(options, std::move(keys), models));
+  listener->serve();
+  return listener;
 }
 
 }  // namespace millrace::server::udp

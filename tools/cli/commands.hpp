@@ -72,7 +72,8 @@ struct ServeCommand {
   std::string fidelity = "functional";
   std::uint32_t slots = 8;
   std::uint32_t queue_capacity = 64;
-  std::uint64_t max_body_bytes = 64U << 20U;
+  std::uint64_t max_body_bytes = 0;          // 0: what the largest of the models needs
+  std::uint64_t max_held_bytes = 1U << 30U;  // bodies and answers of all HTTP connections together
   std::chrono::milliseconds drain{5000};
   bool json_log = false;
 };

@@ -83,7 +83,9 @@ void add_serve(Builder& builder, ServeCommand& c) {
   sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
   sub->add_option("--slots", c.slots, "Frames in flight on the cards")->capture_default_str()->check(CLI::Range(1, 1024));
   sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")->capture_default_str()->check(CLI::Range(0, 1 << 20));
-  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken")->capture_default_str()->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U));
+  const auto bytes = CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U);
+  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken (default: what the largest of the models needs, at least 1 MiB)")->check(bytes);
+  sub->add_option("--max-held-bytes", c.max_held_bytes, "Bodies and answers that all HTTP connections may hold together")->capture_default_str()->check(bytes);
   sub->add_option_function<std::uint32_t>("--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
                                           "How long accepted requests may take after SIGTERM (default: 5000)");
   sub->add_flag("--json-log", c.json_log, "Log lines as JSON");

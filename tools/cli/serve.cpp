@@ -17,6 +17,7 @@
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
+#include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
@@ -104,8 +105,27 @@ Result<Cluster> choose_cluster(const ServeCommand& command, const LoadedDeployme
   return runtime::plan::emulated_cluster_for(first.plan);
 }
 
-/// Null where no UDP was asked for.
-Result<std::unique_ptr<server::udp::Listener>> listen_udp(const ServeCommand& command, server::udp::ModelDirectory& models) {
+/// Several cards may carry one image.
+std::size_t cards_of(const LoadedDeployment& deployment) {
+  const auto& endpoints = deployment.plan.endpoints;
+  return static_cast<std::size_t>(std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; }));
+}
+
+Result<std::uint64_t> longest_body(const ServeCommand& command,
+                                   const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
+  std::uint64_t bytes = command.max_body_bytes;
+  if (bytes == 0)
+    for (const auto& deployment : deployments)
+      bytes = std::max(bytes, server::http::body_bytes_for(deployment->plan.model));
+  if (bytes <= command.max_held_bytes) return bytes;
+  if (command.max_body_bytes == 0) return command.max_held_bytes;
+  return Error(ErrorCode::kInvalidInput, "--max-body-bytes " + std::to_string(bytes) + " is more than --max-held-bytes " +
+                                             std::to_string(command.max_held_bytes) +
+                                             ", which bounds all bodies together");
+}
+
+/// Bound and not yet serving; null where no UDP was asked for.
+Result<std::unique_ptr<server::udp::Listener>> bind_udp(const ServeCommand& command, server::udp::ModelDirectory& models) {
   if (command.udp.empty()) return std::unique_ptr<server::udp::Listener>();
   MILLRACE_ASSIGN(const server::http::HostPort at, server::http::parse_host_port(command.udp, "--udp"));
   server::udp::ListenerOptions options;
@@ -121,7 +141,7 @@ Result<std::unique_ptr<server::udp::Listener>> listen_udp(const ServeCommand& co
     if (parsed->empty()) return Error(ErrorCode::kInvalidInput, "--udp-keys " + command.udp_keys.string() + " holds no key");
     keys = std::move(parsed).value();
   }
-  return server::udp::Listener::start(options, std::move(keys), models);
+  return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
 /// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second signal comes.
@@ -152,11 +172,22 @@ Status run(const ServeCommand& command, std::ostream& out) {
   server::http::ServerOptions options;
   MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(command.http, "--http"));
   options.io_threads = io_threads();
-  options.max_body_bytes = command.max_body_bytes;
+  options.max_held_bytes = command.max_held_bytes;
 
   MILLRACE_ASSIGN(const auto deployments, load_all(command));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(command, *deployments.front()));
   MILLRACE_TRY(runtime::emulator::select_backend(cluster));
+
+  MILLRACE_ASSIGN(options.max_body_bytes, longest_body(command, deployments));
+
+  std::size_t cards = 0;
+  for (const auto& deployment : deployments) cards += cards_of(*deployment);
+  const std::uint64_t descriptors = server::http::raise_descriptor_limit();
+  const std::size_t wanted = options.max_connections;
+  MILLRACE_ASSIGN(options.max_connections, server::http::connections_within(wanted, descriptors, cards));
+  if (options.max_connections < wanted)
+    log::warning("serve", "at most " + std::to_string(options.max_connections) + " connections instead of " +
+                              std::to_string(wanted) + ": the limit of open files is " + std::to_string(descriptors));
 
   // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
   StopSignals signals;
@@ -165,6 +196,11 @@ Status run(const ServeCommand& command, std::ostream& out) {
   const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
   server::models::Registry registry;
   server::http::Api api(registry, *metrics, {MILLRACE_VERSION, server::http::ApiOptions{}.default_timeout});
+
+  // Before the cards are programmed as well: a port in use is known at once.
+  server::udp::RegistryDirectory directory(registry);
+  MILLRACE_ASSIGN(const auto udp, bind_udp(command, directory));
+  MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 
   runtime::pipeline::PipelineOptions pipeline_options;
   pipeline_options.slots = command.slots;
@@ -181,16 +217,15 @@ Status run(const ServeCommand& command, std::ostream& out) {
     std::shared_ptr<Pipeline> shared = std::move(pipeline).value();
     MILLRACE_TRY(registry.publish(std::make_shared<server::models::Model>(name, kVersion, std::move(shared),
                                                                           metrics->model(name, kVersion))));
-    log::info("serve", "model '" + name + "' is up on " + std::to_string(deployment->plan.images.size()) + " card(s)");
+    log::info("serve", "model '" + name + "' is up on " + std::to_string(cards_of(*deployment)) + " card(s)");
   }
 
-  server::udp::RegistryDirectory directory(registry);
-  MILLRACE_ASSIGN(const auto udp, listen_udp(command, directory));
   metrics->set_sampler([&registry, listener = udp.get()](server::metrics::Samples& samples) {
     registry.sample(samples);
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
   });
-  MILLRACE_ASSIGN(const auto server, server::http::Server::open(options, api, registry, *metrics));
+  MILLRACE_TRY(server->start());
+  if (udp) udp->serve();
   out << "listening http " << server->address() << std::endl;
   if (udp) out << "listening udp " << udp->address() << std::endl;
   serve_until_stopped(signals, *server, udp.get(), command.drain);

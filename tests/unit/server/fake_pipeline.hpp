@@ -53,6 +53,8 @@ class FakePipeline final : public pipeline::Pipeline {
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
 
+  std::function<void()> on_status = [] {};  // a card that hangs keeps status() waiting
+
   /// Frames wait until release().
   void hold() {
     const std::lock_guard lock(mutex_);
@@ -112,6 +114,7 @@ class FakePipeline final : public pipeline::Pipeline {
   }
 
   pipeline::PipelineStatus status() override {
+    on_status();
     const std::lock_guard lock(mutex_);
     status_.queued = static_cast<std::uint32_t>(queue_.size());
     return status_;

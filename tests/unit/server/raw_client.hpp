@@ -43,6 +43,13 @@ class RawClient {
   ~RawClient() { close(); }
   RawClient(RawClient&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), connected_(other.connected_), buffer_(std::move(other.buffer_)) {}
+  RawClient& operator=(RawClient&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(connected_, other.connected_);
+    std::swap(timed_out_, other.timed_out_);
+    buffer_.swap(other.buffer_);
+    return *this;
+  }
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 

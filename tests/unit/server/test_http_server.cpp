@@ -377,15 +377,27 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-TEST_F(HttpServer, cuts_off_who_sends_slowly_or_nothing) {
+TEST_F(HttpServer, closes_a_connection_on_which_nothing_comes) {
   ServerOptions options;
-  options.idle_timeout = options.header_timeout = options.body_timeout = options.linger = 100ms;
+  options.idle_timeout = 100ms;
   start(options);
   RawClient idle = client();
   EXPECT_TRUE(idle.closed_by_server());
+}
+
+TEST_F(HttpServer, cuts_off_a_header_that_comes_slowly) {
+  ServerOptions options;
+  options.header_timeout = 100ms;
+  start(options);
   RawClient header = client();
   EXPECT_EQ(header.exchange("GET /v2 HT").status, 408);
   EXPECT_TRUE(header.closed_by_server());
+}
+
+TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
+  ServerOptions options;
+  options.body_timeout = 100ms;
+  start(options);
   RawClient body = client();
   EXPECT_EQ(body.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n123").status, 408);
   EXPECT_TRUE(body.closed_by_server());
@@ -424,6 +436,72 @@ TEST_F(HttpServer, refuses_connections_over_the_limit_and_takes_new_ones_when_so
   EXPECT_EQ(answer.status, 200);
 }
 
+TEST_F(HttpServer, bodies_of_all_connections_together_are_bounded) {
+  ServerOptions options;
+  options.max_held_bytes = 100'000;
+  start(options);
+  const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n";
+  RawClient holder = client();
+  ASSERT_TRUE(holder.send(head + std::string(59'999, ' ')));
+  RawClient announced = client();  // refused before its body was sent
+  Answer answer;
+  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+    announced = client();
+    announced.send(head);
+    announced.shutdown_send();
+    answer = announced.receive();
+    std::this_thread::sleep_for(2ms);
+  }
+  ASSERT_EQ(answer.status, 503) << "the first body is read and counted";
+  EXPECT_EQ(answer.headers.at("retry-after"), "1");
+  EXPECT_TRUE(announced.closed_by_server());
+  RawClient chunked = client();  // says nothing of its length
+  EXPECT_EQ(chunked.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nEA60\r\n" +
+                             std::string(60'000, ' ')).status, 503);
+  EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "small ones fit beside it";
+  EXPECT_EQ(holder.exchange(" ").status, 400) << "only spaces";
+  EXPECT_EQ(client().exchange(head + std::string(60'000, ' ')).status, 400) << "what was held is given back";
+  holder.close();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(client().send(head + std::string(50'000, ' '))) << "given up half way";
+  }
+  for (int tries = 0; tries < 1000 && answer.status != 400; ++tries) {
+    answer = client().exchange(head + std::string(60'000, ' '));
+    std::this_thread::sleep_for(2ms);
+  }
+  EXPECT_EQ(answer.status, 400) << "what clients gave up is given back";
+}
+
+TEST_F(HttpServer, health_is_answered_while_a_card_that_hangs_keeps_a_scrape_waiting) {
+  start();
+  std::atomic<bool> hanging{true};
+  std::atomic<int> asked{0};
+  pipeline->on_status = [&] {
+    ++asked;
+    while (hanging) std::this_thread::sleep_for(1ms);
+  };
+  RawClient scraper = client();
+  scraper.send(get("/metrics"));
+  while (asked == 0) std::this_thread::yield();
+  pipeline->set_ready(false);
+  RawClient probe = client();
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 503);
+  EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 503);
+  pipeline->set_ready(true);
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 200);
+  EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 200);
+  EXPECT_EQ(asked, 1);
+  hanging = false;
+  EXPECT_EQ(scraper.receive().status, 200);
+}
+
+TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
+  start();
+  const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_NE(answer.body.find("'\xEF\xBF\xBD\xEF\xBF\xBD'"), std::string::npos) << testing::PrintToString(answer.body);
+}
+
 // Start and stop. ------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
@@ -435,6 +513,16 @@ TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
   EXPECT_EQ(second.error().code(), ErrorCode::kEnvironment);
   EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
+}
+
+TEST_F(HttpServer, holds_its_port_from_bind_on_and_takes_clients_from_start_on) {
+  auto bound = Server::bind({}, api, registry, *metrics);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_FALSE(RawClient(bound.value()->address()).connected());
+  ASSERT_TRUE(bound.value()->start().ok());
+  EXPECT_EQ(RawClient(bound.value()->address()).exchange(get("/v2/health/live")).status, 200);
+  const auto unused = Server::bind({}, api, registry, *metrics);  // ends without having started
+  EXPECT_TRUE(unused.ok());
 }
 
 TEST_F(HttpServer, listens_on_ipv6_where_the_machine_has_it) {

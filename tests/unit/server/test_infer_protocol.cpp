@@ -11,6 +11,9 @@
 #include "server/http/infer_request.hpp"
 #include "server/http/infer_response.hpp"
 #include "server/http/json_tensor.hpp"
+#include "server/http/json_text.hpp"
+#include "server/http/limits.hpp"
+#include "server/http/message.hpp"
 #include "server/http/routes.hpp"
 
 namespace millrace::server::http {
@@ -463,6 +466,67 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
         "/v2/models/m/infer/more", "/v2/models/m%/infer", "/v2/models/m%zz", "/v2/models/m%00", "/v2//models/m", "/metrics/x",
         "/v2/health", "/v2/a/b/c/d/e/f/g/h/i", "http://host", "ftp://host/v2"})
     EXPECT_EQ(find_route(unknown).kind, RouteKind::kUnknown) << unknown;
+}
+
+
+// Text that is not UTF-8. ----------------------------------------------------------------------------------------------
+
+TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
+  const std::string bad = "\xEF\xBF\xBD";
+  const std::pair<std::string, std::string> cases[] = {
+      {"plain", "plain"},
+      {"\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E", "\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E"},
+      {"\xFF\xFE", bad + bad},
+      {"a\x80z", "a" + bad + "z"},
+      {"\xC0\xAF", bad + bad},                          // overlong
+      {"\xE0\x80\xAF", bad + bad + bad},                // overlong
+      {"\xED\xA0\x80", bad + bad + bad},                // a surrogate
+      {"\xF4\x90\x80\x80", bad + bad + bad + bad},      // above U+10FFFF
+      {"\xF5\x80", bad + bad},
+      {"\xE2\x82", bad},                                // ends early
+      {"\xE2\x82(", bad + "("},
+      {"\xF0\x9D\x84", bad},
+      {"\x01\"\\\n", R"(\u0001\"\\\n)"},
+  };
+  for (const auto& [text, expected] : cases) {
+    std::string out;
+    append_json_string(out, text);
+    EXPECT_EQ(out, "\"" + expected + "\"") << testing::PrintToString(text);
+  }
+}
+
+TEST(JsonText, clips_before_a_character_and_never_inside) {
+  const std::string text = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9D\x84\x9Ez";
+  const std::size_t expected[] = {0, 1, 2, 2, 4, 4, 4, 7, 7, 7, 7, 11, 12, 12};
+  for (std::size_t bytes = 0; bytes < std::size(expected); ++bytes) EXPECT_EQ(clipped(text, bytes).size(), expected[bytes]) << bytes;
+  EXPECT_EQ(clipped("\x80\x80\x80\x80\x80", 3).size(), 3U) << "not UTF-8 at all";
+}
+
+TEST(InferRequest, a_long_name_is_not_cut_inside_a_character) {
+  std::string name = "a";
+  for (int i = 0; i < 100; ++i) name += "\xC3\xA9";
+  const auto refused = parse(one_input(), R"({"inputs":[{"name":")" + name + R"(","shape":[1],"datatype":"FP32","data":[1]}]})");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("\xC3\xA9\xE2\x80\xA6'"), std::string::npos) << refused.error().message();
+}
+
+// Limits. --------------------------------------------------------------------------------------------------------------
+
+TEST(Limits, leave_descriptors_for_the_process_refusals_and_cards) {
+  EXPECT_EQ(connections_within(16'384, 1'048'576, 3).value(), 16'384U);
+  EXPECT_EQ(connections_within(16'384, 1024, 3).value(), 1024U - 64U - kRefusedAtOnce - 48U);
+  EXPECT_EQ(connections_within(16'384, 177, 3).value(), 1U);
+  EXPECT_EQ(connections_within(100, ~std::uint64_t{0}, 3).value(), 100U) << "no limit at all";
+  const auto none = connections_within(16'384, 176, 3);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code(), ErrorCode::kEnvironment);
+  EXPECT_NE(none.error().message().find("ulimit -n"), std::string::npos);
+}
+
+TEST(Limits, the_default_body_holds_any_request_for_the_model) {
+  EXPECT_EQ(body_bytes_for(one_input()), 1U << 20U) << "small models";
+  EXPECT_EQ(body_bytes_for(one_input("FP32", {1, 3, 224, 224})), 3U * 224 * 224 * 32 + (64U << 10U));
+  EXPECT_GT(body_bytes_for(one_input("FP32", {1, std::int64_t{1} << 62})), 1U << 30U) << "no overflow";
 }
 
 }  // namespace
