@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/json.hpp>
 #include <cstring>
+#include <fstream>
+#include <numeric>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -107,6 +111,83 @@ TEST_F(EndToEnd, A_thousand_digits_over_http_equal_the_reference_and_the_golden_
   }
   EXPECT_GE(correct, 980U);  // the float model's own accuracy on these is 0.99
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
+}
+
+/// One test image as a grey picture, `scale` times as large.
+void write_pgm(const fs::path& path, const NpyArray& images, std::size_t frame, std::size_t scale) {
+  const std::size_t side = 28 * scale;
+  std::ofstream file(path, std::ios::binary);
+  file << "P5\n" << side << ' ' << side << "\n255\n";
+  for (std::size_t y = 0; y < side; ++y)
+    for (std::size_t x = 0; x < side; ++x)
+      file.put(static_cast<char>(images.data[frame * kPixels + y / scale * 28 + x / scale]));
+}
+
+TEST_F(EndToEnd, A_picture_of_a_digit_is_recognised_by_infer) {
+  const auto images = read_npy(kVectors / "images_u8.npy");
+  const auto labels = read_npy(kVectors / "labels_u8.npy");
+  const auto golden = read_npy(kVectors / "golden_f32.npy");
+  ASSERT_TRUE(images.ok() && labels.ok() && golden.ok());
+  // The order of the classes as the golden file has it; the model labels class i with the digit i.
+  const auto order = [&](std::size_t frame) {
+    float scores[10];
+    std::memcpy(scores, golden->data.data() + frame * kOutputBytes, kOutputBytes);
+    std::vector<std::size_t> classes(10);
+    std::iota(classes.begin(), classes.end(), std::size_t{0});
+    std::stable_sort(classes.begin(), classes.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    return classes;
+  };
+  std::vector<std::string> command = {millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top", "3"};
+  constexpr std::size_t kPictures = 5;
+  for (std::size_t frame = 0; frame < kPictures; ++frame) {
+    const fs::path file = dir_.path() / ("digit" + std::to_string(frame) + ".pgm");
+    write_pgm(file, *images, frame, 1);
+    command.insert(command.end(), {"--input", file.string()});
+  }
+  const Outcome text = run_program(command);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  std::istringstream lines(text.out);
+  for (std::size_t frame = 0; frame < kPictures; ++frame) {
+    const std::string label(1, static_cast<char>('0' + std::to_integer<int>(labels->data[frame])));
+    ASSERT_EQ(label, std::to_string(order(frame)[0])) << "the model is right about this one";
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_NE(line.find("digit" + std::to_string(frame) + ".pgm[0]: " + label + " ("), std::string::npos) << line;
+    for (std::size_t rank = 1; rank < 3; ++rank)
+      EXPECT_NE(line.find("), " + std::to_string(order(frame)[rank]) + " ("), std::string::npos) << line;
+  }
+
+  command.emplace_back("--json");
+  const Outcome document = run_program(command);
+  ASSERT_EQ(document.exit_code, 0) << document.err;
+  const boost::json::value body = boost::json::parse(document.out);
+  const auto& frames = body.at("frames").as_array();
+  ASSERT_EQ(frames.size(), kPictures);
+  for (std::size_t frame = 0; frame < kPictures; ++frame) {
+    const auto& top = frames[frame].at("top").as_array();
+    ASSERT_EQ(top.size(), 3U);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const std::size_t expected = order(frame)[rank];
+      EXPECT_EQ(top[rank].at("index").to_number<std::size_t>(), expected);
+      EXPECT_EQ(top[rank].at("label").as_string(), std::to_string(expected));
+      float score = 0;
+      std::memcpy(&score, golden->data.data() + frame * kOutputBytes + expected * 4, 4);
+      EXPECT_EQ(top[rank].at("score").to_number<float>(), score) << "the golden score";
+    }
+  }
+}
+
+TEST_F(EndToEnd, A_picture_of_another_size_is_resized_and_infer_says_so) {
+  const auto images = read_npy(kVectors / "images_u8.npy");
+  const auto labels = read_npy(kVectors / "labels_u8.npy");
+  ASSERT_TRUE(images.ok() && labels.ok());
+  const fs::path file = dir_.path() / "large.pgm";
+  write_pgm(file, *images, 0, 4);
+  const Outcome outcome = run_program({millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top", "1",
+                                       "--input", file.string()});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("resized from 112x112 to 28x28"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("[0]: " + std::to_string(std::to_integer<int>(labels->data[0])) + " ("), std::string::npos) << outcome.out;
 }
 
 TEST_F(EndToEnd, Concurrent_clients_each_get_their_own_answer) {

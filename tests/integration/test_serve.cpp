@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -32,10 +33,11 @@ class Serve : public testing::Test {
  protected:
   Serve() { deploy(program_, emulated_ring(3), 3, deployment_); }
 
-  void start(std::vector<std::string> more = {}) {
-    std::vector<std::string> command = {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"};
+  void start(std::vector<std::string> more = {}, const std::vector<std::string>& environment = {},
+             std::vector<std::string> command = {}) {
+    command.insert(command.end(), {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"});
     command.insert(command.end(), more.begin(), more.end());
-    server_.emplace(command);
+    server_.emplace(command, environment);
     const auto address = server_->wait_for_line("listening http ", 60s);
     ASSERT_TRUE(address.has_value()) << server_->err();
     url_ = "http://" + *address;
@@ -63,6 +65,15 @@ class Serve : public testing::Test {
     if (!answer) return 0;
     return answer->status == 200 && !answer->body.ends_with(expected(input)) ? -1 : answer->status;
   }
+  /// Waits until the program has said `words` on standard error.
+  bool said(const std::string& words) const {
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < end) {
+      if (server_->err().find(words) != std::string::npos) return true;
+      std::this_thread::sleep_for(2ms);
+    }
+    return false;
+  }
   std::vector<pid_t> cards() const { return children_named(server_->pid(), kCardProgram); }
 
   TemporaryDirectory directory_{"millrace-serve"};
@@ -76,6 +87,7 @@ class Serve : public testing::Test {
 TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
   start();
   ASSERT_EQ(cards().size(), 3U);
+  EXPECT_NE(server_->err().find("is up on 3 card(s)"), std::string::npos) << server_->err();
   std::atomic<int> right{0};
   std::vector<std::jthread> clients;
   for (std::uint32_t c = 0; c < 4; ++c)
@@ -192,7 +204,7 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
 }
 
 TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
-  start();
+  start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=300"});  // long enough lost for a request to meet it
   HttpConnection connection(port_);
   ASSERT_EQ(ask(connection, frame(1)), 200);
   const auto before = cards();
@@ -214,6 +226,67 @@ TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
   for (const json::value& card : document.at("models").at(0).at("cards").as_array()) restarts += card.at("restarts").to_number<std::uint64_t>();
   EXPECT_GE(restarts, 1U);
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
+}
+
+TEST_F(Serve, IdleClientsDoNotKeepALostCardFromComingBack) {
+  start({}, {}, {"sh", "-c", "ulimit -n 200 && exec \"$@\"", "sh"});
+  HttpConnection connection(port_);
+  ASSERT_EQ(ask(connection, frame(1)), 200);
+  std::vector<std::unique_ptr<HttpConnection>> idle;
+  for (int i = 0; i < 250; ++i) idle.push_back(std::make_unique<HttpConnection>(port_));
+  std::this_thread::sleep_for(200ms);  // the server takes what it can
+  const auto before = cards();
+  ASSERT_EQ(before.size(), 3U);
+  ASSERT_EQ(::kill(before[0], SIGKILL), 0);
+  int status = 0;
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (std::chrono::steady_clock::now() < end) {
+    status = ask(connection, frame(2));
+    if (status == 200 && cards() != before) break;
+  }
+  EXPECT_EQ(status, 200) << server_->err();
+  EXPECT_NE(server_->err().find("the limit of open files is 200"), std::string::npos) << server_->err();
+}
+
+TEST_F(Serve, AHungCardDoesNotKeepAHealthCheckWaitingBehindAScrape) {
+  start({}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=60000"});
+  HttpConnection scraper(port_), probe(port_);
+  const auto processes = cards();
+  ASSERT_EQ(processes.size(), 3U);
+  ASSERT_EQ(::kill(processes[1], SIGSTOP), 0);
+  scraper.send("GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
+  std::this_thread::sleep_for(100ms);  // the scrape is in the card
+  const auto ready = probe.request("GET", "/v2/health/ready");
+  const auto model_ready = probe.request("GET", "/v2/models/" + program_.name + "/ready");
+  ASSERT_EQ(::kill(processes[1], SIGCONT), 0);
+  EXPECT_TRUE(ready) << "no answer while the card hangs";
+  EXPECT_TRUE(model_ready) << "no answer while the card hangs";
+  const auto page = scraper.receive();
+  ASSERT_TRUE(page);
+  EXPECT_EQ(page->status, 200);
+}
+
+TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {
+  start({"--drain-ms", "600000"}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=60000"});
+  const auto processes = cards();
+  ASSERT_EQ(processes.size(), 3U);
+  HttpConnection held(port_), other(port_);
+  ASSERT_EQ(ask(held, frame(1)), 200);
+  ASSERT_EQ(::kill(processes[1], SIGSTOP), 0);
+  held.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) + "Content-Length: " +
+            std::to_string(frame(2).size()) + "\r\n\r\n" + frame(2));
+  std::this_thread::sleep_for(100ms);  // the request is with the pipeline
+  ASSERT_EQ(::kill(server_->pid(), SIGTERM), 0);
+  ASSERT_TRUE(said("a second signal stops at once")) << server_->err();
+  EXPECT_EQ(other.request("GET", "/v2/health/ready")->status, 503);
+  EXPECT_TRUE(server_->running()) << "it waits for the request";
+  ASSERT_EQ(::kill(server_->pid(), SIGTERM), 0);
+  ASSERT_TRUE(said("stopping at once")) << server_->err();
+  ASSERT_EQ(::kill(processes[1], SIGCONT), 0);
+  const auto answer = held.receive();
+  ASSERT_TRUE(answer) << "answered, not cut off";
+  EXPECT_TRUE(answer->status == 503 || answer->status == 200) << answer->status;
+  EXPECT_EQ(server_->stop(0), 0) << "ends by itself: " << server_->err();
 }
 
 TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
@@ -269,6 +342,7 @@ TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
     EXPECT_EQ(outcome.exit_code, one.exit_code) << one.says;
     EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err.find("is up on"), std::string::npos) << "cards were programmed first: " << outcome.err;
   }
 }
 
