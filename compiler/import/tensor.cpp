@@ -84,7 +84,7 @@ void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count, st
 void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c) {
   if (type.is_float()) {
     c.floats.resize(count);
-    std::memcpy(c.floats.data(), raw.data(), raw.size());
+    if (count > 0) std::memcpy(c.floats.data(), raw.data(), raw.size());  // no element, no memory to copy to
     return;
   }
   const bool is_signed = type.kind == Type::Kind::kSigned;
