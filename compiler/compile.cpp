@@ -59,9 +59,9 @@ Status check_options(const CompileOptions& options, const std::string& name) {
   known += std::string(", and ") + kAllSteps;
   for (const auto& wanted : options.dump_after) {
     const auto all = passes::standard_passes();
-    const bool found = wanted == kAllSteps || wanted == kImportStep || std::any_of(all.begin(), all.end(), [&](const auto& pass) {
-                         return wanted == pass.name;
-                       });
+    const bool found =
+        wanted == kAllSteps || wanted == kImportStep ||
+        std::any_of(all.begin(), all.end(), [&](const auto& pass) { return wanted == pass.name; });
     if (!found)
       return Error(ErrorCode::kInvalidInput,
                    "--dump-after " + wanted + ": there is no such step; the steps are " + known);

@@ -16,10 +16,11 @@ namespace millrace::compiler {
 struct CompileOptions {
   std::filesystem::path model;
   std::filesystem::path cluster;
-  std::filesystem::path output;                // the deployment directory
-  std::string name;                            // default: the model file's stem
-  std::optional<std::uint32_t> partitions;     // card partitions; default: as many as the cluster has cards, at most one a layer
-  std::vector<std::string> dump_after;         // names of steps whose graph is printed on stderr; "all": every step
+  std::filesystem::path output;  // the deployment directory
+  std::string name;              // default: the model file's stem
+  // card partitions; default: as many as the cluster has cards, at most one a layer
+  std::optional<std::uint32_t> partitions;
+  std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };
 
 struct StepTime {
@@ -32,8 +33,8 @@ struct CompileReport {
   std::vector<StepTime> steps;
 };
 
-/// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written unless all of
-/// it succeeded.
+/// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written
+/// unless all of it succeeded.
 Result<CompileReport> compile(const CompileOptions& options);
 
 }  // namespace millrace::compiler

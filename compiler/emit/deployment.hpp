@@ -20,15 +20,16 @@ namespace millrace::compiler::emit {
 struct Artifacts {
   runtime::plan::Deployment plan;
   std::map<std::string, std::vector<std::byte>> files;  // path inside the deployment -> content
-  Binding binding;  // the cards explore had in mind; serve binds anew
+  Binding binding;                                      // the cards explore had in mind; serve binds anew
 };
 
-/// Parts on the host become partitions "input" (nothing before it), "output" (nothing after it) or "host<n>", with their
-/// program in the plan; parts on cards become "part<n>" on endpoint "card<place>", in image "image<place>" and the device's
-/// first region. `program` names
-/// its inputs and outputs as `model` does. The plan returned is valid and its communication checked.
+/// Parts on the host become partitions "input" (nothing before it), "output" (nothing after it) or "host<n>",
+/// with their program in the plan; parts on cards become "part<n>" on endpoint "card<place>", in image
+/// "image<place>" and the device's first region. `program` names its inputs and outputs as `model` does. The
+/// plan returned is valid and its communication checked.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
-                                   const runtime::plan::Cluster& cluster, const runtime::plan::ModelInfo& model);
+                                   const runtime::plan::Cluster& cluster,
+                                   const runtime::plan::ModelInfo& model);
 
 /// Writes it, whole or not at all.
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory);

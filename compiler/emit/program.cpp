@@ -14,16 +14,20 @@ constexpr std::size_t kLongestName = 100;
 
 ElementType element_type(Type type) {
   if (type.is_float()) return {ElementType::Kind::kFloat32, 32};
-  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned, type.bits};
+  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned,
+          type.bits};
 }
 
 /// ONNX node names are any text; block names are file names.
 std::string file_name(const std::string& text) {
   std::string name;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-    if (plain) name += c;
-    else if (!name.empty() && name.back() != '_') name += '_';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || c == '.';
+    if (plain)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
   }
   while (!name.empty() && (name.front() == '.' || name.front() == '-')) name.erase(0, 1);
   if (name.size() > kLongestName) name.resize(kLongestName);
@@ -49,10 +53,13 @@ class Builder {
   Result<kernels::Program> run() {
     program_.name = graph_.name;
     // Inputs and outputs keep the model's names; everything else must avoid them.
-    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) program_.inputs.push_back(add_tensor(graph_.inputs[i], graph_.input_signatures[i].name));
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
+      program_.inputs.push_back(add_tensor(graph_.inputs[i], graph_.input_signatures[i].name));
     for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
       if (tensors_.contains(graph_.outputs[i]))
-        return Error(ErrorCode::kUnsupported, "output '" + graph_.output_signatures[i].name + "' is the same tensor as another input or output: remove one");
+        return Error(ErrorCode::kUnsupported,
+                     "output '" + graph_.output_signatures[i].name +
+                         "' is the same tensor as another input or output: remove one");
       program_.outputs.push_back(add_tensor(graph_.outputs[i], graph_.output_signatures[i].name));
     }
     for (const graph::Node& n : graph_.nodes) add_block(n);
@@ -101,6 +108,8 @@ class Builder {
 
 }  // namespace
 
-Result<kernels::Program> build_program(const graph::Graph& graph) { return Builder(graph).run(); }
+Result<kernels::Program> build_program(const graph::Graph& graph) {
+  return Builder(graph).run();
+}
 
 }  // namespace millrace::compiler::emit

@@ -1,7 +1,8 @@
 // A function of one number, written as the sequence of float32 and integer steps in which a model states it:
 // "to float, times 0.00009, Relu, quantise to uint8". The reference that requantisation is proved against.
 //
-// All arithmetic is IEEE float32, one rounding a step, in the order written (numerics.md); rounding to an integer is half to even.
+// All arithmetic is IEEE float32, one rounding a step, in the order written (numerics.md); rounding to an
+// integer is half to even.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +26,19 @@ struct Step {
     kLeakyRelu,     // x < 0 ? x * low : x
     kSigmoid,       // 1 / (1 + exp(-x))
     kTanh,
-    kHardSigmoid,   // max(0, min(1, low * x + high))
-    kHardSwish,     // x * max(0, min(1, x / 6 + 0.5))
-    kQuantise,      // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives integers[c]
+    kHardSigmoid,  // max(0, min(1, low * x + high))
+    kHardSwish,    // x * max(0, min(1, x / 6 + 0.5))
+    kQuantise,     // float -> integer: clamp(rne(x / floats[c]) + integers[c], lowest, highest); NaN gives
+                   // integers[c]
   };
   Kind kind = Kind::kToFloat;
   std::vector<float> floats;           // one, or one a channel
   std::vector<std::int64_t> integers;  // one, or one a channel
   float low = 0, high = 0;
   std::int64_t lowest = 0, highest = 0;
-  /// kDequantise of a sum of products only: the scale is a product input scale * weight scale, and a quantiser that follows
-  /// (Relu and Clip may stand between) is computed as QLinearConv does: x * (floats / scale), not (x * floats) / scale.
+  /// kDequantise of a sum of products only: the scale is a product input scale * weight scale, and a
+  /// quantiser that follows (Relu and Clip may stand between) is computed as QLinearConv does: x * (floats /
+  /// scale), not (x * floats) / scale.
   bool accumulator = false;
   bool operator==(const Step&) const = default;
 
@@ -48,7 +51,8 @@ struct Step {
   static Step divide(std::vector<float> divisor);
   static Step relu();
   static Step clip(float low, float high);
-  static Step quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest, std::int64_t highest);
+  static Step quantise(std::vector<float> scale, std::int64_t zero_point, std::int64_t lowest,
+                       std::int64_t highest);
 };
 
 /// A number on its way through a chain.
@@ -78,19 +82,21 @@ struct Chain {
   /// For chains from integer to integer.
   std::int64_t evaluate(std::int64_t x, std::size_t channel) const;
 
-  /// Proved step by step, rounding included, for every integer in lowest..highest: signs of factors count, and so does whether
-  /// the range reaches where a function bends. Unproved where an intermediate overflows.
+  /// Proved step by step, rounding included, for every integer in lowest..highest: signs of factors count,
+  /// and so does whether the range reaches where a function bends. Unproved where an intermediate overflows.
   Course course(std::int64_t lowest, std::int64_t highest, std::size_t channel) const;
   /// Never decreasing in any channel, whatever number comes in (NaN excepted).
   bool is_increasing() const;
 
   /// How many channels its constants distinguish: 1 where all are scalars.
   std::size_t channels() const;
-  /// Empty where every step takes what the step before gives, and all constants have one or `channels()` entries.
+  /// Empty where every step takes what the step before gives, and all constants have one or `channels()`
+  /// entries.
   std::string check(bool from_float) const;
   bool gives_float(bool from_float) const;
 
-  /// The same chain with `accumulator` dequantisations contracted with their quantiser (see Step::accumulator).
+  /// The same chain with `accumulator` dequantisations contracted with their quantiser (see
+  /// Step::accumulator).
   Chain contracted() const;
   /// This chain, then `next`.
   Chain then(const Chain& next) const;

@@ -16,7 +16,8 @@ std::vector<std::int64_t> strides_of(const Shape& shape) {
   return strides;
 }
 
-/// For every element of `shape`, in order: where it lies in an operand read with `strides` (0 where broadcast).
+/// For every element of `shape`, in order: where it lies in an operand read with `strides` (0 where
+/// broadcast).
 std::vector<std::size_t> gather_indices(const Shape& shape, const std::vector<std::int64_t>& strides) {
   std::vector<std::size_t> result;
   const std::int64_t n = elements(shape);
@@ -46,8 +47,10 @@ std::vector<std::int64_t> broadcast_strides(const Shape& operand, const Shape& s
 Constant take(const Constant& from, const std::vector<std::size_t>& indices) {
   Constant c;
   for (const std::size_t i : indices) {
-    if (!from.floats.empty()) c.floats.push_back(from.floats[i]);
-    else c.integers.push_back(from.integers[i]);
+    if (!from.floats.empty())
+      c.floats.push_back(from.floats[i]);
+    else
+      c.integers.push_back(from.integers[i]);
   }
   return c;
 }
@@ -72,7 +75,8 @@ std::optional<Constant> arithmetic(const std::string& type, const Inputs& in, co
   const std::vector<std::int64_t>& y = in[1]->constant->integers;
   const auto wrapping = [](auto function) {
     return [function](std::int64_t p, std::int64_t q) {
-      return static_cast<std::int64_t>(function(static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(q)));
+      return static_cast<std::int64_t>(
+          function(static_cast<std::uint64_t>(p), static_cast<std::uint64_t>(q)));
     };
   };
   if (type == "Add") combine(x, y, c.integers, wrapping(std::plus<std::uint64_t>()));
@@ -98,7 +102,8 @@ std::optional<Constant> cast(const Value& input, const Value& output) {
   for (const float f : input.constant->floats) {
     const bool fits = f >= -9.0e18F && f <= 9.0e18F;
     if (!fits) return std::nullopt;
-    c.integers.push_back(output.type.kind == Type::Kind::kBool ? (f != 0 ? 1 : 0) : static_cast<std::int64_t>(f));
+    c.integers.push_back(output.type.kind == Type::Kind::kBool ? (f != 0 ? 1 : 0)
+                                                               : static_cast<std::int64_t>(f));
   }
   for (const std::int64_t i : input.constant->integers) c.integers.push_back(i);
   for (const std::int64_t i : c.integers)
@@ -121,7 +126,8 @@ std::optional<Constant> gather(const OnnxOperator& op, const Inputs& in, const V
     for (std::int64_t i : in[1]->constant->integers) {
       if (i < 0) i += extent;
       if (i < 0 || i >= extent) return std::nullopt;
-      for (std::int64_t k = 0; k < inner; ++k) from.push_back(static_cast<std::size_t>((o * extent + i) * inner + k));
+      for (std::int64_t k = 0; k < inner; ++k)
+        from.push_back(static_cast<std::size_t>((o * extent + i) * inner + k));
     }
   if (static_cast<std::int64_t>(from.size()) != elements(output.shape)) return std::nullopt;
   return take(*in[0]->constant, from);
@@ -151,8 +157,10 @@ std::optional<Constant> concat(const OnnxOperator& op, const Inputs& in, const V
       const auto each = static_cast<std::size_t>(elements(v->shape) / outer);
       for (std::size_t k = 0; k < each; ++k) {
         const std::size_t at = static_cast<std::size_t>(o) * each + k;
-        if (output.type.is_float()) c.floats.push_back(v->constant->floats[at]);
-        else c.integers.push_back(v->constant->integers[at]);
+        if (output.type.is_float())
+          c.floats.push_back(v->constant->floats[at]);
+        else
+          c.integers.push_back(v->constant->integers[at]);
       }
     }
   return c;
@@ -185,15 +193,16 @@ std::optional<Constant> quantise(const OnnxOperator& op, const Inputs& in, const
     if (extent != static_cast<std::int64_t>(scale.constant->size())) return std::nullopt;
   }
   const std::size_t zeros = in.size() < 3 || in[2] == nullptr ? 1 : in[2]->constant->integers.size();
-  if (scale.constant->floats.empty() || (zeros != 1 && zeros != scale.constant->floats.size())) return std::nullopt;
+  if (scale.constant->floats.empty() || (zeros != 1 && zeros != scale.constant->floats.size()))
+    return std::nullopt;
   Constant c;
   for (std::size_t i = 0; i < x.constant->floats.size(); ++i) {
     const auto channel = static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner % extent);
-    const std::int64_t zero =
-        in.size() < 3 || in[2] == nullptr ? 0
-        : in[2]->constant->integers.size() == 1 ? in[2]->constant->integers[0]
-                                                : in[2]->constant->integers[channel];
-    const Chain q{{Step::quantise({scale.constant->floats[channel]}, zero, output.type.lowest(), output.type.highest())}};
+    const std::int64_t zero = in.size() < 3 || in[2] == nullptr       ? 0
+                              : in[2]->constant->integers.size() == 1 ? in[2]->constant->integers[0]
+                                                                      : in[2]->constant->integers[channel];
+    const Chain q{{Step::quantise({scale.constant->floats[channel]}, zero, output.type.lowest(),
+                                  output.type.highest())}};
     c.integers.push_back(q.evaluate(Number{true, 0, x.constant->floats[i]}, 0).integer);
   }
   return c;
@@ -201,7 +210,8 @@ std::optional<Constant> quantise(const OnnxOperator& op, const Inputs& in, const
 
 }  // namespace
 
-std::optional<Constant> evaluate(const OnnxOperator& op, const Inputs& in, const Value& output, std::int64_t limit) {
+std::optional<Constant> evaluate(const OnnxOperator& op, const Inputs& in, const Value& output,
+                                 std::int64_t limit) {
   if (elements(output.shape) > limit) return std::nullopt;
   if (op.type == "Shape" && in.size() == 1 && in[0] != nullptr) {
     if (op.has("start") || op.has("end")) return std::nullopt;
@@ -211,7 +221,8 @@ std::optional<Constant> evaluate(const OnnxOperator& op, const Inputs& in, const
     if (v != nullptr && v->constant == nullptr) return std::nullopt;
   if (in.empty() || in[0] == nullptr) return std::nullopt;
   const std::string& t = op.type;
-  if (t == "Identity" || t == "Reshape" || t == "Flatten" || t == "Squeeze" || t == "Unsqueeze" || t == "Dropout")
+  if (t == "Identity" || t == "Reshape" || t == "Flatten" || t == "Squeeze" || t == "Unsqueeze" ||
+      t == "Dropout")
     return *in[0]->constant;
   const bool two = in.size() == 2 && in[1] != nullptr;
   if ((t == "Add" || t == "Sub" || t == "Mul" || t == "Div") && two) return arithmetic(t, in, output);

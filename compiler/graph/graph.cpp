@@ -25,10 +25,14 @@ Type Type::holding(std::int64_t lowest, std::int64_t highest) {
 
 std::string to_string(Type type) {
   switch (type.kind) {
-    case Type::Kind::kFloat: return "float" + std::to_string(type.bits);
-    case Type::Kind::kSigned: return "int" + std::to_string(type.bits);
-    case Type::Kind::kUnsigned: return "uint" + std::to_string(type.bits);
-    case Type::Kind::kBool: return "bool";
+    case Type::Kind::kFloat:
+      return "float" + std::to_string(type.bits);
+    case Type::Kind::kSigned:
+      return "int" + std::to_string(type.bits);
+    case Type::Kind::kUnsigned:
+      return "uint" + std::to_string(type.bits);
+    case Type::Kind::kBool:
+      return "bool";
   }
   return {};
 }
@@ -77,14 +81,17 @@ std::string OnnxOperator::text(const std::string& name, const std::string& other
   return value == nullptr ? otherwise : *value;
 }
 
-std::vector<std::int64_t> OnnxOperator::integers(const std::string& name, std::vector<std::int64_t> otherwise) const {
+std::vector<std::int64_t> OnnxOperator::integers(const std::string& name,
+                                                 std::vector<std::int64_t> otherwise) const {
   const auto* value = find_attribute<std::vector<std::int64_t>>(*this, name);
   return value == nullptr ? std::move(otherwise) : *value;
 }
 
 std::string operation_name(const Operation& operation) {
   struct Namer {
-    std::string operator()(const OnnxOperator& o) const { return o.domain.empty() ? o.type : o.domain + "." + o.type; }
+    std::string operator()(const OnnxOperator& o) const {
+      return o.domain.empty() ? o.type : o.domain + "." + o.type;
+    }
     std::string operator()(const Accumulate&) const { return "accumulate"; }
     std::string operator()(const Elementwise&) const { return "elementwise"; }
     std::string operator()(const MaxPool&) const { return "max_pool"; }
@@ -93,7 +100,9 @@ std::string operation_name(const Operation& operation) {
     std::string operator()(const Move&) const { return "move"; }
     std::string operator()(const Concat&) const { return "concat"; }
     std::string operator()(const Softmax&) const { return "softmax"; }
-    std::string operator()(const kernels::Operation& o) const { return std::string("kernel:") + kernels::operation_name(o); }
+    std::string operator()(const kernels::Operation& o) const {
+      return std::string("kernel:") + kernels::operation_name(o);
+    }
   };
   return std::visit(Namer{}, operation);
 }

@@ -1,7 +1,8 @@
 // The compiler's intermediate representation: values joined by nodes, plain C++.
 //
-// A graph goes through levels (verify.hpp): at first its nodes are ONNX operators, then integer arithmetic with the model's
-// float32 chains as exact references, at last the blocks of kernels/program, one node a block.
+// A graph goes through levels (verify.hpp): at first its nodes are ONNX operators, then integer arithmetic
+// with the model's float32 chains as exact references, at last the blocks of kernels/program, one node a
+// block.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct Type {
 
   bool is_float() const { return kind == Kind::kFloat; }
   bool is_integer() const { return kind == Kind::kSigned || kind == Kind::kUnsigned; }
-  std::int64_t lowest() const;   // of an integer type, clamped to what int64 holds
+  std::int64_t lowest() const;  // of an integer type, clamped to what int64 holds
   std::int64_t highest() const;
   bool operator==(const Type&) const = default;
 
@@ -59,16 +60,18 @@ inline constexpr ValueId kNoValue = 0xFFFFFFFFU;  // an optional input that was 
 struct Value {
   std::string name;  // unique; the ONNX value's name where there is one
   Type type;
-  Shape shape;       // batch axis included, until the layout is chosen; then [height, width, channels]
+  Shape shape;  // batch axis included, until the layout is chosen; then [height, width, channels]
   std::shared_ptr<const Constant> constant;  // null where it depends on the input
   // What an integer stands for: (q - zero_point) * scale; for reports.
   std::vector<float> scale;
   std::int32_t zero_point = 0;
 };
 
-// What a node does. -------------------------------------------------------------------------------------------------
+// What a node does.
+// -------------------------------------------------------------------------------------------------
 
-using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
+using Attribute =
+    std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
 /// An ONNX operator as the file has it.
 struct OnnxOperator {
@@ -104,7 +107,7 @@ struct Accumulate {
   std::shared_ptr<const Constant> weights;  // [O][C / groups][kh][kw]; dense: [O][K]
   std::vector<std::int64_t> weight_zero;    // one, or one an output channel
   std::int64_t input_zero = 0;
-  std::vector<std::int64_t> bias;           // empty, or one an output channel
+  std::vector<std::int64_t> bias;  // empty, or one an output channel
   Chain chain;
 };
 
@@ -144,13 +147,13 @@ struct Concat {
 /// Along the last axis; float32.
 struct Softmax {};
 
-using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Concat, Softmax,
-                               kernels::Operation>;
+using Operation = std::variant<OnnxOperator, Accumulate, Elementwise, MaxPool, SumPool, Combine, Move, Concat,
+                               Softmax, kernels::Operation>;
 
 struct Node {
-  std::string name;                  // unique
+  std::string name;  // unique
   Operation operation;
-  std::vector<ValueId> inputs;       // kNoValue only in ONNX operators
+  std::vector<ValueId> inputs;  // kNoValue only in ONNX operators
   std::vector<ValueId> outputs;
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
 };
@@ -184,8 +187,8 @@ class Names {
 
 struct Graph {
   std::string name;
-  std::vector<Value> values;   // by ValueId; some may be unused
-  std::vector<Node> nodes;     // producers before readers
+  std::vector<Value> values;  // by ValueId; some may be unused
+  std::vector<Node> nodes;    // producers before readers
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<Signature> input_signatures;   // in the order of inputs
@@ -207,12 +210,13 @@ struct Graph {
 /// Who makes a value and who reads it; a snapshot, invalid once nodes change.
 struct Uses {
   explicit Uses(const Graph& graph);
-  std::vector<std::int64_t> producer;              // node index, -1 for inputs and constants
-  std::vector<std::vector<std::size_t>> readers;   // node indices, once an occurrence
+  std::vector<std::int64_t> producer;             // node index, -1 for inputs and constants
+  std::vector<std::vector<std::size_t>> readers;  // node indices, once an occurrence
   std::vector<bool> is_output;
 };
 
-/// Puts nodes in an order in which producers come before readers. False where there is a cycle (graph unchanged).
+/// Puts nodes in an order in which producers come before readers. False where there is a cycle (graph
+/// unchanged).
 bool sort_nodes(Graph& graph);
 
 /// Every reader of `from` (graph outputs too) reads `to` instead.

@@ -17,34 +17,40 @@ std::string attribute_text(const Attribute& attribute) {
   return out.str();
 }
 
-std::string window_text(std::int64_t kernel_h, std::int64_t kernel_w, std::int64_t stride_h, std::int64_t stride_w) {
-  return " window " + std::to_string(kernel_h) + "x" + std::to_string(kernel_w) + "/" + std::to_string(stride_h) + "," +
-         std::to_string(stride_w);
+std::string window_text(std::int64_t kernel_h, std::int64_t kernel_w, std::int64_t stride_h,
+                        std::int64_t stride_w) {
+  return " window " + std::to_string(kernel_h) + "x" + std::to_string(kernel_w) + "/" +
+         std::to_string(stride_h) + "," + std::to_string(stride_w);
 }
 
 std::string geometry_text(const Geometry& g) {
   std::string text = window_text(g.kernel_h, g.kernel_w, g.stride_h, g.stride_w);
   if (g.pad_top + g.pad_left + g.pad_bottom + g.pad_right != 0)
-    text += " pads " + std::to_string(g.pad_top) + "," + std::to_string(g.pad_left) + "," + std::to_string(g.pad_bottom) +
-            "," + std::to_string(g.pad_right);
+    text += " pads " + std::to_string(g.pad_top) + "," + std::to_string(g.pad_left) + "," +
+            std::to_string(g.pad_bottom) + "," + std::to_string(g.pad_right);
   return text;
 }
 
-std::string chain_text(const Chain& chain) { return chain.steps.empty() ? "" : " {" + to_string(chain) + "}"; }
+std::string chain_text(const Chain& chain) {
+  return chain.steps.empty() ? "" : " {" + to_string(chain) + "}";
+}
 
 std::string requantise_text(const kernels::Requantise& r) {
   std::ostringstream out;
-  if (r.form == kernels::Requantise::Form::kThresholds) out << " thresholds[" << r.thresholds.size() << "]";
-  else out << " multiplier[" << r.multiplier.size() << "] shift " << (r.shift.empty() ? 0 : +r.shift[0]);
-  if (r.form == kernels::Requantise::Form::kMultiplyShiftHalfEven) out << " half to even, zero point " << r.zero_point;
+  if (r.form == kernels::Requantise::Form::kThresholds)
+    out << " thresholds[" << r.thresholds.size() << "]";
+  else
+    out << " multiplier[" << r.multiplier.size() << "] shift " << (r.shift.empty() ? 0 : +r.shift[0]);
+  if (r.form == kernels::Requantise::Form::kMultiplyShiftHalfEven)
+    out << " half to even, zero point " << r.zero_point;
   out << " to " << r.lowest << ".." << r.highest;
   return out.str();
 }
 
 std::string kernel_text(const kernels::Operation& operation) {
   if (const auto* c = std::get_if<kernels::Convolution>(&operation)) {
-    return window_text(c->window.kernel_h, c->window.kernel_w, c->window.stride_h, c->window.stride_w) + " groups " +
-           std::to_string(c->groups) + " accumulator " + kernels::to_string(c->accumulator) +
+    return window_text(c->window.kernel_h, c->window.kernel_w, c->window.stride_h, c->window.stride_w) +
+           " groups " + std::to_string(c->groups) + " accumulator " + kernels::to_string(c->accumulator) +
            (c->requantise ? requantise_text(*c->requantise) : "");
   }
   if (const auto* m = std::get_if<kernels::MaxPool>(&operation))
@@ -64,15 +70,17 @@ std::string detail(const Operation& operation) {
     return text;
   }
   if (const auto* a = std::get_if<Accumulate>(&operation))
-    return (a->dense ? " dense" : geometry_text(a->geometry) + " groups " + std::to_string(a->groups)) + " weights " +
-           to_string(a->weight_type) + (a->bias.empty() ? "" : " bias") + chain_text(a->chain);
+    return (a->dense ? " dense" : geometry_text(a->geometry) + " groups " + std::to_string(a->groups)) +
+           " weights " + to_string(a->weight_type) + (a->bias.empty() ? "" : " bias") + chain_text(a->chain);
   if (const auto* e = std::get_if<Elementwise>(&operation)) return chain_text(e->chain);
   if (const auto* m = std::get_if<MaxPool>(&operation)) return geometry_text(m->geometry);
-  if (const auto* s = std::get_if<SumPool>(&operation)) return geometry_text(s->geometry) + chain_text(s->chain);
+  if (const auto* s = std::get_if<SumPool>(&operation))
+    return geometry_text(s->geometry) + chain_text(s->chain);
   if (const auto* c = std::get_if<Combine>(&operation))
-    return std::string(c->kind == Combine::Kind::kAdd ? " add" : " multiply") + " a" + chain_text(c->a) + " b" +
-           chain_text(c->b) + " tail" + chain_text(c->tail);
-  if (const auto* m = std::get_if<Move>(&operation)) return m->perm.empty() ? "" : " perm " + attribute_text(m->perm);
+    return std::string(c->kind == Combine::Kind::kAdd ? " add" : " multiply") + " a" + chain_text(c->a) +
+           " b" + chain_text(c->b) + " tail" + chain_text(c->tail);
+  if (const auto* m = std::get_if<Move>(&operation))
+    return m->perm.empty() ? "" : " perm " + attribute_text(m->perm);
   if (const auto* c = std::get_if<Concat>(&operation)) return " axis " + std::to_string(c->axis);
   if (const auto* k = std::get_if<kernels::Operation>(&operation)) return kernel_text(*k);
   return {};
@@ -85,7 +93,8 @@ std::string print(const Graph& graph) {
   const auto typed = [&graph](ValueId id) {
     if (id == kNoValue) return std::string("-");
     const Value& v = graph.value(id);
-    return v.name + ":" + to_string(v.type) + "[" + to_string(v.shape) + "]" + (v.constant != nullptr ? "=" : "");
+    return v.name + ":" + to_string(v.type) + "[" + to_string(v.shape) + "]" +
+           (v.constant != nullptr ? "=" : "");
   };
   out << "graph " << graph.name << "\n";
   for (const ValueId v : graph.inputs) out << "  input  " << typed(v) << "\n";

@@ -11,10 +11,14 @@ bool is_allowed(const Operation& operation, Level level) {
   const bool onnx = std::holds_alternative<OnnxOperator>(operation);
   const bool kernel = std::holds_alternative<kernels::Operation>(operation);
   switch (level) {
-    case Level::kImported: return onnx;
-    case Level::kMixed: return !kernel;
-    case Level::kInteger: return !onnx && !kernel;
-    case Level::kLowered: return kernel;
+    case Level::kImported:
+      return onnx;
+    case Level::kMixed:
+      return !kernel;
+    case Level::kInteger:
+      return !onnx && !kernel;
+    case Level::kLowered:
+      return kernel;
   }
   return false;
 }
@@ -33,7 +37,8 @@ class NodeCheck {
   const Value& out() const { return graph_.value(node_.outputs[0]); }
 
   std::string arity(std::size_t inputs) const {
-    if (node_.inputs.size() != inputs || node_.outputs.size() != 1) return "has the wrong number of inputs or outputs";
+    if (node_.inputs.size() != inputs || node_.outputs.size() != 1)
+      return "has the wrong number of inputs or outputs";
     for (const ValueId v : node_.inputs)
       if (v == kNoValue) return "leaves out an input";
     return {};
@@ -41,7 +46,8 @@ class NodeCheck {
 
   static std::string chain(const Chain& c, Type from, Type to) {
     if (std::string why = c.check(from.is_float()); !why.empty()) return why;
-    if (c.gives_float(from.is_float()) != to.is_float()) return "gives " + to_string(to) + " where its chain does not";
+    if (c.gives_float(from.is_float()) != to.is_float())
+      return "gives " + to_string(to) + " where its chain does not";
     return {};
   }
 
@@ -56,14 +62,19 @@ class NodeCheck {
     if (a.weights == nullptr) return "has no weights";
     const Shape& x = in(0).shape;
     if (x.size() != (a.dense ? 2U : 4U)) return "has an input of the wrong rank";
-    if (a.groups < 1 || x[1] % a.groups != 0 || a.out_channels % a.groups != 0) return "has groups that do not divide";
+    if (a.groups < 1 || x[1] % a.groups != 0 || a.out_channels % a.groups != 0)
+      return "has groups that do not divide";
     const std::int64_t per_channel = x[1] / a.groups * a.geometry.kernel_h * a.geometry.kernel_w;
     if (static_cast<std::int64_t>(a.weights->integers.size()) != per_channel * a.out_channels)
       return "has weights of the wrong size";
-    const auto one_or_all = [&a](std::size_t n) { return n == 1 || n == static_cast<std::size_t>(a.out_channels); };
+    const auto one_or_all = [&a](std::size_t n) {
+      return n == 1 || n == static_cast<std::size_t>(a.out_channels);
+    };
     if (!one_or_all(a.weight_zero.size())) return "has weight zero points of the wrong size";
-    if (!a.bias.empty() && a.bias.size() != static_cast<std::size_t>(a.out_channels)) return "has a bias of the wrong size";
-    if (out().shape.size() != x.size() || out().shape[1] != a.out_channels) return "has the wrong output shape";
+    if (!a.bias.empty() && a.bias.size() != static_cast<std::size_t>(a.out_channels))
+      return "has a bias of the wrong size";
+    if (out().shape.size() != x.size() || out().shape[1] != a.out_channels)
+      return "has the wrong output shape";
     return chain(a.chain, Type::integer(64), out().type);
   }
 
@@ -109,9 +120,11 @@ class NodeCheck {
 
   std::string check(const Concat& c) const {
     if (node_.inputs.empty() || node_.outputs.size() != 1) return "has the wrong number of inputs or outputs";
-    if (c.axis < 0 || c.axis >= static_cast<std::int64_t>(out().shape.size())) return "has an axis outside the shape";
+    if (c.axis < 0 || c.axis >= static_cast<std::int64_t>(out().shape.size()))
+      return "has an axis outside the shape";
     for (std::size_t i = 0; i < node_.inputs.size(); ++i)
-      if (in(i).type != out().type || in(i).shape.size() != out().shape.size()) return "joins different types or ranks";
+      if (in(i).type != out().type || in(i).shape.size() != out().shape.size())
+        return "joins different types or ranks";
     return {};
   }
 
@@ -120,13 +133,17 @@ class NodeCheck {
     return in(0).type.is_float() && out().type.is_float() ? "" : "is not on floats";
   }
 
-  std::string check(const kernels::Operation&) const { return node_.outputs.size() == 1 ? "" : "has no single output"; }
+  std::string check(const kernels::Operation&) const {
+    return node_.outputs.size() == 1 ? "" : "has no single output";
+  }
 
   const Graph& graph_;
   const Node& node_;
 };
 
-Error bug(const std::string& what) { return Error(ErrorCode::kInternal, "graph: " + what); }
+Error bug(const std::string& what) {
+  return Error(ErrorCode::kInternal, "graph: " + what);
+}
 
 Status verify_values(const Graph& graph) {
   std::unordered_set<std::string> names;
@@ -135,7 +152,8 @@ Status verify_values(const Graph& graph) {
     if (!names.insert(v.name).second) return bug("two values are named '" + v.name + "'");
     if (v.constant == nullptr) continue;
     const std::size_t have = v.type.is_float() ? v.constant->floats.size() : v.constant->integers.size();
-    if (static_cast<std::int64_t>(have) != elements(v.shape)) return bug("constant '" + v.name + "' has the wrong size");
+    if (static_cast<std::int64_t>(have) != elements(v.shape))
+      return bug("constant '" + v.name + "' has the wrong size");
   }
   return {};
 }
@@ -144,10 +162,14 @@ Status verify_values(const Graph& graph) {
 
 const char* to_string(Level level) {
   switch (level) {
-    case Level::kImported: return "imported";
-    case Level::kMixed: return "mixed";
-    case Level::kInteger: return "integer";
-    case Level::kLowered: return "lowered";
+    case Level::kImported:
+      return "imported";
+    case Level::kMixed:
+      return "mixed";
+    case Level::kInteger:
+      return "integer";
+    case Level::kLowered:
+      return "lowered";
   }
   return "";
 }
@@ -178,7 +200,8 @@ Status verify(const Graph& graph, Level level) {
   }
   for (const ValueId v : graph.outputs)
     if (v >= known.size() || !known[v]) return bug("an output has no producer");
-  if (graph.inputs.size() != graph.input_signatures.size() || graph.outputs.size() != graph.output_signatures.size())
+  if (graph.inputs.size() != graph.input_signatures.size() ||
+      graph.outputs.size() != graph.output_signatures.size())
     return bug("signatures do not match inputs and outputs");
   return {};
 }

@@ -1,4 +1,5 @@
-// What a graph must satisfy, level by level. Run after every pass: a failure is our bug (kInternal), found where it was made.
+// What a graph must satisfy, level by level. Run after every pass: a failure is our bug (kInternal), found
+// where it was made.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -15,8 +16,8 @@ enum class Level : std::uint8_t {
 
 const char* to_string(Level level);
 
-/// Structure (ids, names, order, one producer a value), the level's operations, and each operation's inputs, types, shapes
-/// and constants.
+/// Structure (ids, names, order, one producer a value), the level's operations, and each operation's inputs,
+/// types, shapes and constants.
 Status verify(const Graph& graph, Level level);
 
 }  // namespace millrace::compiler::graph

@@ -59,7 +59,8 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
     Axis& a = axes[2 - n + i];
     a = {kernel[i], strides[i], dilations[i], pads[i], pads[n + i], 0};
     const auto sane = [](std::int64_t x, std::int64_t least) { return x >= least && x <= kMostExtent; };
-    if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) || !sane(a.after, 0)) {
+    if (!sane(a.kernel, 1) || !sane(a.stride, 1) || !sane(a.dilation, 1) || !sane(a.before, 0) ||
+        !sane(a.after, 0)) {
       why = "has a window, stride, dilation or pad that is negative, zero or absurd";
       return std::nullopt;
     }
@@ -70,8 +71,8 @@ std::optional<ResolvedWindow> resolve_window(const OnnxOperator& op, const Shape
   }
   if (n == 1) axes[0].out = 1;
   ResolvedWindow w;
-  w.geometry = {axes[0].kernel, axes[1].kernel, axes[0].stride, axes[1].stride, axes[0].dilation,
-                axes[1].dilation, axes[0].before, axes[1].before, axes[0].after, axes[1].after};
+  w.geometry = {axes[0].kernel,   axes[1].kernel, axes[0].stride, axes[1].stride, axes[0].dilation,
+                axes[1].dilation, axes[0].before, axes[1].before, axes[0].after,  axes[1].after};
   w.out_h = axes[0].out;
   w.out_w = axes[1].out;
   w.padded = axes[0].before + axes[0].after + axes[1].before + axes[1].after != 0;

@@ -1,4 +1,5 @@
-// The window of an ONNX Conv or pooling operator, all of auto_pad, ceil_mode and one-dimensional forms resolved.
+// The window of an ONNX Conv or pooling operator, all of auto_pad, ceil_mode and one-dimensional forms
+// resolved.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 namespace millrace::compiler::graph {
 
 struct ResolvedWindow {
-  Geometry geometry;          // one-dimensional windows have kernel_h = 1
+  Geometry geometry;  // one-dimensional windows have kernel_h = 1
   std::int64_t out_h = 0, out_w = 0;
-  bool padded = false;        // some window reads outside the input
+  bool padded = false;  // some window reads outside the input
 };
 
 /// `input` is [N, C, W] or [N, C, H, W]; `kernel` its spatial extents, as many as the input has spatial axes.

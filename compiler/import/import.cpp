@@ -34,8 +34,12 @@ constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 constexpr int kMostNodes = 20000;
 constexpr std::int64_t kOldestOpset = 9;
 
-Error invalid(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
-Error unsupported(std::string message) { return Error(ErrorCode::kUnsupported, std::move(message)); }
+Error invalid(std::string message) {
+  return Error(ErrorCode::kInvalidInput, std::move(message));
+}
+Error unsupported(std::string message) {
+  return Error(ErrorCode::kUnsupported, std::move(message));
+}
 
 Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
   if (bytes.empty()) return invalid("is empty; an ONNX model is needed");
@@ -47,8 +51,10 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
   coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
   const bool parsed = model.ParsePartialFromCodedStream(&coded) && coded.ConsumedEntireMessage();
   // Every ONNX file begins with its IR version: field 1, a small number.
-  const bool plausible = bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
-  if (!parsed && plausible) return invalid("is truncated or damaged: an ONNX model that ends before it is complete");
+  const bool plausible =
+      bytes.size() > 1 && bytes[0] == std::byte{8} && bytes[1] > std::byte{0} && bytes[1] < std::byte{32};
+  if (!parsed && plausible)
+    return invalid("is truncated or damaged: an ONNX model that ends before it is complete");
   if (!parsed || !model.has_graph() || model.ir_version() < 1) return invalid("is not an ONNX model");
   return {};
 }
@@ -78,8 +84,10 @@ class Importer {
     const auto it = opsets_.find("");
     if (it == opsets_.end()) return invalid("names no operator set (opset_import); export the model again");
     if (it->second < kOldestOpset)
-      return unsupported("operator set " + std::to_string(it->second) + " is too old; export with 13 or newer");
-    if (proto_.node_size() > kMostNodes) return unsupported("has " + std::to_string(proto_.node_size()) + " nodes");
+      return unsupported("operator set " + std::to_string(it->second) +
+                         " is too old; export with 13 or newer");
+    if (proto_.node_size() > kMostNodes)
+      return unsupported("has " + std::to_string(proto_.node_size()) + " nodes");
     return {};
   }
 
@@ -97,7 +105,8 @@ class Importer {
 
   Status read_initialisers() {
     if (proto_.sparse_initializer_size() > 0)
-      return unsupported("sparse initialiser '" + proto_.sparse_initializer(0).values().name() + "': store it dense");
+      return unsupported("sparse initialiser '" + proto_.sparse_initializer(0).values().name() +
+                         "': store it dense");
     for (const auto& tensor : proto_.initializer()) {
       MILLRACE_ASSIGN(const ValueId id, declare(tensor.name(), "an initialiser"));
       MILLRACE_TRY(set_constant(id, tensor));
@@ -130,18 +139,21 @@ class Importer {
       for (int i = 0; i < tensor.shape().dim_size(); ++i) {
         const auto& dim = tensor.shape().dim(i);
         if (!dim.has_dim_value() && i > 0)
-          return unsupported(here + " has the dynamic dimension '" + (dim.dim_param().empty() ? "?" : dim.dim_param()) +
-                             "' (axis " + std::to_string(i) + "); only the batch may be open: export with static shapes");
+          return unsupported(here + " has the dynamic dimension '" +
+                             (dim.dim_param().empty() ? "?" : dim.dim_param()) + "' (axis " +
+                             std::to_string(i) + "); only the batch may be open: export with static shapes");
         const std::int64_t extent = dim.has_dim_value() ? dim.dim_value() : 1;
         if (extent < 1 || extent > (std::int64_t{1} << 24))
           return invalid(here + " has the impossible dimension " + std::to_string(extent));
         value.shape.push_back(extent);
       }
       if (value.shape.empty() || value.shape[0] != 1)
-        return unsupported(here + " is " + to_string(value.shape) + "; its first axis must be the batch, and 1");
+        return unsupported(here + " is " + to_string(value.shape) +
+                           "; its first axis must be the batch, and 1");
       std::int64_t total = 1;
       for (const std::int64_t d : value.shape)
-        if ((total *= d) > (std::int64_t{1} << 28)) return invalid(here + " is absurdly large: " + to_string(value.shape));
+        if ((total *= d) > (std::int64_t{1} << 28))
+          return invalid(here + " is absurdly large: " + to_string(value.shape));
       graph_.inputs.push_back(id);
       graph_.input_signatures.push_back({value.name, value.type, value.shape});
     }
@@ -190,11 +202,16 @@ class Importer {
     graph::Value& value = graph_.value(id);
     graph::Constant c;
     value.type = Type::integer(64);
-    if (a.name() == "value_int") c.integers = {a.i()};
-    else if (a.name() == "value_float") c.floats = {a.f()};
-    else if (a.name() == "value_ints") c.integers.assign(a.ints().begin(), a.ints().end());
-    else if (a.name() == "value_floats") c.floats.assign(a.floats().begin(), a.floats().end());
-    else return unsupported(here + " has the attribute '" + a.name() + "', which is not taken");
+    if (a.name() == "value_int")
+      c.integers = {a.i()};
+    else if (a.name() == "value_float")
+      c.floats = {a.f()};
+    else if (a.name() == "value_ints")
+      c.integers.assign(a.ints().begin(), a.ints().end());
+    else if (a.name() == "value_floats")
+      c.floats.assign(a.floats().begin(), a.floats().end());
+    else
+      return unsupported(here + " has the attribute '" + a.name() + "', which is not taken");
     if (a.name().find("float") != std::string::npos) value.type = Type::float32();
     if (a.name().back() == 's') value.shape = {static_cast<std::int64_t>(c.size())};
     value.constant = std::make_shared<const graph::Constant>(std::move(c));
@@ -215,16 +232,20 @@ class Importer {
       if (a.has_g() || a.graphs_size() > 0) continue;  // control flow: refused by its type
       if (!add_attribute(op, a)) {
         const bool known = why_unsupported(op).empty();
-        if (known) return invalid(here + ": attribute '" + a.name() + "' has a type that is not taken, or stands twice");
+        if (known)
+          return invalid(here + ": attribute '" + a.name() +
+                         "' has a type that is not taken, or stands twice");
       }
     }
     for (const std::string& input : proto.input()) {
       const auto it = ids_.find(input);
       if (!input.empty() && it == ids_.end())
-        return invalid(here + " reads '" + input + "', which no initialiser, input or node provides: weights are missing");
+        return invalid(here + " reads '" + input +
+                       "', which no initialiser, input or node provides: weights are missing");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
-    for (const std::string& output : proto.output()) node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
+    for (const std::string& output : proto.output())
+      node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
     node.operation = std::move(op);
     node.sources = {node.name};
     graph_.nodes.push_back(std::move(node));
@@ -235,12 +256,23 @@ class Importer {
     using A = onnx::AttributeProto;
     graph::Attribute value;
     switch (a.type()) {
-      case A::INT: value = static_cast<std::int64_t>(a.i()); break;
-      case A::FLOAT: value = a.f(); break;
-      case A::STRING: value = a.s(); break;
-      case A::INTS: value = std::vector<std::int64_t>(a.ints().begin(), a.ints().end()); break;
-      case A::FLOATS: value = std::vector<float>(a.floats().begin(), a.floats().end()); break;
-      default: return false;
+      case A::INT:
+        value = static_cast<std::int64_t>(a.i());
+        break;
+      case A::FLOAT:
+        value = a.f();
+        break;
+      case A::STRING:
+        value = a.s();
+        break;
+      case A::INTS:
+        value = std::vector<std::int64_t>(a.ints().begin(), a.ints().end());
+        break;
+      case A::FLOATS:
+        value = std::vector<float>(a.floats().begin(), a.floats().end());
+        break;
+      default:
+        return false;
     }
     return op.attributes.emplace(a.name(), std::move(value)).second;
   }
@@ -265,11 +297,15 @@ class Importer {
     }
     if (count == 0 && !wrong.empty()) return invalid(wrong);
     if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
-    if (count > 0) return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:" + list);
+    if (count > 0)
+      return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
+                         " not supported:" + list);
     if (!quantised)
       return unsupported(
-          "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for example with "
-          "onnxruntime.quantization); `millrace quantize MODEL --samples X.npy`, which does it with calibration samples, is coming");
+          "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
+          "example with "
+          "onnxruntime.quantization); `millrace quantize MODEL --samples X.npy`, which does it with "
+          "calibration samples, is coming");
     return {};
   }
 
@@ -282,7 +318,8 @@ class Importer {
       const auto& op = std::get<OnnxOperator>(n.operation);
       const std::string here = printable(op.type + " '" + n.name + "' ");
       if (n.outputs[0] == kNoValue) return invalid(here + "leaves out its first output");
-      const bool blind = std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return v != kNoValue && shapeless[v]; });
+      const bool blind = std::any_of(n.inputs.begin(), n.inputs.end(),
+                                     [&](ValueId v) { return v != kNoValue && shapeless[v]; });
       const std::string why = blind ? "" : infer(graph_, n);
       if (blind || !why.empty()) {
         for (const ValueId v : n.outputs)
@@ -296,13 +333,15 @@ class Importer {
       for (const ValueId v : n.inputs) inputs.push_back(v == kNoValue ? nullptr : &graph_.value(v));
       // Shapes that the graph computes become constants here; weights are left to the passes.
       const graph::Value& output = graph_.value(n.outputs[0]);
-      if (!output.type.is_float() && output.shape.size() <= 1) shapes_[n.outputs[0]] = graph::evaluate(op, inputs, output, 64);
+      if (!output.type.is_float() && output.shape.size() <= 1)
+        shapes_[n.outputs[0]] = graph::evaluate(op, inputs, output, 64);
       if (const auto& known = shapes_[n.outputs[0]]; known) {
         graph_.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(*known);
       }
     }
     if (count == 1) return unsupported(list);
-    if (count > 1) return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list);
+    if (count > 1)
+      return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list);
     return drop_known_nodes();
   }
 
@@ -320,8 +359,8 @@ class Importer {
         bool wanted = !uses.readers[v].empty();
         for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
         if (wanted)
-          return unsupported(operation_name(n.operation) + " '" + n.name + "': its output '" + graph_.value(v).name +
-                             "' is used; only the first output is taken");
+          return unsupported(operation_name(n.operation) + " '" + n.name + "': its output '" +
+                             graph_.value(v).name + "' is used; only the first output is taken");
       }
       n.outputs.resize(1);
     }
@@ -331,11 +370,14 @@ class Importer {
   Status read_outputs() {
     for (const auto& output : proto_.output()) {
       const auto it = ids_.find(output.name());
-      if (it == ids_.end()) return invalid("the graph's output '" + output.name() + "' is produced by no node");
+      if (it == ids_.end())
+        return invalid("the graph's output '" + output.name() + "' is produced by no node");
       const graph::Value& value = graph_.value(it->second);
-      if (value.constant != nullptr) return unsupported("the graph's output '" + output.name() + "' is a constant");
+      if (value.constant != nullptr)
+        return unsupported("the graph's output '" + output.name() + "' is a constant");
       for (const ValueId input : graph_.inputs)
-        if (input == it->second) return unsupported("the graph's output '" + output.name() + "' is its input");
+        if (input == it->second)
+          return unsupported("the graph's output '" + output.name() + "' is its input");
       for (const ValueId other : graph_.outputs)
         if (other == it->second) return invalid("the graph lists the output '" + output.name() + "' twice");
       MILLRACE_TRY(check_declared(output, value));
@@ -352,7 +394,8 @@ class Importer {
     const auto& declared = output.type().tensor_type().shape();
     bool same = declared.dim_size() == static_cast<int>(value.shape.size());
     for (int i = 0; same && i < declared.dim_size(); ++i)
-      same = !declared.dim(i).has_dim_value() || declared.dim(i).dim_value() == value.shape[static_cast<std::size_t>(i)];
+      same = !declared.dim(i).has_dim_value() ||
+             declared.dim(i).dim_value() == value.shape[static_cast<std::size_t>(i)];
     if (same) return {};
     return invalid("the output '" + output.name() + "' is declared with another shape than its nodes give (" +
                    to_string(value.shape) + ")");
@@ -369,7 +412,8 @@ class Importer {
 
 }  // namespace
 
-Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name, const std::filesystem::path& directory) {
+Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name,
+                          const std::filesystem::path& directory) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
   return Importer(model, directory).run(name);

@@ -11,10 +11,11 @@
 
 namespace millrace::compiler::import {
 
-/// Reads, checks and shapes a model; the graph is at Level::kImported, every shape static. A symbolic or unknown first axis of
-/// an input is the batch and is taken as 1. Weights in external files beside the model are read.
-/// Errors name the file, and the node or value: kNotFound, kInvalidInput (not ONNX, truncated, inconsistent, weights missing),
-/// kUnsupported (dynamic shape; operators, all listed at once; a model without quantisers).
+/// Reads, checks and shapes a model; the graph is at Level::kImported, every shape static. A symbolic or
+/// unknown first axis of an input is the batch and is taken as 1. Weights in external files beside the model
+/// are read. Errors name the file, and the node or value: kNotFound, kInvalidInput (not ONNX, truncated,
+/// inconsistent, weights missing), kUnsupported (dynamic shape; operators, all listed at once; a model
+/// without quantisers).
 Result<graph::Graph> import_onnx(const std::filesystem::path& path);
 
 /// The same from bytes; external data is looked for in `directory`.

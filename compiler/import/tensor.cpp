@@ -12,20 +12,25 @@ using graph::Type;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 29;
 
-Error invalid(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+Error invalid(std::string message) {
+  return Error(ErrorCode::kInvalidInput, std::move(message));
+}
 
 const char* type_name(std::int32_t type) {
   static constexpr const char* kNames[] = {
-      "undefined", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64",
-      "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
-      "float8e5m2fnuz", "uint4", "int4", "float4e2m1"};
-  return type >= 0 && type < static_cast<std::int32_t>(std::size(kNames)) ? kNames[type] : "of an unknown kind";
+      "undefined",      "float32",    "uint8",          "int8",       "uint16",   "int16",
+      "int32",          "int64",      "string",         "bool",       "float16",  "float64",
+      "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
+      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
+  return type >= 0 && type < static_cast<std::int32_t>(std::size(kNames)) ? kNames[type]
+                                                                          : "of an unknown kind";
 }
 
 Result<std::uint64_t> parse_number(const std::string& text, const std::string& key) {
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return invalid("external data '" + key + "' is no number");
+  if (code != std::errc() || end != text.data() + text.size())
+    return invalid("external data '" + key + "' is no number");
   return value;
 }
 
@@ -41,7 +46,8 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
     if (entry.key() == "length") {
       MILLRACE_ASSIGN(const std::uint64_t length, parse_number(entry.value(), "length"));
       if (length != bytes)
-        return invalid("external data has " + std::to_string(length) + " bytes, its shape needs " + std::to_string(bytes));
+        return invalid("external data has " + std::to_string(length) + " bytes, its shape needs " +
+                       std::to_string(bytes));
     }
   }
   const std::filesystem::path relative = std::filesystem::path(location).lexically_normal();
@@ -50,11 +56,12 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   const std::filesystem::path path = directory / relative;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file)
-    return Error(ErrorCode::kNotFound, "its weights are in the file '" + location + "', which is missing beside the model");
+    return Error(ErrorCode::kNotFound,
+                 "its weights are in the file '" + location + "', which is missing beside the model");
   const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
   if (offset > size || bytes > size - offset)
-    return invalid("its weights end at byte " + std::to_string(offset + bytes) + " of '" + location + "', which has only " +
-                   std::to_string(size));
+    return invalid("its weights end at byte " + std::to_string(offset + bytes) + " of '" + location +
+                   "', which has only " + std::to_string(size));
   std::string data(bytes, '\0');
   file.seekg(static_cast<std::streamoff>(offset));
   if (!file.read(data.data(), static_cast<std::streamsize>(bytes)))
@@ -73,7 +80,8 @@ void widen(const std::string& raw, std::vector<std::int64_t>& out) {
 }
 
 /// Two elements a byte, the first in the low half.
-void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count, std::vector<std::int64_t>& out) {
+void widen_nibbles(const std::string& raw, bool is_signed, std::size_t count,
+                   std::vector<std::int64_t>& out) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto byte = static_cast<unsigned char>(raw[i / 2]);
     const int nibble = i % 2 == 0 ? byte & 15 : byte >> 4;
@@ -88,16 +96,22 @@ void from_raw(const std::string& raw, Type type, std::size_t count, Constant& c)
     return;
   }
   const bool is_signed = type.kind == Type::Kind::kSigned;
-  if (type.bits == 4) widen_nibbles(raw, is_signed, count, c.integers);
-  else if (type.bits == 8) is_signed ? widen<std::int8_t>(raw, c.integers) : widen<std::uint8_t>(raw, c.integers);
-  else if (type.bits == 16) is_signed ? widen<std::int16_t>(raw, c.integers) : widen<std::uint16_t>(raw, c.integers);
-  else if (type.bits == 32) is_signed ? widen<std::int32_t>(raw, c.integers) : widen<std::uint32_t>(raw, c.integers);
-  else widen<std::int64_t>(raw, c.integers);
+  if (type.bits == 4)
+    widen_nibbles(raw, is_signed, count, c.integers);
+  else if (type.bits == 8)
+    is_signed ? widen<std::int8_t>(raw, c.integers) : widen<std::uint8_t>(raw, c.integers);
+  else if (type.bits == 16)
+    is_signed ? widen<std::int16_t>(raw, c.integers) : widen<std::uint16_t>(raw, c.integers);
+  else if (type.bits == 32)
+    is_signed ? widen<std::int32_t>(raw, c.integers) : widen<std::uint32_t>(raw, c.integers);
+  else
+    widen<std::int64_t>(raw, c.integers);
 }
 
 Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count, Constant& c) {
   const auto wrong = [count](int have) {
-    return invalid("has " + std::to_string(have) + " elements of data, its shape needs " + std::to_string(count));
+    return invalid("has " + std::to_string(have) + " elements of data, its shape needs " +
+                   std::to_string(count));
   };
   if (type.is_float()) {
     if (static_cast<std::size_t>(tensor.float_data_size()) != count) return wrong(tensor.float_data_size());
@@ -106,13 +120,15 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
     if (static_cast<std::size_t>(tensor.int64_data_size()) != count) return wrong(tensor.int64_data_size());
     c.integers.assign(tensor.int64_data().begin(), tensor.int64_data().end());
   } else if (type.bits == 4) {
-    if (static_cast<std::size_t>(tensor.int32_data_size()) != (count + 1) / 2) return wrong(tensor.int32_data_size() * 2);
+    if (static_cast<std::size_t>(tensor.int32_data_size()) != (count + 1) / 2)
+      return wrong(tensor.int32_data_size() * 2);
     std::string raw;
     for (const std::int32_t v : tensor.int32_data()) raw += static_cast<char>(v & 255);
     from_raw(raw, type, count, c);
   } else if (type == Type::natural(32)) {
     if (static_cast<std::size_t>(tensor.uint64_data_size()) != count) return wrong(tensor.uint64_data_size());
-    for (const std::uint64_t v : tensor.uint64_data()) c.integers.push_back(static_cast<std::int64_t>(v & 0xFFFFFFFFU));
+    for (const std::uint64_t v : tensor.uint64_data())
+      c.integers.push_back(static_cast<std::int64_t>(v & 0xFFFFFFFFU));
   } else {
     if (static_cast<std::size_t>(tensor.int32_data_size()) != count) return wrong(tensor.int32_data_size());
     c.integers.assign(tensor.int32_data().begin(), tensor.int32_data().end());
@@ -127,21 +143,34 @@ Status from_fields(const onnx::TensorProto& tensor, Type type, std::size_t count
 
 Result<Type> element_type(std::int32_t onnx_type) {
   switch (onnx_type) {
-    case onnx::TensorProto::FLOAT: return Type::float32();
-    case onnx::TensorProto::UINT8: return Type::natural(8);
-    case onnx::TensorProto::INT8: return Type::integer(8);
-    case onnx::TensorProto::UINT16: return Type::natural(16);
-    case onnx::TensorProto::INT16: return Type::integer(16);
-    case onnx::TensorProto::INT32: return Type::integer(32);
-    case onnx::TensorProto::UINT32: return Type::natural(32);
-    case onnx::TensorProto::INT64: return Type::integer(64);
-    case onnx::TensorProto::BOOL: return Type{Type::Kind::kBool, 8};
-    case 21: return Type::natural(4);  // UINT4 and INT4: newer than the installed onnx.proto
-    case 22: return Type::integer(4);
-    default: break;
+    case onnx::TensorProto::FLOAT:
+      return Type::float32();
+    case onnx::TensorProto::UINT8:
+      return Type::natural(8);
+    case onnx::TensorProto::INT8:
+      return Type::integer(8);
+    case onnx::TensorProto::UINT16:
+      return Type::natural(16);
+    case onnx::TensorProto::INT16:
+      return Type::integer(16);
+    case onnx::TensorProto::INT32:
+      return Type::integer(32);
+    case onnx::TensorProto::UINT32:
+      return Type::natural(32);
+    case onnx::TensorProto::INT64:
+      return Type::integer(64);
+    case onnx::TensorProto::BOOL:
+      return Type{Type::Kind::kBool, 8};
+    case 21:
+      return Type::natural(4);  // UINT4 and INT4: newer than the installed onnx.proto
+    case 22:
+      return Type::integer(4);
+    default:
+      break;
   }
-  return Error(ErrorCode::kUnsupported, std::string("has elements ") + type_name(onnx_type) +
-                                            "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
+  return Error(ErrorCode::kUnsupported,
+               std::string("has elements ") + type_name(onnx_type) +
+                   "; Millrace takes float32, bool and integers of 4, 8, 16, 32 and 64 bits");
 }
 
 Result<TensorData> read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory) {

@@ -22,7 +22,8 @@ struct Pairs {
 Pairs all_pairs(const Combine& c, Type a, Type b) {
   Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
   std::vector<float> right;
-  for (std::int64_t y = b.lowest(); y <= b.highest(); ++y) right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
+  for (std::int64_t y = b.lowest(); y <= b.highest(); ++y)
+    right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
   for (std::int64_t x = a.lowest(); x <= a.highest(); ++x) {
     const float left = c.a.evaluate(graph::Number{false, x, 0}, 0).real;
     for (const float r : right) {
@@ -54,12 +55,17 @@ std::optional<std::int64_t> offset_of(const Pairs& p, std::int64_t ma, std::int6
 std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
   if (c.kind != Combine::Kind::kAdd) return std::nullopt;
   const auto scale = [](const graph::Chain& chain) -> double {
-    return chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kDequantise ? static_cast<double>(chain.steps[0].floats[0]) : 0;
+    return chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kDequantise
+               ? static_cast<double>(chain.steps[0].floats[0])
+               : 0;
   };
   double out = 0;
   for (const Step& s : c.tail.steps) {
-    if (s.kind == Step::Kind::kQuantise && out == 0) out = static_cast<double>(s.floats[0]);
-    else if (s.kind != Step::Kind::kRelu && s.kind != Step::Kind::kClip && s.kind != Step::Kind::kClampInteger) return std::nullopt;
+    if (s.kind == Step::Kind::kQuantise && out == 0)
+      out = static_cast<double>(s.floats[0]);
+    else if (s.kind != Step::Kind::kRelu && s.kind != Step::Kind::kClip &&
+             s.kind != Step::Kind::kClampInteger)
+      return std::nullopt;
   }
   const double a = scale(c.a), b = scale(c.b);
   if (!(a > 0) || !(b > 0) || !(out > 0)) return std::nullopt;
@@ -71,8 +77,11 @@ std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
 Result<kernels::Add> make_add(const Combine& c, Type a, Type b, Type output) {
   const auto unsupported = [](std::string why) { return Error(ErrorCode::kUnsupported, std::move(why)); };
   if (!output.is_integer()) return unsupported("its result is not quantised: put a QuantizeLinear behind it");
-  if (a.bits > 8 || b.bits > 8) return unsupported("its operands are " + to_string(a) + " and " + to_string(b) + "; at most 8 bits are taken: quantise them");
-  if (output.lowest() < std::numeric_limits<std::int16_t>::min() || output.highest() > std::numeric_limits<std::int16_t>::max())
+  if (a.bits > 8 || b.bits > 8)
+    return unsupported("its operands are " + to_string(a) + " and " + to_string(b) +
+                       "; at most 8 bits are taken: quantise them");
+  if (output.lowest() < std::numeric_limits<std::int16_t>::min() ||
+      output.highest() > std::numeric_limits<std::int16_t>::max())
     return unsupported("its result is " + to_string(output));
   Pairs p = all_pairs(c, a, b);
   kernels::Add add;

@@ -16,9 +16,12 @@ using kernels::ElementType;
 using kernels::Requantise;
 
 constexpr std::size_t kMostThresholds = std::size_t{1} << 22;
-constexpr std::int64_t kMostCompared = std::int64_t{1} << 16;  // accumulators a channel, where nothing less proves it monotone
+constexpr std::int64_t kMostCompared =
+    std::int64_t{1} << 16;  // accumulators a channel, where nothing less proves it monotone
 
-Error unsupported(std::string message) { return Error(ErrorCode::kUnsupported, std::move(message)); }
+Error unsupported(std::string message) {
+  return Error(ErrorCode::kUnsupported, std::move(message));
+}
 
 template <class T>
 T pick(const std::vector<T>& values, std::size_t i) {
@@ -26,12 +29,14 @@ T pick(const std::vector<T>& values, std::size_t i) {
 }
 
 std::int64_t saturate32(std::int64_t x) {
-  return std::min<std::int64_t>(std::max<std::int64_t>(x, std::numeric_limits<std::int32_t>::min()), std::numeric_limits<std::int32_t>::max());
+  return std::min<std::int64_t>(std::max<std::int64_t>(x, std::numeric_limits<std::int32_t>::min()),
+                                std::numeric_limits<std::int32_t>::max());
 }
 
 /// A chain that only clamps needs no proof: multiplier 1, no shift.
 bool only_clamps(const Chain& chain) {
-  return std::all_of(chain.steps.begin(), chain.steps.end(), [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
+  return std::all_of(chain.steps.begin(), chain.steps.end(),
+                     [](const Step& s) { return s.kind == Step::Kind::kClampInteger; });
 }
 
 Requantise clamp_only(const Chain& chain, Type output) {
@@ -63,8 +68,9 @@ bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ord
 
 enum class Way : std::uint8_t { kRising, kFalling };
 
-/// Whether the step function rises or falls over the whole range: bisection, the solver's and the checker's alike, is worth
-/// nothing otherwise. By the chain's steps where these decide it, else by comparing every accumulator; else why not.
+/// Whether the step function rises or falls over the whole range: bisection, the solver's and the checker's
+/// alike, is worth nothing otherwise. By the chain's steps where these decide it, else by comparing every
+/// accumulator; else why not.
 Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
   const graph::Course course = chain.course(range.lowest, range.highest, channel);
   if (course.kind == graph::Course::Kind::kRising) return Way::kRising;
@@ -74,8 +80,8 @@ Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
     if (is_sorted(chain, range, channel, std::greater_equal<>())) return Way::kFalling;
   }
   const std::string step = graph::operator_name(chain.steps[course.step].kind);
-  return unsupported("its result does not only rise, or only fall, as its sum grows, because of " + step + " (" + to_string(chain) +
-                     "): put a quantiser before " + step);
+  return unsupported("its result does not only rise, or only fall, as its sum grows, because of " + step +
+                     " (" + to_string(chain) + "): put a quantiser before " + step);
 }
 
 Range around(const std::vector<Range>& ranges) {
@@ -105,14 +111,18 @@ Result<Ways> ways_of(const Chain& chain, const std::vector<Range>& ranges) {
 
 /// Solved, then proved by the checker that shares nothing with the solver.
 Result<Requantise> solve_and_prove(const RequantiseProblem& problem) {
-  if (problem.highest - problem.lowest > 65535) return unsupported("its result has more than 16 bits: put a quantiser there");
+  if (problem.highest - problem.lowest > 65535)
+    return unsupported("its result has more than 16 bits: put a quantiser there");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
-  if (r.thresholds.size() > kMostThresholds) return unsupported("needs " + std::to_string(r.thresholds.size()) + " thresholds");
-  if (const std::string why = prove(r, problem); !why.empty()) return Error(ErrorCode::kInternal, "requantisation is not proved: " + why);
+  if (r.thresholds.size() > kMostThresholds)
+    return unsupported("needs " + std::to_string(r.thresholds.size()) + " thresholds");
+  if (const std::string why = prove(r, problem); !why.empty())
+    return Error(ErrorCode::kInternal, "requantisation is not proved: " + why);
   return r;
 }
 
-RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, bool per_channel, Type output) {
+RequantiseProblem make_problem(Reference reference, std::vector<Range> ranges, bool per_channel,
+                               Type output) {
   RequantiseProblem p;
   p.reference = std::move(reference);
   p.accumulators = std::move(ranges);
@@ -151,7 +161,8 @@ Folded fold(const graph::Accumulate& a) {
   return f;
 }
 
-/// Channels whose result falls as the accumulator grows (a negative factor, as batch normalisation can have) get negated weights.
+/// Channels whose result falls as the accumulator grows (a negative factor, as batch normalisation can have)
+/// get negated weights.
 void negate_falling(Folded& f, const std::vector<bool>& falling) {
   for (std::size_t o = 0; o < falling.size(); ++o) {
     if (!falling[o]) continue;
@@ -175,7 +186,8 @@ Reach reach_of(const Folded& f, Type input) {
       const std::int64_t w = f.weights[o * f.taps + i];
       const auto [low, high] = std::minmax({w * input.lowest(), w * input.highest()});
       result = {result.lowest + low, result.highest + high};
-      partial = {partial.lowest + std::min<std::int64_t>(low, 0), partial.highest + std::max<std::int64_t>(high, 0)};
+      partial = {partial.lowest + std::min<std::int64_t>(low, 0),
+                 partial.highest + std::max<std::int64_t>(high, 0)};
     }
     r.results.push_back(result);
     r.partial = {std::min(r.partial.lowest, partial.lowest), std::max(r.partial.highest, partial.highest)};
@@ -194,7 +206,8 @@ Type weight_type(const std::vector<std::int64_t>& weights) {
 
 ElementType element_type(Type type) {
   if (type.is_float()) return {ElementType::Kind::kFloat32, 32};
-  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned, type.bits};
+  return {type.kind == Type::Kind::kUnsigned ? ElementType::Kind::kUnsigned : ElementType::Kind::kSigned,
+          type.bits};
 }
 
 kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
@@ -226,13 +239,16 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
   c.out_channels = static_cast<std::uint32_t>(a.out_channels);
   c.groups = static_cast<std::uint32_t>(a.groups);
   c.weight_type = element_type(weight_type(f.weights));
-  if (c.weight_type.bits > 16) return unsupported("its weights need more than 16 bits once their zero point is taken off");
+  if (c.weight_type.bits > 16)
+    return unsupported("its weights need more than 16 bits once their zero point is taken off");
   c.weights.assign(f.weights.begin(), f.weights.end());
   for (const std::int64_t b : f.bias)
     if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
-  if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; })) c.bias.assign(f.bias.begin(), f.bias.end());
+  if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; }))
+    c.bias.assign(f.bias.begin(), f.bias.end());
   const Type accumulator = Type::holding(reach.partial.lowest, reach.partial.highest);
-  if (accumulator.bits > 32) return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+  if (accumulator.bits > 32)
+    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
   c.accumulator = element_type(accumulator);
   if (chain.steps.empty()) return c;
   if (only_clamps(chain)) {
@@ -252,8 +268,10 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
   p.window = make_window(s.geometry, s.zero);
   const std::int64_t taps = s.geometry.kernel_h * s.geometry.kernel_w;
   const Range range{taps * input.lowest(), taps * input.highest()};
-  const Type accumulator = Type::holding(std::min<std::int64_t>(range.lowest, 0), std::max<std::int64_t>(range.highest, 0));
-  if (accumulator.bits > 32) return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
+  const Type accumulator =
+      Type::holding(std::min<std::int64_t>(range.lowest, 0), std::max<std::int64_t>(range.highest, 0));
+  if (accumulator.bits > 32)
+    return unsupported("its sums need " + std::to_string(accumulator.bits) + " bits; 32 are taken");
   p.accumulator = element_type(accumulator);
   const Chain chain = s.chain.contracted();
   const std::int64_t zeros = taps * s.zero;
@@ -265,8 +283,12 @@ Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, Type input, Type
   for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
     MILLRACE_TRY(way_of(chain, {range.lowest - zeros, range.highest - zeros}, channel));
   }
-  const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc - zeros, channel); };
-  MILLRACE_ASSIGN(p.requantise, solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output)));
+  const Reference reference = [&chain, zeros](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(acc - zeros, channel);
+  };
+  MILLRACE_ASSIGN(p.requantise,
+                  solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range),
+                                               chain.channels() > 1, output)));
   return p;
 }
 
@@ -275,8 +297,11 @@ Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type o
   if (input.bits > 32) return unsupported("works on " + to_string(input));
   if (only_clamps(chain)) return kernels::Operation(kernels::Rescale{clamp_only(chain, output)});
   const Range range{input.lowest(), input.highest()};
-  const Reference reference = [&chain](std::int64_t acc, std::size_t channel) { return chain.evaluate(acc, channel); };
-  // Of few elements all are compared, whatever the chain's steps promise: a table of them is right in any case.
+  const Reference reference = [&chain](std::int64_t acc, std::size_t channel) {
+    return chain.evaluate(acc, channel);
+  };
+  // Of few elements all are compared, whatever the chain's steps promise: a table of them is right in any
+  // case.
   const bool small = input.bits <= 8 && chain.channels() == 1;
   if (!small) {
     for (std::size_t channel = 0; channel < chain.channels(); ++channel) {
@@ -284,14 +309,17 @@ Result<kernels::Operation> make_rescale(const Chain& written, Type input, Type o
     }
   }
   if (!small || is_sorted(chain, range, 0, std::less_equal<>())) {
-    auto r = solve_and_prove(make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
-    if (r.ok() && (r->form != Requantise::Form::kThresholds || !small)) return kernels::Operation(kernels::Rescale{std::move(*r)});
+    auto r = solve_and_prove(
+        make_problem(reference, std::vector<Range>(chain.channels(), range), chain.channels() > 1, output));
+    if (r.ok() && (r->form != Requantise::Form::kThresholds || !small))
+      return kernels::Operation(kernels::Rescale{std::move(*r)});
     if (!small) return r.error();
   }
   kernels::Lookup lookup;
   for (std::int64_t x = input.lowest(); x <= input.highest(); ++x) {
     const std::int64_t q = chain.evaluate(x, 0);
-    if (q < std::numeric_limits<std::int16_t>::min() || q > std::numeric_limits<std::int16_t>::max()) return unsupported("its results do not fit 16 bits");
+    if (q < std::numeric_limits<std::int16_t>::min() || q > std::numeric_limits<std::int16_t>::max())
+      return unsupported("its results do not fit 16 bits");
     lookup.table.push_back(static_cast<std::int16_t>(q));
   }
   return kernels::Operation(std::move(lookup));

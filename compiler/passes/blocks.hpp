@@ -1,5 +1,5 @@
-// One integer operation with its float32 reference -> one block of kernels/program whose requantisation is proved. Private to
-// compiler/passes.
+// One integer operation with its float32 reference -> one block of kernels/program whose requantisation is
+// proved. Private to compiler/passes.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -10,8 +10,10 @@ namespace millrace::compiler::passes {
 
 kernels::ElementType element_type(graph::Type type);
 
-/// Weights with zero points folded, in [O][kh][kw][I / groups]; the accumulator as narrow as these weights allow.
-Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, graph::Type input, graph::Type output);
+/// Weights with zero points folded, in [O][kh][kw][I / groups]; the accumulator as narrow as these weights
+/// allow.
+Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, graph::Type input,
+                                              graph::Type output);
 
 Result<kernels::SumPool> make_sum_pool(const graph::SumPool& s, graph::Type input, graph::Type output);
 

@@ -1,5 +1,5 @@
-// A fully connected layer behind Flatten, Reshape or Transpose reads its input where it lies: its weights are put in that order
-// instead of the data. It becomes a window over the whole input.
+// A fully connected layer behind Flatten, Reshape or Transpose reads its input where it lies: its weights are
+// put in that order instead of the data. It becomes a window over the whole input.
 #include "compiler/passes/layout.hpp"
 #include "compiler/passes/rewrite.hpp"
 
@@ -35,7 +35,8 @@ bool comes_from_input(const Graph& graph, const graph::Uses& uses, ValueId v) {
   const std::int64_t p = uses.producer[v];
   if (p < 0) return true;
   const Node& n = graph.nodes[static_cast<std::size_t>(p)];
-  return std::holds_alternative<graph::Elementwise>(n.operation) && comes_from_input(graph, uses, n.inputs[0]);
+  return std::holds_alternative<graph::Elementwise>(n.operation) &&
+         comes_from_input(graph, uses, n.inputs[0]);
 }
 
 void reorder_weights(Accumulate& a, const IndexMap& map) {
@@ -56,7 +57,8 @@ Result<Graph> choose_layout(Graph graph) {
     const auto* dense = std::get_if<Accumulate>(&n.operation);
     const Root root = dense != nullptr && dense->dense ? find_root(graph, uses, n.inputs[0]) : Root{};
     const bool behind_moves = root.value != kNoValue && root.value != n.inputs[0];
-    if (!behind_moves || !is_plane(graph.value(root.value).shape) || comes_from_input(graph, uses, root.value)) {
+    if (!behind_moves || !is_plane(graph.value(root.value).shape) ||
+        comes_from_input(graph, uses, root.value)) {
       out.push_back(n);
       continue;
     }
@@ -70,7 +72,8 @@ Result<Graph> choose_layout(Graph graph) {
     const ValueId column = graph.add_value(result.name + ".column", result.type, {1, a.out_channels, 1, 1});
     graph.value(column).scale = result.scale;
     graph.value(column).zero_point = result.zero_point;
-    out.push_back(make_node(n.name, std::move(a), {root.value}, column, join_sources(root.sources, n.sources)));
+    out.push_back(
+        make_node(n.name, std::move(a), {root.value}, column, join_sources(root.sources, n.sources)));
     out.push_back(make_node(n.name + ".row", Move{}, {column}, n.outputs[0], {}));
   }
   graph.nodes = std::move(out);

@@ -1,4 +1,5 @@
-// BatchNormalization becomes a factor and an addend a channel, which requantisation takes in: no arithmetic is left of it.
+// BatchNormalization becomes a factor and an addend a channel, which requantisation takes in: no arithmetic
+// is left of it.
 #include <cmath>
 
 #include "compiler/passes/rewrite.hpp"
@@ -11,7 +12,8 @@ Result<Graph> fold_batch_norm(Graph graph) {
     if (!is_onnx(n, "BatchNormalization")) return false;
     const graph::Constant* p[5] = {};
     for (std::size_t i = 1; i < 5; ++i) p[i] = constant_input(graph, n, i);
-    if (p[1] == nullptr || p[2] == nullptr || p[3] == nullptr || p[4] == nullptr || onnx_of(n)->integer("training_mode", 0) != 0) {
+    if (p[1] == nullptr || p[2] == nullptr || p[3] == nullptr || p[4] == nullptr ||
+        onnx_of(n)->integer("training_mode", 0) != 0) {
       refusals.add(n, "its parameters must be constants, and training_mode 0");
       return true;
     }
@@ -29,7 +31,8 @@ Result<Graph> fold_batch_norm(Graph graph) {
     const ValueId a = graph.add_constant(y.name + ".addend", Type::float32(), shape, std::move(addend));
     const ValueId scaled = graph.add_value(y.name + ".scaled", y.type, y.shape);
     out.push_back(make_node(n.name, OnnxOperator{"", "Mul", 14, {}}, {n.inputs[0], f}, scaled, n.sources));
-    out.push_back(make_node(n.name + ".shift", OnnxOperator{"", "Add", 14, {}}, {scaled, a}, n.outputs[0], n.sources));
+    out.push_back(
+        make_node(n.name + ".shift", OnnxOperator{"", "Add", 14, {}}, {scaled, a}, n.outputs[0], n.sources));
     return true;
   });
   if (!refusals.empty()) return refusals.error();

@@ -1,4 +1,5 @@
-// Operators whose inputs are all known become constants. Dequantised weights stay as they are: integers are what we want.
+// Operators whose inputs are all known become constants. Dequantised weights stay as they are: integers are
+// what we want.
 #include "compiler/graph/evaluate.hpp"
 #include "compiler/passes/rewrite.hpp"
 
@@ -16,7 +17,8 @@ Result<Graph> fold_constants(Graph graph) {
     }
     for (const ValueId output : graph.outputs)
       if (output == n.outputs[0])
-        return Error(ErrorCode::kUnsupported, "the graph's output '" + graph.value(output).name + "' does not depend on any input");
+        return Error(ErrorCode::kUnsupported,
+                     "the graph's output '" + graph.value(output).name + "' does not depend on any input");
     graph.value(n.outputs[0]).constant = std::make_shared<const graph::Constant>(std::move(*constant));
   }
   graph.nodes = std::move(kept);

@@ -40,7 +40,8 @@ std::size_t scale_of(const Chain& chain, std::vector<float>& scale) {
   return 2;
 }
 
-/// Towards a float output a bias added in float joins the integer one: nothing but the scale is left for the host.
+/// Towards a float output a bias added in float joins the integer one: nothing but the scale is left for the
+/// host.
 void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   std::vector<float> scale;
   const std::size_t at = scale_of(chain, scale);
@@ -49,7 +50,8 @@ void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   bias.resize(static_cast<std::size_t>(a.out_channels), 0);
   double worst = 0;
   for (std::size_t c = 0; c < bias.size(); ++c) {
-    const double exact = static_cast<double>(pick(chain.steps[at].floats, c)) / static_cast<double>(pick(scale, c));
+    const double exact =
+        static_cast<double>(pick(chain.steps[at].floats, c)) / static_cast<double>(pick(scale, c));
     if (!(std::abs(exact) < 2147483647.0)) return;
     bias[c] += static_cast<std::int64_t>(std::nearbyint(exact));
     worst = std::max(worst, std::abs(exact - std::nearbyint(exact)));
@@ -57,7 +59,9 @@ void take_float_bias(Graph& graph, const Node& n, Accumulate& a, Chain& chain) {
   a.bias = std::move(bias);
   chain.steps.pop_back();
   if (worst > 1e-3)
-    graph.diagnostics.push_back({n.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " + std::to_string(worst) + " of an accumulator step"});
+    graph.diagnostics.push_back(
+        {n.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " +
+                     std::to_string(worst) + " of an accumulator step"});
 }
 
 /// max(acc * scale, 0) = max(acc, 0) * scale: towards a float output Relu goes to the integers.
@@ -80,7 +84,9 @@ Node* only_reader(Graph& graph, const graph::Uses& uses, const Node& n) {
   return std::holds_alternative<Elementwise>(reader.operation) ? &reader : nullptr;
 }
 
-bool along_channels(const Elementwise& e) { return e.chain.channels() == 1 || e.axis == 1; }
+bool along_channels(const Elementwise& e) {
+  return e.chain.channels() == 1 || e.axis == 1;
+}
 
 /// `n` takes over what `reader` does and gives its result; `reader` is left without any.
 void absorb(Node& n, Node& reader) {
@@ -95,10 +101,12 @@ void fuse(Graph& graph, Node& n, Node& reader) {
   if (auto* c = std::get_if<Combine>(&n.operation); c != nullptr && e.chain.channels() == 1) {
     c->tail = c->tail.then(e.chain);
     absorb(n, reader);
-  } else if (auto* s = std::get_if<SumPool>(&n.operation); s != nullptr && s->chain.steps.empty() && along_channels(e) && to_integer) {
+  } else if (auto* s = std::get_if<SumPool>(&n.operation);
+             s != nullptr && s->chain.steps.empty() && along_channels(e) && to_integer) {
     s->chain = e.chain;
     absorb(n, reader);
-  } else if (auto* a = std::get_if<Accumulate>(&n.operation); a != nullptr && a->chain.steps.empty() && along_channels(e)) {
+  } else if (auto* a = std::get_if<Accumulate>(&n.operation);
+             a != nullptr && a->chain.steps.empty() && along_channels(e)) {
     take_integer_bias(*a, e.chain);
     if (to_integer) {
       a->chain = e.chain;

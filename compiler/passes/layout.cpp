@@ -39,7 +39,9 @@ IndexMap move_map(const graph::Move& move, const graph::Shape& input) {
   return map;
 }
 
-bool is_plane(const graph::Shape& shape) { return shape.size() == 4 && shape[0] == 1; }
+bool is_plane(const graph::Shape& shape) {
+  return shape.size() == 4 && shape[0] == 1;
+}
 
 graph::Shape dataflow_shape(const graph::Shape& shape) {
   if (is_plane(shape)) return {shape[2], shape[3], shape[1]};
@@ -67,7 +69,8 @@ std::optional<Permutation> find_permutation(const IndexMap& source) {
   std::reverse(axes.begin(), axes.end());
   std::vector<std::size_t> order(axes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&axes](std::size_t a, std::size_t b) { return axes[a].stride > axes[b].stride; });
+  std::sort(order.begin(), order.end(),
+            [&axes](std::size_t a, std::size_t b) { return axes[a].stride > axes[b].stride; });
   Permutation p;
   p.perm.resize(axes.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -77,7 +80,8 @@ std::optional<Permutation> find_permutation(const IndexMap& source) {
   // Found from a few elements; it holds if it gives back all of them.
   const graph::Shape shape(p.dims.begin(), p.dims.end());
   const graph::Move move{{p.perm.begin(), p.perm.end()}};
-  if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source) return std::nullopt;
+  if (graph::elements(shape) != static_cast<std::int64_t>(source.size()) || move_map(move, shape) != source)
+    return std::nullopt;
   return p;
 }
 

@@ -1,5 +1,5 @@
-// Integer operations become blocks: channels innermost, no batch axis, requantisation proved. Moves cost nothing where they only
-// rename positions; where elements really have to move, one Permute is left.
+// Integer operations become blocks: channels innermost, no batch axis, requantisation proved. Moves cost
+// nothing where they only rename positions; where elements really have to move, one Permute is left.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,8 @@ using graph::Accumulate;
 using graph::Combine;
 using graph::Elementwise;
 
-/// Where a value of the old graph is: a value of the new one, and which of its elements (row-major in its ONNX shape) lies where.
+/// Where a value of the old graph is: a value of the new one, and which of its elements (row-major in its
+/// ONNX shape) lies where.
 struct Place {
   ValueId value = kNoValue;
   std::shared_ptr<const IndexMap> map;  // null: as the dataflow has it
@@ -33,14 +34,19 @@ class Lowering {
     for (const ValueId v : old_.inputs) {
       const Value& input = old_value(v);
       if (input.type.is_float() ? input.type.bits != 32 : !input.type.is_integer() || input.type.bits > 32)
-        return Error(ErrorCode::kUnsupported, "input '" + input.name + "' is " + to_string(input.type) + "; float32 and integers up to 32 bits are taken");
+        return Error(ErrorCode::kUnsupported, "input '" + input.name + "' is " + to_string(input.type) +
+                                                  "; float32 and integers up to 32 bits are taken");
       place_input(v);
     }
     for (const Node& n : old_.nodes) {
-      // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals are listed.
-      const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(), [this](ValueId v) { return places_[v].value != kNoValue; });
+      // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals
+      // are listed.
+      const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(),
+                                      [this](ValueId v) { return places_[v].value != kNoValue; });
       if (!placed) continue;
-      if (std::string why = std::visit([&](const auto& op) { return lower(n, op); }, n.operation); !why.empty()) refusals_.add(n, why);
+      if (std::string why = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
+          !why.empty())
+        refusals_.add(n, why);
       if (internal_) return *internal_;
     }
     if (!refusals_.empty()) return refusals_.error();
@@ -61,7 +67,8 @@ class Lowering {
   }
 
   void add_block(const Node& from, kernels::Operation op, std::vector<ValueId> inputs, ValueId output) {
-    new_.nodes.push_back(make_node(node_names_.unique(from.name), graph::Operation(std::move(op)), std::move(inputs), output, from.sources));
+    new_.nodes.push_back(make_node(node_names_.unique(from.name), graph::Operation(std::move(op)),
+                                   std::move(inputs), output, from.sources));
   }
 
   /// The model's own order, without the batch; the dataflow's shape where the order is the same.
@@ -83,8 +90,10 @@ class Lowering {
     const IndexMap have = place.map != nullptr ? *place.map : dataflow_map(value.shape);
     if (!is_identity_map(have)) {
       if (value.shape[0] != 1)
-        return Error(ErrorCode::kUnsupported, "output '" + value.name + "' is " + to_string(value.shape) + "; its first axis must be the batch, and 1");
-      std::string why = move_to(v, identity_map(elements(value.shape)), Shape(value.shape.begin() + 1, value.shape.end()));
+        return Error(ErrorCode::kUnsupported, "output '" + value.name + "' is " + to_string(value.shape) +
+                                                  "; its first axis must be the batch, and 1");
+      std::string why =
+          move_to(v, identity_map(elements(value.shape)), Shape(value.shape.begin() + 1, value.shape.end()));
       if (!why.empty()) return Error(ErrorCode::kUnsupported, "output '" + value.name + "': " + why);
     }
     new_.outputs.push_back(places_[v].value);
@@ -103,7 +112,9 @@ class Lowering {
     kernels::Permute permute;
     if (!is_identity_map(source)) {
       const auto found = find_permutation(source);
-      if (!found) return "its elements would have to move in a way that is no transposition; simplify the Reshape and Transpose nodes before it";
+      if (!found)
+        return "its elements would have to move in a way that is no transposition; simplify the Reshape and "
+               "Transpose nodes before it";
       permute.dims = found->dims;
       permute.perm = found->perm;
     }
@@ -183,7 +194,9 @@ class Lowering {
     const Shape& shape = old_value(n.outputs[0]).shape;
     std::int64_t before = 1;
     for (std::int64_t i = 0; i < c.axis; ++i) before *= shape[static_cast<std::size_t>(i)];
-    if (is_plane(shape) ? c.axis != 1 : before != 1) return "joins " + to_string(shape) + " along axis " + std::to_string(c.axis) + "; only channels are joined";
+    if (is_plane(shape) ? c.axis != 1 : before != 1)
+      return "joins " + to_string(shape) + " along axis " + std::to_string(c.axis) +
+             "; only channels are joined";
     std::vector<ValueId> parts;
     std::string why;
     for (const ValueId v : n.inputs) {
@@ -226,7 +239,9 @@ class Lowering {
     if (chain.channels() > 1) x = in_dataflow(n.inputs[0], why);
     if (!why.empty()) return why;
     const Type from = new_.value(x).type;
-    Result<kernels::Operation> op = from.is_float() ? quantise(chain) : to.type.is_float() ? dequantise(chain) : make_rescale(chain, from, to.type);
+    Result<kernels::Operation> op = from.is_float()      ? quantise(chain)
+                                    : to.type.is_float() ? dequantise(chain)
+                                                         : make_rescale(chain, from, to.type);
     if (!op.ok()) return failed(op.error());
     const ValueId id = add_new(to, to.type, new_.value(x).shape);
     add_block(n, std::move(*op), {x}, id);
@@ -238,7 +253,8 @@ class Lowering {
   static Chain spread(const Elementwise& e, const Shape& shape, std::string& why) {
     if (e.chain.channels() == 1) return e.chain;
     if (is_plane(shape)) {
-      if (e.axis != 1) why = "has constants along axis " + std::to_string(e.axis) + "; only channels are taken";
+      if (e.axis != 1)
+        why = "has constants along axis " + std::to_string(e.axis) + "; only channels are taken";
       return e.chain;
     }
     std::int64_t inner = 1;
@@ -249,7 +265,8 @@ class Lowering {
       if (values.size() <= 1) return;
       auto all = values;
       all.clear();
-      for (std::int64_t i = 0; i < elements(shape); ++i) all.push_back(values[static_cast<std::size_t>(i / inner % extent)]);
+      for (std::int64_t i = 0; i < elements(shape); ++i)
+        all.push_back(values[static_cast<std::size_t>(i / inner % extent)]);
       values = std::move(all);
     };
     for (Step& s : chain.steps) {
@@ -260,18 +277,22 @@ class Lowering {
   }
 
   static Result<kernels::Operation> quantise(const Chain& chain) {
-    const bool plain = chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kQuantise && chain.steps[0].integers.size() == 1;
+    const bool plain = chain.steps.size() == 1 && chain.steps[0].kind == Step::Kind::kQuantise &&
+                       chain.steps[0].integers.size() == 1;
     if (!plain)
-      return Error(ErrorCode::kUnsupported, "computes in float32 before the first quantiser (" + to_string(chain) +
-                                                "): leave it to preprocessing (scale and mean in millrace.yaml)");
-    return kernels::Operation(kernels::Quantise{chain.steps[0].floats, static_cast<std::int32_t>(chain.steps[0].integers[0])});
+      return Error(ErrorCode::kUnsupported,
+                   "computes in float32 before the first quantiser (" + to_string(chain) +
+                       "): leave it to preprocessing (scale and mean in millrace.yaml)");
+    return kernels::Operation(
+        kernels::Quantise{chain.steps[0].floats, static_cast<std::int32_t>(chain.steps[0].integers[0])});
   }
 
   static Result<kernels::Operation> dequantise(const Chain& chain) {
     auto op = scale_of(chain);
     if (!op.ok()) return op;
     for (const float s : std::get<kernels::Dequantise>(*op).scale)
-      if (!(s > 0) || !std::isfinite(s)) return Error(ErrorCode::kUnsupported, "its factor towards float must be finite and above 0");
+      if (!(s > 0) || !std::isfinite(s))
+        return Error(ErrorCode::kUnsupported, "its factor towards float must be finite and above 0");
     return op;
   }
 
@@ -280,12 +301,17 @@ class Lowering {
     const auto& s = chain.steps;
     if (s.size() == 1 && s[0].kind == K::kToFloat) return kernels::Operation(kernels::Dequantise{{1.0F}, 0});
     if (s.size() == 1 && s[0].kind == K::kDequantise && s[0].integers.size() == 1)
-      return kernels::Operation(kernels::Dequantise{s[0].floats, static_cast<std::int32_t>(s[0].integers[0])});
-    if (s.size() == 2 && s[0].kind == K::kToFloat && s[1].kind == K::kMultiply) return kernels::Operation(kernels::Dequantise{s[1].floats, 0});
+      return kernels::Operation(
+          kernels::Dequantise{s[0].floats, static_cast<std::int32_t>(s[0].integers[0])});
+    if (s.size() == 2 && s[0].kind == K::kToFloat && s[1].kind == K::kMultiply)
+      return kernels::Operation(kernels::Dequantise{s[1].floats, 0});
     // A mean leaves as sum times (scale / count).
-    if (s.size() == 2 && s[0].kind == K::kDequantise && s[0].integers.size() == 1 && s[1].kind == K::kDivide && s[0].floats.size() == 1 && s[1].floats.size() == 1)
-      return kernels::Operation(kernels::Dequantise{{s[0].floats[0] / s[1].floats[0]}, static_cast<std::int32_t>(s[0].integers[0])});
-    return Error(ErrorCode::kUnsupported, "computes in float32 (" + to_string(chain) + ") without a quantiser behind it: quantise its result");
+    if (s.size() == 2 && s[0].kind == K::kDequantise && s[0].integers.size() == 1 &&
+        s[1].kind == K::kDivide && s[0].floats.size() == 1 && s[1].floats.size() == 1)
+      return kernels::Operation(kernels::Dequantise{{s[0].floats[0] / s[1].floats[0]},
+                                                    static_cast<std::int32_t>(s[0].integers[0])});
+    return Error(ErrorCode::kUnsupported, "computes in float32 (" + to_string(chain) +
+                                              ") without a quantiser behind it: quantise its result");
   }
 
   std::string lower(const Node&, const OnnxOperator&) { return "is an ONNX operator"; }
@@ -300,6 +326,8 @@ class Lowering {
 
 }  // namespace
 
-Result<Graph> lower_blocks(Graph graph) { return Lowering(std::move(graph)).run(); }
+Result<Graph> lower_blocks(Graph graph) {
+  return Lowering(std::move(graph)).run();
+}
 
 }  // namespace millrace::compiler::passes

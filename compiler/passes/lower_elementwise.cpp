@@ -1,5 +1,6 @@
-// Everything that works on one element at a time, moves elements or takes a maximum leaves its ONNX form: quantisers, Relu, Clip,
-// arithmetic with constants; Reshape, Transpose; MaxPool, Concat, Softmax. What computes sums stays for lower_qdq.
+// Everything that works on one element at a time, moves elements or takes a maximum leaves its ONNX form:
+// quantisers, Relu, Clip, arithmetic with constants; Reshape, Transpose; MaxPool, Concat, Softmax. What
+// computes sums stays for lower_qdq.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,12 +37,15 @@ struct Job {
 };
 
 /// Weights and biases stay dequantised constants until the product that reads them is lowered.
-bool is_of_constants(const Job& job) { return job.in(0).constant != nullptr; }
+bool is_of_constants(const Job& job) {
+  return job.in(0).constant != nullptr;
+}
 
 std::string quantiser(Job& job, bool dequantise) {
   const graph::Constant* scale = constant_input(job.graph, job.node, 1);
   const graph::Constant* zero = constant_input(job.graph, job.node, 2);
-  if (scale == nullptr || (job.has(2) && zero == nullptr)) return "its scale and zero point must be constants";
+  if (scale == nullptr || (job.has(2) && zero == nullptr))
+    return "its scale and zero point must be constants";
   for (const float s : scale->floats)
     if (!(s > 0) || !std::isfinite(s)) return "its scale must be finite and above 0";
   const Type type = dequantise ? job.in(0).type : job.result().type;
@@ -51,8 +55,10 @@ std::string quantiser(Job& job, bool dequantise) {
   if (zero != nullptr) step.integers = zero->integers;
   std::int64_t axis = job.op.integer("axis", 1);
   if (axis < 0) axis += static_cast<std::int64_t>(job.in(0).shape.size());
-  const bool one_axis = scale->floats.size() == 1 || (axis >= 0 && axis < static_cast<std::int64_t>(job.in(0).shape.size()) &&
-                                                      job.in(0).shape[static_cast<std::size_t>(axis)] == static_cast<std::int64_t>(scale->floats.size()));
+  const bool one_axis =
+      scale->floats.size() == 1 ||
+      (axis >= 0 && axis < static_cast<std::int64_t>(job.in(0).shape.size()) &&
+       job.in(0).shape[static_cast<std::size_t>(axis)] == static_cast<std::int64_t>(scale->floats.size()));
   if (!one_axis) return "its scales do not run along its axis";
   return job.give_step(std::move(step), axis);
 }
@@ -76,7 +82,8 @@ std::string clip(Job& job) {
   if (!job.in(0).type.is_float()) {
     const graph::Constant* low = constant_input(job.graph, job.node, 1);
     const graph::Constant* high = constant_input(job.graph, job.node, 2);
-    if ((job.has(1) && low == nullptr) || (job.has(2) && high == nullptr)) return "its bounds must be constants";
+    if ((job.has(1) && low == nullptr) || (job.has(2) && high == nullptr))
+      return "its bounds must be constants";
     return job.give_step(Step::clamp_integer(low == nullptr ? job.in(0).type.lowest() : low->integers[0],
                                              high == nullptr ? job.in(0).type.highest() : high->integers[0]));
   }
@@ -90,7 +97,8 @@ std::string clip(Job& job) {
 std::string cast(Job& job) {
   const Type from = job.in(0).type, to = job.result().type;
   if (from.is_integer() && to == Type::float32()) return job.give_step(Step::to_float());
-  const bool widens = from.is_integer() && to.is_integer() && to.lowest() <= from.lowest() && to.highest() >= from.highest();
+  const bool widens =
+      from.is_integer() && to.is_integer() && to.lowest() <= from.lowest() && to.highest() >= from.highest();
   if (widens) return job.give_step(Step::add_integer({0}));
   return "casts " + to_string(from) + " to " + to_string(to) + ", which is not taken";
 }
@@ -115,7 +123,8 @@ std::optional<Known> known_operand(const Job& job, std::string& why) {
     const Shape& data = job.in(1 - side).shape;
     const auto along = along_axis(known, data);
     if (!along || data != job.result().shape) {
-      why = "its constant operand of " + to_string(v.shape) + " does not run along one axis of " + to_string(data);
+      why = "its constant operand of " + to_string(v.shape) + " does not run along one axis of " +
+            to_string(data);
       return std::nullopt;
     }
     return Known{1 - side, *along};
@@ -135,11 +144,13 @@ std::string arithmetic(Job& job, bool& taken) {
   std::vector<float> floats = known->constant.floats;
   Chain chain;
   if (!job.in(known->data).type.is_float()) {
-    if (job.in(known->data).type != Type::integer(32)) return type + " of " + to_string(job.in(known->data).type) + " is not taken";
+    if (job.in(known->data).type != Type::integer(32))
+      return type + " of " + to_string(job.in(known->data).type) + " is not taken";
     std::vector<std::int64_t> integers = known->constant.integers;
     if (type == "Sub" && !swapped)
       for (std::int64_t& i : integers) i = -i;
-    else if (type != "Add") return type + " of integers with a constant is not taken";
+    else if (type != "Add")
+      return type + " of integers with a constant is not taken";
     chain.steps = {Step::add_integer(std::move(integers))};
   } else if (type == "Add") {
     chain.steps = {Step::add(std::move(floats))};
@@ -155,14 +166,16 @@ std::string arithmetic(Job& job, bool& taken) {
   } else {
     return "divides a constant by data, which is not taken";
   }
-  return job.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1}, job.node.inputs[known->data]);
+  return job.give(Elementwise{chain, chain.channels() > 1 ? known->constant.axis : -1},
+                  job.node.inputs[known->data]);
 }
 
 std::string function(Job& job, Step::Kind kind) {
   Step s;
   s.kind = kind;
   if (kind == Step::Kind::kLeakyRelu) s.low = job.op.real("alpha", 0.01F);
-  if (kind == Step::Kind::kHardSigmoid) s.low = job.op.real("alpha", 0.2F), s.high = job.op.real("beta", 0.5F);
+  if (kind == Step::Kind::kHardSigmoid)
+    s.low = job.op.real("alpha", 0.2F), s.high = job.op.real("beta", 0.5F);
   return job.give_step(s);
 }
 
@@ -188,16 +201,23 @@ std::string max_pool(Job& job, bool global) {
     window = *resolved;
   }
   const graph::Geometry& g = window.geometry;
-  const auto blind = [](std::int64_t pad, std::int64_t kernel, std::int64_t dilation) { return pad > (kernel - 1) * dilation; };
-  if (blind(std::max(g.pad_top, g.pad_bottom), g.kernel_h, g.dilation_h) || blind(std::max(g.pad_left, g.pad_right), g.kernel_w, g.dilation_w))
+  const auto blind = [](std::int64_t pad, std::int64_t kernel, std::int64_t dilation) {
+    return pad > (kernel - 1) * dilation;
+  };
+  if (blind(std::max(g.pad_top, g.pad_bottom), g.kernel_h, g.dilation_h) ||
+      blind(std::max(g.pad_left, g.pad_right), g.kernel_w, g.dilation_w))
     return "some of its windows lie wholly in the padding";
   if (x.size() == 4) return job.give(graph::MaxPool{window.geometry}, job.node.inputs[0]);
   const Value result = job.result();
   const ValueId plane = job.graph.add_value(result.name + ".plane", result.type, {1, x[1], 1, x[2]});
-  const ValueId pooled = job.graph.add_value(result.name + ".pooled", result.type, {1, x[1], 1, window.out_w});
-  job.out.push_back(make_node(job.node.name + ".plane", Move{}, {job.node.inputs[0]}, plane, job.node.sources));
-  job.out.push_back(make_node(job.node.name, graph::MaxPool{window.geometry}, {plane}, pooled, job.node.sources));
-  job.out.push_back(make_node(job.node.name + ".line", Move{}, {pooled}, job.node.outputs[0], job.node.sources));
+  const ValueId pooled =
+      job.graph.add_value(result.name + ".pooled", result.type, {1, x[1], 1, window.out_w});
+  job.out.push_back(
+      make_node(job.node.name + ".plane", Move{}, {job.node.inputs[0]}, plane, job.node.sources));
+  job.out.push_back(
+      make_node(job.node.name, graph::MaxPool{window.geometry}, {plane}, pooled, job.node.sources));
+  job.out.push_back(
+      make_node(job.node.name + ".line", Move{}, {pooled}, job.node.outputs[0], job.node.sources));
   return {};
 }
 
@@ -206,7 +226,8 @@ std::string concat(Job& job) {
   if (axis < 0) axis += static_cast<std::int64_t>(job.result().shape.size());
   for (const ValueId v : job.node.inputs)
     if (job.graph.value(v).constant != nullptr) return "joins a constant, which is not taken";
-  job.out.push_back(make_node(job.node.name, graph::Concat{axis}, job.node.inputs, job.node.outputs[0], job.node.sources));
+  job.out.push_back(
+      make_node(job.node.name, graph::Concat{axis}, job.node.inputs, job.node.outputs[0], job.node.sources));
   return {};
 }
 
@@ -222,7 +243,8 @@ std::string softmax(Job& job) {
   if (job.op.opset < 13)
     for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < x.size(); ++i) extent *= x[i];
   const bool whole = extent == elements(x) && (rank != 4 || extent == x[1]);
-  if (!whole && !(rank == 4 && axis == 1 && job.op.opset >= 13)) return "softmax of " + to_string(x) + " along axis " + std::to_string(axis) + " is not taken";
+  if (!whole && !(rank == 4 && axis == 1 && job.op.opset >= 13))
+    return "softmax of " + to_string(x) + " along axis " + std::to_string(axis) + " is not taken";
   return job.give(graph::Softmax{}, job.node.inputs[0]);
 }
 
@@ -230,8 +252,11 @@ std::string softmax(Job& job) {
 std::string lower(Job& job, bool& taken) {
   const std::string& type = job.op.type;
   using K = Step::Kind;
-  static const std::map<std::string, K> kFunctions = {{"LeakyRelu", K::kLeakyRelu}, {"Sigmoid", K::kSigmoid}, {"Tanh", K::kTanh},
-                                                      {"HardSigmoid", K::kHardSigmoid}, {"HardSwish", K::kHardSwish}};
+  static const std::map<std::string, K> kFunctions = {{"LeakyRelu", K::kLeakyRelu},
+                                                      {"Sigmoid", K::kSigmoid},
+                                                      {"Tanh", K::kTanh},
+                                                      {"HardSigmoid", K::kHardSigmoid},
+                                                      {"HardSwish", K::kHardSwish}};
   taken = true;
   if (type == "QuantizeLinear") return quantiser(job, false);
   if (type == "DequantizeLinear") {
@@ -241,7 +266,8 @@ std::string lower(Job& job, bool& taken) {
   if (type == "Relu") return relu(job);
   if (type == "Clip") return clip(job);
   if (type == "Cast") return cast(job);
-  if (type == "Reshape" || type == "Flatten" || type == "Squeeze" || type == "Unsqueeze") return job.give(Move{}, job.node.inputs[0]);
+  if (type == "Reshape" || type == "Flatten" || type == "Squeeze" || type == "Unsqueeze")
+    return job.give(Move{}, job.node.inputs[0]);
   if (type == "Transpose") return transpose(job);
   if (type == "MaxPool") return max_pool(job, false);
   if (type == "GlobalMaxPool") return max_pool(job, true);

@@ -1,5 +1,6 @@
-// The QDQ form: a float operator on dequantised integers becomes the same sum on the integers, followed by one dequantisation with
-// the product of the scales. What this pass cannot take has no integer meaning: it is refused, all of it at once.
+// The QDQ form: a float operator on dequantised integers becomes the same sum on the integers, followed by
+// one dequantisation with the product of the scales. What this pass cannot take has no integer meaning: it is
+// refused, all of it at once.
 #include <algorithm>
 #include <cmath>
 
@@ -37,9 +38,11 @@ struct Job {
 std::optional<Integers> activation(const Job& job, std::size_t i, std::string& why) {
   const Node* n = job.producer(i);
   const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
-  const bool pure = e != nullptr && e->chain.steps.size() == 1 && e->chain.steps[0].kind == Step::Kind::kDequantise && e->chain.channels() == 1;
+  const bool pure = e != nullptr && e->chain.steps.size() == 1 &&
+                    e->chain.steps[0].kind == Step::Kind::kDequantise && e->chain.channels() == 1;
   if (!pure) {
-    why = "its input '" + job.in(i).name + "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+    why = "its input '" + job.in(i).name +
+          "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
     return std::nullopt;
   }
   return Integers{n->inputs[0], e->chain.steps[0].floats, e->chain.steps[0].integers};
@@ -48,7 +51,8 @@ std::optional<Integers> activation(const Job& job, std::size_t i, std::string& w
 /// Weights: a constant dequantised by one scale, or by one an output channel (axis `channel_axis`).
 std::optional<Integers> weights(const Job& job, std::size_t i, std::int64_t channel_axis, std::string& why) {
   const Node* n = job.producer(i);
-  const graph::Constant* q = n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
+  const graph::Constant* q =
+      n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
   const graph::Constant* scale = q == nullptr ? nullptr : constant_input(job.graph, *n, 1);
   if (scale == nullptr) {
     why = "its weights '" + job.in(i).name + "' are not integers with a DequantizeLinear";
@@ -59,16 +63,23 @@ std::optional<Integers> weights(const Job& job, std::size_t i, std::int64_t chan
   Integers w{n->inputs[0], scale->floats, {0}};
   if (has_input(*n, 2)) {
     const graph::Constant* zero = constant_input(job.graph, *n, 2);
-    if (zero == nullptr) why = "its weights' zero point must be constant";
-    else w.zero = zero->integers;
+    if (zero == nullptr)
+      why = "its weights' zero point must be constant";
+    else
+      w.zero = zero->integers;
   }
   const std::int64_t channels = job.in(i).shape[static_cast<std::size_t>(channel_axis)];
-  const auto fits = [channels](std::size_t count) { return count == 1 || static_cast<std::int64_t>(count) == channels; };
-  if (!fits(w.scale.size()) || !fits(w.zero.size())) why = "its weights have " + std::to_string(w.scale.size()) + " scales for " + std::to_string(channels) + " output channels";
+  const auto fits = [channels](std::size_t count) {
+    return count == 1 || static_cast<std::int64_t>(count) == channels;
+  };
+  if (!fits(w.scale.size()) || !fits(w.zero.size()))
+    why = "its weights have " + std::to_string(w.scale.size()) + " scales for " + std::to_string(channels) +
+          " output channels";
   if (w.scale.size() > 1) {
     std::int64_t axis = onnx_of(*n)->integer("axis", 1);
     if (axis < 0) axis += static_cast<std::int64_t>(job.in(i).shape.size());
-    if (axis != channel_axis) why = "its weights have scales along axis " + std::to_string(axis) + ", not along the output channels";
+    if (axis != channel_axis)
+      why = "its weights have scales along axis " + std::to_string(axis) + ", not along the output channels";
   }
   if (!why.empty()) return std::nullopt;
   return w;
@@ -81,7 +92,8 @@ std::vector<float> product(float sx, const std::vector<float>& sw) {
 }
 
 /// The bias in units of the accumulator. One that has other units is rounded, and that is reported.
-std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std::vector<float>& scale, std::int64_t channels, std::string& why) {
+std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std::vector<float>& scale,
+                                              std::int64_t channels, std::string& why) {
   if (!has_input(job.node, i)) return std::vector<std::int64_t>{};
   const auto known = known_floats(job.graph, job.uses, job.node.inputs[i]);
   if (!known) {
@@ -94,12 +106,15 @@ std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std
     why = "its bias of " + to_string(job.in(i).shape) + " does not run along the output channels";
     return std::nullopt;
   }
-  // Integers dequantised by the accumulator's own scale are taken as they are, however float32 rounds their product.
+  // Integers dequantised by the accumulator's own scale are taken as they are, however float32 rounds their
+  // product.
   const Node* n = job.producer(i);
-  const graph::Constant* q = n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
+  const graph::Constant* q =
+      n != nullptr && is_onnx(*n, "DequantizeLinear") ? constant_input(job.graph, *n, 0) : nullptr;
   const graph::Constant* own = q == nullptr ? nullptr : constant_input(job.graph, *n, 1);
   const graph::Constant* zero = q == nullptr ? nullptr : constant_input(job.graph, *n, 2);
-  const bool zero_free = zero == nullptr || std::all_of(zero->integers.begin(), zero->integers.end(), [](std::int64_t z) { return z == 0; });
+  const bool zero_free = zero == nullptr || std::all_of(zero->integers.begin(), zero->integers.end(),
+                                                        [](std::int64_t z) { return z == 0; });
   std::vector<std::int64_t> result;
   double worst = 0;
   for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
@@ -118,7 +133,9 @@ std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std
     worst = std::max(worst, std::abs(exact - std::nearbyint(exact)));
   }
   if (worst > 1e-3)
-    job.graph.diagnostics.push_back({job.node.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " + std::to_string(worst) + " of an accumulator step"});
+    job.graph.diagnostics.push_back(
+        {job.node.name, "its bias is no multiple of input scale times weight scale: rounded, by up to " +
+                            std::to_string(worst) + " of an accumulator step"});
   return result;
 }
 
@@ -152,7 +169,8 @@ std::string gemm(Job& job, bool is_gemm) {
   std::string why;
   const bool transposed = is_gemm && job.op.integer("transB", 0) != 0;
   if (is_gemm && job.op.integer("transA", 0) != 0) return "transA is not taken";
-  if (is_gemm && (job.op.real("alpha", 1.0F) != 1.0F || (has_input(job.node, 2) && job.op.real("beta", 1.0F) != 1.0F)))
+  if (is_gemm &&
+      (job.op.real("alpha", 1.0F) != 1.0F || (has_input(job.node, 2) && job.op.real("beta", 1.0F) != 1.0F)))
     return "alpha and beta other than 1 are not taken";
   const auto x = activation(job, 0, why);
   if (!x) return why;
@@ -188,7 +206,8 @@ std::string average_pool(Job& job, bool global) {
   } else {
     const auto window = graph::resolve_window(job.op, shape, job.op.integers("kernel_shape", {}), why);
     if (!window) return why;
-    if (window->padded && job.op.integer("count_include_pad", 0) == 0) return "padding that is not counted (count_include_pad 0) is not taken";
+    if (window->padded && job.op.integer("count_include_pad", 0) == 0)
+      return "padding that is not counted (count_include_pad 0) is not taken";
     s.geometry = window->geometry;
   }
   const auto count = static_cast<float>(s.geometry.kernel_h * s.geometry.kernel_w);
@@ -196,12 +215,15 @@ std::string average_pool(Job& job, bool global) {
   const ValueId sum = job.graph.add_value(result.name + ".acc", Type::integer(32), result.shape);
   const Chain chain{{Step::dequantise(x->scale, 0), Step::divide({count})}};
   job.out.push_back(make_node(job.node.name, std::move(s), {x->q}, sum, job.node.sources));
-  job.out.push_back(make_node(job.node.name + ".chain", Elementwise{chain, -1}, {sum}, job.node.outputs[0], job.node.sources));
-  job.graph.diagnostics.push_back({job.node.name, "averages an integer sum; where the model adds in float32 it may differ by one step"});
+  job.out.push_back(make_node(job.node.name + ".chain", Elementwise{chain, -1}, {sum}, job.node.outputs[0],
+                              job.node.sources));
+  job.graph.diagnostics.push_back(
+      {job.node.name, "averages an integer sum; where the model adds in float32 it may differ by one step"});
   return {};
 }
 
-/// Two tensors added or multiplied: the operands' chains are read where they are, whatever follows their dequantisation.
+/// Two tensors added or multiplied: the operands' chains are read where they are, whatever follows their
+/// dequantisation.
 std::string combine(Job& job, graph::Combine::Kind kind) {
   graph::Combine c;
   c.kind = kind;
@@ -210,13 +232,18 @@ std::string combine(Job& job, graph::Combine::Kind kind) {
     const Node* n = job.producer(i);
     const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
     if (e == nullptr || !job.graph.value(n->inputs[0]).type.is_integer() || e->chain.channels() != 1)
-      return "its input '" + job.in(i).name + "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+      return "its input '" + job.in(i).name +
+             "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
     (i == 0 ? c.a : c.b) = e->chain;
     operands.push_back(n->inputs[0]);
   }
-  if (job.in(0).shape != job.in(1).shape) return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " + to_string(job.in(1).shape);
+  if (job.in(0).shape != job.in(1).shape)
+    return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " +
+           to_string(job.in(1).shape);
   job.out.push_back(make_node(job.node.name, std::move(c), operands, job.node.outputs[0], job.node.sources));
-  job.graph.diagnostics.push_back({job.node.name, "computes as the model is written, in float32; ONNX Runtime's fused integer kernel rounds otherwise and may differ by one step"});
+  job.graph.diagnostics.push_back({job.node.name,
+                                   "computes as the model is written, in float32; ONNX Runtime's fused "
+                                   "integer kernel rounds otherwise and may differ by one step"});
   return {};
 }
 
@@ -257,7 +284,8 @@ Result<Graph> lower_qdq(Graph graph) {
   graph.nodes = std::move(out);
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));
   for (const Node& n : graph.nodes)
-    if (const OnnxOperator* op = onnx_of(n); op != nullptr) refusals.add(n, "dequantises a constant that no layer takes as weights or bias");
+    if (const OnnxOperator* op = onnx_of(n); op != nullptr)
+      refusals.add(n, "dequantises a constant that no layer takes as weights or bias");
   if (!refusals.empty()) return refusals.error();
   return graph;
 }

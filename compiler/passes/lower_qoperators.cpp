@@ -1,5 +1,5 @@
-// The QOperator and integer forms (QLinearConv, MatMulInteger, com.microsoft QLinear…) become integer arithmetic with the float32
-// chain that ONNX Runtime's kernel evaluates.
+// The QOperator and integer forms (QLinearConv, MatMulInteger, com.microsoft QLinear…) become integer
+// arithmetic with the float32 chain that ONNX Runtime's kernel evaluates.
 #include <cmath>
 #include <map>
 
@@ -25,9 +25,11 @@ class Reader {
   }
   std::vector<float> scales(std::size_t i) {
     const graph::Constant* c = constant_input(graph_, node_, i);
-    if (c == nullptr || c->floats.empty()) return fail("its scale (input " + std::to_string(i + 1) + ") is not constant"), std::vector<float>{1};
+    if (c == nullptr || c->floats.empty())
+      return fail("its scale (input " + std::to_string(i + 1) + ") is not constant"), std::vector<float>{1};
     for (const float f : c->floats)
-      if (!(f > 0) || !std::isfinite(f)) fail("its scale (input " + std::to_string(i + 1) + ") must be finite and above 0");
+      if (!(f > 0) || !std::isfinite(f))
+        fail("its scale (input " + std::to_string(i + 1) + ") must be finite and above 0");
     return c->floats;
   }
   /// 0 where the input is left out.
@@ -39,13 +41,16 @@ class Reader {
   std::vector<std::int64_t> zeros(std::size_t i) {
     if (!has_input(node_, i)) return {0};
     const graph::Constant* c = constant_input(graph_, node_, i);
-    if (c == nullptr || c->integers.empty()) return fail("its zero point (input " + std::to_string(i + 1) + ") is not constant"), std::vector<std::int64_t>{0};
+    if (c == nullptr || c->integers.empty())
+      return fail("its zero point (input " + std::to_string(i + 1) + ") is not constant"),
+             std::vector<std::int64_t>{0};
     return c->integers;
   }
   std::vector<std::int64_t> bias(std::size_t i) {
     if (!has_input(node_, i)) return {};
     const graph::Constant* c = constant_input(graph_, node_, i);
-    if (c == nullptr || c->integers.empty()) return fail("its bias is not constant"), std::vector<std::int64_t>{};
+    if (c == nullptr || c->integers.empty())
+      return fail("its bias is not constant"), std::vector<std::int64_t>{};
     if (graph_.value(node_.inputs[i]).type != Type::integer(32)) fail("its bias is not int32");
     return c->integers;
   }
@@ -168,18 +173,24 @@ std::string qlinear_add(Job& job) {
     const ValueId x = job.node.inputs[3 - side];
     if (known.constant == nullptr) continue;
     const auto along = along_axis(known, job.graph.value(x).shape);
-    if (!along || job.graph.value(x).shape != job.result().shape) return "its constant operand does not run along one axis";
+    if (!along || job.graph.value(x).shape != job.result().shape)
+      return "its constant operand does not run along one axis";
     const Step& dequantise = (side == 0 ? c.a : c.b).steps[0];
     Step add = Step::add({});
     for (const std::int64_t q : along->integers)
       add.floats.push_back(static_cast<float>(q - dequantise.integers[0]) * dequantise.floats[0]);
     const Chain chain{{(side == 0 ? c.b : c.a).steps[0], add, c.tail.steps[0]}};
-    job.out.push_back(make_node(job.node.name, Elementwise{chain, along->axis}, {x}, job.node.outputs[0], job.node.sources));
+    job.out.push_back(make_node(job.node.name, Elementwise{chain, along->axis}, {x}, job.node.outputs[0],
+                                job.node.sources));
     return {};
   }
-  if (job.graph.value(job.node.inputs[0]).shape != job.graph.value(job.node.inputs[3]).shape) return "its operands have different shapes";
-  job.graph.diagnostics.push_back({job.node.name, "adds in float32, as the operator is defined; ONNX Runtime's integer kernel rounds otherwise and may differ by one step"});
-  job.out.push_back(make_node(job.node.name, std::move(c), {job.node.inputs[0], job.node.inputs[3]}, job.node.outputs[0], job.node.sources));
+  if (job.graph.value(job.node.inputs[0]).shape != job.graph.value(job.node.inputs[3]).shape)
+    return "its operands have different shapes";
+  job.graph.diagnostics.push_back({job.node.name,
+                                   "adds in float32, as the operator is defined; ONNX Runtime's integer "
+                                   "kernel rounds otherwise and may differ by one step"});
+  job.out.push_back(make_node(job.node.name, std::move(c), {job.node.inputs[0], job.node.inputs[3]},
+                              job.node.outputs[0], job.node.sources));
   return {};
 }
 
@@ -191,19 +202,24 @@ std::string qlinear_pool(Job& job, bool global) {
   const float sx = job.read.scale(1), sy = job.read.scale(3);
   if (global) {
     s.geometry = {x[2], x[3], 1, 1, 1, 1, 0, 0, 0, 0};
-    s.chain = {{Step::to_float(), Step::multiply({sx / (sy * static_cast<float>(x[2] * x[3]))}), to_output(job, 1.0F, job.read.zero(4))}};
+    s.chain = {{Step::to_float(), Step::multiply({sx / (sy * static_cast<float>(x[2] * x[3]))}),
+                to_output(job, 1.0F, job.read.zero(4))}};
   } else {
     std::string why;
     const auto window = graph::resolve_window(job.op, x, job.op.integers("kernel_shape", {}), why);
     if (!window) return why;
-    if (window->padded && job.op.integer("count_include_pad", 0) == 0) return "padding that is not counted (count_include_pad 0) is not taken";
+    if (window->padded && job.op.integer("count_include_pad", 0) == 0)
+      return "padding that is not counted (count_include_pad 0) is not taken";
     s.geometry = window->geometry;
     const auto count = static_cast<float>(s.geometry.kernel_h * s.geometry.kernel_w);
     s.chain = {{Step::dequantise({sx}, 0), Step::divide({count}), to_output(job, sy, job.read.zero(4))}};
-    job.graph.diagnostics.push_back({job.node.name, "averages an integer sum; where the model adds in float32 it may differ by one step"});
+    job.graph.diagnostics.push_back(
+        {job.node.name,
+         "averages an integer sum; where the model adds in float32 it may differ by one step"});
   }
   if (!job.read.why().empty()) return job.read.why();
-  job.out.push_back(make_node(job.node.name, std::move(s), {job.node.inputs[0]}, job.node.outputs[0], job.node.sources));
+  job.out.push_back(
+      make_node(job.node.name, std::move(s), {job.node.inputs[0]}, job.node.outputs[0], job.node.sources));
   return {};
 }
 
@@ -212,22 +228,28 @@ std::string qlinear_concat(Job& job) {
   const std::int64_t zy = job.read.zero(1);
   std::vector<ValueId> parts;
   for (std::size_t i = 2; i + 2 < job.node.inputs.size(); i += 3) {
-    const Chain chain{{Step::dequantise({job.read.scale(i + 1)}, job.read.zero(i + 2)), to_output(job, sy, zy)}};
-    const ValueId part = job.graph.add_value(job.result().name + ".part", job.type(), job.graph.value(job.node.inputs[i]).shape);
-    job.out.push_back(make_node(job.node.name + ".part" + std::to_string(parts.size()), Elementwise{chain, -1}, {job.node.inputs[i]}, part, job.node.sources));
+    const Chain chain{
+        {Step::dequantise({job.read.scale(i + 1)}, job.read.zero(i + 2)), to_output(job, sy, zy)}};
+    const ValueId part = job.graph.add_value(job.result().name + ".part", job.type(),
+                                             job.graph.value(job.node.inputs[i]).shape);
+    job.out.push_back(make_node(job.node.name + ".part" + std::to_string(parts.size()),
+                                Elementwise{chain, -1}, {job.node.inputs[i]}, part, job.node.sources));
     parts.push_back(part);
   }
   if (!job.read.why().empty()) return job.read.why();
   std::int64_t axis = job.op.integer("axis", 1);
   if (axis < 0) axis += static_cast<std::int64_t>(job.result().shape.size());
-  job.out.push_back(make_node(job.node.name, graph::Concat{axis}, parts, job.node.outputs[0], job.node.sources));
+  job.out.push_back(
+      make_node(job.node.name, graph::Concat{axis}, parts, job.node.outputs[0], job.node.sources));
   return {};
 }
 
 std::string qlinear_function(Job& job, Step function) {
-  const Chain chain{{Step::dequantise({job.read.scale(1)}, job.read.zero(2)), std::move(function), to_output(job, job.read.scale(3), job.read.zero(4))}};
+  const Chain chain{{Step::dequantise({job.read.scale(1)}, job.read.zero(2)), std::move(function),
+                     to_output(job, job.read.scale(3), job.read.zero(4))}};
   if (!job.read.why().empty()) return job.read.why();
-  job.out.push_back(make_node(job.node.name, Elementwise{chain, -1}, {job.node.inputs[0]}, job.node.outputs[0], job.node.sources));
+  job.out.push_back(make_node(job.node.name, Elementwise{chain, -1}, {job.node.inputs[0]},
+                              job.node.outputs[0], job.node.sources));
   return {};
 }
 
@@ -248,11 +270,17 @@ using Rule = std::string (*)(Job&);
 
 const std::map<std::string, Rule>& rules() {
   static const std::map<std::string, Rule> kRules = {
-      {"QLinearConv", qlinear_conv}, {"QLinearMatMul", qlinear_matmul}, {"ConvInteger", conv_integer},
-      {"MatMulInteger", matmul_integer}, {"QGemm", qgemm}, {"QLinearAdd", qlinear_add}, {"QLinearConcat", qlinear_concat},
+      {"QLinearConv", qlinear_conv},
+      {"QLinearMatMul", qlinear_matmul},
+      {"ConvInteger", conv_integer},
+      {"MatMulInteger", matmul_integer},
+      {"QGemm", qgemm},
+      {"QLinearAdd", qlinear_add},
+      {"QLinearConcat", qlinear_concat},
       {"QLinearAveragePool", [](Job& job) { return qlinear_pool(job, false); }},
       {"QLinearGlobalAveragePool", [](Job& job) { return qlinear_pool(job, true); }},
-      {"QLinearSigmoid", qlinear_sigmoid}, {"QLinearLeakyRelu", qlinear_leaky_relu}};
+      {"QLinearSigmoid", qlinear_sigmoid},
+      {"QLinearLeakyRelu", qlinear_leaky_relu}};
   return kRules;
 }
 

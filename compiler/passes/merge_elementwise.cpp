@@ -1,5 +1,5 @@
-// One element-wise node after another becomes one; what then hands integers on unchanged goes away. So a pair of quantiser and
-// dequantiser with the same parameters vanishes, and others become one change of scale.
+// One element-wise node after another becomes one; what then hands integers on unchanged goes away. So a pair
+// of quantiser and dequantiser with the same parameters vanishes, and others become one change of scale.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -11,16 +11,16 @@ using graph::Elementwise;
 bool is_shared(const graph::Uses& uses, const Graph& graph, ValueId v) {
   if (uses.is_output[v] || uses.readers[v].size() != 1) return true;
   const Node& reader = graph.nodes[uses.readers[v][0]];
-  return std::holds_alternative<Elementwise>(reader.operation) && graph.value(reader.outputs[0]).type.is_float() &&
-         is_shared(uses, graph, reader.outputs[0]);
+  return std::holds_alternative<Elementwise>(reader.operation) &&
+         graph.value(reader.outputs[0]).type.is_float() && is_shared(uses, graph, reader.outputs[0]);
 }
 
 bool may_merge(const Graph& graph, const graph::Uses& uses, const Node& first, const Node& second) {
   const ValueId between = first.outputs[0];
   // The host's quantiser stays by itself: what follows it works on integers.
   if (graph.value(first.inputs[0]).type.is_float() && graph.value(between).type.is_integer()) return false;
-  // What is float is no value of the dataflow and may be computed again; integers that others read, or that leave for the host
-  // to make them float, stay.
+  // What is float is no value of the dataflow and may be computed again; integers that others read, or that
+  // leave for the host to make them float, stay.
   const bool stays = is_shared(uses, graph, between) || graph.value(second.outputs[0]).type.is_float();
   if (graph.value(between).type.is_integer() && stays) return false;
   const auto& a = std::get<Elementwise>(first.operation);
@@ -32,7 +32,8 @@ bool merge_with_producer(const Graph& graph, const graph::Uses& uses, Node& n) {
   auto* e = std::get_if<Elementwise>(&n.operation);
   if (e == nullptr || uses.producer[n.inputs[0]] < 0) return false;
   const Node& before = graph.nodes[static_cast<std::size_t>(uses.producer[n.inputs[0]])];
-  if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n)) return false;
+  if (!std::holds_alternative<Elementwise>(before.operation) || !may_merge(graph, uses, before, n))
+    return false;
   const auto& first = std::get<Elementwise>(before.operation);
   e->axis = first.chain.channels() > 1 ? first.axis : e->axis;
   e->chain = first.chain.then(e->chain);

@@ -1,4 +1,5 @@
-// From an imported graph to blocks: the passes, in the order in which they run. One pass, one file, one free function.
+// From an imported graph to blocks: the passes, in the order in which they run. One pass, one file, one free
+// function.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@ namespace millrace::compiler::passes {
 
 using graph::Graph;
 
-/// A pass takes a graph and gives the changed one, or an error the model's owner can act on (all of its kind at once).
+/// A pass takes a graph and gives the changed one, or an error the model's owner can act on (all of its kind
+/// at once).
 struct Pass {
   const char* name;  // the function's name: "fold_constants"
   Result<Graph> (*run)(Graph);

@@ -1,5 +1,5 @@
-// Quantisation (and whatever else works on single floats) goes above what only moves elements, joins them or takes their maximum,
-// up to the sum whose result it quantises.
+// Quantisation (and whatever else works on single floats) goes above what only moves elements, joins them or
+// takes their maximum, up to the sum whose result it quantises.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -15,7 +15,8 @@ bool may_rise(const Graph& graph, const graph::Uses& uses, const Node& e, const 
   const bool scalar = op.chain.channels() == 1;
   if (std::holds_alternative<graph::Move>(above.operation)) return scalar;
   if (std::holds_alternative<graph::Concat>(above.operation)) return scalar;
-  if (std::holds_alternative<graph::MaxPool>(above.operation)) return (scalar || op.axis == 1) && op.chain.is_increasing();
+  if (std::holds_alternative<graph::MaxPool>(above.operation))
+    return (scalar || op.axis == 1) && op.chain.is_increasing();
   return false;
 }
 

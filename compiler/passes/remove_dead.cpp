@@ -19,7 +19,9 @@ void remove_unread(Graph& graph) {
   std::vector<Node> kept;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
     Node& n = graph.nodes[i];
-    if (std::none_of(n.outputs.begin(), n.outputs.end(), [&wanted](ValueId v) { return v != kNoValue && wanted[v]; })) continue;
+    if (std::none_of(n.outputs.begin(), n.outputs.end(),
+                     [&wanted](ValueId v) { return v != kNoValue && wanted[v]; }))
+      continue;
     for (const ValueId v : n.inputs)
       if (v != kNoValue) wanted[v] = true;
     kept.push_back(std::move(n));
@@ -39,7 +41,8 @@ Result<Graph> remove_dead(Graph graph) {
     const bool end_to_end = std::find(graph.inputs.begin(), graph.inputs.end(), to) != graph.inputs.end() ||
                             std::find(graph.outputs.begin(), graph.outputs.end(), to) != graph.outputs.end();
     if (is_output && end_to_end)
-      return Error(ErrorCode::kUnsupported, "the graph's output '" + graph.value(from).name + "' repeats '" + graph.value(to).name +
+      return Error(ErrorCode::kUnsupported, "the graph's output '" + graph.value(from).name + "' repeats '" +
+                                                graph.value(to).name +
                                                 "', which is already an input or output: remove one");
     graph::replace_value(graph, from, to);
   }

@@ -13,25 +13,32 @@ using Wide = __int128;
 
 constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;  // with products of at most 62 bits, neither sum nor rounding overflows
-constexpr std::int64_t kMultipliersTried = 8;  // a shift; a corridor with more of them admits a line at a shift soon after
+constexpr std::int64_t kLargestOffset =
+    std::int64_t{1} << 61;  // with products of at most 62 bits, neither sum nor rounding overflows
+constexpr std::int64_t kMultipliersTried =
+    8;  // a shift; a corridor with more of them admits a line at a shift soon after
 
 /// One channel's step function over its reachable accumulators.
 struct Steps {
   Range range;
-  std::int64_t first = 0, last = 0;      // results at both ends of the range
-  std::vector<std::int64_t> positions;   // smallest accumulator with result >= first + 1 + i
+  std::int64_t first = 0, last = 0;     // results at both ends of the range
+  std::vector<std::int64_t> positions;  // smallest accumulator with result >= first + 1 + i
 };
 
-std::string number(std::int64_t x) { return std::to_string(x); }
+std::string number(std::int64_t x) {
+  return std::to_string(x);
+}
 
-Result<Steps> find_steps(const Reference& reference, Range range, std::size_t channel, std::int64_t lowest, std::int64_t highest) {
+Result<Steps> find_steps(const Reference& reference, Range range, std::size_t channel, std::int64_t lowest,
+                         std::int64_t highest) {
   Steps s{range, reference(range.lowest, channel), reference(range.highest, channel), {}};
   const auto fail = [channel](const std::string& what) {
     return Error(ErrorCode::kUnsupported, "channel " + std::to_string(channel) + ": " + what);
   };
-  if (s.first > s.last) return fail("the function decreases, from " + number(s.first) + " to " + number(s.last));
-  if (s.first < lowest || s.last > highest) return fail("the function leaves " + number(lowest) + ".." + number(highest));
+  if (s.first > s.last)
+    return fail("the function decreases, from " + number(s.first) + " to " + number(s.last));
+  if (s.first < lowest || s.last > highest)
+    return fail("the function leaves " + number(lowest) + ".." + number(highest));
   std::int64_t low = range.lowest;  // result below k
   for (std::int64_t k = s.first + 1; k <= s.last; ++k) {
     if (!s.positions.empty() && reference(s.positions.back(), channel) >= k) {
@@ -48,8 +55,10 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       guess = guessed && guess > 2 && middle != low + 1 ? guess - 3 : 0;
       const std::int64_t at = reference(middle, channel);
       if (at < s.first || at > s.last) return fail("the function decreases near " + number(middle));
-      if (at >= k) high = middle;
-      else low = middle;
+      if (at >= k)
+        high = middle;
+      else
+        low = middle;
     }
     s.positions.push_back(high);
     low = high;
@@ -63,9 +72,9 @@ struct Rounding {
   std::int64_t zero_point = 0;
 };
 
-/// What a step demands of the line (acc * multiplier + offset) / 2^shift at one accumulator: to reach `twice` / 2 or to stay below,
-/// itself included (closed) or not. Rounding down, result k is what reaches k. Rounding half to even, it is what reaches
-/// k - 1/2, itself included where k is even.
+/// What a step demands of the line (acc * multiplier + offset) / 2^shift at one accumulator: to reach `twice`
+/// / 2 or to stay below, itself included (closed) or not. Rounding down, result k is what reaches k. Rounding
+/// half to even, it is what reaches k - 1/2, itself included where k is even.
 struct Demand {
   std::int64_t at = 0;
   std::int64_t twice = 0;
@@ -80,7 +89,8 @@ struct Slope {
 /// The lines that take every step of a function at its place.
 class Corridor {
  public:
-  Corridor(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding) : rounding_(rounding) {
+  Corridor(const Steps& s, std::int64_t lowest, std::int64_t highest, Rounding rounding)
+      : rounding_(rounding) {
     if (s.first > lowest) reach_at(s.range.lowest, s.first);
     for (std::size_t i = 0; i < s.positions.size(); ++i) {
       const std::int64_t k = s.first + 1 + static_cast<std::int64_t>(i);
@@ -93,7 +103,8 @@ class Corridor {
   /// The least and the greatest slope that meet all demands as if all were closed; absent where none does.
   std::optional<std::pair<Slope, Slope>> slopes() const {
     Slope steepest{1, 1};  // no two demands are further apart than this and an accumulator
-    if (!reach_.empty() && !stay_.empty()) steepest.rise = Wide{reach_.back().twice} - stay_.front().twice + (Wide{1} << 33);
+    if (!reach_.empty() && !stay_.empty())
+      steepest.rise = Wide{reach_.back().twice} - stay_.front().twice + (Wide{1} << 33);
     const auto low = tighten({0, 1}, true), high = tighten(steepest, false);
     if (!low || !high || low->rise * high->run > high->rise * low->run) return std::nullopt;
     return std::pair(*low, *high);
@@ -116,13 +127,17 @@ class Corridor {
   }
 
  private:
-  bool takes_half(std::int64_t k) const { return !rounding_.half_even || (k - rounding_.zero_point) % 2 == 0; }
-  std::int64_t twice(std::int64_t k) const { return rounding_.half_even ? 2 * (k - rounding_.zero_point) - 1 : 2 * k; }
+  bool takes_half(std::int64_t k) const {
+    return !rounding_.half_even || (k - rounding_.zero_point) % 2 == 0;
+  }
+  std::int64_t twice(std::int64_t k) const {
+    return rounding_.half_even ? 2 * (k - rounding_.zero_point) - 1 : 2 * k;
+  }
   void reach_at(std::int64_t at, std::int64_t k) { reach_.push_back({at, twice(k), takes_half(k)}); }
   void stay_at(std::int64_t at, std::int64_t k) { stay_.push_back({at, twice(k), !takes_half(k)}); }
 
-  /// Newton's method on the overlap of both sets, convex in the slope, from outside towards the first slope without any. Exact,
-  /// and done after a few rounds: each lands on a line through one point of either set.
+  /// Newton's method on the overlap of both sets, convex in the slope, from outside towards the first slope
+  /// without any. Exact, and done after a few rounds: each lands on a line through one point of either set.
   std::optional<Slope> tighten(Slope slope, bool from_below) const {
     if (reach_.empty() || stay_.empty()) return slope;
     for (;;) {
@@ -157,24 +172,29 @@ std::optional<Line> cheapest_line(const Corridor& corridor) {
   if (!slopes) return std::nullopt;
   for (int shift = 0; shift <= kLargestShift; ++shift) {
     const auto& [low, high] = *slopes;
-    const Wide from = ((low.rise << shift) + 2 * low.run - 1) / (2 * low.run), to = (high.rise << shift) / (2 * high.run);
+    const Wide from = ((low.rise << shift) + 2 * low.run - 1) / (2 * low.run),
+               to = (high.rise << shift) / (2 * high.run);
     if (from > kLargestMultiplier) break;
     const auto first = static_cast<std::int64_t>(std::max<Wide>(1, from));
-    const auto last = static_cast<std::int64_t>(std::min<Wide>(to, std::min(first + kMultipliersTried, kLargestMultiplier)));
+    const auto last = static_cast<std::int64_t>(
+        std::min<Wide>(to, std::min(first + kMultipliersTried, kLargestMultiplier)));
     for (std::int64_t m = first; m <= last; ++m)
       if (const auto offset = corridor.offset(m, shift)) return Line{m, *offset, shift};
   }
   return std::nullopt;
 }
 
-/// Whether each channel has a line at all, were all demands closed: one answer for every rounding, which only shifts the line and
-/// opens demands. Soon known, and true of few channels that end as thresholds.
+/// Whether each channel has a line at all, were all demands closed: one answer for every rounding, which only
+/// shifts the line and opens demands. Soon known, and true of few channels that end as thresholds.
 bool may_have_lines(const std::vector<Steps>& all, const Requantise& r) {
-  return std::all_of(all.begin(), all.end(), [&](const Steps& s) { return Corridor(s, r.lowest, r.highest, {}).slopes().has_value(); });
+  return std::all_of(all.begin(), all.end(), [&](const Steps& s) {
+    return Corridor(s, r.lowest, r.highest, {}).slopes().has_value();
+  });
 }
 
 /// The cheapest line of every channel; absent where one has none.
-std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r, Rounding rounding) {
+std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, const Requantise& r,
+                                                Rounding rounding) {
   std::vector<Line> lines;
   for (const Steps& s : all) {
     const auto line = cheapest_line(Corridor(s, r.lowest, r.highest, rounding));
@@ -186,7 +206,8 @@ std::optional<std::vector<Line>> cheapest_lines(const std::vector<Steps>& all, c
 
 template <class T>
 void write_once_if_equal(std::vector<T>& values) {
-  if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end()) values.resize(1);
+  if (std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end())
+    values.resize(1);
 }
 
 void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding) {
@@ -202,11 +223,12 @@ void use_lines(Requantise& r, const std::vector<Line>& lines, Rounding rounding)
   write_once_if_equal(r.shift);
 }
 
-/// In the order of cost. Only the parity of the zero point matters, offsets do the rest; with the first one they are mostly zero,
-/// for where the bias is part of the sum, a sum of 0 gives the zero point.
+/// In the order of cost. Only the parity of the zero point matters, offsets do the rest; with the first one
+/// they are mostly zero, for where the bias is part of the sum, a sum of 0 gives the zero point.
 std::vector<Rounding> roundings(const RequantiseProblem& problem) {
   const Range range = problem.accumulators[0];
-  const std::int64_t zero = problem.reference(std::min(std::max<std::int64_t>(0, range.lowest), range.highest), 0);
+  const std::int64_t zero =
+      problem.reference(std::min(std::max<std::int64_t>(0, range.lowest), range.highest), 0);
   return {{}, {true, zero}, {true, zero < problem.highest ? zero + 1 : zero - 1}};
 }
 
@@ -216,9 +238,12 @@ void use_thresholds(Requantise& r, const std::vector<Steps>& all) {
   for (const Steps& s : all) {
     std::vector<std::int64_t> row;
     for (std::int64_t k = r.lowest + 1; k <= r.highest; ++k) {
-      if (k <= s.first) row.push_back(s.range.lowest);
-      else if (k > s.last) row.push_back(s.range.highest + 1);
-      else row.push_back(s.positions[static_cast<std::size_t>(k - s.first - 1)]);
+      if (k <= s.first)
+        row.push_back(s.range.lowest);
+      else if (k > s.last)
+        row.push_back(s.range.highest + 1);
+      else
+        row.push_back(s.positions[static_cast<std::size_t>(k - s.first - 1)]);
     }
     rows.push_back(std::move(row));
   }
@@ -226,7 +251,8 @@ void use_thresholds(Requantise& r, const std::vector<Steps>& all) {
   for (const auto& row : rows) r.thresholds.insert(r.thresholds.end(), row.begin(), row.end());
 }
 
-// The checker: shares nothing with the solver but the problem. ---------------------------------------------------------
+// The checker: shares nothing with the solver but the problem.
+// ---------------------------------------------------------
 
 class Prover {
  public:
@@ -235,7 +261,8 @@ class Prover {
   std::string run() const {
     if (std::string why = check_form(); !why.empty()) return why;
     for (std::size_t c = 0; c < p_.accumulators.size(); ++c) {
-      if (std::string why = check_channel(c); !why.empty()) return "channel " + std::to_string(c) + ": " + why;
+      if (std::string why = check_channel(c); !why.empty())
+        return "channel " + std::to_string(c) + ": " + why;
     }
     return {};
   }
@@ -245,20 +272,25 @@ class Prover {
   bool fits(std::size_t entries) const { return entries == 1 || entries == p_.accumulators.size(); }
 
   std::string check_form() const {
-    if (r_.lowest > r_.highest || r_.lowest < p_.lowest || r_.highest > p_.highest) return "the clamp leaves the output's type";
+    if (r_.lowest > r_.highest || r_.lowest < p_.lowest || r_.highest > p_.highest)
+      return "the clamp leaves the output's type";
     if (r_.form == Requantise::Form::kThresholds) {
       const auto steps = static_cast<std::size_t>(std::int64_t{r_.highest} - r_.lowest);
       if (steps == 0) return r_.thresholds.empty() ? "" : "thresholds without steps";
-      if (r_.thresholds.size() % steps != 0 || !fits(r_.thresholds.size() / steps)) return "the number of thresholds is wrong";
+      if (r_.thresholds.size() % steps != 0 || !fits(r_.thresholds.size() / steps))
+        return "the number of thresholds is wrong";
       for (std::size_t i = 0; i < r_.thresholds.size(); ++i)
         if (i % steps != 0 && r_.thresholds[i] < r_.thresholds[i - 1]) return "thresholds descend";
       return {};
     }
-    if (!fits(r_.multiplier.size()) || !fits(r_.offset.size()) || !fits(r_.shift.size())) return "the number of multipliers is wrong";
+    if (!fits(r_.multiplier.size()) || !fits(r_.offset.size()) || !fits(r_.shift.size()))
+      return "the number of multipliers is wrong";
     for (const std::uint8_t s : r_.shift)
       if (s > 62) return "the shift is above 62";
-    if (!half_even() && r_.zero_point != 0) return "the zero point stands apart, but this form has it in its offset";
-    if (half_even() && (r_.zero_point < p_.lowest || r_.zero_point > p_.highest)) return "the zero point leaves the output's type";
+    if (!half_even() && r_.zero_point != 0)
+      return "the zero point stands apart, but this form has it in its offset";
+    if (half_even() && (r_.zero_point < p_.lowest || r_.zero_point > p_.highest))
+      return "the zero point leaves the output's type";
     return {};
   }
 
@@ -284,7 +316,8 @@ class Prover {
     }
     q += r_.zero_point;
     for (const Wide x : {sum, largest, q})
-      if (x > std::numeric_limits<std::int64_t>::max() || x < std::numeric_limits<std::int64_t>::min()) return std::nullopt;
+      if (x > std::numeric_limits<std::int64_t>::max() || x < std::numeric_limits<std::int64_t>::min())
+        return std::nullopt;
     return static_cast<std::int64_t>(std::min<Wide>(std::max<Wide>(q, r_.lowest), r_.highest));
   }
 
@@ -293,11 +326,12 @@ class Prover {
     if (!got) return "64 bits overflow at accumulator " + number(acc);
     const std::int64_t wanted = p_.reference(acc, c);
     if (*got == wanted) return {};
-    return "accumulator " + number(acc) + " gives " + number(*got) + ", the reference gives " + number(wanted);
+    return "accumulator " + number(acc) + " gives " + number(*got) + ", the reference gives " +
+           number(wanted);
   }
 
-  /// Both functions are monotone (a candidate with a negative multiplier too, the other way): they are equal where they agree at
-  /// both ends and on both sides of every step of the reference.
+  /// Both functions are monotone (a candidate with a negative multiplier too, the other way): they are equal
+  /// where they agree at both ends and on both sides of every step of the reference.
   std::string check_channel(std::size_t c) const {
     const Range range = p_.accumulators[c];
     if (range.lowest > range.highest) return "the range is empty";
@@ -331,7 +365,8 @@ Result<Requantise> solve(const RequantiseProblem& problem) {
   r.lowest = std::numeric_limits<std::int32_t>::max();
   r.highest = std::numeric_limits<std::int32_t>::min();
   for (std::size_t c = 0; c < problem.accumulators.size(); ++c) {
-    MILLRACE_ASSIGN(Steps s, find_steps(problem.reference, problem.accumulators[c], c, problem.lowest, problem.highest));
+    MILLRACE_ASSIGN(
+        Steps s, find_steps(problem.reference, problem.accumulators[c], c, problem.lowest, problem.highest));
     r.lowest = static_cast<std::int32_t>(std::min<std::int64_t>(r.lowest, s.first));
     r.highest = static_cast<std::int32_t>(std::max<std::int64_t>(r.highest, s.last));
     all.push_back(std::move(s));
@@ -347,6 +382,8 @@ Result<Requantise> solve(const RequantiseProblem& problem) {
   return r;
 }
 
-std::string prove(const Requantise& candidate, const RequantiseProblem& problem) { return Prover(candidate, problem).run(); }
+std::string prove(const Requantise& candidate, const RequantiseProblem& problem) {
+  return Prover(candidate, problem).run();
+}
 
 }  // namespace millrace::compiler::passes

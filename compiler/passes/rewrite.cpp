@@ -12,17 +12,22 @@ void Refusals::add(const Node& node, const std::string& reason) {
 }
 
 Error Refusals::error() const {
-  return Error(ErrorCode::kUnsupported, std::to_string(count_) + (count_ == 1 ? " node is" : " nodes are") + " not supported:" + list_);
+  return Error(ErrorCode::kUnsupported, std::to_string(count_) + (count_ == 1 ? " node is" : " nodes are") +
+                                            " not supported:" + list_);
 }
 
-const OnnxOperator* onnx_of(const Node& node) { return std::get_if<OnnxOperator>(&node.operation); }
+const OnnxOperator* onnx_of(const Node& node) {
+  return std::get_if<OnnxOperator>(&node.operation);
+}
 
 bool is_onnx(const Node& node, const char* type) {
   const OnnxOperator* op = onnx_of(node);
   return op != nullptr && op->type == type;
 }
 
-bool has_input(const Node& node, std::size_t i) { return i < node.inputs.size() && node.inputs[i] != kNoValue; }
+bool has_input(const Node& node, std::size_t i) {
+  return i < node.inputs.size() && node.inputs[i] != kNoValue;
+}
 
 const graph::Constant* constant_input(const Graph& graph, const Node& node, std::size_t i) {
   return has_input(node, i) ? graph.value(node.inputs[i]).constant.get() : nullptr;
@@ -49,11 +54,13 @@ std::optional<std::vector<float>> known_floats(const Graph& graph, const graph::
     for (std::int64_t d = axis + 1; d < rank; ++d) inner *= v.shape[static_cast<std::size_t>(d)];
     if (extent != static_cast<std::int64_t>(scale->floats.size())) return std::nullopt;
   }
-  if (zero != nullptr && zero->integers.size() != 1 && zero->integers.size() != scale->floats.size()) return std::nullopt;
+  if (zero != nullptr && zero->integers.size() != 1 && zero->integers.size() != scale->floats.size())
+    return std::nullopt;
   std::vector<float> result;
   for (std::size_t i = 0; i < q->integers.size(); ++i) {
     const auto c = static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner % extent);
-    const Chain one{{Step::dequantise({scale->floats[c]}, zero == nullptr ? 0 : zero->integers[zero->integers.size() == 1 ? 0 : c])}};
+    const Chain one{{Step::dequantise(
+        {scale->floats[c]}, zero == nullptr ? 0 : zero->integers[zero->integers.size() == 1 ? 0 : c])}};
     result.push_back(one.evaluate(graph::Number{false, q->integers[i], 0}, 0).real);
   }
   return result;

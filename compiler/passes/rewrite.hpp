@@ -12,10 +12,10 @@ namespace millrace::compiler::passes {
 
 using graph::Chain;
 using graph::elements;
-using graph::operation_name;
 using graph::kNoValue;
 using graph::Node;
 using graph::OnnxOperator;
+using graph::operation_name;
 using graph::Shape;
 using graph::Step;
 using graph::to_string;
@@ -44,11 +44,12 @@ bool is_onnx(const Node& node, const char* type);
 bool has_input(const Node& node, std::size_t i);
 const graph::Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
-/// A float value known at compile time: a constant, or one dequantised from a constant (Uses of the same graph).
+/// A float value known at compile time: a constant, or one dequantised from a constant (Uses of the same
+/// graph).
 std::optional<std::vector<float>> known_floats(const Graph& graph, const graph::Uses& uses, ValueId id);
 
-/// Replaces every node that `rewrite` takes: it appends what stands for the node to `out` and gives true, or gives false and
-/// leaves `out` as it was. Nodes are visited in order.
+/// Replaces every node that `rewrite` takes: it appends what stands for the node to `out` and gives true, or
+/// gives false and leaves `out` as it was. Nodes are visited in order.
 template <class Rewrite>
 void rewrite_nodes(Graph& graph, Rewrite&& rewrite) {
   std::vector<Node> old = std::move(graph.nodes);
@@ -66,8 +67,8 @@ Node make_node(std::string name, graph::Operation operation, std::vector<ValueId
 /// "a" + "b" without what is there already.
 std::vector<std::string> join_sources(const std::vector<std::string>& a, const std::vector<std::string>& b);
 
-/// Elements of a constant that broadcasts over `shape` along at most one axis: the elements (one, or as many as that axis) and
-/// the axis (-1 for one). Absent where it varies along several axes or enlarges the shape.
+/// Elements of a constant that broadcasts over `shape` along at most one axis: the elements (one, or as many
+/// as that axis) and the axis (-1 for one). Absent where it varies along several axes or enlarges the shape.
 struct AlongAxis {
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
@@ -75,7 +76,8 @@ struct AlongAxis {
 };
 std::optional<AlongAxis> along_axis(const Value& constant, const Shape& shape);
 
-// The passes, one a file. -------------------------------------------------------------------------------------------
+// The passes, one a file.
+// -------------------------------------------------------------------------------------------
 
 Result<Graph> fold_constants(Graph graph);
 Result<Graph> remove_dead(Graph graph);

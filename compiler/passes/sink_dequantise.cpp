@@ -1,5 +1,6 @@
-// Dequantisation goes below what only moves elements or takes their maximum, so that those work on integers and every sum of
-// products finds the integers it needs. What several nodes read is dequantised once a reader: it costs nothing once fused.
+// Dequantisation goes below what only moves elements or takes their maximum, so that those work on integers
+// and every sum of products finds the integers it needs. What several nodes read is dequantised once a
+// reader: it costs nothing once fused.
 #include "compiler/passes/rewrite.hpp"
 
 namespace millrace::compiler::passes {
@@ -10,11 +11,14 @@ using graph::Elementwise;
 /// From integers to float, the same for every channel, and never decreasing.
 bool sinks(const Graph& graph, const Node& n, bool must_not_decrease) {
   const auto* e = std::get_if<Elementwise>(&n.operation);
-  if (e == nullptr || !graph.value(n.inputs[0]).type.is_integer() || !graph.value(n.outputs[0]).type.is_float()) return false;
+  if (e == nullptr || !graph.value(n.inputs[0]).type.is_integer() ||
+      !graph.value(n.outputs[0]).type.is_float())
+    return false;
   if (e->chain.channels() != 1) return false;
   if (!must_not_decrease) return true;
   for (const Step& s : e->chain.steps)
-    if (s.kind != Step::Kind::kDequantise && s.kind != Step::Kind::kToFloat && s.kind != Step::Kind::kRelu && s.kind != Step::Kind::kClip)
+    if (s.kind != Step::Kind::kDequantise && s.kind != Step::Kind::kToFloat && s.kind != Step::Kind::kRelu &&
+        s.kind != Step::Kind::kClip)
       return false;
   return true;
 }
@@ -40,9 +44,11 @@ Result<Graph> sink_dequantise(Graph graph) {
     }
     const Node dequantise = out[static_cast<std::size_t>(from)];
     const Value result = graph.value(n.outputs[0]);
-    const ValueId integers = graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
+    const ValueId integers =
+        graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
     append(make_node(n.name, n.operation, {dequantise.inputs[0]}, integers, n.sources));
-    append(make_node(n.name + "." + dequantise.name, dequantise.operation, {integers}, n.outputs[0], dequantise.sources));
+    append(make_node(n.name + "." + dequantise.name, dequantise.operation, {integers}, n.outputs[0],
+                     dequantise.sources));
   }
   graph.nodes = std::move(out);
   return graph;

@@ -37,12 +37,14 @@ const Window& window_of(const Block& block) {
   return std::get<SumPool>(block.operation).window;
 }
 
-// Pooling can be done on accumulators, before a step function that never decreases, where windows tile the input.
+// Pooling can be done on accumulators, before a step function that never decreases, where windows tile the
+// input.
 bool tiles(const MaxPool& pool) {
   const Window& w = pool.window;
   const std::uint64_t size = std::uint64_t{w.kernel_h} * w.kernel_w;
-  return (size == 1 || size == 2 || size == 4) && w.stride_h == w.kernel_h && w.stride_w == w.kernel_w && w.dilation_h == 1 && w.dilation_w == 1 &&
-         w.pad_top == 0 && w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
+  return (size == 1 || size == 2 || size == 4) && w.stride_h == w.kernel_h && w.stride_w == w.kernel_w &&
+         w.dilation_h == 1 && w.dilation_w == 1 && w.pad_top == 0 && w.pad_left == 0 && w.pad_bottom == 0 &&
+         w.pad_right == 0;
 }
 
 }  // namespace
@@ -55,20 +57,26 @@ struct Executor::Impl {
   };
 
   Impl(const Program& program, SimdLevel level)
-      : kernels(kernels_of(level)), values(program.tensors.size()), types(program.tensors.size()), sizes(program.tensors.size()) {
+      : kernels(kernels_of(level)),
+        values(program.tensors.size()),
+        types(program.tensors.size()),
+        sizes(program.tensors.size()) {
     for (std::size_t i = 0; i < program.tensors.size(); ++i) {
       types[i] = program.tensors[i].type;
       sizes[i] = program.tensors[i].storage_bytes();
     }
-    for (const TensorIndex input : program.inputs) inputs.push_back({input, program.tensors[input].storage_bytes()});
-    for (const TensorIndex output : program.outputs) outputs.push_back({output, program.tensors[output].storage_bytes()});
+    for (const TensorIndex input : program.inputs)
+      inputs.push_back({input, program.tensors[input].storage_bytes()});
+    for (const TensorIndex output : program.outputs)
+      outputs.push_back({output, program.tensors[output].storage_bytes()});
     plan(program);
   }
 
   void plan(const Program& program) {
     const Planning planning{program, kernels, arena};
     const std::vector<Readers> readers = readers_of(program);
-    std::vector<std::uint8_t*> staged(program.blocks.size(), nullptr);  // the form buffer a block's producer fills
+    std::vector<std::uint8_t*> staged(program.blocks.size(),
+                                      nullptr);  // the form buffer a block's producer fills
     std::vector<bool> done(program.blocks.size(), false);
     for (std::size_t i = 0; i < program.blocks.size(); ++i) {
       if (done[i]) continue;
@@ -106,7 +114,8 @@ struct Executor::Impl {
         values[result] = reinterpret_cast<const std::byte*>(memory);
         target.memory = memory;
       }
-      steps.push_back(plan_windowed(planning, block, pool, wanted_form(planning, block), staged[i], tensor, target));
+      steps.push_back(
+          plan_windowed(planning, block, pool, wanted_form(planning, block), staged[i], tensor, target));
       results.push_back(made);
     }
   }
@@ -169,7 +178,8 @@ void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte
   Impl& impl = *impl_;
   for (std::size_t i = 0; i < impl.inputs.size(); ++i) impl.values[impl.inputs[i].tensor] = inputs[i];
   for (const auto& step : impl.steps) step->run(impl.values.data());
-  for (std::size_t i = 0; i < impl.outputs.size(); ++i) std::memcpy(outputs[i], impl.values[impl.outputs[i].tensor], impl.outputs[i].bytes);
+  for (std::size_t i = 0; i < impl.outputs.size(); ++i)
+    std::memcpy(outputs[i], impl.values[impl.outputs[i].tensor], impl.outputs[i].bytes);
 }
 
 void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,

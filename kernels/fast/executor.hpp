@@ -1,5 +1,5 @@
-// A program prepared for speed: weights repacked, scratch planned, the best instructions of this CPU chosen once.
-// Equal to kernels/reference byte for byte at every level.
+// A program prepared for speed: weights repacked, scratch planned, the best instructions of this CPU chosen
+// once. Equal to kernels/reference byte for byte at every level.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512Vnni };
 
 std::string_view to_string(SimdLevel level);  // "baseline", "avx2", "avx512vnni"
 
-/// The best level this CPU has. MILLRACE_SIMD=baseline|avx2|avx512vnni lowers it (a level the CPU lacks, or an
-/// unknown word, is ignored).
+/// The best level this CPU has. MILLRACE_SIMD=baseline|avx2|avx512vnni lowers it (a level the CPU lacks, or
+/// an unknown word, is ignored).
 SimdLevel best_level();
 bool is_available(SimdLevel level);
 
@@ -31,11 +31,13 @@ class Executor {
   Executor(Executor&&) noexcept;
   Executor& operator=(Executor&&) noexcept;
 
-  /// One frame. Pointers in the order of the program's inputs and outputs, to storage_bytes() each, no alignment
-  /// demanded, inputs and outputs not overlapping. Allocates nothing, never fails. One thread at a time an executor.
+  /// One frame. Pointers in the order of the program's inputs and outputs, to storage_bytes() each, no
+  /// alignment demanded, inputs and outputs not overlapping. Allocates nothing, never fails. One thread at a
+  /// time an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
-  /// As run(), and shows every tensor that exists in this form of the program (blocks fused into others have none).
+  /// As run(), and shows every tensor that exists in this form of the program (blocks fused into others have
+  /// none).
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const std::function<void(TensorIndex, std::span<const std::byte>)>& observe);
 

@@ -20,32 +20,43 @@ constexpr std::uint32_t kQuickSearch = 16;
 // Of all channels together.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
 
-bool fits32(std::int64_t value) { return value >= kLowest32 && value <= kHighest32; }
+bool fits32(std::int64_t value) {
+  return value >= kLowest32 && value <= kHighest32;
+}
 
 template <class T>
 T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
-bool rounds_half_even(const Requantise& r) { return r.form == Requantise::Form::kMultiplyShiftHalfEven; }
+bool rounds_half_even(const Requantise& r) {
+  return r.form == Requantise::Form::kMultiplyShiftHalfEven;
+}
 
 struct Scaling {
   std::int64_t multiplier, offset, shift;
   std::int64_t half;  // what rounding adds at most before the shift
   std::int64_t sum(std::int64_t acc) const { return acc * multiplier + offset; }
-  std::int64_t result(std::int64_t acc) const { return (sum(acc) + half) >> shift; }  // or one less, with a half
+  std::int64_t result(std::int64_t acc) const {
+    return (sum(acc) + half) >> shift;
+  }  // or one less, with a half
 };
 
 Scaling scaling(const Requantise& r, std::size_t channel) {
   const std::int64_t shift = entry(r.shift, channel);
-  return {entry(r.multiplier, channel), entry(r.offset, channel), shift, rounds_half_even(r) && shift > 0 ? std::int64_t{1} << (shift - 1) : 0};
+  return {entry(r.multiplier, channel), entry(r.offset, channel), shift,
+          rounds_half_even(r) && shift > 0 ? std::int64_t{1} << (shift - 1) : 0};
 }
 
-// Every function below is monotone in the accumulator: its ends decide. The product may wrap: the sum is right again.
+// Every function below is monotone in the accumulator: its ends decide. The product may wrap: the sum is
+// right again.
 bool is_exact_in_32(const Scaling& s, const AccumulatorRange& range) {
-  return fits32(s.offset) && fits32(s.half) && fits32(s.sum(range.lowest)) && fits32(s.sum(range.highest)) && fits32(s.sum(range.highest) + s.half);
+  return fits32(s.offset) && fits32(s.half) && fits32(s.sum(range.lowest)) && fits32(s.sum(range.highest)) &&
+         fits32(s.sum(range.highest) + s.half);
 }
-bool ends_in_32(const Scaling& s, const AccumulatorRange& range) { return fits32(s.result(range.lowest) - 1) && fits32(s.result(range.highest)); }
+bool ends_in_32(const Scaling& s, const AccumulatorRange& range) {
+  return fits32(s.result(range.lowest) - 1) && fits32(s.result(range.highest));
+}
 
 bool all_exact_in_32(const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges) {
   for (std::size_t c = 0; c < ranges.size(); ++c)
@@ -69,8 +80,8 @@ std::vector<std::int64_t> steps_of(const Requantise& r, std::size_t channel) {
   return steps;
 }
 
-void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
-                   std::uint32_t lanes) {
+void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first,
+                   const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
   const std::size_t padded = (ranges.size() + lanes - 1) / lanes * lanes;
   const bool half_even = rounds_half_even(r);
   finish.zero_point = r.zero_point;
@@ -85,7 +96,8 @@ void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint3
       const Scaling s = scaling(r, first + c);
       multiplier[c] = static_cast<std::int32_t>(s.multiplier);
       offset[c] = static_cast<std::int32_t>(s.offset);
-      shift[c] = static_cast<std::int32_t>(std::min<std::int64_t>(s.shift, 31));  // beyond 31 nothing but the sign is left
+      shift[c] = static_cast<std::int32_t>(
+          std::min<std::int64_t>(s.shift, 31));  // beyond 31 nothing but the sign is left
     }
     finish.multiplier32 = multiplier;
     finish.offset32 = offset;
@@ -93,7 +105,8 @@ void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint3
     return;
   }
   bool narrow = true;
-  for (std::size_t c = 0; c < ranges.size(); ++c) narrow = narrow && ends_in_32(scaling(r, first + c), ranges[c]);
+  for (std::size_t c = 0; c < ranges.size(); ++c)
+    narrow = narrow && ends_in_32(scaling(r, first + c), ranges[c]);
   finish.mode = half_even ? (narrow ? Finish::Mode::kHalfEven64 : Finish::Mode::kHalfEvenWide)
                           : (narrow ? Finish::Mode::kMultiply64 : Finish::Mode::kMultiplyWide);
   auto* multiplier = arena.make<std::int64_t>(padded);
@@ -119,8 +132,8 @@ std::span<const std::int64_t> thresholds_of(const Requantise& r, std::size_t cha
 
 // `rows` are steps, or more: those past the last are the type's highest value.
 template <class T>
-T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels, std::uint32_t steps, std::uint32_t rows,
-                     std::uint32_t lanes) {
+T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels,
+                     std::uint32_t steps, std::uint32_t rows, std::uint32_t lanes) {
   constexpr std::int64_t kLowest = std::numeric_limits<T>::min(), kHighest = std::numeric_limits<T>::max();
   const std::size_t blocks = (channels + lanes - 1) / lanes;
   T* spread = arena.make<T>(blocks * rows * lanes);
@@ -167,32 +180,42 @@ void fill_fits(Arena& arena, Finish& finish, const std::vector<LinearFit>& fits,
 }
 
 // Rounding in float32 is cheaper than all but the 32-bit multiply-shift that rounds down.
-bool fill_round(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
+bool fill_round(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first,
+                const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
   if (!rounds_half_even(r) && all_exact_in_32(r, first, ranges)) return false;
   const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
   if (steps * ranges.size() > kMostSteps) return false;
-  const std::vector<LinearFit> fits = fit_all(ranges, [&](std::size_t c) { return fit_exactly(steps_of(r, first + c), ranges[c], r.lowest); });
+  const std::vector<LinearFit> fits = fit_all(
+      ranges, [&](std::size_t c) { return fit_exactly(steps_of(r, first + c), ranges[c], r.lowest); });
   if (fits.empty()) return false;
   finish.mode = Finish::Mode::kRound;
   fill_fits(arena, finish, fits, lanes);
   return true;
 }
 
-void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first, const std::vector<AccumulatorRange>& ranges,
-                     std::uint32_t lanes) {
+void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first,
+                     const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
   finish.steps = static_cast<std::uint32_t>(std::int64_t{r.highest} - r.lowest);
   finish.search = finish.steps == 0 ? 0 : std::bit_floor(finish.steps);
-  const bool can_be_highest = std::any_of(ranges.begin(), ranges.end(), [](const AccumulatorRange& range) { return range.highest >= kHighest32; });
-  const bool out_of_reach = std::any_of(r.thresholds.begin(), r.thresholds.end(), [](std::int64_t t) { return t > kHighest32; });
+  const bool can_be_highest = std::any_of(ranges.begin(), ranges.end(), [](const AccumulatorRange& range) {
+    return range.highest >= kHighest32;
+  });
+  const bool out_of_reach =
+      std::any_of(r.thresholds.begin(), r.thresholds.end(), [](std::int64_t t) { return t > kHighest32; });
   if (can_be_highest && out_of_reach) {
     finish.mode = Finish::Mode::kThresholds64;
-    finish.thresholds64 = spread_thresholds<std::int64_t>(arena, r, first, ranges.size(), finish.steps, finish.steps, lanes);
+    finish.thresholds64 =
+        spread_thresholds<std::int64_t>(arena, r, first, ranges.size(), finish.steps, finish.steps, lanes);
     return;
   }
-  std::vector<LinearFit> fits = fit_all(ranges, [&](std::size_t c) { return fit_exactly(thresholds_of(r, first + c, finish.steps), ranges[c], r.lowest); });
+  std::vector<LinearFit> fits = fit_all(ranges, [&](std::size_t c) {
+    return fit_exactly(thresholds_of(r, first + c, finish.steps), ranges[c], r.lowest);
+  });
   finish.mode = Finish::Mode::kRound;
   if (fits.empty() && finish.steps > kQuickSearch) {
-    fits = fit_all(ranges, [&](std::size_t c) { return fit_from_below(thresholds_of(r, first + c, finish.steps), ranges[c]); });
+    fits = fit_all(ranges, [&](std::size_t c) {
+      return fit_from_below(thresholds_of(r, first + c, finish.steps), ranges[c]);
+    });
     finish.mode = Finish::Mode::kGuess;
   }
   if (!fits.empty()) {
@@ -200,9 +223,12 @@ void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uin
   } else {
     finish.mode = Finish::Mode::kThresholds;
   }
-  // What no accumulator reaches stays unreached as the highest value, and what each reaches stays reached as the lowest.
+  // What no accumulator reaches stays unreached as the highest value, and what each reaches stays reached as
+  // the lowest.
   const std::uint32_t rows = finish.mode == Finish::Mode::kGuess ? finish.steps + 1 : finish.steps;
-  if (finish.mode != Finish::Mode::kRound) finish.thresholds32 = spread_thresholds<std::int32_t>(arena, r, first, ranges.size(), finish.steps, rows, lanes);
+  if (finish.mode != Finish::Mode::kRound)
+    finish.thresholds32 =
+        spread_thresholds<std::int32_t>(arena, r, first, ranges.size(), finish.steps, rows, lanes);
 }
 
 }  // namespace
@@ -213,13 +239,15 @@ bool can_finish(const Requantise* requantise, std::uint32_t channels) {
   return steps <= kMostSteps && steps * channels <= kMostSteps;
 }
 
-Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
+Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
+                   const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
   Finish finish;
   if (requantise == nullptr) return finish;
   finish.lowest = requantise->lowest;
   finish.highest = requantise->highest;
   if (requantise->form != Requantise::Form::kThresholds) {
-    if (!fill_round(arena, finish, *requantise, first, ranges, lanes)) fill_multiply(arena, finish, *requantise, first, ranges, lanes);
+    if (!fill_round(arena, finish, *requantise, first, ranges, lanes))
+      fill_multiply(arena, finish, *requantise, first, ranges, lanes);
   } else {
     fill_thresholds(arena, finish, *requantise, first, ranges, lanes);
   }

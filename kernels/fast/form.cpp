@@ -10,7 +10,9 @@ namespace {
 constexpr std::align_val_t kLine{64};
 }
 
-void Arena::Release::operator()(std::byte* memory) const { ::operator delete(memory, kLine); }
+void Arena::Release::operator()(std::byte* memory) const {
+  ::operator delete(memory, kLine);
+}
 
 std::byte* Arena::allocate(std::size_t bytes) {
   const std::size_t whole = bytes + kFormSlackBytes;
@@ -21,7 +23,8 @@ std::byte* Arena::allocate(std::size_t bytes) {
 }
 
 bool Form::is_natural(ElementType type) const {
-  return offset == 0 && type.storage_bytes() == element_bytes() && bytes == std::size_t{height} * width * channels * element_bytes();
+  return offset == 0 && type.storage_bytes() == element_bytes() &&
+         bytes == std::size_t{height} * width * channels * element_bytes();
 }
 
 std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes) {
@@ -29,7 +32,8 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   Form form;
   form.words = !bytes || tensor.type.bits > 8;
   if (!form.words && tensor.type.kind != ElementType::Kind::kUnsigned) form.offset = 128;
-  if (form.words && tensor.type.kind == ElementType::Kind::kUnsigned && tensor.type.bits == 16) form.offset = -32768;
+  if (form.words && tensor.type.kind == ElementType::Kind::kUnsigned && tensor.type.bits == 16)
+    form.offset = -32768;
   form.height = tensor.shape[0];
   form.width = tensor.shape[1];
   form.channels = tensor.shape[2];
@@ -38,9 +42,12 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   form.pixel_bytes = form.channels * form.element_bytes();
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
-  // Offsets into a form are 32 bits. Fewer than 2^32 rows and columns, and below 2^32 bytes a pixel: no overflow up to here.
+  // Offsets into a form are 32 bits. Fewer than 2^32 rows and columns, and below 2^32 bytes a pixel: no
+  // overflow up to here.
   std::uint64_t total = 0;
-  if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) || total > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
+      total > std::numeric_limits<std::int32_t>::max())
+    return std::nullopt;
   if (total > 8 * tensor.elements() * form.element_bytes() + (std::size_t{1} << 20U)) return std::nullopt;
   form.pitch_bytes = columns * form.pixel_bytes;
   form.bytes = total;

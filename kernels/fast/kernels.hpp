@@ -1,13 +1,14 @@
 // The inner loops, once for each level: plain structures and functions, no library types.
 //
-// Each level's file is compiled for its own instructions, so nothing in here may be an inline function of linkage: the
-// linker could keep the wrong level's copy.
+// Each level's file is compiled for its own instructions, so nothing in here may be an inline function of
+// linkage: the linker could keep the wrong level's copy.
 //
-// Forms. Inside the executor a tensor that a convolution reads is kept as the multiplying instruction wants it:
-//   bytes   unsigned bytes: value + offset, offset 0 or 128          (VNNI: four unsigned-by-signed products at once)
-//   words   signed 16-bit words: value + offset, offset 0 or -32768  (two signed products at once)
-// and surrounded by its padding. `offset` times the sum of the weights is taken off the bias beforehand; 32-bit sums may
-// wrap on the way, the last one is exact because the accumulator's type holds it.
+// Forms. Inside the executor a tensor that a convolution reads is kept as the multiplying instruction wants
+// it:
+//   bytes   unsigned bytes: value + offset, offset 0 or 128          (VNNI: four unsigned-by-signed products
+//   at once) words   signed 16-bit words: value + offset, offset 0 or -32768  (two signed products at once)
+// and surrounded by its padding. `offset` times the sum of the weights is taken off the bias beforehand;
+// 32-bit sums may wrap on the way, the last one is exact because the accumulator's type holds it.
 #pragma once
 
 #include <cstddef>
@@ -15,62 +16,67 @@
 
 namespace millrace::kernels::fast {
 
-/// How a vector of accumulators becomes elements. Arrays have one entry a lane, padded to whole vectors ("blocks").
+/// How a vector of accumulators becomes elements. Arrays have one entry a lane, padded to whole vectors
+/// ("blocks").
 struct Finish {
   enum class Mode : std::uint8_t {
     kNone,          // the accumulator itself
     kMultiply32,    // multiply-shift whose every step fits in 32 bits
     kMultiply64,    // multiply-shift whose result, before the clamp, fits in 32 bits
     kMultiplyWide,  // multiply-shift in 64 bits up to the clamp
-    kHalfEven32,    // as the three above, rounding half to even; bounds are less the zero point, which is added last
+    kHalfEven32,  // as the three above, rounding half to even; bounds are less the zero point, which is added
+                  // last
     kHalfEven64,
     kHalfEvenWide,
-    kRound,         // thresholds that are those of clamp(round_half_even(float32(acc) * scale)) + add
-    kGuess,         // thresholds that are one at most above clamp(round_half_even(float32(acc) * scale + bias))
-    kThresholds,    // count of thresholds reached, all of them 32-bit
+    kRound,       // thresholds that are those of clamp(round_half_even(float32(acc) * scale)) + add
+    kGuess,       // thresholds that are one at most above clamp(round_half_even(float32(acc) * scale + bias))
+    kThresholds,  // count of thresholds reached, all of them 32-bit
     kThresholds64,  // as above, in 64 bits
   };
   Mode mode = Mode::kNone;
-  std::uint8_t out_bytes = 1;  // 1, 2 or 4
-  std::int32_t out_offset = 0; // added to the result: the form of what is written
+  std::uint8_t out_bytes = 1;   // 1, 2 or 4
+  std::int32_t out_offset = 0;  // added to the result: the form of what is written
   std::int32_t lowest = 0, highest = 0;
   std::int32_t zero_point = 0;                 // kHalfEven*
   const std::int32_t* multiplier32 = nullptr;  // kMultiply32, kHalfEven32: in lane order
   const std::int32_t* offset32 = nullptr;
   const std::int32_t* shift32 = nullptr;
-  const std::int64_t* multiplier64 = nullptr;  // the other multiplies: even lanes of a block, then its odd lanes
+  const std::int64_t* multiplier64 =
+      nullptr;  // the other multiplies: even lanes of a block, then its odd lanes
   const std::int64_t* offset64 = nullptr;
   const std::int64_t* shift64 = nullptr;
-  const float* scale = nullptr;                // kRound, kGuess: in lane order, all in float32
-  const float* bias = nullptr;                 // kGuess
-  const float* least = nullptr;                // bounds of the clamp: whole numbers
+  const float* scale = nullptr;  // kRound, kGuess: in lane order, all in float32
+  const float* bias = nullptr;   // kGuess
+  const float* least = nullptr;  // bounds of the clamp: whole numbers
   const float* most = nullptr;
-  const std::int32_t* add = nullptr;           // kRound
+  const std::int32_t* add = nullptr;  // kRound
   std::uint32_t steps = 0;
-  std::uint32_t search = 0;                    // the largest power of two not above steps; 0 where there are no steps
-  const std::int32_t* thresholds32 = nullptr;  // [block][step][lane]; kGuess: one more step, which none reaches
+  std::uint32_t search = 0;  // the largest power of two not above steps; 0 where there are no steps
+  const std::int32_t* thresholds32 =
+      nullptr;  // [block][step][lane]; kGuess: one more step, which none reaches
   const std::int64_t* thresholds64 = nullptr;  // [block][step][lane]
 };
 
-/// A convolution in which every output channel sees every input channel. One "word" is four bytes or two words of the
-/// input, the reduction step of the instructions.
+/// A convolution in which every output channel sees every input channel. One "word" is four bytes or two
+/// words of the input, the reduction step of the instructions.
 struct DenseArgs {
   const std::uint8_t* in = nullptr;             // in its form, padding around it
   const std::int32_t* pixel_offsets = nullptr;  // [pixels] in bytes: the first tap of each output position
   const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes, from there to each word
   std::uint32_t taps = 0;
   std::uint32_t pixels = 0;
-  std::uint32_t pool = 1;                       // 1, 2 or 4 neighbouring positions whose largest result is kept
-  const std::int8_t* weights8 = nullptr;        // [block][taps][lane][4], form bytes
-  const std::int16_t* weights16 = nullptr;      // [block][taps][lane][2], form words
-  const std::int32_t* bias = nullptr;           // [block][lane]
+  std::uint32_t pool = 1;                   // 1, 2 or 4 neighbouring positions whose largest result is kept
+  const std::int8_t* weights8 = nullptr;    // [block][taps][lane][4], form bytes
+  const std::int16_t* weights16 = nullptr;  // [block][taps][lane][2], form words
+  const std::int32_t* bias = nullptr;       // [block][lane]
   std::uint32_t channels = 0;
   std::uint8_t* out = nullptr;
-  const std::int32_t* out_offsets = nullptr;    // [pixels / pool] in bytes
+  const std::int32_t* out_offsets = nullptr;  // [pixels / pool] in bytes
   Finish finish;
 };
 
-/// A convolution in which every output channel sees one input channel, its own: depthwise, and sums over windows.
+/// A convolution in which every output channel sees one input channel, its own: depthwise, and sums over
+/// windows.
 struct DepthwiseArgs {
   const std::uint8_t* in = nullptr;
   bool words = false;                           // the input's form
@@ -78,8 +84,8 @@ struct DepthwiseArgs {
   const std::int32_t* tap_offsets = nullptr;    // [taps] in bytes
   std::uint32_t taps = 0;
   std::uint32_t pixels = 0;
-  const std::int16_t* weights = nullptr;        // [taps][channels, padded to blocks]
-  const std::int32_t* bias = nullptr;           // [channels, padded to blocks]
+  const std::int16_t* weights = nullptr;  // [taps][channels, padded to blocks]
+  const std::int32_t* bias = nullptr;     // [channels, padded to blocks]
   std::uint32_t channels = 0;
   std::uint8_t* out = nullptr;
   const std::int32_t* out_offsets = nullptr;
@@ -101,7 +107,7 @@ struct PoolArgs {
 /// Rows of natural storage into a form.
 struct StageArgs {
   const std::uint8_t* in = nullptr;
-  std::uint8_t* out = nullptr;                  // the first element inside the padding
+  std::uint8_t* out = nullptr;  // the first element inside the padding
   std::uint32_t rows = 0;
   std::size_t row_elements = 0;
   std::size_t out_pitch_bytes = 0;
@@ -115,23 +121,23 @@ struct StageArgs {
 struct InterleaveArgs {
   const std::uint8_t* in = nullptr;
   std::uint8_t* out = nullptr;
-  std::size_t elements = 0;                     // of a plane
-  std::size_t plane_bytes = 0;                  // from one plane to the next
+  std::size_t elements = 0;     // of a plane
+  std::size_t plane_bytes = 0;  // from one plane to the next
   std::uint32_t planes = 3;
 };
 
 struct QuantiseArgs {
-  const float* in = nullptr;                    // no alignment
+  const float* in = nullptr;  // no alignment
   std::uint8_t* out = nullptr;
   std::size_t elements = 0;
-  float scale = 1;                              // one for all
+  float scale = 1;  // one for all
   std::int32_t zero_point = 0, lowest = 0, highest = 0;
   std::uint8_t out_bytes = 1;
 };
 
 struct Kernels {
-  std::uint32_t lanes;                          // accumulators in a vector
-  bool bytes;                                   // dense convolutions take the form bytes where the types allow it
+  std::uint32_t lanes;  // accumulators in a vector
+  bool bytes;           // dense convolutions take the form bytes where the types allow it
   void (*dense)(const DenseArgs&);
   void (*depthwise)(const DepthwiseArgs&);
   void (*max_pool)(const PoolArgs&);
@@ -141,8 +147,8 @@ struct Kernels {
 };
 
 extern const Kernels kBaselineKernels;
-extern const Kernels kAvx2Kernels;         // x86-64 only
-extern const Kernels kAvx512VnniKernels;   // x86-64 only
+extern const Kernels kAvx2Kernels;        // x86-64 only
+extern const Kernels kAvx512VnniKernels;  // x86-64 only
 
 /// Bytes that kernels may read past the end of a form's buffer.
 constexpr std::size_t kFormSlackBytes = 64;

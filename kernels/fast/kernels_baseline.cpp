@@ -25,16 +25,21 @@ struct Baseline {
 #if defined(__SSE2__)
   struct Round {
     Round(const Finish& f, std::uint32_t block)
-        : finish(f), scale(_mm_loadu_ps(f.scale + std::size_t{block} * kLanes)), least(_mm_loadu_ps(f.least + std::size_t{block} * kLanes)),
+        : finish(f),
+          scale(_mm_loadu_ps(f.scale + std::size_t{block} * kLanes)),
+          least(_mm_loadu_ps(f.least + std::size_t{block} * kLanes)),
           most(_mm_loadu_ps(f.most + std::size_t{block} * kLanes)),
-          addend(_mm_add_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.add + std::size_t{block} * kLanes)), _mm_set1_epi32(f.out_offset))) {}
+          addend(_mm_add_epi32(
+              _mm_loadu_si128(reinterpret_cast<const __m128i*>(f.add + std::size_t{block} * kLanes)),
+              _mm_set1_epi32(f.out_offset))) {}
     void write(Vector acc, std::uint8_t* out, std::uint32_t valid) const {
       __m128i sums;
       std::memcpy(&sums, &acc, sizeof sums);
       const __m128 clamped = _mm_min_ps(_mm_max_ps(_mm_mul_ps(_mm_cvtepi32_ps(sums), scale), least), most);
       alignas(16) std::int32_t lanes[kLanes];
       _mm_store_si128(reinterpret_cast<__m128i*>(lanes), _mm_add_epi32(_mm_cvtps_epi32(clamped), addend));
-      for (std::uint32_t lane = 0; lane < valid; ++lane) std::memcpy(out + std::size_t{lane} * finish.out_bytes, &lanes[lane], finish.out_bytes);
+      for (std::uint32_t lane = 0; lane < valid; ++lane)
+        std::memcpy(out + std::size_t{lane} * finish.out_bytes, &lanes[lane], finish.out_bytes);
     }
     const Finish& finish;
     __m128 scale, least, most;
@@ -44,13 +49,17 @@ struct Baseline {
   using Round = ScalarFinisher<Baseline>;
 #endif
 
-  static Vector zero() { return {}; }
+  static Vector zero() {
+    return {};
+  }
   static Vector load(const std::int32_t* from) {
     Vector v;
     std::memcpy(&v, from, sizeof v);
     return v;
   }
-  static void store(std::int32_t* to, Vector v) { std::memcpy(to, &v, sizeof v); }
+  static void store(std::int32_t* to, Vector v) {
+    std::memcpy(to, &v, sizeof v);
+  }
   static Vector broadcast_word(const std::uint8_t* from) {
     std::int32_t word;
     std::memcpy(&word, from, sizeof word);
@@ -82,28 +91,37 @@ struct Baseline {
     std::memcpy(xs, &x, sizeof xs);
     std::memcpy(ws, &w, sizeof ws);
     for (std::uint32_t i = 0; i < kLanes; ++i) {
-      acc.lane[i] = wrapping_add(acc.lane[i], wrapping_add(xs[2 * i] * ws[2 * i], xs[2 * i + 1] * ws[2 * i + 1]));
+      acc.lane[i] =
+          wrapping_add(acc.lane[i], wrapping_add(xs[2 * i] * ws[2 * i], xs[2 * i + 1] * ws[2 * i + 1]));
     }
 #endif
     return acc;
   }
-  static Vector widen_bytes(const std::uint8_t* from) { return {{from[0], from[1], from[2], from[3]}}; }
+  static Vector widen_bytes(const std::uint8_t* from) {
+    return {{from[0], from[1], from[2], from[3]}};
+  }
   static Vector widen_words(const std::uint8_t* from) {
     std::int16_t words[kLanes];
     std::memcpy(words, from, sizeof words);
     return {{words[0], words[1], words[2], words[3]}};
   }
-  static Vector widen_weights(const std::int16_t* from) { return {{from[0], from[1], from[2], from[3]}}; }
+  static Vector widen_weights(const std::int16_t* from) {
+    return {{from[0], from[1], from[2], from[3]}};
+  }
   static Vector multiply_add(Vector acc, Vector x, Vector w) {
     for (std::uint32_t i = 0; i < kLanes; ++i) acc.lane[i] = wrapping_add(acc.lane[i], x.lane[i] * w.lane[i]);
     return acc;
   }
 };
 
-void quantise_all(const QuantiseArgs& a) { quantise_tail(a, 0); }
+void quantise_all(const QuantiseArgs& a) {
+  quantise_tail(a, 0);
+}
 
 }  // namespace
 
-const Kernels kBaselineKernels = {Baseline::kLanes, Baseline::kBytes, dense<Baseline>, depthwise<Baseline>, max_pool, stage, interleave, quantise_all};
+const Kernels kBaselineKernels = {Baseline::kLanes,    Baseline::kBytes, dense<Baseline>,
+                                  depthwise<Baseline>, max_pool,         stage,
+                                  interleave,          quantise_all};
 
 }  // namespace millrace::kernels::fast

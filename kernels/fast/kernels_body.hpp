@@ -1,10 +1,11 @@
-// The kernels, written once over a level's vector type. Included by each level's file inside an unnamed namespace's
-// reach: everything here has internal linkage (see kernels.hpp for why).
+// The kernels, written once over a level's vector type. Included by each level's file inside an unnamed
+// namespace's reach: everything here has internal linkage (see kernels.hpp for why).
 //
-// Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every lane),
-// dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights and multiply_add
-// (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64, HalfEven32, HalfEven64, Round, Guess and Thresholds: constructed for one
-// block, write(accumulators, out, valid lanes).
+// Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every
+// lane), dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights
+// and multiply_add (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64,
+// HalfEven32, HalfEven64, Round, Guess and Thresholds: constructed for one block, write(accumulators, out,
+// valid lanes).
 #pragma once
 
 #include <cmath>
@@ -21,25 +22,31 @@
 namespace millrace::kernels::fast {
 namespace {
 
-/// The product is rounded before the sum, as in the vectors (no fused multiply-add: the level files are compiled so).
+/// The product is rounded before the sum, as in the vectors (no fused multiply-add: the level files are
+/// compiled so).
 inline std::int32_t round_clamped(float x, float least, float most) {
   x = x > least ? x : least;
   x = x < most ? x : most;
   return static_cast<std::int32_t>(std::nearbyint(x));
 }
 
-/// sum / 2^shift, a half to the even one. Unsigned additions: sums of stray input bytes may overflow, and only they.
+/// sum / 2^shift, a half to the even one. Unsigned additions: sums of stray input bytes may overflow, and
+/// only they.
 inline std::int64_t shift_half_even(std::int64_t sum, std::int64_t shift) {
   if (shift == 0) return sum;
   const auto odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1)) - 1) + odd) >> shift;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1)) - 1) +
+                                   odd) >>
+         shift;
 }
 
 /// One lane of Finish, in scalar arithmetic: what each Finisher computes for all lanes at once.
-inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane, std::int32_t acc) {
+inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane,
+                                std::int32_t acc) {
   std::int64_t value = acc;
   switch (f.mode) {
-    case Finish::Mode::kNone: return acc + f.out_offset;
+    case Finish::Mode::kNone:
+      return acc + f.out_offset;
     case Finish::Mode::kMultiply32: {
       const std::size_t i = std::size_t{block} * lanes + lane;
       value = (std::int64_t{acc} * f.multiplier32[i] + f.offset32[i]) >> f.shift32[i];
@@ -64,13 +71,16 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
     }
     case Finish::Mode::kRound: {
       const std::size_t i = std::size_t{block} * lanes + lane;
-      return round_clamped(static_cast<float>(acc) * f.scale[i], f.least[i], f.most[i]) + f.add[i] + f.out_offset;
+      return round_clamped(static_cast<float>(acc) * f.scale[i], f.least[i], f.most[i]) + f.add[i] +
+             f.out_offset;
     }
     case Finish::Mode::kGuess: {
       const std::size_t i = std::size_t{block} * lanes + lane;
       const float product = static_cast<float>(acc) * f.scale[i];
-      const auto guess = static_cast<std::uint32_t>(round_clamped(product + f.bias[i], f.least[i], f.most[i]));
-      const bool more = guess < f.steps && acc >= f.thresholds32[(std::size_t{block} * (f.steps + 1) + guess) * lanes + lane];
+      const auto guess =
+          static_cast<std::uint32_t>(round_clamped(product + f.bias[i], f.least[i], f.most[i]));
+      const bool more = guess < f.steps &&
+                        acc >= f.thresholds32[(std::size_t{block} * (f.steps + 1) + guess) * lanes + lane];
       return f.lowest + static_cast<std::int32_t>(guess + (more ? 1 : 0)) + f.out_offset;
     }
     case Finish::Mode::kThresholds:
@@ -81,7 +91,8 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
         const std::uint32_t next = reached + jump;
         if (next > f.steps) continue;
         const std::size_t i = start + std::size_t{next - 1} * lanes;
-        if (f.mode == Finish::Mode::kThresholds ? acc >= f.thresholds32[i] : acc >= f.thresholds64[i]) reached = next;
+        if (f.mode == Finish::Mode::kThresholds ? acc >= f.thresholds32[i] : acc >= f.thresholds64[i])
+          reached = next;
       }
       return f.lowest + static_cast<std::int32_t>(reached) + f.out_offset;
     }
@@ -112,13 +123,14 @@ struct Destination {
   std::uint8_t* out;
   const std::int32_t* offsets;  // of the tile's first result
   std::uint32_t results;
-  std::uint32_t pool;           // accumulators a result
+  std::uint32_t pool;  // accumulators a result
   std::uint32_t channels;
 };
 
 /// `accs` is [result * pool][stride] vectors, of which this block's is the first.
 template <class Isa, class Finisher>
-inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride, const Destination& to) {
+inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
+                        const Destination& to) {
   using Vector = typename Isa::Vector;
   const Finisher finisher(f, block);
   const std::uint32_t first = block * Isa::kLanes;
@@ -128,27 +140,47 @@ inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t
   for (std::uint32_t r = 0; r < to.results; ++r) {
     const std::int32_t* from = accs + std::size_t{r} * to.pool * stride * Isa::kLanes;
     Vector acc = Isa::load(from);
-    for (std::uint32_t j = 1; j < to.pool; ++j) acc = Isa::maximum(acc, Isa::load(from + std::size_t{j} * stride * Isa::kLanes));
+    for (std::uint32_t j = 1; j < to.pool; ++j)
+      acc = Isa::maximum(acc, Isa::load(from + std::size_t{j} * stride * Isa::kLanes));
     finisher.write(acc, out + to.offsets[r], valid);
   }
 }
 
 template <class Isa>
-[[gnu::noinline]] void write_tile(const Finish& f, std::uint32_t block, std::uint32_t blocks, const std::int32_t* accs, const Destination& to) {
+[[gnu::noinline]] void write_tile(const Finish& f, std::uint32_t block, std::uint32_t blocks,
+                                  const std::int32_t* accs, const Destination& to) {
   for (std::uint32_t q = 0; q < blocks; ++q) {
     const std::int32_t* from = accs + std::size_t{q} * Isa::kLanes;
     switch (f.mode) {
-      case Finish::Mode::kNone: write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kMultiply32: write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kMultiply64: write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kHalfEven32: write_block<Isa, typename Isa::HalfEven32>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kHalfEven64: write_block<Isa, typename Isa::HalfEven64>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kRound: write_block<Isa, typename Isa::Round>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kGuess: write_block<Isa, typename Isa::Guess>(f, block + q, from, blocks, to); break;
-      case Finish::Mode::kThresholds: write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kNone:
+        write_block<Isa, typename Isa::Plain>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kMultiply32:
+        write_block<Isa, typename Isa::Multiply32>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kMultiply64:
+        write_block<Isa, typename Isa::Multiply64>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kHalfEven32:
+        write_block<Isa, typename Isa::HalfEven32>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kHalfEven64:
+        write_block<Isa, typename Isa::HalfEven64>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kRound:
+        write_block<Isa, typename Isa::Round>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kGuess:
+        write_block<Isa, typename Isa::Guess>(f, block + q, from, blocks, to);
+        break;
+      case Finish::Mode::kThresholds:
+        write_block<Isa, typename Isa::Thresholds>(f, block + q, from, blocks, to);
+        break;
       case Finish::Mode::kMultiplyWide:
       case Finish::Mode::kHalfEvenWide:
-      case Finish::Mode::kThresholds64: write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to); break;
+      case Finish::Mode::kThresholds64:
+        write_block<Isa, ScalarFinisher<Isa>>(f, block + q, from, blocks, to);
+        break;
     }
   }
 }
@@ -162,8 +194,8 @@ inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x
   }
 }
 
-// P positions by Q blocks of channels, all accumulators in registers; where they are few, U partial sums of each hide the
-// instruction's latency.
+// P positions by Q blocks of channels, all accumulators in registers; where they are few, U partial sums of
+// each hide the instruction's latency.
 template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U>
 void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   using Vector = typename Isa::Vector;
@@ -171,71 +203,75 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   Vector acc[U][P][Q];
   const std::uint8_t* in[P];
   const std::uint8_t* weights[Q];
-  const std::uint8_t* all_weights = kWords ? reinterpret_cast<const std::uint8_t*>(a.weights16) : reinterpret_cast<const std::uint8_t*>(a.weights8);
-MILLRACE_UNROLL
+  const std::uint8_t* all_weights = kWords ? reinterpret_cast<const std::uint8_t*>(a.weights16)
+                                           : reinterpret_cast<const std::uint8_t*>(a.weights8);
+  MILLRACE_UNROLL
   for (std::uint32_t q = 0; q < Q; ++q) {
     const std::size_t b = block + q;
     weights[q] = all_weights + b * a.taps * kWordBytes;
     const Vector bias = Isa::load(a.bias + b * Isa::kLanes);
-MILLRACE_UNROLL
+    MILLRACE_UNROLL
     for (std::uint32_t p = 0; p < P; ++p) {
       acc[0][p][q] = bias;
-MILLRACE_UNROLL
+      MILLRACE_UNROLL
       for (std::uint32_t u = 1; u < U; ++u) acc[u][p][q] = Isa::zero();
     }
   }
-MILLRACE_UNROLL
+  MILLRACE_UNROLL
   for (std::uint32_t p = 0; p < P; ++p) in[p] = a.in + a.pixel_offsets[pixel + p];
 
   std::uint32_t t = 0;
   for (; t + U <= a.taps; t += U) {
-MILLRACE_UNROLL
+    MILLRACE_UNROLL
     for (std::uint32_t u = 0; u < U; ++u) {
       const std::size_t tap = t + u;
       const std::ptrdiff_t offset = a.tap_offsets[tap];
       Vector w[Q];
-MILLRACE_UNROLL
-      for (std::uint32_t q = 0; q < Q; ++q) w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
-MILLRACE_UNROLL
+      MILLRACE_UNROLL
+      for (std::uint32_t q = 0; q < Q; ++q)
+        w[q] = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + tap * kWordBytes));
+      MILLRACE_UNROLL
       for (std::uint32_t p = 0; p < P; ++p) {
         const Vector x = Isa::broadcast_word(in[p] + offset);
-MILLRACE_UNROLL
+        MILLRACE_UNROLL
         for (std::uint32_t q = 0; q < Q; ++q) acc[u][p][q] = dot<Isa, kWords>(acc[u][p][q], x, w[q]);
       }
     }
   }
   if constexpr (U > 1) {
     for (; t < a.taps; ++t) {
-MILLRACE_UNROLL
+      MILLRACE_UNROLL
       for (std::uint32_t p = 0; p < P; ++p) {
         const Vector x = Isa::broadcast_word(in[p] + a.tap_offsets[t]);
-MILLRACE_UNROLL
+        MILLRACE_UNROLL
         for (std::uint32_t q = 0; q < Q; ++q) {
           const Vector w = Isa::load(reinterpret_cast<const std::int32_t*>(weights[q] + t * kWordBytes));
           acc[0][p][q] = dot<Isa, kWords>(acc[0][p][q], x, w);
         }
       }
     }
-MILLRACE_UNROLL
+    MILLRACE_UNROLL
     for (std::uint32_t u = 1; u < U; ++u) {
-MILLRACE_UNROLL
+      MILLRACE_UNROLL
       for (std::uint32_t p = 0; p < P; ++p) {
-MILLRACE_UNROLL
+        MILLRACE_UNROLL
         for (std::uint32_t q = 0; q < Q; ++q) acc[0][p][q] = Isa::add(acc[0][p][q], acc[u][p][q]);
       }
     }
   }
   alignas(64) std::int32_t spilled[P * Q * Isa::kLanes];
-MILLRACE_UNROLL
+  MILLRACE_UNROLL
   for (std::uint32_t p = 0; p < P; ++p) {
-MILLRACE_UNROLL
-    for (std::uint32_t q = 0; q < Q; ++q) Isa::store(spilled + std::size_t{p * Q + q} * Isa::kLanes, acc[0][p][q]);
+    MILLRACE_UNROLL
+    for (std::uint32_t q = 0; q < Q; ++q)
+      Isa::store(spilled + std::size_t{p * Q + q} * Isa::kLanes, acc[0][p][q]);
   }
-  write_tile<Isa>(a.finish, block, Q, spilled, {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
+  write_tile<Isa>(a.finish, block, Q, spilled,
+                  {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
 }
 
-// All positions for Q blocks of channels: their weights stay in the nearest cache. The last tile overlaps the one before
-// it and computes the same again, rather than fall back to narrow tiles.
+// All positions for Q blocks of channels: their weights stay in the nearest cache. The last tile overlaps the
+// one before it and computes the same again, rather than fall back to narrow tiles.
 template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   if constexpr (Q * 8 <= Isa::kAccumulators) {
@@ -256,9 +292,11 @@ void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   }
   constexpr std::uint32_t kPartial = Q >= 8 ? 1 : Q >= 4 ? 2 : 4;
   if (a.pool == 1) {
-    for (std::uint32_t pixel = 0; pixel < a.pixels; ++pixel) dense_tile<Isa, kWords, 1, Q, kPartial>(a, block, pixel);
+    for (std::uint32_t pixel = 0; pixel < a.pixels; ++pixel)
+      dense_tile<Isa, kWords, 1, Q, kPartial>(a, block, pixel);
   } else {
-    for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += 2) dense_tile<Isa, kWords, 2, Q, 1>(a, block, pixel);
+    for (std::uint32_t pixel = 0; pixel < a.pixels; pixel += 2)
+      dense_tile<Isa, kWords, 2, Q, 1>(a, block, pixel);
   }
 }
 
@@ -315,8 +353,9 @@ void depthwise_form(const DepthwiseArgs& a) {
         for (std::uint32_t t = 0; t < a.taps; ++t) {
           const Vector w = Isa::widen_weights(a.weights + t * weight_pitch + channel);
           const std::uint8_t* tap = in + a.tap_offsets[t];
-MILLRACE_UNROLL
-          for (std::uint32_t p = 0; p < kPixels; ++p) acc[p] = Isa::multiply_add(acc[p], widen(tap + a.pixel_offsets[pixel + p]), w);
+          MILLRACE_UNROLL
+          for (std::uint32_t p = 0; p < kPixels; ++p)
+            acc[p] = Isa::multiply_add(acc[p], widen(tap + a.pixel_offsets[pixel + p]), w);
         }
         for (std::uint32_t p = 0; p < kPixels; ++p) Isa::store(spilled + p * Isa::kLanes, acc[p]);
       } else {
@@ -342,7 +381,8 @@ void depthwise(const DepthwiseArgs& a) {
   }
 }
 
-// Loops that compilers vectorise well for each level. Arguments are copied: bytes that are written may be anything's. -------
+// Loops that compilers vectorise well for each level. Arguments are copied: bytes that are written may be
+// anything's. -------
 
 template <class Element>
 void max_pool_of(const PoolArgs& args) {
@@ -358,7 +398,8 @@ void max_pool_of(const PoolArgs& args) {
         for (std::uint32_t kx = 0; kx < a.kernel_w; ++kx) {
           const std::int64_t x = std::int64_t{ox} * a.stride_w + std::int64_t{kx} * a.dilation_w - a.pad_left;
           if (x < 0 || x >= a.width) continue;
-          const std::uint8_t* from = a.in + static_cast<std::size_t>(y * a.width + x) * channels * sizeof(Element);
+          const std::uint8_t* from =
+              a.in + static_cast<std::size_t>(y * a.width + x) * channels * sizeof(Element);
           if (first) {
             std::memcpy(out, from, channels * sizeof(Element));
           } else {
@@ -377,9 +418,12 @@ void max_pool_of(const PoolArgs& args) {
 
 inline void max_pool(const PoolArgs& a) {
   switch (a.bytes) {
-    case 1: return a.is_signed ? max_pool_of<std::int8_t>(a) : max_pool_of<std::uint8_t>(a);
-    case 2: return a.is_signed ? max_pool_of<std::int16_t>(a) : max_pool_of<std::uint16_t>(a);
-    default: return a.is_signed ? max_pool_of<std::int32_t>(a) : max_pool_of<std::uint32_t>(a);
+    case 1:
+      return a.is_signed ? max_pool_of<std::int8_t>(a) : max_pool_of<std::uint8_t>(a);
+    case 2:
+      return a.is_signed ? max_pool_of<std::int16_t>(a) : max_pool_of<std::uint16_t>(a);
+    default:
+      return a.is_signed ? max_pool_of<std::int32_t>(a) : max_pool_of<std::uint32_t>(a);
   }
 }
 
@@ -411,7 +455,9 @@ void stage_words(const StageArgs& args) {
 
 inline void stage(const StageArgs& a) {
   if (!a.words) return stage_bytes(a);
-  if (a.in_bytes == 1) return a.in_signed ? stage_words<std::int8_t, std::uint16_t>(a) : stage_words<std::uint8_t, std::uint16_t>(a);
+  if (a.in_bytes == 1)
+    return a.in_signed ? stage_words<std::int8_t, std::uint16_t>(a)
+                       : stage_words<std::uint8_t, std::uint16_t>(a);
   return stage_words<std::uint16_t, std::uint16_t>(a);
 }
 
@@ -423,15 +469,19 @@ void interleave_planes(const InterleaveArgs& args) {
   const std::uint8_t* __restrict in = a.in;
   for (std::size_t i = 0; i < a.elements; ++i) {
     MILLRACE_UNROLL
-    for (std::size_t plane = 0; plane < kPlanes; ++plane) out[i * kPlanes + plane] = in[plane * a.plane_bytes + i];
+    for (std::size_t plane = 0; plane < kPlanes; ++plane)
+      out[i * kPlanes + plane] = in[plane * a.plane_bytes + i];
   }
 }
 
 inline void interleave(const InterleaveArgs& a) {
   switch (a.planes) {
-    case 2: return interleave_planes<2>(a);
-    case 3: return interleave_planes<3>(a);
-    default: return interleave_planes<4>(a);
+    case 2:
+      return interleave_planes<2>(a);
+    case 3:
+      return interleave_planes<3>(a);
+    default:
+      return interleave_planes<4>(a);
   }
 }
 

@@ -6,9 +6,12 @@ namespace millrace::kernels::fast {
 
 std::string_view to_string(SimdLevel level) {
   switch (level) {
-    case SimdLevel::kBaseline: return "baseline";
-    case SimdLevel::kAvx2: return "avx2";
-    case SimdLevel::kAvx512Vnni: return "avx512vnni";
+    case SimdLevel::kBaseline:
+      return "baseline";
+    case SimdLevel::kAvx2:
+      return "avx2";
+    case SimdLevel::kAvx512Vnni:
+      return "avx512vnni";
   }
   return "unknown";
 }
@@ -19,8 +22,9 @@ bool is_available(SimdLevel level) {
   // The compiler's runtime also asks whether the operating system saves these registers.
   if (level == SimdLevel::kAvx2) return __builtin_cpu_supports("avx2") != 0;
   if (level == SimdLevel::kAvx512Vnni) {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-           __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
   }
 #endif
   return false;

@@ -11,9 +11,10 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Both sides are non-decreasing in acc, and the exact one is constant between thresholds: its ends decide. Holds where
-// 0 <= exact - fit <= slack for every acc of the range.
-bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range, std::int64_t slack) {
+// Both sides are non-decreasing in acc, and the exact one is constant between thresholds: its ends decide.
+// Holds where 0 <= exact - fit <= slack for every acc of the range.
+bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
+           std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {
     const std::int64_t less = reached(thresholds, acc) - fit.count(static_cast<std::int32_t>(acc));
     return less >= 0 && less <= slack;
@@ -24,8 +25,8 @@ bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, Accum
   });
 }
 
-// The scales for which t * scale passes value - 1/2 at each threshold t and not one before: nearly an interval, up to
-// roundings that holds() decides.
+// The scales for which t * scale passes value - 1/2 at each threshold t and not one before: nearly an
+// interval, up to roundings that holds() decides.
 struct Interval {
   double low = 0, high = std::numeric_limits<double>::infinity();
   void at_least(double value, double acc) {
@@ -47,10 +48,12 @@ std::int32_t LinearFit::count(std::int32_t acc) const {
   return static_cast<std::int32_t>(std::nearbyint(clamped)) + add;
 }
 
-std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range, std::int32_t lowest) {
+std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
+                                     std::int32_t lowest) {
   // An accumulator of 0 gives the zero point, where the clamp does not hide it.
   const std::int64_t zero = reached(thresholds, 0);  // as a count
-  if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;  // whole numbers in float32
+  if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U))
+    return std::nullopt;  // whole numbers in float32
   Interval scales;
   for (std::size_t i = 0; i < thresholds.size(); ++i) {
     const std::int64_t t = thresholds[i];

@@ -39,13 +39,15 @@ struct Form {
   std::int32_t fill = 0;         // what stands in the padding, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
-  std::size_t at(std::uint32_t y, std::uint32_t x) const { return origin_bytes + y * pitch_bytes + x * pixel_bytes; }
+  std::size_t at(std::uint32_t y, std::uint32_t x) const {
+    return origin_bytes + y * pitch_bytes + x * pixel_bytes;
+  }
   /// Whether the tensor's natural storage is already this form.
   bool is_natural(ElementType type) const;
 };
 
-/// The form a window over `tensor` wants, in bytes where `bytes` allows it. Nothing where there is none (elements of more
-/// than 16 bits) or where padding would outgrow the tensor by far.
+/// The form a window over `tensor` wants, in bytes where `bytes` allows it. Nothing where there is none
+/// (elements of more than 16 bits) or where padding would outgrow the tensor by far.
 std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes);
 
 /// A buffer for the form, its padding written.
@@ -55,12 +57,14 @@ std::uint8_t* make_buffer(Arena& arena, const Form& form);
 struct AccumulatorRange {
   std::int64_t lowest = 0, highest = 0;
 };
-Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first, const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
+Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
+                   const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
 
 /// Whether make_finish's tables stay in proportion to the program.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
-/// One thing to do for a frame. Destinations are fixed; sources are looked up, because a program's inputs move.
+/// One thing to do for a frame. Destinations are fixed; sources are looked up, because a program's inputs
+/// move.
 class Step {
  public:
   virtual ~Step() = default;
@@ -84,10 +88,11 @@ struct Target {
 enum class Method : std::uint8_t { kDense, kDepthwise, kPlain };
 Method method_of(const Planning& planning, const Block& block);
 
-/// A convolution or sum over windows by kDense or kDepthwise, followed by `pool` where it is fused. `source` is the form
-/// buffer its producer writes, or null: then the step stages the natural tensor itself.
-std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form, std::uint8_t* source,
-                                    const Tensor& result, const Target& destination);
+/// A convolution or sum over windows by kDense or kDepthwise, followed by `pool` where it is fused. `source`
+/// is the form buffer its producer writes, or null: then the step stages the natural tensor itself.
+std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool,
+                                    const Form& form, std::uint8_t* source, const Tensor& result,
+                                    const Target& destination);
 
 /// Any block, into natural storage; without forms.
 std::unique_ptr<Step> plan_plain(const Planning& planning, const Block& block, std::byte* destination);

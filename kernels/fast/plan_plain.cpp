@@ -1,4 +1,5 @@
-// Blocks that need no form: element by element, moves of memory, and the plain loops for what no kernel takes.
+// Blocks that need no form: element by element, moves of memory, and the plain loops for what no kernel
+// takes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -26,9 +27,12 @@ template <class Use>
 void with_storage(ElementType type, Use use) {
   const bool is_unsigned = type.kind == ElementType::Kind::kUnsigned;
   switch (type.storage_bytes()) {
-    case 1: return is_unsigned ? use(std::uint8_t{}) : use(std::int8_t{});
-    case 2: return is_unsigned ? use(std::uint16_t{}) : use(std::int16_t{});
-    default: return is_unsigned ? use(std::uint32_t{}) : use(std::int32_t{});
+    case 1:
+      return is_unsigned ? use(std::uint8_t{}) : use(std::int8_t{});
+    case 2:
+      return is_unsigned ? use(std::uint16_t{}) : use(std::int16_t{});
+    default:
+      return is_unsigned ? use(std::uint32_t{}) : use(std::int32_t{});
   }
 }
 
@@ -52,13 +56,18 @@ T entry(const std::vector<T>& values, std::size_t channel) {
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
   if (r.form != Requantise::Form::kThresholds) {
     // Unsigned: stray input bytes may overflow, and only they.
-    const std::uint64_t product = static_cast<std::uint64_t>(acc) * static_cast<std::uint64_t>(std::int64_t{entry(r.multiplier, channel)});
-    const auto sum = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(entry(r.offset, channel)));
+    const std::uint64_t product = static_cast<std::uint64_t>(acc) *
+                                  static_cast<std::uint64_t>(std::int64_t{entry(r.multiplier, channel)});
+    const auto sum =
+        static_cast<std::int64_t>(product + static_cast<std::uint64_t>(entry(r.offset, channel)));
     const std::uint8_t shift = entry(r.shift, channel);
-    if (r.form == Requantise::Form::kMultiplyShift || shift == 0) return std::clamp<std::int64_t>((sum >> shift) + r.zero_point, r.lowest, r.highest);
+    if (r.form == Requantise::Form::kMultiplyShift || shift == 0)
+      return std::clamp<std::int64_t>((sum >> shift) + r.zero_point, r.lowest, r.highest);
     const std::uint64_t odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
-    const std::uint64_t rounded = static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1U)) - 1U) + odd;
-    return std::clamp<std::int64_t>((static_cast<std::int64_t>(rounded) >> shift) + r.zero_point, r.lowest, r.highest);
+    const std::uint64_t rounded =
+        static_cast<std::uint64_t>(sum) + ((std::uint64_t{1} << (shift - 1U)) - 1U) + odd;
+    return std::clamp<std::int64_t>((static_cast<std::int64_t>(rounded) >> shift) + r.zero_point, r.lowest,
+                                    r.highest);
   }
   const std::int64_t steps = std::int64_t{r.highest} - r.lowest;
   const bool shared = static_cast<std::int64_t>(r.thresholds.size()) == steps;
@@ -69,8 +78,11 @@ std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t chann
 class PlainStep : public Step {
  public:
   PlainStep(const Planning& planning, const Block& block, std::byte* destination)
-      : in(planning.program.tensors[block.inputs[0]]), result(planning.program.tensors[block.outputs[0]]), elements(result.elements()),
-        sources(block.inputs), out(destination) {
+      : in(planning.program.tensors[block.inputs[0]]),
+        result(planning.program.tensors[block.outputs[0]]),
+        elements(result.elements()),
+        sources(block.inputs),
+        out(destination) {
     in.scale.clear();
     result.scale.clear();
   }
@@ -82,7 +94,8 @@ class PlainStep : public Step {
   std::byte* out;
 };
 
-// Convolutions and sums no kernel takes: elements above 16 bits, padding beyond reason. --------------------------------
+// Convolutions and sums no kernel takes: elements above 16 bits, padding beyond reason.
+// --------------------------------
 
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
@@ -106,7 +119,8 @@ class PlainWindowed final : public PlainStep {
     std::size_t at = 0;
     for (std::size_t y = 0; y < result.shape[0]; ++y) {
       for (std::size_t x = 0; x < result.shape[1]; ++x) {
-        for (std::size_t c = 0; c < result.shape[2]; ++c) store_any(result.type, out, at++, element(from, y, x, c));
+        for (std::size_t c = 0; c < result.shape[2]; ++c)
+          store_any(result.type, out, at++, element(from, y, x, c));
       }
     }
   }
@@ -120,15 +134,19 @@ class PlainWindowed final : public PlainStep {
   std::int64_t element(const std::byte* from, std::size_t oy, std::size_t ox, std::size_t c) const {
     std::uint64_t acc = 0;  // wraps where stray input bytes make it
     if constexpr (std::is_same_v<Op, SumPool>) {
-      for_each_tap(op_.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) { acc += static_cast<std::uint64_t>(tap(from, y, x, c)); });
+      for_each_tap(op_.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
+        acc += static_cast<std::uint64_t>(tap(from, y, x, c));
+      });
       return requantise(op_.requantise, static_cast<std::int64_t>(acc), c);
     } else {
-      const std::size_t group_in = in.shape[2] / op_.groups, first = c / (op_.out_channels / op_.groups) * group_in;
+      const std::size_t group_in = in.shape[2] / op_.groups,
+                        first = c / (op_.out_channels / op_.groups) * group_in;
       const std::size_t taps = std::size_t{op_.window.kernel_h} * op_.window.kernel_w;
       if (!op_.bias.empty()) acc = static_cast<std::uint64_t>(std::int64_t{op_.bias[c]});
       for_each_tap(op_.window, oy, ox, [&](std::size_t t, std::int64_t y, std::int64_t x) {
         for (std::size_t i = 0; i < group_in; ++i) {
-          acc += static_cast<std::uint64_t>(tap(from, y, x, first + i) * op_.weights[(c * taps + t) * group_in + i]);
+          acc += static_cast<std::uint64_t>(tap(from, y, x, first + i) *
+                                            op_.weights[(c * taps + t) * group_in + i]);
         }
       });
       const auto sum = static_cast<std::int64_t>(acc);
@@ -141,7 +159,8 @@ class PlainWindowed final : public PlainStep {
 
 class MaxPoolStep final : public PlainStep {
  public:
-  MaxPoolStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
+  MaxPoolStep(const Planning& planning, const Block& block, std::byte* destination)
+      : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
     const Window& w = std::get<MaxPool>(block.operation).window;
     args_.out = reinterpret_cast<std::uint8_t*>(out);
     args_.bytes = static_cast<std::uint8_t>(in.type.storage_bytes());
@@ -170,22 +189,30 @@ class MaxPoolStep final : public PlainStep {
   PoolArgs args_;
 };
 
-// Element by element. ----------------------------------------------------------------------------------------------------
+// Element by element.
+// ----------------------------------------------------------------------------------------------------
 
-std::size_t low_bits(ElementType type) { return (std::size_t{1} << type.bits) - 1; }
+std::size_t low_bits(ElementType type) {
+  return (std::size_t{1} << type.bits) - 1;
+}
 
 // A table over all bytes an element can be stored as, one a channel or one for all: nothing is out of bounds.
 class TableStep final : public PlainStep {
  public:
-  TableStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination) {
+  TableStep(const Planning& planning, const Block& block, std::byte* destination)
+      : PlainStep(planning, block, destination) {
     if (const auto* lookup = std::get_if<Lookup>(&block.operation)) {
-      fill(1, [&](std::int64_t value, std::size_t) { return lookup->table[static_cast<std::size_t>(value - in.type.lowest()) & low_bits(in.type)]; });
+      fill(1, [&](std::int64_t value, std::size_t) {
+        return lookup->table[static_cast<std::size_t>(value - in.type.lowest()) & low_bits(in.type)];
+      });
     } else {
       const Requantise& r = std::get<Rescale>(block.operation).requantise;
       const auto count = static_cast<std::size_t>(std::int64_t{r.highest} - r.lowest);
-      const bool shared = r.form == Requantise::Form::kThresholds ? r.thresholds.size() == count
-                                                                  : r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1;
-      fill(shared ? 1 : in.shape.back(), [&](std::int64_t value, std::size_t c) { return requantise(r, value, c); });
+      const bool shared = r.form == Requantise::Form::kThresholds
+                              ? r.thresholds.size() == count
+                              : r.multiplier.size() == 1 && r.offset.size() == 1 && r.shift.size() == 1;
+      fill(shared ? 1 : in.shape.back(),
+           [&](std::int64_t value, std::size_t c) { return requantise(r, value, c); });
     }
   }
 
@@ -227,7 +254,8 @@ class RescaleStep final : public PlainStep {
     const std::size_t channels = in.shape.back();
     for (std::size_t start = 0; start < elements; start += channels) {
       for (std::size_t c = 0; c < channels; ++c) {
-        store_any(result.type, out, start + c, requantise(requantise_, load_any(in.type, values[sources[0]], start + c), c));
+        store_any(result.type, out, start + c,
+                  requantise(requantise_, load_any(in.type, values[sources[0]], start + c), c));
       }
     }
   }
@@ -239,14 +267,17 @@ class RescaleStep final : public PlainStep {
 class AddStep final : public PlainStep {
  public:
   AddStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), op_(std::get<Add>(block.operation)), b_(planning.program.tensors[block.inputs[1]].type) {}
+      : PlainStep(planning, block, destination),
+        op_(std::get<Add>(block.operation)),
+        b_(planning.program.tensors[block.inputs[1]].type) {}
 
   void run(const std::byte* const* values) noexcept override {
     const std::byte* a = values[sources[0]];
     const std::byte* b = values[sources[1]];
     with_storage(in.type, [&](auto first) {
       with_storage(b_, [&](auto second) {
-        with_storage(result.type, [&](auto third) { add<decltype(first), decltype(second), decltype(third)>(a, b); });
+        with_storage(result.type,
+                     [&](auto third) { add<decltype(first), decltype(second), decltype(third)>(a, b); });
       });
     });
   }
@@ -265,9 +296,12 @@ class AddStep final : public PlainStep {
       return;
     }
     for (std::size_t i = 0; i < elements; ++i) {
-      const std::uint64_t x = static_cast<std::uint64_t>(std::int64_t{load_as<A>(a, i)}) * static_cast<std::uint64_t>(std::int64_t{op_.multiplier_a});
-      const std::uint64_t y = static_cast<std::uint64_t>(std::int64_t{load_as<B>(b, i)}) * static_cast<std::uint64_t>(std::int64_t{op_.multiplier_b});
-      const std::int64_t sum = static_cast<std::int64_t>(x + y + static_cast<std::uint64_t>(op_.offset)) >> op_.shift;
+      const std::uint64_t x = static_cast<std::uint64_t>(std::int64_t{load_as<A>(a, i)}) *
+                              static_cast<std::uint64_t>(std::int64_t{op_.multiplier_a});
+      const std::uint64_t y = static_cast<std::uint64_t>(std::int64_t{load_as<B>(b, i)}) *
+                              static_cast<std::uint64_t>(std::int64_t{op_.multiplier_b});
+      const std::int64_t sum =
+          static_cast<std::int64_t>(x + y + static_cast<std::uint64_t>(op_.offset)) >> op_.shift;
       store_as<Out>(out, i, static_cast<Out>(std::clamp<std::int64_t>(sum, op_.lowest, op_.highest)));
     }
   }
@@ -275,11 +309,13 @@ class AddStep final : public PlainStep {
   ElementType b_;
 };
 
-// Moves. -----------------------------------------------------------------------------------------------------------------
+// Moves.
+// -----------------------------------------------------------------------------------------------------------------
 
 class ConcatStep final : public PlainStep {
  public:
-  ConcatStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination) {
+  ConcatStep(const Planning& planning, const Block& block, std::byte* destination)
+      : PlainStep(planning, block, destination) {
     for (const TensorIndex index : sources) {
       const Tensor& tensor = planning.program.tensors[index];
       row_bytes_.push_back(tensor.shape.back() * tensor.type.storage_bytes());
@@ -291,7 +327,8 @@ class ConcatStep final : public PlainStep {
     std::size_t offset = 0;
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const std::byte* from = values[sources[i]];
-      for (std::size_t row = 0; row < rows_; ++row) std::memcpy(out + row * out_row_bytes_ + offset, from + row * row_bytes_[i], row_bytes_[i]);
+      for (std::size_t row = 0; row < rows_; ++row)
+        std::memcpy(out + row * out_row_bytes_ + offset, from + row * row_bytes_[i], row_bytes_[i]);
       offset += row_bytes_[i];
     }
   }
@@ -303,7 +340,8 @@ class ConcatStep final : public PlainStep {
 
 class PermuteStep final : public PlainStep {
  public:
-  PermuteStep(const Planning& planning, const Block& block, std::byte* destination) : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
+  PermuteStep(const Planning& planning, const Block& block, std::byte* destination)
+      : PlainStep(planning, block, destination), kernels_(&planning.kernels) {
     const Permute& op = std::get<Permute>(block.operation);
     std::vector<std::size_t> stride(op.dims.size(), 1);
     for (std::size_t axis = op.dims.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
@@ -324,9 +362,12 @@ class PermuteStep final : public PlainStep {
   void run(const std::byte* const* values) noexcept override {
     const std::byte* from = values[sources[0]];
     switch (result.type.storage_bytes()) {
-      case 1: return move<std::uint8_t>(from);
-      case 2: return move<std::uint16_t>(from);
-      default: return move<std::uint32_t>(from);
+      case 1:
+        return move<std::uint8_t>(from);
+      case 2:
+        return move<std::uint16_t>(from);
+      default:
+        return move<std::uint32_t>(from);
     }
   }
 
@@ -342,9 +383,10 @@ class PermuteStep final : public PlainStep {
       return;
     }
     const Axis inner = axes_[axes_.size() - 1], middle = axes_[axes_.size() - 2];
-    if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 && inner.extent <= 4) {  // an image, planes to pixels
-      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), reinterpret_cast<std::uint8_t*>(out), middle.extent, inner.stride,
-                            static_cast<std::uint32_t>(inner.extent)});
+    if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 &&
+        inner.extent <= 4) {  // an image, planes to pixels
+      kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), reinterpret_cast<std::uint8_t*>(out),
+                            middle.extent, inner.stride, static_cast<std::uint32_t>(inner.extent)});
       return;
     }
     std::size_t to = 0;
@@ -365,12 +407,14 @@ class PermuteStep final : public PlainStep {
     if (inner.extent < middle.extent) {  // the longer loop inside
       for (std::size_t j = 0; j < inner.extent; ++j) {
         const std::byte* column = from + j * inner.stride * sizeof(T);
-        for (std::size_t i = 0; i < middle.extent; ++i) store_as<T>(out, to + i * inner.extent + j, load_as<T>(column, i * middle.stride));
+        for (std::size_t i = 0; i < middle.extent; ++i)
+          store_as<T>(out, to + i * inner.extent + j, load_as<T>(column, i * middle.stride));
       }
     } else {
       for (std::size_t i = 0; i < middle.extent; ++i) {
         const std::byte* row = from + i * middle.stride * sizeof(T);
-        for (std::size_t j = 0; j < inner.extent; ++j) store_as<T>(out, to + i * inner.extent + j, load_as<T>(row, j * inner.stride));
+        for (std::size_t j = 0; j < inner.extent; ++j)
+          store_as<T>(out, to + i * inner.extent + j, load_as<T>(row, j * inner.stride));
       }
     }
     return to + middle.extent * inner.extent;
@@ -382,12 +426,15 @@ class PermuteStep final : public PlainStep {
   bool is_copy_ = false;
 };
 
-// Host. ------------------------------------------------------------------------------------------------------------------
+// Host.
+// ------------------------------------------------------------------------------------------------------------------
 
 class QuantiseStep final : public PlainStep {
  public:
   QuantiseStep(const Planning& planning, const Block& block, std::byte* destination)
-      : PlainStep(planning, block, destination), kernels_(&planning.kernels), scale_(std::get<Quantise>(block.operation).scale) {
+      : PlainStep(planning, block, destination),
+        kernels_(&planning.kernels),
+        scale_(std::get<Quantise>(block.operation).scale) {
     args_.out = reinterpret_cast<std::uint8_t*>(out);
     args_.elements = elements;
     args_.zero_point = std::get<Quantise>(block.operation).zero_point;
@@ -456,7 +503,8 @@ class SoftmaxStep final : public PlainStep {
         store_as<float>(out, start + i, x);
         sum += x;
       }
-      for (std::size_t i = 0; i < row; ++i) store_as<float>(out, start + i, load_as<float>(out, start + i) / sum);
+      for (std::size_t i = 0; i < row; ++i)
+        store_as<float>(out, start + i, load_as<float>(out, start + i) / sum);
     }
   }
 };
@@ -465,10 +513,13 @@ class SoftmaxStep final : public PlainStep {
 
 std::unique_ptr<Step> plan_plain(const Planning& planning, const Block& block, std::byte* destination) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
-  const auto make = [&](auto* step) { return std::make_unique<std::remove_pointer_t<decltype(step)>>(planning, block, destination); };
+  const auto make = [&](auto* step) {
+    return std::make_unique<std::remove_pointer_t<decltype(step)>>(planning, block, destination);
+  };
   const auto plan = [&](const auto& op) -> std::unique_ptr<Step> {
     using Op = std::decay_t<decltype(op)>;
-    if constexpr (std::is_same_v<Op, Convolution> || std::is_same_v<Op, SumPool>) return make(static_cast<PlainWindowed<Op>*>(nullptr));
+    if constexpr (std::is_same_v<Op, Convolution> || std::is_same_v<Op, SumPool>)
+      return make(static_cast<PlainWindowed<Op>*>(nullptr));
     if constexpr (std::is_same_v<Op, MaxPool>) return make(static_cast<MaxPoolStep*>(nullptr));
     if constexpr (std::is_same_v<Op, Lookup>) return make(static_cast<TableStep*>(nullptr));
     if constexpr (std::is_same_v<Op, Rescale>) {

@@ -8,7 +8,8 @@
 namespace millrace::kernels::fast {
 namespace {
 
-// One element that a result is made of, from the window's first tap: where it stands, and which weight it meets.
+// One element that a result is made of, from the window's first tap: where it stands, and which weight it
+// meets.
 struct Tap {
   std::size_t offset_bytes = 0;
   std::size_t weight = 0;  // index within an output channel's weights
@@ -26,20 +27,23 @@ std::vector<Tap> taps_of(const Window& w, const Form& form, std::size_t first_ch
   taps.reserve(std::size_t{w.kernel_h} * w.kernel_w * channels);
   for (std::uint32_t ky = 0; ky < w.kernel_h; ++ky) {
     for (std::uint32_t kx = 0; kx < w.kernel_w; ++kx) {
-      const std::size_t pixel = std::size_t{ky} * w.dilation_h * form.pitch_bytes + std::size_t{kx} * w.dilation_w * form.pixel_bytes;
-      for (std::size_t i = 0; i < channels; ++i) taps.push_back({pixel + (first_channel + i) * form.element_bytes(), taps.size()});
+      const std::size_t pixel = std::size_t{ky} * w.dilation_h * form.pitch_bytes +
+                                std::size_t{kx} * w.dilation_w * form.pixel_bytes;
+      for (std::size_t i = 0; i < channels; ++i)
+        taps.push_back({pixel + (first_channel + i) * form.element_bytes(), taps.size()});
     }
   }
   return taps;
 }
 
-// Neighbours in memory share a word: along a kernel row, and across rows where the window is as wide as the tensor. A
-// word may reach past its last element; weights of zero stand there.
+// Neighbours in memory share a word: along a kernel row, and across rows where the window is as wide as the
+// tensor. A word may reach past its last element; weights of zero stand there.
 std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_bytes) {
   const std::uint32_t most = element_bytes == 1 ? 4 : 2;
   std::vector<Word> words;
   for (const Tap& tap : taps) {
-    const bool joins = !words.empty() && words.back().count < most && words.back().offset_bytes + words.back().count * element_bytes == tap.offset_bytes;
+    const bool joins = !words.empty() && words.back().count < most &&
+                       words.back().offset_bytes + words.back().count * element_bytes == tap.offset_bytes;
     if (!joins) words.push_back({tap.offset_bytes, 0, {}});
     words.back().weights[words.back().count++] = tap.weight;
   }
@@ -47,15 +51,18 @@ std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_byt
 }
 
 // Output positions in the order they are computed: row by row, or pooling window by pooling window.
-std::int32_t* pixel_offsets(Arena& arena, const Window& w, const Form& form, std::uint32_t out_h, std::uint32_t out_w, const MaxPool* pool) {
-  const std::uint32_t group_h = pool != nullptr ? pool->window.kernel_h : 1, group_w = pool != nullptr ? pool->window.kernel_w : 1;
+std::int32_t* pixel_offsets(Arena& arena, const Window& w, const Form& form, std::uint32_t out_h,
+                            std::uint32_t out_w, const MaxPool* pool) {
+  const std::uint32_t group_h = pool != nullptr ? pool->window.kernel_h : 1,
+                      group_w = pool != nullptr ? pool->window.kernel_w : 1;
   auto* offsets = arena.make<std::int32_t>(std::size_t{out_h} * out_w * group_h * group_w);
   std::size_t at = 0;
   for (std::uint32_t y = 0; y < out_h; ++y) {
     for (std::uint32_t x = 0; x < out_w; ++x) {
       for (std::uint32_t gy = 0; gy < group_h; ++gy) {
         for (std::uint32_t gx = 0; gx < group_w; ++gx) {
-          const std::size_t row = std::size_t{y * group_h + gy} * w.stride_h, column = std::size_t{x * group_w + gx} * w.stride_w;
+          const std::size_t row = std::size_t{y * group_h + gy} * w.stride_h,
+                            column = std::size_t{x * group_w + gx} * w.stride_w;
           offsets[at++] = static_cast<std::int32_t>(row * form.pitch_bytes + column * form.pixel_bytes);
         }
       }
@@ -66,17 +73,20 @@ std::int32_t* pixel_offsets(Arena& arena, const Window& w, const Form& form, std
 
 std::int32_t* out_offsets(Arena& arena, const Tensor& result, const Form* form) {
   const std::uint32_t height = result.shape[0], width = result.shape[1];
-  const std::size_t pixel_bytes = form != nullptr ? form->pixel_bytes : result.shape[2] * result.type.storage_bytes();
+  const std::size_t pixel_bytes =
+      form != nullptr ? form->pixel_bytes : result.shape[2] * result.type.storage_bytes();
   const std::size_t pitch_bytes = form != nullptr ? form->pitch_bytes : pixel_bytes * width;
   auto* offsets = arena.make<std::int32_t>(std::size_t{height} * width);
   for (std::uint32_t y = 0; y < height; ++y) {
-    for (std::uint32_t x = 0; x < width; ++x) offsets[std::size_t{y} * width + x] = static_cast<std::int32_t>(y * pitch_bytes + x * pixel_bytes);
+    for (std::uint32_t x = 0; x < width; ++x)
+      offsets[std::size_t{y} * width + x] = static_cast<std::int32_t>(y * pitch_bytes + x * pixel_bytes);
   }
   return offsets;
 }
 
 void set_target(Finish& finish, const Tensor& result, const Form* form) {
-  finish.out_bytes = static_cast<std::uint8_t>(form != nullptr ? form->element_bytes() : result.type.storage_bytes());
+  finish.out_bytes =
+      static_cast<std::uint8_t>(form != nullptr ? form->element_bytes() : result.type.storage_bytes());
   finish.out_offset = form != nullptr ? form->offset : 0;
 }
 
@@ -97,7 +107,8 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);
-  for (std::size_t i = 0; i < taps; ++i) bias -= static_cast<std::uint32_t>(form.offset * c.weights[channel * taps + i]);
+  for (std::size_t i = 0; i < taps; ++i)
+    bias -= static_cast<std::uint32_t>(form.offset * c.weights[channel * taps + i]);
   return static_cast<std::int32_t>(bias);
 }
 
@@ -155,14 +166,16 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
   const std::uint32_t count = c.out_channels / c.groups, first = group * count;
   const std::size_t group_in = s.in.shape[2] / c.groups;
   const std::size_t per_channel = c.weights.size() / c.out_channels;
-  const std::vector<Word> words = words_of(taps_of(c.window, s.form, group * group_in, group_in), s.form.element_bytes());
+  const std::vector<Word> words =
+      words_of(taps_of(c.window, s.form, group * group_in, group_in), s.form.element_bytes());
   const std::size_t blocks = (count + lanes - 1) / lanes;
 
   DenseArgs args;
   args.taps = static_cast<std::uint32_t>(words.size());
   args.channels = count;
   auto* tap_offsets = arena.make<std::int32_t>(words.size());
-  for (std::size_t t = 0; t < words.size(); ++t) tap_offsets[t] = static_cast<std::int32_t>(words[t].offset_bytes);
+  for (std::size_t t = 0; t < words.size(); ++t)
+    tap_offsets[t] = static_cast<std::int32_t>(words[t].offset_bytes);
   args.tap_offsets = tap_offsets;
 
   const std::size_t a_word = s.form.words ? 2 : 4;
@@ -194,7 +207,8 @@ DenseArgs plan_group(const Planning& planning, const Convolution& c, std::uint32
   return args;
 }
 
-void plan_dense(const Planning& planning, const Convolution& c, const Shapes& s, std::uint8_t* buffer, WindowedStep& step) {
+void plan_dense(const Planning& planning, const Convolution& c, const Shapes& s, std::uint8_t* buffer,
+                WindowedStep& step) {
   const std::uint32_t out_h = s.result.shape[0], out_w = s.result.shape[1];
   const std::int32_t* pixels = pixel_offsets(planning.arena, c.window, s.form, out_h, out_w, s.pool);
   const std::int32_t* outs = out_offsets(planning.arena, s.result, s.target.form);
@@ -221,7 +235,8 @@ Convolution as_convolution(const SumPool& pool, std::uint32_t channels) {
   return c;
 }
 
-void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes& s, std::uint8_t* buffer, WindowedStep& step) {
+void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes& s, std::uint8_t* buffer,
+                    WindowedStep& step) {
   Arena& arena = planning.arena;
   const std::uint32_t lanes = planning.kernels.lanes;
   const std::size_t padded = std::size_t{c.out_channels + lanes - 1} / lanes * lanes;
@@ -268,26 +283,32 @@ Method method_of(const Planning& planning, const Block& block) {
     if (!fits || !form_for(in, c->window, false)) return Method::kPlain;
     if (c->groups > 1 && c->groups == c->out_channels && c->groups == in.shape[2]) return Method::kDepthwise;
     // Each group's weights are padded to whole vectors, which a great many small groups would not be worth.
-    return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4 ? Method::kPlain : Method::kDense;
+    return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4
+               ? Method::kPlain
+               : Method::kDense;
   }
   if (const auto* p = std::get_if<SumPool>(&block.operation)) {
     const std::uint64_t taps = std::uint64_t{p->window.kernel_h} * p->window.kernel_w;
-    const bool fits = can_finish(&p->requantise, out.shape[2]) && taps <= 4 * (in.elements() / in.shape[2]) + 1024;
+    const bool fits =
+        can_finish(&p->requantise, out.shape[2]) && taps <= 4 * (in.elements() / in.shape[2]) + 1024;
     return fits && form_for(in, p->window, false) ? Method::kDepthwise : Method::kPlain;
   }
   return Method::kPlain;
 }
 
-std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool, const Form& form, std::uint8_t* source,
-                                    const Tensor& result, const Target& target) {
+std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool,
+                                    const Form& form, std::uint8_t* source, const Tensor& result,
+                                    const Target& target) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Shapes shapes{in, result, form, pool, target};
   auto step = std::make_unique<WindowedStep>();
   step->kernels = &planning.kernels;
   step->source = block.inputs[0];
-  const bool is_input = std::find(planning.program.inputs.begin(), planning.program.inputs.end(), block.inputs[0]) != planning.program.inputs.end();
+  const bool is_input = std::find(planning.program.inputs.begin(), planning.program.inputs.end(),
+                                  block.inputs[0]) != planning.program.inputs.end();
   std::uint8_t* buffer = source;
-  if (source == nullptr && form.is_natural(in.type) && !is_input) {  // a caller's memory has no slack behind it
+  if (source == nullptr && form.is_natural(in.type) &&
+      !is_input) {  // a caller's memory has no slack behind it
     step->reads_natural = true;
   } else if (source == nullptr) {
     buffer = make_buffer(planning.arena, form);

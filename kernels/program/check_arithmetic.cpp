@@ -12,7 +12,9 @@ using Wide = __int128;
 constexpr Wide kLowest64 = INT64_MIN;
 constexpr Wide kHighest64 = INT64_MAX;
 
-bool is_one_or(std::size_t size, std::uint32_t channels) { return size == 1 || size == channels; }
+bool is_one_or(std::size_t size, std::uint32_t channels) {
+  return size == 1 || size == channels;
+}
 
 template <class T>
 T entry(const std::vector<T>& values, std::size_t channel) {
@@ -26,19 +28,24 @@ std::string wrong_count(const char* field, std::size_t size, std::uint32_t chann
 std::string multiply_shift(const Requantise& r, Range range, std::uint32_t channels) {
   if (!r.thresholds.empty()) return "requantise.thresholds is given, but the form is multiply-shift";
   const bool half_even = r.form == Requantise::Form::kMultiplyShiftHalfEven;
-  if (!is_one_or(r.multiplier.size(), channels)) return wrong_count("requantise.multiplier", r.multiplier.size(), channels);
-  if (!is_one_or(r.offset.size(), channels)) return wrong_count("requantise.offset", r.offset.size(), channels);
+  if (!is_one_or(r.multiplier.size(), channels))
+    return wrong_count("requantise.multiplier", r.multiplier.size(), channels);
+  if (!is_one_or(r.offset.size(), channels))
+    return wrong_count("requantise.offset", r.offset.size(), channels);
   if (!is_one_or(r.shift.size(), channels)) return wrong_count("requantise.shift", r.shift.size(), channels);
   const std::size_t distinct = std::max({r.multiplier.size(), r.offset.size(), r.shift.size()});
   for (std::size_t c = 0; c < distinct; ++c) {
     const Wide multiplier = entry(r.multiplier, c);
     const Wide offset = entry(r.offset, c);
-    if (multiplier < 0) return text("requantise.multiplier[", c, "] is negative; the step function must not decrease");
+    if (multiplier < 0)
+      return text("requantise.multiplier[", c, "] is negative; the step function must not decrease");
     if (entry(r.shift, c) > 62) return text("requantise.shift[", c, "] is above 62");
-    // The product alone is at most 63 bits and fits; the sum may not, nor what rounding adds to it or the zero point to the result.
+    // The product alone is at most 63 bits and fits; the sum may not, nor what rounding adds to it or the
+    // zero point to the result.
     const Wide spare = half_even ? Wide{1} << 32 : 0;
     const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;
-    if (multiplier * range.lowest + offset < kLowest64 + spare || multiplier * range.highest + offset + half > kHighest64 - spare) {
+    if (multiplier * range.lowest + offset < kLowest64 + spare ||
+        multiplier * range.highest + offset + half > kHighest64 - spare) {
       return text("requantise overflows 64 bits in channel ", c, "; use a smaller multiplier or offset");
     }
   }
@@ -50,19 +57,24 @@ std::string thresholds(const Requantise& r, const Tensor& out, std::uint32_t cha
     return "requantise.multiplier, offset or shift is given, but the form is thresholds";
   }
   const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
-  if (steps == 0) return r.thresholds.empty() ? "" : "requantise.thresholds is given, but lowest equals highest";
+  if (steps == 0)
+    return r.thresholds.empty() ? "" : "requantise.thresholds is given, but lowest equals highest";
   const std::uint64_t count = r.thresholds.size();
   if (count != steps && (count % steps != 0 || count / steps != channels)) {
-    return text("requantise.thresholds has ", count, " entries; give ", steps, ", or ", steps, " for each of ", channels, " channels");
+    return text("requantise.thresholds has ", count, " entries; give ", steps, ", or ", steps,
+                " for each of ", channels, " channels");
   }
   for (std::uint64_t i = 1; i < count; ++i) {
     if (i % steps != 0 && r.thresholds[i] < r.thresholds[i - 1]) {
-      return text("requantise.thresholds[", i, "] is below the one before it; they must ascend within a channel");
+      return text("requantise.thresholds[", i,
+                  "] is below the one before it; they must ascend within a channel");
     }
   }
   if (out.type.kind == ElementType::Kind::kBipolar) {
     for (std::uint64_t i = 0; i < count; i += 2) {
-      if (r.thresholds[i] != r.thresholds[i + 1]) return text("requantise.thresholds[", i, "] differs from the next, which gives 0 in a bipolar tensor");
+      if (r.thresholds[i] != r.thresholds[i + 1])
+        return text("requantise.thresholds[", i,
+                    "] differs from the next, which gives 0 in a bipolar tensor");
     }
   }
   return {};
@@ -79,15 +91,17 @@ struct Extremes {
 };
 
 std::string accumulator_type(ElementType type) {
-  if (!is_legal(type) || type.kind != ElementType::Kind::kSigned) return "accumulator must be a signed integer of 1 to 32 bits";
+  if (!is_legal(type) || type.kind != ElementType::Kind::kSigned)
+    return "accumulator must be a signed integer of 1 to 32 bits";
   return {};
 }
 
 std::string accumulator_fits(ElementType type, const Extremes& sums, const std::string& where) {
   if (sums.lowest >= type.lowest() && sums.highest <= type.highest()) return {};
-  const Wide clamped_low = std::max(sums.lowest, kLowest64), clamped_high = std::min(sums.highest, kHighest64);
-  return text("accumulator ", to_string(type), " is too narrow", where, ": sums reach ", static_cast<std::int64_t>(clamped_low), " .. ",
-              static_cast<std::int64_t>(clamped_high));
+  const Wide clamped_low = std::max(sums.lowest, kLowest64),
+             clamped_high = std::min(sums.highest, kHighest64);
+  return text("accumulator ", to_string(type), " is too narrow", where, ": sums reach ",
+              static_cast<std::int64_t>(clamped_low), " .. ", static_cast<std::int64_t>(clamped_high));
 }
 
 }  // namespace
@@ -96,7 +110,8 @@ std::string requantise(const Requantise& r, Range range, const Tensor& out) {
   if (!out.type.is_integer()) return text("output '", out.name, "' must be an integer tensor");
   if (r.lowest > r.highest) return "requantise.lowest is above requantise.highest";
   if (!holds(out.type, r.lowest) || !holds(out.type, r.highest)) {
-    return text("requantise.lowest .. highest (", r.lowest, " .. ", r.highest, ") leaves the range of ", to_string(out.type));
+    return text("requantise.lowest .. highest (", r.lowest, " .. ", r.highest, ") leaves the range of ",
+                to_string(out.type));
   }
   const std::uint32_t channels = out.shape.back();
   if (r.form != Requantise::Form::kMultiplyShiftHalfEven && r.zero_point != 0) {
@@ -112,7 +127,8 @@ std::string requantise(const Requantise& r, Range range, const Tensor& out) {
         return "requantise.form must be thresholds for a bipolar output";
       }
       return multiply_shift(r, range, channels);
-    case Requantise::Form::kThresholds: return thresholds(r, out, channels);
+    case Requantise::Form::kThresholds:
+      return thresholds(r, out, channels);
   }
   return "requantise.form is unknown";
 }
@@ -127,7 +143,9 @@ std::string accumulator(const Convolution& c, ElementType input) {
       const Wide weight = c.weights[o * taps + i];
       sums.add(weight * input.lowest(), weight * input.highest());
     }
-    if (std::string wrong = accumulator_fits(c.accumulator, sums, text(" for output channel ", o)); !wrong.empty()) return wrong;
+    if (std::string wrong = accumulator_fits(c.accumulator, sums, text(" for output channel ", o));
+        !wrong.empty())
+      return wrong;
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// The parts of validate(): each returns the first thing that is wrong, starting with the field's name, or nothing.
+// The parts of validate(): each returns the first thing that is wrong, starting with the field's name, or
+// nothing.
 #pragma once
 
 #include <string>
@@ -26,7 +27,9 @@ struct Range {
   std::int64_t lowest = 0;
   std::int64_t highest = 0;
 };
-inline Range range_of(ElementType type) { return {type.lowest(), type.highest()}; }
+inline Range range_of(ElementType type) {
+  return {type.lowest(), type.highest()};
+}
 
 bool is_legal(ElementType type);
 

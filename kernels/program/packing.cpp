@@ -7,7 +7,9 @@ namespace millrace::kernels {
 namespace {
 
 // Whole-byte elements travel as they are stored, unless they are stored wider (17 to 24 bits in four bytes).
-bool is_plain_copy(ElementType type) { return type.bits == type.storage_bytes() * 8U; }
+bool is_plain_copy(ElementType type) {
+  return type.bits == type.storage_bytes() * 8U;
+}
 
 std::uint32_t load(const std::byte* from, std::size_t bytes) {
   std::uint32_t value = 0;
@@ -15,13 +17,18 @@ std::uint32_t load(const std::byte* from, std::size_t bytes) {
   return value;
 }
 
-void store(std::byte* to, std::uint32_t value, std::size_t bytes) { std::memcpy(to, &value, bytes); }
+void store(std::byte* to, std::uint32_t value, std::size_t bytes) {
+  std::memcpy(to, &value, bytes);
+}
 
-std::uint32_t low_bits(std::uint32_t bits) { return bits == 32 ? ~0U : (1U << bits) - 1U; }
+std::uint32_t low_bits(std::uint32_t bits) {
+  return bits == 32 ? ~0U : (1U << bits) - 1U;
+}
 
 std::uint32_t widen(ElementType type, std::uint32_t field) {
   if (type.kind == ElementType::Kind::kBipolar) return field != 0 ? 1U : ~0U;
-  if (type.kind == ElementType::Kind::kSigned && (field >> (type.bits - 1U) & 1U) != 0) return field | ~low_bits(type.bits);
+  if (type.kind == ElementType::Kind::kSigned && (field >> (type.bits - 1U) & 1U) != 0)
+    return field | ~low_bits(type.bits);
   return field;
 }
 

@@ -1,5 +1,6 @@
-// How elements travel on a link: `bits` each, first element in the lowest bits of the first byte, no padding between
-// elements, the last byte filled with zero bits. bits = 8, 16, 32 is a plain copy. A bipolar -1 is the bit 0.
+// How elements travel on a link: `bits` each, first element in the lowest bits of the first byte, no padding
+// between elements, the last byte filled with zero bits. bits = 8, 16, 32 is a plain copy. A bipolar -1 is
+// the bit 0.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 namespace millrace::kernels {
 namespace {
 
-std::uint32_t windowed(std::uint32_t extent, std::uint32_t pad_before, std::uint32_t pad_after, std::uint32_t kernel,
-                       std::uint32_t dilation, std::uint32_t stride) {
+std::uint32_t windowed(std::uint32_t extent, std::uint32_t pad_before, std::uint32_t pad_after,
+                       std::uint32_t kernel, std::uint32_t dilation, std::uint32_t stride) {
   if (kernel == 0 || dilation == 0 || stride == 0) return 0;
   // The largest span is (2^32 - 2)(2^32 - 1) + 1, which 64 bits hold.
   const std::uint64_t span = (std::uint64_t{kernel} - 1) * dilation + 1;
@@ -27,20 +27,27 @@ std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
 
 std::int64_t ElementType::lowest() const {
   switch (kind) {
-    case Kind::kSigned: return -(std::int64_t{1} << (bits - 1));
-    case Kind::kBipolar: return -1;
+    case Kind::kSigned:
+      return -(std::int64_t{1} << (bits - 1));
+    case Kind::kBipolar:
+      return -1;
     case Kind::kUnsigned:
-    case Kind::kFloat32: break;
+    case Kind::kFloat32:
+      break;
   }
   return 0;
 }
 
 std::int64_t ElementType::highest() const {
   switch (kind) {
-    case Kind::kSigned: return (std::int64_t{1} << (bits - 1)) - 1;
-    case Kind::kUnsigned: return (std::int64_t{1} << bits) - 1;
-    case Kind::kBipolar: return 1;
-    case Kind::kFloat32: break;
+    case Kind::kSigned:
+      return (std::int64_t{1} << (bits - 1)) - 1;
+    case Kind::kUnsigned:
+      return (std::int64_t{1} << bits) - 1;
+    case Kind::kBipolar:
+      return 1;
+    case Kind::kFloat32:
+      break;
   }
   return 0;
 }
@@ -52,10 +59,14 @@ std::size_t ElementType::storage_bytes() const {
 
 std::string to_string(ElementType type) {
   switch (type.kind) {
-    case ElementType::Kind::kSigned: return "int" + std::to_string(type.bits);
-    case ElementType::Kind::kUnsigned: return "uint" + std::to_string(type.bits);
-    case ElementType::Kind::kBipolar: return "bipolar";
-    case ElementType::Kind::kFloat32: return "float32";
+    case ElementType::Kind::kSigned:
+      return "int" + std::to_string(type.bits);
+    case ElementType::Kind::kUnsigned:
+      return "uint" + std::to_string(type.bits);
+    case ElementType::Kind::kBipolar:
+      return "bipolar";
+    case ElementType::Kind::kFloat32:
+      return "float32";
   }
   return "unknown";
 }
@@ -67,8 +78,9 @@ std::uint64_t Tensor::elements() const {
 }
 
 const char* operation_name(const Operation& operation) {
-  static constexpr const char* kNames[] = {"convolution", "max_pool", "sum_pool", "rescale",    "lookup", "add",
-                                           "concat",      "permute",  "quantise", "dequantise", "softmax"};
+  static constexpr const char* kNames[] = {"convolution", "max_pool",   "sum_pool", "rescale",
+                                           "lookup",      "add",        "concat",   "permute",
+                                           "quantise",    "dequantise", "softmax"};
   static_assert(std::size(kNames) == std::variant_size_v<Operation>);
   return kNames[operation.index()];
 }

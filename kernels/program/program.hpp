@@ -1,15 +1,17 @@
 // The executable form of a model or of one partition of it: integer tensors, and the blocks between them.
 //
-// This is what kernels/reference and kernels/fast run, what emulated cards load, what generated hardware implements,
-// and what host stages execute. Plain data, the standard library only; its serialised form is program.proto in
-// runtime/plan. The arithmetic is exact and is defined here, block by block; kernels/reference is the same text as code.
+// This is what kernels/reference and kernels/fast run, what emulated cards load, what generated hardware
+// implements, and what host stages execute. Plain data, the standard library only; its serialised form is
+// program.proto in runtime/plan. The arithmetic is exact and is defined here, block by block;
+// kernels/reference is the same text as code.
 //
 // Shapes. One frame, no batch axis. Inside the dataflow a tensor is [height, width, channels] (NHWC, channels
-// innermost); a vector is [1, 1, channels]. Tensors that only host blocks touch (float32, or integers at the model's
-// edge in the model's own layout) may have any rank >= 1. Elements are row-major.
+// innermost); a vector is [1, 1, channels]. Tensors that only host blocks touch (float32, or integers at the
+// model's edge in the model's own layout) may have any rank >= 1. Elements are row-major.
 //
-// Storage of an element in memory, in buffers and on ports: bits <= 8 one byte, <= 16 two, <= 32 four, float32 four;
-// little-endian, two's complement, sign- or zero-extended. (Sub-byte elements are packed on links only: packing.hpp.)
+// Storage of an element in memory, in buffers and on ports: bits <= 8 one byte, <= 16 two, <= 32 four,
+// float32 four; little-endian, two's complement, sign- or zero-extended. (Sub-byte elements are packed on
+// links only: packing.hpp.)
 #pragma once
 
 #include <cstddef>
@@ -49,18 +51,22 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// A non-decreasing step function (no multiplier is negative) from an exact integer to the output type, a channel (the
-/// last axis) at a time. A bipolar output takes kThresholds with each threshold given twice: the step from -1 to +1.
+/// A non-decreasing step function (no multiplier is negative) from an exact integer to the output type, a
+/// channel (the last axis) at a time. A bipolar output takes kThresholds with each threshold given twice: the
+/// step from -1 to +1.
 ///   kMultiplyShift:  q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], lowest, highest)
-///                    in 64-bit arithmetic that cannot overflow for the block's accumulator type (validate() checks);
-///                    >> is arithmetic (rounds towards minus infinity). The output's zero point is inside offset.
+///                    in 64-bit arithmetic that cannot overflow for the block's accumulator type (validate()
+///                    checks);
+///                    >> is arithmetic (rounds towards minus infinity). The output's zero point is inside
+///                    offset.
 ///   kMultiplyShiftHalfEven:
-///                    q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point, lowest, highest)
-///                    With sum = acc * multiplier + offset and shift > 0, the rounded quotient is
-///                    (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is sum. 64-bit arithmetic, none of
-///                    whose steps overflows (validate() checks). The zero point stands apart: it may change which quotients are
-///                    even, and no offset does that.
-///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i],  steps = highest - lowest
+///                    q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point,
+///                    lowest, highest) With sum = acc * multiplier + offset and shift > 0, the rounded
+///                    quotient is (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is
+///                    sum. 64-bit arithmetic, none of whose steps overflows (validate() checks). The zero
+///                    point stands apart: it may change which quotients are even, and no offset does that.
+///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i],  steps = highest -
+///   lowest
 ///                    thresholds ascend within a channel.
 /// Vectors have one entry for all channels, or one a channel.
 struct Requantise {
@@ -76,8 +82,8 @@ struct Requantise {
   bool operator==(const Requantise&) const = default;
 };
 
-/// Sliding window over [h, w, c]; taps outside the input read `pad_value`, a value of the input's type (max pooling:
-/// are left out; every window must then touch the input). No field is above 65535.
+/// Sliding window over [h, w, c]; taps outside the input read `pad_value`, a value of the input's type (max
+/// pooling: are left out; every window must then touch the input). No field is above 65535.
 struct Window {
   std::uint32_t kernel_h = 1, kernel_w = 1;
   std::uint32_t stride_h = 1, stride_w = 1;
@@ -87,10 +93,11 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-/// acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i],  ic = in_channels / groups,
-/// g = o / (out_channels / groups). Zero points of input and weights are already folded into weights, bias and pad_value.
-/// A fully connected layer is a Convolution whose window is its whole input. The result is `requantise(acc)`, or acc
-/// itself (output tensor of the accumulator's type) where there is none.
+/// acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i],  ic =
+/// in_channels / groups, g = o / (out_channels / groups). Zero points of input and weights are already folded
+/// into weights, bias and pad_value. A fully connected layer is a Convolution whose window is its whole
+/// input. The result is `requantise(acc)`, or acc itself (output tensor of the accumulator's type) where
+/// there is none.
 struct Convolution {
   Window window;
   std::uint32_t out_channels = 0;
@@ -98,7 +105,7 @@ struct Convolution {
   ElementType weight_type;            // bits 1..16; what hardware must hold
   std::vector<std::int16_t> weights;  // [out_channels][kernel_h][kernel_w][in_channels / groups]
   std::vector<std::int32_t> bias;     // [out_channels], or empty for zeros
-  ElementType accumulator;            // signed; holds every reachable sum (partial sums in any order included)
+  ElementType accumulator;  // signed; holds every reachable sum (partial sums in any order included)
   std::optional<Requantise> requantise;
   bool operator==(const Convolution&) const = default;
 };
@@ -146,15 +153,17 @@ struct Concat {
   bool operator==(const Concat&) const = default;
 };
 
-/// Moves elements without changing them: the input's elements seen as `dims`, transposed so that output axis i is
-/// input axis perm[i] (as ONNX Transpose), then read in the output tensor's shape. An empty perm is a plain reshape.
+/// Moves elements without changing them: the input's elements seen as `dims`, transposed so that output axis
+/// i is input axis perm[i] (as ONNX Transpose), then read in the output tensor's shape. An empty perm is a
+/// plain reshape.
 struct Permute {
   std::vector<std::uint32_t> dims;
   std::vector<std::uint32_t> perm;
   bool operator==(const Permute&) const = default;
 };
 
-// Host only. --------------------------------------------------------------------------------------------------------
+// Host only.
+// --------------------------------------------------------------------------------------------------------
 
 /// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point), float32 arithmetic, NaN gives the
 /// zero point. Input float32; the last axis is the channel where there are several scales.
@@ -176,7 +185,8 @@ struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
 
-using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Permute, Quantise, Dequantise, Softmax>;
+using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, Add, Concat, Permute, Quantise,
+                               Dequantise, Softmax>;
 
 using TensorIndex = std::uint32_t;
 
@@ -190,8 +200,8 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// Blocks in an order in which every tensor is produced before it is read; a tensor has one producer (a block, or the
-/// program's inputs) and any number of readers.
+/// Blocks in an order in which every tensor is produced before it is read; a tensor has one producer (a
+/// block, or the program's inputs) and any number of readers.
 struct Program {
   std::string name;
   std::vector<Tensor> tensors;
@@ -214,16 +224,17 @@ std::uint64_t multiply_accumulates(const Program& program, const Block& block);
 std::uint32_t windowed_height(const Window& window, std::uint32_t height);
 std::uint32_t windowed_width(const Window& window, std::uint32_t width);
 
-/// The first thing that is wrong with a program, as one sentence naming block and field; empty where nothing is.
-/// Everything above is checked: indices, order, shapes, types, sizes of constants, ranges, accumulators against the
-/// actual weights, overflow of the requantisation. A program that passes runs without any further check, on any bytes:
-/// elements outside their type's range give meaningless results and nothing worse. Safe on hostile input (bounded time
-/// and memory in the size of the program). Tensors have 1 to 8 axes, none of length 0, and at most 2^31 - 1 elements.
+/// The first thing that is wrong with a program, as one sentence naming block and field; empty where nothing
+/// is. Everything above is checked: indices, order, shapes, types, sizes of constants, ranges, accumulators
+/// against the actual weights, overflow of the requantisation. A program that passes runs without any further
+/// check, on any bytes: elements outside their type's range give meaningless results and nothing worse. Safe
+/// on hostile input (bounded time and memory in the size of the program). Tensors have 1 to 8 axes, none of
+/// length 0, and at most 2^31 - 1 elements.
 std::string validate(const Program& program);
 
-/// The sub-program made of `blocks` (indices into program.blocks, ascending): its inputs are what these blocks read
-/// and do not produce, in order of first use; its outputs are what others (or program.outputs) read of what they
-/// produce, in order of production.
+/// The sub-program made of `blocks` (indices into program.blocks, ascending): its inputs are what these
+/// blocks read and do not produce, in order of first use; its outputs are what others (or program.outputs)
+/// read of what they produce, in order of production.
 Program extract(const Program& program, const std::vector<std::uint32_t>& blocks, std::string name);
 
 }  // namespace millrace::kernels

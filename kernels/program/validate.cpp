@@ -12,9 +12,12 @@ namespace checks {
 bool is_legal(ElementType type) {
   switch (type.kind) {
     case ElementType::Kind::kSigned:
-    case ElementType::Kind::kUnsigned: return type.bits >= 1 && type.bits <= 32;
-    case ElementType::Kind::kBipolar: return type.bits == 1;
-    case ElementType::Kind::kFloat32: return type.bits == 32;
+    case ElementType::Kind::kUnsigned:
+      return type.bits >= 1 && type.bits <= 32;
+    case ElementType::Kind::kBipolar:
+      return type.bits == 1;
+    case ElementType::Kind::kFloat32:
+      return type.bits == 32;
   }
   return false;
 }
@@ -36,11 +39,14 @@ constexpr std::size_t kLongestBlockName = 128;
 
 std::string check_tensor(const Tensor& tensor) {
   if (!checks::is_legal(tensor.type)) return "type is not one of int1..32, uint1..32, bipolar, float32";
-  if (tensor.shape.empty() || tensor.shape.size() > kMostAxes) return text("shape must have 1 to ", kMostAxes, " axes");
-  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0U) != tensor.shape.end()) return "shape has an axis of length 0";
+  if (tensor.shape.empty() || tensor.shape.size() > kMostAxes)
+    return text("shape must have 1 to ", kMostAxes, " axes");
+  if (std::find(tensor.shape.begin(), tensor.shape.end(), 0U) != tensor.shape.end())
+    return "shape has an axis of length 0";
   if (tensor.elements() > kMostElements) return text("shape holds more than ", kMostElements, " elements");
   if (tensor.scale.size() > 1 && tensor.scale.size() != tensor.shape.back()) {
-    return text("scale has ", tensor.scale.size(), " entries; give none, one, or one a channel (", tensor.shape.back(), ")");
+    return text("scale has ", tensor.scale.size(), " entries; give none, one, or one a channel (",
+                tensor.shape.back(), ")");
   }
   for (const float scale : tensor.scale) {
     if (!std::isfinite(scale)) return "scale is not finite";
@@ -49,9 +55,11 @@ std::string check_tensor(const Tensor& tensor) {
 }
 
 bool is_file_name(std::string_view name) {
-  if (name.empty() || name.size() > kLongestBlockName || name.front() == '.' || name.front() == '-') return false;
+  if (name.empty() || name.size() > kLongestBlockName || name.front() == '.' || name.front() == '-')
+    return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
   });
 }
 
@@ -59,19 +67,24 @@ bool is_file_name(std::string_view name) {
 std::string one_line(std::string message) {
   constexpr std::size_t kLongest = 600;
   if (message.size() > kLongest) message.replace(kLongest, std::string::npos, "...");
-  std::replace_if(message.begin(), message.end(), [](char c) { return (c >= 0 && c < ' ') || c == 127; }, '?');
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return (c >= 0 && c < ' ') || c == 127; }, '?');
   return message;
 }
 
-std::string shown(std::string_view name) { return std::string(name.substr(0, 80)) + (name.size() > 80 ? "..." : ""); }
+std::string shown(std::string_view name) {
+  return std::string(name.substr(0, 80)) + (name.size() > 80 ? "..." : "");
+}
 
 class Validator {
  public:
   explicit Validator(const Program& program) : program_(program), known_(program.tensors.size()) {}
 
   std::string run() {
-    for (std::string (Validator::*step)() : {&Validator::tensors, &Validator::inputs, &Validator::blocks, &Validator::outputs}) {
-      if (std::string wrong = (this->*step)(); !wrong.empty()) return one_line(text("program '", shown(program_.name), "': ", wrong));
+    for (std::string (Validator::*step)() :
+         {&Validator::tensors, &Validator::inputs, &Validator::blocks, &Validator::outputs}) {
+      if (std::string wrong = (this->*step)(); !wrong.empty())
+        return one_line(text("program '", shown(program_.name), "': ", wrong));
     }
     return {};
   }
@@ -82,14 +95,17 @@ class Validator {
     for (std::size_t i = 0; i < program_.tensors.size(); ++i) {
       const Tensor& tensor = program_.tensors[i];
       if (tensor.name.empty()) return text("tensors[", i, "]: name is empty");
-      if (!names.insert(tensor.name).second) return text("tensors[", i, "]: name '", shown(tensor.name), "' is taken");
-      if (std::string wrong = check_tensor(tensor); !wrong.empty()) return text("tensor '", shown(tensor.name), "': ", wrong);
+      if (!names.insert(tensor.name).second)
+        return text("tensors[", i, "]: name '", shown(tensor.name), "' is taken");
+      if (std::string wrong = check_tensor(tensor); !wrong.empty())
+        return text("tensor '", shown(tensor.name), "': ", wrong);
     }
     return {};
   }
 
   std::string index(TensorIndex i) const {
-    if (i >= program_.tensors.size()) return text("tensor ", i, " does not exist; there are ", program_.tensors.size());
+    if (i >= program_.tensors.size())
+      return text("tensor ", i, " does not exist; there are ", program_.tensors.size());
     return {};
   }
 
@@ -102,7 +118,8 @@ class Validator {
 
   std::string consume(TensorIndex i) const {
     if (std::string wrong = index(i); !wrong.empty()) return wrong;
-    if (!known_[i]) return text("tensor '", shown(program_.tensors[i].name), "' is read before anything produces it");
+    if (!known_[i])
+      return text("tensor '", shown(program_.tensors[i].name), "' is read before anything produces it");
     return {};
   }
 
@@ -119,11 +136,12 @@ class Validator {
     for (std::size_t i = 0; i < program_.blocks.size(); ++i) {
       const Block& block = program_.blocks[i];
       if (!is_file_name(block.name)) {
-        return text("blocks[", i, "]: name '", shown(block.name), "' is not a file name; use 1 to ", kLongestBlockName,
-                    " of A-Z a-z 0-9 _ - . and start with none of - .");
+        return text("blocks[", i, "]: name '", shown(block.name), "' is not a file name; use 1 to ",
+                    kLongestBlockName, " of A-Z a-z 0-9 _ - . and start with none of - .");
       }
       if (!names.insert(block.name).second) return text("blocks[", i, "]: name '", block.name, "' is taken");
-      if (std::string wrong = check(block); !wrong.empty()) return text("block '", block.name, "' (", operation_name(block.operation), "): ", wrong);
+      if (std::string wrong = check(block); !wrong.empty())
+        return text("block '", block.name, "' (", operation_name(block.operation), "): ", wrong);
     }
     return {};
   }
@@ -148,7 +166,9 @@ class Validator {
       given[i] = true;
     }
     for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (!known_[i]) return text("tensor '", shown(program_.tensors[i].name), "' is neither an input nor produced by a block");
+      if (!known_[i])
+        return text("tensor '", shown(program_.tensors[i].name),
+                    "' is neither an input nor produced by a block");
     }
     return {};
   }
@@ -159,6 +179,8 @@ class Validator {
 
 }  // namespace
 
-std::string validate(const Program& program) { return Validator(program).run(); }
+std::string validate(const Program& program) {
+  return Validator(program).run();
+}
 
 }  // namespace millrace::kernels

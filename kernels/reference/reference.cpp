@@ -15,8 +15,8 @@ struct Values {
   std::vector<float> floats;
 };
 
-// The element that these bytes stand for. Bits beyond the type's width carry nothing in valid storage and are dropped
-// from any other, so that what validate() showed of ranges holds for all bytes.
+// The element that these bytes stand for. Bits beyond the type's width carry nothing in valid storage and are
+// dropped from any other, so that what validate() showed of ranges holds for all bytes.
 std::int64_t interpret(ElementType type, std::uint32_t raw) {
   if (type.kind == ElementType::Kind::kBipolar) return raw == 1 ? 1 : -1;
   const std::int64_t modulus = std::int64_t{1} << type.bits;
@@ -61,14 +61,17 @@ T entry(const std::vector<T>& values, std::size_t channel) {
   return values[values.size() == 1 ? 0 : channel];
 }
 
-// Calls visit(tap, y, x) for each tap of the window at output position (oy, ox); y and x may lie outside the input.
+// Calls visit(tap, y, x) for each tap of the window at output position (oy, ox); y and x may lie outside the
+// input.
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
   std::size_t tap = 0;
   for (std::uint32_t ky = 0; ky < w.kernel_h; ++ky) {
     for (std::uint32_t kx = 0; kx < w.kernel_w; ++kx, ++tap) {
-      const std::int64_t y = static_cast<std::int64_t>(oy * w.stride_h + std::size_t{ky} * w.dilation_h) - w.pad_top;
-      const std::int64_t x = static_cast<std::int64_t>(ox * w.stride_w + std::size_t{kx} * w.dilation_w) - w.pad_left;
+      const std::int64_t y =
+          static_cast<std::int64_t>(oy * w.stride_h + std::size_t{ky} * w.dilation_h) - w.pad_top;
+      const std::int64_t x =
+          static_cast<std::int64_t>(ox * w.stride_w + std::size_t{kx} * w.dilation_w) - w.pad_left;
       visit(tap, y, x);
     }
   }
@@ -79,7 +82,9 @@ struct Image {
   const Tensor& tensor;
   const Values& values;
 
-  bool contains(std::int64_t y, std::int64_t x) const { return y >= 0 && x >= 0 && y < tensor.shape[0] && x < tensor.shape[1]; }
+  bool contains(std::int64_t y, std::int64_t x) const {
+    return y >= 0 && x >= 0 && y < tensor.shape[0] && x < tensor.shape[1];
+  }
   std::int64_t at(std::int64_t y, std::int64_t x, std::size_t channel) const {
     const auto pixel = static_cast<std::size_t>(y * tensor.shape[1] + x);
     return values.integers[pixel * tensor.shape[2] + channel];
@@ -135,8 +140,9 @@ Values apply(const SumPool& op, const Tensor& in_type, const Values& in, const T
   const Image image{in_type, in};
   return each_element(out, [&](std::size_t oy, std::size_t ox, std::size_t c) {
     std::int64_t sum = 0;
-    for_each_tap(op.window, oy, ox,
-                 [&](std::size_t, std::int64_t y, std::int64_t x) { sum += image.at_or(y, x, c, op.window.pad_value); });
+    for_each_tap(op.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
+      sum += image.at_or(y, x, c, op.window.pad_value);
+    });
     return requantise(op.requantise, sum, c);
   });
 }
@@ -150,7 +156,9 @@ Values apply(const Rescale& op, const Tensor&, const Values& in, const Tensor& o
 }
 
 // Where `value` stands among the 2^bits values of its type.
-std::size_t rank(ElementType type, std::int64_t value) { return static_cast<std::size_t>(value - type.lowest()); }
+std::size_t rank(ElementType type, std::int64_t value) {
+  return static_cast<std::size_t>(value - type.lowest());
+}
 
 Values apply(const Lookup& op, const Tensor& in_type, const Values& in, const Tensor&) {
   Values values = in;
@@ -201,7 +209,8 @@ Values apply(const Quantise& op, const Tensor&, const Values& in, const Tensor& 
 Values apply(const Dequantise& op, const Tensor&, const Values& in, const Tensor& out) {
   Values values;
   for (std::size_t i = 0; i < in.integers.size(); ++i) {
-    values.floats.push_back(static_cast<float>(in.integers[i] - op.zero_point) * entry(op.scale, i % out.shape.back()));
+    values.floats.push_back(static_cast<float>(in.integers[i] - op.zero_point) *
+                            entry(op.scale, i % out.shape.back()));
   }
   return values;
 }

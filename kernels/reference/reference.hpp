@@ -14,9 +14,9 @@ namespace millrace::kernels::reference {
 
 using Buffer = std::vector<std::byte>;
 
-/// Runs one frame of a program that validate() accepts. `inputs` in the order of program.inputs, each of exactly the
-/// tensor's storage_bytes(); result in the order of program.outputs. `observe`, where given, sees every tensor once
-/// it is known, inputs included. Pure; any thread.
+/// Runs one frame of a program that validate() accepts. `inputs` in the order of program.inputs, each of
+/// exactly the tensor's storage_bytes(); result in the order of program.outputs. `observe`, where given, sees
+/// every tensor once it is known, inputs included. Pure; any thread.
 std::vector<Buffer> run(const Program& program, const std::vector<Buffer>& inputs,
                         const std::function<void(TensorIndex, const Buffer&)>& observe = {});
 

@@ -1,4 +1,5 @@
-// Benches of the blocks that multiply, add and compare: what kernels/reference computes is what must come out.
+// Benches of the blocks that multiply, add and compare: what kernels/reference computes is what must come
+// out.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -9,14 +10,21 @@
 namespace millrace::kernels::tb {
 namespace {
 
-unsigned positive(const Parameters& p, const std::string& name) { return static_cast<unsigned>(p[name]); }
+unsigned positive(const Parameters& p, const std::string& name) {
+  return static_cast<unsigned>(p[name]);
+}
 
-std::int64_t ceil_log2(unsigned n) { return std::bit_width(n - 1); }
+std::int64_t ceil_log2(unsigned n) {
+  return std::bit_width(n - 1);
+}
 
 class MatrixVector : public Case {
  public:
   MatrixVector(const Parameters& p, Rng& rng)
-      : mh_(positive(p, "MH")), mw_(positive(p, "MW")), pe_(positive(p, "PE")), simd_(positive(p, "SIMD")),
+      : mh_(positive(p, "MH")),
+        mw_(positive(p, "MW")),
+        pe_(positive(p, "PE")),
+        simd_(positive(p, "SIMD")),
         input_{element_type(p["AKIND"], p["ABITS"]), {1, 1, mw_}},
         output_{element_type(1, p["ACCBITS"]), {1, 1, mh_}} {
     layer_.out_channels = mh_;
@@ -65,7 +73,9 @@ class MatrixVector : public Case {
         Beat line(pe_ * simd_ * bits);
         for (unsigned p = 0; p < pe_; ++p) {
           for (unsigned s = 0; s < simd_; ++s) {
-            const auto weight = [&](unsigned lane) { return layer_.weights[(nf * pe_ + lane) * mw_ + sf * simd_ + s]; };
+            const auto weight = [&](unsigned lane) {
+              return layer_.weights[(nf * pe_ + lane) * mw_ + sf * simd_ + s];
+            };
             std::int64_t w = field(layer_.weight_type, weight(p));
             if (paired && p % 2 == 1 && weight(p - 1) < 0) --w;
             line.set((p * simd_ + s) * bits, bits, static_cast<std::uint64_t>(w));
@@ -87,7 +97,10 @@ class MatrixVector : public Case {
 class StepFunction : public Case {
  public:
   StepFunction(const Parameters& p, ElementType acc)
-      : channels_(positive(p, "CHANNELS")), pe_(positive(p, "PE")), out_bits_(positive(p, "OBITS")), acc_(acc) {}
+      : channels_(positive(p, "CHANNELS")),
+        pe_(positive(p, "PE")),
+        out_bits_(positive(p, "OBITS")),
+        acc_(acc) {}
 
   Frame frame(Rng& rng) override {
     Values in, out;
@@ -125,12 +138,16 @@ class MultiplyShift : public StepFunction {
     const int mbits = p["MBITS"], offbits = p["OFFBITS"], sbits = p["SBITS"];
     const unsigned entries = p["UNIFORM"] != 0 ? 1 : channels_;
     for (unsigned c = 0; c < entries; ++c) {
-      const std::int64_t multiplier = rng.between(std::int64_t{1} << (mbits - 3), (std::int64_t{1} << (mbits - 1)) - 1);
+      const std::int64_t multiplier =
+          rng.between(std::int64_t{1} << (mbits - 3), (std::int64_t{1} << (mbits - 1)) - 1);
       int shift = p["SHIFT"];
       // Such that the accumulator's range covers about the output's range twice over.
-      if (shift < 0) shift = std::clamp(static_cast<int>(acc_.bits) + mbits - 3 - static_cast<int>(out_bits_), 0, (1 << sbits) - 1);
+      if (shift < 0)
+        shift = std::clamp(static_cast<int>(acc_.bits) + mbits - 3 - static_cast<int>(out_bits_), 0,
+                           (1 << sbits) - 1);
       std::int64_t offset = (std::int64_t{1} << shift) / 2 + rng.between(-3, 3) * (std::int64_t{1} << shift);
-      offset = std::clamp(offset, -(std::int64_t{1} << (offbits - 1)), (std::int64_t{1} << (offbits - 1)) - 1);
+      offset =
+          std::clamp(offset, -(std::int64_t{1} << (offbits - 1)), (std::int64_t{1} << (offbits - 1)) - 1);
       function_.multiplier.push_back(static_cast<std::int32_t>(multiplier));
       function_.offset.push_back(offset);
       function_.shift.push_back(static_cast<std::uint8_t>(shift));
@@ -141,8 +158,10 @@ class MultiplyShift : public StepFunction {
       for (unsigned i = 0; i < pe_; ++i) {
         const std::size_t c = entries == 1 ? 0 : nf * pe_ + i;
         line.set(i * lane, static_cast<unsigned>(mbits), static_cast<std::uint64_t>(function_.multiplier[c]));
-        line.set(i * lane + static_cast<unsigned>(mbits), static_cast<unsigned>(offbits), static_cast<std::uint64_t>(function_.offset[c]));
-        line.set(i * lane + static_cast<unsigned>(mbits + offbits), static_cast<unsigned>(sbits), function_.shift[c]);
+        line.set(i * lane + static_cast<unsigned>(mbits), static_cast<unsigned>(offbits),
+                 static_cast<std::uint64_t>(function_.offset[c]));
+        line.set(i * lane + static_cast<unsigned>(mbits + offbits), static_cast<unsigned>(sbits),
+                 function_.shift[c]);
       }
       lines_.push_back(std::move(line));
     }
@@ -187,7 +206,9 @@ class Thresholds : public StepFunction {
             const std::int64_t index = (2 * k + 1) * (1 << (out_bits_ - 1 - level)) - 1;
             const std::int64_t channel = entries == 1 ? 0 : nf * pe_ + lane;
             Beat node(bits);
-            node.set(0, bits, static_cast<std::uint64_t>(function_.thresholds[static_cast<std::size_t>(channel * steps + index)]));
+            node.set(0, bits,
+                     static_cast<std::uint64_t>(
+                         function_.thresholds[static_cast<std::size_t>(channel * steps + index)]));
             nodes.push_back(std::move(node));
           }
         }
@@ -204,8 +225,11 @@ class Thresholds : public StepFunction {
  private:
   std::int64_t interesting(std::size_t channel, Rng& rng) const override {
     const std::int64_t steps = function_.highest - function_.lowest;
-    const std::int64_t c = static_cast<std::int64_t>(function_.thresholds.size()) == steps ? 0 : static_cast<std::int64_t>(channel);
-    return clipped(function_.thresholds[static_cast<std::size_t>(c * steps + rng.between(0, steps - 1))] + rng.between(-1, 1));
+    const std::int64_t c = static_cast<std::int64_t>(function_.thresholds.size()) == steps
+                               ? 0
+                               : static_cast<std::int64_t>(channel);
+    return clipped(function_.thresholds[static_cast<std::size_t>(c * steps + rng.between(0, steps - 1))] +
+                   rng.between(-1, 1));
   }
 };
 

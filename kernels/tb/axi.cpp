@@ -18,8 +18,12 @@ void StableUntilTaken::sample(const Report& report) {
 }
 
 RegisterMaster::RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report)
-    : ports_(ports), prefix_(prefix + "_"), rng_(rng), report_(std::move(report)),
-      write_response_(ports, prefix_ + "b", {"resp"}), read_response_(ports, prefix_ + "r", {"resp", "data"}) {}
+    : ports_(ports),
+      prefix_(prefix + "_"),
+      rng_(rng),
+      report_(std::move(report)),
+      write_response_(ports, prefix_ + "b", {"resp"}),
+      read_response_(ports, prefix_ + "r", {"resp", "data"}) {}
 
 void RegisterMaster::write(std::uint32_t address, std::uint32_t data, std::function<void()> then) {
   accesses_.push_back({true, address, data, [then = std::move(then)](std::uint32_t) {
@@ -51,10 +55,14 @@ void RegisterMaster::sample() {
   write_response_.sample(report_);
   read_response_.sample(report_);
   const bool writing = !accesses_.empty() && accesses_.front().is_write;
-  const auto fires = [this](const char* valid, const char* ready) { return port(valid).get() != 0 && port(ready).get() != 0; };
+  const auto fires = [this](const char* valid, const char* ready) {
+    return port(valid).get() != 0 && port(ready).get() != 0;
+  };
   const bool b = fires("bvalid", "bready"), r = fires("rvalid", "rready");
-  if (port("bvalid").get() != 0 && !(writing && address_taken_ && data_taken_)) report_(prefix_ + "b: a response nobody asked for");
-  if (port("rvalid").get() != 0 && (writing || !address_taken_)) report_(prefix_ + "r: a response nobody asked for");
+  if (port("bvalid").get() != 0 && !(writing && address_taken_ && data_taken_))
+    report_(prefix_ + "b: a response nobody asked for");
+  if (port("rvalid").get() != 0 && (writing || !address_taken_))
+    report_(prefix_ + "r: a response nobody asked for");
   if (fires("awvalid", "awready") || fires("arvalid", "arready")) {
     address_taken_ = true;
     address_offered_ = false;
@@ -73,8 +81,14 @@ void RegisterMaster::sample() {
   }
 }
 
-Memory::Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng, Report report)
-    : ports_(ports), base_(base), content_(bytes), word_bytes_(ports.at("axi_rdata").bits / 8), longest_(longest_burst), rng_(rng),
+Memory::Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng,
+               Report report)
+    : ports_(ports),
+      base_(base),
+      content_(bytes),
+      word_bytes_(ports.at("axi_rdata").bits / 8),
+      longest_(longest_burst),
+      rng_(rng),
       report_(std::move(report)) {
   rules_.emplace_back(ports, "axi_ar", std::vector<std::string>{"addr", "len"});
   rules_.emplace_back(ports, "axi_aw", std::vector<std::string>{"addr", "len"});
@@ -86,7 +100,8 @@ void Memory::check_burst(const char* channel, std::uint64_t address, unsigned wo
   if (address % word_bytes_ != 0) report_(std::string(channel) + ": not aligned to a word");
   if (address / 4096 != (end - 1) / 4096) report_(std::string(channel) + ": a burst across 4 KiB");
   if (words > longest_) report_(std::string(channel) + ": a burst too long");
-  if (address < base_ || end > base_ + content_.size()) report_(std::string(channel) + ": outside the buffers");
+  if (address < base_ || end > base_ + content_.size())
+    report_(std::string(channel) + ": outside the buffers");
 }
 
 void Memory::drive() {
@@ -102,7 +117,8 @@ void Memory::drive() {
     for (unsigned i = 0; i < word_bytes_; ++i) word.set(i * 8, 8, content_.at(offset(burst.address) + i));
     ports_.at("axi_rlast").set(burst.words == 1);
   } else {
-    for (unsigned i = 0; i < word_bytes_; ++i) word.set(i * 8, 8, static_cast<std::uint64_t>(rng_.between(0, 255)));
+    for (unsigned i = 0; i < word_bytes_; ++i)
+      word.set(i * 8, 8, static_cast<std::uint64_t>(rng_.between(0, 255)));
   }
   ports_.at("axi_rdata").write(0, word);
   responding_ = responding_ || (responses_ > 0 && rng_.chance(pace));
@@ -113,7 +129,8 @@ void Memory::drive() {
 void Memory::sample() {
   for (auto& rule : rules_) rule.sample(report_);
   const auto fires = [this](const std::string& channel) {
-    return ports_.at("axi_" + channel + "valid").get() != 0 && ports_.at("axi_" + channel + "ready").get() != 0;
+    return ports_.at("axi_" + channel + "valid").get() != 0 &&
+           ports_.at("axi_" + channel + "ready").get() != 0;
   };
   if (fires("r")) {
     reading_ = false;
@@ -125,11 +142,13 @@ void Memory::sample() {
     --responses_;
   }
   if (fires("ar")) {
-    reads_.push_back({ports_.at("axi_araddr").get(), static_cast<unsigned>(ports_.at("axi_arlen").get()) + 1});
+    reads_.push_back(
+        {ports_.at("axi_araddr").get(), static_cast<unsigned>(ports_.at("axi_arlen").get()) + 1});
     check_burst("axi_ar", reads_.back().address, reads_.back().words);
   }
   if (fires("aw")) {
-    writes_.push_back({ports_.at("axi_awaddr").get(), static_cast<unsigned>(ports_.at("axi_awlen").get()) + 1});
+    writes_.push_back(
+        {ports_.at("axi_awaddr").get(), static_cast<unsigned>(ports_.at("axi_awlen").get()) + 1});
     check_burst("axi_aw", writes_.back().address, writes_.back().words);
   }
   if (fires("w")) {
@@ -140,10 +159,12 @@ void Memory::sample() {
     }
   }
   while (!writes_.empty() && !written_.empty()) {
-    if (written_.front().size() != writes_.front().words) report_("axi_w: last is not on the burst's last word");
+    if (written_.front().size() != writes_.front().words)
+      report_("axi_w: last is not on the burst's last word");
     std::size_t at = offset(writes_.front().address);
     for (const Beat& word : written_.front()) {
-      for (unsigned i = 0; i < word_bytes_ && at < content_.size(); ++i) content_[at++] = static_cast<std::uint8_t>(word.get(i * 8, 8));
+      for (unsigned i = 0; i < word_bytes_ && at < content_.size(); ++i)
+        content_[at++] = static_cast<std::uint8_t>(word.get(i * 8, 8));
     }
     writes_.pop_front();
     written_.pop_front();

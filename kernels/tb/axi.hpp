@@ -1,7 +1,8 @@
-// The far ends of the shell's AXI ports: a register master and a memory, with random delays, that check the protocol.
+// The far ends of the shell's AXI ports: a register master and a memory, with random delays, that check the
+// protocol.
 //
-// Every cycle: drive() before the model is evaluated, sample() after it settled, before the clock rises. Broken rules are
-// reported through `report` with the rule's name.
+// Every cycle: drive() before the model is evaluated, sample() after it settled, before the clock rises.
+// Broken rules are reported through `report` with the rule's name.
 #pragma once
 
 #include <deque>
@@ -61,7 +62,8 @@ class RegisterMaster {
 /// AXI4 memory of `bytes` bytes at `base`, one port for reads and one for writes.
 class Memory {
  public:
-  Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng, Report report);
+  Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng,
+         Report report);
   std::uint64_t base() const { return base_; }
   std::vector<std::uint8_t>& content() { return content_; }
   double pace = 0.5;  // chance of progress, a channel and a cycle

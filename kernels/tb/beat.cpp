@@ -55,7 +55,8 @@ std::string Beat::hex() const {
 Beats to_beats(const std::vector<std::int64_t>& values, unsigned lanes, unsigned bits) {
   Beats beats(values.size() / lanes, Beat(lanes * bits));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    beats[i / lanes].set(static_cast<unsigned>(i % lanes) * bits, bits, static_cast<std::uint64_t>(values[i]));
+    beats[i / lanes].set(static_cast<unsigned>(i % lanes) * bits, bits,
+                         static_cast<std::uint64_t>(values[i]));
   }
   return beats;
 }

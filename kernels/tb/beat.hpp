@@ -36,7 +36,8 @@ class Beat {
 
 using Beats = std::vector<Beat>;
 
-/// Values in stream order to beats of `lanes` lanes of `bits` bits each. values.size() is a multiple of `lanes`.
+/// Values in stream order to beats of `lanes` lanes of `bits` bits each. values.size() is a multiple of
+/// `lanes`.
 Beats to_beats(const std::vector<std::int64_t>& values, unsigned lanes, unsigned bits);
 
 /// One line a beat: the file a weight or parameter memory is initialised from.

@@ -1,9 +1,10 @@
 // A bench: what a module must do, as frames of beats in and frames of beats out, and how fast.
 //
-// A Case knows one row of a module's table. The runner (stream_bench.cpp) feeds its frames through the row's instance
-// under every pattern of valid and ready it knows and compares every beat. Streams are found by their port names:
-// `<stream>_valid`, `_ready`, `_data`; a vector of N valids is N streams `<stream>0`… with the data side by side.
-// Streams that start with s or l go in, those that start with m come out.
+// A Case knows one row of a module's table. The runner (stream_bench.cpp) feeds its frames through the row's
+// instance under every pattern of valid and ready it knows and compares every beat. Streams are found by
+// their port names:
+// `<stream>_valid`, `_ready`, `_data`; a vector of N valids is N streams `<stream>0`… with the data side by
+// side. Streams that start with s or l go in, those that start with m come out.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,8 @@ struct Frame {
   std::map<std::string, Beats> outputs;  // what must come, in order
 };
 
-/// At full speed: inputs always offered, outputs always taken. What the module's header states; checked exactly.
+/// At full speed: inputs always offered, outputs always taken. What the module's header states; checked
+/// exactly.
 struct Timing {
   std::int64_t latency_cycles = 0;    // from the first input beat taken to the first output beat offered
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames

@@ -4,7 +4,9 @@
 namespace millrace::kernels::tb {
 namespace {
 
-unsigned positive(const Parameters& p, const std::string& name) { return static_cast<unsigned>(p[name]); }
+unsigned positive(const Parameters& p, const std::string& name) {
+  return static_cast<unsigned>(p[name]);
+}
 
 Requantise identity(ElementType type) {
   Requantise r;
@@ -20,13 +22,18 @@ Requantise identity(ElementType type) {
 class Pool : public Case {
  public:
   Pool(const Parameters& p, Window window, std::uint32_t h, std::uint32_t w, Timing timing)
-      : lanes_(positive(p, "SIMD")), channels_(positive(p, "CF") * lanes_), sum_(p["OP"] == 1),
+      : lanes_(positive(p, "SIMD")),
+        channels_(positive(p, "CF") * lanes_),
+        sum_(p["OP"] == 1),
         input_{element_type(p["AKIND"], p["ABITS"]), {h, w, channels_}},
-        output_{element_type(p["AKIND"], p["OBITS"]), {windowed_height(window, h), windowed_width(window, w), channels_}},
-        window_(window), timing_(timing) {}
+        output_{element_type(p["AKIND"], p["OBITS"]),
+                {windowed_height(window, h), windowed_width(window, w), channels_}},
+        window_(window),
+        timing_(timing) {}
 
   Frame frame(Rng& rng) override {
-    const Values in = random_values(input_.type, std::size_t{input_.shape[0]} * input_.shape[1] * channels_, rng);
+    const Values in =
+        random_values(input_.type, std::size_t{input_.shape[0]} * input_.shape[1] * channels_, rng);
     Operation operation = MaxPool{window_};
     if (sum_) operation = SumPool{window_, {ElementType::Kind::kSigned, 24}, identity(output_.type)};
     const Values out = run_reference(std::move(operation), {input_}, {in}, output_);
@@ -62,8 +69,11 @@ std::unique_ptr<Case> make_reduce(const Parameters& p, Rng&) {
 class Depthwise : public Case {
  public:
   Depthwise(const Parameters& p, Rng& rng)
-      : channels_(positive(p, "CHANNELS")), pe_(positive(p, "PE")), taps_(positive(p, "TAPS")),
-        input_{element_type(p["AKIND"], p["ABITS"]), {1, taps_, channels_}}, output_{element_type(1, p["ACCBITS"]), {1, 1, channels_}} {
+      : channels_(positive(p, "CHANNELS")),
+        pe_(positive(p, "PE")),
+        taps_(positive(p, "TAPS")),
+        input_{element_type(p["AKIND"], p["ABITS"]), {1, taps_, channels_}},
+        output_{element_type(1, p["ACCBITS"]), {1, 1, channels_}} {
     layer_.window.kernel_w = taps_;
     layer_.out_channels = layer_.groups = channels_;
     layer_.weight_type = element_type(p["WKIND"], p["WBITS"]);
@@ -113,7 +123,8 @@ class Depthwise : public Case {
 class Sum : public Case {
  public:
   explicit Sum(const Parameters& p)
-      : lanes_(positive(p, "SIMD")), a_{element_type(p["AKIND"], p["ABITS"]), {1, kBeats, lanes_}},
+      : lanes_(positive(p, "SIMD")),
+        a_{element_type(p["AKIND"], p["ABITS"]), {1, kBeats, lanes_}},
         b_{element_type(p["BKIND"], p["BBITS"]), {1, kBeats, lanes_}},
         output_{element_type(p["LOWEST"] < 0 ? 1 : 0, p["OBITS"]), {1, kBeats, lanes_}} {
     add_.multiplier_a = p["A_FACTOR"];
@@ -124,9 +135,11 @@ class Sum : public Case {
     add_.highest = p["HIGHEST"];
   }
   Frame frame(Rng& rng) override {
-    const Values a = random_values(a_.type, std::size_t{kBeats} * lanes_, rng), b = random_values(b_.type, a.size(), rng);
+    const Values a = random_values(a_.type, std::size_t{kBeats} * lanes_, rng),
+                 b = random_values(b_.type, a.size(), rng);
     const Values out = run_reference(add_, {a_, b_}, {a, b}, output_);
-    return {{{"s0", to_beats(a, a_.type, lanes_)}, {"s1", to_beats(b, b_.type, lanes_)}}, {{"m", to_beats(out, output_.type, lanes_)}}};
+    return {{{"s0", to_beats(a, a_.type, lanes_)}, {"s1", to_beats(b, b_.type, lanes_)}},
+            {{"m", to_beats(out, output_.type, lanes_)}}};
   }
   std::optional<Timing> timing() const override { return Timing{3, kBeats}; }
 
@@ -140,10 +153,13 @@ class Sum : public Case {
 class Joined : public Case {
  public:
   explicit Joined(const Parameters& p)
-      : type_{ElementType::Kind::kUnsigned, static_cast<std::uint8_t>(p["WIDTH"])}, c0_(positive(p, "CF0")), c1_(positive(p, "CF1")) {}
+      : type_{ElementType::Kind::kUnsigned, static_cast<std::uint8_t>(p["WIDTH"])},
+        c0_(positive(p, "CF0")),
+        c1_(positive(p, "CF1")) {}
   Frame frame(Rng& rng) override {
     const Values a = random_values(type_, kPixels * c0_, rng), b = random_values(type_, kPixels * c1_, rng);
-    const Values out = run_reference(Concat{}, {{type_, {1, kPixels, c0_}}, {type_, {1, kPixels, c1_}}}, {a, b}, {type_, {1, kPixels, c0_ + c1_}});
+    const Values out = run_reference(Concat{}, {{type_, {1, kPixels, c0_}}, {type_, {1, kPixels, c1_}}},
+                                     {a, b}, {type_, {1, kPixels, c0_ + c1_}});
     return {{{"s0", to_beats(a, type_, 1)}, {"s1", to_beats(b, type_, 1)}}, {{"m", to_beats(out, type_, 1)}}};
   }
   std::optional<Timing> timing() const override { return Timing{1, std::uint64_t{kPixels} * (c0_ + c1_)}; }
@@ -158,10 +174,13 @@ class Joined : public Case {
 class Table : public Case {
  public:
   Table(const Parameters& p, Rng& rng)
-      : lanes_(positive(p, "SIMD")), bits_(positive(p, "IBITS")), out_{ElementType::Kind::kSigned, static_cast<std::uint8_t>(p["OBITS"])} {
+      : lanes_(positive(p, "SIMD")),
+        bits_(positive(p, "IBITS")),
+        out_{ElementType::Kind::kSigned, static_cast<std::uint8_t>(p["OBITS"])} {
     pair_ = bits_ > 8;
     operand_ = element_type(p["FLIP"] != 0 ? 1 : 0, static_cast<int>(pair_ ? bits_ / 2 : bits_));
-    for (unsigned i = 0; i < (1u << bits_); ++i) table_.push_back(static_cast<std::int16_t>(random_value(out_, rng)));
+    for (unsigned i = 0; i < (1u << bits_); ++i)
+      table_.push_back(static_cast<std::int16_t>(random_value(out_, rng)));
     const Values values(table_.begin(), table_.end());
     lines_ = to_beats(values, out_, 1);
     if (p["LOADED"] == 0) {
@@ -180,7 +199,8 @@ class Table : public Case {
       add.highest = static_cast<std::int32_t>(out_.highest());
       add.table = table_;
       out = run_reference(add, {shape, shape}, {a, b}, {out_, {1, 1, count}});
-      for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] = (a[i] << operand_.bits) | (b[i] & ((1 << operand_.bits) - 1));
+      for (std::size_t i = 0; i < lanes.size(); ++i)
+        lanes[i] = (a[i] << operand_.bits) | (b[i] & ((1 << operand_.bits) - 1));
     } else {
       out = run_reference(Lookup{table_}, {shape}, {a}, {out_, {1, 1, count}});
     }

@@ -22,8 +22,9 @@ Values restore(const Operand& operand, const reference::Buffer& buffer) {
     std::uint64_t raw = 0;
     std::memcpy(&raw, buffer.data() + i * size, size);
     const auto shift = static_cast<unsigned>(64 - 8 * size);
-    values[i] = operand.type.kind == ElementType::Kind::kUnsigned ? static_cast<std::int64_t>(raw)
-                                                                  : static_cast<std::int64_t>(raw << shift) >> shift;
+    values[i] = operand.type.kind == ElementType::Kind::kUnsigned
+                    ? static_cast<std::int64_t>(raw)
+                    : static_cast<std::int64_t>(raw << shift) >> shift;
   }
   return values;
 }
@@ -59,7 +60,8 @@ Beats to_beats(const Values& values, ElementType type, unsigned lanes) {
   return to_beats(fields, lanes, type.bits);
 }
 
-Values run_reference(Operation operation, const std::vector<Operand>& inputs, const std::vector<Values>& values, Operand output) {
+Values run_reference(Operation operation, const std::vector<Operand>& inputs,
+                     const std::vector<Values>& values, Operand output) {
   Program program;
   program.name = "bench";
   Block block;

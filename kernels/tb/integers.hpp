@@ -28,7 +28,9 @@ struct Operand {
   std::vector<std::uint32_t> shape;
 };
 
-/// Runs `operation` alone through kernels/reference. Throws std::logic_error with validate()'s sentence where the program is refused.
-Values run_reference(Operation operation, const std::vector<Operand>& inputs, const std::vector<Values>& values, Operand output);
+/// Runs `operation` alone through kernels/reference. Throws std::logic_error with validate()'s sentence where
+/// the program is refused.
+Values run_reference(Operation operation, const std::vector<Operand>& inputs,
+                     const std::vector<Values>& values, Operand output);
 
 }  // namespace millrace::kernels::tb

@@ -53,7 +53,9 @@ void Port::write(unsigned low, const Beat& beat) const {
   }
 }
 
-int Parameters::operator[](const std::string& name) const { return std::stoi(text(name)); }
+int Parameters::operator[](const std::string& name) const {
+  return std::stoi(text(name));
+}
 
 const std::string& Parameters::text(const std::string& name) const {
   const auto found = values_.find(name);

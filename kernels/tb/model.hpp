@@ -1,5 +1,5 @@
-// What a bench sees of a verilated model: rows (one instance a row of the module's table), each with its ports by name.
-// tools/rtl-sweep generates the implementation, one a module.
+// What a bench sees of a verilated model: rows (one instance a row of the module's table), each with its
+// ports by name. tools/rtl-sweep generates the implementation, one a module.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace millrace::kernels::tb {
 
-/// A port's storage inside the model: Verilator's C type for its width, 8 to 64 bits or an array of 32-bit words.
+/// A port's storage inside the model: Verilator's C type for its width, 8 to 64 bits or an array of 32-bit
+/// words.
 struct Port {
   void* storage = nullptr;
   unsigned bits = 0;
 
-  std::uint64_t get() const;          // ports of at most 64 bits
+  std::uint64_t get() const;  // ports of at most 64 bits
   void set(std::uint64_t value) const;
   Beat read() const;
   Beat read(unsigned low, unsigned width) const;

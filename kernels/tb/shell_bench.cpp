@@ -1,8 +1,10 @@
-// The shell against the image ABI: host, memory and dataflow are played here, registers and trailers are what image_abi.hpp says.
+// The shell against the image ABI: host, memory and dataflow are played here, registers and trailers are what
+// image_abi.hpp says.
 //
-// A script of runs: frames in order, frames the host never asks for, frames asked for too late, runs of a stale epoch, and
-// changes of the epoch at random moments in the middle of frames. Whatever happens, every run completes, with its frame
-// or as dropped; after a change of epoch frames flow again and none of the old epoch comes out.
+// A script of runs: frames in order, frames the host never asks for, frames asked for too late, runs of a
+// stale epoch, and changes of the epoch at random moments in the middle of frames. Whatever happens, every
+// run completes, with its frame or as dropped; after a change of epoch frames flow again and none of the old
+// epoch comes out.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +25,8 @@ constexpr std::uint8_t kGuard = 0xa5;
 /// A side's elements: on the stream and in memory.
 struct Side {
   Side(const Parameters& p, const std::string& prefix)
-      : lanes(static_cast<unsigned>(p[prefix + "LANES"])), bytes(static_cast<unsigned>(p[prefix + "EBYTES"])),
+      : lanes(static_cast<unsigned>(p[prefix + "LANES"])),
+        bytes(static_cast<unsigned>(p[prefix + "EBYTES"])),
         type(element_type(p[prefix + "KIND"], p[prefix + "BITS"])) {}
   unsigned lanes, bytes;
   ElementType type;
@@ -38,13 +41,23 @@ struct Run {
 class ShellRow {
  public:
   ShellRow(const Parameters& parameters, Ports& ports, std::uint64_t seed, int rounds)
-      : clk(ports.at("clk")), parameters_(parameters), ports_(ports), rng_(seed), in_(parameters, "I_"), out_(parameters, "O_"),
+      : clk(ports.at("clk")),
+        parameters_(parameters),
+        ports_(ports),
+        rng_(seed),
+        in_(parameters, "I_"),
+        out_(parameters, "O_"),
         in_elements_(in_.lanes * static_cast<unsigned>(rng_.between(3, 150))),
-        out_elements_(out_.lanes * static_cast<unsigned>(rng_.between(3, 150))), rounds_(rounds * 12),
+        out_elements_(out_.lanes * static_cast<unsigned>(rng_.between(3, 150))),
+        rounds_(rounds * 12),
         in_stride_((std::size_t{in_elements_} * in_.bytes + 127) / 64 * 64),
         out_stride_(abi::egress_buffer_bytes(std::uint64_t{out_elements_} * out_.bytes) + 64),
-        memory_(ports, 0x7'4000'0000u - 64u * static_cast<unsigned>(rng_.between(1, 8)), kSlots * (in_stride_ + out_stride_), static_cast<unsigned>(parameters["BURST"]), rng_, report()),
-        ingress_(ports, "ingress", rng_, report()), egress_(ports, "egress", rng_, report()), control_(ports, "control", rng_, report()) {}
+        memory_(ports, 0x7'4000'0000u - 64u * static_cast<unsigned>(rng_.between(1, 8)),
+                kSlots * (in_stride_ + out_stride_), static_cast<unsigned>(parameters["BURST"]), rng_,
+                report()),
+        ingress_(ports, "ingress", rng_, report()),
+        egress_(ports, "egress", rng_, report()),
+        control_(ports, "control", rng_, report()) {}
 
   Port clk;
   bool finished() const { return stage_ == Stage::kFinished; }
@@ -52,8 +65,9 @@ class ShellRow {
   void drive();
   void sample();
   void print() const {
-    std::printf("  %-8s %s: %u frames delivered, %u dropped, %u epochs, %" PRIu64 " cycles\n", parameters_.row().c_str(),
-                failures_ == 0 ? "ok" : "FAILED", delivered_, dropped_, epoch_, cycle_);
+    std::printf("  %-8s %s: %u frames delivered, %u dropped, %u epochs, %" PRIu64 " cycles\n",
+                parameters_.row().c_str(), failures_ == 0 ? "ok" : "FAILED", delivered_, dropped_, epoch_,
+                cycle_);
   }
 
  private:
@@ -61,24 +75,31 @@ class ShellRow {
 
   Report report() {
     return [this](const std::string& what) {
-      if (++failures_ <= 8) std::printf("  %s: cycle %" PRIu64 ": %s\n", parameters_.row().c_str(), cycle_, what.c_str());
+      if (++failures_ <= 8)
+        std::printf("  %s: cycle %" PRIu64 ": %s\n", parameters_.row().c_str(), cycle_, what.c_str());
     };
   }
   void fail(const std::string& what) { report()(what); }
 
   std::int64_t element(std::uint32_t epoch, std::uint64_t sequence, std::size_t i) const {
     const std::int64_t span = in_.type.highest() - in_.type.lowest() + 1;
-    if (in_.type.kind == ElementType::Kind::kBipolar) return (sequence * 7 + i * 3 + epoch + i / 5) % 2 == 0 ? 1 : -1;
-    return in_.type.lowest() + static_cast<std::int64_t>((sequence * 131 + i * 29 + epoch * 17 + i / 7) % static_cast<std::uint64_t>(span));
+    if (in_.type.kind == ElementType::Kind::kBipolar)
+      return (sequence * 7 + i * 3 + epoch + i / 5) % 2 == 0 ? 1 : -1;
+    return in_.type.lowest() + static_cast<std::int64_t>((sequence * 131 + i * 29 + epoch * 17 + i / 7) %
+                                                         static_cast<std::uint64_t>(span));
   }
   /// What the dataflow of the bench makes of a frame.
   Values computed(const Values& frame) const {
     Values result(out_elements_);
     for (std::size_t i = 0; i < result.size(); ++i) {
       const std::int64_t x = frame[i % frame.size()] * 3 + static_cast<std::int64_t>(i);
-      if (out_.type.kind == ElementType::Kind::kBipolar) result[i] = x % 2 == 0 ? 1 : -1;
-      else if (out_.type.kind == ElementType::Kind::kUnsigned) result[i] = x & out_.type.highest();
-      else result[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << (64 - out_.type.bits)) >> (64 - out_.type.bits);
+      if (out_.type.kind == ElementType::Kind::kBipolar)
+        result[i] = x % 2 == 0 ? 1 : -1;
+      else if (out_.type.kind == ElementType::Kind::kUnsigned)
+        result[i] = x & out_.type.highest();
+      else
+        result[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(x) << (64 - out_.type.bits)) >>
+                    (64 - out_.type.bits);
     }
     return result;
   }
@@ -136,7 +157,8 @@ void ShellRow::begin_script() {
   script_disturbed_ = rng_.chance(0.5);
   memory_.pace = rng_.chance(0.3) ? 1.0 : 0.5;
   const auto runs = static_cast<std::uint64_t>(rng_.between(2, kSlots));
-  std::uint64_t sequence = static_cast<std::uint64_t>(rng_.between(0, 1'000'000)) << (rng_.chance(0.2) ? 24 : 0);
+  std::uint64_t sequence = static_cast<std::uint64_t>(rng_.between(0, 1'000'000))
+                           << (rng_.chance(0.2) ? 24 : 0);
   for (std::uint64_t i = 0; i < runs; ++i, ++sequence) {
     const Run run{epoch_, sequence, i};
     if (rng_.chance(0.1)) {  // of an epoch that is over: both ends complete, the frame is dropped
@@ -152,20 +174,25 @@ void ShellRow::begin_script() {
   if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // asked for once more, when it is gone
     // Only behind a later frame can the port know that it will not come.
     to_fetch_.insert(to_fetch_.begin() + 1, Run{epoch_, to_fetch_.front().sequence, kSlots - 1});
-    if (to_fetch_.back().slot == kSlots - 1 || to_fetch_[2].epoch != epoch_) to_fetch_.erase(to_fetch_.begin() + 1);
+    if (to_fetch_.back().slot == kSlots - 1 || to_fetch_[2].epoch != epoch_)
+      to_fetch_.erase(to_fetch_.begin() + 1);
   }
   for (const Run& run : to_feed_) {
     const Values frame = frame_of(run);
-    for (std::size_t i = 0; i < frame.size(); ++i) std::memcpy(&memory_.content()[in_at(run) + i * in_.bytes], &frame[i], in_.bytes);
+    for (std::size_t i = 0; i < frame.size(); ++i)
+      std::memcpy(&memory_.content()[in_at(run) + i * in_.bytes], &frame[i], in_.bytes);
   }
-  std::fill(memory_.content().begin() + static_cast<std::ptrdiff_t>(kSlots * in_stride_), memory_.content().end(), kGuard);
+  std::fill(memory_.content().begin() + static_cast<std::ptrdiff_t>(kSlots * in_stride_),
+            memory_.content().end(), kGuard);
   fetch_from_ = rng_.chance(0.3) ? cycle_ + 4 * in_elements_ + 500 : cycle_;  // frames pile up
-  change_at_ = cycle_ + static_cast<std::uint64_t>(rng_.between(1, 4 * static_cast<std::int64_t>(in_elements_ + out_elements_)));
+  change_at_ = cycle_ + static_cast<std::uint64_t>(
+                            rng_.between(1, 4 * static_cast<std::int64_t>(in_elements_ + out_elements_)));
 }
 
 void ShellRow::start(RegisterMaster& unit, const Run& run, bool ingress) {
   const std::uint64_t buffer = memory_.base() + (ingress ? in_at(run) : out_at(run));
-  const std::size_t bytes = ingress ? std::size_t{in_elements_} * in_.bytes : std::size_t{out_elements_} * out_.bytes;
+  const std::size_t bytes =
+      ingress ? std::size_t{in_elements_} * in_.bytes : std::size_t{out_elements_} * out_.bytes;
   unit.write(0x10, static_cast<std::uint32_t>(buffer));
   unit.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
   unit.write(0x1c, static_cast<std::uint32_t>(bytes));
@@ -202,13 +229,15 @@ void ShellRow::check_frame(const Run& run) {
   std::memcpy(&trailer, buffer + abi::trailer_offset(bytes), sizeof trailer);
   const std::string name = "frame " + std::to_string(run.epoch) + "." + std::to_string(run.sequence);
   if (trailer.magic != abi::StatusTrailer{}.magic) fail(name + ": no trailer");
-  if (trailer.epoch != run.epoch || trailer.sequence != run.sequence) fail(name + ": another frame's trailer");
+  if (trailer.epoch != run.epoch || trailer.sequence != run.sequence)
+    fail(name + ": another frame's trailer");
   if (trailer.flags != 0) fail(name + ": flags set");
   if (buffer[abi::egress_buffer_bytes(bytes)] != kGuard) fail(name + ": written beyond the trailer");
   if (trailer.status == abi::FrameStatus::kDropped) {
     ++dropped_;
     if (trailer.payload_bytes != 0) fail(name + ": dropped, yet with a payload");
-    if (const auto must = must_arrive_.find(run.sequence); must != must_arrive_.end() && must->second) fail(name + ": dropped");
+    if (const auto must = must_arrive_.find(run.sequence); must != must_arrive_.end() && must->second)
+      fail(name + ": dropped");
     return;
   }
   ++delivered_;
@@ -234,7 +263,8 @@ void ShellRow::check_frame(const Run& run) {
   }
   const std::uint64_t cycles = ended_at_[run.sequence] - started_at_[run.sequence];
   if (trailer.cycles != cycles) {
-    fail(name + ": trailer says " + std::to_string(trailer.cycles) + " cycles, it took " + std::to_string(cycles));
+    fail(name + ": trailer says " + std::to_string(trailer.cycles) + " cycles, it took " +
+         std::to_string(cycles));
   }
   if (trailer.stall_cycles > trailer.cycles) fail(name + ": more stalls than cycles");
 }
@@ -260,7 +290,8 @@ void ShellRow::dataflow() {
       arriving_.push_back(value);
     }
     if (arriving_.size() == in_elements_) {
-      for (Beat& out : to_beats(computed(arriving_), out_.type, out_.lanes)) leaving_.push_back(std::move(out));
+      for (Beat& out : to_beats(computed(arriving_), out_.type, out_.lanes))
+        leaving_.push_back(std::move(out));
       arriving_.clear();
     }
   }
@@ -347,7 +378,9 @@ void ShellRow::advance() {
       stage_ = Stage::kCounters;
       const auto expect = [this](std::uint32_t address, std::uint32_t want, const char* what) {
         control_.read(address, [this, want, what](std::uint32_t got) {
-          if (got != want) fail(std::string(what) + ": register says " + std::to_string(got) + ", expected " + std::to_string(want));
+          if (got != want)
+            fail(std::string(what) + ": register says " + std::to_string(got) + ", expected " +
+                 std::to_string(want));
         });
       };
       expect(abi::kRegAbiVersion, abi::kAbiVersion, "ABI version");
@@ -357,7 +390,8 @@ void ShellRow::advance() {
       expect(abi::kRegFramesHigh, 0, "frames, high");
       expect(0x7fc, 0, "no register");
       control_.read(abi::kRegBusyLow, [this](std::uint32_t got) {
-        if (delivered_ > 0 && (got == 0 || got > cycle_ / 10)) fail("busy: register says " + std::to_string(got) + " us");
+        if (delivered_ > 0 && (got == 0 || got > cycle_ / 10))
+          fail("busy: register says " + std::to_string(got) + " us");
       });
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
@@ -398,6 +432,8 @@ static int run_shell_bench(std::uint64_t seed, int rounds) {
   return failures;
 }
 
-void add_shell_bench(Benches& benches) { benches["mr_shell"] = run_shell_bench; }
+void add_shell_bench(Benches& benches) {
+  benches["mr_shell"] = run_shell_bench;
+}
 
 }  // namespace millrace::kernels::tb

@@ -10,22 +10,22 @@
 namespace millrace::kernels::tb {
 namespace {
 
-constexpr std::uint64_t kQuietCycles = 60;      // after the last expected beat: nothing more may come
+constexpr std::uint64_t kQuietCycles = 60;        // after the last expected beat: nothing more may come
 constexpr std::uint64_t kDeadlockCycles = 40000;  // without any beat moving
 
 /// How a phase offers inputs and takes outputs.
 struct Pattern {
   const char* name;
-  double offer;          // chance, a cycle, that a source offers its next beat
-  double take;           // chance, a cycle, that a sink is ready
+  double offer;            // chance, a cycle, that a source offers its next beat
+  double take;             // chance, a cycle, that a sink is ready
   bool ready_after_valid;  // the sink waits for valid: a module that waits for ready deadlocks
   bool reset_first;        // run a random number of cycles, reset in the middle, then start over
 };
 
 constexpr Pattern kPatterns[] = {
-    {"full speed", 1.0, 1.0, false, false},  {"ready waits for valid", 1.0, 1.0, true, false},
-    {"random stalls", 0.5, 0.5, false, false}, {"slow source", 0.1, 1.0, false, false},
-    {"slow sink", 1.0, 0.15, false, false},    {"reset in mid-stream", 0.8, 0.7, false, true},
+    {"full speed", 1.0, 1.0, false, false},       {"ready waits for valid", 1.0, 1.0, true, false},
+    {"random stalls", 0.5, 0.5, false, false},    {"slow source", 0.1, 1.0, false, false},
+    {"slow sink", 1.0, 0.15, false, false},       {"reset in mid-stream", 0.8, 0.7, false, true},
     {"reset, full speed", 1.0, 1.0, false, true},
 };
 
@@ -37,12 +37,12 @@ struct Stream {
   unsigned lane = 0;  // which bit of valid and ready, which slice of data
   unsigned width = 0;
 
-  Beats beats;               // to offer, or expected
+  Beats beats;  // to offer, or expected
   std::vector<std::size_t> frame_end;
   std::size_t next = 0;
-  bool offered = false;      // a source that offered keeps offering
+  bool offered = false;  // a source that offered keeps offering
   bool saw_valid = false;
-  Beat held;                 // what the sink saw before it was ready: must not depend on ready
+  Beat held;  // what the sink saw before it was ready: must not depend on ready
 
   bool get(const Port& port) const { return (port.get() >> lane & 1u) != 0; }
   void set(const Port& port, bool on) const {
@@ -75,10 +75,15 @@ std::vector<Stream> find_streams(std::map<std::string, Port>& ports) {
 
 class Row {
  public:
-  Row(const Parameters& parameters, std::unique_ptr<Case> test, std::map<std::string, Port>& ports, std::uint64_t seed,
-      int rounds)
-      : parameters_(parameters), case_(std::move(test)), rng_(seed), rounds_(rounds),
-        clk_(ports.at("clk")), rst_(ports.at("rst")), streams_(find_streams(ports)) {
+  Row(const Parameters& parameters, std::unique_ptr<Case> test, std::map<std::string, Port>& ports,
+      std::uint64_t seed, int rounds)
+      : parameters_(parameters),
+        case_(std::move(test)),
+        rng_(seed),
+        rounds_(rounds),
+        clk_(ports.at("clk")),
+        rst_(ports.at("rst")),
+        streams_(find_streams(ports)) {
     loading_ = case_->load();
     state_ = State::kReset;
     start_reset();
@@ -88,7 +93,8 @@ class Row {
   int failures() const { return failures_; }
   const Port& clk() const { return clk_; }
 
-  /// First half of a cycle: sources offer, sinks stay closed, so that the model shows outputs that do not depend on ready.
+  /// First half of a cycle: sources offer, sinks stay closed, so that the model shows outputs that do not
+  /// depend on ready.
   void offer() {
     rst_.set(state_ == State::kReset ? 1 : 0);
     for (Stream& s : streams_) {
@@ -100,7 +106,8 @@ class Row {
           s.write(s.beats[s.next]);
         } else {
           Beat noise(s.width);
-          for (unsigned at = 0; at < s.width; at += 32) noise.set(at, 32, static_cast<std::uint64_t>(rng_.between(0, 0xffffffff)));
+          for (unsigned at = 0; at < s.width; at += 32)
+            noise.set(at, 32, static_cast<std::uint64_t>(rng_.between(0, 0xffffffff)));
           s.write(noise);
         }
       } else {
@@ -115,7 +122,8 @@ class Row {
       if (s.input) continue;
       s.saw_valid = s.get(s.valid);
       if (s.saw_valid) s.held = s.read();
-      const bool willing = pattern().ready_after_valid ? s.saw_valid && rng_.chance(0.7) : rng_.chance(pattern().take);
+      const bool willing =
+          pattern().ready_after_valid ? s.saw_valid && rng_.chance(0.7) : rng_.chance(pattern().take);
       s.set(s.ready, willing);
     }
   }
@@ -139,7 +147,8 @@ class Row {
           moved = true;
         }
       } else {
-        if (valid != s.saw_valid || (valid && s.read() != s.held)) fail(s, "valid or data depends on ready", nullptr, nullptr);
+        if (valid != s.saw_valid || (valid && s.read() != s.held))
+          fail(s, "valid or data depends on ready", nullptr, nullptr);
         if (valid && first_out_ == 0) first_out_ = cycle_;
         if (valid && ready) {
           check(s);
@@ -219,8 +228,9 @@ class Row {
       phase_ = 0;
       if (--rounds_ <= 0) {
         state_ = State::kFinished;
-        std::printf("  %-12s %s: %d frames, %" PRIu64 " beats compared, %" PRIu64 " cycles%s\n", parameters_.row().c_str(),
-                    failures_ == 0 ? "ok" : "FAILED", frames_, compared_, cycle_, summary_.c_str());
+        std::printf("  %-12s %s: %d frames, %" PRIu64 " beats compared, %" PRIu64 " cycles%s\n",
+                    parameters_.row().c_str(), failures_ == 0 ? "ok" : "FAILED", frames_, compared_, cycle_,
+                    summary_.c_str());
         return;
       }
     }
@@ -231,29 +241,32 @@ class Row {
     if (s.next >= s.beats.size()) return fail(s, "a beat too many", nullptr, nullptr);
     ++compared_;
     if (s.held != s.beats[s.next]) fail(s, "wrong beat", &s.beats[s.next], &s.held);
-    if (std::find(s.frame_end.begin(), s.frame_end.end(), s.next + 1) != s.frame_end.end()) last_beats_.push_back(cycle_);
+    if (std::find(s.frame_end.begin(), s.frame_end.end(), s.next + 1) != s.frame_end.end())
+      last_beats_.push_back(cycle_);
   }
 
   void check_timing() {
     const auto want = case_->timing();
     if (!want || last_beats_.size() < 2) return;
     const auto latency = static_cast<std::int64_t>(first_out_ - first_in_);
-    const std::uint64_t outputs = static_cast<std::uint64_t>(std::count_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.input; }));
+    const std::uint64_t outputs = static_cast<std::uint64_t>(
+        std::count_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.input; }));
     const std::uint64_t interval = last_beats_.back() - last_beats_[last_beats_.size() - 1 - outputs];
     char text[100];
     std::snprintf(text, sizeof text, ", latency %" PRId64 ", interval %" PRIu64, latency, interval);
     summary_ = text;
     if (latency != want->latency_cycles || interval != want->interval_cycles) {
-      std::printf("  %s: %s: stated latency %" PRId64 ", interval %" PRIu64 "; measured%s\n", parameters_.row().c_str(),
-                  pattern().name, want->latency_cycles, want->interval_cycles, text);
+      std::printf("  %s: %s: stated latency %" PRId64 ", interval %" PRIu64 "; measured%s\n",
+                  parameters_.row().c_str(), pattern().name, want->latency_cycles, want->interval_cycles,
+                  text);
       ++failures_;
     }
   }
 
   void fail(const Stream& s, const char* what, const Beat* want, const Beat* got) {
     if (++failures_ > 5) return;
-    std::printf("  %s: %s: stream %s beat %zu, cycle %" PRIu64 ": %s", parameters_.row().c_str(), pattern().name,
-                s.name.c_str(), s.next, cycle_, what);
+    std::printf("  %s: %s: stream %s beat %zu, cycle %" PRIu64 ": %s", parameters_.row().c_str(),
+                pattern().name, s.name.c_str(), s.next, cycle_, what);
     if (want != nullptr) std::printf(": expected %s, got %s", want->hex().c_str(), got->hex().c_str());
     std::printf("\n");
   }
@@ -294,7 +307,8 @@ int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds) {
   const auto model = make_model();
   std::vector<std::unique_ptr<Row>> rows;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    rows.push_back(std::make_unique<Row>(parameters[i], std::move(cases[i]), model->ports(i), seed * 1000 + i, rounds));
+    rows.push_back(
+        std::make_unique<Row>(parameters[i], std::move(cases[i]), model->ports(i), seed * 1000 + i, rounds));
   }
   const auto each = [&rows](auto&& action) {
     bool any = false;

@@ -7,12 +7,15 @@ namespace {
 Beats random_beats(Rng& rng, std::size_t count, unsigned width) {
   Beats beats(count, Beat(width));
   for (Beat& beat : beats) {
-    for (unsigned at = 0; at < width; at += 32) beat.set(at, 32, static_cast<std::uint64_t>(rng.between(0, 0xffffffff)));
+    for (unsigned at = 0; at < width; at += 32)
+      beat.set(at, 32, static_cast<std::uint64_t>(rng.between(0, 0xffffffff)));
   }
   return beats;
 }
 
-unsigned positive(const Parameters& p, const std::string& name) { return static_cast<unsigned>(p[name]); }
+unsigned positive(const Parameters& p, const std::string& name) {
+  return static_cast<unsigned>(p[name]);
+}
 
 /// skid and fifo: what goes in comes out.
 class Passing : public Case {
@@ -90,13 +93,20 @@ class Join : public Case {
 
 struct Border {
   explicit Border(const Parameters& p)
-      : h(p["H"]), w(p["W"]), cf(p["CF"]), top(p["TOP"]), left(p["LEFT"]), bottom(p["BOTTOM"]), right(p["RIGHT"]) {}
+      : h(p["H"]),
+        w(p["W"]),
+        cf(p["CF"]),
+        top(p["TOP"]),
+        left(p["LEFT"]),
+        bottom(p["BOTTOM"]),
+        right(p["RIGHT"]) {}
   int h, w, cf, top, left, bottom, right;
 };
 
 class Pad : public Case {
  public:
-  explicit Pad(const Parameters& p) : b_(p), lanes_(positive(p, "SIMD")), bits_(positive(p, "ABITS")), value_(p["VALUE"]) {}
+  explicit Pad(const Parameters& p)
+      : b_(p), lanes_(positive(p, "SIMD")), bits_(positive(p, "ABITS")), value_(p["VALUE"]) {}
   Frame frame(Rng& rng) override {
     const Beats in = random_beats(rng, static_cast<std::size_t>(b_.h * b_.w * b_.cf), lanes_ * bits_);
     Beat border(lanes_ * bits_);
@@ -115,7 +125,8 @@ class Pad : public Case {
   std::optional<Timing> timing() const override {
     const int row = b_.left + b_.w + b_.right;
     const auto interval = static_cast<std::uint64_t>((b_.top + b_.h + b_.bottom) * row * b_.cf);
-    return Timing{1 - (b_.top * row + b_.left) * b_.cf, interval};  // the border before the first pixel goes first
+    return Timing{1 - (b_.top * row + b_.left) * b_.cf,
+                  interval};  // the border before the first pixel goes first
   }
 
  private:
@@ -132,14 +143,14 @@ class Crop : public Case {
     Beats out;
     for (int y = b_.top; y < b_.h - b_.bottom; ++y) {
       for (int x = b_.left; x < b_.w - b_.right; ++x) {
-        for (int c = 0; c < b_.cf; ++c) out.push_back(in[static_cast<std::size_t>((y * b_.w + x) * b_.cf + c)]);
+        for (int c = 0; c < b_.cf; ++c)
+          out.push_back(in[static_cast<std::size_t>((y * b_.w + x) * b_.cf + c)]);
       }
     }
     return {{{"s", in}}, {{"m", out}}};
   }
   std::optional<Timing> timing() const override {
-    return Timing{(b_.top * b_.w + b_.left) * b_.cf + 1,
-                  static_cast<std::uint64_t>(b_.h * b_.w * b_.cf)};
+    return Timing{(b_.top * b_.w + b_.left) * b_.cf + 1, static_cast<std::uint64_t>(b_.h * b_.w * b_.cf)};
   }
 
  private:

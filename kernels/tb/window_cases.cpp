@@ -10,11 +10,25 @@ namespace {
 class SlidingWindow : public Case {
  public:
   explicit SlidingWindow(const Parameters& p)
-      : h_(p["H"]), w_(p["W"]), cf_(p["CF"]), kh_(p["KH"]), kw_(p["KW"]), sh_(p["SH"]), sw_(p["SW"]), dh_(p["DH"]), dw_(p["DW"]),
-        pt_(p["PT"]), pl_(p["PL"]), rows_(p["ROWS"]),
-        oh_((h_ + pt_ + p["PB"] - (kh_ - 1) * dh_ - 1) / sh_ + 1), ow_((w_ + pl_ + p["PR"] - (kw_ - 1) * dw_ - 1) / sw_ + 1),
-        lanes_(static_cast<unsigned>(p["SIMD"])), bits_(static_cast<unsigned>(p["ABITS"])), pad_(lanes_ * bits_) {
-    for (unsigned i = 0; i < lanes_; ++i) pad_.set(i * bits_, bits_, static_cast<std::uint64_t>(p["PAD_VALUE"]));
+      : h_(p["H"]),
+        w_(p["W"]),
+        cf_(p["CF"]),
+        kh_(p["KH"]),
+        kw_(p["KW"]),
+        sh_(p["SH"]),
+        sw_(p["SW"]),
+        dh_(p["DH"]),
+        dw_(p["DW"]),
+        pt_(p["PT"]),
+        pl_(p["PL"]),
+        rows_(p["ROWS"]),
+        oh_((h_ + pt_ + p["PB"] - (kh_ - 1) * dh_ - 1) / sh_ + 1),
+        ow_((w_ + pl_ + p["PR"] - (kw_ - 1) * dw_ - 1) / sw_ + 1),
+        lanes_(static_cast<unsigned>(p["SIMD"])),
+        bits_(static_cast<unsigned>(p["ABITS"])),
+        pad_(lanes_ * bits_) {
+    for (unsigned i = 0; i < lanes_; ++i)
+      pad_.set(i * bits_, bits_, static_cast<std::uint64_t>(p["PAD_VALUE"]));
   }
 
   Frame frame(Rng& rng) override {
@@ -29,9 +43,11 @@ class SlidingWindow : public Case {
     return {{{"s", in}}, {{"m", out}}};
   }
 
-  /// Plays the rule the header states: a tap is read once its pixel is there, a pixel written while its row has room.
+  /// Plays the rule the header states: a tap is read once its pixel is there, a pixel written while its row
+  /// has room.
   std::optional<Timing> timing() const override {
-    std::vector<std::array<int, 4>> taps;  // row and column (-1: padding), first of a frame, rows passed after it
+    std::vector<std::array<int, 4>>
+        taps;  // row and column (-1: padding), first of a frame, rows passed after it
     for_each_tap([&](int y, int x, int) {
       const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
       taps.push_back({in_image ? y : -1, x, taps.empty() ? 1 : 0, 0});
@@ -91,9 +107,22 @@ class SlidingWindow : public Case {
 class ParallelWindow : public Case {
  public:
   explicit ParallelWindow(const Parameters& p)
-      : h_(p["H"]), w_(p["W"]), c_(p["C"]), px_(p["PX"]), kh_(p["KH"]), kw_(p["KW"]), sh_(p["SH"]), sw_(p["SW"]), pt_(p["PT"]),
-        pl_(p["PL"]), pb_(p["PB"]), pad_(p["PAD_VALUE"]), oh_((h_ + pt_ + pb_ - kh_) / sh_ + 1),
-        ow_((w_ + pl_ + p["PR"] - kw_) / sw_ + 1), m_(px_ > sw_ ? px_ / sw_ : 1), bits_(static_cast<unsigned>(p["ABITS"])) {}
+      : h_(p["H"]),
+        w_(p["W"]),
+        c_(p["C"]),
+        px_(p["PX"]),
+        kh_(p["KH"]),
+        kw_(p["KW"]),
+        sh_(p["SH"]),
+        sw_(p["SW"]),
+        pt_(p["PT"]),
+        pl_(p["PL"]),
+        pb_(p["PB"]),
+        pad_(p["PAD_VALUE"]),
+        oh_((h_ + pt_ + pb_ - kh_) / sh_ + 1),
+        ow_((w_ + pl_ + p["PR"] - kw_) / sw_ + 1),
+        m_(px_ > sw_ ? px_ / sw_ : 1),
+        bits_(static_cast<unsigned>(p["ABITS"])) {}
 
   Frame frame(Rng& rng) override {
     Values image(static_cast<std::size_t>(h_ * w_ * c_));
@@ -120,7 +149,8 @@ class ParallelWindow : public Case {
     const int first = ((m_ - 1) * sw_ + kw_ - 1 - pl_) / px_;
     const int right = std::max(0, (ow_ / m_ - 1) * step + first + 1 - blocks);
     const int row = std::max((pl_ + px_ - 1) / px_, right) + blocks;
-    return Timing{(kh_ - 1 - pt_) * row + first + 2, static_cast<std::uint64_t>((std::max(pt_, pb_) + h_) * row)};
+    return Timing{(kh_ - 1 - pt_) * row + first + 2,
+                  static_cast<std::uint64_t>((std::max(pt_, pb_) + h_) * row)};
   }
 
  private:

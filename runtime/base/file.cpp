@@ -24,7 +24,8 @@ Error os_error(const fs::path& path, const char* doing, int code) {
     kind = ErrorCode::kResourceExhausted;
     remedy = "; free space there or write elsewhere";
   }
-  return Error(kind, path.string() + ": cannot " + doing + ": " + std::generic_category().message(code) + remedy);
+  return Error(kind,
+               path.string() + ": cannot " + doing + ": " + std::generic_category().message(code) + remedy);
 }
 
 class Descriptor {
@@ -58,8 +59,10 @@ fs::path temporary_neighbour(const fs::path& path) {
   static std::atomic<unsigned> counter{0};
   const fs::path absolute = fs::absolute(path).lexically_normal();
   const fs::path leaf = absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename();
-  const fs::path parent = absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path();
-  return parent / ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+  const fs::path parent =
+      absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path();
+  return parent /
+         ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
 }
 
 Status write_and_sync(const fs::path& path, std::span<const std::byte> bytes) {
@@ -84,9 +87,11 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   if (fd.get() < 0) return os_error(path, "open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return os_error(path, "read", errno);
-  if (S_ISDIR(info.st_mode)) return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
+  if (S_ISDIR(info.st_mode))
+    return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
   if (!S_ISREG(info.st_mode))
-    return Error(ErrorCode::kInvalidInput, path.string() + ": is a pipe, device or socket; give a file on disk");
+    return Error(ErrorCode::kInvalidInput,
+                 path.string() + ": is a pipe, device or socket; give a file on disk");
   const auto too_long = [&] {
     return Error(ErrorCode::kInvalidInput,
                  path.string() + ": longer than the " + std::to_string(limit_bytes) + " bytes allowed here");
@@ -130,7 +135,8 @@ Status write_file_atomically(const fs::path& path, std::string_view text) {
   return write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
-Status write_directory_atomically(const fs::path& target, const std::function<Status(const fs::path&)>& fill) {
+Status write_directory_atomically(const fs::path& target,
+                                  const std::function<Status(const fs::path&)>& fill) {
   std::error_code ignored;
   const fs::path temporary = temporary_neighbour(target);
   if (fs::exists(target, ignored) && !fs::is_directory(target, ignored))
@@ -147,7 +153,9 @@ Status write_directory_atomically(const fs::path& target, const std::function<St
   }
   if (status.ok()) {
     const auto rename_with = [&](unsigned flags) {
-      return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0 ? 0 : errno;
+      return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0
+                 ? 0
+                 : errno;
     };
     int code = rename_with(RENAME_NOREPLACE);
     if (code == EEXIST) code = rename_with(RENAME_EXCHANGE);  // afterwards `temporary` is the old one
@@ -162,7 +170,8 @@ Status write_directory_atomically(const fs::path& target, const std::function<St
 TemporaryDirectory::TemporaryDirectory(std::string_view prefix) {
   std::string pattern = (fs::temp_directory_path() / (std::string(prefix) + ".XXXXXX")).string();
   if (::mkdtemp(pattern.data()) == nullptr)
-    throw fs::filesystem_error("cannot create a temporary directory", pattern, std::error_code(errno, std::generic_category()));
+    throw fs::filesystem_error("cannot create a temporary directory", pattern,
+                               std::error_code(errno, std::generic_category()));
   path_ = pattern;
 }
 

@@ -14,23 +14,25 @@
 
 namespace millrace {
 
-/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is no regular file
-/// (a directory, a pipe, a device) or longer than `limit_bytes`; neither blocks nor takes the memory first.
+/// The whole file. Fails with kNotFound, kEnvironment (permission, I/O), or kInvalidInput where it is no
+/// regular file (a directory, a pipe, a device) or longer than `limit_bytes`; neither blocks nor takes the
+/// memory first.
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
-/// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content is there,
-/// never a part. kResourceExhausted where the disk is full.
+/// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content
+/// is there, never a part. kResourceExhausted where the disk is full.
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Fills a temporary directory beside `target` through `fill`, syncs it and renames it to `target`. Where `target`
-/// exists it is exchanged and the old one removed. On failure (of `fill`, or a full disk) nothing is left behind and
-/// `target` is as it was.
+/// Fills a temporary directory beside `target` through `fill`, syncs it and renames it to `target`. Where
+/// `target` exists it is exchanged and the old one removed. On failure (of `fill`, or a full disk) nothing is
+/// left behind and `target` is as it was.
 Status write_directory_atomically(const std::filesystem::path& target,
                                   const std::function<Status(const std::filesystem::path& temporary)>& fill);
 
-/// A new empty directory below the system's temporary one, removed with everything in it when the object goes.
+/// A new empty directory below the system's temporary one, removed with everything in it when the object
+/// goes.
 class TemporaryDirectory {
  public:
   explicit TemporaryDirectory(std::string_view prefix);  // throws std::filesystem::filesystem_error

@@ -15,7 +15,8 @@ bool json_lines = false;
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    auto made =
+        std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
     return made;
   }();
@@ -59,27 +60,51 @@ void configure(Level level, bool json) {
   auto& out = logger();
   if (json) out.set_pattern("{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}");
   switch (level) {
-    case Level::kDebug: out.set_level(spdlog::level::debug); break;
-    case Level::kInfo: out.set_level(spdlog::level::info); break;
-    case Level::kWarning: out.set_level(spdlog::level::warn); break;
-    case Level::kError: out.set_level(spdlog::level::err); break;
-    case Level::kOff: out.set_level(spdlog::level::off); break;
+    case Level::kDebug:
+      out.set_level(spdlog::level::debug);
+      break;
+    case Level::kInfo:
+      out.set_level(spdlog::level::info);
+      break;
+    case Level::kWarning:
+      out.set_level(spdlog::level::warn);
+      break;
+    case Level::kError:
+      out.set_level(spdlog::level::err);
+      break;
+    case Level::kOff:
+      out.set_level(spdlog::level::off);
+      break;
   }
 }
 
 bool parse_level(std::string_view text, Level& level) {
-  if (text == "debug") level = Level::kDebug;
-  else if (text == "info") level = Level::kInfo;
-  else if (text == "warning") level = Level::kWarning;
-  else if (text == "error") level = Level::kError;
-  else if (text == "off") level = Level::kOff;
-  else return false;
+  if (text == "debug")
+    level = Level::kDebug;
+  else if (text == "info")
+    level = Level::kInfo;
+  else if (text == "warning")
+    level = Level::kWarning;
+  else if (text == "error")
+    level = Level::kError;
+  else if (text == "off")
+    level = Level::kOff;
+  else
+    return false;
   return true;
 }
 
-void debug(std::string_view component, std::string_view message) { write(spdlog::level::debug, component, message); }
-void info(std::string_view component, std::string_view message) { write(spdlog::level::info, component, message); }
-void warning(std::string_view component, std::string_view message) { write(spdlog::level::warn, component, message); }
-void error(std::string_view component, std::string_view message) { write(spdlog::level::err, component, message); }
+void debug(std::string_view component, std::string_view message) {
+  write(spdlog::level::debug, component, message);
+}
+void info(std::string_view component, std::string_view message) {
+  write(spdlog::level::info, component, message);
+}
+void warning(std::string_view component, std::string_view message) {
+  write(spdlog::level::warn, component, message);
+}
+void error(std::string_view component, std::string_view message) {
+  write(spdlog::level::err, component, message);
+}
 
 }  // namespace millrace::log

@@ -83,7 +83,8 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
   if (bytes.size() < 10 || std::memcmp(bytes.data(), kMagic, 6) != 0)
     return bad(path, "it does not begin with NumPy's magic; write it with numpy.save");
   const auto major = std::to_integer<unsigned>(bytes[6]);
-  if (major < 1 || major > 3) return bad(path, "format version " + std::to_string(major) + " is not 1, 2 or 3");
+  if (major < 1 || major > 3)
+    return bad(path, "format version " + std::to_string(major) + " is not 1, 2 or 3");
   const std::size_t prefix = major == 1 ? 10 : 12;
   if (bytes.size() < prefix) return bad(path, "it ends inside its header");
   std::uint32_t length = 0;
@@ -93,10 +94,12 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
 
   NpyArray array;
   const auto descr = value_of(header, "descr");
-  if (!descr || descr->empty() || descr->front() != '\'') return bad(path, "'descr' is missing or a structured type");
+  if (!descr || descr->empty() || descr->front() != '\'')
+    return bad(path, "'descr' is missing or a structured type");
   array.descr = std::string(descr->substr(1, descr->find('\'', 1) - 1));
   const auto element = bytes_of(array.descr);
-  if (!element) return bad(path, "element type '" + array.descr + "' is not a little-endian bool, integer or float");
+  if (!element)
+    return bad(path, "element type '" + array.descr + "' is not a little-endian bool, integer or float");
   const auto order = value_of(header, "fortran_order");
   if (!order || !order->starts_with("False"))
     return bad(path, "'fortran_order' is not False; save it with numpy.ascontiguousarray");
@@ -107,7 +110,8 @@ Result<NpyArray> read_npy(const std::filesystem::path& path) {
   const auto expected = product(array.shape, *element);
   const std::uint64_t actual = bytes.size() - prefix - length;
   if (!expected || *expected != actual)
-    return bad(path, "its shape needs " + (expected ? std::to_string(*expected) : std::string("over 4 GiB of")) +
+    return bad(path, "its shape needs " +
+                         (expected ? std::to_string(*expected) : std::string("over 4 GiB of")) +
                          " bytes of data, the file holds " + std::to_string(actual));
   array.data.assign(bytes.begin() + static_cast<std::ptrdiff_t>(prefix + length), bytes.end());
   return array;
@@ -131,7 +135,8 @@ Status write_npy(const std::filesystem::path& path, const NpyArray& array) {
   const auto length = static_cast<std::uint16_t>(header.size());
   std::memcpy(bytes.data() + 8, &length, 2);
   std::memcpy(bytes.data() + 10, header.data(), header.size());
-  if (!array.data.empty()) std::memcpy(bytes.data() + 10 + header.size(), array.data.data(), array.data.size());
+  if (!array.data.empty())
+    std::memcpy(bytes.data() + 10 + header.size(), array.data.data(), array.data.size());
   return write_file_atomically(path, bytes);
 }
 

@@ -1,4 +1,5 @@
-// NumPy's .npy files, format versions 1.0 to 3.0, C order, little-endian: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+// NumPy's .npy files, format versions 1.0 to 3.0, C order, little-endian:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,13 @@ struct NpyArray {
   std::vector<std::byte> data;       // C order
 
   std::uint64_t elements() const;
-  std::uint64_t element_bytes() const { return data.empty() || elements() == 0 ? 0 : data.size() / elements(); }
+  std::uint64_t element_bytes() const {
+    return data.empty() || elements() == 0 ? 0 : data.size() / elements();
+  }
 };
 
-/// Refuses Fortran order, big-endian and structured types, headers that do not match the file's length, and files
-/// over 4 GiB; the message names the file and the field.
+/// Refuses Fortran order, big-endian and structured types, headers that do not match the file's length, and
+/// files over 4 GiB; the message names the file and the field.
 Result<NpyArray> read_npy(const std::filesystem::path& path);
 Status write_npy(const std::filesystem::path& path, const NpyArray& array);
 

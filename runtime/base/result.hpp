@@ -1,7 +1,8 @@
 // How a function says that it failed: a code a program can act on, a message a person can act on.
 //
-// Errors from outside (a file, a packet, a flag) travel as Result<T>; assert() is for our own bugs. A message names
-// the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known keys: cables, cards, name".
+// Errors from outside (a file, a packet, a flag) travel as Result<T>; assert() is for our own bugs. A message
+// names the thing at fault and the remedy: "cluster three.yaml:7: unknown key 'cabels'; known keys: cables,
+// cards, name".
 #pragma once
 
 #include <cassert>
@@ -30,7 +31,8 @@ enum class ErrorCode {
 /// Short stable name, for logs and JSON: "invalid_input".
 std::string_view to_string(ErrorCode code);
 
-/// Process exit code for an error that ends a command: 1 does not hold or fit, 2 bad input, 3 environment, 70 our bug.
+/// Process exit code for an error that ends a command: 1 does not hold or fit, 2 bad input, 3 environment, 70
+/// our bug.
 int exit_code(ErrorCode code);
 
 class Error {
@@ -60,16 +62,28 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  T& value() & { assert(ok()); return *std::get_if<0>(&state_); }
-  const T& value() const& { assert(ok()); return *std::get_if<0>(&state_); }
-  T&& value() && { assert(ok()); return std::move(*std::get_if<0>(&state_)); }
+  T& value() & {
+    assert(ok());
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& {
+    assert(ok());
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && {
+    assert(ok());
+    return std::move(*std::get_if<0>(&state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  const Error& error() const { assert(!ok()); return *std::get_if<1>(&state_); }
+  const Error& error() const {
+    assert(!ok());
+    return *std::get_if<1>(&state_);
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -83,7 +97,10 @@ class [[nodiscard]] Result<void> {
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  const Error& error() const { assert(!ok()); return *error_; }
+  const Error& error() const {
+    assert(!ok());
+    return *error_;
+  }
 
  private:
   std::optional<Error> error_;
@@ -94,16 +111,15 @@ using Status = Result<void>;
 }  // namespace millrace
 
 /// Evaluates to nothing where `expr` succeeded, else returns its error from the current function.
-#define MILLRACE_TRY(expr)                                        \
-  do {                                                            \
+#define MILLRACE_TRY(expr)                                                        \
+  do {                                                                            \
     if (auto try_status_ = (expr); !try_status_.ok()) return try_status_.error(); \
   } while (false)
 
 #define MILLRACE_CONCAT_INNER(a, b) a##b
 #define MILLRACE_CONCAT(a, b) MILLRACE_CONCAT_INNER(a, b)
 /// MILLRACE_ASSIGN(auto x, make_x()): x on success, else returns the error from the current function.
-#define MILLRACE_ASSIGN(declaration, expr)                        \
-  auto MILLRACE_CONCAT(try_result_, __LINE__) = (expr);           \
-  if (!MILLRACE_CONCAT(try_result_, __LINE__).ok())               \
-    return MILLRACE_CONCAT(try_result_, __LINE__).error();        \
+#define MILLRACE_ASSIGN(declaration, expr)                                                                 \
+  auto MILLRACE_CONCAT(try_result_, __LINE__) = (expr);                                                    \
+  if (!MILLRACE_CONCAT(try_result_, __LINE__).ok()) return MILLRACE_CONCAT(try_result_, __LINE__).error(); \
   declaration = std::move(MILLRACE_CONCAT(try_result_, __LINE__)).value()

@@ -14,7 +14,6 @@ void append_hex(std::string& out, unsigned char byte) {
 
 }  // namespace
 
-
 bool is_name(std::string_view text, std::size_t most) {
   return !text.empty() && text.size() <= most && text[0] != '.' && text[0] != '-' &&
          std::all_of(text.begin(), text.end(), [](char c) {

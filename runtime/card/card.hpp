@@ -5,9 +5,10 @@
 // emulated card answers is decided below XRT. What an image offers (units, registers) is
 // runtime/plan/image_abi.hpp.
 //
-// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time, and so does the starting of its runs. Of one card, only one thread at a time
-// may be inside Egress::wait() or Card::wait_supervisor(): XRT 2.13 lets a single waiter into the driver and
-// blocks the others behind it. read(), write() and info() may be called by any thread at any time.
+// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time, and so does the starting of
+// its runs. Of one card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor():
+// XRT 2.13 lets a single waiter into the driver and blocks the others behind it. read(), write() and info()
+// may be called by any thread at any time.
 #pragma once
 
 #include <chrono>
@@ -108,7 +109,8 @@ class Card {
 };
 
 /// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another
-/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it, or it has none at all.
+/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it, or it has
+/// none at all.
 Result<std::unique_ptr<Card>> open(std::uint32_t index);
 Result<std::unique_ptr<Card>> open(const std::string& bdf);
 

@@ -8,8 +8,8 @@ namespace millrace::runtime::pipeline {
 
 namespace {
 
-// A slot whose results are there has had its ingress runs taken in; only the news of it may lag, for so long that the
-// keeper asks again.
+// A slot whose results are there has had its ingress runs taken in; only the news of it may lag, for so long
+// that the keeper asks again.
 constexpr std::chrono::milliseconds kIngressLag{1};
 
 Error wrong_tensors(const char* what, std::size_t given, std::size_t wanted) {

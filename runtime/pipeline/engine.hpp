@@ -175,7 +175,7 @@ class Engine final : public Pipeline {
   Clock::time_point last_resume_;
   std::string lost_reason_;
   std::vector<std::string> news_;  // losses the log has yet to hear of: not written while mutex_ is held
-  bool stuck_before_ = false;  // frames did not come back, in a session before this one
+  bool stuck_before_ = false;      // frames did not come back, in a session before this one
   bool stopped_ = false;
 
   // Of the keeper:

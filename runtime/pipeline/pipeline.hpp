@@ -1,11 +1,13 @@
 // Frames in flight across the cards of one deployment.
 //
-//   submit(frame) -> queue (bounded) -> slot (preallocated buffers on every card port) -> host stages -> ingress runs
+//   submit(frame) -> queue (bounded) -> slot (preallocated buffers on every card port) -> host stages ->
+//   ingress runs
 //                 -> cards -> egress runs -> host stages -> frame.on_complete
 //
-// A frame in: the model's own tensors (usually float32). A frame out: the same. Order of completion is the order of
-// submission within one pipeline. A card that dies fails the frames in flight with kUnavailable, within 10 ms, and is
-// brought back by the pipeline itself with back-off; meanwhile submit() answers kUnavailable.
+// A frame in: the model's own tensors (usually float32). A frame out: the same. Order of completion is the
+// order of submission within one pipeline. A card that dies fails the frames in flight with kUnavailable,
+// within 10 ms, and is brought back by the pipeline itself with back-off; meanwhile submit() answers
+// kUnavailable.
 #pragma once
 
 #include <chrono>
@@ -33,14 +35,15 @@ struct FrameTimes {
   std::chrono::nanoseconds output{0};   // copies out, host stages after the cards
 };
 
-/// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been called.
+/// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been
+/// called.
 struct Frame {
   std::vector<std::span<const std::byte>> inputs;  // model.inputs order, exactly signature.bytes() each
   std::vector<std::span<std::byte>> outputs;       // model.outputs order, exactly signature.bytes() each
   Clock::time_point deadline = Clock::time_point::max();
 
-  /// Called exactly once for every frame that submit() accepted, on a pipeline thread (or inside submit(), cancel() or
-  /// stop() of any caller); must not block or throw.
+  /// Called exactly once for every frame that submit() accepted, on a pipeline thread (or inside submit(),
+  /// cancel() or stop() of any caller); must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
 
@@ -54,9 +57,9 @@ struct PipelineOptions {
   std::uint32_t queue_capacity = 64;  // frames waiting for a slot
   std::chrono::milliseconds restart_backoff_initial{10};
   std::chrono::milliseconds restart_backoff_maximum{5000};
-  // The longest the cards may take from one frame to the next, and for the oldest whose deadline has passed; then
-  // frames fail with kUnavailable, and a card that does not give its runs back is loaded again. To be longer than
-  // any card needs for a frame.
+  // The longest the cards may take from one frame to the next, and for the oldest whose deadline has passed;
+  // then frames fail with kUnavailable, and a card that does not give its runs back is loaded again. To be
+  // longer than any card needs for a frame.
   std::chrono::milliseconds stuck_after{10000};
   std::chrono::milliseconds stuck_after_deadline{2000};
 };
@@ -91,24 +94,25 @@ struct PipelineStatus {
 
 class Pipeline {
  public:
-  /// Binds the deployment's endpoints to cards of the cluster, loads the images, writes the link tables and starts.
-  /// The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is up.
-  /// Errors name the endpoint and what it needs: kDoesNotFit where no binding exists (cards of other pipelines of this
-  /// process are not free), kEnvironment where XRT fails, kNotFound and kCorrupt for images, kInvalidInput for options
-  /// out of range (slots 1..1024, queue at most 2^20, back-off and stuck_* at least 1 ms).
+  /// Binds the deployment's endpoints to cards of the cluster, loads the images, writes the link tables and
+  /// starts. The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is
+  /// up. Errors name the endpoint and what it needs: kDoesNotFit where no binding exists (cards of other
+  /// pipelines of this process are not free), kEnvironment where XRT fails, kNotFound and kCorrupt for
+  /// images, kInvalidInput for options out of range (slots 1..1024, queue at most 2^20, back-off and stuck_*
+  /// at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options);
   virtual ~Pipeline() = default;  // as stop(0)
 
   virtual const plan::Deployment& deployment() const = 0;
 
-  /// Never blocks on a card. On failure the frame is not taken and on_complete is not called: kInvalidInput (number or
-  /// size of tensors), kResourceExhausted (queue full), kUnavailable (card lost, stopping), kDeadlineExceeded (already
-  /// past). Any thread.
+  /// Never blocks on a card. On failure the frame is not taken and on_complete is not called: kInvalidInput
+  /// (number or size of tensors), kResourceExhausted (queue full), kUnavailable (card lost, stopping),
+  /// kDeadlineExceeded (already past). Any thread.
   virtual Status submit(Frame& frame) = 0;
 
-  /// Takes a waiting frame back (its client went away): it completes with kCancelled. A frame already on the cards
-  /// completes as usual. Any thread.
+  /// Takes a waiting frame back (its client went away): it completes with kCancelled. A frame already on the
+  /// cards completes as usual. Any thread.
   virtual void cancel(Frame& frame) = 0;
 
   /// submit() and wait. Any thread but a pipeline's own.
@@ -121,9 +125,9 @@ class Pipeline {
   /// A snapshot; reads card registers, so not for the hot path, and waits for a card that hangs. Any thread.
   virtual PipelineStatus status() = 0;
 
-  /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable, releases the
-  /// cards. However many cards hang, that takes the driver's patience with one of them (5 s where emulated), no more.
-  /// Idempotent.
+  /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable,
+  /// releases the cards. However many cards hang, that takes the driver's patience with one of them (5 s
+  /// where emulated), no more. Idempotent.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -94,8 +94,8 @@ void Engine::expire(std::unique_lock<std::mutex>& lock) {
   drained_.notify_all();
 }
 
-// Slots become free in order, so the oldest frame tells whether the cards go on. A card that hangs says nothing:
-// only the flush finds out which it is, or that all must be loaded again.
+// Slots become free in order, so the oldest frame tells whether the cards go on. A card that hangs says
+// nothing: only the flush finds out which it is, or that all must be loaded again.
 void Engine::watch_oldest() {
   const std::uint64_t oldest = done_.load();
   if (oldest == next_sequence_ || phase_.load() != Phase::kRunning) return;
@@ -386,7 +386,8 @@ void Engine::end_threads() {
   const auto lives = [this](std::uint32_t place) {
     return keepers_[place].up && !keepers_[place].lost.load();
   };
-  // Runs that never end would keep the card open in XRT. A card that hangs is given up by the driver meanwhile.
+  // Runs that never end would keep the card open in XRT. A card that hangs is given up by the driver
+  // meanwhile.
   at_all_cards([&](std::uint32_t place) {
     if (!lives(place)) return;
     const Status written = fleet_.write_epoch(place, epoch_.load() + 1);

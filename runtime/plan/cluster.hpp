@@ -1,5 +1,6 @@
 // What there is to run on: devices (kinds of FPGA), the cards of a cluster and the cables between them.
-// Read from YAML: configs/devices/*.yaml and configs/clusters/*.yaml; the keys are described in configs/README.md.
+// Read from YAML: configs/devices/*.yaml and configs/clusters/*.yaml; the keys are described in
+// configs/README.md.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,9 @@ struct MemoryBank {
 /// A part of a device that a partition can live in. A device without named regions has one, "all".
 struct Region {
   std::string name;
-  Resources resources;                  // before the shell
-  std::vector<std::string> memory;      // banks it reaches
-  std::string programming_unit;         // regions with the same unit are programmed together
+  Resources resources;              // before the shell
+  std::vector<std::string> memory;  // banks it reaches
+  std::string programming_unit;     // regions with the same unit are programmed together
   bool operator==(const Region&) const = default;
 };
 
@@ -39,10 +40,10 @@ struct Device {
   std::string family;    // Yosys family: "xcku" … ; see configs/README.md
   std::string platform;  // Vitis platform; empty: runs emulated only
   double clock_mhz = 0;
-  Resources shell;       // taken from the regions by the shell
+  Resources shell;              // taken from the regions by the shell
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
-  std::uint32_t connectors = 0;  // link connectors (QSFP or network ports)
+  std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
   std::map<std::string, std::string> sources;  // figure -> where it comes from
   bool operator==(const Device&) const = default;
 };
@@ -72,7 +73,7 @@ struct Cable {
 
 struct Cluster {
   std::string name;
-  bool emulated = false;  // all cards, or none: emulated and real cards need separate host ranks
+  bool emulated = false;           // all cards, or none: emulated and real cards need separate host ranks
   std::vector<ClusterCard> cards;  // in file order; an emulated card's XRT index is its position
   std::vector<Cable> cables;
   std::map<std::string, Device> devices;  // those its cards name
@@ -81,9 +82,10 @@ struct Cluster {
   const Device& device_of(const ClusterCard& card) const { return devices.at(card.device); }
 };
 
-/// Reads and checks a cluster and the devices it names (`<devices_dir>/<device>.yaml`; by default ../devices beside
-/// the cluster file's folder). Errors name file, line and key.
-Result<Cluster> load_cluster(const std::filesystem::path& file, const std::filesystem::path& devices_dir = {});
+/// Reads and checks a cluster and the devices it names (`<devices_dir>/<device>.yaml`; by default ../devices
+/// beside the cluster file's folder). Errors name file, line and key.
+Result<Cluster> load_cluster(const std::filesystem::path& file,
+                             const std::filesystem::path& devices_dir = {});
 Result<Device> load_device(const std::filesystem::path& file);
 
 }  // namespace millrace::runtime::plan

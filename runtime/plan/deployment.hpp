@@ -1,5 +1,6 @@
-// The deployment: all that `compile` hands to `serve`. A directory; deployment.json in it is the protobuf JSON of
-// deployment.proto, and these structs are its C++ form. The directory's layout is described in README.md.
+// The deployment: all that `compile` hands to `serve`. A directory; deployment.json in it is the protobuf
+// JSON of deployment.proto, and these structs are its C++ form. The directory's layout is described in
+// README.md.
 //
 // A plan names logical endpoints, not cards; which card an endpoint becomes is decided at load (the binding).
 #pragma once
@@ -20,7 +21,8 @@ namespace millrace::runtime::plan {
 
 inline constexpr std::uint32_t kSchemaVersion = 1;
 
-/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and what is unknown.
+/// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and what is
+/// unknown.
 std::uint64_t datatype_bytes(const std::string& datatype);
 
 /// A tensor as clients see it: the ONNX graph's own name, type and shape (batch axis included, always 1).
@@ -33,7 +35,8 @@ struct TensorSignature {
   bool operator==(const TensorSignature&) const = default;
 };
 
-/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. From millrace.yaml.
+/// How a picture or raw samples become the model's input: x = (sample - mean[c]) * scale[c]. From
+/// millrace.yaml.
 struct Preprocessing {
   std::string layout;        // "NCHW", "NHWC", "" where the input is no picture
   std::vector<float> scale;  // empty (1), one, or one a channel
@@ -54,8 +57,8 @@ struct ModelInfo {
 
 enum class PartitionKind { kHost, kDataflow, kAie };
 
-/// Where a tensor enters or leaves a partition. Which channels join it is Channel's to say: an output port with
-/// several channels is a fork, duplicated at the producer.
+/// Where a tensor enters or leaves a partition. Which channels join it is Channel's to say: an output port
+/// with several channels is a fork, duplicated at the producer.
 struct Port {
   std::string name;  // unique among the partition's ports; an identifier: "in0", "out0"
   std::string tensor;
@@ -79,10 +82,10 @@ struct Partition {
   std::string name;  // an identifier
   PartitionKind kind = PartitionKind::kDataflow;
   std::string endpoint;
-  std::string image;   // name of the image that holds it; empty for host partitions
-  std::string region;  // "all" where the device has no named regions
-  std::vector<Port> inputs;   // in the order of the program's inputs
-  std::vector<Port> outputs;  // in the order of the program's outputs
+  std::string image;               // name of the image that holds it; empty for host partitions
+  std::string region;              // "all" where the device has no named regions
+  std::vector<Port> inputs;        // in the order of the program's inputs
+  std::vector<Port> outputs;       // in the order of the program's outputs
   std::vector<std::string> nodes;  // ONNX nodes it computes
   std::string program_digest;      // sha256 of the serialised program
   kernels::Program program;        // host partitions only; card partitions' programs are in their image
@@ -93,7 +96,7 @@ struct Partition {
 /// What one load programs.
 struct Image {
   std::string name;
-  std::string file;            // relative: "images/<name>.xclbin"
+  std::string file;  // relative: "images/<name>.xclbin"
   std::string file_sha256;
   std::string content_digest;  // of what it computes; its uuid is the first 16 bytes, made a version-8 uuid
   std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx"
@@ -113,15 +116,16 @@ struct Endpoint {
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
-/// One end of a channel. An empty partition stands for the model's own inputs or outputs (port = the tensor's name).
+/// One end of a channel. An empty partition stands for the model's own inputs or outputs (port = the tensor's
+/// name).
 struct PortRef {
   std::string partition;
   std::string port;
   bool operator==(const PortRef&) const = default;
 };
 
-/// Elements offset, offset + stride, … (count of them, in units of `unit` consecutive elements) of the producer's tensor.
-/// The whole tensor is {0, elements, 1, 1}.
+/// Elements offset, offset + stride, … (count of them, in units of `unit` consecutive elements) of the
+/// producer's tensor. The whole tensor is {0, elements, 1, 1}.
 struct Slice {
   std::uint64_t offset = 0, count = 0, stride = 1, unit = 1;
   bool operator==(const Slice&) const = default;
@@ -132,10 +136,11 @@ struct Channel {
   std::uint32_t id = 0;  // unique; the tag on a link
   std::string name;
   PortRef producer, consumer;
-  Transport transport = Transport::kHost;  // kHost: within the host's memory (between host and card: ingress, egress)
+  Transport transport =
+      Transport::kHost;  // kHost: within the host's memory (between host and card: ingress, egress)
   kernels::ElementType type;
-  Slice slice;                    // whole tensor unless a split
-  std::uint64_t frame_bytes = 0;  // on the wire: packed on links, storage form for kHost
+  Slice slice;                     // whole tensor unless a split
+  std::uint64_t frame_bytes = 0;   // on the wire: packed on links, storage form for kHost
   std::uint32_t packet_bytes = 0;  // payload of a packet; 0 for kHost
   std::uint32_t credits = 0;       // packets in flight; 0 for kHost
   bool operator==(const Channel&) const = default;
@@ -174,16 +179,17 @@ struct Deployment {
   const Endpoint* find_endpoint(const std::string& name) const;
 };
 
-/// A deployment read from disk, checked: schema, references, shapes, communication plan, CHECKSUMS of every file.
+/// A deployment read from disk, checked: schema, references, shapes, communication plan, CHECKSUMS of every
+/// file.
 struct LoadedDeployment {
   std::filesystem::path directory;
   Deployment plan;
   std::filesystem::path image_path(const Image& image) const { return directory / image.file; }
 };
 
-/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or something between the parts does not hold),
-/// kUnsupported (another schema). The images' containers and records are checked against the plan, their programs are not
-/// decoded.
+/// kNotFound (no such directory, not a deployment), kCorrupt (a checksum or something between the parts does
+/// not hold), kUnsupported (another schema). The images' containers and records are checked against the plan,
+/// their programs are not decoded.
 Result<LoadedDeployment> load_deployment(const std::filesystem::path& directory);
 
 /// Everything that must hold between the parts of a plan; the first thing that does not, naming it.
@@ -196,13 +202,15 @@ std::string to_json(const Deployment& deployment);
 /// The plan's digest as it should be (computed, not read).
 std::string compute_digest(const Deployment& deployment);
 
-/// Whether a deployment may be written as `directory`, which replaces what is there: it is absent, empty, or a deployment
-/// with nothing beside it, and neither is nor holds the current directory or one of `inputs`. kInvalidInput,
-/// kEnvironment (it cannot be looked at).
-Status check_replaceable(const std::filesystem::path& directory, const std::vector<std::filesystem::path>& inputs);
+/// Whether a deployment may be written as `directory`, which replaces what is there: it is absent, empty, or
+/// a deployment with nothing beside it, and neither is nor holds the current directory or one of `inputs`.
+/// kInvalidInput, kEnvironment (it cannot be looked at).
+Status check_replaceable(const std::filesystem::path& directory,
+                         const std::vector<std::filesystem::path>& inputs);
 
-/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/*.xclbin), CHECKSUMS. The plan must be
-/// valid, `directory` replaceable, and the images' digests be those of the files `fill` wrote (kInternal).
+/// Writes `directory` whole or not at all: deployment.json, what `fill` adds (images/*.xclbin), CHECKSUMS.
+/// The plan must be valid, `directory` replaceable, and the images' digests be those of the files `fill`
+/// wrote (kInternal).
 Status write_deployment(const Deployment& deployment, const std::filesystem::path& directory,
                         const std::function<Status(const std::filesystem::path&)>& fill);
 

@@ -1,6 +1,6 @@
-// What an xclbin of ours holds, above the container format: the record of its own partitions (USER_METADATA) and the
-// executable content for emulated cards (EMULATION_DATA). Writing the container is compiler/emit's, loading it on a
-// card is XRT's; reading sections back, for `inspect`, `verify` and the emulator, is here.
+// What an xclbin of ours holds, above the container format: the record of its own partitions (USER_METADATA)
+// and the executable content for emulated cards (EMULATION_DATA). Writing the container is compiler/emit's,
+// loading it on a card is XRT's; reading sections back, for `inspect`, `verify` and the emulator, is here.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ enum class PortKind : std::uint8_t { kIngress, kEgress, kLinkReceive, kLinkSend 
 struct ImagePort {
   std::string name;  // plan::Port::name
   PortKind kind = PortKind::kIngress;
-  std::string compute_unit;      // ingress, egress: "<kernel>:{<cu>}" as xrt::kernel takes it
-  std::uint32_t link_index = 0;  // link ports: row of the link table (image_abi.hpp)
+  std::string compute_unit;       // ingress, egress: "<kernel>:{<cu>}" as xrt::kernel takes it
+  std::uint32_t link_index = 0;   // link ports: row of the link table (image_abi.hpp)
   std::uint32_t memory_bank = 0;  // ingress, egress
   kernels::ElementType type;
   std::uint64_t elements = 0;
@@ -33,8 +33,8 @@ struct ImagePort {
 struct ImagePartition {
   std::string name;
   std::string region;
-  std::vector<ImagePort> ports;  // inputs in program order, then outputs. An output port that feeds several channels
-                                 // appears once a channel, with the same name.
+  std::vector<ImagePort> ports;  // inputs in program order, then outputs. An output port that feeds several
+                                 // channels appears once a channel, with the same name.
   std::vector<std::string> nodes;
   std::string program_digest;
   std::uint64_t interval_cycles = 0;
@@ -82,15 +82,16 @@ struct XclbinSection {
 struct XclbinView {
   std::string uuid;
   std::string platform;
-  bool has_checksum = false;  // ours, and it holds
+  bool has_checksum = false;            // ours, and it holds
   std::vector<XclbinSection> sections;  // into the bytes given
   const XclbinSection* find(std::uint32_t kind) const;
 };
-/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md): kCorrupt
-/// where something does not hold.
+/// Checks magic, length, section table, and our own checksum where the container carries one (see README.md):
+/// kCorrupt where something does not hold.
 Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
 
-/// Writes our checksum into the header of a finished container (m_keyBlock). The container has a whole header.
+/// Writes our checksum into the header of a finished container (m_keyBlock). The container has a whole
+/// header.
 void seal_xclbin(std::span<std::byte> container);
 
 /// Section kinds of the container format that Millrace reads (xclbin.h, axlf_section_kind).

@@ -1,16 +1,18 @@
-// The image ABI: what host code may expect of every image Millrace makes, emulated or real. Constants and layouts
-// only. compiler/emit writes images to it, runtime/card drives them by it, runtime/emulator and kernels/rtl/shell
-// implement it. Anything here that changes raises kAbiVersion.
+// The image ABI: what host code may expect of every image Millrace makes, emulated or real. Constants and
+// layouts only. compiler/emit writes images to it, runtime/card drives them by it, runtime/emulator and
+// kernels/rtl/shell implement it. Anything here that changes raises kAbiVersion.
 //
 // Compute units (kernel:cu), per image:
-//   millrace_ingress:<partition>_<port>     one a host-fed input port       ap_ctrl_chain, scheduled (xrt::run)
-//   millrace_egress:<partition>_<port>      one a host-read output port     ap_ctrl_chain, scheduled (xrt::run)
-//   millrace_supervisor:supervisor          one an image                    ap_ctrl_chain, scheduled (xrt::run)
-//   millrace_control:control                one an image                    user-managed (xrt::ip), registers below
+//   millrace_ingress:<partition>_<port>     one a host-fed input port       ap_ctrl_chain, scheduled
+//   (xrt::run) millrace_egress:<partition>_<port>      one a host-read output port     ap_ctrl_chain,
+//   scheduled (xrt::run) millrace_supervisor:supervisor          one an image ap_ctrl_chain, scheduled
+//   (xrt::run) millrace_control:control                one an image                    user-managed
+//   (xrt::ip), registers below
 //
-// A partition is a free-running dataflow: it computes frames as its input ports get them and sends results as its
-// output ports can; only ingress and egress are started, a run a frame, in frame order on each unit. Runs queue.
-// Frames carry (epoch, sequence). A frame of an epoch other than the card's is dropped, wherever it is met.
+// A partition is a free-running dataflow: it computes frames as its input ports get them and sends results as
+// its output ports can; only ingress and egress are started, a run a frame, in frame order on each unit. Runs
+// queue. Frames carry (epoch, sequence). A frame of an epoch other than the card's is dropped, wherever it is
+// met.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +28,9 @@ inline constexpr char kSupervisorUnit[] = "supervisor";
 inline constexpr char kControlKernel[] = "millrace_control";
 inline constexpr char kControlUnit[] = "control";
 
-/// Arguments of an ingress run: reads `bytes` (the port's frame in storage form) from `buffer`, feeds the partition.
-/// Completes when the frame has been taken in. A frame whose epoch is not the card's completes and is dropped.
+/// Arguments of an ingress run: reads `bytes` (the port's frame in storage form) from `buffer`, feeds the
+/// partition. Completes when the frame has been taken in. A frame whose epoch is not the card's completes and
+/// is dropped.
 enum IngressArgument : std::uint32_t {
   kIngressBuffer = 0,    // global pointer, offset 0x10
   kIngressBytes = 1,     // u32, 0x1c
@@ -35,9 +38,9 @@ enum IngressArgument : std::uint32_t {
   kIngressSequence = 3,  // u64, 0x2c
 };
 
-/// Arguments of an egress run: waits for the frame (epoch, sequence) on its port, writes it to `buffer` and the
-/// StatusTrailer behind it at trailer_offset(bytes). Completes with trailer.status kDropped, no payload, where that
-/// frame can no longer come (the epoch was raised, a later sequence arrived).
+/// Arguments of an egress run: waits for the frame (epoch, sequence) on its port, writes it to `buffer` and
+/// the StatusTrailer behind it at trailer_offset(bytes). Completes with trailer.status kDropped, no payload,
+/// where that frame can no longer come (the epoch was raised, a later sequence arrived).
 enum EgressArgument : std::uint32_t {
   kEgressBuffer = 0,    // global pointer, 0x10
   kEgressBytes = 1,     // u32, 0x1c: payload size expected
@@ -45,15 +48,15 @@ enum EgressArgument : std::uint32_t {
   kEgressSequence = 3,  // u64, 0x2c
 };
 
-/// One run a load. Completes only when something is to be told: a fault, or kRegSupervisorStop. On a card that dies,
-/// XRT ends it with an error: that is how the host hears of a card no frame of which it waits for.
+/// One run a load. Completes only when something is to be told: a fault, or kRegSupervisorStop. On a card
+/// that dies, XRT ends it with an error: that is how the host hears of a card no frame of which it waits for.
 enum SupervisorArgument : std::uint32_t {
   kSupervisorReport = 0,  // global pointer, 0x10: a FaultReport is written there before completion
 };
 
 enum class FaultCode : std::uint32_t { kNone = 0, kStopped = 1, kLinkDown = 2, kProtocol = 3, kInternal = 4 };
 
-struct FaultReport {  // 64 bytes
+struct FaultReport {                  // 64 bytes
   std::uint32_t magic = 0x4654524du;  // "MRTF"
   FaultCode code = FaultCode::kNone;
   std::uint32_t link_index = 0;
@@ -64,14 +67,15 @@ static_assert(sizeof(FaultReport) == 64);
 
 enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1 };
 
-struct StatusTrailer {  // 64 bytes
+struct StatusTrailer {                // 64 bytes
   std::uint32_t magic = 0x5354524du;  // "MRTS"
   std::uint32_t epoch = 0;
   std::uint64_t sequence = 0;
   FrameStatus status = FrameStatus::kOk;
   std::uint32_t payload_bytes = 0;
-  std::uint64_t cycles = 0;  // card cycles from the frame's first input element to its last output element; for
-                             // functional emulation: nanoseconds of compute, and kTrailerNanoseconds is set in flags
+  // card cycles from the frame's first input element to its last output element; for
+  std::uint64_t cycles = 0;
+  // functional emulation: nanoseconds of compute, and kTrailerNanoseconds is set in flags
   std::uint64_t stall_cycles = 0;
   std::uint32_t flags = 0;
   std::uint32_t reserved[5] = {};
@@ -79,22 +83,27 @@ struct StatusTrailer {  // 64 bytes
 static_assert(sizeof(StatusTrailer) == 64);
 inline constexpr std::uint32_t kTrailerNanoseconds = 1u;
 
-constexpr std::uint64_t trailer_offset(std::uint64_t payload_bytes) { return (payload_bytes + 63) / 64 * 64; }
+constexpr std::uint64_t trailer_offset(std::uint64_t payload_bytes) {
+  return (payload_bytes + 63) / 64 * 64;
+}
 constexpr std::uint64_t egress_buffer_bytes(std::uint64_t payload_bytes) {
   return trailer_offset(payload_bytes) + sizeof(StatusTrailer);
 }
 
 // Registers of millrace_control, 32 bits each, byte offsets.
-inline constexpr std::uint32_t kRegAbiVersion = 0x10;       // r
-inline constexpr std::uint32_t kRegEpoch = 0x14;            // rw; a write flushes whatever belongs to another epoch
-inline constexpr std::uint32_t kRegLinkPorts = 0x18;        // r: rows of the link table
-inline constexpr std::uint32_t kRegSupervisorStop = 0x1c;   // w: any value ends the supervisor's run (kStopped)
-inline constexpr std::uint32_t kRegFramesLow = 0x20;        // r: frames computed since load (all partitions)
+inline constexpr std::uint32_t kRegAbiVersion = 0x10;  // r
+inline constexpr std::uint32_t kRegEpoch = 0x14;      // rw; a write flushes whatever belongs to another epoch
+inline constexpr std::uint32_t kRegLinkPorts = 0x18;  // r: rows of the link table
+inline constexpr std::uint32_t kRegSupervisorStop =
+    0x1c;                                             // w: any value ends the supervisor's run (kStopped)
+inline constexpr std::uint32_t kRegFramesLow = 0x20;  // r: frames computed since load (all partitions)
 inline constexpr std::uint32_t kRegFramesHigh = 0x24;
-inline constexpr std::uint32_t kRegBusyLow = 0x28;          // r: microseconds some partition was computing, since load
+inline constexpr std::uint32_t kRegBusyLow =
+    0x28;  // r: microseconds some partition was computing, since load
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
 
-// The link table: row i (ImagePort::link_index) at kLinkTable + i * kLinkRowBytes. Written at bind time, enabled last.
+// The link table: row i (ImagePort::link_index) at kLinkTable + i * kLinkRowBytes. Written at bind time,
+// enabled last.
 inline constexpr std::uint32_t kLinkTable = 0x100;
 inline constexpr std::uint32_t kLinkRowBytes = 0x40;
 inline constexpr std::uint32_t kMaxLinkPorts = 32;
@@ -106,9 +115,9 @@ inline constexpr std::uint32_t kLinkCredits = 0x10;      // rw: packets
 inline constexpr std::uint32_t kLinkStatus = 0x14;       // r: bit 0 cable present, bit 1 peer in service
 inline constexpr std::uint32_t kLinkPacketsLow = 0x18;   // r: since load
 inline constexpr std::uint32_t kLinkPacketsHigh = 0x1c;
-inline constexpr std::uint32_t kLinkBytesLow = 0x20;     // r: payload
+inline constexpr std::uint32_t kLinkBytesLow = 0x20;  // r: payload
 inline constexpr std::uint32_t kLinkBytesHigh = 0x24;
-inline constexpr std::uint32_t kLinkStallsLow = 0x28;    // r: sender: times it found no credit
+inline constexpr std::uint32_t kLinkStallsLow = 0x28;  // r: sender: times it found no credit
 inline constexpr std::uint32_t kLinkStallsHigh = 0x2c;
 
 inline constexpr std::uint32_t kMaxTags = 16;  // channels one cable carries each way

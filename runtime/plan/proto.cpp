@@ -49,8 +49,10 @@ std::string to_canonical_json(const google::protobuf::Message& message) {
   options.preserve_proto_field_names = true;
   std::string one_space;
   const google::protobuf::LogSilencer silence;
-  if (!is_printable(message) || !google::protobuf::util::MessageToJsonString(message, &one_space, options).ok())
-    throw std::invalid_argument(message.GetTypeName() + " cannot be printed: it holds text that is not UTF-8");
+  if (!is_printable(message) ||
+      !google::protobuf::util::MessageToJsonString(message, &one_space, options).ok())
+    throw std::invalid_argument(message.GetTypeName() +
+                                " cannot be printed: it holds text that is not UTF-8");
 
   // protobuf indents by one space; a JSON string holds no raw line end, so every line start is an
   // indentation.

@@ -1,5 +1,5 @@
-// YAML as Millrace's files use it: mappings with known keys, sequences, scalars; every error names file, line and key.
-// A plain tree without yaml-cpp's types; that library is seen by yaml.cpp only.
+// YAML as Millrace's files use it: mappings with known keys, sequences, scalars; every error names file, line
+// and key. A plain tree without yaml-cpp's types; that library is seen by yaml.cpp only.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Node {
   Kind kind = Kind::kNull;
   int line = 0;  // from 1
   std::string scalar;
-  std::vector<Node> items;         // of a sequence
-  std::vector<Entry> entries;      // of a mapping, in file order; keys are unique
+  std::vector<Node> items;     // of a sequence
+  std::vector<Entry> entries;  // of a mapping, in file order; keys are unique
 };
 
 struct Node::Entry {
@@ -30,8 +30,9 @@ struct Node::Entry {
   Node value;
 };
 
-/// A document of one root node. `file` opens every message. Refused with kInvalidInput: what is not YAML, more than one
-/// document, keys given twice, anything over 100,000 nodes (aliases expanded) or 64 levels deep.
+/// A document of one root node. `file` opens every message. Refused with kInvalidInput: what is not YAML,
+/// more than one document, keys given twice, anything over 100,000 nodes (aliases expanded) or 64 levels
+/// deep.
 Result<Node> parse(const std::string& text, const std::string& file);
 /// As parse(), with the file's path; at most 1 MiB.
 Result<Node> load(const std::filesystem::path& path);
@@ -39,7 +40,8 @@ Result<Node> load(const std::filesystem::path& path);
 /// "<file>:<line>: <message>" as kInvalidInput.
 Error error_at(const std::string& file, const Node& node, const std::string& message);
 
-/// A node that must be a mapping with known keys, and typed access to them. Refers to the node: keep it alive.
+/// A node that must be a mapping with known keys, and typed access to them. Refers to the node: keep it
+/// alive.
 class Mapping {
  public:
   /// `what` names the thing in messages: "cluster", "card".
@@ -53,8 +55,8 @@ class Mapping {
   Result<std::uint64_t> integer(std::string_view key, std::optional<std::uint64_t> otherwise = {}) const;
   Result<double> number(std::string_view key, std::optional<double> otherwise = {}) const;  // finite
   Result<bool> boolean(std::string_view key, std::optional<bool> otherwise = {}) const;
-  Result<std::vector<std::string>> texts(std::string_view key) const;    // absent: empty; a scalar: one
-  Result<std::vector<double>> numbers(std::string_view key) const;       // absent: empty; a scalar: one
+  Result<std::vector<std::string>> texts(std::string_view key) const;     // absent: empty; a scalar: one
+  Result<std::vector<double>> numbers(std::string_view key) const;        // absent: empty; a scalar: one
   Result<const std::vector<Node>*> sequence(std::string_view key) const;  // absent: empty; never null
 
   int line() const { return node_->line; }
@@ -62,7 +64,8 @@ class Mapping {
   Error error(std::string_view key, const std::string& message) const;  // at the key's line: "key: message"
 
  private:
-  Mapping(const Node& node, std::string file, std::string what) : node_(&node), file_(std::move(file)), what_(std::move(what)) {}
+  Mapping(const Node& node, std::string file, std::string what)
+      : node_(&node), file_(std::move(file)), what_(std::move(what)) {}
   Result<const Node*> scalar(std::string_view key, bool required) const;
 
   const Node* node_;

@@ -19,10 +19,12 @@ Response json(std::string body) {
 Response unknown_model(const Route& route, const Snapshot& snapshot) {
   const auto* versions = snapshot.versions(route.model);
   if (versions == nullptr)
-    return error_response(404, "unknown model '" + route.model + "'; POST /v2/repository/index lists what is served");
+    return error_response(
+        404, "unknown model '" + route.model + "'; POST /v2/repository/index lists what is served");
   std::string served;
   for (const auto& [version, model] : *versions) served += (served.empty() ? "" : ", ") + version;
-  return error_response(404, "model '" + route.model + "' has no version '" + route.version + "'; it has " + served);
+  return error_response(
+      404, "model '" + route.model + "' has no version '" + route.version + "'; it has " + served);
 }
 
 /// A health answer: its own key, and the reason where it is not well.
@@ -50,7 +52,8 @@ Response model_ready(const models::Model& model, bool draining) {
   std::string body = "{\"name\":";
   append_json_string(body, model.name());
   body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
-  return health(std::move(body), ready, draining ? "the server is draining" : "a card of the model is not up");
+  return health(std::move(body), ready,
+                draining ? "the server is draining" : "a card of the model is not up");
 }
 
 Response wrong_method(RouteKind kind) {
@@ -73,15 +76,22 @@ Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
   if (request.method != method_of(route.kind)) return wrong_method(route.kind);
   const Snapshot& snapshot = registry_.refresh(view);
   switch (route.kind) {
-    case RouteKind::kInfer: return infer(request, route, snapshot, arrival);
-    case RouteKind::kServerMetadata: return json(server_metadata(options_.server_version));
-    case RouteKind::kServerLive: return json(R"({"live":true})");
-    case RouteKind::kServerReady: return server_ready(snapshot);
-    case RouteKind::kAllStatistics: return json(model_statistics(snapshot.all()));
-    case RouteKind::kRepositoryIndex: return json(repository_index(snapshot));
+    case RouteKind::kInfer:
+      return infer(request, route, snapshot, arrival);
+    case RouteKind::kServerMetadata:
+      return json(server_metadata(options_.server_version));
+    case RouteKind::kServerLive:
+      return json(R"({"live":true})");
+    case RouteKind::kServerReady:
+      return server_ready(snapshot);
+    case RouteKind::kAllStatistics:
+      return json(model_statistics(snapshot.all()));
+    case RouteKind::kRepositoryIndex:
+      return json(repository_index(snapshot));
     case RouteKind::kRepositoryLoad:
     case RouteKind::kRepositoryUnload:
-      return error_response(501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+      return error_response(
+          501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
     case RouteKind::kPipelineStatus:
       return ControlJob([this] { return json(pipeline_status(*registry_.snapshot())); });
     case RouteKind::kMetrics:
@@ -90,7 +100,8 @@ Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
         response.content_type = "text/plain; version=0.0.4; charset=utf-8";
         return response;
       });
-    default: return about_model(route, snapshot);
+    default:
+      return about_model(route, snapshot);
   }
 }
 
@@ -107,12 +118,18 @@ Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) cons
   std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
   if (model == nullptr) return unknown_model(route, snapshot);
   switch (route.kind) {
-    case RouteKind::kModelMetadata: return json(model_metadata(*model, *snapshot.versions(route.model)));
-    case RouteKind::kModelConfig: return json(model_config(*model));
-    case RouteKind::kModelStatistics: return json(model_statistics({std::move(model)}));
-    case RouteKind::kModelDescription: return json(model_description(*model));
-    case RouteKind::kModelReady: return model_ready(*model, draining());
-    default: return error_response(404, "no such route");
+    case RouteKind::kModelMetadata:
+      return json(model_metadata(*model, *snapshot.versions(route.model)));
+    case RouteKind::kModelConfig:
+      return json(model_config(*model));
+    case RouteKind::kModelStatistics:
+      return json(model_statistics({std::move(model)}));
+    case RouteKind::kModelDescription:
+      return json(model_description(*model));
+    case RouteKind::kModelReady:
+      return model_ready(*model, draining());
+    default:
+      return error_response(404, "no such route");
   }
 }
 

@@ -1,4 +1,5 @@
-// From a request to its answer, or to what must happen first. Knows no sockets: the whole protocol can be tested here.
+// From a request to its answer, or to what must happen first. Knows no sockets: the whole protocol can be
+// tested here.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ class Api {
   Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options);
 
   /// Any thread, each with a view of its own. `arrival` is when the request was read completely.
-  Outcome handle(const Request& request, models::Registry::View& view, runtime::pipeline::Clock::time_point arrival) const;
+  Outcome handle(const Request& request, models::Registry::View& view,
+                 runtime::pipeline::Clock::time_point arrival) const;
 
   /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
   void begin_drain() { draining_.store(true, std::memory_order_release); }

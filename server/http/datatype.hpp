@@ -11,7 +11,20 @@
 namespace millrace::server::http {
 
 enum class Datatype {
-  kBool, kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64, kFp16, kFp32, kFp64, kBf16, kBytes,
+  kBool,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFp16,
+  kFp32,
+  kFp64,
+  kBf16,
+  kBytes,
 };
 
 std::optional<Datatype> parse_datatype(std::string_view text);

@@ -35,7 +35,9 @@ json::array configured_tensors(const std::vector<TensorSignature>& signatures) {
   return out;
 }
 
-json::object duration(const models::Statistics::Duration& value) { return {{"count", value.count}, {"ns", value.ns}}; }
+json::object duration(const models::Statistics::Duration& value) {
+  return {{"count", value.count}, {"ns", value.ns}};
+}
 
 json::object statistics(const models::Model& model) {
   const auto now = model.statistics().snapshot();
@@ -66,9 +68,12 @@ json::object statistics(const models::Model& model) {
 
 std::string_view to_string(runtime::pipeline::CardState state) {
   switch (state) {
-    case runtime::pipeline::CardState::kLoading: return "loading";
-    case runtime::pipeline::CardState::kUp: return "up";
-    case runtime::pipeline::CardState::kLost: return "lost";
+    case runtime::pipeline::CardState::kLoading:
+      return "loading";
+    case runtime::pipeline::CardState::kUp:
+      return "up";
+    case runtime::pipeline::CardState::kLost:
+      return "lost";
   }
   return "lost";
 }
@@ -112,10 +117,10 @@ json::object status_of(const models::Model& model) {
 }  // namespace
 
 std::string server_metadata(const std::string& server_version) {
-  return json::serialize(json::object{
-      {"name", "millrace"},
-      {"version", server_version},
-      {"extensions", json::array{"classification", "model_configuration", "binary_tensor_data", "statistics"}}});
+  return json::serialize(json::object{{"name", "millrace"},
+                                      {"version", server_version},
+                                      {"extensions", json::array{"classification", "model_configuration",
+                                                                 "binary_tensor_data", "statistics"}}});
 }
 
 std::string model_metadata(const models::Model& model, const models::Snapshot::Versions& versions) {
@@ -155,17 +160,17 @@ std::string repository_index(const models::Snapshot& snapshot) {
 
 std::string model_description(const models::Model& model) {
   const auto& info = model.info();
-  return json::serialize(json::object{
-      {"name", model.name()},
-      {"version", model.version()},
-      {"digest", model.deployment().digest},
-      {"description", info.description},
-      {"inputs", tensors(info.inputs)},
-      {"outputs", tensors(info.outputs)},
-      {"labels", array_of(info.labels)},
-      {"preprocessing", json::object{{"layout", info.preprocessing.layout},
-                                     {"scale", array_of(info.preprocessing.scale)},
-                                     {"mean", array_of(info.preprocessing.mean)}}}});
+  return json::serialize(
+      json::object{{"name", model.name()},
+                   {"version", model.version()},
+                   {"digest", model.deployment().digest},
+                   {"description", info.description},
+                   {"inputs", tensors(info.inputs)},
+                   {"outputs", tensors(info.outputs)},
+                   {"labels", array_of(info.labels)},
+                   {"preprocessing", json::object{{"layout", info.preprocessing.layout},
+                                                  {"scale", array_of(info.preprocessing.scale)},
+                                                  {"mean", array_of(info.preprocessing.mean)}}}});
 }
 
 std::string pipeline_status(const models::Snapshot& snapshot) {

@@ -42,7 +42,8 @@ struct HandlerAllocator {
   HandlerMemory* memory;
 };
 
-/// A function for boost::asio::post to an io_context's own executor (an any_io_executor would forget the allocator).
+/// A function for boost::asio::post to an io_context's own executor (an any_io_executor would forget the
+/// allocator).
 template <class Function>
 class WithMemory {
  public:

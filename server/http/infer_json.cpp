@@ -11,7 +11,18 @@ namespace {
 namespace json = boost::json;
 
 /// Where in the request the parser stands.
-enum class Place { kDocument, kRoot, kInputs, kInput, kOutputs, kOutput, kParameters, kShape, kData, kSkipped };
+enum class Place {
+  kDocument,
+  kRoot,
+  kInputs,
+  kInput,
+  kOutputs,
+  kOutput,
+  kParameters,
+  kShape,
+  kData,
+  kSkipped
+};
 
 struct Null {};
 using Scalar = std::variant<Null, bool, std::int64_t, std::uint64_t, double, std::string_view>;
@@ -38,7 +49,8 @@ class Builder {
   bool on_object_begin(json::error_code& code) {
     if (!count(code)) return false;
     switch (place()) {
-      case Place::kDocument: return enter(Place::kRoot);
+      case Place::kDocument:
+        return enter(Place::kRoot);
       case Place::kInputs:
         document.inputs->emplace_back();
         return enter(Place::kInput);
@@ -54,8 +66,10 @@ class Builder {
         parameters().push_back({key_, {}});
         return enter(Place::kSkipped);
       case Place::kShape:
-      case Place::kData: return fail(code, here() + " holds an object; it takes numbers");
-      case Place::kSkipped: return enter(Place::kSkipped);
+      case Place::kData:
+        return fail(code, here() + " holds an object; it takes numbers");
+      case Place::kSkipped:
+        return enter(Place::kSkipped);
     }
     return true;
   }
@@ -63,7 +77,8 @@ class Builder {
   bool on_array_begin(json::error_code& code) {
     if (!count(code)) return false;
     switch (place()) {
-      case Place::kDocument: return fail(code, "the request is an array; it must be an object");
+      case Place::kDocument:
+        return fail(code, "the request is an array; it must be an object");
       case Place::kRoot:
         if (key_ == "inputs") {
           document.inputs.emplace();
@@ -86,15 +101,20 @@ class Builder {
           return begin_data(code);
         }
         return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
-      case Place::kOutput: return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
+      case Place::kOutput:
+        return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
       case Place::kInputs:
-      case Place::kOutputs: return fail(code, here() + " holds an array; it takes objects");
+      case Place::kOutputs:
+        return fail(code, here() + " holds an array; it takes objects");
       case Place::kParameters:
         parameters().push_back({key_, {}});
         return enter(Place::kSkipped);
-      case Place::kShape: return fail(code, here() + " holds an array; it takes whole numbers");
-      case Place::kData: return begin_data(code);
-      case Place::kSkipped: return enter(Place::kSkipped);
+      case Place::kShape:
+        return fail(code, here() + " holds an array; it takes whole numbers");
+      case Place::kData:
+        return begin_data(code);
+      case Place::kSkipped:
+        return enter(Place::kSkipped);
     }
     return true;
   }
@@ -211,10 +231,14 @@ class Builder {
       return 0U;
     };
     switch (place()) {
-      case Place::kRoot: return one_of({"id", "parameters", "inputs", "outputs"});
-      case Place::kInput: return one_of({"name", "shape", "datatype", "parameters", "data"});
-      case Place::kOutput: return one_of({"name", "parameters"});
-      default: return 0;
+      case Place::kRoot:
+        return one_of({"id", "parameters", "inputs", "outputs"});
+      case Place::kInput:
+        return one_of({"name", "shape", "datatype", "parameters", "data"});
+      case Place::kOutput:
+        return one_of({"name", "parameters"});
+      default:
+        return 0;
     }
   }
   bool known_key() const { return key_bit() != 0; }
@@ -224,16 +248,29 @@ class Builder {
     std::string out;
     for (const Level& level : levels_) {
       switch (level.place) {
-        case Place::kInputs: out = "inputs"; break;
-        case Place::kInput: out = "inputs[" + std::to_string(document.inputs->size() - 1) + "]"; break;
-        case Place::kOutputs: out = "outputs"; break;
-        case Place::kOutput: out = "outputs[" + std::to_string(document.outputs->size() - 1) + "]"; break;
-        case Place::kParameters: out += out.empty() ? "parameters" : ".parameters"; break;
-        case Place::kShape: out += ".shape"; break;
+        case Place::kInputs:
+          out = "inputs";
+          break;
+        case Place::kInput:
+          out = "inputs[" + std::to_string(document.inputs->size() - 1) + "]";
+          break;
+        case Place::kOutputs:
+          out = "outputs";
+          break;
+        case Place::kOutput:
+          out = "outputs[" + std::to_string(document.outputs->size() - 1) + "]";
+          break;
+        case Place::kParameters:
+          out += out.empty() ? "parameters" : ".parameters";
+          break;
+        case Place::kShape:
+          out += ".shape";
+          break;
         case Place::kData:
           if (!out.ends_with(".data")) out += ".data";
           break;
-        default: break;
+        default:
+          break;
       }
     }
     return out.empty() ? "the request" : out;
@@ -243,22 +280,27 @@ class Builder {
     std::string_view wanted = "a string";
     if (key_ == "parameters") wanted = "an object";
     if (key_ == "inputs" || key_ == "outputs" || key_ == "shape" || key_ == "data") wanted = "an array";
-    return "'" + key_.substr(0, kMaxShownName) + "' in " + here() + " is " + std::string(what) + "; it must be " +
-           std::string(wanted);
+    return "'" + key_.substr(0, kMaxShownName) + "' in " + here() + " is " + std::string(what) +
+           "; it must be " + std::string(wanted);
   }
 
   static std::string_view kind_of(const Scalar& value) {
     switch (value.index()) {
-      case 0: return "null";
-      case 1: return "a boolean";
-      case 5: return "a string";
-      default: return "a number";
+      case 0:
+        return "null";
+      case 1:
+        return "a boolean";
+      case 5:
+        return "a string";
+      default:
+        return "a number";
     }
   }
 
   bool begin_data(json::error_code& code) {
     auto& nesting = input().data->nesting;
-    if (leaf_depth_ && data_depth_ >= *leaf_depth_) return fail(code, here() + " is ragged: numbers beside arrays");
+    if (leaf_depth_ && data_depth_ >= *leaf_depth_)
+      return fail(code, here() + " is ragged: numbers beside arrays");
     if (++data_depth_ > nesting.size()) nesting.push_back(kOpen);
     return enter(Place::kData);
   }
@@ -270,13 +312,17 @@ class Builder {
     if (++numbers_ > limits_.data_elements)
       return fail(code, here() + ": the tensors hold more than " + std::to_string(limits_.data_elements) +
                             " elements, all that the model takes");
-    if (const auto* number = std::get_if<std::int64_t>(&value)) data.numbers.emplace_back(*number);
-    else if (const auto* large = std::get_if<std::uint64_t>(&value)) data.numbers.emplace_back(*large);
-    else if (const auto* real = std::get_if<double>(&value)) data.numbers.emplace_back(*real);
-    else if (const auto* truth = std::get_if<bool>(&value)) data.numbers.emplace_back(*truth);
+    if (const auto* number = std::get_if<std::int64_t>(&value))
+      data.numbers.emplace_back(*number);
+    else if (const auto* large = std::get_if<std::uint64_t>(&value))
+      data.numbers.emplace_back(*large);
+    else if (const auto* real = std::get_if<double>(&value))
+      data.numbers.emplace_back(*real);
+    else if (const auto* truth = std::get_if<bool>(&value))
+      data.numbers.emplace_back(*truth);
     else
-      return fail(code, here() + "[" + std::to_string(data.numbers.size()) + "] is " + std::string(kind_of(value)) +
-                            "; it takes numbers");
+      return fail(code, here() + "[" + std::to_string(data.numbers.size()) + "] is " +
+                            std::string(kind_of(value)) + "; it takes numbers");
     return true;
   }
 
@@ -289,7 +335,8 @@ class Builder {
       case Place::kInputs:
       case Place::kOutputs:
         return fail(code, here() + " holds " + std::string(kind_of(value)) + "; it takes objects");
-      case Place::kRoot: return key_ == "id" ? take_text(document.id, value, code) : skip_unknown(value, code);
+      case Place::kRoot:
+        return key_ == "id" ? take_text(document.id, value, code) : skip_unknown(value, code);
       case Place::kInput:
         if (key_ == "name") return take_text(input().name.emplace(), value, code);
         if (key_ == "datatype") return take_text(input().datatype.emplace(), value, code);
@@ -302,8 +349,11 @@ class Builder {
         input().shape->push_back(*dim);
         return true;
       }
-      case Place::kParameters: add_parameter(value); return true;
-      default: return true;
+      case Place::kParameters:
+        add_parameter(value);
+        return true;
+      default:
+        return true;
     }
   }
 
@@ -333,7 +383,7 @@ class Builder {
   std::string key_;   // the last key of the innermost object
   std::string text_;  // a string, key or number that arrives in parts
   std::size_t values_ = 0, numbers_ = 0;
-  std::size_t data_depth_ = 0;               // arrays open inside the current data
+  std::size_t data_depth_ = 0;             // arrays open inside the current data
   std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand
 };
 
@@ -346,8 +396,8 @@ Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits&
   if (!parser.handler().error.empty()) return Error(ErrorCode::kInvalidInput, parser.handler().error);
   if (!code && used < text.size()) code = json::error::extra_data;
   if (code)
-    return Error(ErrorCode::kInvalidInput,
-                 "the request is not well-formed JSON: " + code.message() + " at byte " + std::to_string(used));
+    return Error(ErrorCode::kInvalidInput, "the request is not well-formed JSON: " + code.message() +
+                                               " at byte " + std::to_string(used));
   return std::move(parser.handler().document);
 }
 

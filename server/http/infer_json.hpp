@@ -1,7 +1,7 @@
 // The JSON part of an infer request as it was written: structure checked, nothing compared with a model yet.
 //
-// Read in one pass without a document tree: tensor data go straight into a list of numbers, everything unknown is
-// skipped, and memory stays in proportion to what the limits allow, whatever the text holds.
+// Read in one pass without a document tree: tensor data go straight into a list of numbers, everything
+// unknown is skipped, and memory stays in proportion to what the limits allow, whatever the text holds.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ namespace millrace::server::http {
 using Number = std::variant<std::int64_t, std::uint64_t, double, bool>;
 
 struct NumberList {
-  std::vector<Number> numbers;           // row-major
-  std::vector<std::size_t> nesting;      // length of the arrays at each level: {n} for a flat list
+  std::vector<Number> numbers;       // row-major
+  std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
 };
 
 struct Parameter {
   std::string name;
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string> value;  // monostate: anything else
+  // monostate: anything else
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string> value;
 };
 using Parameters = std::vector<Parameter>;
 
@@ -53,8 +54,8 @@ struct InferLimits {
   std::size_t values = 10'000;    // JSON values outside tensor data
 };
 
-/// Unknown keys are skipped (clients may send more than we know); a known key twice, or with a value of the wrong kind,
-/// is refused. kInvalidInput, naming the field.
+/// Unknown keys are skipped (clients may send more than we know); a known key twice, or with a value of the
+/// wrong kind, is refused. kInvalidInput, naming the field.
 Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits);
 
 }  // namespace millrace::server::http

@@ -14,7 +14,9 @@ namespace {
 using runtime::plan::ModelInfo;
 using runtime::plan::TensorSignature;
 
-Error bad(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+Error bad(std::string message) {
+  return Error(ErrorCode::kInvalidInput, std::move(message));
+}
 
 constexpr std::size_t kMaxShown = 64;
 
@@ -24,7 +26,8 @@ std::string shown(std::string_view text) {
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string out = "[";
-  for (std::size_t i = 0; i < shape.size() && i < 16; ++i) out += (i == 0 ? "" : ",") + std::to_string(shape[i]);
+  for (std::size_t i = 0; i < shape.size() && i < 16; ++i)
+    out += (i == 0 ? "" : ",") + std::to_string(shape[i]);
   return out + (shape.size() > 16 ? ",…]" : "]");
 }
 
@@ -41,7 +44,8 @@ std::optional<std::size_t> index_of(const std::vector<TensorSignature>& signatur
   return std::nullopt;
 }
 
-// Parameters. --------------------------------------------------------------------------------------------------------
+// Parameters.
+// --------------------------------------------------------------------------------------------------------
 
 Result<bool> as_bool(const Parameter& parameter, const std::string& where) {
   if (const auto* value = std::get_if<bool>(&parameter.value)) return *value;
@@ -87,22 +91,28 @@ Result<RequestParameters> request_parameters(const Parameters& parameters) {
   return out;
 }
 
-bool is_shared_memory(const Parameter& parameter) { return parameter.name.starts_with("shared_memory_"); }
-
-Error no_shared_memory(const std::string& where) {
-  return Error(ErrorCode::kUnsupported, where + ": shared memory is not offered; send the tensor in the request");
+bool is_shared_memory(const Parameter& parameter) {
+  return parameter.name.starts_with("shared_memory_");
 }
 
-// Inputs. ------------------------------------------------------------------------------------------------------------
+Error no_shared_memory(const std::string& where) {
+  return Error(ErrorCode::kUnsupported,
+               where + ": shared memory is not offered; send the tensor in the request");
+}
 
-Status check_signature(const InputDocument& input, const TensorSignature& signature, const std::string& where) {
+// Inputs.
+// ------------------------------------------------------------------------------------------------------------
+
+Status check_signature(const InputDocument& input, const TensorSignature& signature,
+                       const std::string& where) {
   if (!input.datatype) return bad(where + " lacks 'datatype'");
   if (!parse_datatype(*input.datatype)) return bad(where + ": unknown datatype " + shown(*input.datatype));
   if (*input.datatype != signature.datatype)
     return bad(where + ": datatype " + *input.datatype + " is not the model's " + signature.datatype);
   if (!input.shape) return bad(where + " lacks 'shape'");
   if (*input.shape != signature.shape)
-    return bad(where + ": shape " + shape_text(*input.shape) + " is not the model's " + shape_text(signature.shape));
+    return bad(where + ": shape " + shape_text(*input.shape) + " is not the model's " +
+               shape_text(signature.shape));
   return {};
 }
 
@@ -113,8 +123,9 @@ Result<std::vector<std::byte>> json_input(const NumberList& data, const TensorSi
     return bad(where + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
                shape_text(signature.shape) + " needs " + std::to_string(expected));
   const bool flat = data.nesting.size() == 1;
-  if (!flat && !std::equal(data.nesting.begin(), data.nesting.end(), signature.shape.begin(), signature.shape.end(),
-                           [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
+  if (!flat &&
+      !std::equal(data.nesting.begin(), data.nesting.end(), signature.shape.begin(), signature.shape.end(),
+                  [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
     return bad(where + ".data is nested differently from shape " + shape_text(signature.shape) +
                "; write it flat or nested exactly so");
   return bytes_of_numbers(*parse_datatype(signature.datatype), data.numbers, where);
@@ -129,8 +140,9 @@ class BinaryTail {
                                           const std::string& where) {
     const std::uint64_t expected = bytes_of(signature);
     if (announced != expected)
-      return bad(where + ": binary_data_size " + std::to_string(announced) + "; " + signature.datatype + " of shape " +
-                 shape_text(signature.shape) + " takes " + std::to_string(expected) + " bytes");
+      return bad(where + ": binary_data_size " + std::to_string(announced) + "; " + signature.datatype +
+                 " of shape " + shape_text(signature.shape) + " takes " + std::to_string(expected) +
+                 " bytes");
     if (rest_.size() < announced)
       return bad(where + ": the body ends " + std::to_string(announced - rest_.size()) +
                  " bytes before the end of this tensor");
@@ -183,14 +195,16 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!given[i]) return bad("inputs lacks " + shown(model.inputs[i].name));
   if (binary.left() != 0)
-    return bad("the body has " + std::to_string(binary.left()) + " bytes behind the last tensor that no input names");
+    return bad("the body has " + std::to_string(binary.left()) +
+               " bytes behind the last tensor that no input names");
   return {};
 }
 
-// Outputs. -----------------------------------------------------------------------------------------------------------
+// Outputs.
+// -----------------------------------------------------------------------------------------------------------
 
-Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSignature& signature, std::size_t index,
-                                    bool binary, const std::string& where) {
+Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSignature& signature,
+                                    std::size_t index, bool binary, const std::string& where) {
   RequestedOutput out{index, binary, 0};
   for (const Parameter& parameter : output.parameters) {
     if (is_shared_memory(parameter)) return no_shared_memory(where);
@@ -205,7 +219,8 @@ Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSi
   return out;
 }
 
-Status take_outputs(const ModelInfo& model, const InferDocument& document, bool binary, InferRequest& request) {
+Status take_outputs(const ModelInfo& model, const InferDocument& document, bool binary,
+                    InferRequest& request) {
   if (!document.outputs || document.outputs->empty()) {
     for (std::size_t i = 0; i < model.outputs.size(); ++i) request.outputs.push_back({i, binary, 0});
     return {};
@@ -219,7 +234,8 @@ Status take_outputs(const ModelInfo& model, const InferDocument& document, bool 
     if (!index) return bad(where + ": the model has no such output; it has " + names_of(model.outputs));
     for (const RequestedOutput& earlier : request.outputs)
       if (earlier.index == *index) return bad(where + " occurs twice");
-    MILLRACE_ASSIGN(const RequestedOutput taken, take_output(output, model.outputs[*index], *index, binary, where));
+    MILLRACE_ASSIGN(const RequestedOutput taken,
+                    take_output(output, model.outputs[*index], *index, binary, where));
     request.outputs.push_back(taken);
   }
   return {};
@@ -231,8 +247,9 @@ Result<InferRequest> raw_request(const ModelInfo& model, std::span<const std::by
                std::to_string(model.inputs.size()) + ": " + names_of(model.inputs));
   const TensorSignature& signature = model.inputs.front();
   if (body.size() != bytes_of(signature))
-    return bad("the body is " + std::to_string(body.size()) + " bytes; input " + shown(signature.name) + " (" +
-               signature.datatype + " " + shape_text(signature.shape) + ") takes " + std::to_string(bytes_of(signature)));
+    return bad("the body is " + std::to_string(body.size()) + " bytes; input " + shown(signature.name) +
+               " (" + signature.datatype + " " + shape_text(signature.shape) + ") takes " +
+               std::to_string(bytes_of(signature)));
   InferRequest request;
   request.inputs = {body};
   MILLRACE_TRY(take_outputs(model, {}, true, request));
@@ -250,8 +267,8 @@ Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const
     if (code != std::errc() || stop != end || header_length->empty())
       return bad("Inference-Header-Content-Length " + shown(*header_length) + " is not a whole number");
     if (json_bytes > body.size())
-      return bad("Inference-Header-Content-Length " + std::to_string(json_bytes) + " is more than the body's " +
-                 std::to_string(body.size()) + " bytes");
+      return bad("Inference-Header-Content-Length " + std::to_string(json_bytes) +
+                 " is more than the body's " + std::to_string(body.size()) + " bytes");
     if (json_bytes == 0) return raw_request(model, body);
   }
 

@@ -1,5 +1,5 @@
-// An infer request made ready for one model: every tensor checked against the model's signature, in the model's order.
-// Pure functions over bytes.
+// An infer request made ready for one model: every tensor checked against the model's signature, in the
+// model's order. Pure functions over bytes.
 #pragma once
 
 #include <chrono>
@@ -17,23 +17,26 @@
 namespace millrace::server::http {
 
 struct RequestedOutput {
-  std::size_t index = 0;      // in model.outputs
+  std::size_t index = 0;  // in model.outputs
   bool binary = false;
-  std::uint32_t classes = 0;  // > 0: not the tensor but its so many largest elements, as the classification extension has it
+  // > 0: not the tensor but its so many largest elements, as the classification extension has it
+  std::uint32_t classes = 0;
 };
 
 struct InferRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;  // > 0 where set
-  std::vector<std::span<const std::byte>> inputs;    // model.inputs order; views into the body or into `converted`
-  std::vector<RequestedOutput> outputs;              // in the order asked for, else model.outputs order
-  std::vector<std::vector<std::byte>> converted;     // tensors that came as JSON
+  // model.inputs order; views into the body or into `converted`
+  std::vector<std::span<const std::byte>> inputs;
+  std::vector<RequestedOutput> outputs;           // in the order asked for, else model.outputs order
+  std::vector<std::vector<std::byte>> converted;  // tensors that came as JSON
 };
 
-/// `header_length` is the text of Inference-Header-Content-Length, where the request had it: the body is that many bytes of
-/// JSON and then the binary tensors; "0" is raw mode. kInvalidInput naming the field, kUnsupported for what is understood
-/// and not offered (sequences, shared memory). The result views `body`.
-Result<InferRequest> parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,
+/// `header_length` is the text of Inference-Header-Content-Length, where the request had it: the body is that
+/// many bytes of JSON and then the binary tensors; "0" is raw mode. kInvalidInput naming the field,
+/// kUnsupported for what is understood and not offered (sequences, shared memory). The result views `body`.
+Result<InferRequest> parse_infer_request(const runtime::plan::ModelInfo& model,
+                                         std::span<const std::byte> body,
                                          std::optional<std::string_view> header_length);
 
 }  // namespace millrace::server::http

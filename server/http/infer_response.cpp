@@ -31,17 +31,25 @@ std::vector<double> read_as(std::span<const std::byte> bytes) {
 Result<std::vector<double>> read_values(const TensorSignature& signature, std::span<const std::byte> bytes) {
   const auto type = parse_datatype(signature.datatype);
   switch (type.value_or(Datatype::kBytes)) {
-    case Datatype::kUint8: return read_as<std::uint8_t>(bytes);
-    case Datatype::kUint16: return read_as<std::uint16_t>(bytes);
-    case Datatype::kUint32: return read_as<std::uint32_t>(bytes);
-    case Datatype::kInt8: return read_as<std::int8_t>(bytes);
-    case Datatype::kInt16: return read_as<std::int16_t>(bytes);
-    case Datatype::kInt32: return read_as<std::int32_t>(bytes);
-    case Datatype::kFp32: return read_as<float>(bytes);
-    case Datatype::kFp64: return read_as<double>(bytes);
+    case Datatype::kUint8:
+      return read_as<std::uint8_t>(bytes);
+    case Datatype::kUint16:
+      return read_as<std::uint16_t>(bytes);
+    case Datatype::kUint32:
+      return read_as<std::uint32_t>(bytes);
+    case Datatype::kInt8:
+      return read_as<std::int8_t>(bytes);
+    case Datatype::kInt16:
+      return read_as<std::int16_t>(bytes);
+    case Datatype::kInt32:
+      return read_as<std::int32_t>(bytes);
+    case Datatype::kFp32:
+      return read_as<float>(bytes);
+    case Datatype::kFp64:
+      return read_as<double>(bytes);
     default:
-      return Error(ErrorCode::kUnsupported,
-                   "output '" + signature.name + "': classification of " + signature.datatype + " is not offered");
+      return Error(ErrorCode::kUnsupported, "output '" + signature.name + "': classification of " +
+                                                signature.datatype + " is not offered");
   }
 }
 
@@ -104,8 +112,9 @@ Result<std::vector<std::string>> classify(const TensorSignature& signature, std:
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rank = [&](std::size_t i) { return std::isnan(values[i]) ? -HUGE_VAL : values[i]; };
   const std::size_t kept = std::min<std::size_t>(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                    [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+      [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
   const bool real = signature.datatype.starts_with("FP");
   std::vector<std::string> out;
   for (std::size_t i = 0; i < kept; ++i) {
@@ -127,7 +136,8 @@ Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std
   std::string& body = response.body;
   body.reserve(kUsualJson);
   response.binary.reserve(request.outputs.size());
-  const auto classified = std::count_if(request.outputs.begin(), request.outputs.end(), [](const auto& output) { return output.classes > 0; });
+  const auto classified = std::count_if(request.outputs.begin(), request.outputs.end(),
+                                        [](const auto& output) { return output.classes > 0; });
   scratch.reserve(scratch.size() + static_cast<std::size_t>(classified));
   body += '{';
   if (!request.id.empty()) {
@@ -158,7 +168,8 @@ Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std
       } else {
         body += ",\"data\":";
         const auto type = parse_datatype(signature.datatype);
-        MILLRACE_TRY(append_numbers(body, type.value_or(Datatype::kBytes), bytes, "output '" + signature.name + "'"));
+        MILLRACE_TRY(
+            append_numbers(body, type.value_or(Datatype::kBytes), bytes, "output '" + signature.name + "'"));
       }
     }
     body += '}';

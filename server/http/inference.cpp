@@ -24,7 +24,8 @@ Inference::Inference(std::shared_ptr<models::Model> model, InferRequest request,
 Status Inference::start(void (*done)(void*), void* context) {
   done_ = done;
   done_context_ = context;
-  // Counted before the frame is given away: afterwards it may be complete, and this object gone, at any moment.
+  // Counted before the frame is given away: afterwards it may be complete, and this object gone, at any
+  // moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
   const auto arrival = arrival_;
@@ -38,7 +39,9 @@ Status Inference::start(void (*done)(void*), void* context) {
   }
 }
 
-void Inference::cancel() { model_->pipeline().cancel(frame_); }
+void Inference::cancel() {
+  model_->pipeline().cancel(frame_);
+}
 
 void Inference::completed(runtime::pipeline::Frame&, void* context) {
   auto* self = static_cast<Inference*>(context);
@@ -53,7 +56,8 @@ Response Inference::finish() {
   }
   auto response = [&] {
     try {
-      return write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs, scratch_);
+      return write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs,
+                                  scratch_);
     } catch (...) {
       model_->failed(ErrorCode::kInternal, elapsed());
       throw;

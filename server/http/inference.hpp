@@ -1,4 +1,5 @@
-// One infer request on its way through a pipeline: the checked request, the frame, the buffers of the outputs.
+// One infer request on its way through a pipeline: the checked request, the frame, the buffers of the
+// outputs.
 #pragma once
 
 #include <chrono>
@@ -13,8 +14,9 @@
 
 namespace millrace::server::http {
 
-/// Not movable: the pipeline holds the frame's address from start() until `done`. What the request views (the body) must
-/// live as long as the inference. start() and finish() are called by one thread, `done` comes from a pipeline's.
+/// Not movable: the pipeline holds the frame's address from start() until `done`. What the request views (the
+/// body) must live as long as the inference. start() and finish() are called by one thread, `done` comes from
+/// a pipeline's.
 class Inference {
  public:
   using Clock = runtime::pipeline::Clock;
@@ -24,15 +26,16 @@ class Inference {
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
 
-  /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this returns; it must
-  /// not block. An error, or an exception (out of memory): the frame was not taken, `done` will not be called.
+  /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
+  /// returns; it must not block. An error, or an exception (out of memory): the frame was not taken, `done`
+  /// will not be called.
   Status start(void (*done)(void*), void* context);
 
   /// The client went away: takes the frame back if it still waits. After start() and before finish().
   void cancel();
 
-  /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's metrics,
-  /// also where it throws (out of memory).
+  /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's
+  /// metrics, also where it throws (out of memory).
   Response finish();
 
   const models::Model& model() const { return *model_; }

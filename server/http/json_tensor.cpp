@@ -17,8 +17,10 @@ std::string text_of(const Number& number) {
   std::string out;
   std::visit(
       [&](auto value) {
-        if constexpr (std::is_same_v<decltype(value), bool>) out = value ? "true" : "false";
-        else append_number(out, value);
+        if constexpr (std::is_same_v<decltype(value), bool>)
+          out = value ? "true" : "false";
+        else
+          append_number(out, value);
       },
       number);
   return out;
@@ -48,13 +50,15 @@ bool convert(const Number& number, T& out) {
 }
 
 template <class T>
-Result<std::vector<std::byte>> convert_all(Datatype type, const std::vector<Number>& numbers, const std::string& where) {
+Result<std::vector<std::byte>> convert_all(Datatype type, const std::vector<Number>& numbers,
+                                           const std::string& where) {
   std::vector<std::byte> bytes(numbers.size() * sizeof(T));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     T value{};
     if (!convert(numbers[i], value))
-      return Error(ErrorCode::kInvalidInput, where + ".data[" + std::to_string(i) + "] is " + text_of(numbers[i]) +
-                                                 ", which is not a value of " + std::string(to_string(type)));
+      return Error(ErrorCode::kInvalidInput, where + ".data[" + std::to_string(i) + "] is " +
+                                                 text_of(numbers[i]) + ", which is not a value of " +
+                                                 std::string(to_string(type)));
     std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
   }
   return bytes;
@@ -89,41 +93,66 @@ Status append_all(std::string& out, std::span<const std::byte> bytes, const std:
 Result<std::vector<std::byte>> bytes_of_numbers(Datatype type, const std::vector<Number>& numbers,
                                                 const std::string& where) {
   switch (type) {
-    case Datatype::kBool: return convert_all<bool>(type, numbers, where);
-    case Datatype::kUint8: return convert_all<std::uint8_t>(type, numbers, where);
-    case Datatype::kUint16: return convert_all<std::uint16_t>(type, numbers, where);
-    case Datatype::kUint32: return convert_all<std::uint32_t>(type, numbers, where);
-    case Datatype::kUint64: return convert_all<std::uint64_t>(type, numbers, where);
-    case Datatype::kInt8: return convert_all<std::int8_t>(type, numbers, where);
-    case Datatype::kInt16: return convert_all<std::int16_t>(type, numbers, where);
-    case Datatype::kInt32: return convert_all<std::int32_t>(type, numbers, where);
-    case Datatype::kInt64: return convert_all<std::int64_t>(type, numbers, where);
-    case Datatype::kFp32: return convert_all<float>(type, numbers, where);
-    case Datatype::kFp64: return convert_all<double>(type, numbers, where);
+    case Datatype::kBool:
+      return convert_all<bool>(type, numbers, where);
+    case Datatype::kUint8:
+      return convert_all<std::uint8_t>(type, numbers, where);
+    case Datatype::kUint16:
+      return convert_all<std::uint16_t>(type, numbers, where);
+    case Datatype::kUint32:
+      return convert_all<std::uint32_t>(type, numbers, where);
+    case Datatype::kUint64:
+      return convert_all<std::uint64_t>(type, numbers, where);
+    case Datatype::kInt8:
+      return convert_all<std::int8_t>(type, numbers, where);
+    case Datatype::kInt16:
+      return convert_all<std::int16_t>(type, numbers, where);
+    case Datatype::kInt32:
+      return convert_all<std::int32_t>(type, numbers, where);
+    case Datatype::kInt64:
+      return convert_all<std::int64_t>(type, numbers, where);
+    case Datatype::kFp32:
+      return convert_all<float>(type, numbers, where);
+    case Datatype::kFp64:
+      return convert_all<double>(type, numbers, where);
     case Datatype::kFp16:
     case Datatype::kBf16:
-    case Datatype::kBytes: break;
+    case Datatype::kBytes:
+      break;
   }
-  return Error(ErrorCode::kInvalidInput,
-               where + ".data: " + std::string(to_string(type)) + " travels as binary data, not as JSON numbers");
+  return Error(ErrorCode::kInvalidInput, where + ".data: " + std::string(to_string(type)) +
+                                             " travels as binary data, not as JSON numbers");
 }
 
-Status append_numbers(std::string& out, Datatype type, std::span<const std::byte> bytes, const std::string& where) {
+Status append_numbers(std::string& out, Datatype type, std::span<const std::byte> bytes,
+                      const std::string& where) {
   switch (type) {
-    case Datatype::kBool: return append_all<bool>(out, bytes, where);
-    case Datatype::kUint8: return append_all<std::uint8_t>(out, bytes, where);
-    case Datatype::kUint16: return append_all<std::uint16_t>(out, bytes, where);
-    case Datatype::kUint32: return append_all<std::uint32_t>(out, bytes, where);
-    case Datatype::kUint64: return append_all<std::uint64_t>(out, bytes, where);
-    case Datatype::kInt8: return append_all<std::int8_t>(out, bytes, where);
-    case Datatype::kInt16: return append_all<std::int16_t>(out, bytes, where);
-    case Datatype::kInt32: return append_all<std::int32_t>(out, bytes, where);
-    case Datatype::kInt64: return append_all<std::int64_t>(out, bytes, where);
-    case Datatype::kFp32: return append_all<float>(out, bytes, where);
-    case Datatype::kFp64: return append_all<double>(out, bytes, where);
+    case Datatype::kBool:
+      return append_all<bool>(out, bytes, where);
+    case Datatype::kUint8:
+      return append_all<std::uint8_t>(out, bytes, where);
+    case Datatype::kUint16:
+      return append_all<std::uint16_t>(out, bytes, where);
+    case Datatype::kUint32:
+      return append_all<std::uint32_t>(out, bytes, where);
+    case Datatype::kUint64:
+      return append_all<std::uint64_t>(out, bytes, where);
+    case Datatype::kInt8:
+      return append_all<std::int8_t>(out, bytes, where);
+    case Datatype::kInt16:
+      return append_all<std::int16_t>(out, bytes, where);
+    case Datatype::kInt32:
+      return append_all<std::int32_t>(out, bytes, where);
+    case Datatype::kInt64:
+      return append_all<std::int64_t>(out, bytes, where);
+    case Datatype::kFp32:
+      return append_all<float>(out, bytes, where);
+    case Datatype::kFp64:
+      return append_all<double>(out, bytes, where);
     case Datatype::kFp16:
     case Datatype::kBf16:
-    case Datatype::kBytes: break;
+    case Datatype::kBytes:
+      break;
   }
   return Error(ErrorCode::kUnsupported,
                where + ": " + std::string(to_string(type)) + " has no JSON form; ask for binary_data");

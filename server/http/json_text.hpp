@@ -8,8 +8,8 @@
 
 namespace millrace::server::http {
 
-/// Appends `text` quoted and escaped. Whatever the bytes are, the result is valid JSON: what is not UTF-8 becomes U+FFFD, one for
-/// each byte or truncated character (Unicode 15, "maximal subparts").
+/// Appends `text` quoted and escaped. Whatever the bytes are, the result is valid JSON: what is not UTF-8
+/// becomes U+FFFD, one for each byte or truncated character (Unicode 15, "maximal subparts").
 void append_json_string(std::string& out, std::string_view text);
 
 /// The first `bytes` bytes of `text` or a few fewer, so that no character is cut in two.

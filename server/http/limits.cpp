@@ -31,10 +31,10 @@ std::uint64_t raise_descriptor_limit() {
 Result<std::size_t> connections_within(std::size_t wanted, std::uint64_t descriptors, std::size_t cards) {
   const std::uint64_t kept = kOwnDescriptors + kRefusedAtOnce + kDescriptorsPerCard * cards;
   if (descriptors <= kept)
-    return Error(ErrorCode::kEnvironment,
-                 "the limit of open files is " + std::to_string(descriptors) + ", of which the server and " +
-                     std::to_string(cards) + " card(s) need " + std::to_string(kept) +
-                     "; raise it (ulimit -n, LimitNOFILE=)");
+    return Error(ErrorCode::kEnvironment, "the limit of open files is " + std::to_string(descriptors) +
+                                              ", of which the server and " + std::to_string(cards) +
+                                              " card(s) need " + std::to_string(kept) +
+                                              "; raise it (ulimit -n, LimitNOFILE=)");
   return static_cast<std::size_t>(std::min<std::uint64_t>(wanted, descriptors - kept));
 }
 

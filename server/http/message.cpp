@@ -5,7 +5,8 @@
 namespace millrace::server::http {
 namespace {
 
-/// A step through UTF-8 (Unicode 15, table 3-7): how many bytes the character at the start has, or how many are to be replaced.
+/// A step through UTF-8 (Unicode 15, table 3-7): how many bytes the character at the start has, or how many
+/// are to be replaced.
 struct Character {
   std::size_t bytes = 1;
   bool valid = false;
@@ -16,11 +17,16 @@ Character first_character(std::string_view text) {
   const unsigned char lead = at(0);
   if (lead < 0x80) return {1, true};
   std::size_t length = 0;
-  unsigned char low = 0x80, high = 0xBF;  // of the second byte: no overlong forms, no surrogates, nothing above U+10FFFF
-  if (lead >= 0xC2 && lead <= 0xDF) length = 2;
-  else if (lead >= 0xE0 && lead <= 0xEF) length = 3;
-  else if (lead >= 0xF0 && lead <= 0xF4) length = 4;
-  else return {1, false};
+  unsigned char low = 0x80,
+                high = 0xBF;  // of the second byte: no overlong forms, no surrogates, nothing above U+10FFFF
+  if (lead >= 0xC2 && lead <= 0xDF)
+    length = 2;
+  else if (lead >= 0xE0 && lead <= 0xEF)
+    length = 3;
+  else if (lead >= 0xF0 && lead <= 0xF4)
+    length = 4;
+  else
+    return {1, false};
   if (lead == 0xE0) low = 0xA0;
   if (lead == 0xED) high = 0x9F;
   if (lead == 0xF0) low = 0x90;
@@ -37,11 +43,21 @@ void append_ascii(std::string& out, char c) {
   static constexpr char kHex[] = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
   switch (c) {
-    case '"': out += "\\\""; break;
-    case '\\': out += "\\\\"; break;
-    case '\n': out += "\\n"; break;
-    case '\r': out += "\\r"; break;
-    case '\t': out += "\\t"; break;
+    case '"':
+      out += "\\\"";
+      break;
+    case '\\':
+      out += "\\\\";
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
     default:
       if (byte < 0x20) {
         out += "\\u00";
@@ -57,17 +73,23 @@ void append_ascii(std::string& out, char c) {
 
 unsigned status_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidInput: return 400;
-    case ErrorCode::kNotFound: return 404;
-    case ErrorCode::kResourceExhausted: return 429;
-    case ErrorCode::kUnsupported: return 501;
+    case ErrorCode::kInvalidInput:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kResourceExhausted:
+      return 429;
+    case ErrorCode::kUnsupported:
+      return 501;
     case ErrorCode::kUnavailable:
     case ErrorCode::kDeadlineExceeded:
-    case ErrorCode::kCancelled: return 503;
+    case ErrorCode::kCancelled:
+      return 503;
     case ErrorCode::kDoesNotFit:
     case ErrorCode::kCorrupt:
     case ErrorCode::kEnvironment:
-    case ErrorCode::kInternal: return 500;
+    case ErrorCode::kInternal:
+      return 500;
   }
   return 500;
 }
@@ -93,9 +115,12 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
     const Character character = first_character(text);
-    if (!character.valid) out += "\xEF\xBF\xBD";
-    else if (character.bytes > 1) out += text.substr(0, character.bytes);
-    else append_ascii(out, text.front());
+    if (!character.valid)
+      out += "\xEF\xBF\xBD";
+    else if (character.bytes > 1)
+      out += text.substr(0, character.bytes);
+    else
+      append_ascii(out, text.front());
     text.remove_prefix(character.bytes);
   }
   out += '"';
@@ -104,7 +129,8 @@ void append_json_string(std::string& out, std::string_view text) {
 std::string_view clipped(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   std::size_t begin = bytes;  // of the character that the cut would hit
-  while (begin > 0 && bytes - begin < 3 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
+  while (begin > 0 && bytes - begin < 3 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U)
+    --begin;
   const bool inside = begin < bytes && first_character(text.substr(begin)).bytes > bytes - begin;
   return text.substr(0, inside ? begin : bytes);
 }

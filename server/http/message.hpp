@@ -18,9 +18,9 @@ enum class Method { kGet, kPost, kOther };
 /// Views into what the connection read; valid until the answer is written.
 struct Request {
   Method method = Method::kGet;
-  std::string_view target;                                   // as received, query string included
+  std::string_view target;                                  // as received, query string included
   std::optional<std::string_view> inference_header_length;  // the text of Inference-Header-Content-Length
-  std::string_view content_encoding;                         // empty where absent
+  std::string_view content_encoding;                        // empty where absent
   std::span<const std::byte> body;
 };
 
@@ -28,7 +28,8 @@ struct Response {
   unsigned status = 200;
   std::string_view content_type = "application/json";  // a literal
   std::string body;                                    // first part: JSON or text
-  std::vector<std::span<const std::byte>> binary;      // then these, one after the other; what they view outlives the answer
+  // then these, one after the other; what they view outlives the answer
+  std::vector<std::span<const std::byte>> binary;
   std::optional<std::size_t> inference_header_length;  // sent where set
   std::optional<unsigned> retry_after_seconds;         // sent where set
   std::string_view allow;                              // the Allow header of a 405

@@ -67,7 +67,8 @@ Route repository_route(Segments rest) {
 
 Route millrace_route(Segments rest) {
   if (rest.size() == 1 && rest[0] == "status") return {RouteKind::kPipelineStatus, {}, {}};
-  if (rest.size() == 2 && rest[0] == "models" && !rest[1].empty()) return {RouteKind::kModelDescription, rest[1], {}};
+  if (rest.size() == 2 && rest[0] == "models" && !rest[1].empty())
+    return {RouteKind::kModelDescription, rest[1], {}};
   return {};
 }
 
@@ -119,8 +120,10 @@ Method method_of(RouteKind kind) {
     case RouteKind::kInfer:
     case RouteKind::kRepositoryIndex:
     case RouteKind::kRepositoryLoad:
-    case RouteKind::kRepositoryUnload: return Method::kPost;
-    default: return Method::kGet;
+    case RouteKind::kRepositoryUnload:
+      return Method::kPost;
+    default:
+      return Method::kGet;
   }
 }
 

@@ -170,7 +170,8 @@ class BeastServer final : public Server {
     });
     for (auto& thread : threads_) thread->begin_close();
     const auto close_end = Clock::now() + kCloseBound;
-    while (state_.connections.load() > 0 && Clock::now() < close_end) std::this_thread::sleep_for(milliseconds(1));
+    while (state_.connections.load() > 0 && Clock::now() < close_end)
+      std::this_thread::sleep_for(milliseconds(1));
     state_.control.join();  // runs what is queued: a job holds its session
     for (auto& thread : threads_) thread->stop();
   }
@@ -180,7 +181,8 @@ class BeastServer final : public Server {
     const HostPort& where = state_.options.listen;
     const bool taken = error == net::error::address_in_use;
     return Error(ErrorCode::kEnvironment,
-                 "cannot listen on " + where.host + ":" + std::to_string(where.port) + ": " + error.message() +
+                 "cannot listen on " + where.host + ":" + std::to_string(where.port) + ": " +
+                     error.message() +
                      (taken ? "; stop what uses the port, or choose another (0: any free one)" : ""));
   }
 
@@ -211,9 +213,11 @@ class BeastServer final : public Server {
     }
   }
 
-  /// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at every retry.
+  /// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at
+  /// every retry.
   void retry_accept(error_code error) {
-    if (!std::exchange(cannot_accept_, true)) log::warning("http", "cannot accept connections: " + error.message());
+    if (!std::exchange(cannot_accept_, true))
+      log::warning("http", "cannot accept connections: " + error.message());
     accept_retry_->expires_after(kAcceptRetry);
     accept_retry_->async_wait([this](error_code cancelled) {
       if (!cancelled && acceptor_->is_open()) accept();
@@ -236,8 +240,9 @@ class BeastServer final : public Server {
 
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
   const auto bad = [&] {
-    return Error(ErrorCode::kInvalidInput, std::string(what) + " '" + std::string(text.substr(0, 200)) +
-                                               "' is not HOST:PORT; examples: 127.0.0.1:8000, localhost:0, [::1]:8000");
+    return Error(ErrorCode::kInvalidInput,
+                 std::string(what) + " '" + std::string(text.substr(0, 200)) +
+                     "' is not HOST:PORT; examples: 127.0.0.1:8000, localhost:0, [::1]:8000");
   };
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return bad();
@@ -255,15 +260,15 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
   return out;
 }
 
-Result<std::unique_ptr<Server>> Server::bind(const ServerOptions& options, Api& api, models::Registry& registry,
-                                             metrics::Metrics& metrics) {
+Result<std::unique_ptr<Server>> Server::bind(const ServerOptions& options, Api& api,
+                                             models::Registry& registry, metrics::Metrics& metrics) {
   auto server = std::make_unique<BeastServer>(options, api, registry, metrics);
   MILLRACE_TRY(server->bind());
   return std::unique_ptr<Server>(std::move(server));
 }
 
-Result<std::unique_ptr<Server>> Server::open(const ServerOptions& options, Api& api, models::Registry& registry,
-                                             metrics::Metrics& metrics) {
+Result<std::unique_ptr<Server>> Server::open(const ServerOptions& options, Api& api,
+                                             models::Registry& registry, metrics::Metrics& metrics) {
   MILLRACE_ASSIGN(auto server, bind(options, api, registry, metrics));
   MILLRACE_TRY(server->start());
   return server;

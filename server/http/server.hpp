@@ -26,36 +26,40 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-/// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form expected.
+/// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form
+/// expected.
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
 
 struct ServerOptions {
   HostPort listen{"127.0.0.1", 0};  // port 0: the system chooses
   unsigned io_threads = 1;
-  std::size_t max_connections = 16'384;  // above: 503 and closed; connections_within() says how many the process can have
-  std::size_t max_header_bytes = 16'384;  // above: 431
+  // above: 503 and closed; connections_within() says how many the process can have
+  std::size_t max_connections = 16'384;
+  std::size_t max_header_bytes = 16'384;      // above: 431
   std::uint64_t max_body_bytes = 64U << 20U;  // above: 413; body_bytes_for() says what a model needs
   std::uint64_t max_held_bytes = 1U << 30U;   // bodies and answers of all connections together; above: 503
   std::chrono::milliseconds idle_timeout{600'000};   // between two requests
   std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
   std::chrono::milliseconds body_timeout{60'000};    // from there to the end of its body
   std::chrono::milliseconds write_timeout{60'000};
-  std::chrono::milliseconds linger{1'000};  // reading on after an answer that closes, so that the client sees it
+  std::chrono::milliseconds linger{
+      1'000};  // reading on after an answer that closes, so that the client sees it
 };
 
 class Server {
  public:
-  /// Takes the address, so that a conflict is known before cards are programmed; clients are refused until start(). All
-  /// references must outlive the server. kEnvironment where the address cannot be had (in use, not ours, no permission).
-  static Result<std::unique_ptr<Server>> bind(const ServerOptions& options, Api& api, models::Registry& registry,
-                                              metrics::Metrics& metrics);
+  /// Takes the address, so that a conflict is known before cards are programmed; clients are refused until
+  /// start(). All references must outlive the server. kEnvironment where the address cannot be had (in use,
+  /// not ours, no permission).
+  static Result<std::unique_ptr<Server>> bind(const ServerOptions& options, Api& api,
+                                              models::Registry& registry, metrics::Metrics& metrics);
 
   /// Listens and serves from now on. Once; errors as bind().
   virtual Status start() = 0;
 
   /// bind() and start().
-  static Result<std::unique_ptr<Server>> open(const ServerOptions& options, Api& api, models::Registry& registry,
-                                              metrics::Metrics& metrics);
+  static Result<std::unique_ptr<Server>> open(const ServerOptions& options, Api& api,
+                                              models::Registry& registry, metrics::Metrics& metrics);
   virtual ~Server() = default;  // as stop(0)
 
   /// "127.0.0.1:43211": what was really bound.
@@ -67,8 +71,9 @@ class Server {
   /// No request is being answered. Any thread.
   virtual bool idle() const = 0;
 
-  /// Drains for at most `bound`, stops the registry's pipelines (what is still in flight gets 503), closes every
-  /// connection and ends the threads. Idempotent; not from a thread of the server; nothing where it was not started.
+  /// Drains for at most `bound`, stops the registry's pipelines (what is still in flight gets 503), closes
+  /// every connection and ends the threads. Idempotent; not from a thread of the server; nothing where it was
+  /// not started.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

@@ -20,8 +20,8 @@ namespace {
 namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
-using net::ip::tcp;
 using boost::system::error_code;
+using net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFirstChunk = 8'192;  // an idle connection costs no more
@@ -33,9 +33,12 @@ std::string_view reason_phrase(unsigned status) {
   return {text.data(), text.size()};
 }
 
-std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
+std::string_view view_of(beast::string_view text) {
+  return {text.data(), text.size()};
+}
 
-/// Asio copies the sequence it is given, several times: this costs nothing, where a vector would be allocated anew.
+/// Asio copies the sequence it is given, several times: this costs nothing, where a vector would be allocated
+/// anew.
 struct BufferView {
   using value_type = net::const_buffer;
   using const_iterator = const net::const_buffer*;
@@ -94,18 +97,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
  private:
   using Body = bhttp::vector_body<unsigned char>;
 
-  // Memory. ----------------------------------------------------------------------------------------------------------
+  // Memory.
+  // ----------------------------------------------------------------------------------------------------------
 
   /// Counts what the connection holds against the bound of all; false where they are over it.
   bool hold(std::uint64_t bytes) {
     held_ += bytes;
-    return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <= server_.options.max_held_bytes;
+    return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <=
+           server_.options.max_held_bytes;
   }
-  void release() {
-    server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed);
-  }
+  void release() { server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed); }
 
-  /// One step of answering; what it throws becomes the answer, or, where there is no memory even for that, the connection's end.
+  /// One step of answering; what it throws becomes the answer, or, where there is no memory even for that,
+  /// the connection's end.
   template <class Step>
   void or_answer(Step step) {
     try {
@@ -143,7 +147,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answer(std::move(refusal));
   }
 
-  // Reading. ---------------------------------------------------------------------------------------------------------
+  // Reading.
+  // ---------------------------------------------------------------------------------------------------------
 
   void next_request() {
     if (thread_.closing) return close();
@@ -184,8 +189,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void read() {
-    socket_.async_read_some(buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
-                            [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
+    socket_.async_read_some(
+        buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
+        [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
   }
 
   void on_read(error_code error, std::size_t bytes) {
@@ -209,11 +215,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void send_continue() {
     continued_ = true;
-    net::async_write(socket_, net::buffer(kContinue), [self = shared_from_this()](error_code error, std::size_t) {
-      if (self->state_ != State::kReading) return;
-      if (error) return self->close();
-      self->or_close([&] { self->read(); });
-    });
+    net::async_write(socket_, net::buffer(kContinue),
+                     [self = shared_from_this()](error_code error, std::size_t) {
+                       if (self->state_ != State::kReading) return;
+                       if (error) return self->close();
+                       self->or_close([&] { self->read(); });
+                     });
   }
 
   std::uint64_t room() const {
@@ -222,7 +229,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void too_much_held() {
-    Response response = error_response(503, "the server holds as many bytes of requests and answers as it may");
+    Response response =
+        error_response(503, "the server holds as many bytes of requests and answers as it may");
     response.retry_after_seconds = 1;
     refuse(std::move(response));
   }
@@ -232,8 +240,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       return refuse(error_response(
           413, "the body is over the limit of " + std::to_string(server_.options.max_body_bytes) + " bytes"));
     if (error == bhttp::error::header_limit)
-      return refuse(error_response(
-          431, "the header is over the limit of " + std::to_string(server_.options.max_header_bytes) + " bytes"));
+      return refuse(error_response(431, "the header is over the limit of " +
+                                            std::to_string(server_.options.max_header_bytes) + " bytes"));
     refuse(error_response(400, "malformed HTTP: " + error.message()));
   }
 
@@ -245,7 +253,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answer(std::move(response));
   }
 
-  // Handling. --------------------------------------------------------------------------------------------------------
+  // Handling.
+  // --------------------------------------------------------------------------------------------------------
 
   void handle() {
     const auto arrival = Clock::now();
@@ -327,13 +336,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     });
   }
 
-  /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may outlive
-  /// the request, and then completes with the next request's bytes, or with the socket. Where there is no memory to watch, the
-  /// request goes on unwatched.
+  /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may
+  /// outlive the request, and then completes with the next request's bytes, or with the socket. Where there
+  /// is no memory to watch, the request goes on unwatched.
   void watch() {
     if (watching_) return;
     try {
-      socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
+      socket_.async_wait(tcp::socket::wait_read,
+                         [self = shared_from_this()](error_code error) { self->on_watch(error); });
       watching_ = true;
     } catch (const std::bad_alloc&) {
     }
@@ -352,7 +362,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (state_ == State::kInferring) inference_->cancel();
   }
 
-  // Answering. -------------------------------------------------------------------------------------------------------
+  // Answering.
+  // -------------------------------------------------------------------------------------------------------
 
   void begin_answering() {
     answering_ = true;
@@ -400,13 +411,16 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head_ += std::to_string(length);
     if (response_.inference_header_length)
       head_ += "\r\nInference-Header-Content-Length: " + std::to_string(*response_.inference_header_length);
-    if (response_.retry_after_seconds) head_ += "\r\nRetry-After: " + std::to_string(*response_.retry_after_seconds);
+    if (response_.retry_after_seconds)
+      head_ += "\r\nRetry-After: " + std::to_string(*response_.retry_after_seconds);
     if (!response_.allow.empty()) {
       head_ += "\r\nAllow: ";
       head_ += response_.allow;
     }
-    if (!keep_alive_) head_ += "\r\nConnection: close";
-    else if (http_1_0_) head_ += "\r\nConnection: keep-alive";
+    if (!keep_alive_)
+      head_ += "\r\nConnection: close";
+    else if (http_1_0_)
+      head_ += "\r\nConnection: keep-alive";
     head_ += "\r\n\r\n";
   }
 
@@ -432,11 +446,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void discard() {
     buffer_.clear();
-    socket_.async_read_some(buffer_.prepare(kReadChunk), [self = shared_from_this()](error_code error, std::size_t) {
-      if (self->state_ != State::kLingering) return;
-      if (error) return self->close();
-      self->or_close([&] { self->discard(); });
-    });
+    socket_.async_read_some(buffer_.prepare(kReadChunk),
+                            [self = shared_from_this()](error_code error, std::size_t) {
+                              if (self->state_ != State::kLingering) return;
+                              if (error) return self->close();
+                              self->or_close([&] { self->discard(); });
+                            });
   }
 
   void close() {

@@ -34,7 +34,7 @@ struct ServerState {
   metrics::Metrics& metrics;
   boost::asio::thread_pool control{1};
   std::atomic<std::size_t> connections{0};
-  std::atomic<std::size_t> answering{0};  // requests read and not yet answered
+  std::atomic<std::size_t> answering{0};     // requests read and not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections
 };
 
@@ -49,8 +49,8 @@ struct ThreadState {
 
 enum class Admission { kServe, kRefuse };
 
-/// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at once. On the thread
-/// of `thread`.
+/// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at
+/// once. On the thread of `thread`.
 void start_session(boost::asio::ip::tcp::socket socket, ThreadState& thread, Admission admission);
 
 }  // namespace millrace::server::http

@@ -22,17 +22,21 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 const std::vector<double>& latency_buckets() {
-  static const std::vector<double> buckets = {5e-6,   1e-5, 2.5e-5, 5e-5, 1e-4,  2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
-                                              1e-2,   2.5e-2, 5e-2, 0.1,  0.25,  0.5,    1.0,  2.5,  5.0,    10.0};
+  static const std::vector<double> buckets = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4,   2.5e-4, 5e-4,
+                                              1e-3, 2.5e-3, 5e-3,   1e-2, 2.5e-2, 5e-2,   0.1,
+                                              0.25, 0.5,    1.0,    2.5,  5.0,    10.0};
   return buckets;
 }
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
 /// Why a request did not succeed, in the few words the label may take.
 constexpr std::array kReasons = {
-    ErrorCode::kInvalidInput, ErrorCode::kNotFound,         ErrorCode::kUnsupported, ErrorCode::kResourceExhausted,
-    ErrorCode::kUnavailable,  ErrorCode::kDeadlineExceeded, ErrorCode::kCancelled,   ErrorCode::kInternal,
+    ErrorCode::kInvalidInput,      ErrorCode::kNotFound,    ErrorCode::kUnsupported,
+    ErrorCode::kResourceExhausted, ErrorCode::kUnavailable, ErrorCode::kDeadlineExceeded,
+    ErrorCode::kCancelled,         ErrorCode::kInternal,
 };
 
 ErrorCode reason_of(ErrorCode code) {
@@ -43,14 +47,18 @@ ErrorCode reason_of(ErrorCode code) {
 
 struct Families {
   explicit Families(prometheus::Registry& registry)
-      : requests(counters(registry, "millrace_requests_total", "Inference requests answered, by outcome and reason.")),
-        in_flight(gauges(registry, "millrace_requests_in_flight", "Inference requests taken and not yet answered.")),
+      : requests(counters(registry, "millrace_requests_total",
+                          "Inference requests answered, by outcome and reason.")),
+        in_flight(gauges(registry, "millrace_requests_in_flight",
+                         "Inference requests taken and not yet answered.")),
         request(times(registry, "millrace_request_seconds", "From a request read to its answer ready.")),
         queue(times(registry, "millrace_queue_seconds", "Waiting for a slot of the pipeline.")),
         input(times(registry, "millrace_input_seconds", "Host stages before the cards, and copies in.")),
-        compute(times(registry, "millrace_compute_seconds", "From the first start of a card to the last completion.")),
+        compute(times(registry, "millrace_compute_seconds",
+                      "From the first start of a card to the last completion.")),
         output(times(registry, "millrace_output_seconds", "Copies out, and host stages after the cards.")),
-        http(counters(registry, "millrace_http_responses_total", "HTTP answers of every route, by status code.")),
+        http(counters(registry, "millrace_http_responses_total",
+                      "HTTP answers of every route, by status code.")),
         connections(gauges(registry, "millrace_http_connections", "Open HTTP connections.").Add({})),
         refused(counters(registry, "millrace_http_connections_refused_total",
                          "HTTP connections closed because the limit was reached.")
@@ -177,7 +185,8 @@ class PrometheusMetrics final : public Metrics {
     const std::size_t index = status < by_status_.size() ? status : 0;
     prometheus::Counter* counter = by_status_[index].load(std::memory_order_acquire);
     if (counter == nullptr) {
-      // Add() gives the same counter to everyone who asks for the same labels, so two threads may both come here.
+      // Add() gives the same counter to everyone who asks for the same labels, so two threads may both come
+      // here.
       counter = &families_.http.Add({{"code", std::to_string(index)}});
       by_status_[index].store(counter, std::memory_order_release);
     }

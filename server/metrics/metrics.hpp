@@ -1,8 +1,8 @@
 // Everything the server counts, and the page Prometheus reads it from (text format 0.0.4).
 //
-// Counters and histograms are updated where things happen; what the cards and links report is read at the scrape through
-// a sampler. Series never disappear while the process lives: a model that is unloaded and loaded again goes on counting.
-// The names are listed in README.md. Any thread, unless said otherwise.
+// Counters and histograms are updated where things happen; what the cards and links report is read at the
+// scrape through a sampler. Series never disappear while the process lives: a model that is unloaded and
+// loaded again goes on counting. The names are listed in README.md. Any thread, unless said otherwise.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,8 @@ class ModelMetrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-/// Takes what a sampler reports at one scrape. Samples of one name must agree in type; the help of the first is used.
+/// Takes what a sampler reports at one scrape. Samples of one name must agree in type; the help of the first
+/// is used.
 class Samples {
  public:
   virtual ~Samples() = default;

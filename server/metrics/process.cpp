@@ -51,7 +51,8 @@ void sample_process(Samples& samples) {
   if (const auto fields = stat_fields()) {
     const auto field = [&](int number) { return std::stod((*fields)[static_cast<std::size_t>(number - 3)]); };
     const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
-    samples.counter("process_cpu_seconds_total", "User and system processor time.", {}, (field(14) + field(15)) / ticks);
+    samples.counter("process_cpu_seconds_total", "User and system processor time.", {},
+                    (field(14) + field(15)) / ticks);
     samples.gauge("process_threads", "Threads.", {}, field(20));
     samples.gauge("process_virtual_memory_bytes", "Virtual memory.", {}, field(23));
     samples.gauge("process_resident_memory_bytes", "Resident memory.", {},
@@ -63,7 +64,8 @@ void sample_process(Samples& samples) {
     samples.gauge("process_open_fds", "Open file descriptors.", {}, *open);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    samples.gauge("process_max_fds", "Limit of open file descriptors.", {}, static_cast<double>(limit.rlim_cur));
+    samples.gauge("process_max_fds", "Limit of open file descriptors.", {},
+                  static_cast<double>(limit.rlim_cur));
 }
 
 }  // namespace millrace::server::metrics

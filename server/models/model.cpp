@@ -6,11 +6,16 @@ namespace millrace::server::models {
 
 std::string_view to_string(ModelState state) {
   switch (state) {
-    case ModelState::kUnknown: return "UNKNOWN";
-    case ModelState::kReady: return "READY";
-    case ModelState::kUnavailable: return "UNAVAILABLE";
-    case ModelState::kLoading: return "LOADING";
-    case ModelState::kUnloading: return "UNLOADING";
+    case ModelState::kUnknown:
+      return "UNKNOWN";
+    case ModelState::kReady:
+      return "READY";
+    case ModelState::kUnavailable:
+      return "UNAVAILABLE";
+    case ModelState::kLoading:
+      return "LOADING";
+    case ModelState::kUnloading:
+      return "UNLOADING";
   }
   return "UNKNOWN";
 }
@@ -27,7 +32,9 @@ void Statistics::succeeded(const metrics::RequestTimes& times) {
   output_.add(times.output);
 }
 
-void Statistics::failed(std::chrono::nanoseconds request) { fail_.add(request); }
+void Statistics::failed(std::chrono::nanoseconds request) {
+  fail_.add(request);
+}
 
 Statistics::Snapshot Statistics::snapshot() const {
   Snapshot out;
@@ -44,7 +51,10 @@ Statistics::Snapshot Statistics::snapshot() const {
 
 Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
              metrics::ModelMetrics& metrics)
-    : name_(std::move(name)), version_(std::move(version)), pipeline_(std::move(pipeline)), metrics_(metrics) {}
+    : name_(std::move(name)),
+      version_(std::move(version)),
+      pipeline_(std::move(pipeline)),
+      metrics_(metrics) {}
 
 void Model::succeeded(const metrics::RequestTimes& times) {
   metrics_.succeeded(times);

@@ -1,7 +1,7 @@
 // A model version that is being served: its pipeline, its state, its statistics.
 //
-// Whoever works on a request holds a shared_ptr<Model> until the answer is written, so a request begins and ends on one
-// version whatever is published meanwhile.
+// Whoever works on a request holds a shared_ptr<Model> until the answer is written, so a request begins and
+// ends on one version whatever is published meanwhile.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,9 @@ class Statistics {
       count.fetch_add(1, std::memory_order_relaxed);
       ns.fetch_add(static_cast<std::uint64_t>(time.count()), std::memory_order_relaxed);
     }
-    Duration read() const { return {count.load(std::memory_order_relaxed), ns.load(std::memory_order_relaxed)}; }
+    Duration read() const {
+      return {count.load(std::memory_order_relaxed), ns.load(std::memory_order_relaxed)};
+    }
   };
   Sum success_, fail_, queue_, input_, compute_, output_;
   std::atomic<std::uint64_t> last_inference_unix_ms_{0};

@@ -28,7 +28,8 @@ std::vector<std::shared_ptr<Model>> Snapshot::all() const {
 Registry::Registry() : snapshot_(std::make_shared<Snapshot>()) {}
 
 Status Registry::publish(std::shared_ptr<Model> model) {
-  if (model->name().empty()) return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
+  if (model->name().empty())
+    return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
   const std::lock_guard lock(mutex_);
   auto next = std::make_shared<Snapshot>(*snapshot_);
   auto& entry = next->models_[model->name()];
@@ -43,8 +44,8 @@ Status Registry::withdraw(std::string_view name, std::string_view version) {
   auto next = std::make_shared<Snapshot>(*snapshot_);
   const auto entry = next->models_.find(name);
   const auto gone = [&] {
-    return Error(ErrorCode::kNotFound, "model '" + std::string(name) + "' version '" + std::string(version) +
-                                           "' is not served");
+    return Error(ErrorCode::kNotFound,
+                 "model '" + std::string(name) + "' version '" + std::string(version) + "' is not served");
   };
   if (entry == next->models_.end()) return gone();
   auto& versions = entry->second.versions;
@@ -100,11 +101,13 @@ void Registry::sample(metrics::Samples& samples) const {
     };
     samples.gauge("millrace_model_info", "Constant 1; the labels say which deployment a model version is.",
                   with({{"digest", model->deployment().digest}}), 1);
-    samples.gauge("millrace_model_ready", "1 where every card of the model is up.", labels, status.ready ? 1 : 0);
+    samples.gauge("millrace_model_ready", "1 where every card of the model is up.", labels,
+                  status.ready ? 1 : 0);
     samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);
     samples.gauge("millrace_slots", "Frames that can be on the cards at once.", labels, status.slots);
     samples.gauge("millrace_queue_depth", "Frames waiting for a slot.", labels, status.queued);
-    samples.gauge("millrace_queue_capacity", "Frames that may wait for a slot.", labels, status.queue_capacity);
+    samples.gauge("millrace_queue_capacity", "Frames that may wait for a slot.", labels,
+                  status.queue_capacity);
     for (const auto& card : status.cards) {
       const auto of_card = with({{"endpoint", card.endpoint}, {"card", card.card}});
       const bool up = card.state == runtime::pipeline::CardState::kUp;
@@ -119,12 +122,13 @@ void Registry::sample(metrics::Samples& samples) const {
                       card.busy_seconds);
     }
     for (const auto& link : status.links) {
-      const auto of_link = with({{"channel", link.channel},
-                                 {"producer", link.producer_card},
-                                 {"consumer", link.consumer_card}});
+      const auto of_link = with(
+          {{"channel", link.channel}, {"producer", link.producer_card}, {"consumer", link.consumer_card}});
       samples.gauge("millrace_link_up", "1 where both ends see the link.", of_link, link.up ? 1 : 0);
-      samples.counter("millrace_link_bytes_total", "Payload carried.", of_link, static_cast<double>(link.bytes));
-      samples.counter("millrace_link_packets_total", "Packets carried.", of_link, static_cast<double>(link.packets));
+      samples.counter("millrace_link_bytes_total", "Payload carried.", of_link,
+                      static_cast<double>(link.bytes));
+      samples.counter("millrace_link_packets_total", "Packets carried.", of_link,
+                      static_cast<double>(link.packets));
       samples.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", of_link,
                       static_cast<double>(link.stalls));
     }

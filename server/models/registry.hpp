@@ -1,7 +1,8 @@
 // The models being served, by name and version.
 //
-// Readers work on an immutable snapshot; publishing swaps the snapshot. A thread that answers requests keeps a View:
-// while nothing was published, finding a model costs one atomic load and a hash lookup, and no shared cache line is written.
+// Readers work on an immutable snapshot; publishing swaps the snapshot. A thread that answers requests keeps
+// a View: while nothing was published, finding a model costs one atomic load and a hash lookup, and no shared
+// cache line is written.
 #pragma once
 
 #include <atomic>
@@ -46,8 +47,8 @@ class Snapshot {
 
 class Registry {
  public:
-  /// One thread's cached snapshot. refresh() it now and then where no request comes, so that it does not keep old
-  /// models alive.
+  /// One thread's cached snapshot. refresh() it now and then where no request comes, so that it does not keep
+  /// old models alive.
   class View {
    private:
     friend class Registry;
@@ -57,8 +58,8 @@ class Registry {
 
   Registry();
 
-  /// Adds a model version, or takes the place of the one with the same name and version; it becomes the one that
-  /// requests without a version get. kInvalidInput where the name is empty.
+  /// Adds a model version, or takes the place of the one with the same name and version; it becomes the one
+  /// that requests without a version get. kInvalidInput where the name is empty.
   Status publish(std::shared_ptr<Model> model);
 
   /// kNotFound where it is not served. The model lives on while requests hold it.

@@ -25,9 +25,9 @@ struct ListenerOptions {
 
 class Listener {
  public:
-  /// Binds; datagrams wait in the socket until serve(). `models` is called by that thread only and must outlive the listener.
-  /// kInvalidInput for an open address without keys and for options out of range; kEnvironment where the
-  /// address cannot be bound.
+  /// Binds; datagrams wait in the socket until serve(). `models` is called by that thread only and must
+  /// outlive the listener. kInvalidInput for an open address without keys and for options out of range;
+  /// kEnvironment where the address cannot be bound.
   static Result<std::unique_ptr<Listener>> bind(const ListenerOptions& options, wire::KeyRing keys,
                                                 ModelDirectory& models);
 

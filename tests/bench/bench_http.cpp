@@ -1,10 +1,11 @@
-// The HTTP server over a pipeline that does nothing, against a bare Beast echo of the same request: same client, same run,
-// interleaved; client and server each pinned, on one processor and on two. Prints JSON.
+// The HTTP server over a pipeline that does nothing, against a bare Beast echo of the same request: same
+// client, same run, interleaved; client and server each pinned, on one processor and on two. Prints JSON.
 //
 //   bench_http [--seconds S] [--rounds N] [--bytes B]
 //   bench_http --serve millrace|echo [--bytes B]     only that server, until its input ends; for a profiler
 //
-// The echo reads a whole request with Beast's own parser and sends its body back: what any server built on Beast does at least.
+// The echo reads a whole request with Beast's own parser and sends its body back: what any server built on
+// Beast does at least.
 #include <pthread.h>
 
 #include <algorithm>
@@ -46,7 +47,8 @@ void pin(int cpu) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   CPU_SET(static_cast<unsigned>(cpu), &cpus);
-  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0) fail("cannot pin to CPU " + std::to_string(cpu));
+  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
+    fail("cannot pin to CPU " + std::to_string(cpu));
 }
 
 /// Completes every frame at once; the outputs stay as they are.
@@ -81,7 +83,8 @@ class Target {
 class Millrace final : public Target {
  public:
   explicit Millrace(std::uint32_t bytes) : api_(registry_, *metrics_, {"bench"}) {
-    auto model = std::make_shared<server::models::Model>("null", "1", std::make_shared<NullPipeline>(bytes), metrics_->model("null", "1"));
+    auto model = std::make_shared<server::models::Model>("null", "1", std::make_shared<NullPipeline>(bytes),
+                                                         metrics_->model("null", "1"));
     if (!registry_.publish(std::move(model)).ok()) fail("the model cannot be published");
     auto opened = server::http::Server::open({}, api_, registry_, *metrics_);
     if (!opened) fail(opened.error().message());
@@ -140,7 +143,9 @@ class Echo final : public Target {
     context_.stop();
     thread_.join();
   }
-  load::Address address() const override { return {"127.0.0.1", std::to_string(acceptor_.local_endpoint().port())}; }
+  load::Address address() const override {
+    return {"127.0.0.1", std::to_string(acceptor_.local_endpoint().port())};
+  }
 
  private:
   void accept() {
@@ -168,8 +173,12 @@ Sample measure(const Target& target, const std::string& request, std::uint32_t c
   const auto tally = load::run_http(target.address(), std::span(&request, 1), settings);
   if (!tally) fail(tally.error().message());
   for (const auto& [why, count] : tally->errors) fail(std::to_string(count) + " requests failed: " + why);
-  const auto us = [&](double percent) { return std::chrono::duration<double, std::micro>(tally->latency.percentile(percent)).count(); };
-  return {us(50), us(99), static_cast<double>(tally->latency.count()) / std::chrono::duration<double>(tally->measured).count()};
+  const auto us = [&](double percent) {
+    return std::chrono::duration<double, std::micro>(tally->latency.percentile(percent)).count();
+  };
+  return {
+      us(50), us(99),
+      static_cast<double>(tally->latency.count()) / std::chrono::duration<double>(tally->measured).count()};
 }
 
 double median_of(const std::vector<double>& values) {
@@ -201,17 +210,20 @@ struct Options {
 };
 
 std::string request_for(const load::Address& address, std::uint32_t bytes) {
-  millrace::client::ModelInfo model{"null", "1", {{"in", "UINT8", {1, bytes}}}, {{"out", "UINT8", {1, bytes}}}};
+  millrace::client::ModelInfo model{
+      "null", "1", {{"in", "UINT8", {1, bytes}}}, {{"out", "UINT8", {1, bytes}}}};
   const std::vector<std::vector<std::byte>> inputs{std::vector<std::byte>(bytes, std::byte{7})};
   return load::infer_request(address, model, inputs, false);
 }
 
-void report(const char* placement, int server_cpu, std::uint32_t connections, const Options& options, bool first) {
+void report(const char* placement, int server_cpu, std::uint32_t connections, const Options& options,
+            bool first) {
   pin(server_cpu);
   const Millrace ours(options.bytes);
   const Echo echo;
   pin(0);
-  const std::string to_ours = request_for(ours.address(), options.bytes), to_echo = request_for(echo.address(), options.bytes);
+  const std::string to_ours = request_for(ours.address(), options.bytes),
+                    to_echo = request_for(echo.address(), options.bytes);
   Samples a, b;
   for (int round = 0; round < options.rounds; ++round) {
     // Which comes first alternates.
@@ -220,23 +232,27 @@ void report(const char* placement, int server_cpu, std::uint32_t connections, co
     if (round % 2 != 0) a.push_back(measure(ours, to_ours, connections, options.seconds));
   }
   const auto side = [](const char* name, const Samples& s) {
-    std::printf("   \"%s\": {\"p50_us\": %.2f, \"p99_us\": %.2f, \"requests_per_second\": %.0f},\n", name, median(s, &Sample::p50),
-                median(s, &Sample::p99), median(s, &Sample::per_second));
+    std::printf("   \"%s\": {\"p50_us\": %.2f, \"p99_us\": %.2f, \"requests_per_second\": %.0f},\n", name,
+                median(s, &Sample::p50), median(s, &Sample::p99), median(s, &Sample::per_second));
   };
-  std::printf("%s  {\"placement\": \"%s\", \"connections\": %u, \"input_bytes\": %u, \"request_bytes\": %zu,\n", first ? "" : ",\n", placement,
-              connections, options.bytes, to_ours.size());
+  std::printf(
+      "%s  {\"placement\": \"%s\", \"connections\": %u, \"input_bytes\": %u, \"request_bytes\": %zu,\n",
+      first ? "" : ",\n", placement, connections, options.bytes, to_ours.size());
   side("millrace", a);
   side("echo", b);
-  std::printf("   \"ratio\": {\"p50\": %.3f, \"p99\": %.3f, \"requests_per_second\": %.3f}}", ratio(a, b, &Sample::p50),
-              ratio(a, b, &Sample::p99), ratio(a, b, &Sample::per_second));
+  std::printf("   \"ratio\": {\"p50\": %.3f, \"p99\": %.3f, \"requests_per_second\": %.3f}}",
+              ratio(a, b, &Sample::p50), ratio(a, b, &Sample::p99), ratio(a, b, &Sample::per_second));
   std::fflush(stdout);
 }
 
 int serve(const Options& options) {
   std::unique_ptr<Target> target;
-  if (options.serve == "echo") target = std::make_unique<Echo>();
-  else if (options.serve == "millrace") target = std::make_unique<Millrace>(options.bytes);
-  else fail("--serve takes millrace or echo");
+  if (options.serve == "echo")
+    target = std::make_unique<Echo>();
+  else if (options.serve == "millrace")
+    target = std::make_unique<Millrace>(options.bytes);
+  else
+    fail("--serve takes millrace or echo");
   std::printf("listening http %s:%s\n", target->address().host.c_str(), target->address().port.c_str());
   std::fflush(stdout);
   while (std::getchar() != EOF) {
@@ -250,16 +266,23 @@ int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
     const std::string option = argv[i];
-    if (i + 1 == argc) fail("usage: bench_http [--seconds S] [--rounds N] [--bytes B] [--serve millrace|echo]");
-    if (option == "--seconds") options.seconds = std::max(0.01, std::atof(argv[i + 1]));
-    else if (option == "--rounds") options.rounds = std::max(1, std::atoi(argv[i + 1]));
-    else if (option == "--bytes") options.bytes = static_cast<std::uint32_t>(std::max(1, std::atoi(argv[i + 1])));
-    else if (option == "--serve") options.serve = argv[i + 1];
-    else fail("unknown option " + option);
+    if (i + 1 == argc)
+      fail("usage: bench_http [--seconds S] [--rounds N] [--bytes B] [--serve millrace|echo]");
+    if (option == "--seconds")
+      options.seconds = std::max(0.01, std::atof(argv[i + 1]));
+    else if (option == "--rounds")
+      options.rounds = std::max(1, std::atoi(argv[i + 1]));
+    else if (option == "--bytes")
+      options.bytes = static_cast<std::uint32_t>(std::max(1, std::atoi(argv[i + 1])));
+    else if (option == "--serve")
+      options.serve = argv[i + 1];
+    else
+      fail("unknown option " + option);
   }
   millrace::log::configure(millrace::log::Level::kWarning, false);
   if (!options.serve.empty()) return serve(options);
-  std::printf("{\"benchmark\": \"http\", \"rounds\": %d, \"seconds\": %g, \"results\": [\n", options.rounds, options.seconds);
+  std::printf("{\"benchmark\": \"http\", \"rounds\": %d, \"seconds\": %g, \"results\": [\n", options.rounds,
+              options.seconds);
   bool first = true;
   for (const bool same : {true, false}) {
     if (!same && std::thread::hardware_concurrency() < 2) continue;

@@ -1,5 +1,5 @@
-// One frame of the shared models through kernels/fast, on one thread, at each level this CPU has: float32 in, float32 out,
-// quantisation and layout included. Names are <net>/<variant>/<level>.
+// One frame of the shared models through kernels/fast, on one thread, at each level this CPU has: float32 in,
+// float32 out, quantisation and layout included. Names are <net>/<variant>/<level>.
 //
 // Needs MILLRACE_MODELS. Compare with ONNX Runtime by compare_onnxruntime.mjs.
 #include <benchmark/benchmark.h>
@@ -31,7 +31,8 @@ const Net kNets[] = {
     {"vww_mobilenetv1_025", "vww", {"int8_qdq"}},
 };
 
-void run_frames(benchmark::State& state, const kernels::Program& program, const golden::Frames& frames, SimdLevel level) {
+void run_frames(benchmark::State& state, const kernels::Program& program, const golden::Frames& frames,
+                SimdLevel level) {
   kernels::fast::Executor executor(program, level);
   std::vector<std::byte> result(program.tensors[program.outputs[0]].storage_bytes());
   std::byte* const outputs[] = {result.data()};
@@ -51,7 +52,8 @@ void add_net(const Net& net) {
     std::fprintf(stderr, "%s: left out: %s\n", net.folder, frames.error().message().c_str());
     return;
   }
-  frames->count = std::min<std::size_t>(frames->count, 20);  // few enough for the caches, as one client's frames are
+  frames->count =
+      std::min<std::size_t>(frames->count, 20);  // few enough for the caches, as one client's frames are
   for (const char* variant : net.variants) {
     const std::string file = std::string(net.file) + "_" + variant + ".onnx";
     auto compiled = golden::compile_model(golden::models_directory() / net.folder / file);
@@ -62,7 +64,8 @@ void add_net(const Net& net) {
     for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni}) {
       if (!kernels::fast::is_available(level)) continue;
       const std::string name = std::string(net.file) + "/" + variant + "/" + std::string(to_string(level));
-      benchmark::RegisterBenchmark(name.c_str(), [program = compiled->program, data = *frames, level](benchmark::State& state) {
+      benchmark::RegisterBenchmark(name.c_str(), [program = compiled->program, data = *frames,
+                                                  level](benchmark::State& state) {
         run_frames(state, program, data, level);
       })->Unit(benchmark::kMicrosecond);
     }

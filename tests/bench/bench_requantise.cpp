@@ -1,5 +1,6 @@
-// Which forms of requantisation the compiler finds for the shared models: blocks and channels a form, bytes of the program as
-// images carry it, and milliseconds from ONNX file to program (the best of several). Prints a table of Markdown.
+// Which forms of requantisation the compiler finds for the shared models: blocks and channels a form, bytes
+// of the program as images carry it, and milliseconds from ONNX file to program (the best of several). Prints
+// a table of Markdown.
 //
 // Needs MILLRACE_MODELS. Arguments: how many compilations to take the best of (3).
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace {
 using namespace millrace;
 using kernels::Requantise;
 
-const char* const kFolders[] = {"lenet5_mnist",  "tfc_mnist",           "pttdnn_cifar10", "mpcnn_gestures",
-                                "kws_dscnn",     "vww_mobilenetv1_025", "ad_autoencoder", "resnet8_cifar10"};
+const char* const kFolders[] = {"lenet5_mnist", "tfc_mnist",           "pttdnn_cifar10", "mpcnn_gestures",
+                                "kws_dscnn",    "vww_mobilenetv1_025", "ad_autoencoder", "resnet8_cifar10"};
 
 struct Count {
   std::size_t blocks = 0, channels = 0;
@@ -27,7 +28,8 @@ struct Count {
 using Counts = std::array<Count, 3>;  // by form
 
 const Requantise* requantise_of(const kernels::Operation& operation) {
-  if (const auto* c = std::get_if<kernels::Convolution>(&operation)) return c->requantise ? &*c->requantise : nullptr;
+  if (const auto* c = std::get_if<kernels::Convolution>(&operation))
+    return c->requantise ? &*c->requantise : nullptr;
   if (const auto* p = std::get_if<kernels::SumPool>(&operation)) return &p->requantise;
   if (const auto* r = std::get_if<kernels::Rescale>(&operation)) return &r->requantise;
   return nullptr;
@@ -52,12 +54,14 @@ void print_row(const std::filesystem::path& file, int times) {
     const auto start = std::chrono::steady_clock::now();
     auto compiled = golden::compile_model(file);
     if (!compiled) return;  // a float model
-    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(
+        best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     program = std::move(compiled->program);
   }
   const Counts counts = count_forms(*program);
   std::printf("| %s |", file.stem().c_str());
-  for (const std::size_t form : {0U, 2U, 1U}) std::printf(" %zu (%zu) |", counts[form].blocks, counts[form].channels);
+  for (const std::size_t form : {0U, 2U, 1U})
+    std::printf(" %zu (%zu) |", counts[form].blocks, counts[form].channels);
   std::printf(" %zu | %.1f |\n", runtime::plan::encode_program(*program).size(), best);
   std::fflush(stdout);
 }

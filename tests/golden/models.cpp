@@ -26,9 +26,9 @@ struct Preparation {
 };
 
 constexpr Preparation kPreparations[] = {
-    {"lenet5_mnist", "lenet5_mnist", 255, 0},      {"tfc_mnist", "lenet5_mnist", 255, 0},
+    {"lenet5_mnist", "lenet5_mnist", 255, 0},        {"tfc_mnist", "lenet5_mnist", 255, 0},
     {"pttdnn_cifar10", "pttdnn_cifar10", 127.5, -1}, {"mpcnn_gestures", "mpcnn_gestures", 255, 0},
-    {"resnet8_cifar10", "resnet8_cifar10", 1, 0},  {"vww_mobilenetv1_025", "vww_mobilenetv1_025", 255, 0},
+    {"resnet8_cifar10", "resnet8_cifar10", 1, 0},    {"vww_mobilenetv1_025", "vww_mobilenetv1_025", 255, 0},
 };
 
 Frames prepare(const NpyArray& array, const Preparation& p) {
@@ -48,7 +48,9 @@ Frames prepare(const NpyArray& array, const Preparation& p) {
   return f;
 }
 
-std::filesystem::path node_directory() { return std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node"; }
+std::filesystem::path node_directory() {
+  return std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node";
+}
 
 }  // namespace
 
@@ -70,7 +72,8 @@ Result<Frames> load_npy(const std::filesystem::path& path) {
   return f;
 }
 
-Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape, const std::filesystem::path& path) {
+Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape,
+                const std::filesystem::path& path) {
   NpyArray array;
   array.descr = "<f4";
   array.shape = frame_shape;
@@ -133,12 +136,14 @@ Status onnxruntime_is_installed() {
   return Error(ErrorCode::kEnvironment, "ONNX Runtime is not installed: run tools/setup test");
 }
 
-Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape) {
+Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs,
+                               const std::vector<std::int64_t>& shape) {
   MILLRACE_TRY(onnxruntime_is_installed());
   const TemporaryDirectory directory("millrace-golden");
   const std::filesystem::path in = directory.path() / "in.npy", out = directory.path() / "out.npy";
   MILLRACE_TRY(save_npy(inputs, {shape.begin() + 1, shape.end()}, in));
-  const std::string command = "node '" + (node_directory() / "run_model.js").string() + "' '" + onnx.string() + "' '" + in.string() + "' '" + out.string() + "'";
+  const std::string command = "node '" + (node_directory() / "run_model.js").string() + "' '" +
+                              onnx.string() + "' '" + in.string() + "' '" + out.string() + "'";
   if (std::system(command.c_str()) != 0) return Error(ErrorCode::kInternal, "failed: " + command);
   return load_npy(out);
 }
@@ -155,10 +160,13 @@ Agreement compare(const Frames& got, const Frames& wanted, std::size_t frames, d
   Agreement a;
   a.outputs = frames * got.elements;
   for (std::size_t i = a.outputs; i-- > 0;) {
-    const double difference = std::abs(static_cast<double>(got.data[i]) - static_cast<double>(wanted.data[i]));
+    const double difference =
+        std::abs(static_cast<double>(got.data[i]) - static_cast<double>(wanted.data[i]));
     const double steps = step > 0 ? difference / step : difference;
-    if (difference == 0) ++a.equal;
-    else a.first_difference = i;
+    if (difference == 0)
+      ++a.equal;
+    else
+      a.first_difference = i;
     if (steps < 1.5) ++a.within_one;
     a.worst_steps = std::max(a.worst_steps, steps);
   }

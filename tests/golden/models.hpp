@@ -29,7 +29,8 @@ Result<Frames> load_frames(const std::string& net);
 
 /// A float32 .npy whose first axis counts frames.
 Result<Frames> load_npy(const std::filesystem::path& path);
-Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape, const std::filesystem::path& path);
+Status save_npy(const Frames& frames, const std::vector<std::uint64_t>& frame_shape,
+                const std::filesystem::path& path);
 
 /// Import, all passes, build_program.
 struct Compiled {
@@ -44,17 +45,20 @@ Frames run_reference(const kernels::Program& program, const Frames& inputs, std:
 /// The same through kernels/fast at its best level: for thousands of frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// kEnvironment where Node.js or its package is missing ("npm ci --ignore-scripts" in tests/node, or tools/setup): the one reason to
-/// skip a comparison with ONNX Runtime.
+/// kEnvironment where Node.js or its package is missing ("npm ci --ignore-scripts" in tests/node, or
+/// tools/setup): the one reason to skip a comparison with ONNX Runtime.
 Status onnxruntime_is_installed();
 
-/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default. Any error is a failure.
-Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs, const std::vector<std::int64_t>& shape);
+/// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default. Any
+/// error is a failure.
+Result<Frames> run_onnxruntime(const std::filesystem::path& onnx, const Frames& inputs,
+                               const std::vector<std::int64_t>& shape);
 
 /// The scale of the program's first output where a quantiser gives it; 0 where none does.
 double output_step(const kernels::Program& program);
 
-/// How two sets of outputs compare, in steps of `step` (the scale of the quantised output; 0: only equality counts).
+/// How two sets of outputs compare, in steps of `step` (the scale of the quantised output; 0: only equality
+/// counts).
 struct Agreement {
   std::size_t outputs = 0, equal = 0, within_one = 0;
   double worst_steps = 0;

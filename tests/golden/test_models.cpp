@@ -1,4 +1,5 @@
-// The shared models, compiled whole and run by kernels/reference and kernels/fast, against the golden files and ONNX Runtime.
+// The shared models, compiled whole and run by kernels/reference and kernels/fast, against the golden files
+// and ONNX Runtime.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,9 +19,11 @@ enum class Rule {
 
 /// What must hold against ONNX Runtime as it runs by default, fusing QDQ graphs, on all supplied inputs.
 enum class Fused {
-  kExact,     // QOperator, integer and power-of-two forms; and QDQ graphs that it fuses wholly
-  kNearly,    // it leaves a layer in float (a Relu whose zero point is not the lowest value, an average): 99.9 % equal, at most one step
-  kUnlike,    // not compared: a softmax at the end, or additions, which its processors' kernels round differently
+  kExact,   // QOperator, integer and power-of-two forms; and QDQ graphs that it fuses wholly
+  kNearly,  // it leaves a layer in float (a Relu whose zero point is not the lowest value, an average): 99.9
+            // % equal, at most one step
+  kUnlike,  // not compared: a softmax at the end, or additions, which its processors' kernels round
+            // differently
 };
 
 struct Model {
@@ -30,7 +33,9 @@ struct Model {
   Fused fused;
 };
 
-std::ostream& operator<<(std::ostream& out, const Model& m) { return out << m.name; }
+std::ostream& operator<<(std::ostream& out, const Model& m) {
+  return out << m.name;
+}
 
 constexpr Model kModels[] = {
     {"lenet5_mnist", "lenet5_qdq_s8_pow2", Rule::kExact, Fused::kExact},
@@ -76,13 +81,16 @@ constexpr Model kModels[] = {
 class SharedModel : public ::testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
-    if (models_directory().empty()) GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+    if (models_directory().empty())
+      GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   }
   std::filesystem::path directory() const { return models_directory() / GetParam().net; }
   std::filesystem::path onnx() const { return directory() / (std::string(GetParam().name) + ".onnx"); }
 };
 
-double percent(std::size_t part, std::size_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
+double percent(std::size_t part, std::size_t whole) {
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
 
 TEST_P(SharedModel, agrees_with_its_golden_file) {
   const auto compiled = compile_model(onnx());
@@ -92,30 +100,40 @@ TEST_P(SharedModel, agrees_with_its_golden_file) {
   const auto golden = load_npy(directory() / (std::string(GetParam().name) + ".golden_ort.npy"));
   ASSERT_TRUE(golden.ok()) << golden.error().message();
 
-  const std::size_t slow = 3;  // the reference is slow on the larger nets; the fast kernels equal it, and run all
+  // the reference is slow on the larger nets; the fast kernels equal it, and run all
+  const std::size_t slow = 3;
   const Frames all = run_fast(compiled->program, *inputs, golden->count);
   const Frames some = run_reference(compiled->program, *inputs, std::min(slow, golden->count));
   const Agreement same = compare(some, all, some.count, 0);
-  EXPECT_EQ(same.equal, same.outputs) << "reference and fast differ, first at output " << same.first_difference;
+  EXPECT_EQ(same.equal, same.outputs)
+      << "reference and fast differ, first at output " << same.first_difference;
 
   ASSERT_EQ(all.elements, golden->elements);
   const Agreement a = compare(all, *golden, golden->count, output_step(compiled->program));
-  std::printf("%s: %zu frames, %.4f %% of %zu outputs equal, %.4f %% within one step, worst %g\n", GetParam().name, golden->count,
-              percent(a.equal, a.outputs), a.outputs, percent(a.within_one, a.outputs), a.worst_steps);
+  std::printf("%s: %zu frames, %.4f %% of %zu outputs equal, %.4f %% within one step, worst %g\n",
+              GetParam().name, golden->count, percent(a.equal, a.outputs), a.outputs,
+              percent(a.within_one, a.outputs), a.worst_steps);
   switch (GetParam().rule) {
-    case Rule::kExact: EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference; break;
+    case Rule::kExact:
+      EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference;
+      break;
     case Rule::kQuantised:
       EXPECT_GE(percent(a.equal, a.outputs), 99.0);
       EXPECT_GE(percent(a.within_one, a.outputs), 99.9);
       EXPECT_LT(a.worst_steps, 2.5);
       break;
-    case Rule::kFloatTail: EXPECT_LT(a.worst_steps, 1e-6); break;
-    case Rule::kSoftmax: EXPECT_LT(a.worst_steps * output_step(compiled->program), 0.09); break;
+    case Rule::kFloatTail:
+      EXPECT_LT(a.worst_steps, 1e-6);
+      break;
+    case Rule::kSoftmax:
+      EXPECT_LT(a.worst_steps * output_step(compiled->program), 0.09);
+      break;
   }
 }
 
 const kernels::Requantise* requantise_of(const kernels::Operation& operation) {
-  if (const auto* c = std::get_if<kernels::Convolution>(&operation)) return c->requantise ? &*c->requantise : nullptr;
+  if (const auto* c = std::get_if<kernels::Convolution>(&operation))
+    return c->requantise ? &*c->requantise : nullptr;
   if (const auto* p = std::get_if<kernels::SumPool>(&operation)) return &p->requantise;
   if (const auto* r = std::get_if<kernels::Rescale>(&operation)) return &r->requantise;
   return nullptr;
@@ -142,13 +160,15 @@ TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
   ASSERT_TRUE(inputs.ok()) << inputs.error().message();
-  if (const Status installed = onnxruntime_is_installed(); !installed) GTEST_SKIP() << installed.error().message();
+  if (const Status installed = onnxruntime_is_installed(); !installed)
+    GTEST_SKIP() << installed.error().message();
   const auto wanted = run_onnxruntime(onnx(), *inputs, compiled->graph.input_signatures[0].shape);
   ASSERT_TRUE(wanted.ok()) << wanted.error().message();
   const Frames got = run_fast(compiled->program, *inputs, inputs->count);
   ASSERT_EQ(got.data.size(), wanted->data.size());
   const Agreement a = compare(got, *wanted, inputs->count, output_step(compiled->program));
-  std::printf("%s: %zu frames, %zu outputs, %zu differ\n", GetParam().name, inputs->count, a.outputs, a.outputs - a.equal);
+  std::printf("%s: %zu frames, %zu outputs, %zu differ\n", GetParam().name, inputs->count, a.outputs,
+              a.outputs - a.equal);
   if (GetParam().fused == Fused::kExact) {
     EXPECT_EQ(a.equal, a.outputs) << "first at output " << a.first_difference;
   } else {
@@ -158,10 +178,13 @@ TEST_P(SharedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, SharedModel, ::testing::ValuesIn(kModels),
-                         [](const ::testing::TestParamInfo<Model>& model) { return std::string(model.param.name); });
+                         [](const ::testing::TestParamInfo<Model>& model) {
+                           return std::string(model.param.name);
+                         });
 
 TEST(OnnxRuntime, a_run_that_fails_is_an_error_and_no_reason_to_skip) {
-  if (const Status installed = onnxruntime_is_installed(); !installed) GTEST_SKIP() << installed.error().message();
+  if (const Status installed = onnxruntime_is_installed(); !installed)
+    GTEST_SKIP() << installed.error().message();
   const Frames frames{1, 4, {1, 2, 3, 4}};
   const auto failed = run_onnxruntime("no-such-model.onnx", frames, {1, 4});
   ASSERT_FALSE(failed.ok());
@@ -171,11 +194,13 @@ TEST(OnnxRuntime, a_run_that_fails_is_an_error_and_no_reason_to_skip) {
 class Refused : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(Refused, says_why_and_what_to_do) {
-  if (models_directory().empty()) GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+  if (models_directory().empty())
+    GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   const auto compiled = compile_model(models_directory() / GetParam().first);
   ASSERT_FALSE(compiled.ok());
   EXPECT_EQ(compiled.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(compiled.error().message().find(GetParam().second), std::string::npos) << compiled.error().message();
+  EXPECT_NE(compiled.error().message().find(GetParam().second), std::string::npos)
+      << compiled.error().message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, Refused,
@@ -183,8 +208,10 @@ INSTANTIATE_TEST_SUITE_P(Zoo, Refused,
                                            std::pair("tfc_mnist/tfc_float.onnx", "millrace quantize"),
                                            std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),
                                            std::pair("mpcnn_gestures/mpcnn_float.onnx", "millrace quantize"),
-                                           std::pair("jet_hls4ml_16_64_32_32_5/jet_qkeras6b.qonnx.onnx", "export the model as QDQ"),
-                                           std::pair("micro_kws_ortquant/micro_kws_m_static_qoperator.onnx", "QLinearSoftmax"),
+                                           std::pair("jet_hls4ml_16_64_32_32_5/jet_qkeras6b.qonnx.onnx",
+                                                     "export the model as QDQ"),
+                                           std::pair("micro_kws_ortquant/micro_kws_m_static_qoperator.onnx",
+                                                     "QLinearSoftmax"),
                                            std::pair("kws_dscnn/kws_float.onnx", "is not quantised")));
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Every quantised variant of the four nets, compiled for one, two and three cards: the same bytes as the reference's.
+// Every quantised variant of the four nets, compiled for one, two and three cards: the same bytes as the
+// reference's.
 
 #include <gtest/gtest.h>
 
@@ -24,13 +25,16 @@ struct Net {
   const char* folder;
   const char* stem;
 };
-constexpr Net kNets[] = {{"lenet5_mnist", "lenet5"}, {"tfc_mnist", "tfc"}, {"pttdnn_cifar10", "ptt"}, {"mpcnn_gestures", "mpcnn"}};
-constexpr const char* kVariants[] = {"qdq_u8_perch", "qdq_s8_perch", "qdq_s8_pertensor_sym", "qdq_s8_pow2",
-                                     "qdq_w4_s8_perch", "qop_u8", "int_u8"};
+constexpr Net kNets[] = {
+    {"lenet5_mnist", "lenet5"}, {"tfc_mnist", "tfc"}, {"pttdnn_cifar10", "ptt"}, {"mpcnn_gestures", "mpcnn"}};
+constexpr const char* kVariants[] = {"qdq_u8_perch", "qdq_s8_perch",    "qdq_s8_pertensor_sym",
+                                     "qdq_s8_pow2",  "qdq_w4_s8_perch", "qop_u8",
+                                     "int_u8"};
 
 using Bytes = std::vector<std::byte>;
 
-Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& model, std::uint32_t partitions, const fs::path& directory) {
+Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& model, std::uint32_t partitions,
+                                                            const fs::path& directory) {
   compiler::CompileOptions options;
   options.model = model;
   options.cluster = kCluster;
@@ -41,11 +45,13 @@ Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& mode
   MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(directory));
   MILLRACE_ASSIGN(const auto cluster, runtime::plan::load_cluster(kCluster));
   MILLRACE_TRY(runtime::emulator::select_backend(cluster));
-  return runtime::pipeline::Pipeline::open(std::make_shared<const runtime::plan::LoadedDeployment>(std::move(loaded)), cluster, {});
+  return runtime::pipeline::Pipeline::open(
+      std::make_shared<const runtime::plan::LoadedDeployment>(std::move(loaded)), cluster, {});
 }
 
 /// Checks a frame a time against what the whole model, uncut, gives in the reference.
-void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames& inputs, const std::vector<Bytes>& expected) {
+void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames& inputs,
+                            const std::vector<Bytes>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     Bytes output(expected[i].size());
     runtime::pipeline::Frame frame;
@@ -85,9 +91,11 @@ TEST_P(OnCards, One_two_and_three_cards_give_the_references_bytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, OnCards, ::testing::Combine(::testing::ValuesIn(kNets), ::testing::ValuesIn(kVariants)),
+INSTANTIATE_TEST_SUITE_P(Zoo, OnCards,
+                         ::testing::Combine(::testing::ValuesIn(kNets), ::testing::ValuesIn(kVariants)),
                          [](const auto& parameters) {
-                           return std::string(std::get<0>(parameters.param).stem) + "_" + std::get<1>(parameters.param);
+                           return std::string(std::get<0>(parameters.param).stem) + "_" +
+                                  std::get<1>(parameters.param);
                          });
 
 }  // namespace

@@ -1,4 +1,5 @@
-// `millrace bench` against a real `millrace serve`: what it counts is what the server counted, and what it cannot do it says.
+// `millrace bench` against a real `millrace serve`: what it counts is what the server counted, and what it
+// cannot do it says.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -24,8 +25,8 @@ class Bench : public testing::Test {
  protected:
   void SetUp() override {
     deploy(program_, emulated_ring(1), 1, deployment_);
-    server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0", "--udp",
-                                             "127.0.0.1:0"});
+    server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_.string(),
+                                             "--http", "127.0.0.1:0", "--udp", "127.0.0.1:0"});
     const auto http = server_->wait_for_line("listening http ", 60s);
     ASSERT_TRUE(http.has_value()) << server_->err();
     http_ = "http://" + *http;
@@ -38,8 +39,10 @@ class Bench : public testing::Test {
   Outcome bench(const std::string& url, const std::vector<std::string>& more) const {
     std::vector<std::string> command = {millrace_binary(), "bench", "--url", url, "--model", program_.name};
     command.insert(command.end(), more.begin(), more.end());
-    for (const auto& [option, value] : std::map<std::string, std::string>{{"--duration", "0.3"}, {"--warmup", "0"}})
-      if (std::find(more.begin(), more.end(), option) == more.end()) command.insert(command.end(), {option, value});
+    for (const auto& [option, value] :
+         std::map<std::string, std::string>{{"--duration", "0.3"}, {"--warmup", "0"}})
+      if (std::find(more.begin(), more.end(), option) == more.end())
+        command.insert(command.end(), {option, value});
     return run_program(command);
   }
   json::value measured(const std::string& url, std::vector<std::string> more) const {
@@ -55,7 +58,11 @@ class Bench : public testing::Test {
   std::int64_t inferences() const {
     HttpConnection connection(port_);
     const auto answer = connection.request("GET", "/v2/models/" + program_.name + "/stats");
-    return json::parse(answer.value().body).at("model_stats").at(0).at("inference_count").to_number<std::int64_t>();
+    return json::parse(answer.value().body)
+        .at("model_stats")
+        .at(0)
+        .at("inference_count")
+        .to_number<std::int64_t>();
   }
   void refused(const std::vector<std::string>& more, int exit_code, const std::string& words) const {
     const Outcome run = bench(http_, more);
@@ -74,8 +81,12 @@ class Bench : public testing::Test {
 
 TEST_F(Bench, CountsTheRequestsThatTheServerCounts) {
   std::int64_t before = inferences();
-  for (const auto& [url, more] : std::vector<std::pair<std::string, std::vector<std::string>>>{
-           {http_, {"--concurrency", "3"}}, {http_, {"--raw"}}, {udp_, {"--concurrency", "2"}}, {http_, {"--rate", "100"}}, {udp_, {"--rate", "100"}}}) {
+  for (const auto& [url, more] :
+       std::vector<std::pair<std::string, std::vector<std::string>>>{{http_, {"--concurrency", "3"}},
+                                                                     {http_, {"--raw"}},
+                                                                     {udp_, {"--concurrency", "2"}},
+                                                                     {http_, {"--rate", "100"}},
+                                                                     {udp_, {"--rate", "100"}}}) {
     SCOPED_TRACE(url + " " + (more.empty() ? "" : more.front()));
     const json::value value = measured(url, more);
     const auto requests = value.at("runs").at(0).at("requests").to_number<std::int64_t>();
@@ -83,7 +94,8 @@ TEST_F(Bench, CountsTheRequestsThatTheServerCounts) {
     EXPECT_EQ(value.at("schema").as_int64(), 1);
     EXPECT_EQ(value.at("errors").to_number<int>(), 0);
     EXPECT_GT(value.at("latency_us").at("p50").to_number<double>(), 0);
-    EXPECT_GE(value.at("latency_us").at("p99").to_number<double>(), value.at("latency_us").at("p50").to_number<double>());
+    EXPECT_GE(value.at("latency_us").at("p99").to_number<double>(),
+              value.at("latency_us").at("p50").to_number<double>());
     const std::int64_t after = inferences();
     EXPECT_EQ(after - before, requests);
     before = after;
@@ -101,7 +113,8 @@ TEST_F(Bench, SweepsConnectionsAndComparesWithAnEarlierRun) {
   EXPECT_EQ(table.exit_code, 0) << table.err;
   EXPECT_NE(table.out.find("now/then"), std::string::npos) << table.out;
   const json::value second = measured(http_, {"--concurrency", "2", "--compare", old.string()});
-  EXPECT_EQ(second.at("comparison").at("runs").at(0).at("then").at("requests"), first.at("runs").at(1).at("requests"));
+  EXPECT_EQ(second.at("comparison").at("runs").at(0).at("then").at("requests"),
+            first.at("runs").at(1).at("requests"));
 
   refused({"--concurrency", "5", "--compare", old.string()}, 2, "5 connections");
   std::ofstream(old) << "{\"schema\":2}";
@@ -132,7 +145,8 @@ TEST_F(Bench, BadOptionsAreRefusedWithTheirRemedy) {
   refused({"--concurrency", "1,x"}, 2, "--concurrency");
   refused({"--connections", "5"}, 2, "--rate");
   refused({"--timeout-ms", "0"}, 2, "--timeout-ms");
-  const Outcome unknown = run_program({millrace_binary(), "bench", "--url", http_, "--model", "other", "--duration", "0.1"});
+  const Outcome unknown =
+      run_program({millrace_binary(), "bench", "--url", http_, "--model", "other", "--duration", "0.1"});
   EXPECT_EQ(unknown.exit_code, 2) << unknown.err;
   EXPECT_NE(unknown.err.find("unknown model 'other'"), std::string::npos) << unknown.err;
   const Outcome raw = bench(udp_, {"--raw"});
@@ -153,8 +167,8 @@ TEST_F(Bench, AServerThatGoesAwayMeanwhileIsCountedAndTheExitCodeSaysIt) {
   for (const bool over_udp : {false, true}) {
     SCOPED_TRACE(over_udp ? "UDP" : "HTTP");
     if (!server_->running()) SetUp();
-    BackgroundProgram run({millrace_binary(), "bench", "--url", over_udp ? udp_ : http_, "--model", program_.name,
-                           "--duration", "2", "--warmup", "0", "--timeout-ms", "500"});
+    BackgroundProgram run({millrace_binary(), "bench", "--url", over_udp ? udp_ : http_, "--model",
+                           program_.name, "--duration", "2", "--warmup", "0", "--timeout-ms", "500"});
     while (inferences() == 0) std::this_thread::sleep_for(5ms);
     server_->stop(SIGKILL);
     const auto errors = run.wait_for_line("errors with ", 60s);

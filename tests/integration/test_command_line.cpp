@@ -22,8 +22,10 @@ Outcome millrace(std::vector<std::string> arguments) {
   return run_program(arguments);
 }
 
-Outcome compile(const fs::path& model, const fs::path& cluster, const fs::path& output, std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments{"compile", model.string(), "--cluster", cluster.string(), "-o", output.string(), "--quiet"};
+Outcome compile(const fs::path& model, const fs::path& cluster, const fs::path& output,
+                std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"compile", model.string(),  "--cluster", cluster.string(),
+                                     "-o",      output.string(), "--quiet"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return millrace(arguments);
 }
@@ -33,20 +35,23 @@ void write(const fs::path& path, const std::string& text) {
   ASSERT_TRUE(written.ok()) << written.error().message();
 }
 
-/// One clear error: the exit code, one line beginning "millrace <command>: error:", and every word that must be in it.
+/// One clear error: the exit code, one line beginning "millrace <command>: error:", and every word that must
+/// be in it.
 void expect_error(const Outcome& outcome, int exit_code, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
   const auto at = outcome.err.find("error: ");
   ASSERT_NE(at, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("error: ", at + 1), std::string::npos) << "more than one error: " << outcome.err;
-  for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << "'" << word << "' not in: " << outcome.err;
+  for (const auto& word : words)
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << "'" << word << "' not in: " << outcome.err;
 }
 
 class CommandLine : public ::testing::Test {
  protected:
   fs::path file(const char* name) const { return dir_.path() / name; }
   std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
   }
   TemporaryDirectory dir_{"millrace-cli"};
 };
@@ -62,15 +67,18 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
 }
 
 TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
-  expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "compile, verify, inspect, serve, infer", "devices"});
-  expect_error(millrace({}), 2, {"a command is missing", "compile, verify, inspect, serve, infer", "devices"});
+  expect_error(millrace({"frobnicate"}), 2,
+               {"'frobnicate'", "compile, verify, inspect, serve, infer", "devices"});
+  expect_error(millrace({}), 2,
+               {"a command is missing", "compile, verify, inspect, serve, infer", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
   const Outcome partitions = compile(kModel, kThreeCards, file("d"), {"--partitions", "0"});
   expect_error(partitions, 2, {"--partitions", "1", "1024"});
   EXPECT_LT(partitions.err.size(), 200U) << partitions.err;
   expect_error(millrace({"verify", "d", "--frames", "0"}), 2, {"--frames", "1"});
-  for (const auto& arguments : {std::vector<std::string>{"infer", "--input", "x", "--top", "0"},
-                                std::vector<std::string>{"serve", "--deployment", "x", "--max-body-bytes", "0"}}) {
+  for (const auto& arguments :
+       {std::vector<std::string>{"infer", "--input", "x", "--top", "0"},
+        std::vector<std::string>{"serve", "--deployment", "x", "--max-body-bytes", "0"}}) {
     const Outcome outcome = millrace(arguments);
     expect_error(outcome, 2, {arguments[3]});
     EXPECT_LT(outcome.err.size(), 200U) << outcome.err;
@@ -79,14 +87,16 @@ TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
 
 TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  expect_error(millrace({"verify", file("d").string(), "--frames", "1", "--quiet", "--dump-tensors", "/proc/zz"}), 3,
-               {"/proc/zz", "give --dump-tensors a directory"});
+  expect_error(
+      millrace({"verify", file("d").string(), "--frames", "1", "--quiet", "--dump-tensors", "/proc/zz"}), 3,
+      {"/proc/zz", "give --dump-tensors a directory"});
 }
 
 TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_and_told_as_such) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  const Outcome outcome = run_program({"bash", "-c", "ulimit -v 4000000 && exec '" + millrace_binary() + "' verify '" +
-                                                        file("d").string() + "' --frames 1 --quiet"});
+  const Outcome outcome = run_program({"bash", "-c",
+                                       "ulimit -v 4000000 && exec '" + millrace_binary() + "' verify '" +
+                                           file("d").string() + "' --frames 1 --quiet"});
   expect_error(outcome, 3, {"shared memory for emulated cards: mmap"});
 }
 
@@ -100,7 +110,8 @@ TEST_F(CommandLine, A_model_that_is_none_is_refused) {
   const auto whole = read_text_file(kModel);
   ASSERT_TRUE(whole.ok());
   for (const double part : {0.1, 0.5, 0.9, 0.999}) {
-    write(file("cut.onnx"), whole->substr(0, static_cast<std::size_t>(part * static_cast<double>(whole->size()))));
+    write(file("cut.onnx"),
+          whole->substr(0, static_cast<std::size_t>(part * static_cast<double>(whole->size()))));
     expect_error(compile(file("cut.onnx"), kThreeCards, file("d")), 2, {"cut.onnx"});
   }
   EXPECT_FALSE(fs::exists(file("d")));
@@ -121,7 +132,10 @@ TEST_F(CommandLine, A_wrong_cluster_file_is_refused_by_key_and_line) {
   } cases[] = {
       {"", {"c.yaml"}},
       {"schema: 1\nname: c\nemulated: true\ncards:\n" + card + "cabels: []\n", {"cabels", "6"}},
-      {"schema: 1\nname: c\nemulated: true\ncards:\n" + card + "cables:\n  - {a: {card: fpga0, connector: 0}, b: {card: fpga9, connector: 0}, gigabits_per_second: 10}\n", {"fpga9"}},
+      {"schema: 1\nname: c\nemulated: true\ncards:\n" + card +
+           "cables:\n  - {a: {card: fpga0, connector: 0}, b: {card: fpga9, connector: 0}, "
+           "gigabits_per_second: 10}\n",
+       {"fpga9"}},
       {"schema: 1\nname: c\nemulated: true\ncards:\n  - {name: fpga0, device: ku999}\n", {"ku999"}},
       {"name: [c\n", {"c.yaml"}},
   };
@@ -156,8 +170,10 @@ TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
       fs::remove_all(copy);
       fs::copy(good, copy, fs::copy_options::recursive);
       auto bytes = *read_text_file(copy / damaged);
-      if (truncate) bytes.resize(bytes.size() / 2);
-      else bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+      if (truncate)
+        bytes.resize(bytes.size() / 2);
+      else
+        bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
       write(copy / damaged, bytes);
       const Outcome outcome = millrace({"inspect", copy.string()});
       EXPECT_EQ(outcome.exit_code, 2) << damaged << (truncate ? " truncated: " : " altered: ") << outcome.err;
@@ -173,13 +189,15 @@ TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
   }
   expect_error(millrace({"inspect", file("absent").string()}), 2, {"absent"});
   expect_error(millrace({"verify", file("absent").string()}), 2, {"absent"});
-  expect_error(millrace({"serve", "--deployment", file("absent").string(), "--http", "127.0.0.1:0"}), 2, {"absent"});
+  expect_error(millrace({"serve", "--deployment", file("absent").string(), "--http", "127.0.0.1:0"}), 2,
+               {"absent"});
 }
 
 TEST_F(CommandLine, A_directory_that_is_no_deployment_is_never_replaced) {
   fs::create_directories(file("work/inner"));
   write(file("work/inner/thesis.txt"), "precious");
-  expect_error(compile(kModel, kThreeCards, file("work")), 2, {"work", "no deployment", "give a new directory"});
+  expect_error(compile(kModel, kThreeCards, file("work")), 2,
+               {"work", "no deployment", "give a new directory"});
   EXPECT_EQ(*read_text_file(file("work/inner/thesis.txt")), "precious");
 
   fs::create_directories(file("empty"));
@@ -193,12 +211,14 @@ TEST_F(CommandLine, A_directory_that_is_no_deployment_is_never_replaced) {
 TEST_F(CommandLine, An_output_that_holds_the_inputs_or_the_current_directory_is_refused) {
   fs::create_directories(file("inputs/here"));
   fs::copy(kModel, file("inputs/net.onnx"));
-  expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2, {"holds", "net.onnx", "give a new directory"});
+  expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2,
+               {"holds", "net.onnx", "give a new directory"});
   EXPECT_TRUE(fs::exists(file("inputs/net.onnx")));
   for (const char* output : {".", "./", "..", "../here", "../../inputs/here/"}) {
-    const Outcome outcome = run_program({"bash", "-c", "cd '" + file("inputs/here").string() + "' && exec '" + millrace_binary() +
-                                                          "' compile '" + kModel.string() + "' --cluster '" + kThreeCards.string() +
-                                                          "' -o '" + output + "' --quiet"});
+    const Outcome outcome = run_program(
+        {"bash", "-c",
+         "cd '" + file("inputs/here").string() + "' && exec '" + millrace_binary() + "' compile '" +
+             kModel.string() + "' --cluster '" + kThreeCards.string() + "' -o '" + output + "' --quiet"});
     expect_error(outcome, 2, {output, "current directory", "give a new directory"});
   }
   EXPECT_TRUE(fs::exists(file("inputs/here")));
@@ -212,8 +232,9 @@ TEST_F(CommandLine, The_same_model_compiles_to_the_same_bytes) {
 
 TEST_F(CommandLine, On_a_full_disk_no_deployment_is_left_that_looks_whole) {
   for (const int kilobytes : {1, 8, 24, 40}) {
-    const std::string command = "ulimit -f " + std::to_string(kilobytes) + " && exec '" + millrace_binary() + "' compile '" +
-                                kModel.string() + "' --cluster '" + kThreeCards.string() + "' -o '" + file("d").string() + "' --quiet";
+    const std::string command = "ulimit -f " + std::to_string(kilobytes) + " && exec '" + millrace_binary() +
+                                "' compile '" + kModel.string() + "' --cluster '" + kThreeCards.string() +
+                                "' -o '" + file("d").string() + "' --quiet";
     const Outcome outcome = run_program({"bash", "-c", command});
     expect_error(outcome, 1, {"free space"});
     EXPECT_EQ(entries(), 0U) << "left behind with " << kilobytes << " KiB";
@@ -222,10 +243,13 @@ TEST_F(CommandLine, On_a_full_disk_no_deployment_is_left_that_looks_whole) {
 
 TEST_F(CommandLine, A_port_in_use_and_a_wrong_address_are_told) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  BackgroundProgram first({millrace_binary(), "serve", "--deployment", file("d").string(), "--http", "127.0.0.1:0"});
+  BackgroundProgram first(
+      {millrace_binary(), "serve", "--deployment", file("d").string(), "--http", "127.0.0.1:0"});
   const auto address = first.wait_for_line("listening http ", std::chrono::seconds(30));
   ASSERT_TRUE(address) << first.err();
-  expect_error(millrace({"serve", "--deployment", file("d").string(), "--http", *address, "--log-level", "off"}), 3, {*address});
+  expect_error(
+      millrace({"serve", "--deployment", file("d").string(), "--http", *address, "--log-level", "off"}), 3,
+      {*address});
   for (const char* wrong : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:99999", ":x"})
     EXPECT_EQ(millrace({"serve", "--deployment", file("d").string(), "--http", wrong}).exit_code, 2) << wrong;
   EXPECT_EQ(first.stop(SIGTERM), 0) << first.err();

@@ -1,4 +1,5 @@
-// The whole product: a model compiled for three cards, served over HTTP, a digit recognised, every byte the reference's.
+// The whole product: a model compiled for three cards, served over HTTP, a digit recognised, every byte the
+// reference's.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -56,8 +57,9 @@ std::string float_image(const NpyArray& images, std::size_t frame) {
 class EndToEnd : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Outcome compiled = run_program({millrace_binary(), "compile", kModel.string(), "--name", "lenet5", "--cluster",
-                                          (kSource / "configs/clusters/three-ku060.yaml").string(), "-o", (dir_.path() / "d").string()});
+    const Outcome compiled = run_program(
+        {millrace_binary(), "compile", kModel.string(), "--name", "lenet5", "--cluster",
+         (kSource / "configs/clusters/three-ku060.yaml").string(), "-o", (dir_.path() / "d").string()});
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
     server_ = std::make_unique<BackgroundProgram>(std::vector<std::string>{
         millrace_binary(), "serve", "--deployment", (dir_.path() / "d").string(), "--http", "127.0.0.1:0"});
@@ -68,10 +70,12 @@ class EndToEnd : public ::testing::Test {
 
   /// Raw mode: the body is the one tensor, the answer's outputs are binary.
   static std::optional<HttpResponse> infer(HttpConnection& connection, const std::string& tensor) {
-    return connection.request("POST", "/v2/models/lenet5/infer", tensor, "Inference-Header-Content-Length: 0\r\n");
+    return connection.request("POST", "/v2/models/lenet5/infer", tensor,
+                              "Inference-Header-Content-Length: 0\r\n");
   }
   static std::string tensor_of(const HttpResponse& response) {
-    return response.body.size() < kOutputBytes ? "" : response.body.substr(response.body.size() - kOutputBytes);
+    return response.body.size() < kOutputBytes ? ""
+                                               : response.body.substr(response.body.size() - kOutputBytes);
   }
 
   TemporaryDirectory dir_{"millrace-e2e"};
@@ -101,7 +105,8 @@ TEST_F(EndToEnd, A_thousand_digits_over_http_equal_the_reference_and_the_golden_
     ASSERT_EQ(answer.size(), expected[0].size());
     ASSERT_EQ(std::memcmp(answer.data(), expected[0].data(), answer.size()), 0) << "frame " << frame;
     if (frame < 100) {
-      ASSERT_EQ(std::memcmp(answer.data(), golden->data.data() + frame * kOutputBytes, kOutputBytes), 0) << "frame " << frame;
+      ASSERT_EQ(std::memcmp(answer.data(), golden->data.data() + frame * kOutputBytes, kOutputBytes), 0)
+          << "frame " << frame;
     }
 
     float scores[10];
@@ -134,10 +139,12 @@ TEST_F(EndToEnd, A_picture_of_a_digit_is_recognised_by_infer) {
     std::memcpy(scores, golden->data.data() + frame * kOutputBytes, kOutputBytes);
     std::vector<std::size_t> classes(10);
     std::iota(classes.begin(), classes.end(), std::size_t{0});
-    std::stable_sort(classes.begin(), classes.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    std::stable_sort(classes.begin(), classes.end(),
+                     [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     return classes;
   };
-  std::vector<std::string> command = {millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top", "3"};
+  std::vector<std::string> command = {
+      millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top", "3"};
   constexpr std::size_t kPictures = 5;
   for (std::size_t frame = 0; frame < kPictures; ++frame) {
     const fs::path file = dir_.path() / ("digit" + std::to_string(frame) + ".pgm");
@@ -152,7 +159,8 @@ TEST_F(EndToEnd, A_picture_of_a_digit_is_recognised_by_infer) {
     ASSERT_EQ(label, std::to_string(order(frame)[0])) << "the model is right about this one";
     std::string line;
     ASSERT_TRUE(std::getline(lines, line));
-    EXPECT_NE(line.find("digit" + std::to_string(frame) + ".pgm[0]: " + label + " ("), std::string::npos) << line;
+    EXPECT_NE(line.find("digit" + std::to_string(frame) + ".pgm[0]: " + label + " ("), std::string::npos)
+        << line;
     for (std::size_t rank = 1; rank < 3; ++rank)
       EXPECT_NE(line.find("), " + std::to_string(order(frame)[rank]) + " ("), std::string::npos) << line;
   }
@@ -183,11 +191,14 @@ TEST_F(EndToEnd, A_picture_of_another_size_is_resized_and_infer_says_so) {
   ASSERT_TRUE(images.ok() && labels.ok());
   const fs::path file = dir_.path() / "large.pgm";
   write_pgm(file, *images, 0, 4);
-  const Outcome outcome = run_program({millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top", "1",
-                                       "--input", file.string()});
+  const Outcome outcome =
+      run_program({millrace_binary(), "infer", "--url", "http://127.0.0.1:" + std::to_string(port_), "--top",
+                   "1", "--input", file.string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("resized from 112x112 to 28x28"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.out.find("[0]: " + std::to_string(std::to_integer<int>(labels->data[0])) + " ("), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("[0]: " + std::to_string(std::to_integer<int>(labels->data[0])) + " ("),
+            std::string::npos)
+      << outcome.out;
 }
 
 TEST_F(EndToEnd, Concurrent_clients_each_get_their_own_answer) {
@@ -196,7 +207,8 @@ TEST_F(EndToEnd, Concurrent_clients_each_get_their_own_answer) {
   std::vector<std::string> expected(64);
   {
     HttpConnection connection(port_);
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = tensor_of(*infer(connection, float_image(*images, i)));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = tensor_of(*infer(connection, float_image(*images, i)));
   }
   std::atomic<int> wrong{0};
   std::vector<std::thread> clients;
@@ -223,14 +235,16 @@ TEST_F(EndToEnd, A_killed_card_gives_errors_then_answers_again_and_stopping_leav
 
   const auto cards = children_named(server_->pid(), "millrace-card");
   ASSERT_EQ(cards.size(), 3U);
-  for (const pid_t card : cards) EXPECT_NE(::getpgid(card), ::getpgid(server_->pid())) << "Ctrl-C would end the cards before the drain";
+  for (const pid_t card : cards)
+    EXPECT_NE(::getpgid(card), ::getpgid(server_->pid())) << "Ctrl-C would end the cards before the drain";
   ::kill(cards[1], SIGKILL);
   bool refused = false, back = false;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!back && std::chrono::steady_clock::now() < until) {
     const auto response = infer(connection, image);
     ASSERT_TRUE(response) << server_->err();
-    if (response->status == 503) refused = true;
+    if (response->status == 503)
+      refused = true;
     else if (response->status == 200) {
       EXPECT_EQ(tensor_of(*response), tensor_of(*before));
       back = children_named(server_->pid(), "millrace-card").size() == 3 && !process_exists(cards[1]);
@@ -264,9 +278,12 @@ TEST_F(EndToEnd, What_is_wrong_with_a_request_is_said_with_the_field) {
   const std::string key = "\"inputs\":[{\"name\":\"";
   const auto at = metadata->body.find(key);
   ASSERT_NE(at, std::string::npos) << metadata->body;
-  const std::string name = metadata->body.substr(at + key.size(), metadata->body.find('"', at + key.size()) - at - key.size());
-  const auto body = [&](const std::string& input, const std::string& shape, const std::string& type, const std::string& values) {
-    return "{\"inputs\":[{\"name\":\"" + input + "\",\"shape\":" + shape + ",\"datatype\":\"" + type + "\",\"data\":" + values + "}]}";
+  const std::string name =
+      metadata->body.substr(at + key.size(), metadata->body.find('"', at + key.size()) - at - key.size());
+  const auto body = [&](const std::string& input, const std::string& shape, const std::string& type,
+                        const std::string& values) {
+    return "{\"inputs\":[{\"name\":\"" + input + "\",\"shape\":" + shape + ",\"datatype\":\"" + type +
+           "\",\"data\":" + values + "}]}";
   };
   const struct {
     std::string body;

@@ -269,7 +269,8 @@ TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileCardsHang) {
       if (i < 3) frames.back()->frame.deadline = Clock::now() + 250ms;
       ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
     }
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(frames[static_cast<std::size_t>(i)]->code(), ErrorCode::kDeadlineExceeded);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(frames[static_cast<std::size_t>(i)]->code(), ErrorCode::kDeadlineExceeded);
     const auto begin = Clock::now();
     pipeline_->stop(bound);
     EXPECT_LT(Clock::now() - begin, 10s);
@@ -306,7 +307,8 @@ TEST_F(PipelineOnCards, ACardThatWakesUpInTimeIsNotLoadedAgain) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
 }
 
-// With nothing but frames to go by: nobody asks for its status, which would wait for a register and find it out.
+// With nothing but frames to go by: nobody asks for its status, which would wait for a register and find it
+// out.
 TEST_F(PipelineOnCards, ACardThatStopsAnsweringIsLoadedAgainWithDeadlinesAndWithout) {
   for (const bool with_deadline : {true, false}) {
     PipelineOptions options;

@@ -1,4 +1,5 @@
-// `millrace serve` and `millrace infer` as programs, over three emulated cards: right bytes, lost cards, clean ends.
+// `millrace serve` and `millrace infer` as programs, over three emulated cards: right bytes, lost cards,
+// clean ends.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,7 +36,8 @@ class Serve : public testing::Test {
 
   void start(std::vector<std::string> more = {}, const std::vector<std::string>& environment = {},
              std::vector<std::string> command = {}) {
-    command.insert(command.end(), {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"});
+    command.insert(command.end(), {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http",
+                                   "127.0.0.1:0"});
     command.insert(command.end(), more.begin(), more.end());
     server_.emplace(command, environment);
     const auto address = server_->wait_for_line("listening http ", 60s);
@@ -103,9 +105,11 @@ TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
   const json::value& model = status.at("models").at(0);
   EXPECT_EQ(model.at("completed").to_number<int>(), 200);
   ASSERT_EQ(model.at("cards").as_array().size(), 3U);
-  for (const json::value& card : model.at("cards").as_array()) EXPECT_EQ(card.at("frames").to_number<int>(), 200);
+  for (const json::value& card : model.at("cards").as_array())
+    EXPECT_EQ(card.at("frames").to_number<int>(), 200);
   ASSERT_EQ(model.at("links").as_array().size(), 2U);
-  for (const json::value& link : model.at("links").as_array()) EXPECT_GT(link.at("bytes").to_number<int>(), 0);
+  for (const json::value& link : model.at("links").as_array())
+    EXPECT_GT(link.at("bytes").to_number<int>(), 0);
 }
 
 TEST_F(Serve, AJsonRequestGivesTheSameNumbersAsABinaryOne) {
@@ -120,8 +124,11 @@ TEST_F(Serve, AJsonRequestGivesTheSameNumbersAsABinaryOne) {
   HttpConnection connection(port_);
   const auto answer = connection.request(
       "POST", infer_target(),
-      json::serialize(json::object{{"id", "one"}, {"inputs", json::array{json::object{
-          {"name", "x"}, {"shape", {1, 8, 8, 2}}, {"datatype", "FP32"}, {"data", std::move(data)}}}}}));
+      json::serialize(json::object{
+          {"id", "one"},
+          {"inputs",
+           json::array{json::object{
+               {"name", "x"}, {"shape", {1, 8, 8, 2}}, {"datatype", "FP32"}, {"data", std::move(data)}}}}}));
   ASSERT_TRUE(answer && answer->status == 200) << answer->body;
   const json::value body = json::parse(answer->body);
   EXPECT_EQ(body.at("id").as_string(), "one");
@@ -145,8 +152,8 @@ TEST_F(Serve, InferSendsAnArraysFramesAndWritesTheOutputs) {
   }
   const auto input = directory_.path() / "in.npy", output = directory_.path() / "out.npy";
   ASSERT_TRUE(write_npy(input, in).ok());
-  const Outcome outcome = run_program({millrace_binary(), "infer", "--url", url_, "--input", input.string(), "--top", "2",
-                                       "--output", output.string(), "--json"});
+  const Outcome outcome = run_program({millrace_binary(), "infer", "--url", url_, "--input", input.string(),
+                                       "--top", "2", "--output", output.string(), "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json::value document = json::parse(outcome.out);
   EXPECT_EQ(document.at("model").as_string(), program_.name);
@@ -223,7 +230,8 @@ TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
   EXPECT_EQ(cards().size(), 3U);
   const json::value document = json::parse(connection.request("GET", "/v2/millrace/status")->body);
   std::uint64_t restarts = 0;
-  for (const json::value& card : document.at("models").at(0).at("cards").as_array()) restarts += card.at("restarts").to_number<std::uint64_t>();
+  for (const json::value& card : document.at("models").at(0).at("cards").as_array())
+    restarts += card.at("restarts").to_number<std::uint64_t>();
   EXPECT_GE(restarts, 1U);
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
 }
@@ -273,8 +281,8 @@ TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {
   HttpConnection held(port_), other(port_);
   ASSERT_EQ(ask(held, frame(1)), 200);
   ASSERT_EQ(::kill(processes[1], SIGSTOP), 0);
-  held.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) + "Content-Length: " +
-            std::to_string(frame(2).size()) + "\r\n\r\n" + frame(2));
+  held.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) +
+            "Content-Length: " + std::to_string(frame(2).size()) + "\r\n\r\n" + frame(2));
   std::this_thread::sleep_for(100ms);  // the request is with the pipeline
   ASSERT_EQ(::kill(server_->pid(), SIGTERM), 0);
   ASSERT_TRUE(said("a second signal stops at once")) << server_->err();
@@ -300,8 +308,10 @@ TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
       for (std::uint32_t i = 0;; ++i) {
         const int status = ask(connection, frame(c * 1000 + i));
         if (status == 0) return;
-        if (status == 200) ++good;
-        else if (status != 503) ++wrong;
+        if (status == 200)
+          ++good;
+        else if (status != 503)
+          ++wrong;
       }
     });
   while (good < 30) std::this_thread::sleep_for(1ms);
@@ -309,7 +319,9 @@ TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
   clients.clear();
   EXPECT_EQ(wrong, 0);
   const auto end = std::chrono::steady_clock::now() + 10s;
-  const auto any_left = [&] { return std::any_of(card_processes.begin(), card_processes.end(), process_exists); };
+  const auto any_left = [&] {
+    return std::any_of(card_processes.begin(), card_processes.end(), process_exists);
+  };
   while (any_left() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
   EXPECT_FALSE(any_left());
 }
@@ -332,8 +344,12 @@ TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
       {{"--deployment", deployment_.string(), "--http", "here"}, 2, "--http 'here' is not HOST:PORT"},
       {{"--deployment", deployment_.string(), "--http", taken}, 3, "in use"},
       {{"--deployment", deployment_.string(), "--fidelity", "rtl"}, 2, "--fidelity 'rtl' is not offered"},
-      {{"--deployment", deployment_.string(), "--cluster", "/no/such/cluster.yaml"}, 2, "/no/such/cluster.yaml"},
-      {{"--deployment", deployment_.string(), "--deployment", deployment_.string()}, 2, "both hold a model named"},
+      {{"--deployment", deployment_.string(), "--cluster", "/no/such/cluster.yaml"},
+       2,
+       "/no/such/cluster.yaml"},
+      {{"--deployment", deployment_.string(), "--deployment", deployment_.string()},
+       2,
+       "both hold a model named"},
   };
   for (const Case& one : cases) {
     std::vector<std::string> command = {millrace_binary(), "serve"};
@@ -342,7 +358,8 @@ TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
     EXPECT_EQ(outcome.exit_code, one.exit_code) << one.says;
     EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err.find("is up on"), std::string::npos) << "cards were programmed first: " << outcome.err;
+    EXPECT_EQ(outcome.err.find("is up on"), std::string::npos)
+        << "cards were programmed first: " << outcome.err;
   }
 }
 
@@ -353,7 +370,8 @@ TEST_F(Serve, AnAlteredImageIsRefused) {
     image.put('\x5a');
     break;
   }
-  const Outcome outcome = run_program({millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"});
+  const Outcome outcome = run_program(
+      {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("images/"), std::string::npos) << outcome.err;
 }

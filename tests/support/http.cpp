@@ -15,7 +15,8 @@ namespace millrace::tests {
 namespace {
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -35,7 +36,9 @@ HttpConnection::HttpConnection(std::uint16_t port, std::chrono::seconds limit) {
   ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-HttpConnection::~HttpConnection() { ::close(fd_); }
+HttpConnection::~HttpConnection() {
+  ::close(fd_);
+}
 
 void HttpConnection::send(std::string_view bytes) {
   while (!bytes.empty()) {
@@ -45,7 +48,9 @@ void HttpConnection::send(std::string_view bytes) {
   }
 }
 
-void HttpConnection::half_close() { ::shutdown(fd_, SHUT_WR); }
+void HttpConnection::half_close() {
+  ::shutdown(fd_, SHUT_WR);
+}
 
 std::optional<HttpResponse> HttpConnection::receive() {
   const auto read_more = [this] {
@@ -66,11 +71,13 @@ std::optional<HttpResponse> HttpConnection::receive() {
     const std::size_t next = head.find("\r\n", at + 2);
     const std::string line = head.substr(at + 2, next == std::string::npos ? next : next - at - 2);
     const std::size_t colon = line.find(':');
-    if (colon != std::string::npos) response.headers[lower(line.substr(0, colon))] = line.substr(line.find_first_not_of(' ', colon + 1));
+    if (colon != std::string::npos)
+      response.headers[lower(line.substr(0, colon))] = line.substr(line.find_first_not_of(' ', colon + 1));
     at = next;
   }
   const auto length = response.headers.find("content-length");
-  const std::size_t body = length == response.headers.end() ? 0 : std::strtoull(length->second.c_str(), nullptr, 10);
+  const std::size_t body =
+      length == response.headers.end() ? 0 : std::strtoull(length->second.c_str(), nullptr, 10);
   while (buffered_.size() < end + 4 + body)
     if (!read_more()) return std::nullopt;
   response.body = buffered_.substr(end + 4, body);
@@ -78,8 +85,8 @@ std::optional<HttpResponse> HttpConnection::receive() {
   return response;
 }
 
-std::optional<HttpResponse> HttpConnection::request(std::string_view method, std::string_view target, std::string_view body,
-                                                    std::string_view headers) {
+std::optional<HttpResponse> HttpConnection::request(std::string_view method, std::string_view target,
+                                                    std::string_view body, std::string_view headers) {
   std::string text;
   text.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: localhost\r\n").append(headers);
   if (!body.empty() || method == "POST") text += "Content-Length: " + std::to_string(body.size()) + "\r\n";

@@ -25,14 +25,15 @@ class HttpConnection {
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   void send(std::string_view bytes);
-  /// The next response; nothing where the connection ended, the limit passed, or it is not HTTP with a Content-Length.
+  /// The next response; nothing where the connection ended, the limit passed, or it is not HTTP with a
+  /// Content-Length.
   std::optional<HttpResponse> receive();
   /// Nothing more will be sent.
   void half_close();
 
   /// One request and its answer. `headers` are full lines, each ending in "\r\n".
-  std::optional<HttpResponse> request(std::string_view method, std::string_view target, std::string_view body = {},
-                                      std::string_view headers = {});
+  std::optional<HttpResponse> request(std::string_view method, std::string_view target,
+                                      std::string_view body = {}, std::string_view headers = {});
 
  private:
   int fd_ = -1;

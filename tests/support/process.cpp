@@ -22,7 +22,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-pid_t spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment, int out, int err) {
+pid_t spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment, int out,
+            int err) {
   std::vector<std::string> variables = environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -49,7 +50,9 @@ pid_t spawn(const std::vector<std::string>& command, const std::vector<std::stri
   return pid;
 }
 
-int decode(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+int decode(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
 
 /// The exit code once the process ended, polling because waiting with a limit has no portable call.
 std::optional<int> reap(pid_t pid, steady_clock::time_point until) {
@@ -89,7 +92,8 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
   return outcome;
 }
 
-BackgroundProgram::BackgroundProgram(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+BackgroundProgram::BackgroundProgram(const std::vector<std::string>& command,
+                                     const std::vector<std::string>& environment) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
   err_path_ = (std::filesystem::temp_directory_path() / "millrace-err.XXXXXX").string();
@@ -106,7 +110,8 @@ BackgroundProgram::~BackgroundProgram() {
   ::unlink(err_path_.c_str());
 }
 
-std::optional<std::string> BackgroundProgram::wait_for_line(const std::string& prefix, std::chrono::seconds limit) {
+std::optional<std::string> BackgroundProgram::wait_for_line(const std::string& prefix,
+                                                            std::chrono::seconds limit) {
   const auto until = steady_clock::now() + limit;
   while (true) {
     for (auto end = buffered_.find('\n'); end != std::string::npos; end = buffered_.find('\n')) {
@@ -114,7 +119,8 @@ std::optional<std::string> BackgroundProgram::wait_for_line(const std::string& p
       buffered_.erase(0, end + 1);
       if (line.starts_with(prefix)) return line.substr(prefix.size());
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now()).count();
     pollfd ready{out_, POLLIN, 0};
     if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) <= 0) return std::nullopt;
     char bytes[4096];
@@ -143,7 +149,9 @@ bool BackgroundProgram::running() {
   return !ended_;
 }
 
-std::string BackgroundProgram::err() const { return text_of(err_path_); }
+std::string BackgroundProgram::err() const {
+  return text_of(err_path_);
+}
 
 std::vector<pid_t> children_named(pid_t parent, const std::string& name) {
   std::vector<pid_t> found;
@@ -172,10 +180,14 @@ bool process_exists(pid_t pid) {
 std::size_t open_descriptors(pid_t pid) {
   std::error_code ignored;
   std::size_t n = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", ignored)) ++n;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", ignored))
+    ++n;
   return n;
 }
 
-std::string millrace_binary() { return std::string(MILLRACE_BINARY_DIR) + "/bin/millrace"; }
+std::string millrace_binary() {
+  return std::string(MILLRACE_BINARY_DIR) + "/bin/millrace";
+}
 
 }  // namespace millrace::tests

@@ -22,15 +22,16 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
 /// A program that goes on until stopped. The destructor kills it (SIGKILL) where it still runs.
 class BackgroundProgram {
  public:
-  explicit BackgroundProgram(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
+  explicit BackgroundProgram(const std::vector<std::string>& command,
+                             const std::vector<std::string>& environment = {});
   ~BackgroundProgram();
   BackgroundProgram(const BackgroundProgram&) = delete;
   BackgroundProgram& operator=(const BackgroundProgram&) = delete;
 
   pid_t pid() const { return pid_; }
 
-  /// The rest of the first line of standard output that starts with `prefix`; nothing where the program ended or the
-  /// time passed first.
+  /// The rest of the first line of standard output that starts with `prefix`; nothing where the program ended
+  /// or the time passed first.
   std::optional<std::string> wait_for_line(const std::string& prefix, std::chrono::seconds limit);
 
   /// Sends the signal and waits for the end; the exit code as in Outcome.

@@ -7,15 +7,16 @@
 
 namespace millrace::tests {
 
-/// quantise -> `layers` of (convolution 3x3, int8, `channels`) -> dequantise; a max pool after the first. The input is
-/// float32 "x" [8, 8, 2], the output float32 "y" [4, 4, channels]. Weights come from `seed`.
+/// quantise -> `layers` of (convolution 3x3, int8, `channels`) -> dequantise; a max pool after the first. The
+/// input is float32 "x" [8, 8, 2], the output float32 "y" [4, 4, channels]. Weights come from `seed`.
 kernels::Program chain_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// As chain_program(), with an addition of the first and the last convolution's results before the end: a connection
-/// that skips every layer between.
+/// As chain_program(), with an addition of the first and the last convolution's results before the end: a
+/// connection that skips every layer between.
 kernels::Program skip_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// quantise -> convolution -> dequantise, softmax, quantise on the host -> convolution -> dequantise; "x" to "y" as above.
+/// quantise -> convolution -> dequantise, softmax, quantise on the host -> convolution -> dequantise; "x" to
+/// "y" as above.
 kernels::Program interrupted_program();
 
 /// One block of every operation.

@@ -24,7 +24,9 @@ constexpr std::uint32_t kMaxUdpConnections = 512;  // a thread each
 constexpr double kMaxRate = 1e7;
 constexpr double kMaxSeconds = 7 * 86'400.0;
 
-Error bad(std::string message) { return Error(ErrorCode::kInvalidInput, std::move(message)); }
+Error bad(std::string message) {
+  return Error(ErrorCode::kInvalidInput, std::move(message));
+}
 
 std::string text_of(double value) {
   std::string text = std::to_string(value);
@@ -35,20 +37,25 @@ std::string text_of(double value) {
 
 Status check(const BenchCommand& c, bool udp) {
   if (c.model.empty()) return bad("--model: a name is needed");
-  if (c.rate && !c.concurrency.empty()) return bad("--rate and --concurrency exclude each other: an open loop or a closed one");
-  if (c.rate && !(*c.rate > 0 && *c.rate <= kMaxRate)) return bad("--rate " + text_of(*c.rate) + ": it must be above 0 and at most 10000000 a second");
+  if (c.rate && !c.concurrency.empty())
+    return bad("--rate and --concurrency exclude each other: an open loop or a closed one");
+  if (c.rate && !(*c.rate > 0 && *c.rate <= kMaxRate))
+    return bad("--rate " + text_of(*c.rate) + ": it must be above 0 and at most 10000000 a second");
   if (!(c.duration_seconds >= 0.001 && c.duration_seconds <= kMaxSeconds))
     return bad("--duration " + text_of(c.duration_seconds) + ": it must be 0.001 to 604800 seconds");
   if (!(c.warmup_seconds >= 0 && c.warmup_seconds <= kMaxSeconds))
     return bad("--warmup " + text_of(c.warmup_seconds) + ": it must be 0 to 604800 seconds");
   if (c.timeout.count() < 1) return bad("--timeout-ms: it must be above 0");
-  if (c.connections && !c.rate) return bad("--connections is an open loop's bound and needs --rate; a closed loop takes --concurrency");
+  if (c.connections && !c.rate)
+    return bad("--connections is an open loop's bound and needs --rate; a closed loop takes --concurrency");
   if (c.raw && udp) return bad("--raw is a mode of HTTP; UDP sends nothing but the tensors anyway");
   std::vector<std::uint32_t> counts = c.concurrency;
   if (c.connections) counts.push_back(*c.connections);
   const std::uint32_t most = udp ? kMaxUdpConnections : kMaxConnections;
   for (const std::uint32_t n : counts)
-    if (n == 0 || n > most) return bad("so many connections: " + std::to_string(n) + "; it must be 1 to " + std::to_string(most) + (udp ? " over UDP" : ""));
+    if (n == 0 || n > most)
+      return bad("so many connections: " + std::to_string(n) + "; it must be 1 to " + std::to_string(most) +
+                 (udp ? " over UDP" : ""));
   return {};
 }
 
@@ -58,7 +65,8 @@ std::uint64_t bytes_of(const Tensors& frame) {
   return bytes;
 }
 
-/// Finite numbers of the type: reals in [0, 1), or below 2 where they have 16 bits; integers of their whole range.
+/// Finite numbers of the type: reals in [0, 1), or below 2 where they have 16 bits; integers of their whole
+/// range.
 std::vector<std::byte> random_tensor(const client::TensorInfo& info, std::mt19937_64& random) {
   std::vector<std::byte> out(info.bytes());
   const auto fill = [&](auto draw) {
@@ -68,11 +76,16 @@ std::vector<std::byte> random_tensor(const client::TensorInfo& info, std::mt1993
       std::memcpy(out.data() + at, &value, sizeof value);
     }
   };
-  if (info.datatype == "FP32") fill([&] { return static_cast<float>(random() >> 40U) * 0x1p-24F; });
-  else if (info.datatype == "FP64") fill([&] { return static_cast<double>(random() >> 11U) * 0x1p-53; });
-  else if (info.datatype == "FP16" || info.datatype == "BF16") fill([&] { return static_cast<std::uint16_t>(random() & 0x3FFFU); });
-  else if (info.datatype == "BOOL") fill([&] { return static_cast<std::uint8_t>(random() & 1U); });
-  else fill([&] { return static_cast<std::uint8_t>(random()); });
+  if (info.datatype == "FP32")
+    fill([&] { return static_cast<float>(random() >> 40U) * 0x1p-24F; });
+  else if (info.datatype == "FP64")
+    fill([&] { return static_cast<double>(random() >> 11U) * 0x1p-53; });
+  else if (info.datatype == "FP16" || info.datatype == "BF16")
+    fill([&] { return static_cast<std::uint16_t>(random() & 0x3FFFU); });
+  else if (info.datatype == "BOOL")
+    fill([&] { return static_cast<std::uint8_t>(random() & 1U); });
+  else
+    fill([&] { return static_cast<std::uint8_t>(random()); });
   return out;
 }
 
@@ -88,7 +101,8 @@ Result<std::vector<Tensors>> frames_of(const BenchCommand& command, const client
     return frames;
   }
   if (model.inputs.size() != 1)
-    return bad("--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) + " inputs; files are offered for models with one, random tensors (no --input) for all");
+    return bad("--input: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
+               " inputs; files are offered for models with one, random tensors (no --input) for all");
   clients::InputDescription description;
   description.name = model.inputs[0].name;
   description.datatype = model.inputs[0].datatype;
@@ -103,7 +117,9 @@ Result<std::vector<Tensors>> frames_of(const BenchCommand& command, const client
 
 std::vector<load::Settings> settings_of(const BenchCommand& command) {
   load::Settings one;
-  const auto ns = [](double seconds) { return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)); };
+  const auto ns = [](double seconds) {
+    return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+  };
   one.duration = ns(command.duration_seconds);
   one.warmup = ns(command.warmup_seconds);
   one.timeout = command.timeout;
@@ -113,21 +129,24 @@ std::vector<load::Settings> settings_of(const BenchCommand& command) {
     return {one};
   }
   std::vector<load::Settings> all;
-  for (const std::uint32_t n : command.concurrency.empty() ? std::vector<std::uint32_t>{1} : command.concurrency) {
+  for (const std::uint32_t n :
+       command.concurrency.empty() ? std::vector<std::uint32_t>{1} : command.concurrency) {
     one.connections = n;
     all.push_back(one);
   }
   return all;
 }
 
-Status comparable(const BenchCommand& command, const load::Report& old, const std::vector<load::Settings>& planned) {
+Status comparable(const BenchCommand& command, const load::Report& old,
+                  const std::vector<load::Settings>& planned) {
   load::Report report;
   for (const load::Settings& settings : planned) {
     load::RunReport& run = report.runs.emplace_back();
     run.connections = settings.connections;
     run.rate = settings.rate;
   }
-  MILLRACE_ASSIGN([[maybe_unused]] const load::Comparison ignored, load::compare(command.compare.string(), old, report));
+  MILLRACE_ASSIGN([[maybe_unused]] const load::Comparison ignored,
+                  load::compare(command.compare.string(), old, report));
   return {};
 }
 
@@ -158,18 +177,24 @@ Status run(const BenchCommand& command, std::ostream& out) {
   client::ModelInfo model;
   if (const auto s = client->model(command.model, "", model); !s.ok()) return load::error_of(s);
   client.reset();
-  if (command.raw && model.inputs.size() != 1) return bad("--raw: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) + " inputs; raw mode carries one");
+  if (command.raw && model.inputs.size() != 1)
+    return bad("--raw: model '" + model.name + "' takes " + std::to_string(model.inputs.size()) +
+               " inputs; raw mode carries one");
   MILLRACE_ASSIGN(const std::vector<Tensors> frames, frames_of(command, model));
   std::vector<std::string> requests;
   if (!udp)
-    for (const Tensors& frame : frames) requests.push_back(load::infer_request(address, model, frame, command.raw));
+    for (const Tensors& frame : frames)
+      requests.push_back(load::infer_request(address, model, frame, command.raw));
 
-  load::Report report{url, command.model, bytes_of(frames.front()), command.duration_seconds, command.warmup_seconds, {}};
+  load::Report report{
+      url, command.model, bytes_of(frames.front()), command.duration_seconds, command.warmup_seconds, {}};
   for (const load::Settings& settings : planned) {
     if (!command.common.quiet)
-      std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with " << settings.connections
-                << (settings.connections == 1 ? " connection" : " connections") << (udp ? " over UDP" : "") << '\n';
-    MILLRACE_ASSIGN(const load::Tally tally, udp ? load::run_udp(url, command.model, frames, settings) : load::run_http(address, requests, settings));
+      std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with "
+                << settings.connections << (settings.connections == 1 ? " connection" : " connections")
+                << (udp ? " over UDP" : "") << '\n';
+    MILLRACE_ASSIGN(const load::Tally tally, udp ? load::run_udp(url, command.model, frames, settings)
+                                                 : load::run_http(address, requests, settings));
     report.runs.push_back(load::summarise(tally, settings));
   }
 
@@ -183,7 +208,8 @@ Status run(const BenchCommand& command, std::ostream& out) {
     load::print_table(out, report);
     if (comparison) load::print_comparison(out, *comparison);
   }
-  if (report.errors() > 0) return Error(ErrorCode::kDoesNotFit, std::to_string(report.errors()) + " requests failed");
+  if (report.errors() > 0)
+    return Error(ErrorCode::kDoesNotFit, std::to_string(report.errors()) + " requests failed");
   return {};
 }
 

@@ -1,8 +1,9 @@
-// The sub-commands of `millrace`: what each takes and where it is implemented (one file a sub-command, named after it).
-// parse.cpp fills these from the command line (the only file that sees CLI11); main.cpp turns a failed Status into
-// "millrace <command>: error: <message>" on stderr and the exit code of its error code.
+// The sub-commands of `millrace`: what each takes and where it is implemented (one file a sub-command, named
+// after it). parse.cpp fills these from the command line (the only file that sees CLI11); main.cpp turns a
+// failed Status into "millrace <command>: error: <message>" on stderr and the exit code of its error code.
 //
-// Results go to `out` (stdout), progress and logs to stderr. `json` asks for the documented, versioned JSON on `out`.
+// Results go to `out` (stdout), progress and logs to stderr. `json` asks for the documented, versioned JSON
+// on `out`.
 #pragma once
 
 #include <chrono>
@@ -44,12 +45,14 @@ struct VerifyCommand {
   std::filesystem::path deployment;
   std::filesystem::path cluster;  // empty: an emulated cluster made to fit the deployment
   std::string fidelity = "functional";
-  std::filesystem::path inputs;   // .npy, model's own type and layout, first axis = frames; empty: seeded random frames
-  std::filesystem::path expect;   // .npy of the first output; optional
-  std::uint32_t tolerance = 0;    // steps of the output's scale allowed against `expect`
-  std::uint32_t frames = 0;       // 0: all of `inputs`, or 16 random ones
+  // .npy, model's own type and layout, first axis = frames; empty: seeded random frames
+  std::filesystem::path inputs;
+  std::filesystem::path expect;  // .npy of the first output; optional
+  std::uint32_t tolerance = 0;   // steps of the output's scale allowed against `expect`
+  std::uint32_t frames = 0;      // 0: all of `inputs`, or 16 random ones
   std::uint64_t seed = 1;
-  std::filesystem::path dump_tensors;  // directory: every tensor of the first differing (else the first) frame as .npy
+  // directory: every tensor of the first differing (else the first) frame as .npy
+  std::filesystem::path dump_tensors;
 };
 Status run(const VerifyCommand& command, std::ostream& out);
 
@@ -63,10 +66,11 @@ Status run(const DevicesCommand& command, std::ostream& out);
 struct ServeCommand {
   Common common;
   std::vector<std::filesystem::path> deployments;
-  std::filesystem::path cluster;  // empty: an emulated cluster made to fit the first deployment
+  std::filesystem::path cluster;        // empty: an emulated cluster made to fit the first deployment
   std::string http = "127.0.0.1:8000";  // HOST:PORT; port 0 lets the system choose
   std::string udp;                      // HOST:PORT; empty: no UDP
-  std::filesystem::path udp_keys;       // "<id> <hex>" lines; empty: no tags, and loopback only unless udp_unauthenticated
+  // "<id> <hex>" lines; empty: no tags, and loopback only unless udp_unauthenticated
+  std::filesystem::path udp_keys;
   bool udp_unauthenticated = false;
   std::uint32_t udp_fragment_bytes = 1200;
   std::string fidelity = "functional";
@@ -77,34 +81,36 @@ struct ServeCommand {
   std::chrono::milliseconds drain{5000};
   bool json_log = false;
 };
-/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` (and `listening udp HOST:PORT`) on `out` once ready.
+/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` (and `listening udp HOST:PORT`) on `out`
+/// once ready.
 Status run(const ServeCommand& command, std::ostream& out);
 
 struct InferCommand {
   Common common;
   std::string url = "http://127.0.0.1:8000";
-  std::string model;               // empty: the server's only model
+  std::string model;                          // empty: the server's only model
   std::vector<std::filesystem::path> inputs;  // image, .npy or raw file
   std::uint32_t top = 5;
-  std::filesystem::path output;    // .npy of the first output, first axis = frames
+  std::filesystem::path output;  // .npy of the first output, first axis = frames
   std::chrono::milliseconds timeout{10000};
 };
 Status run(const InferCommand& command, std::ostream& out);
 
-/// Measures a server: an open loop at a rate, or closed loops of so many connections, one run after the other.
+/// Measures a server: an open loop at a rate, or closed loops of so many connections, one run after the
+/// other.
 struct BenchCommand {
   Common common;
   std::string url = "http://127.0.0.1:8000";  // http:// or udp://
   std::string model;
-  std::optional<double> rate;                 // requests a second: open loop
-  std::vector<std::uint32_t> concurrency;     // connections of each closed run; empty: 1
-  std::optional<std::uint32_t> connections;   // an open loop's bound; 64
+  std::optional<double> rate;                // requests a second: open loop
+  std::vector<std::uint32_t> concurrency;    // connections of each closed run; empty: 1
+  std::optional<std::uint32_t> connections;  // an open loop's bound; 64
   double duration_seconds = 10, warmup_seconds = 1;
   std::vector<std::filesystem::path> inputs;  // .npy or raw file; empty: seeded random frames
   std::uint64_t seed = 1;
-  bool raw = false;                           // HTTP: the tensor alone, without a JSON header
-  std::filesystem::path compare;              // what an earlier run printed with --json
-  std::chrono::milliseconds timeout{10000};   // of one request
+  bool raw = false;                          // HTTP: the tensor alone, without a JSON header
+  std::filesystem::path compare;             // what an earlier run printed with --json
+  std::chrono::milliseconds timeout{10000};  // of one request
 };
 /// kDoesNotFit (exit 1) where a request failed; the results are printed first.
 Status run(const BenchCommand& command, std::ostream& out);

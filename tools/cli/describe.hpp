@@ -1,4 +1,5 @@
-// What a deployment or an xclbin holds, for people (an aligned table) and for programs (JSON, schema 1: compiler/README.md).
+// What a deployment or an xclbin holds, for people (an aligned table) and for programs (JSON, schema 1:
+// compiler/README.md).
 #pragma once
 
 #include <cstdint>

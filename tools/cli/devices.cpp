@@ -55,10 +55,10 @@ std::vector<Row> rows_of(const plan::Cluster& cluster, const std::vector<card::C
     row.info.index = index;
     row.info.bdf = wanted.bdf;
     row.state = "missing";
-    row.problem = wanted.bdf.empty() ? "XRT does not show a card " + std::to_string(index) +
-                                           "; it shows " + std::to_string(found.size()) +
-                                           ": correct cards[] of the cluster file"
-                                     : "XRT does not show it; compare its bdf in the cluster file with `xbutil examine`";
+    row.problem = wanted.bdf.empty()
+                      ? "XRT does not show a card " + std::to_string(index) + "; it shows " +
+                            std::to_string(found.size()) + ": correct cards[] of the cluster file"
+                      : "XRT does not show it; compare its bdf in the cluster file with `xbutil examine`";
     for (const card::CardInfo& info : found) {
       if (wanted.bdf.empty() ? info.index != index : info.bdf != wanted.bdf) continue;
       row.info = info;

@@ -36,7 +36,8 @@ struct FrameResult {
 };
 
 Error unexpected(const std::string& target) {
-  return Error(ErrorCode::kInvalidInput, target + ": the answer is not what the Open Inference Protocol says");
+  return Error(ErrorCode::kInvalidInput,
+               target + ": the answer is not what the Open Inference Protocol says");
 }
 
 /// The error a server's answer carries.
@@ -89,7 +90,8 @@ InputDescription tensor_of(const json::value& value) {
   InputDescription out;
   out.name = std::string(object.at("name").as_string());
   out.datatype = std::string(object.at("datatype").as_string());
-  for (const json::value& dim : object.at("shape").as_array()) out.shape.push_back(dim.to_number<std::int64_t>());
+  for (const json::value& dim : object.at("shape").as_array())
+    out.shape.push_back(dim.to_number<std::int64_t>());
   return out;
 }
 
@@ -109,7 +111,8 @@ ModelDescription description_of(const json::value& metadata, const json::value* 
   out.input = tensor_of(inputs.at(0));
   if (millrace == nullptr) return out;
   const json::object& extension = millrace->as_object();
-  for (const json::value& label : extension.at("labels").as_array()) out.labels.emplace_back(label.as_string());
+  for (const json::value& label : extension.at("labels").as_array())
+    out.labels.emplace_back(label.as_string());
   const json::object& preprocessing = extension.at("preprocessing").as_object();
   out.input.layout = std::string(preprocessing.at("layout").as_string());
   out.input.scale = floats_of(preprocessing.at("scale"));
@@ -137,7 +140,8 @@ Result<ModelDescription> describe(HttpClient& client, const std::string& name) {
   }
 }
 
-std::string request_header(const ModelDescription& model, std::size_t bytes, std::chrono::milliseconds timeout) {
+std::string request_header(const ModelDescription& model, std::size_t bytes,
+                           std::chrono::milliseconds timeout) {
   json::array shape;
   for (const std::int64_t dim : model.input.shape) shape.emplace_back(dim);
   return json::serialize(json::object{
@@ -181,17 +185,25 @@ std::vector<double> values_as(const std::vector<std::byte>& bytes) {
 
 Result<std::vector<double>> scores_of(const InputDescription& output, const std::vector<std::byte>& bytes) {
   std::vector<double> scores;
-  if (output.datatype == "FP32") scores = values_as<float>(bytes);
-  else if (output.datatype == "FP64") scores = values_as<double>(bytes);
-  else if (output.datatype == "UINT8") scores = values_as<std::uint8_t>(bytes);
-  else if (output.datatype == "INT8") scores = values_as<std::int8_t>(bytes);
-  else if (output.datatype == "INT32") scores = values_as<std::int32_t>(bytes);
-  else if (output.datatype == "INT64") scores = values_as<std::int64_t>(bytes);
+  if (output.datatype == "FP32")
+    scores = values_as<float>(bytes);
+  else if (output.datatype == "FP64")
+    scores = values_as<double>(bytes);
+  else if (output.datatype == "UINT8")
+    scores = values_as<std::uint8_t>(bytes);
+  else if (output.datatype == "INT8")
+    scores = values_as<std::int8_t>(bytes);
+  else if (output.datatype == "INT32")
+    scores = values_as<std::int32_t>(bytes);
+  else if (output.datatype == "INT64")
+    scores = values_as<std::int64_t>(bytes);
   else
-    return Error(ErrorCode::kUnsupported, "output '" + output.name + "' of type " + output.datatype + " is not offered here");
+    return Error(ErrorCode::kUnsupported,
+                 "output '" + output.name + "' of type " + output.datatype + " is not offered here");
   if (scores.size() != output.elements())
-    return Error(ErrorCode::kInvalidInput, "output '" + output.name + "' came with " + std::to_string(bytes.size()) +
-                                               " bytes, not the " + std::to_string(output.elements()) + " elements announced");
+    return Error(ErrorCode::kInvalidInput, "output '" + output.name + "' came with " +
+                                               std::to_string(bytes.size()) + " bytes, not the " +
+                                               std::to_string(output.elements()) + " elements announced");
   return scores;
 }
 
@@ -201,7 +213,8 @@ std::string shortest(double value) {
   return std::string(buffer, end);
 }
 
-void print_text(std::ostream& out, const ModelDescription& model, const FrameResult& result, std::uint32_t top) {
+void print_text(std::ostream& out, const ModelDescription& model, const FrameResult& result,
+                std::uint32_t top) {
   out << result.source << '[' << result.frame << ']';
   const char* between = ": ";
   for (const std::size_t index : clients::largest(result.scores, top)) {
@@ -231,7 +244,8 @@ Status write_output(const std::filesystem::path& path, const ModelDescription& m
   array.shape.push_back(results.size());
   for (std::size_t axis = 1; axis < model.output.shape.size(); ++axis)
     array.shape.push_back(static_cast<std::uint64_t>(model.output.shape[axis]));
-  for (const auto& result : results) array.data.insert(array.data.end(), result.output.begin(), result.output.end());
+  for (const auto& result : results)
+    array.data.insert(array.data.end(), result.output.begin(), result.output.end());
   return write_npy(path, array);
 }
 
@@ -250,7 +264,8 @@ Status run(const InferCommand& command, std::ostream& out) {
   std::vector<FrameResult> results;
   for (const auto& file : command.inputs) {
     MILLRACE_ASSIGN(const clients::Samples samples, clients::read_samples(file, model.input));
-    if (!samples.note.empty() && !command.common.quiet) std::cerr << file.string() << ": " << samples.note << '\n';
+    if (!samples.note.empty() && !command.common.quiet)
+      std::cerr << file.string() << ": " << samples.note << '\n';
     for (std::size_t i = 0; i < samples.frames.size(); ++i) {
       FrameResult result{file.string(), i, {}, {}};
       MILLRACE_ASSIGN(result.output, infer(*client, model, samples.frames[i], command.timeout));
@@ -263,7 +278,8 @@ Status run(const InferCommand& command, std::ostream& out) {
   if (command.common.json) {
     json::array frames;
     for (const auto& result : results) frames.push_back(as_json(model, result, command.top));
-    out << json::serialize(json::object{{"schema", 1}, {"model", model.name}, {"frames", std::move(frames)}}) << '\n';
+    out << json::serialize(json::object{{"schema", 1}, {"model", model.name}, {"frames", std::move(frames)}})
+        << '\n';
   }
   return {};
 }

@@ -30,7 +30,8 @@ int run(int argc, char** argv) {
       std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); }, *parsed.command);
   std::cout.flush();
   if (!status.ok()) {
-    std::cerr << "millrace " << parsed.name << ": error: " << millrace::printable(status.error().message(), true) << '\n';
+    std::cerr << "millrace " << parsed.name
+              << ": error: " << millrace::printable(status.error().message(), true) << '\n';
     return millrace::exit_code(status.error().code());
   }
   if (!std::cout) {
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
     std::cerr << "millrace: error: out of memory\n";
     return 1;
   } catch (const std::exception& error) {
-    std::cerr << "millrace: internal error: " << error.what() << "\nThis is a bug in millrace; please report it with the command line.\n";
+    std::cerr << "millrace: internal error: " << error.what()
+              << "\nThis is a bug in millrace; please report it with the command line.\n";
     return kExitInternal;
   }
 }

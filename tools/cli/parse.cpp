@@ -39,12 +39,15 @@ struct Commands {
 
 void add_compile(Builder& builder, CompileCommand& c) {
   CLI::App* sub = builder.add("compile", "Build a deployment for a cluster from an ONNX model", c);
-  sub->add_option("MODEL", c.model, "Quantised ONNX model; a millrace.yaml beside it gives labels and layout")->required();
+  sub->add_option("MODEL", c.model, "Quantised ONNX model; a millrace.yaml beside it gives labels and layout")
+      ->required();
   sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
   sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
-  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")->check(CLI::Range(1, 1024));
-  sub->add_option("--dump-after", c.dump_after, "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
+  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--dump-after", c.dump_after,
+                  "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
 }
 
 void add_inspect(Builder& builder, InspectCommand& c) {
@@ -53,16 +56,21 @@ void add_inspect(Builder& builder, InspectCommand& c) {
 }
 
 void add_verify(Builder& builder, VerifyCommand& c) {
-  CLI::App* sub = builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
+  CLI::App* sub =
+      builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
   sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
   sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
-  sub->add_option("--inputs", c.inputs, ".npy of the model's own type and layout, first axis = frames (default: random frames)");
-  sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")->needs("--inputs");
+  sub->add_option("--inputs", c.inputs,
+                  ".npy of the model's own type and layout, first axis = frames (default: random frames)");
+  sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")
+      ->needs("--inputs");
   sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")->needs("--expect");
-  sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")->check(CLI::Range(1, 1 << 24));
+  sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")
+      ->check(CLI::Range(1, 1 << 24));
   sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
-  sub->add_option("--dump-tensors", c.dump_tensors, "Write every tensor of one frame below this directory; names the first differing node");
+  sub->add_option("--dump-tensors", c.dump_tensors,
+                  "Write every tensor of one frame below this directory; names the first differing node");
 }
 
 void add_devices(Builder& builder, DevicesCommand& c) {
@@ -75,19 +83,39 @@ void add_serve(Builder& builder, ServeCommand& c) {
   CLI::App* sub = builder.add("serve", "Load deployments onto cards and answer inference requests", c);
   sub->add_option("--deployment", c.deployments, "Deployment directory; may be repeated")->required();
   sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
-  sub->add_option("--http", c.http, "HOST:PORT of the HTTP listener; port 0 lets the system choose")->capture_default_str();
+  sub->add_option("--http", c.http, "HOST:PORT of the HTTP listener; port 0 lets the system choose")
+      ->capture_default_str();
   auto* udp = sub->add_option("--udp", c.udp, "HOST:PORT of the UDP listener (default: none)");
-  sub->add_option("--udp-keys", c.udp_keys, "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them")->needs(udp);
-  sub->add_flag("--udp-unauthenticated", c.udp_unauthenticated, "Let the UDP listener be reached by other machines without keys")->needs(udp);
-  sub->add_option("--udp-fragment-bytes", c.udp_fragment_bytes, "Longest payload of a UDP response's datagram")->capture_default_str()->check(CLI::Range(256, 65000))->needs(udp);
+  sub->add_option("--udp-keys", c.udp_keys,
+                  "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them")
+      ->needs(udp);
+  sub->add_flag("--udp-unauthenticated", c.udp_unauthenticated,
+                "Let the UDP listener be reached by other machines without keys")
+      ->needs(udp);
+  sub->add_option("--udp-fragment-bytes", c.udp_fragment_bytes,
+                  "Longest payload of a UDP response's datagram")
+      ->capture_default_str()
+      ->check(CLI::Range(256, 65000))
+      ->needs(udp);
   sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
-  sub->add_option("--slots", c.slots, "Frames in flight on the cards")->capture_default_str()->check(CLI::Range(1, 1024));
-  sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")->capture_default_str()->check(CLI::Range(0, 1 << 20));
+  sub->add_option("--slots", c.slots, "Frames in flight on the cards")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
   const auto bytes = CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U);
-  sub->add_option("--max-body-bytes", c.max_body_bytes, "Longest request body taken (default: what the largest of the models needs, at least 1 MiB)")->check(bytes);
-  sub->add_option("--max-held-bytes", c.max_held_bytes, "Bodies and answers that all HTTP connections may hold together")->capture_default_str()->check(bytes);
-  sub->add_option_function<std::uint32_t>("--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
-                                          "How long accepted requests may take after SIGTERM (default: 5000)");
+  sub->add_option(
+         "--max-body-bytes", c.max_body_bytes,
+         "Longest request body taken (default: what the largest of the models needs, at least 1 MiB)")
+      ->check(bytes);
+  sub->add_option("--max-held-bytes", c.max_held_bytes,
+                  "Bodies and answers that all HTTP connections may hold together")
+      ->capture_default_str()
+      ->check(bytes);
+  sub->add_option_function<std::uint32_t>(
+      "--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
+      "How long accepted requests may take after SIGTERM (default: 5000)");
   sub->add_flag("--json-log", c.json_log, "Log lines as JSON");
 }
 
@@ -98,8 +126,9 @@ void add_infer(Builder& builder, InferCommand& c) {
   sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
   sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(CLI::Range(1, 1 << 20));
   sub->add_option("--output", c.output, "Write the first output as .npy, first axis = frames");
-  sub->add_option_function<std::uint32_t>("--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-                                          "Longest wait for one answer (default: 10000)");
+  sub->add_option_function<std::uint32_t>(
+      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+      "Longest wait for one answer (default: 10000)");
 }
 
 void add_bench(Builder& builder, BenchCommand& c) {
@@ -107,16 +136,24 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT or udp://HOST:PORT")->capture_default_str();
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate, "Requests a second, sent on time whatever the answers take (open loop)");
-  sub->add_option("--concurrency", c.concurrency, "Connections that each send when answered (closed loop); N or N,N,… for a sweep (default: 1)")->delimiter(',');
-  sub->add_option("--connections", c.connections, "With --rate: connections at most; beyond them requests go late (default: 64)");
-  sub->add_option("--duration", c.duration_seconds, "Seconds that are measured, of each run")->capture_default_str();
+  sub->add_option(
+         "--concurrency", c.concurrency,
+         "Connections that each send when answered (closed loop); N or N,N,… for a sweep (default: 1)")
+      ->delimiter(',');
+  sub->add_option("--connections", c.connections,
+                  "With --rate: connections at most; beyond them requests go late (default: 64)");
+  sub->add_option("--duration", c.duration_seconds, "Seconds that are measured, of each run")
+      ->capture_default_str();
   sub->add_option("--warmup", c.warmup_seconds, "Seconds before them that are not")->capture_default_str();
-  sub->add_option("--input", c.inputs, ".npy or raw file of frames, sent in turn; may be repeated (default: random frames)");
+  sub->add_option("--input", c.inputs,
+                  ".npy or raw file of frames, sent in turn; may be repeated (default: random frames)");
   sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
   sub->add_flag("--raw", c.raw, "HTTP: send the tensor alone, without a JSON header");
-  sub->add_option("--compare", c.compare, "What an earlier run printed with --json: print both and the ratios");
-  sub->add_option_function<std::uint32_t>("--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-                                          "Longest wait for one answer (default: 10000)");
+  sub->add_option("--compare", c.compare,
+                  "What an earlier run printed with --json: print both and the ratios");
+  sub->add_option_function<std::uint32_t>(
+      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+      "Longest wait for one answer (default: 10000)");
 }
 
 std::optional<Command> chosen(const std::string& name, Commands& c) {
@@ -173,7 +210,8 @@ Parsed parse(int argc, const char* const* argv) {
     parsed.name = subs.empty() ? "" : subs.front()->get_name();
     parsed.exit_code = 2;
     const std::string command = parsed.name.empty() ? "millrace" : "millrace " + parsed.name;
-    parsed.message = command + ": error: " + (subs.empty() ? no_command(app, argc, argv) : error.what()) + "\nRun '" + command + " --help' for what it takes.\n";
+    parsed.message = command + ": error: " + (subs.empty() ? no_command(app, argc, argv) : error.what()) +
+                     "\nRun '" + command + " --help' for what it takes.\n";
   }
   return parsed;
 }

@@ -9,7 +9,8 @@
 
 namespace millrace::cli {
 
-using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand, InferCommand, BenchCommand>;
+using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand,
+                             InferCommand, BenchCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

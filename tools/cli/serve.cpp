@@ -39,8 +39,8 @@ constexpr std::chrono::milliseconds kIdlePoll{10};
 
 int signal_pipe_write = -1;  // written by the handler only
 
-/// SIGTERM and SIGINT as bytes of a pipe, for as long as it lives. A handler and not a blocked mask: card processes that
-/// are started meanwhile would inherit the mask.
+/// SIGTERM and SIGINT as bytes of a pipe, for as long as it lives. A handler and not a blocked mask: card
+/// processes that are started meanwhile would inherit the mask.
 class StopSignals {
  public:
   StopSignals() {
@@ -82,7 +82,8 @@ class StopSignals {
 
  private:
   int read_ = -1;
-  struct sigaction old_term_ {}, old_int_ {};
+  struct sigaction old_term_ {
+  }, old_int_{};
 };
 
 Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const ServeCommand& command) {
@@ -92,8 +93,9 @@ Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Serv
     MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(directory));
     const std::string name = loaded.plan.model.name;
     if (const auto [earlier, fresh] = names.emplace(name, directory); !fresh)
-      return Error(ErrorCode::kInvalidInput, "--deployment " + directory.string() + " and " + earlier->second.string() +
-                                                 " both hold a model named '" + name + "'; compile one with another --name");
+      return Error(ErrorCode::kInvalidInput, "--deployment " + directory.string() + " and " +
+                                                 earlier->second.string() + " both hold a model named '" +
+                                                 name + "'; compile one with another --name");
     out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
   }
   if (out.empty()) return Error(ErrorCode::kInvalidInput, "--deployment names no directory to serve");
@@ -108,7 +110,8 @@ Result<Cluster> choose_cluster(const ServeCommand& command, const LoadedDeployme
 /// Several cards may carry one image.
 std::size_t cards_of(const LoadedDeployment& deployment) {
   const auto& endpoints = deployment.plan.endpoints;
-  return static_cast<std::size_t>(std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; }));
+  return static_cast<std::size_t>(
+      std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; }));
 }
 
 Result<std::uint64_t> longest_body(const ServeCommand& command,
@@ -119,13 +122,14 @@ Result<std::uint64_t> longest_body(const ServeCommand& command,
       bytes = std::max(bytes, server::http::body_bytes_for(deployment->plan.model));
   if (bytes <= command.max_held_bytes) return bytes;
   if (command.max_body_bytes == 0) return command.max_held_bytes;
-  return Error(ErrorCode::kInvalidInput, "--max-body-bytes " + std::to_string(bytes) + " is more than --max-held-bytes " +
-                                             std::to_string(command.max_held_bytes) +
-                                             ", which bounds all bodies together");
+  return Error(ErrorCode::kInvalidInput,
+               "--max-body-bytes " + std::to_string(bytes) + " is more than --max-held-bytes " +
+                   std::to_string(command.max_held_bytes) + ", which bounds all bodies together");
 }
 
 /// Bound and not yet serving; null where no UDP was asked for.
-Result<std::unique_ptr<server::udp::Listener>> bind_udp(const ServeCommand& command, server::udp::ModelDirectory& models) {
+Result<std::unique_ptr<server::udp::Listener>> bind_udp(const ServeCommand& command,
+                                                        server::udp::ModelDirectory& models) {
   if (command.udp.empty()) return std::unique_ptr<server::udp::Listener>();
   MILLRACE_ASSIGN(const server::http::HostPort at, server::http::parse_host_port(command.udp, "--udp"));
   server::udp::ListenerOptions options;
@@ -138,14 +142,17 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const ServeCommand& comm
     MILLRACE_ASSIGN(const std::string text, read_text_file(command.udp_keys));
     auto parsed = server::udp::wire::parse_keys(text);
     if (!parsed) return parsed.error().within("--udp-keys " + command.udp_keys.string());
-    if (parsed->empty()) return Error(ErrorCode::kInvalidInput, "--udp-keys " + command.udp_keys.string() + " holds no key");
+    if (parsed->empty())
+      return Error(ErrorCode::kInvalidInput, "--udp-keys " + command.udp_keys.string() + " holds no key");
     keys = std::move(parsed).value();
   }
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
-/// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second signal comes.
-void serve_until_stopped(StopSignals& signals, server::http::Server& server, server::udp::Listener* udp, std::chrono::milliseconds drain) {
+/// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second
+/// signal comes.
+void serve_until_stopped(StopSignals& signals, server::http::Server& server, server::udp::Listener* udp,
+                         std::chrono::milliseconds drain) {
   while (!signals.wait(std::chrono::milliseconds(-1))) {
   }
   log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
@@ -158,17 +165,21 @@ void serve_until_stopped(StopSignals& signals, server::http::Server& server, ser
       log::warning("serve", "stopping at once: requests in flight get 503");
       break;
     }
-  server.stop(std::chrono::milliseconds(0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
+  server.stop(std::chrono::milliseconds(
+      0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
 }
 
-unsigned io_threads() { return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U); }
+unsigned io_threads() {
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
+}
 
 }  // namespace
 
 Status run(const ServeCommand& command, std::ostream& out) {
   if (command.fidelity != "functional")
-    return Error(ErrorCode::kUnsupported, "--fidelity '" + command.fidelity + "' is not offered; only 'functional' is");
+    return Error(ErrorCode::kUnsupported,
+                 "--fidelity '" + command.fidelity + "' is not offered; only 'functional' is");
   server::http::ServerOptions options;
   MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(command.http, "--http"));
   options.io_threads = io_threads();
@@ -187,11 +198,13 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(options.max_connections, server::http::connections_within(wanted, descriptors, cards));
   if (options.max_connections < wanted)
     log::warning("serve", "at most " + std::to_string(options.max_connections) + " connections instead of " +
-                              std::to_string(wanted) + ": the limit of open files is " + std::to_string(descriptors));
+                              std::to_string(wanted) + ": the limit of open files is " +
+                              std::to_string(descriptors));
 
   // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
   StopSignals signals;
-  if (!signals.ready()) return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
+  if (!signals.ready())
+    return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
 
   const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
   server::models::Registry registry;
@@ -210,9 +223,11 @@ Status run(const ServeCommand& command, std::ostream& out) {
     auto pipeline = Pipeline::open(deployment, cluster, pipeline_options);
     if (!pipeline) {
       const bool remedy = command.cluster.empty() && deployments.size() > 1;
-      return Error(pipeline.error().code(),
-                   "model '" + name + "': " + pipeline.error().message() +
-                       (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)" : ""));
+      return Error(
+          pipeline.error().code(),
+          "model '" + name + "': " + pipeline.error().message() +
+              (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)"
+                      : ""));
     }
     std::shared_ptr<Pipeline> shared = std::move(pipeline).value();
     MILLRACE_TRY(registry.publish(std::make_shared<server::models::Model>(name, kVersion, std::move(shared),

@@ -28,8 +28,7 @@ struct Difference {
 };
 
 /// The tensor of the earliest block among those of `got` that differ from `wanted`, which holds all of them.
-std::optional<Difference> earliest_difference(const std::string& partition,
-                                              const kernels::Program& program,
+std::optional<Difference> earliest_difference(const std::string& partition, const kernels::Program& program,
                                               const std::map<kernels::TensorIndex, Buffer>& wanted,
                                               const std::map<kernels::TensorIndex, Buffer>& got);
 

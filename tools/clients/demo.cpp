@@ -1,5 +1,5 @@
-// millrace-demo: what tools/demo asks the server. Sends MNIST images one at a time, draws a few with their answers, and
-// reports accuracy, latency and whether the answers are the golden file's.
+// millrace-demo: what tools/demo asks the server. Sends MNIST images one at a time, draws a few with their
+// answers, and reports accuracy, latency and whether the answers are the golden file's.
 //
 //   millrace-demo --url http://HOST:PORT --model NAME --vectors DIR --frames N
 
@@ -41,10 +41,13 @@ Result<Vectors> read_vectors(const std::filesystem::path& directory) {
   MILLRACE_ASSIGN(v.images, read_npy(directory / "images_u8.npy"));
   MILLRACE_ASSIGN(v.labels, read_npy(directory / "labels_u8.npy"));
   MILLRACE_ASSIGN(v.golden, read_npy(directory / "golden_f32.npy"));
-  const bool usable = v.images.descr == "|u1" && v.images.shape.size() == 3 && v.images.elements() == v.frames() * kPixels &&
-                      v.labels.descr == "|u1" && v.labels.elements() == v.frames() && v.golden.descr == "<f4" &&
+  const bool usable = v.images.descr == "|u1" && v.images.shape.size() == 3 &&
+                      v.images.elements() == v.frames() * kPixels && v.labels.descr == "|u1" &&
+                      v.labels.elements() == v.frames() && v.golden.descr == "<f4" &&
                       v.golden.shape.size() == 2 && v.golden.elements() == v.golden_frames() * kClasses;
-  if (!usable) return Error(ErrorCode::kInvalidInput, directory.string() + ": images, labels and golden values do not belong together");
+  if (!usable)
+    return Error(ErrorCode::kInvalidInput,
+                 directory.string() + ": images, labels and golden values do not belong together");
   return v;
 }
 
@@ -79,10 +82,12 @@ Picture draw(const std::byte* image) {
   return rows;
 }
 
-/// Raw mode of the protocol: the body is the tensor, the outputs come back as bytes behind a short JSON header.
+/// Raw mode of the protocol: the body is the tensor, the outputs come back as bytes behind a short JSON
+/// header.
 Result<Scores> ask(HttpClient& client, const std::string& target, const std::vector<std::byte>& tensor) {
   MILLRACE_ASSIGN(const auto answer, client.post(target, tensor, {{"Inference-Header-Content-Length", "0"}}));
-  if (answer.status != 200) return Error(ErrorCode::kUnavailable, "HTTP " + std::to_string(answer.status) + ": " + answer.body);
+  if (answer.status != 200)
+    return Error(ErrorCode::kUnavailable, "HTTP " + std::to_string(answer.status) + ": " + answer.body);
   Scores scores{};
   if (answer.inference_header_length.value_or(answer.body.size()) + sizeof scores != answer.body.size())
     return Error(ErrorCode::kInvalidInput, "the answer does not hold ten scores");
@@ -101,27 +106,34 @@ struct Tally {
 
   double percentile(double p) {
     std::sort(microseconds.begin(), microseconds.end());
-    return microseconds[std::min(microseconds.size() - 1, static_cast<std::size_t>(p * static_cast<double>(microseconds.size())))];
+    return microseconds[std::min(microseconds.size() - 1,
+                                 static_cast<std::size_t>(p * static_cast<double>(microseconds.size())))];
   }
 };
 
-Result<Tally> ask_all(HttpClient& client, const std::string& target, const Vectors& vectors, std::size_t frames) {
+Result<Tally> ask_all(HttpClient& client, const std::string& target, const Vectors& vectors,
+                      std::size_t frames) {
   Tally tally;
   for (std::size_t frame = 0; frame < frames; ++frame) {
     const auto tensor = tensor_of(vectors.image(frame));
     const auto start = std::chrono::steady_clock::now();
     auto scores = ask(client, target, tensor);
     if (!scores.ok()) return scores.error().within("image " + std::to_string(frame));
-    tally.microseconds.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    tally.microseconds.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
 
     const std::size_t answer = best_of(*scores);
     const bool right = answer == vectors.label(frame);
     tally.right += right ? 1 : 0;
     if (frame < vectors.golden_frames()) {
       ++tally.golden_compared;
-      tally.golden_equal += std::memcmp(scores->data(), vectors.golden.data.data() + frame * sizeof(Scores), sizeof(Scores)) == 0 ? 1 : 0;
+      tally.golden_equal += std::memcmp(scores->data(), vectors.golden.data.data() + frame * sizeof(Scores),
+                                        sizeof(Scores)) == 0
+                                ? 1
+                                : 0;
     }
-    if (frame < kDrawn || (!right && tally.shown.size() < 2 * kDrawn)) tally.shown.emplace_back(frame, answer);
+    if (frame < kDrawn || (!right && tally.shown.size() < 2 * kDrawn))
+      tally.shown.emplace_back(frame, answer);
   }
   return tally;
 }
@@ -146,14 +158,17 @@ void print_row(const Vectors& vectors, const std::vector<std::pair<std::size_t, 
 void print(const Vectors& vectors, Tally& tally) {
   for (std::size_t at = 0; at < tally.shown.size(); at += kDrawn) {
     const auto end = std::min(tally.shown.size(), at + kDrawn);
-    print_row(vectors, {tally.shown.begin() + static_cast<std::ptrdiff_t>(at), tally.shown.begin() + static_cast<std::ptrdiff_t>(end)});
+    print_row(vectors, {tally.shown.begin() + static_cast<std::ptrdiff_t>(at),
+                        tally.shown.begin() + static_cast<std::ptrdiff_t>(end)});
   }
   const std::size_t n = tally.microseconds.size();
   std::cout.setf(std::ios::fixed);
   std::cout.precision(1);
-  std::cout << "accuracy   " << tally.right << " of " << n << " (" << 100.0 * static_cast<double>(tally.right) / static_cast<double>(n) << " %)\n";
+  std::cout << "accuracy   " << tally.right << " of " << n << " ("
+            << 100.0 * static_cast<double>(tally.right) / static_cast<double>(n) << " %)\n";
   if (tally.golden_compared > 0)
-    std::cout << "golden     " << tally.golden_equal << " of " << tally.golden_compared << " answers equal ONNX Runtime's in every byte\n";
+    std::cout << "golden     " << tally.golden_equal << " of " << tally.golden_compared
+              << " answers equal ONNX Runtime's in every byte\n";
   double total = 0;
   for (const double t : tally.microseconds) total += t;
   std::cout.precision(0);
@@ -176,15 +191,20 @@ Status run(const std::map<std::string, std::string>& options) {
   MILLRACE_ASSIGN(const auto vectors, read_vectors(directory));
 
   std::size_t frames = 0;
-  const auto [end, code] = std::from_chars(frames_text.data(), frames_text.data() + frames_text.size(), frames);
-  if (code != std::errc() || end != frames_text.data() + frames_text.size() || frames == 0 || frames > vectors.frames())
-    return Error(ErrorCode::kInvalidInput, "--frames: '" + frames_text + "' is not a number from 1 to " + std::to_string(vectors.frames()));
+  const auto [end, code] =
+      std::from_chars(frames_text.data(), frames_text.data() + frames_text.size(), frames);
+  if (code != std::errc() || end != frames_text.data() + frames_text.size() || frames == 0 ||
+      frames > vectors.frames())
+    return Error(ErrorCode::kInvalidInput, "--frames: '" + frames_text + "' is not a number from 1 to " +
+                                               std::to_string(vectors.frames()));
 
   MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, std::chrono::seconds(10)));
-  MILLRACE_ASSIGN(auto tally, ask_all(*client, "/v2/models/" + percent_encoded(model) + "/infer", vectors, frames));
+  MILLRACE_ASSIGN(auto tally,
+                  ask_all(*client, "/v2/models/" + percent_encoded(model) + "/infer", vectors, frames));
   print(vectors, tally);
   if (tally.golden_equal != tally.golden_compared)
-    return Error(ErrorCode::kDoesNotFit, std::to_string(tally.golden_compared - tally.golden_equal) + " answers differ from the golden file");
+    return Error(ErrorCode::kDoesNotFit, std::to_string(tally.golden_compared - tally.golden_equal) +
+                                             " answers differ from the golden file");
   return {};
 }
 

@@ -22,11 +22,14 @@ using boost::system::error_code;
 /// A served model's answer may be large; a hostile server's must still end.
 constexpr std::uint64_t kAnswerLimit = 1ULL << 30U;
 
-beast::string_view view_of(std::string_view text) { return {text.data(), text.size()}; }
+beast::string_view view_of(std::string_view text) {
+  return {text.data(), text.size()};
+}
 
 class BeastClient final : public HttpClient {
  public:
-  BeastClient(const Url& url, std::chrono::milliseconds timeout) : url_(url), timeout_(timeout), stream_(context_) {}
+  BeastClient(const Url& url, std::chrono::milliseconds timeout)
+      : url_(url), timeout_(timeout), stream_(context_) {}
 
   Status connect() {
     error_code error;
@@ -44,7 +47,8 @@ class BeastClient final : public HttpClient {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
 
   Result<Answer> get(std::string_view target) override { return exchange(http::verb::get, target, {}, {}); }
-  Result<Answer> post(std::string_view target, std::span<const std::byte> body, const Headers& headers) override {
+  Result<Answer> post(std::string_view target, std::span<const std::byte> body,
+                      const Headers& headers) override {
     return exchange(http::verb::post, target, body, headers);
   }
 
@@ -55,12 +59,14 @@ class BeastClient final : public HttpClient {
   }
 
   Error failed(std::string_view doing, const error_code& error) const {
-    const std::string where = "http://" + (url_.host.find(':') == std::string::npos ? url_.host : "[" + url_.host + "]") +
+    const std::string where = "http://" +
+                              (url_.host.find(':') == std::string::npos ? url_.host : "[" + url_.host + "]") +
                               ":" + url_.port;
     if (error == beast::error::timeout)
-      return Error(ErrorCode::kDeadlineExceeded, where + ": no answer within " + std::to_string(timeout_.count()) + " ms");
-    return Error(ErrorCode::kUnavailable,
-                 std::string(doing) + " " + where + ": " + error.message() + "; is 'millrace serve' running there?");
+      return Error(ErrorCode::kDeadlineExceeded,
+                   where + ": no answer within " + std::to_string(timeout_.count()) + " ms");
+    return Error(ErrorCode::kUnavailable, std::string(doing) + " " + where + ": " + error.message() +
+                                              "; is 'millrace serve' running there?");
   }
 
   Result<Answer> exchange(http::verb verb, std::string_view target, std::span<const std::byte> body,
@@ -90,7 +96,8 @@ class BeastClient final : public HttpClient {
     stream_.expires_after(timeout_);
     http::async_write(stream_, request, [&](error_code result, std::size_t) { error = result; });
     run();
-    // A server may answer (413, 429) and close before it has read everything: what it said is worth more than the error.
+    // A server may answer (413, 429) and close before it has read everything: what it said is worth more than
+    // the error.
     const error_code write_error = error;
     http::response_parser<http::string_body> parser;
     parser.body_limit(kAnswerLimit);
@@ -123,12 +130,13 @@ class BeastClient final : public HttpClient {
 
 Result<Url> parse_url(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return Error(ErrorCode::kInvalidInput,
-                 "--url '" + std::string(text.substr(0, 200)) + "' " + std::string(why) + "; example: http://127.0.0.1:8000");
+    return Error(ErrorCode::kInvalidInput, "--url '" + std::string(text.substr(0, 200)) + "' " +
+                                               std::string(why) + "; example: http://127.0.0.1:8000");
   };
   for (const std::string_view scheme : {"https:", "unix:", "udp:"})
     if (text.starts_with(scheme))
-      return Error(ErrorCode::kUnsupported, "--url: " + std::string(scheme) + " is not offered; use http://HOST:PORT");
+      return Error(ErrorCode::kUnsupported,
+                   "--url: " + std::string(scheme) + " is not offered; use http://HOST:PORT");
   constexpr std::string_view kScheme = "http://";
   if (!text.starts_with(kScheme)) return bad("does not begin with http://");
   std::string_view rest = text.substr(kScheme.size());
@@ -166,8 +174,8 @@ std::string percent_encoded(std::string_view segment) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
   for (const char c : segment) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-                       c == '.' || c == '~';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.' || c == '~';
     if (plain) {
       out += c;
     } else {

@@ -1,4 +1,5 @@
-// A blocking HTTP client with a bound on every wait, for the commands that talk to a server. One connection, kept open.
+// A blocking HTTP client with a bound on every wait, for the commands that talk to a server. One connection,
+// kept open.
 #pragma once
 
 #include <chrono>
@@ -19,8 +20,8 @@ struct Url {
   std::string host, port;
 };
 
-/// "http://HOST[:PORT]", port 8000 where none is given; HOST may be an IPv6 address in brackets. kInvalidInput for
-/// anything else, a path included; kUnsupported for https, unix and udp.
+/// "http://HOST[:PORT]", port 8000 where none is given; HOST may be an IPv6 address in brackets.
+/// kInvalidInput for anything else, a path included; kUnsupported for https, unix and udp.
 Result<Url> parse_url(std::string_view text);
 
 /// A path segment as it may stand in a target.
@@ -45,7 +46,8 @@ class HttpClient {
   /// An exchange; connects again once where the server closed the kept connection. Any status is an answer.
   /// kUnavailable where the connection breaks, kDeadlineExceeded where the time passes.
   virtual Result<Answer> get(std::string_view target) = 0;
-  virtual Result<Answer> post(std::string_view target, std::span<const std::byte> body, const Headers& headers = {}) = 0;
+  virtual Result<Answer> post(std::string_view target, std::span<const std::byte> body,
+                              const Headers& headers = {}) = 0;
 };
 
 }  // namespace millrace::clients

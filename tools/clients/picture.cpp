@@ -29,7 +29,9 @@ namespace {
 
 constexpr std::uint64_t kMaxPixels = 100'000'000;
 
-Error bad(const std::string& what) { return Error(ErrorCode::kInvalidInput, what); }
+Error bad(const std::string& what) {
+  return Error(ErrorCode::kInvalidInput, what);
+}
 
 }  // namespace
 
@@ -40,11 +42,15 @@ Result<Picture> decode_picture(std::span<const std::byte> file, std::uint32_t ch
   int width = 0, height = 0, own_channels = 0;
   // The header alone tells the size: a small file may announce a huge picture.
   if (stbi_info_from_memory(bytes, size, &width, &height, &own_channels) == 0)
-    return bad("not a picture that can be read (PNG, JPEG, BMP, PGM/PPM, TGA, GIF): " + std::string(stbi_failure_reason()));
-  if (width <= 0 || height <= 0 || static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxPixels)
-    return bad("a picture of " + std::to_string(width) + "x" + std::to_string(height) + " is over 100 megapixels");
+    return bad("not a picture that can be read (PNG, JPEG, BMP, PGM/PPM, TGA, GIF): " +
+               std::string(stbi_failure_reason()));
+  if (width <= 0 || height <= 0 ||
+      static_cast<std::uint64_t>(width) * static_cast<std::uint64_t>(height) > kMaxPixels)
+    return bad("a picture of " + std::to_string(width) + "x" + std::to_string(height) +
+               " is over 100 megapixels");
   const std::unique_ptr<stbi_uc, void (*)(void*)> decoded(
-      stbi_load_from_memory(bytes, size, &width, &height, &own_channels, static_cast<int>(channels)), stbi_image_free);
+      stbi_load_from_memory(bytes, size, &width, &height, &own_channels, static_cast<int>(channels)),
+      stbi_image_free);
   if (decoded == nullptr) return bad("damaged picture: " + std::string(stbi_failure_reason()));
   Picture out;
   out.width = static_cast<std::uint32_t>(width);
@@ -58,9 +64,9 @@ Result<Picture> decode_picture(std::span<const std::byte> file, std::uint32_t ch
 Result<Picture> resize(const Picture& picture, std::uint32_t width, std::uint32_t height) {
   Picture out{width, height, picture.channels, {}};
   out.samples.resize(std::size_t{width} * height * picture.channels);
-  if (stbir_resize_uint8(picture.samples.data(), static_cast<int>(picture.width), static_cast<int>(picture.height), 0,
-                         out.samples.data(), static_cast<int>(width), static_cast<int>(height), 0,
-                         static_cast<int>(picture.channels)) == 0)
+  if (stbir_resize_uint8(picture.samples.data(), static_cast<int>(picture.width),
+                         static_cast<int>(picture.height), 0, out.samples.data(), static_cast<int>(width),
+                         static_cast<int>(height), 0, static_cast<int>(picture.channels)) == 0)
     return Error(ErrorCode::kResourceExhausted, "out of memory while resizing the picture");
   return out;
 }

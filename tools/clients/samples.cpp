@@ -69,8 +69,9 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
   const std::uint64_t frame = input.elements() * bytes_of_element(input.datatype);
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   if (bytes.empty() || bytes.size() % frame != 0)
-    return bad(file, "raw input of " + std::to_string(bytes.size()) + " bytes is not a whole number of frames; one is " +
-                         input.datatype + " " + shape_text(input.shape) + ", " + std::to_string(frame) + " bytes");
+    return bad(file, "raw input of " + std::to_string(bytes.size()) +
+                         " bytes is not a whole number of frames; one is " + input.datatype + " " +
+                         shape_text(input.shape) + ", " + std::to_string(frame) + " bytes");
   Samples out;
   for (std::size_t at = 0; at < bytes.size(); at += frame)
     out.frames.emplace_back(bytes.begin() + static_cast<std::ptrdiff_t>(at),
@@ -81,15 +82,17 @@ Result<Samples> read_raw(const std::filesystem::path& file, const InputDescripti
 Result<Samples> read_picture(const std::filesystem::path& file, const InputDescription& input) {
   const auto wanted = picture_shape(input);
   if (!wanted || (wanted->channels != 1 && wanted->channels != 3 && wanted->channels != 4))
-    return bad(file, "input '" + input.name + "' " + shape_text(input.shape) +
-                         " is not described as a picture (layout in the model's millrace.yaml); give .npy or raw bytes");
+    return bad(
+        file,
+        "input '" + input.name + "' " + shape_text(input.shape) +
+            " is not described as a picture (layout in the model's millrace.yaml); give .npy or raw bytes");
   MILLRACE_ASSIGN(const auto bytes, read_file(file, kFileLimit));
   auto decoded = decode_picture(bytes, wanted->channels);
   if (!decoded) return decoded.error().within(file.string());
   Samples out;
   if (decoded->width != wanted->width || decoded->height != wanted->height) {
-    out.note = "resized from " + std::to_string(decoded->width) + "x" + std::to_string(decoded->height) + " to " +
-               std::to_string(wanted->width) + "x" + std::to_string(wanted->height);
+    out.note = "resized from " + std::to_string(decoded->width) + "x" + std::to_string(decoded->height) +
+               " to " + std::to_string(wanted->width) + "x" + std::to_string(wanted->height);
     decoded = resize(*decoded, wanted->width, wanted->height);
     if (!decoded) return decoded.error().within(file.string());
   }
@@ -116,13 +119,15 @@ Result<Samples> read_array(const std::filesystem::path& file, const InputDescrip
   bool raw_samples = false;
   if (!fits && array.descr == "|u1") {
     raw_samples = fits =
-        picture ? frames_of(array.shape, {picture->height, picture->width, picture->channels}) ||
-                      (picture->channels == 1 && frames_of(array.shape, {picture->height, picture->width}))
-                : array.shape.size() >= 2 && array.shape[0] != 0 && array.elements() == array.shape[0] * elements;
+        picture
+            ? frames_of(array.shape, {picture->height, picture->width, picture->channels}) ||
+                  (picture->channels == 1 && frames_of(array.shape, {picture->height, picture->width}))
+            : array.shape.size() >= 2 && array.shape[0] != 0 && array.elements() == array.shape[0] * elements;
   }
   if (!fits || array.elements() == 0)
-    return bad(file, "an array of '" + array.descr + "' " + shape_text(array.shape) + " does not fit input '" + input.name +
-                         "': " + input.datatype + " " + shape_text(input.shape) +
+    return bad(file, "an array of '" + array.descr + "' " + shape_text(array.shape) +
+                         " does not fit input '" + input.name + "': " + input.datatype + " " +
+                         shape_text(input.shape) +
                          ", frames along the first axis, or uint8 samples [n, height, width, channels]");
 
   Samples out;
@@ -153,17 +158,19 @@ std::uint64_t InputDescription::elements() const {
   return count;
 }
 
-Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples, const InputDescription& input) {
+Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples,
+                                          const InputDescription& input) {
   const auto picture = picture_shape(input);
   const std::size_t channels = picture ? picture->channels : 1;
   for (const auto* values : {&input.scale, &input.mean})
     if (values->size() > 1 && values->size() != channels)
       return Error(ErrorCode::kInvalidInput, "input '" + input.name + "' has " + std::to_string(channels) +
-                                                 " channels; its preprocessing gives " + std::to_string(values->size()) +
-                                                 " values");
+                                                 " channels; its preprocessing gives " +
+                                                 std::to_string(values->size()) + " values");
   if (samples.size() != input.elements() || (picture && channels == 0))
-    return Error(ErrorCode::kInvalidInput, "input '" + input.name + "' takes " + std::to_string(input.elements()) +
-                                               " samples, not " + std::to_string(samples.size()));
+    return Error(ErrorCode::kInvalidInput, "input '" + input.name + "' takes " +
+                                               std::to_string(input.elements()) + " samples, not " +
+                                               std::to_string(samples.size()));
   std::vector<std::byte> out(samples.size() * bytes_of_element(input.datatype));
   const std::size_t pixels = samples.size() / channels;
   const bool planar = input.layout == "NCHW";
@@ -172,14 +179,19 @@ Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& sampl
     const std::size_t to = planar ? channel * pixels + i / channels : i;
     const float value = (static_cast<float>(samples[i]) - per_channel(input.mean, channel, 0)) *
                         per_channel(input.scale, channel, 1);
-    if (input.datatype == "FP32") store<float>(out, to, value);
-    else if (input.datatype == "FP64") store<double>(out, to, value);
-    else if (input.datatype == "UINT8") store<std::uint8_t>(out, to, value);
-    else if (input.datatype == "INT8") store<std::int8_t>(out, to, value);
-    else if (input.datatype == "INT32") store<std::int32_t>(out, to, value);
+    if (input.datatype == "FP32")
+      store<float>(out, to, value);
+    else if (input.datatype == "FP64")
+      store<double>(out, to, value);
+    else if (input.datatype == "UINT8")
+      store<std::uint8_t>(out, to, value);
+    else if (input.datatype == "INT8")
+      store<std::int8_t>(out, to, value);
+    else if (input.datatype == "INT32")
+      store<std::int32_t>(out, to, value);
     else
-      return Error(ErrorCode::kUnsupported,
-                   "input '" + input.name + "': samples are not converted to " + input.datatype + "; give .npy or raw bytes");
+      return Error(ErrorCode::kUnsupported, "input '" + input.name + "': samples are not converted to " +
+                                                input.datatype + "; give .npy or raw bytes");
   }
   return out;
 }
@@ -189,11 +201,13 @@ Result<Samples> read_samples(const std::filesystem::path& file, const InputDescr
   for (const std::int64_t dim : input.shape) {
     // What describes the input came over the network.
     if (dim <= 0 || static_cast<std::uint64_t>(dim) > kMaxElements / elements)
-      return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) + ", not one of fixed and sensible size");
+      return bad(file, "input '" + input.name + "' has shape " + shape_text(input.shape) +
+                           ", not one of fixed and sensible size");
     elements *= static_cast<std::uint64_t>(dim);
   }
   if (bytes_of_element(input.datatype) == 0)
-    return Error(ErrorCode::kUnsupported, "input '" + input.name + "' of type " + input.datatype + " is not offered here");
+    return Error(ErrorCode::kUnsupported,
+                 "input '" + input.name + "' of type " + input.datatype + " is not offered here");
   std::string extension = file.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -207,16 +221,27 @@ std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t 
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rank = [&](std::size_t i) { return std::isnan(values[i]) ? -HUGE_VAL : values[i]; };
   count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                    [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+      [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
   order.resize(count);
   return order;
 }
 
 std::string descr_of(const std::string& datatype) {
   static constexpr std::array<std::pair<const char*, const char*>, 12> kTable = {{
-      {"BOOL", "|b1"}, {"UINT8", "|u1"}, {"UINT16", "<u2"}, {"UINT32", "<u4"}, {"UINT64", "<u8"}, {"INT8", "|i1"},
-      {"INT16", "<i2"}, {"INT32", "<i4"}, {"INT64", "<i8"}, {"FP16", "<f2"}, {"FP32", "<f4"}, {"FP64", "<f8"},
+      {"BOOL", "|b1"},
+      {"UINT8", "|u1"},
+      {"UINT16", "<u2"},
+      {"UINT32", "<u4"},
+      {"UINT64", "<u8"},
+      {"INT8", "|i1"},
+      {"INT16", "<i2"},
+      {"INT32", "<i4"},
+      {"INT64", "<i8"},
+      {"FP16", "<f2"},
+      {"FP32", "<f4"},
+      {"FP64", "<f8"},
   }};
   for (const auto& [name, descr] : kTable)
     if (datatype == name) return descr;

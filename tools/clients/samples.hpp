@@ -28,16 +28,21 @@ struct Samples {
 };
 
 /// By the file's ending:
-///   .npy   the input's own type: one frame of its shape, or frames along the first axis; or uint8 samples ([n, h, w] or
-///          [n, h, w, channels], or as many elements a frame as the input has where it is no picture), preprocessed
-///   .png .jpg .jpeg .bmp .pgm .ppm .tga .gif   one picture, converted to the input's channels, resized to its height
+///   .npy   the input's own type: one frame of its shape, or frames along the first axis; or uint8 samples
+///   ([n, h, w] or
+///          [n, h, w, channels], or as many elements a frame as the input has where it is no picture),
+///          preprocessed
+///   .png .jpg .jpeg .bmp .pgm .ppm .tga .gif   one picture, converted to the input's channels, resized to
+///   its height
 ///          and width where it differs (the note says so), preprocessed
 ///   else   raw bytes of the input's type, a whole number of frames
 /// kInvalidInput and the errors of reading, naming the file.
 Result<Samples> read_samples(const std::filesystem::path& file, const InputDescription& input);
 
-/// Raw samples of one picture, [height, width, channels], to one input tensor. `samples` has input.elements() bytes.
-Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples, const InputDescription& input);
+/// Raw samples of one picture, [height, width, channels], to one input tensor. `samples` has input.elements()
+/// bytes.
+Result<std::vector<std::byte>> preprocess(const std::vector<std::uint8_t>& samples,
+                                          const InputDescription& input);
 
 /// Indices of the `count` largest of the values, largest first, the lower index first among equals, NaN last.
 std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count);

@@ -1,5 +1,5 @@
-// Latencies in bounded memory: 128 buckets for each doubling, so a value read back differs from the one recorded by less
-// than 0.8 %. After Gil Tene's HdrHistogram.
+// Latencies in bounded memory: 128 buckets for each doubling, so a value read back differs from the one
+// recorded by less than 0.8 %. After Gil Tene's HdrHistogram.
 #pragma once
 
 #include <algorithm>
@@ -37,18 +37,23 @@ class Histogram {
   }
 
   std::uint64_t count() const { return count_; }
-  Duration max() const { return Duration(static_cast<std::int64_t>(max_)); }                     // exact; 0 without values
-  Duration min() const { return Duration(static_cast<std::int64_t>(count_ == 0 ? 0 : min_)); }  // exact; 0 without values
+  Duration max() const { return Duration(static_cast<std::int64_t>(max_)); }  // exact; 0 without values
+  Duration min() const {
+    return Duration(static_cast<std::int64_t>(count_ == 0 ? 0 : min_));
+  }  // exact; 0 without values
   double mean_ns() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
 
-  /// The value that `percent` (0 to 100) of all values do not exceed; the middle of its bucket. 0 without values.
+  /// The value that `percent` (0 to 100) of all values do not exceed; the middle of its bucket. 0 without
+  /// values.
   Duration percentile(double percent) const {
-    const auto wanted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(percent / 100 * static_cast<double>(count_))));
+    const auto wanted = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::ceil(percent / 100 * static_cast<double>(count_))));
     if (count_ == 0 || wanted >= count_) return max();
     std::uint64_t seen = 0;
     std::size_t i = 0;
     while ((seen += buckets_[i]) < wanted) ++i;
-    return Duration(static_cast<std::int64_t>(std::clamp((lowest_of(i) + lowest_of(i + 1) - 1) / 2, min_, max_)));
+    return Duration(
+        static_cast<std::int64_t>(std::clamp((lowest_of(i) + lowest_of(i + 1) - 1) / 2, min_, max_)));
   }
 
   /// use(lowest value of the bucket after it, count), for each bucket with a value, in order.
@@ -73,7 +78,8 @@ class Histogram {
     return (index - shift * kPerDoubling) << shift;
   }
 
-  std::vector<std::uint64_t> buckets_ = std::vector<std::uint64_t>((40 - kBits) * kPerDoubling + kPerDoubling);
+  std::vector<std::uint64_t> buckets_ =
+      std::vector<std::uint64_t>((40 - kBits) * kPerDoubling + kPerDoubling);
   std::uint64_t count_ = 0, min_ = ~std::uint64_t{0}, max_ = 0;
   double sum_ = 0;
 };

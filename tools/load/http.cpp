@@ -1,4 +1,5 @@
-// All connections on one thread, by epoll, with requests composed beforehand: what is measured should be the server.
+// All connections on one thread, by epoll, with requests composed beforehand: what is measured should be the
+// server.
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -56,20 +57,25 @@ struct Connection {
 
 class HttpRun {
  public:
-  HttpRun(std::span<const std::string> requests, const Settings& settings) : requests_(requests), settings_(settings), connections_(settings.connections) {}
+  HttpRun(std::span<const std::string> requests, const Settings& settings)
+      : requests_(requests), settings_(settings), connections_(settings.connections) {}
 
   Status open(const Address& address) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
-    if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); error != 0)
+    if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
+        error != 0)
       return Error(ErrorCode::kUnavailable, "cannot resolve " + address.host + ": " + ::gai_strerror(error));
     const bool chosen = choose(found);
     ::freeaddrinfo(found);
-    if (!chosen) return Error(ErrorCode::kUnavailable, "cannot connect to " + address.host + ":" + address.port + ": " + std::strerror(errno));
+    if (!chosen)
+      return Error(ErrorCode::kUnavailable,
+                   "cannot connect to " + address.host + ":" + address.port + ": " + std::strerror(errno));
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    if (epoll_.get() < 0 || timer_.get() < 0) return Error(ErrorCode::kEnvironment, std::string("no descriptors: ") + std::strerror(errno));
+    if (epoll_.get() < 0 || timer_.get() < 0)
+      return Error(ErrorCode::kEnvironment, std::string("no descriptors: ") + std::strerror(errno));
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = nullptr;
@@ -109,7 +115,8 @@ class HttpRun {
   }
 
  private:
-  // Connecting. ------------------------------------------------------------------------------------------------------
+  // Connecting.
+  // ------------------------------------------------------------------------------------------------------
 
   /// The first of a name's addresses where somebody answers.
   bool choose(const addrinfo* found) {
@@ -129,13 +136,15 @@ class HttpRun {
       if (connect(connection, Clock::now())) continue;
       const bool descriptors = errno == EMFILE || errno == ENFILE;
       return Error(descriptors ? ErrorCode::kEnvironment : ErrorCode::kUnavailable,
-                   "cannot make " + std::to_string(connections_.size()) + " connections: " + std::strerror(errno) +
+                   "cannot make " + std::to_string(connections_.size()) +
+                       " connections: " + std::strerror(errno) +
                        (descriptors ? "; raise the limit (ulimit -n) or ask for fewer" : ""));
     }
     while (idle_.size() < connections_.size()) {
       wait(Clock::now() + kTick);
       if (lost_ > 0 || Clock::now() > end)
-        return Error(ErrorCode::kUnavailable, "only " + std::to_string(idle_.size()) + " of " + std::to_string(connections_.size()) +
+        return Error(ErrorCode::kUnavailable, "only " + std::to_string(idle_.size()) + " of " +
+                                                  std::to_string(connections_.size()) +
                                                   " connections could be made");
     }
     return {};
@@ -148,7 +157,9 @@ class HttpRun {
     if (fd < 0) return false;
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address_), address_bytes_) != 0 && errno != EINPROGRESS) return false;
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address_), address_bytes_) != 0 &&
+        errno != EINPROGRESS)
+      return false;
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT;
     event.data.ptr = &connection;
@@ -190,7 +201,8 @@ class HttpRun {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
   }
 
-  // Exchanging. ------------------------------------------------------------------------------------------------------
+  // Exchanging.
+  // ------------------------------------------------------------------------------------------------------
 
   void begin(Connection& connection, const Slot& slot, Clock::time_point now) {
     ++busy_;
@@ -207,7 +219,8 @@ class HttpRun {
   void send(Connection& connection) {
     const std::string& request = *connection.request;
     while (connection.written < request.size()) {
-      const ssize_t n = ::send(connection.socket.get(), request.data() + connection.written, request.size() - connection.written, MSG_NOSIGNAL);
+      const ssize_t n = ::send(connection.socket.get(), request.data() + connection.written,
+                               request.size() - connection.written, MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return watch_for_room(connection, true);
       if (n < 0) break;  // the server may have answered (413, 429) before it closed: read that
@@ -223,16 +236,21 @@ class HttpRun {
     if (connection.state == State::kIdle) return lose(connection);
     if (n <= 0) return fail(connection, "connection");
     switch (connection.reader.feed({room_.data(), static_cast<std::size_t>(n)})) {
-      case ResponseReader::State::kMore: return;
-      case ResponseReader::State::kMalformed: return fail(connection, "protocol");
-      case ResponseReader::State::kDone: return finish(connection);
+      case ResponseReader::State::kMore:
+        return;
+      case ResponseReader::State::kMalformed:
+        return fail(connection, "protocol");
+      case ResponseReader::State::kDone:
+        return finish(connection);
     }
   }
 
   void finish(Connection& connection) {
     --busy_;
-    if (connection.reader.status() == 200) tally_.succeeded(connection.slot, Clock::now());
-    else tally_.failed(std::to_string(connection.reader.status()));
+    if (connection.reader.status() == 200)
+      tally_.succeeded(connection.slot, Clock::now());
+    else
+      tally_.failed(std::to_string(connection.reader.status()));
     if (!connection.reader.closes() && connection.state != State::kSending) return rest(connection);
     if (!connect(connection, Clock::now())) lose(connection);
   }
@@ -243,12 +261,14 @@ class HttpRun {
     lose(connection);
   }
 
-  // Waiting. ---------------------------------------------------------------------------------------------------------
+  // Waiting.
+  // ---------------------------------------------------------------------------------------------------------
 
   void wait(Clock::time_point until) {
     if (until != armed_) {
       armed_ = until;
-      const auto ns = std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count());
+      const auto ns = std::max<std::int64_t>(
+          1, std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count());
       itimerspec when{};
       when.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
       ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
@@ -301,7 +321,8 @@ class HttpRun {
 
 }  // namespace
 
-Result<Tally> run_http(const Address& address, std::span<const std::string> requests, const Settings& settings) {
+Result<Tally> run_http(const Address& address, std::span<const std::string> requests,
+                       const Settings& settings) {
   const auto run = std::make_unique<HttpRun>(requests, settings);
   MILLRACE_TRY(run->open(address));
   return run->run();

@@ -16,14 +16,18 @@ namespace json = boost::json;
 
 constexpr int kSchema = 1;
 
-double microseconds(std::chrono::nanoseconds value) { return std::chrono::duration<double, std::micro>(value).count(); }
+double microseconds(std::chrono::nanoseconds value) {
+  return std::chrono::duration<double, std::micro>(value).count();
+}
 
 /// To a thousandth: what a clock and a histogram can tell, and what a person can read.
-double rounded(double value) { return std::round(value * 1000) / 1000; }
+double rounded(double value) {
+  return std::round(value * 1000) / 1000;
+}
 
 json::object as_json(const Latencies& l) {
-  return {{"mean", rounded(l.mean)}, {"p50", rounded(l.p50)}, {"p90", rounded(l.p90)}, {"p99", rounded(l.p99)},
-          {"p99_9", rounded(l.p999)}, {"max", rounded(l.max)}};
+  return {{"mean", rounded(l.mean)}, {"p50", rounded(l.p50)},    {"p90", rounded(l.p90)},
+          {"p99", rounded(l.p99)},   {"p99_9", rounded(l.p999)}, {"max", rounded(l.max)}};
 }
 
 json::object as_json(const RunReport& run) {
@@ -47,8 +51,9 @@ json::object as_json(const RunReport& run) {
 
 /// The run that the keys at the top repeat: of a sweep the one with the most requests a second.
 const RunReport& best_of(const Report& report) {
-  return *std::max_element(report.runs.begin(), report.runs.end(),
-                           [](const RunReport& a, const RunReport& b) { return a.requests_per_second < b.requests_per_second; });
+  return *std::max_element(
+      report.runs.begin(), report.runs.end(),
+      [](const RunReport& a, const RunReport& b) { return a.requests_per_second < b.requests_per_second; });
 }
 
 std::optional<double> ratio(double now, double then) {
@@ -56,7 +61,9 @@ std::optional<double> ratio(double now, double then) {
   return now / then;
 }
 
-json::value as_json(const std::optional<double>& value) { return value ? json::value(rounded(*value)) : json::value(nullptr); }
+json::value as_json(const std::optional<double>& value) {
+  return value ? json::value(rounded(*value)) : json::value(nullptr);
+}
 
 json::object as_json(const Comparison& comparison) {
   json::array runs;
@@ -65,17 +72,20 @@ json::object as_json(const Comparison& comparison) {
     const RunReport& now = pair.second;
     json::object old = as_json(then);
     old.erase("histogram_us");  // is not read back
-    const auto of = [&](double Latencies::*p) { return as_json(ratio(now.latency_us.*p, then.latency_us.*p)); };
-    runs.push_back(json::object{{"then", std::move(old)},
-                                {"ratio",
-                                 {{"requests_per_second", as_json(ratio(now.requests_per_second, then.requests_per_second))},
-                                  {"latency_us",
-                                   {{"mean", of(&Latencies::mean)},
-                                    {"p50", of(&Latencies::p50)},
-                                    {"p90", of(&Latencies::p90)},
-                                    {"p99", of(&Latencies::p99)},
-                                    {"p99_9", of(&Latencies::p999)},
-                                    {"max", of(&Latencies::max)}}}}}});
+    const auto of = [&](double Latencies::*p) {
+      return as_json(ratio(now.latency_us.*p, then.latency_us.*p));
+    };
+    runs.push_back(json::object{
+        {"then", std::move(old)},
+        {"ratio",
+         {{"requests_per_second", as_json(ratio(now.requests_per_second, then.requests_per_second))},
+          {"latency_us",
+           {{"mean", of(&Latencies::mean)},
+            {"p50", of(&Latencies::p50)},
+            {"p90", of(&Latencies::p90)},
+            {"p99", of(&Latencies::p99)},
+            {"p99_9", of(&Latencies::p999)},
+            {"max", of(&Latencies::max)}}}}}});
   }
   json::array notes;
   for (const auto& note : comparison.notes) notes.emplace_back(note);
@@ -121,19 +131,25 @@ std::string shortest(double value) {
   return text;
 }
 
-std::string load_of(const RunReport& run) { return run.rate ? shortest(*run.rate) + "/s" : std::to_string(run.connections); }
+std::string load_of(const RunReport& run) {
+  return run.rate ? shortest(*run.rate) + "/s" : std::to_string(run.connections);
+}
 
 void print_head(std::ostream& out, bool open) {
-  line(out, "%9s %9s %9s %9s %9s %9s %9s %8s", open ? "rate" : "conns", "req/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us", "errors");
+  line(out, "%9s %9s %9s %9s %9s %9s %9s %8s", open ? "rate" : "conns", "req/s", "p50 us", "p90 us", "p99 us",
+       "p99.9 us", "max us", "errors");
 }
 
 void print_row(std::ostream& out, const std::string& first, const RunReport& run) {
   const Latencies& l = run.latency_us;
-  line(out, "%9s %9s %9s %9s %9s %9s %9s %8llu", first.c_str(), column(run.requests_per_second).c_str(), column(l.p50).c_str(),
-       column(l.p90).c_str(), column(l.p99).c_str(), column(l.p999).c_str(), column(l.max).c_str(), static_cast<unsigned long long>(run.errors));
+  line(out, "%9s %9s %9s %9s %9s %9s %9s %8llu", first.c_str(), column(run.requests_per_second).c_str(),
+       column(l.p50).c_str(), column(l.p90).c_str(), column(l.p99).c_str(), column(l.p999).c_str(),
+       column(l.max).c_str(), static_cast<unsigned long long>(run.errors));
 }
 
-bool same_load(const RunReport& a, const RunReport& b) { return a.connections == b.connections && a.rate == b.rate; }
+bool same_load(const RunReport& a, const RunReport& b) {
+  return a.connections == b.connections && a.rate == b.rate;
+}
 
 std::string described(const RunReport& run) {
   return std::to_string(run.connections) + (run.connections == 1 ? " connection" : " connections") +
@@ -153,16 +169,19 @@ RunReport summarise(const Tally& tally, const Settings& settings) {
   run.connections = settings.connections;
   run.rate = settings.rate;
   run.requests = tally.latency.count();
-  run.requests_per_second = static_cast<double>(run.requests) / std::max(1e-9, std::chrono::duration<double>(tally.measured).count());
+  run.requests_per_second = static_cast<double>(run.requests) /
+                            std::max(1e-9, std::chrono::duration<double>(tally.measured).count());
   const auto at = [&](double percent) { return microseconds(tally.latency.percentile(percent)); };
-  run.latency_us = {tally.latency.mean_ns() / 1000, at(50), at(90), at(99), at(99.9), microseconds(tally.latency.max())};
+  run.latency_us = {tally.latency.mean_ns() / 1000,   at(50), at(90), at(99), at(99.9),
+                    microseconds(tally.latency.max())};
   run.errors_by_status = tally.errors;
   for (const auto& [status, count] : tally.errors) run.errors += count;
   if (settings.rate) {
     run.late_sends = tally.late;
     run.send_delay_max_us = microseconds(tally.send_delay.max());
   }
-  tally.latency.for_each([&](auto below, std::uint64_t count) { run.histogram_us.emplace_back(microseconds(below), count); });
+  tally.latency.for_each(
+      [&](auto below, std::uint64_t count) { run.histogram_us.emplace_back(microseconds(below), count); });
   return run;
 }
 
@@ -170,18 +189,23 @@ Result<Comparison> compare(const std::string& file, const Report& then, const Re
   Comparison out;
   out.file = file;
   for (const RunReport& run : now.runs) {
-    const auto partner = std::find_if(then.runs.begin(), then.runs.end(), [&](const RunReport& old) { return same_load(old, run); });
+    const auto partner = std::find_if(then.runs.begin(), then.runs.end(),
+                                      [&](const RunReport& old) { return same_load(old, run); });
     if (partner == then.runs.end()) {
       std::string has;
       for (const RunReport& old : then.runs) has += (has.empty() ? "" : "; ") + described(old);
-      return Error(ErrorCode::kInvalidInput, "--compare " + file + ": it has no run of " + described(run) + ", only: " + has);
+      return Error(ErrorCode::kInvalidInput,
+                   "--compare " + file + ": it has no run of " + described(run) + ", only: " + has);
     }
     out.runs.emplace_back(*partner, run);
   }
   if (then.model != now.model) out.notes.push_back("the model was '" + then.model + "'");
-  if (then.input_bytes != now.input_bytes) out.notes.push_back("the input had " + std::to_string(then.input_bytes) + " bytes");
-  if (then.url.substr(0, then.url.find(':')) != now.url.substr(0, now.url.find(':'))) out.notes.push_back("the URL was " + then.url);
-  if (then.duration_seconds != now.duration_seconds) out.notes.push_back("a run took " + shortest(then.duration_seconds) + " s");
+  if (then.input_bytes != now.input_bytes)
+    out.notes.push_back("the input had " + std::to_string(then.input_bytes) + " bytes");
+  if (then.url.substr(0, then.url.find(':')) != now.url.substr(0, now.url.find(':')))
+    out.notes.push_back("the URL was " + then.url);
+  if (then.duration_seconds != now.duration_seconds)
+    out.notes.push_back("a run took " + shortest(then.duration_seconds) + " s");
   return out;
 }
 
@@ -193,10 +217,12 @@ Result<Report> read_report(const std::filesystem::path& file) {
   const json::value value = json::parse(*text, failed);
   const json::object* object = failed ? nullptr : value.if_object();
   const json::value* schema = object == nullptr ? nullptr : object->if_contains("schema");
-  if (schema == nullptr) return Error(ErrorCode::kInvalidInput, what + " is not what 'millrace bench --json' writes");
+  if (schema == nullptr)
+    return Error(ErrorCode::kInvalidInput, what + " is not what 'millrace bench --json' writes");
   if (const auto* number = schema->if_int64(); number == nullptr || *number != kSchema)
-    return Error(ErrorCode::kInvalidInput, what + ": schema " + json::serialize(*schema).substr(0, 40) + ", this program reads " +
-                                               std::to_string(kSchema) + "; measure again with this version");
+    return Error(ErrorCode::kInvalidInput, what + ": schema " + json::serialize(*schema).substr(0, 40) +
+                                               ", this program reads " + std::to_string(kSchema) +
+                                               "; measure again with this version");
   try {
     Report report;
     report.url = std::string(object->at("url").as_string());
@@ -204,10 +230,12 @@ Result<Report> read_report(const std::filesystem::path& file) {
     report.input_bytes = object->at("input_bytes").to_number<std::uint64_t>();
     report.duration_seconds = object->at("duration_seconds").to_number<double>();
     report.warmup_seconds = object->at("warmup_seconds").to_number<double>();
-    for (const json::value& run : object->at("runs").as_array()) report.runs.push_back(run_from(run.as_object()));
+    for (const json::value& run : object->at("runs").as_array())
+      report.runs.push_back(run_from(run.as_object()));
     return report;
   } catch (const std::exception&) {
-    return Error(ErrorCode::kInvalidInput, what + ": a key of 'millrace bench --json' is missing or of another kind");
+    return Error(ErrorCode::kInvalidInput,
+                 what + ": a key of 'millrace bench --json' is missing or of another kind");
   }
 }
 
@@ -231,8 +259,8 @@ std::string to_json(const Report& report, const Comparison* comparison) {
 
 void print_table(std::ostream& out, const Report& report) {
   const bool open = report.runs.front().rate.has_value();
-  out << report.model << " at " << report.url << ", " << (open ? "open" : "closed") << " loop, " << shortest(report.duration_seconds)
-      << " s a run after " << shortest(report.warmup_seconds) << " s\n";
+  out << report.model << " at " << report.url << ", " << (open ? "open" : "closed") << " loop, "
+      << shortest(report.duration_seconds) << " s a run after " << shortest(report.warmup_seconds) << " s\n";
   print_head(out, open);
   for (const RunReport& run : report.runs) print_row(out, load_of(run), run);
   for (const RunReport& run : report.runs) {
@@ -242,7 +270,8 @@ void print_table(std::ostream& out, const Report& report) {
       out << '\n';
     }
     if (run.late_sends > 0)
-      out << run.late_sends << " requests were sent over 1 ms late, at most " << column(run.send_delay_max_us) << " us\n";
+      out << run.late_sends << " requests were sent over 1 ms late, at most " << column(run.send_delay_max_us)
+          << " us\n";
   }
 }
 
@@ -262,8 +291,9 @@ void print_comparison(std::ostream& out, const Comparison& comparison) {
     print_row(out, "then", then);
     print_row(out, "now", now);
     const auto of = [&](double Latencies::*p) { return text(ratio(now.latency_us.*p, then.latency_us.*p)); };
-    line(out, "%9s %9s %9s %9s %9s %9s %9s", "now/then", text(ratio(now.requests_per_second, then.requests_per_second)).c_str(),
-         of(&Latencies::p50).c_str(), of(&Latencies::p90).c_str(), of(&Latencies::p99).c_str(), of(&Latencies::p999).c_str(),
+    line(out, "%9s %9s %9s %9s %9s %9s %9s", "now/then",
+         text(ratio(now.requests_per_second, then.requests_per_second)).c_str(), of(&Latencies::p50).c_str(),
+         of(&Latencies::p90).c_str(), of(&Latencies::p99).c_str(), of(&Latencies::p999).c_str(),
          of(&Latencies::max).c_str());
   }
 }

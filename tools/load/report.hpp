@@ -1,4 +1,5 @@
-// What `millrace bench` says: a table, JSON (schema 1, described in README.md), and the comparison with an earlier one.
+// What `millrace bench` says: a table, JSON (schema 1, described in README.md), and the comparison with an
+// earlier one.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ struct RunReport {
   std::map<std::string, std::uint64_t> errors_by_status;
   std::uint64_t late_sends = 0;
   double send_delay_max_us = 0;
-  std::vector<std::pair<double, std::uint64_t>> histogram_us;  // (below, count), non-empty buckets; not read back
+  // (below, count), non-empty buckets; not read back
+  std::vector<std::pair<double, std::uint64_t>> histogram_us;
 };
 
 struct Report {

@@ -13,7 +13,8 @@ class ResponseReader {
  public:
   enum class State { kMore, kDone, kMalformed };
 
-  /// Takes bytes as they came. kDone with the last of an answer; bytes behind it are kMalformed, as nothing is pipelined.
+  /// Takes bytes as they came. kDone with the last of an answer; bytes behind it are kMalformed, as nothing
+  /// is pipelined.
   State feed(std::string_view bytes) {
     if (in_body_) return take_body(bytes.size());
     head_.append(bytes);
@@ -53,8 +54,9 @@ class ResponseReader {
   }
 
   static bool same(std::string_view a, std::string_view lower) {
-    return std::equal(a.begin(), a.end(), lower.begin(), lower.end(),
-                      [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x + 32) : x) == y; });
+    return std::equal(a.begin(), a.end(), lower.begin(), lower.end(), [](char x, char y) {
+      return (x >= 'A' && x <= 'Z' ? static_cast<char>(x + 32) : x) == y;
+    });
   }
 
   /// `head`: the lines, each with its end.

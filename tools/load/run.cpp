@@ -31,8 +31,10 @@ std::string json_header(const client::ModelInfo& model, std::span<const std::vec
   std::string out = "{\"inputs\":[";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const client::TensorInfo& tensor = model.inputs[i];
-    out += (i == 0 ? "" : ",") + std::string("{\"name\":") + quoted(tensor.name) + ",\"datatype\":" + quoted(tensor.datatype) + ",\"shape\":[";
-    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) out += (axis == 0 ? "" : ",") + std::to_string(tensor.shape[axis]);
+    out += (i == 0 ? "" : ",") + std::string("{\"name\":") + quoted(tensor.name) +
+           ",\"datatype\":" + quoted(tensor.datatype) + ",\"shape\":[";
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis)
+      out += (axis == 0 ? "" : ",") + std::to_string(tensor.shape[axis]);
     out += "],\"parameters\":{\"binary_data_size\":" + std::to_string(inputs[i].size()) + "}}";
   }
   return out + "],\"parameters\":{\"binary_data_output\":true}}";
@@ -53,26 +55,33 @@ void Tally::finish(const Schedule& schedule) {
   measured = std::max(last, schedule.end()) - schedule.measured_from();
 }
 
-std::string infer_request(const Address& address, const client::ModelInfo& model, std::span<const std::vector<std::byte>> inputs, bool raw) {
+std::string infer_request(const Address& address, const client::ModelInfo& model,
+                          std::span<const std::vector<std::byte>> inputs, bool raw) {
   const std::string header = raw ? "" : json_header(model, inputs);
   std::size_t bytes = header.size();
   for (const auto& input : inputs) bytes += input.size();
   const bool bracketed = address.host.find(':') != std::string::npos;
-  std::string out = "POST /v2/models/" + clients::percent_encoded(model.name) + "/infer HTTP/1.1\r\nHost: " +
-                    (bracketed ? "[" + address.host + "]" : address.host) + ":" + address.port +
-                    "\r\nContent-Type: application/octet-stream\r\nInference-Header-Content-Length: " + std::to_string(header.size()) +
-                    "\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" + header;
+  std::string out =
+      "POST /v2/models/" + clients::percent_encoded(model.name) +
+      "/infer HTTP/1.1\r\nHost: " + (bracketed ? "[" + address.host + "]" : address.host) + ":" +
+      address.port + "\r\nContent-Type: application/octet-stream\r\nInference-Header-Content-Length: " +
+      std::to_string(header.size()) + "\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" + header;
   for (const auto& input : inputs) out.append(reinterpret_cast<const char*>(input.data()), input.size());
   return out;
 }
 
 Error error_of(const client::Status& status) {
   switch (status.code) {
-    case client::Code::kInvalid: return Error(ErrorCode::kInvalidInput, status.message);
-    case client::Code::kNotFound: return Error(ErrorCode::kNotFound, status.message);
-    case client::Code::kBusy: return Error(ErrorCode::kResourceExhausted, status.message);
-    case client::Code::kDeadline: return Error(ErrorCode::kDeadlineExceeded, status.message);
-    default: return Error(ErrorCode::kUnavailable, status.message);
+    case client::Code::kInvalid:
+      return Error(ErrorCode::kInvalidInput, status.message);
+    case client::Code::kNotFound:
+      return Error(ErrorCode::kNotFound, status.message);
+    case client::Code::kBusy:
+      return Error(ErrorCode::kResourceExhausted, status.message);
+    case client::Code::kDeadline:
+      return Error(ErrorCode::kDeadlineExceeded, status.message);
+    default:
+      return Error(ErrorCode::kUnavailable, status.message);
   }
 }
 

@@ -1,8 +1,8 @@
 // When each request of a run is to be sent. No clock of its own, no sockets.
 //
-// Closed loop: a connection sends its next request as soon as it has the answer to the last. Open loop: request i is due at
-// start + i / rate, whatever became of those before it; its latency counts from there, so that a server which stalls
-// is charged for every request it kept from being sent (no coordinated omission).
+// Closed loop: a connection sends its next request as soon as it has the answer to the last. Open loop:
+// request i is due at start + i / rate, whatever became of those before it; its latency counts from there, so
+// that a server which stalls is charged for every request it kept from being sent (no coordinated omission).
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,19 @@ using Clock = std::chrono::steady_clock;
 struct Slot {
   Clock::time_point intended;  // latency counts from here
   std::uint64_t index = 0;
-  bool measured = false;       // false within the warm-up
+  bool measured = false;  // false within the warm-up
 };
 
 class Schedule {
  public:
-  /// `rate` a second, greater than 0, makes it an open loop. Requests are sent from `start` until start + warmup + duration.
-  Schedule(Clock::time_point start, Clock::duration warmup, Clock::duration duration, std::optional<double> rate)
+  /// `rate` a second, greater than 0, makes it an open loop. Requests are sent from `start` until start +
+  /// warmup + duration.
+  Schedule(Clock::time_point start, Clock::duration warmup, Clock::duration duration,
+           std::optional<double> rate)
       : start_(start), measured_from_(start + warmup), end_(start + warmup + duration), rate_(rate) {}
 
-  /// The next request, for a connection that is free now. In an open loop it may be due in the future (wait until then) or in
-  /// the past (send at once). Nothing where the run sends no more.
+  /// The next request, for a connection that is free now. In an open loop it may be due in the future (wait
+  /// until then) or in the past (send at once). Nothing where the run sends no more.
   std::optional<Slot> take(Clock::time_point now) {
     if (over(now)) return std::nullopt;
     const auto intended = rate_ ? due(next_) : now;
@@ -53,7 +55,8 @@ class Schedule {
  private:
   /// From the index, not from the request before: errors of rounding do not add up.
   Clock::time_point due(std::uint64_t index) const {
-    return start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(static_cast<double>(index) / *rate_));
+    return start_ + std::chrono::duration_cast<Clock::duration>(
+                        std::chrono::duration<double>(static_cast<double>(index) / *rate_));
   }
 
   Clock::time_point start_, measured_from_, end_;

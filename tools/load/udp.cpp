@@ -16,14 +16,22 @@ constexpr auto kAfterFailure = std::chrono::milliseconds(10);
 
 const char* name_of(client::Code code) {
   switch (code) {
-    case client::Code::kOk: return "ok";
-    case client::Code::kInvalid: return "invalid";
-    case client::Code::kNotFound: return "not_found";
-    case client::Code::kBusy: return "busy";
-    case client::Code::kUnavailable: return "unavailable";
-    case client::Code::kDeadline: return "timeout";
-    case client::Code::kProtocol: return "protocol";
-    case client::Code::kInternal: return "internal";
+    case client::Code::kOk:
+      return "ok";
+    case client::Code::kInvalid:
+      return "invalid";
+    case client::Code::kNotFound:
+      return "not_found";
+    case client::Code::kBusy:
+      return "busy";
+    case client::Code::kUnavailable:
+      return "unavailable";
+    case client::Code::kDeadline:
+      return "timeout";
+    case client::Code::kProtocol:
+      return "protocol";
+    case client::Code::kInternal:
+      return "internal";
   }
   return "unknown";
 }
@@ -33,7 +41,8 @@ struct Shared {
   Schedule schedule;
 };
 
-void work(client::Client& client, Shared& shared, const std::string& model, Frames frames, const Settings& settings, Tally& tally) {
+void work(client::Client& client, Shared& shared, const std::string& model, Frames frames,
+          const Settings& settings, Tally& tally) {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   std::vector<client::Input> inputs;
   std::vector<std::vector<std::byte>> outputs;
@@ -60,7 +69,8 @@ void work(client::Client& client, Shared& shared, const std::string& model, Fram
 
 }  // namespace
 
-Result<Tally> run_udp(const std::string& url, const std::string& model, Frames frames, const Settings& settings) {
+Result<Tally> run_udp(const std::string& url, const std::string& model, Frames frames,
+                      const Settings& settings) {
   client::Options options;
   options.timeout = settings.timeout;
   std::vector<std::unique_ptr<client::Client>> connected(settings.connections);

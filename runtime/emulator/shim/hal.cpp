@@ -1,8 +1,8 @@
 // The HAL that libxrt_coreutil finds below it: XRT's C functions, answered by emulated cards.
 //
 // Contracts are XRT's (xrt.h, experimental/xrt-next.h). One thing differs: xclLoadXclBin throws
-// std::system_error and xclOpen std::runtime_error with the reason, where XRT's own would give a bare number or
-// nothing; their callers pass exceptions on to the program.
+// std::system_error and xclOpen std::runtime_error with the reason, where XRT's own would give a bare number
+// or nothing; their callers pass exceptions on to the program.
 #include <experimental/xrt-next.h>
 #include <xrt.h>
 
@@ -47,7 +47,8 @@ unsigned xclProbe() {
 
 xclDeviceHandle xclOpen(unsigned index, const char*, xclVerbosityLevel) {
   const unsigned cards = xclProbe();
-  if (const auto& problem = Machine::instance().problem(); !problem.empty()) throw std::runtime_error(problem);
+  if (const auto& problem = Machine::instance().problem(); !problem.empty())
+    throw std::runtime_error(problem);
   if (index >= cards) return nullptr;
   const std::lock_guard lock(open_mutex());
   auto* handle = new Handle(Machine::instance().card(index));

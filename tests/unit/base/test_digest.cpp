@@ -7,7 +7,8 @@ namespace millrace {
 
 // FIPS 180-2, appendix B.1.
 TEST(Digest, SHA_256_of_abc_is_the_standards_example) {
-  EXPECT_EQ(sha256_hex(std::string_view("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex(std::string_view("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(Digest, Pieces_give_the_digest_of_the_whole) {

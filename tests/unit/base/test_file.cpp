@@ -57,7 +57,8 @@ TEST(File, A_file_of_a_terabyte_is_refused_before_memory_is_taken_for_it) {
   const auto read = read_file(dir.path() / "sparse", 1000);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code(), ErrorCode::kInvalidInput);
-  EXPECT_NE(read.error().message().find("sparse: longer than the 1000 bytes"), std::string::npos) << read.error().message();
+  EXPECT_NE(read.error().message().find("sparse: longer than the 1000 bytes"), std::string::npos)
+      << read.error().message();
 }
 
 TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
@@ -68,7 +69,8 @@ TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
     const auto read = read_file(path, std::uint64_t{1} << 20U);
     ASSERT_FALSE(read.ok()) << path;
     EXPECT_EQ(read.error().code(), ErrorCode::kInvalidInput);
-    EXPECT_NE(read.error().message().find("is a pipe, device or socket"), std::string::npos) << read.error().message();
+    EXPECT_NE(read.error().message().find("is a pipe, device or socket"), std::string::npos)
+        << read.error().message();
   }
   ::alarm(0);
 }
@@ -90,9 +92,8 @@ TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
 TEST(Directory, It_appears_whole_and_replaces_an_older_one) {
   const TemporaryDirectory dir("millrace-test");
   for (const char* text : {"one", "two"}) {
-    const Status status = write_directory_atomically(dir.path() / "d", [&](const fs::path& at) {
-      return write_file_atomically(at / text, text);
-    });
+    const Status status = write_directory_atomically(
+        dir.path() / "d", [&](const fs::path& at) { return write_file_atomically(at / text, text); });
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
   EXPECT_FALSE(fs::exists(dir.path() / "d" / "one"));
@@ -130,7 +131,8 @@ TEST(Directory, A_file_in_its_place_is_not_replaced) {
 TEST(Directory, A_parent_that_cannot_be_made_is_an_error_that_names_it) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
-  const Status status = write_directory_atomically(dir.path() / "file" / "d", [](const fs::path&) { return Status(); });
+  const Status status =
+      write_directory_atomically(dir.path() / "file" / "d", [](const fs::path&) { return Status(); });
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message().find("file"), std::string::npos);
 }

@@ -24,7 +24,8 @@ Result<NpyArray> read(const std::string& bytes) {
 
 TEST(Npy, Arrays_of_every_rank_survive_a_round_trip) {
   const TemporaryDirectory dir("millrace-test");
-  for (const std::vector<std::uint64_t>& shape : {std::vector<std::uint64_t>{}, {3}, {0}, {2, 3}, {1, 2, 3, 4}}) {
+  for (const std::vector<std::uint64_t>& shape :
+       {std::vector<std::uint64_t>{}, {3}, {0}, {2, 3}, {1, 2, 3, 4}}) {
     NpyArray array{"<f4", shape, {}};
     array.data.resize(array.elements() * 4, std::byte{7});
     ASSERT_TRUE(write_npy(dir.path() / "a.npy", array).ok());
@@ -49,7 +50,8 @@ TEST(Npy, What_is_not_usable_is_refused_with_the_field_that_is_wrong) {
       {with_header("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), "fortran_order"},
       {with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "1234"), "shape"},
       {with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"), "needs 8 bytes"},
-      {with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296,), }", "1234"), "4 GiB"},
+      {with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296,), }", "1234"),
+       "4 GiB"},
       {with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1", "1234"), "shape"},
       {with_header("{'descr': '<f4'", ""), "fortran_order"},
   };

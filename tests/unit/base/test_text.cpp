@@ -7,7 +7,8 @@ namespace {
 
 TEST(Text, A_name_is_short_plain_and_no_path_or_flag) {
   for (const char* good : {"a", "fpga0", "LeNet-5_v1.2", "_x"}) EXPECT_TRUE(is_name(good)) << good;
-  for (const char* bad : {"", ".", "..", "-o", "a/b", "a b", "a;b", "caf\xc3\xa9", "a\n"}) EXPECT_FALSE(is_name(bad)) << bad;
+  for (const char* bad : {"", ".", "..", "-o", "a/b", "a b", "a;b", "caf\xc3\xa9", "a\n"})
+    EXPECT_FALSE(is_name(bad)) << bad;
   EXPECT_TRUE(is_name(std::string(64, 'a'), 64));
   EXPECT_FALSE(is_name(std::string(65, 'a'), 64));
 }
@@ -16,7 +17,8 @@ TEST(Text, Utf8_is_told_from_what_only_looks_like_it) {
   for (const char* good : {"", "cat", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(is_utf8(good)) << good;
   // A stray continuation, Latin-1, cut short, overlong forms, a surrogate, beyond U+10FFFF.
-  for (const char* bad : {"\x80", "caf\xe9", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
+  for (const char* bad : {"\x80", "caf\xe9", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
+                          "\xed\xa0\x80", "\xf4\x90\x80\x80"})
     EXPECT_FALSE(is_utf8(bad));
 }
 

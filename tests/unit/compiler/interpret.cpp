@@ -33,7 +33,8 @@ class Interpreter {
       if (v.constant == nullptr) continue;
       values_[i].shape = v.shape;
       values_[i].data.assign(v.constant->floats.begin(), v.constant->floats.end());
-      if (!v.type.is_float()) values_[i].data.assign(v.constant->integers.begin(), v.constant->integers.end());
+      if (!v.type.is_float())
+        values_[i].data.assign(v.constant->integers.begin(), v.constant->integers.end());
     }
   }
 
@@ -52,7 +53,9 @@ class Interpreter {
  private:
   bool has(std::size_t i) const { return i < node_->inputs.size() && node_->inputs[i] != cg::kNoValue; }
   const Array& in(std::size_t i) const { return values_[node_->inputs[i]]; }
-  double zero(std::size_t i, std::size_t c = 0) const { return has(i) ? in(i).data[in(i).data.size() == 1 ? 0 : c] : 0; }
+  double zero(std::size_t i, std::size_t c = 0) const {
+    return has(i) ? in(i).data[in(i).data.size() == 1 ? 0 : c] : 0;
+  }
   cg::Type type() const { return graph_.value(node_->outputs[0]).type; }
 
   Array map(const Array& x, const std::function<double(double)>& f) const {
@@ -62,18 +65,23 @@ class Interpreter {
   }
 
   double quantise(double x, double scale, double z) const {
-    const double q = std::nearbyint(static_cast<double>(static_cast<float>(x) / static_cast<float>(scale))) + z;
+    const double q =
+        std::nearbyint(static_cast<double>(static_cast<float>(x) / static_cast<float>(scale))) + z;
     return std::min(std::max(q, static_cast<double>(type().lowest())), static_cast<double>(type().highest()));
   }
 
   /// `f(element, channel)` with channels along the operator's axis where there are several.
-  Array per_channel(const Array& x, std::size_t channels, const std::function<double(double, std::size_t)>& f) const {
+  Array per_channel(const Array& x, std::size_t channels,
+                    const std::function<double(double, std::size_t)>& f) const {
     std::int64_t axis = op_->integer("axis", 1);
     if (axis < 0) axis += static_cast<std::int64_t>(x.shape.size());
-    const std::int64_t inner = channels == 1 ? 1 : product(x.shape, static_cast<std::size_t>(axis) + 1, x.shape.size());
+    const std::int64_t inner =
+        channels == 1 ? 1 : product(x.shape, static_cast<std::size_t>(axis) + 1, x.shape.size());
     Array y = x;
     for (std::size_t i = 0; i < y.data.size(); ++i)
-      y.data[i] = f(y.data[i], channels == 1 ? 0 : static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner) % channels);
+      y.data[i] =
+          f(y.data[i],
+            channels == 1 ? 0 : static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner) % channels);
     return y;
   }
 
@@ -113,18 +121,22 @@ class Interpreter {
           for (std::int64_t i = 0; i < depth; ++i)
             for (std::int64_t ky = 0; ky < g.kernel_h; ++ky)
               for (std::int64_t kx = 0; kx < g.kernel_w; ++kx) {
-                const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h, ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
+                const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h,
+                                   ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
                 if (iy < 0 || iy >= h || ix < 0 || ix >= wide) continue;
                 const std::int64_t c = o / each * depth + i;
-                const double weight = w.data[static_cast<std::size_t>(((o * depth + i) * g.kernel_h + ky) * g.kernel_w + kx)];
-                sum += (x.data[static_cast<std::size_t>((c * h + iy) * wide + ix)] - zx) * (weight - zero(zw_input, static_cast<std::size_t>(o)));
+                const double weight =
+                    w.data[static_cast<std::size_t>(((o * depth + i) * g.kernel_h + ky) * g.kernel_w + kx)];
+                sum += (x.data[static_cast<std::size_t>((c * h + iy) * wide + ix)] - zx) *
+                       (weight - zero(zw_input, static_cast<std::size_t>(o)));
               }
           y.data.push_back(sum);
         }
     return y;
   }
 
-  Array multiply(const Array& a, const Array& b, bool transposed, double za, std::size_t zb_input, const Array* c) const {
+  Array multiply(const Array& a, const Array& b, bool transposed, double za, std::size_t zb_input,
+                 const Array* c) const {
     const std::int64_t k = a.shape.back(), rows = static_cast<std::int64_t>(a.data.size()) / k;
     const std::int64_t columns = static_cast<std::int64_t>(b.data.size()) / k;
     Array y;
@@ -133,7 +145,8 @@ class Interpreter {
         double sum = c == nullptr ? 0 : c->data[c->data.size() == 1 ? 0 : static_cast<std::size_t>(o)];
         for (std::int64_t i = 0; i < k; ++i)
           sum += (a.data[static_cast<std::size_t>(r * k + i)] - za) *
-                 (b.data[static_cast<std::size_t>(transposed ? o * k + i : i * columns + o)] - zero(zb_input, static_cast<std::size_t>(o)));
+                 (b.data[static_cast<std::size_t>(transposed ? o * k + i : i * columns + o)] -
+                  zero(zb_input, static_cast<std::size_t>(o)));
         y.data.push_back(sum);
       }
     return y;
@@ -143,8 +156,12 @@ class Interpreter {
   Array requantise(Array y, std::int64_t inner) const {
     const Array& sw = in(4);
     for (std::size_t i = 0; i < y.data.size(); ++i) {
-      const std::size_t c = sw.data.size() == 1 ? 0 : static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner) % sw.data.size();
-      const float factor = static_cast<float>(in(1).data[0]) * static_cast<float>(sw.data[c]) / static_cast<float>(in(6).data[0]);
+      const std::size_t c =
+          sw.data.size() == 1
+              ? 0
+              : static_cast<std::size_t>(static_cast<std::int64_t>(i) / inner) % sw.data.size();
+      const float factor = static_cast<float>(in(1).data[0]) * static_cast<float>(sw.data[c]) /
+                           static_cast<float>(in(6).data[0]);
       y.data[i] = quantise(static_cast<double>(static_cast<float>(y.data[i]) * factor), 1, in(7).data[0]);
     }
     return y;
@@ -154,8 +171,10 @@ class Interpreter {
     const Array& x = in(0);
     std::string why;
     cg::ResolvedWindow w;
-    if (global) w.geometry = {x.dim(2), x.dim(3), 1, 1, 1, 1, 0, 0, 0, 0}, w.out_h = w.out_w = 1;
-    else w = *cg::resolve_window(*op_, x.shape, op_->integers("kernel_shape", {}), why);
+    if (global)
+      w.geometry = {x.dim(2), x.dim(3), 1, 1, 1, 1, 0, 0, 0, 0}, w.out_h = w.out_w = 1;
+    else
+      w = *cg::resolve_window(*op_, x.shape, op_->integers("kernel_shape", {}), why);
     const cg::Geometry g = w.geometry;
     Array y;
     for (std::int64_t c = 0; c < x.dim(1); ++c)
@@ -164,7 +183,8 @@ class Interpreter {
           double most = -HUGE_VAL, sum = 0;
           for (std::int64_t ky = 0; ky < g.kernel_h; ++ky)
             for (std::int64_t kx = 0; kx < g.kernel_w; ++kx) {
-              const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h, ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
+              const std::int64_t iy = oy * g.stride_h - g.pad_top + ky * g.dilation_h,
+                                 ix = ox * g.stride_w - g.pad_left + kx * g.dilation_w;
               if (iy < 0 || iy >= x.dim(2) || ix < 0 || ix >= x.dim(3)) continue;
               const double v = x.data[static_cast<std::size_t>((c * x.dim(2) + iy) * x.dim(3) + ix)];
               most = std::max(most, v);
@@ -218,22 +238,36 @@ class Interpreter {
     const std::int64_t inner = product(y.shape, 2, y.shape.size());
     for (std::size_t i = 0; i < y.data.size(); ++i) {
       const std::size_t c = i / static_cast<std::size_t>(inner) % in(1).data.size();
-      const float factor = static_cast<float>(in(1).data[c]) / std::sqrt(static_cast<float>(in(4).data[c]) + op_->real("epsilon", 1e-5F));
-      y.data[i] = y.data[i] * static_cast<double>(factor) + (in(2).data[c] - in(3).data[c] * static_cast<double>(factor));
+      const float factor = static_cast<float>(in(1).data[c]) /
+                           std::sqrt(static_cast<float>(in(4).data[c]) + op_->real("epsilon", 1e-5F));
+      y.data[i] = y.data[i] * static_cast<double>(factor) +
+                  (in(2).data[c] - in(3).data[c] * static_cast<double>(factor));
     }
     return y;
   }
 
   Array evaluate() const {
     const std::string& t = op_->type;
-    if (t == "QuantizeLinear") return per_channel(in(0), in(1).data.size(), [this](double x, std::size_t c) { return quantise(x, in(1).data[c], zero(2, c)); });
-    if (t == "DequantizeLinear") return per_channel(in(0), in(1).data.size(), [this](double q, std::size_t c) { return (q - zero(2, c)) * in(1).data[c]; });
+    if (t == "QuantizeLinear")
+      return per_channel(in(0), in(1).data.size(),
+                         [this](double x, std::size_t c) { return quantise(x, in(1).data[c], zero(2, c)); });
+    if (t == "DequantizeLinear")
+      return per_channel(in(0), in(1).data.size(),
+                         [this](double q, std::size_t c) { return (q - zero(2, c)) * in(1).data[c]; });
     if (t == "Relu") return map(in(0), [](double x) { return std::max(x, 0.0); });
-    if (t == "LeakyRelu") return map(in(0), [this](double x) { return x < 0 ? x * static_cast<double>(op_->real("alpha", 0.01F)) : x; });
-    if (t == "HardSwish") return map(in(0), [](double x) { return x * std::max(0.0, std::min(1.0, x / 6 + 0.5)); });
+    if (t == "LeakyRelu")
+      return map(in(0),
+                 [this](double x) { return x < 0 ? x * static_cast<double>(op_->real("alpha", 0.01F)) : x; });
+    if (t == "HardSwish")
+      return map(in(0), [](double x) { return x * std::max(0.0, std::min(1.0, x / 6 + 0.5)); });
     if (t == "Sigmoid") return map(in(0), [](double x) { return 1 / (1 + std::exp(-x)); });
-    if (t == "Clip") return map(in(0), [this](double x) { return std::min(std::max(x, has(1) ? in(1).data[0] : -HUGE_VAL), has(2) ? in(2).data[0] : HUGE_VAL); });
-    if (t == "Cast" || t == "Reshape" || t == "Flatten" || t == "Squeeze" || t == "Unsqueeze" || t == "Identity" || t == "Dropout") return in(0);
+    if (t == "Clip")
+      return map(in(0), [this](double x) {
+        return std::min(std::max(x, has(1) ? in(1).data[0] : -HUGE_VAL), has(2) ? in(2).data[0] : HUGE_VAL);
+      });
+    if (t == "Cast" || t == "Reshape" || t == "Flatten" || t == "Squeeze" || t == "Unsqueeze" ||
+        t == "Identity" || t == "Dropout")
+      return in(0);
     if (t == "Transpose") return transpose();
     if (t == "Concat") return concat();
     if (t == "Add") return binary([](double a, double b) { return a + b; });
@@ -246,7 +280,8 @@ class Interpreter {
       const Array y = convolve(in(0), in(3), in(2).data[0], 5, has(8) ? &in(8) : nullptr);
       return requantise(y, static_cast<std::int64_t>(y.data.size()) / in(3).dim(0));
     }
-    if (t == "Gemm") return multiply(in(0), in(1), op_->integer("transB", 0) != 0, 0, 99, has(2) ? &in(2) : nullptr);
+    if (t == "Gemm")
+      return multiply(in(0), in(1), op_->integer("transB", 0) != 0, 0, 99, has(2) ? &in(2) : nullptr);
     if (t == "MatMul") return multiply(in(0), in(1), false, 0, 99, nullptr);
     if (t == "MatMulInteger") return multiply(in(0), in(1), false, zero(2), 3, nullptr);
     if (t == "QLinearMatMul") return requantise(multiply(in(0), in(3), false, in(2).data[0], 5, nullptr), 1);
@@ -267,6 +302,8 @@ class Interpreter {
 
 }  // namespace
 
-std::vector<double> interpret(const cg::Graph& graph, const std::vector<float>& input) { return Interpreter(graph).run(input); }
+std::vector<double> interpret(const cg::Graph& graph, const std::vector<float>& input) {
+  return Interpreter(graph).run(input);
+}
 
 }  // namespace millrace::tests

@@ -18,29 +18,37 @@ class OnnxModel {
   explicit OnnxModel(std::int64_t opset = 13);
 
   /// Dimensions below 0 are symbolic.
-  void input(const std::string& name, const std::vector<std::int64_t>& shape, int type = onnx::TensorProto::FLOAT);
+  void input(const std::string& name, const std::vector<std::int64_t>& shape,
+             int type = onnx::TensorProto::FLOAT);
   void output(const std::string& name);
 
-  std::string floats(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values);
-  std::string integers(const std::string& name, int type, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& values);
-  std::string int8s(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& values) {
+  std::string floats(const std::string& name, const std::vector<std::int64_t>& shape,
+                     const std::vector<float>& values);
+  std::string integers(const std::string& name, int type, const std::vector<std::int64_t>& shape,
+                       const std::vector<std::int64_t>& values);
+  std::string int8s(const std::string& name, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& values) {
     return integers(name, onnx::TensorProto::INT8, shape, values);
   }
   std::string int64s(const std::string& name, const std::vector<std::int64_t>& values);
 
   /// Gives the name of its output, which is the node's name too.
-  std::string node(const std::string& type, const std::vector<std::string>& inputs, const std::string& name, const std::string& domain = {});
+  std::string node(const std::string& type, const std::vector<std::string>& inputs, const std::string& name,
+                   const std::string& domain = {});
   void attribute(const std::string& name, std::int64_t value);  // of the last node
   void attribute(const std::string& name, const std::vector<std::int64_t>& value);
   void attribute(const std::string& name, float value);
   void attribute(const std::string& name, const std::string& value);
 
   /// QuantizeLinear and DequantizeLinear on `x`; gives the dequantised name. Type INT8 or UINT8.
-  std::string pair(const std::string& x, float scale, std::int64_t zero, const std::string& name, int type = onnx::TensorProto::INT8);
-  std::string quantise(const std::string& x, float scale, std::int64_t zero, const std::string& name, int type = onnx::TensorProto::INT8);
+  std::string pair(const std::string& x, float scale, std::int64_t zero, const std::string& name,
+                   int type = onnx::TensorProto::INT8);
+  std::string quantise(const std::string& x, float scale, std::int64_t zero, const std::string& name,
+                       int type = onnx::TensorProto::INT8);
   /// DequantizeLinear of constant weights (one scale, or one along `axis`).
-  std::string weights(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& values,
-                      const std::vector<float>& scale, std::int64_t axis = 0, int type = onnx::TensorProto::INT8,
+  std::string weights(const std::string& name, const std::vector<std::int64_t>& shape,
+                      const std::vector<std::int64_t>& values, const std::vector<float>& scale,
+                      std::int64_t axis = 0, int type = onnx::TensorProto::INT8,
                       const std::vector<std::int64_t>& zero = {});
 
   onnx::ModelProto& proto() { return model_; }

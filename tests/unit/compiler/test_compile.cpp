@@ -60,7 +60,8 @@ TEST_F(Compile, NamesAllStepsWhereOneIsUnknown) {
 TEST_F(Compile, TheDigestIsOfTheBytesThatWereCompiled) {
   const auto report = compile(options_);
   ASSERT_TRUE(report.ok()) << report.error().message();
-  EXPECT_EQ(report->plan.model.source_digest, sha256_hex(std::as_bytes(std::span(bytes_.data(), bytes_.size()))));
+  EXPECT_EQ(report->plan.model.source_digest,
+            sha256_hex(std::as_bytes(std::span(bytes_.data(), bytes_.size()))));
 }
 
 TEST_F(Compile, AModelThatIsNoneIsNamed) {

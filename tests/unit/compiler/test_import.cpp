@@ -33,10 +33,12 @@ OnnxModel small_model() {
   return m;
 }
 
-void expect_refused(const Result<compiler::graph::Graph>& result, ErrorCode code, const std::vector<std::string>& says) {
+void expect_refused(const Result<compiler::graph::Graph>& result, ErrorCode code,
+                    const std::vector<std::string>& says) {
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().code(), code) << result.error().message();
-  for (const std::string& part : says) EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
+  for (const std::string& part : says)
+    EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
 }
 
 TEST(Import, a_small_model_comes_with_names_types_and_shapes) {
@@ -51,7 +53,14 @@ TEST(Import, a_small_model_comes_with_names_types_and_shapes) {
 
 TEST(Import, an_open_batch_is_taken_as_one) {
   OnnxModel m = small_model();
-  m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("batch");
+  m.proto()
+      .mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("batch");
   const auto g = import_model(m);
   ASSERT_TRUE(g.ok()) << g.error().message();
   EXPECT_EQ(g->input_signatures[0].shape, (Shape{1, 2, 6, 6}));
@@ -59,19 +68,34 @@ TEST(Import, an_open_batch_is_taken_as_one) {
 
 TEST(Import, another_open_dimension_is_refused_by_name) {
   OnnxModel m = small_model();
-  m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(2)->set_dim_param("height");
+  m.proto()
+      .mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(2)
+      ->set_dim_param("height");
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "'height'", "static"});
 }
 
 TEST(Import, a_batch_above_one_is_refused) {
   OnnxModel m = small_model();
-  m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(8);
+  m.proto()
+      .mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(8);
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "batch"});
 }
 
 TEST(Import, files_that_are_no_models_are_told_apart) {
   expect_refused(import_bytes(""), ErrorCode::kInvalidInput, {"empty"});
-  expect_refused(import_bytes("%PDF-1.4 not a model at all"), ErrorCode::kInvalidInput, {"not an ONNX model"});
+  expect_refused(import_bytes("%PDF-1.4 not a model at all"), ErrorCode::kInvalidInput,
+                 {"not an ONNX model"});
   const std::string whole = small_model().bytes();
   expect_refused(import_bytes(whole.substr(0, whole.size() / 2)), ErrorCode::kInvalidInput, {"truncated"});
   expect_refused(import_bytes(whole.substr(0, whole.size() - 1)), ErrorCode::kInvalidInput, {"truncated"});
@@ -91,7 +115,8 @@ TEST(Import, all_unsupported_operators_are_listed_at_once_with_name_and_reason) 
   m.node("Frobnicate", {"y"}, "mystery", "my.domain");
   m.node("NonZero", {"y"}, "nonzero");
   expect_refused(import_model(m), ErrorCode::kUnsupported,
-                 {"4 nodes", "LSTM 'memory': recurrent", "'dynamic': its scale depends", "'mystery': the operator domain 'my.domain'", "NonZero 'nonzero'"});
+                 {"4 nodes", "LSTM 'memory': recurrent", "'dynamic': its scale depends",
+                  "'mystery': the operator domain 'my.domain'", "NonZero 'nonzero'"});
 }
 
 TEST(Import, a_float_model_names_the_remedy) {
@@ -100,7 +125,8 @@ TEST(Import, a_float_model_names_the_remedy) {
   m.floats("w", {4, 2}, std::vector<float>(8, 0.5F));
   m.node("MatMul", {"x", "w"}, "y");
   m.output("y");
-  expect_refused(import_model(m), ErrorCode::kUnsupported, {"float model", "millrace quantize", "calibration samples"});
+  expect_refused(import_model(m), ErrorCode::kUnsupported,
+                 {"float model", "millrace quantize", "calibration samples"});
 }
 
 TEST(Import, missing_weights_are_named) {
@@ -172,7 +198,8 @@ TEST(Import, an_attribute_of_the_wrong_type_is_refused) {
 
 TEST(Import, absurd_shapes_and_windows_are_refused) {
   OnnxModel m = small_model();
-  auto* shape = m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  auto* shape =
+      m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
   shape->mutable_dim(2)->set_dim_value(1 << 23);
   shape->mutable_dim(3)->set_dim_value(1 << 23);
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"absurdly large"});
@@ -258,7 +285,8 @@ void resize(OnnxModel& m, const std::string& name, std::vector<std::int64_t> dim
     t.clear_dims();
     for (const std::int64_t d : dims) t.add_dims(d);
     t.clear_int32_data();
-    if (t.data_type() == onnx::TensorProto::FLOAT) t.set_raw_data(raw);
+    if (t.data_type() == onnx::TensorProto::FLOAT)
+      t.set_raw_data(raw);
     else
       for (std::int64_t i = 0; i < count; ++i) t.add_int32_data(value);
     return;
@@ -267,7 +295,8 @@ void resize(OnnxModel& m, const std::string& name, std::vector<std::int64_t> dim
 }
 
 TEST(Import, scales_and_zero_points_must_be_one_or_one_a_channel) {
-  const auto refused = [](const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& sizes, const std::string& says) {
+  const auto refused = [](const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& sizes,
+                          const std::string& says) {
     OnnxModel m = small_model();
     for (const auto& [name, dims] : sizes) resize(m, name, dims);
     expect_refused(import_model(m), ErrorCode::kUnsupported, {says});
@@ -323,7 +352,8 @@ OnnxModel operator_model() {
 
 TEST(Import, integer_operators_are_checked_for_their_parameters) {
   ASSERT_TRUE(import_model(operator_model()).ok()) << import_model(operator_model()).error().message();
-  for (const std::string name : {"ws", "wz", "ys", "yz", "as", "az", "ss", "sz", "ms", "mz", "vs", "vz", "os", "oz"})
+  for (const std::string name :
+       {"ws", "wz", "ys", "yz", "as", "az", "ss", "sz", "ms", "mz", "vs", "vz", "os", "oz"})
     for (const std::int64_t count : {0, 2, 5}) {
       OnnxModel m = operator_model();
       resize(m, name, {count});
@@ -367,18 +397,46 @@ class Mutator {
 
   void change(onnx::GraphProto& g) {
     switch (below(10)) {
-      case 0: return set_dims(tensor(g));
+      case 0:
+        return set_dims(tensor(g));
       case 1:
-      case 2: return resize_tensor(tensor(g));
-      case 3: return set_data(tensor(g));
-      case 4: return tensor(g).set_data_type(static_cast<int>(pick({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 16, 21, 22})));
-      case 5: return set_attribute(node(g));
-      case 6: return add_attribute(node(g));
-      case 7: return set_input(g, node(g));
-      case 8: return node(g).set_op_type(text({"Conv", "MatMul", "Gemm", "Relu", "LeakyRelu", "HardSwish", "Add", "Mul", "MaxPool",
-                                               "AveragePool", "Flatten", "Transpose", "Softmax", "Clip", "QuantizeLinear",
-                                               "DequantizeLinear", "ConvInteger", "MatMulInteger", "Cast", "Squeeze", "Concat"}));
-      default: return set_graph_input(g);
+      case 2:
+        return resize_tensor(tensor(g));
+      case 3:
+        return set_data(tensor(g));
+      case 4:
+        return tensor(g).set_data_type(
+            static_cast<int>(pick({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 16, 21, 22})));
+      case 5:
+        return set_attribute(node(g));
+      case 6:
+        return add_attribute(node(g));
+      case 7:
+        return set_input(g, node(g));
+      case 8:
+        return node(g).set_op_type(text({"Conv",
+                                         "MatMul",
+                                         "Gemm",
+                                         "Relu",
+                                         "LeakyRelu",
+                                         "HardSwish",
+                                         "Add",
+                                         "Mul",
+                                         "MaxPool",
+                                         "AveragePool",
+                                         "Flatten",
+                                         "Transpose",
+                                         "Softmax",
+                                         "Clip",
+                                         "QuantizeLinear",
+                                         "DequantizeLinear",
+                                         "ConvInteger",
+                                         "MatMulInteger",
+                                         "Cast",
+                                         "Squeeze",
+                                         "Concat"}));
+      default:
+        return set_graph_input(g);
     }
   }
 
@@ -386,11 +444,20 @@ class Mutator {
   std::size_t below(std::size_t n) { return random_() % n; }
   std::int64_t pick(std::vector<std::int64_t> values) { return values[below(values.size())]; }
   std::string text(std::vector<std::string> values) { return values[below(values.size())]; }
-  std::int64_t number() { return pick({0, 1, 2, 3, 4, 5, 7, -1, -2, 127, 128, 255, -128, 65536, std::int64_t{1} << 40, INT64_MIN, INT64_MAX}); }
-  float real() { return std::vector<float>{0, -0.0F, -1, 1, 0.5F, 1e-40F, 1e30F, -1e30F, INFINITY, NAN}[below(10)]; }
+  std::int64_t number() {
+    return pick({0, 1, 2, 3, 4, 5, 7, -1, -2, 127, 128, 255, -128, 65536, std::int64_t{1} << 40, INT64_MIN,
+                 INT64_MAX});
+  }
+  float real() {
+    return std::vector<float>{0, -0.0F, -1, 1, 0.5F, 1e-40F, 1e30F, -1e30F, INFINITY, NAN}[below(10)];
+  }
 
-  onnx::TensorProto& tensor(onnx::GraphProto& g) { return *g.mutable_initializer(static_cast<int>(below(static_cast<std::size_t>(g.initializer_size())))); }
-  onnx::NodeProto& node(onnx::GraphProto& g) { return *g.mutable_node(static_cast<int>(below(static_cast<std::size_t>(g.node_size())))); }
+  onnx::TensorProto& tensor(onnx::GraphProto& g) {
+    return *g.mutable_initializer(static_cast<int>(below(static_cast<std::size_t>(g.initializer_size()))));
+  }
+  onnx::NodeProto& node(onnx::GraphProto& g) {
+    return *g.mutable_node(static_cast<int>(below(static_cast<std::size_t>(g.node_size()))));
+  }
 
   void set_dims(onnx::TensorProto& t) {
     if (t.dims_size() == 0 || below(4) == 0) return t.add_dims(pick({0, 1, 1, 2}));
@@ -420,31 +487,42 @@ class Mutator {
   }
 
   void set_data(onnx::TensorProto& t) {
-    if (t.int32_data_size() > 0) t.set_int32_data(static_cast<int>(below(static_cast<std::size_t>(t.int32_data_size()))), static_cast<std::int32_t>(pick({0, 1, -1, 127, -128, 128, 255, 256, INT32_MAX, INT32_MIN})));
-    else if (t.int64_data_size() > 0) t.set_int64_data(static_cast<int>(below(static_cast<std::size_t>(t.int64_data_size()))), number());
+    if (t.int32_data_size() > 0)
+      t.set_int32_data(
+          static_cast<int>(below(static_cast<std::size_t>(t.int32_data_size()))),
+          static_cast<std::int32_t>(pick({0, 1, -1, 127, -128, 128, 255, 256, INT32_MAX, INT32_MIN})));
+    else if (t.int64_data_size() > 0)
+      t.set_int64_data(static_cast<int>(below(static_cast<std::size_t>(t.int64_data_size()))), number());
     else if (t.raw_data().size() >= 4) {
       const float value = real();
-      t.mutable_raw_data()->replace(below(t.raw_data().size() / 4) * 4, 4, std::string(reinterpret_cast<const char*>(&value), 4));
+      t.mutable_raw_data()->replace(below(t.raw_data().size() / 4) * 4, 4,
+                                    std::string(reinterpret_cast<const char*>(&value), 4));
     }
   }
 
   void set_attribute(onnx::NodeProto& n) {
     if (n.attribute_size() == 0) return add_attribute(n);
     auto& a = *n.mutable_attribute(static_cast<int>(below(static_cast<std::size_t>(n.attribute_size()))));
-    if (below(8) == 0) return a.set_type(static_cast<onnx::AttributeProto::AttributeType>(pick({1, 2, 3, 6, 7})));
+    if (below(8) == 0)
+      return a.set_type(static_cast<onnx::AttributeProto::AttributeType>(pick({1, 2, 3, 6, 7})));
     if (below(8) == 0) return n.mutable_attribute()->RemoveLast();
     a.set_i(number());
     a.set_f(real());
     if (a.ints_size() > 0) {
-      if (below(4) == 0) a.add_ints(number());
-      else if (below(4) == 0) a.mutable_ints()->RemoveLast();
-      else a.set_ints(static_cast<int>(below(static_cast<std::size_t>(a.ints_size()))), number());
+      if (below(4) == 0)
+        a.add_ints(number());
+      else if (below(4) == 0)
+        a.mutable_ints()->RemoveLast();
+      else
+        a.set_ints(static_cast<int>(below(static_cast<std::size_t>(a.ints_size()))), number());
     }
   }
 
   void add_attribute(onnx::NodeProto& n) {
     auto& a = *n.add_attribute();
-    a.set_name(text({"axis", "axis", "group", "transA", "transB", "alpha", "beta", "pads", "strides", "dilations", "kernel_shape", "perm", "to", "ceil_mode", "block_size", "output_dtype", "auto_pad", "count_include_pad", "allowzero"}));
+    a.set_name(text({"axis", "axis", "group", "transA", "transB", "alpha", "beta", "pads", "strides",
+                     "dilations", "kernel_shape", "perm", "to", "ceil_mode", "block_size", "output_dtype",
+                     "auto_pad", "count_include_pad", "allowzero"}));
     a.set_type(static_cast<onnx::AttributeProto::AttributeType>(pick({1, 2, 2, 2, 7})));
     a.set_i(number());
     a.set_f(real());
@@ -455,10 +533,14 @@ class Mutator {
     if (n.input_size() == 0) return;
     const int at = static_cast<int>(below(static_cast<std::size_t>(n.input_size())));
     switch (below(4)) {
-      case 0: return n.set_input(at, "");
-      case 1: return n.mutable_input()->RemoveLast();
-      case 2: return n.mutable_input()->SwapElements(at, 0);
-      default: return n.set_input(at, below(2) == 0 ? tensor(g).name() : node(g).output(0));
+      case 0:
+        return n.set_input(at, "");
+      case 1:
+        return n.mutable_input()->RemoveLast();
+      case 2:
+        return n.mutable_input()->SwapElements(at, 0);
+      default:
+        return n.set_input(at, below(2) == 0 ? tensor(g).name() : node(g).output(0));
     }
   }
 
@@ -468,7 +550,8 @@ class Mutator {
     auto& shape = *type.mutable_shape();
     if (below(3) == 0) return shape.add_dim()->set_dim_value(1);
     if (below(3) == 0) return shape.mutable_dim()->RemoveLast();
-    shape.mutable_dim(static_cast<int>(below(static_cast<std::size_t>(shape.dim_size()))))->set_dim_value(pick({0, 1, 2, 5, 9, -1, 1 << 12, INT64_MAX}));
+    shape.mutable_dim(static_cast<int>(below(static_cast<std::size_t>(shape.dim_size()))))
+        ->set_dim_value(pick({0, 1, 2, 5, 9, -1, 1 << 12, INT64_MAX}));
   }
 
   std::mt19937 random_;
@@ -483,7 +566,8 @@ bool goes_the_whole_way(const std::string& bytes, int which) {
     EXPECT_EQ(kernels::validate(*program), "") << "mutant " << which;
     return true;
   }
-  EXPECT_NE(program.error().code(), ErrorCode::kInternal) << "mutant " << which << ": " << program.error().message();
+  EXPECT_NE(program.error().code(), ErrorCode::kInternal)
+      << "mutant " << which << ": " << program.error().message();
   EXPECT_FALSE(program.error().message().empty());
   return false;
 }
@@ -498,7 +582,8 @@ TEST(Import, mutated_models_give_errors_and_never_crash) {
   const unsigned seed = 4712;
   const int count = mutants(2000);
   std::printf("seed %u, %d mutants\n", seed, count);
-  const onnx::ModelProto wholes[] = {small_model().proto(), larger_model().proto(), operator_model().proto(), function_model().proto()};
+  const onnx::ModelProto wholes[] = {small_model().proto(), larger_model().proto(), operator_model().proto(),
+                                     function_model().proto()};
   for (const auto& whole : wholes) EXPECT_TRUE(goes_the_whole_way(whole.SerializeAsString(), -1));
   int taken = 0;
   for (int i = 0; i < count; ++i) {
@@ -519,7 +604,8 @@ TEST(Import, shapes_and_attributes_that_are_wrong_are_listed_all_at_once_and_wha
   m.node("Flatten", {"xq"}, "second");
   m.attribute("axis", std::int64_t{9});
   const auto g = import_model(m);
-  expect_refused(g, ErrorCode::kUnsupported, {"2 nodes", "Transpose 'first' has a perm", "Flatten 'second' has an axis"});
+  expect_refused(g, ErrorCode::kUnsupported,
+                 {"2 nodes", "Transpose 'first' has a perm", "Flatten 'second' has an axis"});
   EXPECT_EQ(g.error().message().find("behind"), std::string::npos) << g.error().message();
 }
 
@@ -539,7 +625,8 @@ TEST(Import, an_output_whose_batch_moved_away_is_refused) {
   m.output("y");
   auto g = import_model(m);
   ASSERT_TRUE(g.ok()) << g.error().message();
-  expect_refused(compiler::passes::run_standard_passes(std::move(*g)), ErrorCode::kUnsupported, {"output 'y'", "6x6x2x1", "batch"});
+  expect_refused(compiler::passes::run_standard_passes(std::move(*g)), ErrorCode::kUnsupported,
+                 {"output 'y'", "6x6x2x1", "batch"});
 }
 
 TEST(Import, damaged_files_give_errors_and_never_crash) {
@@ -551,7 +638,8 @@ TEST(Import, damaged_files_give_errors_and_never_crash) {
   int taken = 0;
   for (int i = 0; i < count; ++i) {
     std::string bytes = wholes[i % 2];
-    for (unsigned k = 0; k < 1 + random() % 4; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (unsigned k = 0; k < 1 + random() % 4; ++k)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
     if (goes_the_whole_way(bytes, i)) ++taken;
   }
   std::printf("%d are still models\n", taken);

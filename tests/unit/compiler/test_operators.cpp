@@ -1,5 +1,6 @@
-// Each operator and form: a small model is compiled whole and run by kernels/reference, and compared with what ONNX says it means.
-// Scales are powers of two unless a test says otherwise, so that float arithmetic is exact and every element must be equal.
+// Each operator and form: a small model is compiled whole and run by kernels/reference, and compared with
+// what ONNX says it means. Scales are powers of two unless a test says otherwise, so that float arithmetic is
+// exact and every element must be equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +25,8 @@ constexpr int kInt8 = onnx::TensorProto::INT8;
 constexpr int kUint8 = onnx::TensorProto::UINT8;
 constexpr int kInt32 = onnx::TensorProto::INT32;
 
-std::vector<std::int64_t> random_integers(std::size_t count, std::int64_t lowest, std::int64_t highest, unsigned seed) {
+std::vector<std::int64_t> random_integers(std::size_t count, std::int64_t lowest, std::int64_t highest,
+                                          unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::int64_t> values(count);
   for (std::int64_t& v : values) v = std::uniform_int_distribution<std::int64_t>(lowest, highest)(random);
@@ -61,12 +63,14 @@ std::vector<float> run(const Program& program, const std::vector<float>& input) 
   return values;
 }
 
-/// Compiles, runs a few random frames, compares. `tolerance` in the output's own unit. Gives the program for further looks.
+/// Compiles, runs a few random frames, compares. `tolerance` in the output's own unit. Gives the program for
+/// further looks.
 Program expect_meaning(const OnnxModel& model, double tolerance = 0) {
   const auto c = compile(model);
   EXPECT_TRUE(c.ok()) << c.error().message();
   if (!c.ok()) return {};
-  const auto elements = static_cast<std::size_t>(compiler::graph::elements(c->imported.input_signatures[0].shape));
+  const auto elements =
+      static_cast<std::size_t>(compiler::graph::elements(c->imported.input_signatures[0].shape));
   double largest = 0, smallest = 0;
   for (unsigned seed = 1; seed <= 4; ++seed) {
     const std::vector<float> input = random_floats(elements, seed);
@@ -77,7 +81,9 @@ Program expect_meaning(const OnnxModel& model, double tolerance = 0) {
       largest = std::max(largest, wanted[i]);
       smallest = std::min(smallest, wanted[i]);
       if (std::abs(static_cast<double>(got[i]) - wanted[i]) <= tolerance) continue;
-      ADD_FAILURE() << "seed " << seed << ", element " << i << ": " << got[i] << ", wanted " << wanted[i] << "\n" << compiler::graph::print(c->lowered);
+      ADD_FAILURE() << "seed " << seed << ", element " << i << ": " << got[i] << ", wanted " << wanted[i]
+                    << "\n"
+                    << compiler::graph::print(c->lowered);
       return c->program;
     }
   }
@@ -87,7 +93,8 @@ Program expect_meaning(const OnnxModel& model, double tolerance = 0) {
 
 std::size_t count_blocks(const Program& program, const char* name) {
   std::size_t n = 0;
-  for (const kernels::Block& b : program.blocks) n += std::string(kernels::operation_name(b.operation)) == name ? 1U : 0U;
+  for (const kernels::Block& b : program.blocks)
+    n += std::string(kernels::operation_name(b.operation)) == name ? 1U : 0U;
   return n;
 }
 
@@ -95,7 +102,8 @@ void expect_refused(const OnnxModel& model, const std::vector<std::string>& says
   const auto c = compile(model);
   ASSERT_FALSE(c.ok());
   EXPECT_EQ(c.error().code(), ErrorCode::kUnsupported) << c.error().message();
-  for (const std::string& part : says) EXPECT_NE(c.error().message().find(part), std::string::npos) << c.error().message();
+  for (const std::string& part : says)
+    EXPECT_NE(c.error().message().find(part), std::string::npos) << c.error().message();
 }
 
 /// A quantised input of 1 x `channels` x 8 x 7.
@@ -106,8 +114,11 @@ OnnxModel with_image(std::int64_t channels, int type = kInt8, std::int64_t zero 
   return m;
 }
 
-std::string conv_weights(OnnxModel& m, std::int64_t out, std::int64_t in, std::int64_t kernel, const std::vector<float>& scale = {0.25F}) {
-  return m.weights("w", {out, in, kernel, kernel}, random_integers(static_cast<std::size_t>(out * in * kernel * kernel), -128, 127, 5), scale);
+std::string conv_weights(OnnxModel& m, std::int64_t out, std::int64_t in, std::int64_t kernel,
+                         const std::vector<float>& scale = {0.25F}) {
+  return m.weights("w", {out, in, kernel, kernel},
+                   random_integers(static_cast<std::size_t>(out * in * kernel * kernel), -128, 127, 5),
+                   scale);
 }
 
 using Ints = std::vector<std::int64_t>;
@@ -151,7 +162,8 @@ TEST(Operators, depthwise_convolution_with_auto_pad) {
 
 TEST(Operators, unsigned_weights_with_zero_points_a_channel) {
   OnnxModel m = with_image(2);
-  m.weights("w", {3, 2, 3, 3}, random_integers(54, 0, 255, 9), {0.25F, 0.5F, 0.25F}, 0, kUint8, {128, 0, 255});
+  m.weights("w", {3, 2, 3, 3}, random_integers(54, 0, 255, 9), {0.25F, 0.5F, 0.25F}, 0, kUint8,
+            {128, 0, 255});
   m.node("Conv", {"xq", "w"}, "conv");
   m.pair("conv", 64.0F, 5, "y");
   m.output("y");
@@ -439,7 +451,8 @@ TEST(Operators, functions_of_one_byte_become_tables) {
   expect_meaning(m, 1.01 / 256);
 }
 
-/// 64 products of one input each, weights from -128 to 127: every sum is seen, and there are at most 2^16 of them.
+/// 64 products of one input each, weights from -128 to 127: every sum is seen, and there are at most 2^16 of
+/// them.
 OnnxModel with_products(const std::string& function, float alpha = 0) {
   OnnxModel m;
   m.input("x", {1, 1});
@@ -494,7 +507,8 @@ TEST(Operators, what_falls_and_rises_on_one_byte_is_a_table_of_all_its_values) {
     const std::vector<float> got = run(c->program, all);
     const std::vector<double> wanted = interpret(c->imported, all);
     for (std::size_t i = 0; i < all.size(); ++i)
-      EXPECT_NEAR(static_cast<double>(got[i]), wanted[i], swish ? 0.016 : 0.0) << (swish ? "HardSwish of " : "LeakyRelu of ") << all[i];
+      EXPECT_NEAR(static_cast<double>(got[i]), wanted[i], swish ? 0.016 : 0.0)
+          << (swish ? "HardSwish of " : "LeakyRelu of ") << all[i];
   }
 }
 
@@ -524,9 +538,8 @@ TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
   using compiler::graph::Chain;
   using compiler::graph::Course;
   using compiler::graph::Step;
-  const auto kind = [](const std::vector<Step>& steps, std::int64_t lowest = -1000, std::int64_t highest = 1000) {
-    return Chain{steps}.course(lowest, highest, 0).kind;
-  };
+  const auto kind = [](const std::vector<Step>& steps, std::int64_t lowest = -1000,
+                       std::int64_t highest = 1000) { return Chain{steps}.course(lowest, highest, 0).kind; };
   const Step to_float = Step::to_float(), q = Step::quantise({1.0F}, 0, -128, 127);
   Step swish, leaky;
   swish.kind = Step::Kind::kHardSwish;
@@ -534,7 +547,8 @@ TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
   leaky.low = -1;
   EXPECT_EQ(kind({to_float, Step::multiply({0.5F}), q}), Course::Kind::kRising);
   EXPECT_EQ(kind({to_float, Step::multiply({-0.5F}), q}), Course::Kind::kFalling);
-  EXPECT_EQ(kind({to_float, Step::multiply({-0.5F}), Step::relu(), Step::divide({-2.0F}), q}), Course::Kind::kRising);
+  EXPECT_EQ(kind({to_float, Step::multiply({-0.5F}), Step::relu(), Step::divide({-2.0F}), q}),
+            Course::Kind::kRising);
   EXPECT_EQ(kind({to_float, swish, q}), Course::Kind::kUnproved);
   EXPECT_EQ((Chain{{to_float, swish, q}}.course(-5, 5, 0).step), 1U);
   EXPECT_EQ(kind({to_float, swish, q}, 0, 1000), Course::Kind::kRising);
@@ -542,7 +556,8 @@ TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
   EXPECT_EQ(kind({to_float, leaky, q}), Course::Kind::kUnproved);
   EXPECT_EQ(kind({to_float, leaky, q}, -1000, 0), Course::Kind::kFalling);
   EXPECT_EQ(kind({to_float, leaky, q}, 0, 1000), Course::Kind::kRising);
-  EXPECT_EQ(kind({to_float, Step::multiply({3e38F}), Step::multiply({0.0F}), q}), Course::Kind::kUnproved) << "infinity times zero";
+  EXPECT_EQ(kind({to_float, Step::multiply({3e38F}), Step::multiply({0.0F}), q}), Course::Kind::kUnproved)
+      << "infinity times zero";
   EXPECT_EQ(kind({to_float, Step::add({NAN}), q}), Course::Kind::kUnproved);
   EXPECT_TRUE((Chain{{Step::multiply({-2.0F, -1.0F}), Step::divide({-1.0F})}}.is_increasing()));
   EXPECT_FALSE((Chain{{Step::multiply({2.0F, -1.0F})}}.is_increasing()));
@@ -658,7 +673,8 @@ TEST(Operators, what_is_not_quantised_is_refused_all_at_once) {
   for (auto& n : *m.proto().mutable_graph()->mutable_node())
     if (n.name() == "second") n.set_input(1, "w2");
   m.weights("w2", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.5F});
-  expect_refused(m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
+  expect_refused(
+      m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
 }
 
 TEST(Operators, float_arithmetic_before_the_first_quantiser_is_refused_with_the_remedy) {
@@ -706,11 +722,12 @@ TEST(Operators, every_pass_leaves_a_graph_that_prints_and_verifies) {
   auto g = import_model(m);
   ASSERT_TRUE(g.ok());
   std::vector<std::string> seen;
-  const auto lowered = compiler::passes::run_standard_passes(std::move(*g), [&seen](const compiler::passes::Pass& pass, const Graph& after) {
-    seen.emplace_back(pass.name);
-    EXPECT_TRUE(compiler::graph::verify(after, pass.gives).ok());
-    EXPECT_NE(compiler::graph::print(after).find("conv"), std::string::npos) << pass.name;
-  });
+  const auto lowered = compiler::passes::run_standard_passes(
+      std::move(*g), [&seen](const compiler::passes::Pass& pass, const Graph& after) {
+        seen.emplace_back(pass.name);
+        EXPECT_TRUE(compiler::graph::verify(after, pass.gives).ok());
+        EXPECT_NE(compiler::graph::print(after).find("conv"), std::string::npos) << pass.name;
+      });
   ASSERT_TRUE(lowered.ok());
   EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
 }

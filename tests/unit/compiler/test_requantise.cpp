@@ -22,7 +22,8 @@ struct Qlinear {
   std::int64_t operator()(std::int64_t acc) const {
     const float scaled = static_cast<float>(acc) * factor;
     const double q = static_cast<double>(std::nearbyint(scaled)) + static_cast<double>(zero);
-    return static_cast<std::int64_t>(std::min(std::max(q, static_cast<double>(lowest)), static_cast<double>(highest)));
+    return static_cast<std::int64_t>(
+        std::min(std::max(q, static_cast<double>(lowest)), static_cast<double>(highest)));
   }
 };
 
@@ -31,7 +32,9 @@ RequantiseProblem problem_of(std::vector<Qlinear> channels, Range range) {
   p.lowest = -128;
   p.highest = 255;
   p.accumulators.assign(channels.size(), range);
-  p.reference = [channels = std::move(channels)](std::int64_t acc, std::size_t c) { return channels[c](acc); };
+  p.reference = [channels = std::move(channels)](std::int64_t acc, std::size_t c) {
+    return channels[c](acc);
+  };
   return p;
 }
 
@@ -67,10 +70,12 @@ std::vector<Random> random_cases(int count, unsigned seed) {
   for (int i = 0; i < count; ++i) {
     std::vector<Qlinear> channels(1 + random() % 3);
     for (Qlinear& q : channels) q = random_channel(random);
-    for (Qlinear& q : channels) q.lowest = std::max(q.lowest, channels[0].lowest), q.highest = channels[0].highest;
+    for (Qlinear& q : channels)
+      q.lowest = std::max(q.lowest, channels[0].lowest), q.highest = channels[0].highest;
     for (Qlinear& q : channels) q.zero = std::min(std::max(q.zero, q.lowest), q.highest);
     const std::int64_t reach = std::int64_t{1} << (4 + random() % 11);
-    const Range range{-static_cast<std::int64_t>(random() % static_cast<unsigned>(reach)), static_cast<std::int64_t>(random() % static_cast<unsigned>(reach))};
+    const Range range{-static_cast<std::int64_t>(random() % static_cast<unsigned>(reach)),
+                      static_cast<std::int64_t>(random() % static_cast<unsigned>(reach))};
     Random r{problem_of(channels, range), {}};
     auto solved = solve(r.problem);
     EXPECT_TRUE(solved.ok()) << solved.error().message();
@@ -89,15 +94,19 @@ TEST(Requantise, a_thousand_random_solutions_of_each_form_equal_brute_force_over
       EXPECT_TRUE(equal_everywhere(c.solved, c.problem));
       EXPECT_EQ(prove(c.solved, c.problem), "");
     }
-    if (seen.size() == 3 && std::all_of(seen.begin(), seen.end(), [](const auto& s) { return s.second >= 1000; })) break;
+    if (seen.size() == 3 &&
+        std::all_of(seen.begin(), seen.end(), [](const auto& s) { return s.second >= 1000; }))
+      break;
   }
-  for (const auto form : {Requantise::Form::kMultiplyShift, Requantise::Form::kMultiplyShiftHalfEven, Requantise::Form::kThresholds}) {
+  for (const auto form : {Requantise::Form::kMultiplyShift, Requantise::Form::kMultiplyShiftHalfEven,
+                          Requantise::Form::kThresholds}) {
     std::printf("form %d: %d\n", static_cast<int>(form), seen[form]);
     EXPECT_GE(seen[form], 1000);
   }
 }
 
-TEST(Requantise, a_moved_multiplier_offset_shift_threshold_or_clamp_is_rejected_unless_brute_force_says_it_is_equal) {
+TEST(Requantise,
+     a_moved_multiplier_offset_shift_threshold_or_clamp_is_rejected_unless_brute_force_says_it_is_equal) {
   std::mt19937 random(7);
   int rejected = 0, accepted = 0, rejected_half_even = 0;
   for (const Random& c : random_cases(1000, 99)) {
@@ -109,26 +118,38 @@ TEST(Requantise, a_moved_multiplier_offset_shift_threshold_or_clamp_is_rejected_
     } else {
       const bool half_even = moved.form == Requantise::Form::kMultiplyShiftHalfEven;
       switch (random() % (half_even ? 5 : 4)) {
-        case 0: moved.multiplier[random() % moved.multiplier.size()] += random() % 2 == 0 ? 1 : -1; break;
+        case 0:
+          moved.multiplier[random() % moved.multiplier.size()] += random() % 2 == 0 ? 1 : -1;
+          break;
         case 1: {
           auto& b = moved.offset[random() % moved.offset.size()];
           b += (std::int64_t{1} << (random() % 40)) * (random() % 2 == 0 ? 1 : -1);
           break;
         }
-        case 4: moved.zero_point += random() % 2 == 0 ? 1 : -1; break;
-        case 2: moved.shift[random() % moved.shift.size()] ^= 1U; break;
-        default: moved.highest -= moved.highest > moved.lowest ? 1 : 0; break;
+        case 4:
+          moved.zero_point += random() % 2 == 0 ? 1 : -1;
+          break;
+        case 2:
+          moved.shift[random() % moved.shift.size()] ^= 1U;
+          break;
+        default:
+          moved.highest -= moved.highest > moved.lowest ? 1 : 0;
+          break;
       }
     }
     const std::string why = prove(moved, c.problem);
-    const bool ascending = moved.form != Requantise::Form::kThresholds || why.find("descend") == std::string::npos;
+    const bool ascending =
+        moved.form != Requantise::Form::kThresholds || why.find("descend") == std::string::npos;
     if (!ascending) continue;  // not a step function at all
-    if (why.find("this form has it") != std::string::npos || why.find("zero point leaves") != std::string::npos) continue;
+    if (why.find("this form has it") != std::string::npos ||
+        why.find("zero point leaves") != std::string::npos)
+      continue;
     EXPECT_EQ(why.empty(), equal_everywhere(moved, c.problem)) << why;
     ++(why.empty() ? accepted : rejected);
     rejected_half_even += !why.empty() && moved.form == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0;
   }
-  std::printf("%d rejected, %d of them half to even; %d accepted as truly equal\n", rejected, rejected_half_even, accepted);
+  std::printf("%d rejected, %d of them half to even; %d accepted as truly equal\n", rejected,
+              rejected_half_even, accepted);
   EXPECT_GT(rejected, 300);
   EXPECT_GT(rejected_half_even, 50);
   EXPECT_GT(accepted, 50);
@@ -151,7 +172,8 @@ TEST(Requantise, a_general_scale_takes_a_multiplier_and_a_power_of_two_with_ties
 }
 
 TEST(Requantise, a_channel_without_ties_rounds_as_its_neighbours_do) {
-  const auto mixed = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}, Qlinear{0.0625F, 3, -128, 127}}, {-5000, 5000}));
+  const auto mixed =
+      solve(problem_of({Qlinear{0.0371F, 3, -128, 127}, Qlinear{0.0625F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(mixed.ok());
   EXPECT_EQ(mixed->form, Requantise::Form::kMultiplyShiftHalfEven);
   EXPECT_EQ(mixed->zero_point, 3);
@@ -173,7 +195,8 @@ TEST(Requantise, a_zero_point_that_the_function_hides_is_found_by_its_parity) {
 }
 
 /// Whether any offset makes this multiplier and shift right, from what each accumulator by itself demands.
-bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int shift, std::int64_t lowest, std::int64_t highest) {
+bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int shift, std::int64_t lowest,
+                      std::int64_t highest) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 2, most = -least;
   for (std::int64_t acc = p.accumulators[0].lowest; acc <= p.accumulators[0].highest; ++acc) {
     const std::int64_t q = p.reference(acc, 0);
@@ -191,8 +214,10 @@ TEST(Requantise, the_cheapest_shift_is_taken) {
   ASSERT_GT(shift, 0);
   EXPECT_TRUE(some_offset_fits(p, r->multiplier[0], shift, r->lowest, r->highest));
   const double slope = std::ldexp(0.0371, shift - 1);
-  for (auto m = static_cast<std::int64_t>(slope * 0.98); m <= static_cast<std::int64_t>(slope * 1.02) + 1; ++m)
-    EXPECT_FALSE(some_offset_fits(p, m, shift - 1, r->lowest, r->highest)) << "multiplier " << m << " with shift " << shift - 1;
+  for (auto m = static_cast<std::int64_t>(slope * 0.98); m <= static_cast<std::int64_t>(slope * 1.02) + 1;
+       ++m)
+    EXPECT_FALSE(some_offset_fits(p, m, shift - 1, r->lowest, r->highest))
+        << "multiplier " << m << " with shift " << shift - 1;
 }
 
 TEST(Requantise, a_constant_function_needs_no_multiplier) {
@@ -224,7 +249,8 @@ TEST(Requantise, a_reference_outside_its_type_is_refused) {
 }
 
 TEST(Requantise, the_checker_refuses_overflow_and_malformed_vectors) {
-  const RequantiseProblem p = problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
+  const RequantiseProblem p =
+      problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
   auto r = solve(p);
   ASSERT_TRUE(r.ok());
   Requantise bad = *r;

@@ -1,4 +1,5 @@
-// How often the process calls operator new. In a file of its own: compilers see through an operator they can inline.
+// How often the process calls operator new. In a file of its own: compilers see through an operator they can
+// inline.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,8 @@ class Builder {
   Builder(Chance& c, int count) : chance_(c) {
     program_.name = "random";
     const std::uint32_t height = extent(12), width = extent(14);
-    TensorIndex at = add_tensor(chance_.one_in(6) ? ElementType{Kind::kFloat32, 32} : any_type(16), {height, width, channels()});
+    TensorIndex at = add_tensor(chance_.one_in(6) ? ElementType{Kind::kFloat32, 32} : any_type(16),
+                                {height, width, channels()});
     program_.inputs.push_back(at);
     if (!type(at).is_integer()) at = quantise(at);
     for (int i = 0; i < count; ++i) {
@@ -29,18 +30,24 @@ class Builder {
       if (chance_.one_in(8) && next != at) program_.outputs.push_back(next);
       at = next;
     }
-    if (std::find(program_.outputs.begin(), program_.outputs.end(), at) == program_.outputs.end()) program_.outputs.push_back(at);
+    if (std::find(program_.outputs.begin(), program_.outputs.end(), at) == program_.outputs.end())
+      program_.outputs.push_back(at);
   }
   Program take() { return std::move(program_); }
 
  private:
   std::uint32_t extent(std::int64_t most) { return static_cast<std::uint32_t>(chance_.between(1, most)); }
-  std::uint32_t channels() { return static_cast<std::uint32_t>(chance_.one_in(3) ? chance_.between(1, 70) : chance_.between(1, 9)); }
+  std::uint32_t channels() {
+    return static_cast<std::uint32_t>(chance_.one_in(3) ? chance_.between(1, 70) : chance_.between(1, 9));
+  }
 
-  std::uint32_t one_or(std::uint32_t count) { return chance_.one_in(2) ? 1 : count; }  // per tensor, or per channel
+  std::uint32_t one_or(std::uint32_t count) {
+    return chance_.one_in(2) ? 1 : count;
+  }  // per tensor, or per channel
 
   ElementType any_type(std::int64_t widest) {
-    const auto bits = static_cast<std::uint8_t>(chance_.one_in(2) && widest >= 8 ? 8 : chance_.between(1, widest));
+    const auto bits =
+        static_cast<std::uint8_t>(chance_.one_in(2) && widest >= 8 ? 8 : chance_.between(1, widest));
     if (chance_.one_in(12)) return {Kind::kBipolar, 1};
     return {chance_.one_in(2) ? Kind::kSigned : Kind::kUnsigned, bits};
   }
@@ -57,7 +64,8 @@ class Builder {
     return static_cast<TensorIndex>(program_.tensors.size() - 1);
   }
 
-  TensorIndex add_block(Operation operation, std::vector<TensorIndex> inputs, ElementType t, std::vector<std::uint32_t> shape) {
+  TensorIndex add_block(Operation operation, std::vector<TensorIndex> inputs, ElementType t,
+                        std::vector<std::uint32_t> shape) {
     const TensorIndex out = add_tensor(t, std::move(shape));
     Block block;
     block.name = "b" + std::to_string(program_.blocks.size());
@@ -71,23 +79,30 @@ class Builder {
   // The narrowest signed type that holds both, or nothing that fits: bits 33.
   static std::uint8_t signed_bits(Bounds b) {
     std::uint8_t bits = 1;
-    while (bits < 33 && (b.lowest < -(std::int64_t{1} << (bits - 1)) || b.highest > (std::int64_t{1} << (bits - 1)) - 1)) ++bits;
+    while (bits < 33 &&
+           (b.lowest < -(std::int64_t{1} << (bits - 1)) || b.highest > (std::int64_t{1} << (bits - 1)) - 1))
+      ++bits;
     return bits;
   }
 
   // The thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as quantised nets have them.
   std::vector<std::int64_t> scaled_ladder(Bounds b, std::int32_t lowest, std::int64_t steps) {
-    const std::int64_t zero_point = lowest + chance_.of<std::int64_t>({0, 0, steps / 2, chance_.between(-3, steps)});
+    const std::int64_t zero_point =
+        lowest + chance_.of<std::int64_t>({0, 0, steps / 2, chance_.between(-3, steps)});
     const auto span = static_cast<float>(std::max<std::int64_t>(b.highest - b.lowest, 1));
-    float scale = static_cast<float>(steps + 1) / span * static_cast<float>(chance_.between(1, 3000)) / 1000.0F;
+    float scale =
+        static_cast<float>(steps + 1) / span * static_cast<float>(chance_.between(1, 3000)) / 1000.0F;
     if (chance_.one_in(3)) scale = std::exp2(std::round(std::log2(scale)));
     const auto passes = [&](std::int64_t acc, std::int64_t value) {
-      return std::nearbyint(static_cast<float>(acc) * scale) + static_cast<float>(zero_point) >= static_cast<float>(value);
+      return std::nearbyint(static_cast<float>(acc) * scale) + static_cast<float>(zero_point) >=
+             static_cast<float>(value);
     };
     std::vector<std::int64_t> ladder;
     for (std::int64_t i = 0; i < steps; ++i) {
-      std::int64_t low = b.lowest - 1, high = b.highest + 1;  // the first that passes is above low, and high at most
-      while (high - low > 1) (passes(low + (high - low) / 2, lowest + i + 1) ? high : low) = low + (high - low) / 2;
+      std::int64_t low = b.lowest - 1,
+                   high = b.highest + 1;  // the first that passes is above low, and high at most
+      while (high - low > 1)
+        (passes(low + (high - low) / 2, lowest + i + 1) ? high : low) = low + (high - low) / 2;
       ladder.push_back(high);
     }
     return ladder;
@@ -104,7 +119,8 @@ class Builder {
     for (std::int64_t& o : r.offset) o = chance_.one_in(2) ? 0 : chance_.between(-40, 40) << bits;
   }
 
-  // A step function that makes use of the output's range: acc in `b` spread over it, with some of it clamped away.
+  // A step function that makes use of the output's range: acc in `b` spread over it, with some of it clamped
+  // away.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
     r.lowest = static_cast<std::int32_t>(out.lowest());
@@ -126,7 +142,8 @@ class Builder {
           for (std::int64_t& t : ladder) t += chance_.between(-1, 1);
         }
         for (auto i = static_cast<std::int64_t>(ladder.size()); i < steps; ++i) {
-          ladder.push_back(chance_.one_in(30) ? chance_.between(INT64_MIN / 2, INT64_MAX / 2) : chance_.between(b.lowest - span / 8, b.highest + span / 8));
+          ladder.push_back(chance_.one_in(30) ? chance_.between(INT64_MIN / 2, INT64_MAX / 2)
+                                              : chance_.between(b.lowest - span / 8, b.highest + span / 8));
         }
         std::sort(ladder.begin(), ladder.end());
         if (out.kind == Kind::kBipolar && steps == 2) ladder[1] = ladder[0];
@@ -136,17 +153,22 @@ class Builder {
     }
     // Bits of the multiplier: from few (32-bit arithmetic is exact) to all (64 bits are needed).
     const std::int64_t wide = chance_.between(1, 30);
-    for (std::uint32_t c = one_or(count); c > 0; --c) r.multiplier.push_back(static_cast<std::int32_t>(chance_.between(0, std::int64_t{1} << wide)));
+    for (std::uint32_t c = one_or(count); c > 0; --c)
+      r.multiplier.push_back(static_cast<std::int32_t>(chance_.between(0, std::int64_t{1} << wide)));
     const auto most = *std::max_element(r.multiplier.begin(), r.multiplier.end());
     std::int64_t fitting = 0;  // the shift that brings the span to about the output's
     while (fitting < 62 && (span * most >> fitting) > 2 * std::max<std::int64_t>(steps, 1)) ++fitting;
     for (std::uint32_t c = one_or(count); c > 0; --c) {
-      const std::int64_t shift = chance_.one_in(12) ? chance_.between(0, 62) : std::clamp<std::int64_t>(fitting + chance_.between(-2, 2), 0, 62);
+      const std::int64_t shift = chance_.one_in(12)
+                                     ? chance_.between(0, 62)
+                                     : std::clamp<std::int64_t>(fitting + chance_.between(-2, 2), 0, 62);
       r.shift.push_back(static_cast<std::uint8_t>(shift));
     }
     for (std::uint32_t c = one_or(count); c > 0; --c) {
-      const std::int64_t reach = std::min<std::int64_t>(span * most + (std::int64_t{1} << fitting), INT64_MAX / 4);
-      r.offset.push_back(chance_.one_in(12) ? chance_.between(-(std::int64_t{1} << 61), std::int64_t{1} << 61) : chance_.between(-reach, reach));
+      const std::int64_t reach =
+          std::min<std::int64_t>(span * most + (std::int64_t{1} << fitting), INT64_MAX / 4);
+      r.offset.push_back(chance_.one_in(12) ? chance_.between(-(std::int64_t{1} << 61), std::int64_t{1} << 61)
+                                            : chance_.between(-reach, reach));
     }
     if (chance_.one_in(2)) round_half_even(r, out);
     return r;
@@ -154,7 +176,9 @@ class Builder {
 
   Window window(const Tensor& in, bool padded, std::int64_t largest_kernel) {
     Window w;
-    const auto field = [&](std::int64_t most) { return static_cast<std::uint32_t>(chance_.between(1, std::max<std::int64_t>(most, 1))); };
+    const auto field = [&](std::int64_t most) {
+      return static_cast<std::uint32_t>(chance_.between(1, std::max<std::int64_t>(most, 1)));
+    };
     w.kernel_h = field(std::min<std::int64_t>(largest_kernel, in.shape[0]));
     w.kernel_w = field(std::min<std::int64_t>(largest_kernel, in.shape[1]));
     w.stride_h = field(chance_.one_in(2) ? 1 : 3);
@@ -162,12 +186,16 @@ class Builder {
     if (chance_.one_in(4) && w.kernel_h > 1) w.dilation_h = field((in.shape[0] - 1) / (w.kernel_h - 1));
     if (chance_.one_in(4) && w.kernel_w > 1) w.dilation_w = field((in.shape[1] - 1) / (w.kernel_w - 1));
     if (padded && chance_.one_in(2)) {
-      const auto pad = [&](std::uint32_t kernel) { return static_cast<std::uint32_t>(chance_.between(0, kernel - 1)); };
+      const auto pad = [&](std::uint32_t kernel) {
+        return static_cast<std::uint32_t>(chance_.between(0, kernel - 1));
+      };
       w.pad_top = pad(w.kernel_h);
       w.pad_bottom = pad(w.kernel_h);
       w.pad_left = pad(w.kernel_w);
       w.pad_right = pad(w.kernel_w);
-      w.pad_value = static_cast<std::int32_t>(in.type.kind == Kind::kBipolar ? chance_.of({-1, 1}) : chance_.between(in.type.lowest(), in.type.highest()));
+      w.pad_value = static_cast<std::int32_t>(in.type.kind == Kind::kBipolar
+                                                  ? chance_.of({-1, 1})
+                                                  : chance_.between(in.type.lowest(), in.type.highest()));
     }
     return w;
   }
@@ -189,19 +217,25 @@ class Builder {
     for (std::uint32_t g = 1; g <= in.shape[2]; ++g) {
       if (in.shape[2] % g == 0) divisors.push_back(g);
     }
-    c.groups = chance_.one_in(3) ? divisors[static_cast<std::size_t>(chance_.between(0, static_cast<std::int64_t>(divisors.size()) - 1))] : 1;
+    c.groups = chance_.one_in(3) ? divisors[static_cast<std::size_t>(
+                                       chance_.between(0, static_cast<std::int64_t>(divisors.size()) - 1))]
+                                 : 1;
     if (chance_.one_in(6)) c.groups = in.shape[2];
     c.out_channels = c.groups == 1 ? channels() : c.groups * (chance_.one_in(2) ? 1 : extent(3));
     c.weight_type = any_type(chance_.one_in(3) ? 16 : 8);
-    if (c.weight_type.kind == Kind::kUnsigned && c.weight_type.bits == 16) c.weight_type.bits = 15;  // what int16 stores
+    if (c.weight_type.kind == Kind::kUnsigned && c.weight_type.bits == 16)
+      c.weight_type.bits = 15;  // what int16 stores
     const std::size_t taps = std::size_t{c.window.kernel_h} * c.window.kernel_w * (in.shape[2] / c.groups);
     for (std::size_t i = 0; i < taps * c.out_channels; ++i) {
       const auto low = c.weight_type.lowest(), high = c.weight_type.highest();
-      const std::int64_t w = c.weight_type.kind == Kind::kBipolar ? chance_.of({-1, 1}) : chance_.one_in(8) ? chance_.of({low, high}) : chance_.between(low, high);
+      const std::int64_t w = c.weight_type.kind == Kind::kBipolar ? chance_.of({-1, 1})
+                             : chance_.one_in(8)                  ? chance_.of({low, high})
+                                                                  : chance_.between(low, high);
       c.weights.push_back(static_cast<std::int16_t>(w));
     }
     if (chance_.one_in(2)) {
-      for (std::uint32_t o = 0; o < c.out_channels; ++o) c.bias.push_back(static_cast<std::int32_t>(chance_.between(-3000, 3000)));
+      for (std::uint32_t o = 0; o < c.out_channels; ++o)
+        c.bias.push_back(static_cast<std::int32_t>(chance_.between(-3000, 3000)));
     }
     const auto extremes = [&] {  // of partial sums, over all channels
       Bounds all;
@@ -220,7 +254,8 @@ class Builder {
     };
     Bounds b = extremes();
     while (signed_bits(b) > 32) {
-      for (std::int16_t& w : c.weights) w = static_cast<std::int16_t>(c.weight_type.kind == Kind::kBipolar ? w : w / 4);
+      for (std::int16_t& w : c.weights)
+        w = static_cast<std::int16_t>(c.weight_type.kind == Kind::kBipolar ? w : w / 4);
       if (c.weight_type.kind == Kind::kBipolar) return at;
       b = extremes();
     }
@@ -262,7 +297,8 @@ class Builder {
       p.window.kernel_w = in.shape[1];
     }
     const std::int64_t taps = std::int64_t{p.window.kernel_h} * p.window.kernel_w;
-    const Bounds b{std::min<std::int64_t>(0, taps * in.type.lowest()), std::max<std::int64_t>(0, taps * in.type.highest())};
+    const Bounds b{std::min<std::int64_t>(0, taps * in.type.lowest()),
+                   std::max<std::int64_t>(0, taps * in.type.highest())};
     if (signed_bits(b) > 32) return at;
     p.accumulator = {Kind::kSigned, signed_bits(b)};
     const ElementType out = any_type(8);
@@ -274,12 +310,14 @@ class Builder {
   TensorIndex rescale(TensorIndex at) {
     const Tensor in = tensor(at);
     const ElementType out = any_type(16);
-    return add_block(Rescale{requantise({in.type.lowest(), in.type.highest()}, out, in.shape.back())}, {at}, out, in.shape);
+    return add_block(Rescale{requantise({in.type.lowest(), in.type.highest()}, out, in.shape.back())}, {at},
+                     out, in.shape);
   }
 
   std::int16_t any_value(ElementType t) {
     if (t.kind == Kind::kBipolar) return chance_.of<std::int16_t>({-1, 1});
-    return static_cast<std::int16_t>(chance_.between(t.lowest(), std::min<std::int64_t>(t.highest(), INT16_MAX)));
+    return static_cast<std::int16_t>(
+        chance_.between(t.lowest(), std::min<std::int64_t>(t.highest(), INT16_MAX)));
   }
 
   static bool can_index(ElementType t) { return t.kind != Kind::kBipolar && t.bits <= 8; }
@@ -322,11 +360,14 @@ class Builder {
   TensorIndex permute(TensorIndex at) {
     const Tensor in = tensor(at);
     Permute p;
-    if (chance_.one_in(4)) return add_block(p, {at}, in.type, {1, 1, static_cast<std::uint32_t>(in.elements())});
+    if (chance_.one_in(4))
+      return add_block(p, {at}, in.type, {1, 1, static_cast<std::uint32_t>(in.elements())});
     p.dims = in.shape;
     if (chance_.one_in(3)) p.dims.insert(p.dims.begin(), 1);
     for (std::uint32_t i = 0; i < p.dims.size(); ++i) p.perm.push_back(i);
-    for (std::size_t i = p.perm.size() - 1; i > 0; --i) std::swap(p.perm[i], p.perm[static_cast<std::size_t>(chance_.between(0, static_cast<std::int64_t>(i)))]);
+    for (std::size_t i = p.perm.size() - 1; i > 0; --i)
+      std::swap(p.perm[i],
+                p.perm[static_cast<std::size_t>(chance_.between(0, static_cast<std::int64_t>(i)))]);
     std::vector<std::uint32_t> shape;
     for (const std::uint32_t axis : p.perm) shape.push_back(p.dims[axis]);
     if (shape.size() == 4) shape = {shape[0] * shape[1], shape[2], shape[3]};
@@ -338,7 +379,8 @@ class Builder {
     ElementType out = any_type(16);
     if (out.kind == Kind::kBipolar) out = {Kind::kUnsigned, 8};
     Quantise q;
-    for (std::uint32_t c = one_or(in.shape.back()); c > 0; --c) q.scale.push_back(static_cast<float>(chance_.between(1, 1000)) / 512.0F);
+    for (std::uint32_t c = one_or(in.shape.back()); c > 0; --c)
+      q.scale.push_back(static_cast<float>(chance_.between(1, 1000)) / 512.0F);
     q.zero_point = static_cast<std::int32_t>(chance_.between(out.lowest(), out.highest()));
     return add_block(std::move(q), {at}, out, in.shape);
   }
@@ -346,29 +388,46 @@ class Builder {
   TensorIndex float_tail(TensorIndex at) {
     const Tensor in = tensor(at);
     Dequantise d;
-    for (std::uint32_t c = one_or(in.shape.back()); c > 0; --c) d.scale.push_back(static_cast<float>(chance_.between(1, 1000)) / 7777.0F);
+    for (std::uint32_t c = one_or(in.shape.back()); c > 0; --c)
+      d.scale.push_back(static_cast<float>(chance_.between(1, 1000)) / 7777.0F);
     d.zero_point = static_cast<std::int32_t>(chance_.between(-200, 200));
     const TensorIndex floats = add_block(std::move(d), {at}, {Kind::kFloat32, 32}, in.shape);
-    const TensorIndex likely = chance_.one_in(2) ? floats : add_block(Softmax{}, {floats}, {Kind::kFloat32, 32}, in.shape);
+    const TensorIndex likely =
+        chance_.one_in(2) ? floats : add_block(Softmax{}, {floats}, {Kind::kFloat32, 32}, in.shape);
     return quantise(likely);
   }
 
   TensorIndex any_block(TensorIndex at) {
     if (tensor(at).elements() > 20000) return sum_pool(at);
     switch (chance_.between(1, 16)) {
-      case 1: case 2: case 3: case 4: case 5: return convolution(at);
+      case 1:
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        return convolution(at);
       case 6: {
         const TensorIndex next = convolution(at);
         return next == at ? at : max_pool(next);
       }
-      case 7: return max_pool(at);
-      case 8: case 9: return sum_pool(at);
-      case 10: return rescale(at);
-      case 11: return lookup(at);
-      case 12: case 13: return add(at);
-      case 14: return concat(at);
-      case 15: return permute(at);
-      default: return float_tail(at);
+      case 7:
+        return max_pool(at);
+      case 8:
+      case 9:
+        return sum_pool(at);
+      case 10:
+        return rescale(at);
+      case 11:
+        return lookup(at);
+      case 12:
+      case 13:
+        return add(at);
+      case 14:
+        return concat(at);
+      case 15:
+        return permute(at);
+      default:
+        return float_tail(at);
     }
   }
 
@@ -378,7 +437,9 @@ class Builder {
 
 }  // namespace
 
-Program random_program(Chance& chance, int blocks) { return Builder(chance, blocks).take(); }
+Program random_program(Chance& chance, int blocks) {
+  return Builder(chance, blocks).take();
+}
 
 std::vector<reference::Buffer> random_inputs(Chance& chance, const Program& program) {
   std::vector<reference::Buffer> buffers;
@@ -415,17 +476,20 @@ std::string outline(const Program& program) {
   const auto show = [&](TensorIndex index) {
     const Tensor& tensor = program.tensors[index];
     std::string text = to_string(tensor.type) + "[";
-    for (const std::uint32_t axis : tensor.shape) text += std::to_string(axis) + (&axis == &tensor.shape.back() ? "]" : ",");
+    for (const std::uint32_t axis : tensor.shape)
+      text += std::to_string(axis) + (&axis == &tensor.shape.back() ? "]" : ",");
     return text;
   };
   std::string text;
   for (const Block& block : program.blocks) {
     text += block.name + " " + operation_name(block.operation) + "(";
-    for (const TensorIndex input : block.inputs) text += program.tensors[input].name + " " + show(input) + " ";
+    for (const TensorIndex input : block.inputs)
+      text += program.tensors[input].name + " " + show(input) + " ";
     text += ") -> " + program.tensors[block.outputs[0]].name + " " + show(block.outputs[0]);
     if (const auto* c = std::get_if<Convolution>(&block.operation)) {
-      text += " k" + std::to_string(c->window.kernel_h) + "x" + std::to_string(c->window.kernel_w) + " groups " + std::to_string(c->groups) + " w " +
-              to_string(c->weight_type) + " acc " + to_string(c->accumulator);
+      text += " k" + std::to_string(c->window.kernel_h) + "x" + std::to_string(c->window.kernel_w) +
+              " groups " + std::to_string(c->groups) + " w " + to_string(c->weight_type) + " acc " +
+              to_string(c->accumulator);
     }
     text += "\n";
   }

@@ -14,7 +14,9 @@ namespace millrace::tests {
 class Chance {
  public:
   explicit Chance(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t between(std::int64_t lowest, std::int64_t highest) { return std::uniform_int_distribution<std::int64_t>(lowest, highest)(engine_); }
+  std::int64_t between(std::int64_t lowest, std::int64_t highest) {
+    return std::uniform_int_distribution<std::int64_t>(lowest, highest)(engine_);
+  }
   bool one_in(int n) { return between(1, n) == 1; }
   template <class T>
   T of(std::initializer_list<T> choices) {
@@ -31,7 +33,8 @@ kernels::Program random_program(Chance& chance, int blocks);
 /// One buffer an input, every element a value of its type.
 std::vector<kernels::reference::Buffer> random_inputs(Chance& chance, const kernels::Program& program);
 
-/// The seeds a property test runs over: MILLRACE_SEED alone where it is set, else `count` of them from a fixed start.
+/// The seeds a property test runs over: MILLRACE_SEED alone where it is set, else `count` of them from a
+/// fixed start.
 std::vector<std::uint64_t> seeds(std::uint64_t count);
 
 /// The program in a few words, for a failing test's message.

@@ -56,7 +56,8 @@ std::vector<T> values_of(const kernels::reference::Buffer& bytes) {
 }
 
 /// round to nearest of acc / 2^shift, into int8.
-inline kernels::Requantise shift_right(std::uint8_t shift, std::int32_t lowest = -128, std::int32_t highest = 127) {
+inline kernels::Requantise shift_right(std::uint8_t shift, std::int32_t lowest = -128,
+                                       std::int32_t highest = 127) {
   kernels::Requantise r;
   r.multiplier = {1};
   r.offset = {shift == 0 ? 0 : std::int64_t{1} << (shift - 1)};

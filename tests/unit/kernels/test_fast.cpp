@@ -26,12 +26,14 @@ std::vector<SimdLevel> levels() {
 
 struct Frame {
   explicit Frame(const Program& program, const std::vector<Buffer>& frame) {
-    for (const Buffer& buffer : frame) {  // copies of exactly the bytes, at an odd address: sanitizers see every step outside
+    for (const Buffer& buffer :
+         frame) {  // copies of exactly the bytes, at an odd address: sanitizers see every step outside
       input_bytes.emplace_back(buffer.size() + 1);
       std::memcpy(input_bytes.back().data() + 1, buffer.data(), buffer.size());
     }
     for (const Buffer& buffer : input_bytes) inputs.push_back(buffer.data() + 1);
-    for (const TensorIndex output : program.outputs) outputs_bytes.emplace_back(program.tensors[output].storage_bytes());
+    for (const TensorIndex output : program.outputs)
+      outputs_bytes.emplace_back(program.tensors[output].storage_bytes());
     for (Buffer& buffer : outputs_bytes) outputs.push_back(buffer.data());
   }
   std::vector<Buffer> input_bytes, outputs_bytes;
@@ -49,15 +51,19 @@ TEST(Fast, EveryLevelEqualsTheReferenceOnRandomPrograms) {
     for (int repeat = 0; repeat < 2; ++repeat) {  // a second frame finds what the first left behind
       const std::vector<Buffer> inputs = random_inputs(chance, program);
       std::vector<Buffer> tensors(program.tensors.size());
-      const std::vector<Buffer> expected = reference::run(program, inputs, [&](TensorIndex t, const Buffer& bytes) { tensors[t] = bytes; });
+      const std::vector<Buffer> expected =
+          reference::run(program, inputs, [&](TensorIndex t, const Buffer& bytes) { tensors[t] = bytes; });
       for (std::size_t i = 0; i < executors.size(); ++i) {
         Frame frame(program, inputs);
         executors[i].run(frame.inputs, frame.outputs);
         if (frame.outputs_bytes == expected) continue;
         executors[i].run(frame.inputs, frame.outputs, [&](TensorIndex t, std::span<const std::byte> bytes) {
-          if (!std::equal(bytes.begin(), bytes.end(), tensors[t].begin(), tensors[t].end())) ADD_FAILURE() << "tensor " << program.tensors[t].name << " differs";
+          if (!std::equal(bytes.begin(), bytes.end(), tensors[t].begin(), tensors[t].end()))
+            ADD_FAILURE() << "tensor " << program.tensors[t].name << " differs";
         });
-        FAIL() << "seed " << seed << " (MILLRACE_SEED=" << seed << " repeats it), level " << to_string(levels()[i]) << "\n" << outline(program);
+        FAIL() << "seed " << seed << " (MILLRACE_SEED=" << seed << " repeats it), level "
+               << to_string(levels()[i]) << "\n"
+               << outline(program);
       }
     }
   }
@@ -94,7 +100,8 @@ TEST(Fast, RunningAFrameAllocatesNothing) {
       Frame frame(program, inputs);
       Executor executor(program, level);
       const std::size_t allocations = allocations_during([&] { executor.run(frame.inputs, frame.outputs); });
-      EXPECT_EQ(allocations, 0U) << "seed " << seed << ", level " << to_string(level) << "\n" << outline(program);
+      EXPECT_EQ(allocations, 0U) << "seed " << seed << ", level " << to_string(level) << "\n"
+                                 << outline(program);
     }
   }
 }
@@ -136,7 +143,8 @@ TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
   // One element inside 65,535 rows of padding on each side, read at its two ends.
   Program program;
   program.name = "padding";
-  program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 32}, {3, 3, 1}, {}, 0}};
+  program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0},
+                     {"out", {ElementType::Kind::kSigned, 32}, {3, 3, 1}, {}, 0}};
   program.inputs = {0};
   program.outputs = {1};
   Convolution c;
@@ -160,7 +168,8 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
     for (const int form : {0, 1, 2, 3, 4, 5, 6}) {
       Program program;
       program.name = "ends";
-      program.tensors = {{"in", {ElementType::Kind::kUnsigned, 1}, {1, 9, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 16}, {1, 9, 1}, {}, 0}};
+      program.tensors = {{"in", {ElementType::Kind::kUnsigned, 1}, {1, 9, 1}, {}, 0},
+                         {"out", {ElementType::Kind::kSigned, 16}, {1, 9, 1}, {}, 0}};
       program.inputs = {0};
       program.outputs = {1};
       Convolution c;
@@ -200,25 +209,30 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
           r.zero_point = 55;
           break;
         default:
-          for (int i = 0; i < 255; ++i) r.thresholds.push_back(std::int64_t{INT32_MIN} + i * std::int64_t{16777216} + i % 2 + 1);
+          for (int i = 0; i < 255; ++i)
+            r.thresholds.push_back(std::int64_t{INT32_MIN} + i * std::int64_t{16777216} + i % 2 + 1);
           r.thresholds.back() = INT32_MAX;
           break;
       }
       c.requantise = r;
       program.blocks = {{"b", {}, {0}, {1}, c}};
       ASSERT_EQ(validate(program), "");
-      const std::vector<Buffer> inputs = {{std::byte{0}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1}, std::byte{0}}};
+      const std::vector<Buffer> inputs = {{std::byte{0}, std::byte{1}, std::byte{0}, std::byte{1},
+                                           std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1},
+                                           std::byte{0}}};
       const std::vector<Buffer> expected = reference::run(program, inputs);
       for (const SimdLevel level : levels()) {
         Frame frame(program, inputs);
         Executor(program, level).run(frame.inputs, frame.outputs);
-        EXPECT_EQ(frame.outputs_bytes, expected) << "form " << form << ", " << (up ? "highest" : "lowest") << ", level " << to_string(level);
+        EXPECT_EQ(frame.outputs_bytes, expected)
+            << "form " << form << ", " << (up ? "highest" : "lowest") << ", level " << to_string(level);
       }
     }
   }
 }
 
-// One word in, one element out: every accumulator of a wide range through every mode that rounds half to even.
+// One word in, one element out: every accumulator of a wide range through every mode that rounds half to
+// even.
 TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;
@@ -240,7 +254,8 @@ TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
       Program program;
       program.name = "halves";
       const std::uint32_t count = 4096;
-      program.tensors = {{"in", {ElementType::Kind::kSigned, 13}, {1, count, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, k.out_bits}, {1, count, 9}, {}, 0}};
+      program.tensors = {{"in", {ElementType::Kind::kSigned, 13}, {1, count, 1}, {}, 0},
+                         {"out", {ElementType::Kind::kSigned, k.out_bits}, {1, count, 9}, {}, 0}};
       program.inputs = {0};
       program.outputs = {1};
       Convolution c;
@@ -267,7 +282,8 @@ TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
       for (const SimdLevel level : levels()) {
         Frame frame(program, {input});
         Executor(program, level).run(frame.inputs, frame.outputs);
-        EXPECT_EQ(frame.outputs_bytes, expected) << k.what << ", zero point " << zero_point << ", level " << to_string(level);
+        EXPECT_EQ(frame.outputs_bytes, expected)
+            << k.what << ", zero point " << zero_point << ", level " << to_string(level);
       }
     }
   }
@@ -277,7 +293,8 @@ TEST(Fast, AGuessStaysAmongTheThresholdsAtTheHighestSum) {
   // Steps near a line end long before the highest sum, which is the highest number there is.
   Program program;
   program.name = "beyond";
-  program.tensors = {{"in", {ElementType::Kind::kUnsigned, 16}, {1, 4, 1}, {}, 0}, {"out", {ElementType::Kind::kSigned, 16}, {1, 4, 1}, {}, 0}};
+  program.tensors = {{"in", {ElementType::Kind::kUnsigned, 16}, {1, 4, 1}, {}, 0},
+                     {"out", {ElementType::Kind::kSigned, 16}, {1, 4, 1}, {}, 0}};
   program.inputs = {0};
   program.outputs = {1};
   Convolution c;

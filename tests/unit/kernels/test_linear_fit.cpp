@@ -15,24 +15,29 @@ struct Case {
   std::int32_t lowest = 0;
   AccumulatorRange range;
   std::vector<std::int64_t> thresholds;
-  std::int64_t count(std::int64_t acc) const { return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin(); }
+  std::int64_t count(std::int64_t acc) const {
+    return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
+  }
 };
 
 // clamp(round_half_even(float32(acc) * scale) + zero_point), by trying every accumulator.
-Case scaled(AccumulatorRange range, float scale, std::int32_t zero_point, std::int32_t lowest, std::int32_t highest) {
+Case scaled(AccumulatorRange range, float scale, std::int32_t zero_point, std::int32_t lowest,
+            std::int32_t highest) {
   Case c{lowest, range, {}};
   for (std::int64_t acc = range.lowest; acc <= range.highest; ++acc) {
     const auto q = static_cast<std::int64_t>(std::nearbyint(static_cast<float>(acc) * scale)) + zero_point;
     const std::int64_t count = std::clamp<std::int64_t>(q, lowest, highest) - lowest;
     while (static_cast<std::int64_t>(c.thresholds.size()) < count) c.thresholds.push_back(acc);
   }
-  while (static_cast<std::int64_t>(c.thresholds.size()) < highest - lowest) c.thresholds.push_back(range.highest + 1);
+  while (static_cast<std::int64_t>(c.thresholds.size()) < highest - lowest)
+    c.thresholds.push_back(range.highest + 1);
   return c;
 }
 
 Case any(Chance& chance) {
   const AccumulatorRange range{-chance.between(0, 30000), chance.between(0, 30000)};
-  float scale = static_cast<float>(chance.between(1, 100000)) / static_cast<float>(chance.between(1000, 10000000));
+  float scale =
+      static_cast<float>(chance.between(1, 100000)) / static_cast<float>(chance.between(1000, 10000000));
   if (chance.one_in(3)) scale = std::exp2(static_cast<float>(-chance.between(0, 12)));
   const std::int32_t lowest = chance.one_in(2) ? -128 : 0;
   const auto zero_point = static_cast<std::int32_t>(chance.between(lowest, lowest + 255));
@@ -46,7 +51,8 @@ TEST(LinearFit, FindsTheScaleOfQuantisedNets) {
     const auto fit = fit_exactly(c.thresholds, c.range, c.lowest);
     ASSERT_TRUE(fit) << "seed " << seed;
     for (std::int64_t acc = c.range.lowest; acc <= c.range.highest; ++acc) {
-      ASSERT_EQ(fit->count(static_cast<std::int32_t>(acc)), c.count(acc)) << "seed " << seed << ", accumulator " << acc;
+      ASSERT_EQ(fit->count(static_cast<std::int32_t>(acc)), c.count(acc))
+          << "seed " << seed << ", accumulator " << acc;
     }
   }
 }
@@ -67,7 +73,8 @@ TEST(LinearFit, NeverClaimsWhatDoesNotHold) {
     for (std::int64_t acc = c.range.lowest; acc <= c.range.highest; ++acc) {
       const std::int64_t count = c.count(acc);
       if (fit) {
-        ASSERT_EQ(fit->count(static_cast<std::int32_t>(acc)), count) << "seed " << seed << ", accumulator " << acc;
+        ASSERT_EQ(fit->count(static_cast<std::int32_t>(acc)), count)
+            << "seed " << seed << ", accumulator " << acc;
       }
       if (guess) {
         const std::int64_t less = count - guess->count(static_cast<std::int32_t>(acc));

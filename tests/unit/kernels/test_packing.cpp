@@ -18,10 +18,14 @@ Buffer packed(ElementType type, const Buffer& storage) {
 }
 
 TEST(Packing, PutsTheFirstElementIntoTheLowestBits) {
-  EXPECT_EQ(packed({Kind::kUnsigned, 4}, bytes_of<std::uint8_t>({1, 2, 15})), bytes_of<std::uint8_t>({0x21, 0x0f}));
-  EXPECT_EQ(packed({Kind::kSigned, 3}, bytes_of<std::int8_t>({-1, 2, -4})), bytes_of<std::uint8_t>({0b00010111, 0b1}));
-  EXPECT_EQ(packed(kBipolar, bytes_of<std::int8_t>({1, -1, 1, 1, -1, -1, -1, -1, 1})), bytes_of<std::uint8_t>({0b00001101, 1}));
-  EXPECT_EQ(packed({Kind::kUnsigned, 12}, bytes_of<std::uint16_t>({0xabc, 0x123})), bytes_of<std::uint8_t>({0xbc, 0x3a, 0x12}));
+  EXPECT_EQ(packed({Kind::kUnsigned, 4}, bytes_of<std::uint8_t>({1, 2, 15})),
+            bytes_of<std::uint8_t>({0x21, 0x0f}));
+  EXPECT_EQ(packed({Kind::kSigned, 3}, bytes_of<std::int8_t>({-1, 2, -4})),
+            bytes_of<std::uint8_t>({0b00010111, 0b1}));
+  EXPECT_EQ(packed(kBipolar, bytes_of<std::int8_t>({1, -1, 1, 1, -1, -1, -1, -1, 1})),
+            bytes_of<std::uint8_t>({0b00001101, 1}));
+  EXPECT_EQ(packed({Kind::kUnsigned, 12}, bytes_of<std::uint16_t>({0xabc, 0x123})),
+            bytes_of<std::uint8_t>({0xbc, 0x3a, 0x12}));
   EXPECT_EQ(packed(kInt16, bytes_of<std::int16_t>({-2, 3})), bytes_of<std::int16_t>({-2, 3}));
 }
 

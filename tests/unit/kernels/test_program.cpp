@@ -26,7 +26,9 @@ Convolution good_convolution() {
   return c;
 }
 
-Program good(Convolution c = good_convolution()) { return one_block(std::move(c), {{kInt8, {6, 5, 4}}}, {kInt8, {6, 5, 2}}); }
+Program good(Convolution c = good_convolution()) {
+  return one_block(std::move(c), {{kInt8, {6, 5, 4}}}, {kInt8, {6, 5, 2}});
+}
 
 template <class Break>
 std::string broken(Break break_it) {
@@ -35,7 +37,8 @@ std::string broken(Break break_it) {
   return validate(program);
 }
 
-#define EXPECT_REFUSED(message, part) EXPECT_NE((message).find(part), std::string::npos) << "message: " << (message)
+#define EXPECT_REFUSED(message, part) \
+  EXPECT_NE((message).find(part), std::string::npos) << "message: " << (message)
 
 TEST(ElementTypes, KnowTheirRangeStorageAndName) {
   EXPECT_EQ(kInt8.lowest(), -128);
@@ -72,7 +75,9 @@ TEST(Programs, CountMultiplications) {
   EXPECT_EQ(multiply_accumulates(program, program.blocks[0]), 6U * 5U * 2U * 36U);
 }
 
-TEST(Validate, AcceptsWhatIsRight) { EXPECT_EQ(validate(good()), ""); }
+TEST(Validate, AcceptsWhatIsRight) {
+  EXPECT_EQ(validate(good()), "");
+}
 
 TEST(Validate, AcceptsEveryRandomProgram) {
   for (const std::uint64_t seed : seeds(500)) {
@@ -91,14 +96,20 @@ TEST(Validate, RefusesBadTensors) {
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].name.clear(); }), "name is empty");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type.bits = 0; }), "type is not");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type.bits = 33; }), "type is not");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type.kind = static_cast<Kind>(9); }), "type is not");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type.kind = static_cast<Kind>(9); }),
+                 "type is not");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.clear(); }), "1 to 8 axes");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.assign(9, 1); }), "1 to 8 axes");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape[1] = 0; }), "length 0");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.assign(3, 0xffffffff); }), "more than");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.assign(8, 0xffffffff); }), "more than");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].scale.assign(3, 1); }), "scale has 3 entries");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].scale = {std::numeric_limits<float>::infinity()}; }), "not finite");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.assign(3, 0xffffffff); }),
+                 "more than");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape.assign(8, 0xffffffff); }),
+                 "more than");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].scale.assign(3, 1); }),
+                 "scale has 3 entries");
+  EXPECT_REFUSED(
+      broken([](Program& p, Convolution&) { p.tensors[0].scale = {std::numeric_limits<float>::infinity()}; }),
+      "not finite");
 }
 
 TEST(Validate, RefusesBadStructure) {
@@ -106,14 +117,19 @@ TEST(Validate, RefusesBadStructure) {
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.outputs.clear(); }), "outputs: none");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.inputs = {7}; }), "tensor 7 does not exist");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.outputs = {7}; }), "tensor 7 does not exist");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].inputs = {4000000000U}; }), "does not exist");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].inputs = {4000000000U}; }),
+                 "does not exist");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.inputs = {0, 0}; }), "two producers");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.inputs = {0, 1}; }), "two producers");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.outputs = {1, 1}; }), "named twice");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].inputs = {1}; }), "before anything produces it");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].inputs = {1}; }),
+                 "before anything produces it");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].inputs = {0, 0}; }), "2 given, 1 needed");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].outputs.clear(); }), "0 given, 1 needed");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors.push_back({"lost", kInt8, {1}, {}, 0}); }), "neither an input nor produced");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) {
+                   p.tensors.push_back({"lost", kInt8, {1}, {}, 0});
+                 }),
+                 "neither an input nor produced");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) {
                    p.tensors.push_back({"again", kInt8, {6, 5, 2}, {}, 0});
                    p.blocks.push_back(p.blocks[0]);
@@ -133,7 +149,8 @@ TEST(Validate, RefusesBlockNamesThatAreNoFileNames) {
   for (const std::string name : {"", ".", "..", "a/b", "../x", "-rf", "a b", "a\nb", "ü", "a:b"}) {
     EXPECT_REFUSED(broken([&](Program& p, Convolution&) { p.blocks[0].name = name; }), "is not a file name");
   }
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].name.assign(129, 'a'); }), "is not a file name");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.blocks[0].name.assign(129, 'a'); }),
+                 "is not a file name");
   EXPECT_EQ(broken([](Program& p, Convolution&) { p.blocks[0].name = "conv_1.relu-2"; }), "");
 }
 
@@ -154,9 +171,13 @@ TEST(Validate, RefusesBadWindows) {
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.dilation_w = 0; }), "at least 1");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.pad_top = 65536; }), "above 65535");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.dilation_h = 9; }), "does not fit");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.stride_h = 2; }), "but the window gives 3 x 5");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.stride_h = 2; }),
+                 "but the window gives 3 x 5");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.pad_value = 128; }), "pad_value 128");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].shape = {30, 4}; }), "[height, width, channels]");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) {
+                   p.tensors[0].shape = {30, 4};
+                 }),
+                 "[height, width, channels]");
 }
 
 TEST(Validate, RefusesBadConvolutions) {
@@ -164,9 +185,11 @@ TEST(Validate, RefusesBadConvolutions) {
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.out_channels = 3; }), "out_channels is 3");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.groups = 0; }), "groups (0)");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.groups = 3; }), "groups (3)");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.pop_back(); }), "weights has 71 entries; 2 x 3 x 3 x 4");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.pop_back(); }),
+                 "weights has 71 entries; 2 x 3 x 3 x 4");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.clear(); }), "weights has 0 entries");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type.bits = 1; }), "weights[0] = 1 is not a value of int1");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type.bits = 1; }),
+                 "weights[0] = 1 is not a value of int1");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type.bits = 17; }), "1 to 16 bits");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type = kFloat; }), "1 to 16 bits");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) {
@@ -174,15 +197,19 @@ TEST(Validate, RefusesBadConvolutions) {
                    c.weights[4] = 0;
                  }),
                  "weights[4] = 0 is not a value of bipolar");
-  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type = kFloat; }), "must be an integer tensor");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.requantise.reset(); }), "must have the accumulator's type");
+  EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type = kFloat; }),
+                 "must be an integer tensor");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.requantise.reset(); }),
+                 "must have the accumulator's type");
 }
 
 TEST(Validate, KnowsTheNarrowestAccumulator) {
   // Partial sums of 36 elements -128 .. 127, and a bias of 5 or -5: -4613 .. 4577, which takes 14 bits.
   EXPECT_EQ(broken([](Program&, Convolution& c) { c.accumulator.bits = 14; }), "");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator.bits = 13; }), "accumulator int13 is too narrow for output channel 0");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator = kUint8; }), "must be a signed integer");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator.bits = 13; }),
+                 "accumulator int13 is too narrow for output channel 0");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator = kUint8; }),
+                 "must be a signed integer");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.bias[1] = -8192; }), "for output channel 1");
   EXPECT_REFUSED(broken([](Program& p, Convolution& c) {
                    p.tensors[0].type = {Kind::kSigned, 32};
@@ -207,11 +234,18 @@ TEST(Validate, CountsPartialSumsInAnyOrder) {
 }
 
 TEST(Validate, RefusesRequantisationThatOverflowsOrDecreases) {
-  const auto with = [](auto change) { return broken([&](Program&, Convolution& c) { change(*c.requantise); }); };
-  EXPECT_REFUSED(with([](Requantise& r) { r.offset = {std::numeric_limits<std::int64_t>::max()}; }), "overflows 64 bits in channel 0");
-  EXPECT_REFUSED(with([](Requantise& r) { r.offset = {0, std::numeric_limits<std::int64_t>::min()}; }), "overflows 64 bits in channel 1");
+  const auto with = [](auto change) {
+    return broken([&](Program&, Convolution& c) { change(*c.requantise); });
+  };
+  EXPECT_REFUSED(with([](Requantise& r) { r.offset = {std::numeric_limits<std::int64_t>::max()}; }),
+                 "overflows 64 bits in channel 0");
+  EXPECT_REFUSED(with([](Requantise& r) {
+                   r.offset = {0, std::numeric_limits<std::int64_t>::min()};
+                 }),
+                 "overflows 64 bits in channel 1");
   EXPECT_EQ(with([](Requantise& r) { r.offset = {std::numeric_limits<std::int64_t>::max() - 8191}; }), "");
-  EXPECT_REFUSED(with([](Requantise& r) { r.offset = {std::numeric_limits<std::int64_t>::max() - 8190}; }), "overflows");
+  EXPECT_REFUSED(with([](Requantise& r) { r.offset = {std::numeric_limits<std::int64_t>::max() - 8190}; }),
+                 "overflows");
   EXPECT_REFUSED(with([](Requantise& r) { r.multiplier = {-1}; }), "negative");
   EXPECT_REFUSED(with([](Requantise& r) { r.shift = {63}; }), "above 62");
   EXPECT_REFUSED(with([](Requantise& r) { r.shift = {1, 1, 1}; }), "requantise.shift has 3 entries");
@@ -231,15 +265,18 @@ TEST(Validate, ChecksMultiplyShiftsThatRoundHalfToEven) {
   };
   EXPECT_EQ(with([](Requantise&) {}), "");
   EXPECT_EQ(with([](Requantise& r) { r.zero_point = -128; }), "");
-  EXPECT_REFUSED(with([](Requantise& r) { r.zero_point = 128; }), "zero_point (128) leaves the range of int8");
+  EXPECT_REFUSED(with([](Requantise& r) { r.zero_point = 128; }),
+                 "zero_point (128) leaves the range of int8");
   EXPECT_REFUSED(with([](Requantise& r) { r.multiplier = {-1}; }), "negative");
   EXPECT_REFUSED(with([](Requantise& r) { r.shift = {63}; }), "above 62");
   EXPECT_REFUSED(with([](Requantise& r) { r.thresholds = {1}; }), "form is multiply-shift");
   const std::int64_t highest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(with([&](Requantise& r) { r.offset = {highest - (std::int64_t{1} << 62)}, r.shift = {62}; }), "");
-  EXPECT_REFUSED(with([&](Requantise& r) { r.offset = {highest - (std::int64_t{1} << 60)}, r.shift = {62}; }), "overflows 64 bits");
+  EXPECT_REFUSED(with([&](Requantise& r) { r.offset = {highest - (std::int64_t{1} << 60)}, r.shift = {62}; }),
+                 "overflows 64 bits");
   EXPECT_REFUSED(with([&](Requantise& r) { r.offset = {-highest}, r.shift = {0}; }), "overflows 64 bits");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.requantise->zero_point = 1; }), "zero_point is given");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.requantise->zero_point = 1; }),
+                 "zero_point is given");
 }
 
 TEST(Validate, ChecksThresholds) {
@@ -283,7 +320,8 @@ TEST(Validate, ABipolarOutputHasNoZero) {
 }
 
 TEST(Validate, EveryMaximumHasAnElement) {
-  const auto pool = [](std::uint32_t extent, std::uint32_t kernel, std::uint32_t pad, std::uint32_t dilation) {
+  const auto pool = [](std::uint32_t extent, std::uint32_t kernel, std::uint32_t pad,
+                       std::uint32_t dilation) {
     MaxPool p;
     p.window.kernel_h = kernel;
     p.window.dilation_h = dilation;
@@ -299,31 +337,46 @@ TEST(Validate, EveryMaximumHasAnElement) {
 
 TEST(Validate, ChecksTheOtherBlocks) {
   EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kUint8, {2, 2, 1}})), "same type");
-  EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kInt8, {2, 2, 2}})), "same number of channels");
-  EXPECT_REFUSED(validate(one_block(Lookup{std::vector<std::int16_t>(255, 0)}, {{kInt8, {4}}}, {kInt8, {4}})), "table has 255 entries; 256");
-  EXPECT_REFUSED(validate(one_block(Lookup{std::vector<std::int16_t>(256, 128)}, {{kInt8, {4}}}, {kInt8, {4}})), "table[0] = 128");
+  EXPECT_REFUSED(validate(one_block(MaxPool{}, {{kInt8, {2, 2, 1}}}, {kInt8, {2, 2, 2}})),
+                 "same number of channels");
+  EXPECT_REFUSED(validate(one_block(Lookup{std::vector<std::int16_t>(255, 0)}, {{kInt8, {4}}}, {kInt8, {4}})),
+                 "table has 255 entries; 256");
+  EXPECT_REFUSED(
+      validate(one_block(Lookup{std::vector<std::int16_t>(256, 128)}, {{kInt8, {4}}}, {kInt8, {4}})),
+      "table[0] = 128");
   EXPECT_REFUSED(validate(one_block(Lookup{}, {{kInt16, {4}}}, {kInt8, {4}})), "at most 8 bits");
   EXPECT_REFUSED(validate(one_block(Lookup{{1, 1}}, {{kBipolar, {4}}}, {kInt8, {4}})), "at most 8 bits");
   EXPECT_REFUSED(validate(one_block(Rescale{shift_right(1)}, {{kInt8, {4}}}, {kInt8, {2, 2}})), "same shape");
-  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kInt8, {2, 4}}}, {kInt8, {2, 8}})), "its inputs have 7");
-  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kUint8, {2, 4}}}, {kInt8, {2, 7}})), "same type");
-  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kInt8, {3, 4}}}, {kInt8, {2, 7}})), "leading dimensions");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 0}}, {{kInt8, {6}}}, {kInt8, {6}})), "every axis of dims once");
-  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 5}}, {{kInt8, {6}}}, {kInt8, {6}})), "every axis of dims once");
+  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kInt8, {2, 4}}}, {kInt8, {2, 8}})),
+                 "its inputs have 7");
+  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kUint8, {2, 4}}}, {kInt8, {2, 7}})),
+                 "same type");
+  EXPECT_REFUSED(validate(one_block(Concat{}, {{kInt8, {2, 3}}, {kInt8, {3, 4}}}, {kInt8, {2, 7}})),
+                 "leading dimensions");
+  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 0}}, {{kInt8, {6}}}, {kInt8, {6}})),
+                 "every axis of dims once");
+  EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0, 5}}, {{kInt8, {6}}}, {kInt8, {6}})),
+                 "every axis of dims once");
   EXPECT_REFUSED(validate(one_block(Permute{{2, 3}, {0}}, {{kInt8, {6}}}, {kInt8, {6}})), "same length");
   EXPECT_REFUSED(validate(one_block(Permute{{2, 4}, {}}, {{kInt8, {6}}}, {kInt8, {6}})), "do not multiply");
   EXPECT_REFUSED(validate(one_block(Permute{{}, {}}, {{kInt8, {6}}}, {kInt8, {7}})), "as many elements");
   EXPECT_REFUSED(validate(one_block(Quantise{{0.0F}, 0}, {{kFloat, {4}}}, {kInt8, {4}})), "above 0");
-  EXPECT_REFUSED(validate(one_block(Quantise{{std::numeric_limits<float>::quiet_NaN()}, 0}, {{kFloat, {4}}}, {kInt8, {4}})), "above 0");
+  EXPECT_REFUSED(validate(one_block(Quantise{{std::numeric_limits<float>::quiet_NaN()}, 0}, {{kFloat, {4}}},
+                                    {kInt8, {4}})),
+                 "above 0");
   EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 200}, {{kFloat, {4}}}, {kInt8, {4}})), "zero_point 200");
-  EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kInt8, {4}}}, {kInt8, {4}})), "must be a float32 tensor");
+  EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kInt8, {4}}}, {kInt8, {4}})),
+                 "must be a float32 tensor");
   EXPECT_REFUSED(validate(one_block(Quantise{{1.0F}, 0}, {{kFloat, {4}}}, {kInt32, {4}})), "at most 16 bits");
-  EXPECT_REFUSED(validate(one_block(Dequantise{{1, 1, 1}, 0}, {{kInt8, {4}}}, {kFloat, {4}})), "scale has 3 entries");
+  EXPECT_REFUSED(validate(one_block(Dequantise{{1, 1, 1}, 0}, {{kInt8, {4}}}, {kFloat, {4}})),
+                 "scale has 3 entries");
   EXPECT_REFUSED(validate(one_block(Softmax{}, {{kInt8, {4}}}, {kFloat, {4}})), "must be a float32 tensor");
 }
 
 TEST(Validate, ChecksAdditions) {
-  const auto with = [](Add add) { return validate(one_block(std::move(add), {{kInt32, {4}}, {kInt32, {4}}}, {kInt8, {4}})); };
+  const auto with = [](Add add) {
+    return validate(one_block(std::move(add), {{kInt32, {4}}, {kInt32, {4}}}, {kInt8, {4}}));
+  };
   Add add;
   add.lowest = -128;
   add.highest = 127;
@@ -346,26 +399,48 @@ TEST(Validate, SurvivesProgramsBrokenAnywhere) {
     Chance chance(seed);
     Program program = random_program(chance, 3);
     const auto damage = [&](auto& number) {
-      number = static_cast<std::decay_t<decltype(number)>>(chance.of<std::int64_t>({0, 1, -1, 2, 255, 65535, INT32_MAX, INT32_MIN, chance.between(-9, 300)}));
+      number = static_cast<std::decay_t<decltype(number)>>(
+          chance.of<std::int64_t>({0, 1, -1, 2, 255, 65535, INT32_MAX, INT32_MIN, chance.between(-9, 300)}));
     };
-    Block& block = program.blocks[static_cast<std::size_t>(chance.between(0, static_cast<std::int64_t>(program.blocks.size()) - 1))];
+    Block& block = program.blocks[static_cast<std::size_t>(
+        chance.between(0, static_cast<std::int64_t>(program.blocks.size()) - 1))];
     switch (chance.between(1, 5)) {
-      case 1: damage(block.inputs[0]); break;
-      case 2: damage(program.tensors[block.outputs[0]].shape.back()); break;
-      case 3: damage(program.tensors[block.outputs[0]].type.bits); break;
+      case 1:
+        damage(block.inputs[0]);
+        break;
+      case 2:
+        damage(program.tensors[block.outputs[0]].shape.back());
+        break;
+      case 3:
+        damage(program.tensors[block.outputs[0]].type.bits);
+        break;
       case 4:
         if (auto* c = std::get_if<Convolution>(&block.operation)) {
           switch (chance.between(1, 6)) {
-            case 1: damage(c->groups); break;
-            case 2: damage(c->window.kernel_h); break;
-            case 3: damage(c->window.stride_w); break;
-            case 4: damage(c->window.pad_left); break;
-            case 5: damage(c->accumulator.bits); break;
-            default: damage(c->weights[0]); break;
+            case 1:
+              damage(c->groups);
+              break;
+            case 2:
+              damage(c->window.kernel_h);
+              break;
+            case 3:
+              damage(c->window.stride_w);
+              break;
+            case 4:
+              damage(c->window.pad_left);
+              break;
+            case 5:
+              damage(c->accumulator.bits);
+              break;
+            default:
+              damage(c->weights[0]);
+              break;
           }
         }
         break;
-      default: block.outputs.push_back(block.outputs[0]); break;
+      default:
+        block.outputs.push_back(block.outputs[0]);
+        break;
     }
     const std::string message = validate(program);
     std::uint64_t work = 0;
@@ -380,11 +455,15 @@ TEST(Extract, KeepsWhatTheBlocksNeed) {
   // 0 -> a -> 1 -> b -> 2 -> c -> 4;  1 and 2 -> d (concat) -> 3, an output; 4 an output
   Program program;
   program.name = "whole";
-  for (const char* name : {"x", "a", "b", "d", "c"}) program.tensors.push_back({name, kInt8, {1, 1, 2}, {}, 0});
+  for (const char* name : {"x", "a", "b", "d", "c"})
+    program.tensors.push_back({name, kInt8, {1, 1, 2}, {}, 0});
   program.tensors[3].shape[2] = 4;
   program.inputs = {0};
   program.outputs = {4, 3};
-  program.blocks = {{"a", {"n"}, {0}, {1}, Permute{}}, {"b", {}, {1}, {2}, Permute{}}, {"d", {}, {1, 2}, {3}, Concat{}}, {"c", {}, {2}, {4}, Permute{}}};
+  program.blocks = {{"a", {"n"}, {0}, {1}, Permute{}},
+                    {"b", {}, {1}, {2}, Permute{}},
+                    {"d", {}, {1, 2}, {3}, Concat{}},
+                    {"c", {}, {2}, {4}, Permute{}}};
   ASSERT_EQ(validate(program), "");
 
   const Program head = extract(program, {0, 1}, "head");
@@ -411,7 +490,8 @@ TEST(Extract, PartsInARowGiveTheWhole) {
     const Program whole = random_program(chance, 6);
     const auto inputs = random_inputs(chance, whole);
     std::vector<reference::Buffer> expected(whole.tensors.size());
-    reference::run(whole, inputs, [&](TensorIndex t, const reference::Buffer& bytes) { expected[t] = bytes; });
+    reference::run(whole, inputs,
+                   [&](TensorIndex t, const reference::Buffer& bytes) { expected[t] = bytes; });
     const auto count = static_cast<std::uint32_t>(whole.blocks.size());
     const auto cut = static_cast<std::uint32_t>(chance.between(0, count));
     const auto named = [&](const std::string& name) {
@@ -429,7 +509,8 @@ TEST(Extract, PartsInARowGiveTheWhole) {
       std::vector<reference::Buffer> given;
       for (const TensorIndex t : part.inputs) given.push_back(named(part.tensors[t].name));
       const auto results = reference::run(part, given);
-      for (std::size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i], named(part.tensors[part.outputs[i]].name)) << "seed " << seed;
+      for (std::size_t i = 0; i < results.size(); ++i)
+        EXPECT_EQ(results[i], named(part.tensors[part.outputs[i]].name)) << "seed " << seed;
     }
   }
 }

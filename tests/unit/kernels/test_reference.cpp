@@ -33,8 +33,11 @@ TEST(Reference, ConvolvesWithPaddingBiasAndStride) {
   // 10 | 1 2 3
   // 10 | 4 5 6
   // 10 |10 10 10
-  const std::vector<std::int32_t> expected = {100 + 10 + 2 + 30 + 16, 100 + 2 + 6 + 15 + 24, 100 + 10 + 8 + 30 + 40, 100 + 5 + 12 + 30 + 40};
-  EXPECT_EQ((result<std::int32_t, std::int8_t>(one_block(c, {{kInt8, {2, 3, 1}}}, {kInt32, {2, 2, 1}}), {1, 2, 3, 4, 5, 6})), expected);
+  const std::vector<std::int32_t> expected = {100 + 10 + 2 + 30 + 16, 100 + 2 + 6 + 15 + 24,
+                                              100 + 10 + 8 + 30 + 40, 100 + 5 + 12 + 30 + 40};
+  EXPECT_EQ((result<std::int32_t, std::int8_t>(one_block(c, {{kInt8, {2, 3, 1}}}, {kInt32, {2, 2, 1}}),
+                                               {1, 2, 3, 4, 5, 6})),
+            expected);
 }
 
 TEST(Reference, ConvolvesInGroupsWithDilation) {
@@ -47,7 +50,8 @@ TEST(Reference, ConvolvesInGroupsWithDilation) {
   c.weights = {1, 0, 0, 1, 1, 1, 2, -1};
   c.accumulator = kInt32;
   const Program program = one_block(c, {{kUint8, {1, 3, 2}}}, {kInt32, {1, 1, 4}});
-  EXPECT_EQ((result<std::int32_t, std::uint8_t>(program, {1, 2, 3, 4, 255, 6})), (std::vector<std::int32_t>{1, 255, 8, -2}));
+  EXPECT_EQ((result<std::int32_t, std::uint8_t>(program, {1, 2, 3, 4, 255, 6})),
+            (std::vector<std::int32_t>{1, 255, 8, -2}));
 }
 
 TEST(Reference, AFullyConnectedLayerIsAWindowAsLargeAsItsInput) {
@@ -71,7 +75,8 @@ TEST(Reference, MaximaLeavePaddingOut) {
   p.window.stride_h = p.window.stride_w = 2;
   p.window.pad_top = p.window.pad_left = 1;
   const Program program = one_block(p, {{kInt8, {3, 3, 1}}}, {kInt8, {2, 2, 1}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {-9, -8, -7, -6, -5, -4, -3, -2, -1})), (std::vector<std::int8_t>{-9, -7, -3, -1}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {-9, -8, -7, -6, -5, -4, -3, -2, -1})),
+            (std::vector<std::int8_t>{-9, -7, -3, -1}));
 }
 
 TEST(Reference, SumsCountPadding) {
@@ -82,7 +87,8 @@ TEST(Reference, SumsCountPadding) {
   p.accumulator = {Kind::kSigned, 16};
   p.requantise = shift_right(0);
   const Program program = one_block(p, {{kInt8, {1, 2, 2}}}, {kInt8, {1, 2, 2}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {10, 20, 30, 40})), (std::vector<std::int8_t>{13, 23, 40, 60}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {10, 20, 30, 40})),
+            (std::vector<std::int8_t>{13, 23, 40, 60}));
 }
 
 TEST(Reference, RequantisesByMultiplyAndShift) {
@@ -109,7 +115,8 @@ TEST(Reference, RequantisesByMultiplyAndShiftWithHalvesToTheEvenQuotient) {
     return accumulators;
   };
   EXPECT_EQ(quotients({3, 4, 5, 11, 12, 13, 20, 28}), (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2, 2, 4}));
-  EXPECT_EQ(quotients({-3, -4, -5, -11, -12, -13, -20, -28}), (std::vector<std::int64_t>{0, 0, -1, -1, -2, -2, -2, -4}));
+  EXPECT_EQ(quotients({-3, -4, -5, -11, -12, -13, -20, -28}),
+            (std::vector<std::int64_t>{0, 0, -1, -1, -2, -2, -2, -4}));
   r.zero_point = 5;  // added after rounding: 4 / 8 stays even
   EXPECT_EQ(quotients({4, 12, 20, 100000, -100000}), (std::vector<std::int64_t>{5, 7, 7, 127, -128}));
   r.shift = {0};
@@ -125,8 +132,10 @@ TEST(Reference, HalfToEvenIsWhatTheContractSaysInHardwareWords) {
     r.multiplier = {3};
     for (std::int64_t acc = -600; acc <= 600; ++acc) {
       const std::int64_t sum = 3 * acc - 3;
-      const std::int64_t wanted = shift == 0 ? sum : (sum + (std::int64_t{1} << (shift - 1)) - 1 + ((sum >> shift) & 1)) >> shift;
-      const auto nearest = static_cast<std::int64_t>(std::nearbyint(std::ldexp(static_cast<double>(sum), -shift)));
+      const std::int64_t wanted =
+          shift == 0 ? sum : (sum + (std::int64_t{1} << (shift - 1)) - 1 + ((sum >> shift) & 1)) >> shift;
+      const auto nearest =
+          static_cast<std::int64_t>(std::nearbyint(std::ldexp(static_cast<double>(sum), -shift)));
       ASSERT_EQ(reference::requantise(r, acc, 0), wanted) << "shift " << +shift << ", accumulator " << acc;
       ASSERT_EQ(wanted, nearest);
     }
@@ -150,14 +159,18 @@ TEST(Reference, RescalesChannelByChannel) {
   Requantise r = shift_right(0, 0, 255);
   r.multiplier = {1, 3};
   const Program program = one_block(Rescale{r}, {{kInt8, {1, 2, 2}}}, {kUint8, {1, 2, 2}});
-  EXPECT_EQ((result<std::uint8_t, std::int8_t>(program, {-5, 5, 100, 100})), (std::vector<std::uint8_t>{0, 15, 100, 255}));
+  EXPECT_EQ((result<std::uint8_t, std::int8_t>(program, {-5, 5, 100, 100})),
+            (std::vector<std::uint8_t>{0, 15, 100, 255}));
 }
 
 TEST(Reference, LooksUpFromTheLowestValue) {
   const Program of_signed = one_block(Lookup{{10, 20, 30, 40}}, {{{Kind::kSigned, 2}, {4}}}, {kInt16, {4}});
-  EXPECT_EQ((result<std::int16_t, std::int8_t>(of_signed, {-2, -1, 0, 1})), (std::vector<std::int16_t>{10, 20, 30, 40}));
-  const Program of_unsigned = one_block(Lookup{{10, 20, 30, 40}}, {{{Kind::kUnsigned, 2}, {4}}}, {kInt16, {4}});
-  EXPECT_EQ((result<std::int16_t, std::int8_t>(of_unsigned, {3, 2, 1, 0})), (std::vector<std::int16_t>{40, 30, 20, 10}));
+  EXPECT_EQ((result<std::int16_t, std::int8_t>(of_signed, {-2, -1, 0, 1})),
+            (std::vector<std::int16_t>{10, 20, 30, 40}));
+  const Program of_unsigned =
+      one_block(Lookup{{10, 20, 30, 40}}, {{{Kind::kUnsigned, 2}, {4}}}, {kInt16, {4}});
+  EXPECT_EQ((result<std::int16_t, std::int8_t>(of_unsigned, {3, 2, 1, 0})),
+            (std::vector<std::int16_t>{40, 30, 20, 10}));
 }
 
 TEST(Reference, AddsWithScalesOrATable) {
@@ -169,30 +182,38 @@ TEST(Reference, AddsWithScalesOrATable) {
   add.lowest = -10;
   add.highest = 10;
   const Program scaled = one_block(add, {{kInt8, {3}}, {kUint8, {3}}}, {kInt8, {3}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t, std::uint8_t>(scaled, {1, 100, -4}, {2, 0, 1})), (std::vector<std::int8_t>{1, 10, -6}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t, std::uint8_t>(scaled, {1, 100, -4}, {2, 0, 1})),
+            (std::vector<std::int8_t>{1, 10, -6}));
 
   Add table;
   for (std::int16_t i = 0; i < 8; ++i) table.table.push_back(i);
-  const Program tabled = one_block(table, {{{Kind::kSigned, 1}, {2}}, {{Kind::kUnsigned, 2}, {2}}}, {kInt8, {2}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t, std::uint8_t>(tabled, {-1, 0}, {3, 1})), (std::vector<std::int8_t>{3, 5}));
+  const Program tabled =
+      one_block(table, {{{Kind::kSigned, 1}, {2}}, {{Kind::kUnsigned, 2}, {2}}}, {kInt8, {2}});
+  EXPECT_EQ((result<std::int8_t, std::int8_t, std::uint8_t>(tabled, {-1, 0}, {3, 1})),
+            (std::vector<std::int8_t>{3, 5}));
 }
 
 TEST(Reference, JoinsAlongTheLastAxis) {
   const Program program = one_block(Concat{}, {{kInt8, {2, 1}}, {kInt8, {2, 2}}}, {kInt8, {2, 3}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t, std::int8_t>(program, {1, 2}, {3, 4, 5, 6})), (std::vector<std::int8_t>{1, 3, 4, 2, 5, 6}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t, std::int8_t>(program, {1, 2}, {3, 4, 5, 6})),
+            (std::vector<std::int8_t>{1, 3, 4, 2, 5, 6}));
 }
 
 TEST(Reference, PermutesAsOnnxTransposeDoes) {
   const Program program = one_block(Permute{{2, 1, 3}, {2, 0, 1}}, {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4, 5, 6})), (std::vector<std::int8_t>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4, 5, 6})),
+            (std::vector<std::int8_t>{1, 4, 2, 5, 3, 6}));
   const Program plain = one_block(Permute{}, {{kInt8, {1, 6}}}, {kInt8, {3, 2}});
-  EXPECT_EQ((result<std::int8_t, std::int8_t>(plain, {1, 2, 3, 4, 5, 6})), (std::vector<std::int8_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ((result<std::int8_t, std::int8_t>(plain, {1, 2, 3, 4, 5, 6})),
+            (std::vector<std::int8_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Reference, QuantisesAsOnnxDoes) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinite = std::numeric_limits<float>::infinity();
   const Program program = one_block(Quantise{{2.0F}, 10}, {{kFloat, {9}}}, {kUint8, {9}});
-  EXPECT_EQ((result<std::uint8_t, float>(program, {1.0F, 3.0F, 5.0F, -1.0F, -100.0F, 1e30F, nan, infinite, -infinite})),
+  EXPECT_EQ((result<std::uint8_t, float>(
+                program, {1.0F, 3.0F, 5.0F, -1.0F, -100.0F, 1e30F, nan, infinite, -infinite})),
             (std::vector<std::uint8_t>{10, 12, 12, 10, 0, 255, 10, 255, 0}))
       << "halves go to even";
 }
@@ -221,7 +242,8 @@ TEST(Reference, ConvolutionEqualsItsScatteredForm) {
     const Window& w = c->window;
     const Tensor& out = program.tensors[1];
     const std::vector<Buffer> inputs = random_inputs(chance, program);
-    const std::int64_t height = in.shape[0], width = in.shape[1], channels = in.shape[2], group_in = channels / c->groups;
+    const std::int64_t height = in.shape[0], width = in.shape[1], channels = in.shape[2],
+                       group_in = channels / c->groups;
     const std::int64_t group_out = c->out_channels / c->groups;
     std::vector<std::int64_t> acc(out.elements());
     for (std::size_t i = 0; i < acc.size(); ++i) acc[i] = c->bias.empty() ? 0 : c->bias[i % c->out_channels];
@@ -231,17 +253,20 @@ TEST(Reference, ConvolutionEqualsItsScatteredForm) {
           std::int64_t value = w.pad_value;
           if (y >= 0 && y < height && x >= 0 && x < width) {
             const auto byte = inputs[0][static_cast<std::size_t>((y * width + x) * channels + i)];
-            value = in.type.kind == Kind::kUnsigned ? std::to_integer<std::uint8_t>(byte) : std::to_integer<std::int8_t>(byte);
+            value = in.type.kind == Kind::kUnsigned ? std::to_integer<std::uint8_t>(byte)
+                                                    : std::to_integer<std::int8_t>(byte);
           }
           for (std::int64_t ky = 0; ky < w.kernel_h; ++ky) {
             for (std::int64_t kx = 0; kx < w.kernel_w; ++kx) {
-              const std::int64_t top = y + w.pad_top - ky * w.dilation_h, left = x + w.pad_left - kx * w.dilation_w;
+              const std::int64_t top = y + w.pad_top - ky * w.dilation_h,
+                                 left = x + w.pad_left - kx * w.dilation_w;
               if (top < 0 || left < 0 || top % w.stride_h != 0 || left % w.stride_w != 0) continue;
               const std::int64_t oy = top / w.stride_h, ox = left / w.stride_w;
               if (oy >= out.shape[0] || ox >= out.shape[1]) continue;
               for (std::int64_t o = i / group_in * group_out; o < (i / group_in + 1) * group_out; ++o) {
                 const std::int64_t at = ((o * w.kernel_h + ky) * w.kernel_w + kx) * group_in + i % group_in;
-                acc[static_cast<std::size_t>((oy * out.shape[1] + ox) * out.shape[2] + o)] += value * c->weights[static_cast<std::size_t>(at)];
+                acc[static_cast<std::size_t>((oy * out.shape[1] + ox) * out.shape[2] + o)] +=
+                    value * c->weights[static_cast<std::size_t>(at)];
               }
             }
           }
@@ -250,7 +275,8 @@ TEST(Reference, ConvolutionEqualsItsScatteredForm) {
     }
     Buffer expected(out.storage_bytes());
     for (std::size_t i = 0; i < acc.size(); ++i) {
-      const std::int64_t value = c->requantise ? reference::requantise(*c->requantise, acc[i], i % c->out_channels) : acc[i];
+      const std::int64_t value =
+          c->requantise ? reference::requantise(*c->requantise, acc[i], i % c->out_channels) : acc[i];
       std::memcpy(expected.data() + i * out.type.storage_bytes(), &value, out.type.storage_bytes());
     }
     EXPECT_EQ(reference::run(program, inputs)[0], expected) << "seed " << seed << "\n" << outline(program);
@@ -266,8 +292,9 @@ TEST(Reference, EveryResultIsAValueOfItsType) {
       ASSERT_EQ(bytes.size(), tensor.storage_bytes());
       if (tensor.type.storage_bytes() != 1) return;
       for (const std::byte byte : bytes) {
-        const std::int64_t value =
-            tensor.type.kind == Kind::kUnsigned ? std::to_integer<std::uint8_t>(byte) : static_cast<std::int64_t>(std::to_integer<std::int8_t>(byte));
+        const std::int64_t value = tensor.type.kind == Kind::kUnsigned
+                                       ? std::to_integer<std::uint8_t>(byte)
+                                       : static_cast<std::int64_t>(std::to_integer<std::int8_t>(byte));
         ASSERT_GE(value, tensor.type.lowest()) << "seed " << seed;
         ASSERT_LE(value, tensor.type.highest()) << "seed " << seed;
         ASSERT_TRUE(tensor.type.kind != Kind::kBipolar || value != 0) << "seed " << seed;

@@ -20,19 +20,22 @@ using namespace std::chrono_literals;
 /// One thread a connection. `answer` gets the number of the request; an empty answer closes.
 class TinyServer {
  public:
-  explicit TinyServer(std::function<std::string(std::uint64_t)> answer) : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit TinyServer(std::function<std::string(std::uint64_t)> answer)
+      : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t bytes = sizeof address;
-    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), bytes) != 0 || ::listen(listener_, 128) != 0) throw std::runtime_error("no port");
+    if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), bytes) != 0 || ::listen(listener_, 128) != 0)
+      throw std::runtime_error("no port");
     ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &bytes);
     port_ = std::to_string(ntohs(address.sin_port));
     acceptor_ = std::jthread([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         if (!readable(listener_)) continue;
         const int fd = ::accept(listener_, nullptr, nullptr);
-        if (fd >= 0) sessions_.emplace_back([this, fd](const std::stop_token& stopped) { serve(fd, stopped); });
+        if (fd >= 0)
+          sessions_.emplace_back([this, fd](const std::stop_token& stopped) { serve(fd, stopped); });
       }
     });
   }
@@ -121,7 +124,8 @@ TEST(LoadOverHttp, AConnectionThatTheServerDropsIsMadeAgain) {
 }
 
 TEST(LoadOverHttp, AnswersThatCloseAreFollowedByANewConnection) {
-  TinyServer server([](std::uint64_t) { return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"; });
+  TinyServer server(
+      [](std::uint64_t) { return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"; });
   const auto tally = run_http(server.address(), kRequests, settings_of(1));
   ASSERT_TRUE(tally.ok()) << tally.error().message();
   EXPECT_GT(tally->latency.count(), 1U);

@@ -27,7 +27,9 @@ RunReport run_of(std::uint32_t connections, std::chrono::microseconds latency, s
   return summarise(tally, settings);
 }
 
-Report report_of(std::vector<RunReport> runs) { return {"http://127.0.0.1:8000", "lenet5", 3136, 2, 0.5, std::move(runs)}; }
+Report report_of(std::vector<RunReport> runs) {
+  return {"http://127.0.0.1:8000", "lenet5", 3136, 2, 0.5, std::move(runs)};
+}
 
 class Files : public testing::Test {
  protected:
@@ -106,8 +108,10 @@ TEST_F(Files, OfAnotherSchemaAreRefusedByNumber) {
 
 TEST_F(Files, ThatAreNoReportsAreRefused) {
   const std::string good = to_json(report_of({run_of(1, 100us)}), nullptr);
-  for (const std::string& text : {std::string(), std::string("{"), std::string("[]"), std::string("{}"), std::string("{\"schema\":\"1\"}"),
-                                  std::string("{\"schema\":1}"), std::string("{\"schema\":1,\"runs\":7}"), good.substr(0, good.size() / 2)}) {
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("{}"),
+        std::string("{\"schema\":\"1\"}"), std::string("{\"schema\":1}"),
+        std::string("{\"schema\":1,\"runs\":7}"), good.substr(0, good.size() / 2)}) {
     const auto refused = read(text);
     ASSERT_FALSE(refused.ok()) << text;
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput) << text;

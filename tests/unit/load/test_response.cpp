@@ -37,9 +37,11 @@ TEST(ResponseReader, CanBeUsedAgain) {
 
 TEST(ResponseReader, RefusesWhatIsNoAnswer) {
   for (const std::string& text :
-       {std::string("SSH-2.0-OpenSSH\r\n\r\n"), std::string("HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n"), std::string("\r\n\r\n"),
-        std::string("HTTP/1.1 200 OK\r\n\r\n"), std::string("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-        std::string("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n"), std::string("HTTP/1.1 200 OK\r\nnothing\r\n\r\n"),
+       {std::string("SSH-2.0-OpenSSH\r\n\r\n"), std::string("HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n"),
+        std::string("\r\n\r\n"), std::string("HTTP/1.1 200 OK\r\n\r\n"),
+        std::string("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+        std::string("HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n"),
+        std::string("HTTP/1.1 200 OK\r\nnothing\r\n\r\n"),
         std::string("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"), std::string(100'000, 'x')}) {
     ResponseReader reader;
     EXPECT_EQ(reader.feed(text), State::kMalformed) << text.substr(0, 60);

@@ -54,7 +54,8 @@ TEST(OpenLoop, RatesThatDivideNothingCountExactly) {
   }
 }
 
-/// A server that answers in 1 ms but stalls from second 2 to second 3, and `connections` connections, played on a fake clock.
+/// A server that answers in 1 ms but stalls from second 2 to second 3, and `connections` connections, played
+/// on a fake clock.
 Tally play(Schedule schedule, std::size_t connections) {
   Tally tally;
   std::deque<Clock::time_point> free(connections, kStart);

@@ -66,7 +66,8 @@ class FakeWorld {
     std::map<Stamp, Bytes> results;     // egress: not yet asked for
   };
   struct State {
-    bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false, held = false;
+    bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
+         held = false;
     std::uint32_t refuse = 0, loads = 0;
     std::string image;
     std::map<std::string, Unit> units;

@@ -75,8 +75,12 @@ class FakePipeline final : public pipeline::Pipeline {
     for (auto* frame : failed) complete(*frame, error);
   }
   /// Waits until `count` frames wait in a held pipeline, or have been cancelled.
-  bool wait_for_queued(std::size_t count) { return wait([&] { return queue_.size() == count; }); }
-  bool wait_for_cancelled(std::size_t count) { return wait([&] { return cancelled_ == count; }); }
+  bool wait_for_queued(std::size_t count) {
+    return wait([&] { return queue_.size() == count; });
+  }
+  bool wait_for_cancelled(std::size_t count) {
+    return wait([&] { return cancelled_ == count; });
+  }
 
   void set_ready(bool ready) {
     const std::lock_guard lock(mutex_);
@@ -90,7 +94,8 @@ class FakePipeline final : public pipeline::Pipeline {
     MILLRACE_TRY(on_submit());
     const std::lock_guard lock(mutex_);
     if (stopped_) return Error(ErrorCode::kUnavailable, "the pipeline is stopping");
-    if (queue_.size() >= status_.queue_capacity) return Error(ErrorCode::kResourceExhausted, "the queue is full");
+    if (queue_.size() >= status_.queue_capacity)
+      return Error(ErrorCode::kResourceExhausted, "the queue is full");
     queue_.push_back(&frame);
     changed_.notify_all();
     return {};

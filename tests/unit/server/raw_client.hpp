@@ -120,7 +120,8 @@ class RawClient {
       }
       const auto colon = line.find(": ");
       std::string name(line.substr(0, colon));
-      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       answer.headers[name] = line.substr(colon + 2);
     }
   }

@@ -30,7 +30,8 @@ class SampleFiles : public testing::Test {
     EXPECT_TRUE(write_file_atomically(directory.path() / name, bytes).ok());
     return directory.path() / name;
   }
-  std::filesystem::path write(const std::string& name, const std::string& descr, std::vector<std::uint64_t> shape, std::string_view data) {
+  std::filesystem::path write(const std::string& name, const std::string& descr,
+                              std::vector<std::uint64_t> shape, std::string_view data) {
     NpyArray array{descr, std::move(shape), {}};
     const auto* begin = reinterpret_cast<const std::byte*>(data.data());
     array.data.assign(begin, begin + data.size());
@@ -58,12 +59,14 @@ TEST_F(SampleFiles, a_picture_stays_interleaved_for_nhwc_and_rounds_for_integer_
   const InputDescription input{"x", "UINT8", {1, 1, 2, 3}, "NHWC", {0.5F}, {}};
   const auto samples = read_samples(write("a.ppm", kPpm), input);
   ASSERT_TRUE(samples.ok());
-  EXPECT_EQ(values<std::uint8_t>(samples->frames[0]), (std::vector<std::uint8_t>{6, 11, 16, 22, 28, 33})) << "half to even";
+  EXPECT_EQ(values<std::uint8_t>(samples->frames[0]), (std::vector<std::uint8_t>{6, 11, 16, 22, 28, 33}))
+      << "half to even";
 }
 
 TEST_F(SampleFiles, a_picture_of_another_size_is_resized_and_says_so) {
   const InputDescription grey{"x", "FP32", {1, 1, 2, 2}, "NCHW", {}, {}};
-  const auto samples = read_samples(write("b.pgm", std::string("P5 4 4 255\n") + std::string(16, '\x64')), grey);
+  const auto samples =
+      read_samples(write("b.pgm", std::string("P5 4 4 255\n") + std::string(16, '\x64')), grey);
   ASSERT_TRUE(samples.ok()) << samples.error().message();
   EXPECT_EQ(samples->note, "resized from 4x4 to 2x2");
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{100, 100, 100, 100}));
@@ -71,7 +74,8 @@ TEST_F(SampleFiles, a_picture_of_another_size_is_resized_and_says_so) {
 
 TEST_F(SampleFiles, an_array_is_one_frame_or_frames_along_the_first_axis) {
   const std::string two_frames(2 * 6 * 4, '\0');
-  for (const auto& shape : {std::vector<std::uint64_t>{2, 3, 1, 2}, std::vector<std::uint64_t>{2, 1, 3, 1, 2}}) {
+  for (const auto& shape :
+       {std::vector<std::uint64_t>{2, 3, 1, 2}, std::vector<std::uint64_t>{2, 1, 3, 1, 2}}) {
     const auto samples = read_samples(write("a.npy", "<f4", shape, two_frames), picture);
     ASSERT_TRUE(samples.ok()) << samples.error().message();
     EXPECT_EQ(samples->frames.size(), 2U);
@@ -142,8 +146,8 @@ TEST(Url, is_a_host_and_a_port) {
   EXPECT_EQ(parse_url("http://h").value().port, "8000");
   EXPECT_EQ(parse_url("http://[::1]:80/").value().host, "::1");
   EXPECT_EQ(parse_url("http://127.0.0.1:1").value().port, "1");
-  for (const char* bad : {"", "h:80", "http://", "http://:80", "http://h:", "http://h:0", "http://h:65536", "http://h:8x",
-                          "http://h/p", "http://u@h", "http://[::1", "http://[::1]x"})
+  for (const char* bad : {"", "h:80", "http://", "http://:80", "http://h:", "http://h:0", "http://h:65536",
+                          "http://h:8x", "http://h/p", "http://u@h", "http://[::1", "http://[::1]x"})
     EXPECT_EQ(parse_url(bad).error().code(), ErrorCode::kInvalidInput) << bad;
   EXPECT_EQ(parse_url("https://h").error().code(), ErrorCode::kUnsupported);
 }

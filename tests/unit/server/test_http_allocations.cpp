@@ -1,5 +1,5 @@
-// What a request costs in allocations once the server is warm, beyond what Beast's parser takes for the same bytes. The goal is
-// none; these bounds are what is reached, and keep it from growing.
+// What a request costs in allocations once the server is warm, beyond what Beast's parser takes for the same
+// bytes. The goal is none; these bounds are what is reached, and keep it from growing.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 
-#include "server/http/server.hpp"
 #include "raw_client.hpp"
+#include "server/http/server.hpp"
 
 namespace {
 
@@ -20,7 +20,8 @@ thread_local bool ours = false;  // the client's thread: not counted
 void* count(std::size_t bytes, std::size_t alignment) {
   if (!ours) allocations.fetch_add(1, std::memory_order_relaxed);
   const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, whole);
+  void* memory =
+      alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, whole);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -28,12 +29,24 @@ void* count(std::size_t bytes, std::size_t alignment) {
 }  // namespace
 
 // Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) { return count(bytes, 1); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) { return count(bytes, static_cast<std::size_t>(alignment)); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  return count(bytes, 1);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return count(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace millrace::server::http {
 namespace {
@@ -66,12 +79,14 @@ class NullPipeline final : public runtime::pipeline::Pipeline {
 };
 
 std::string request_with(const std::string& header) {
-  return "POST /v2/models/null/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " + std::to_string(header.size()) +
-         "\r\nContent-Length: " + std::to_string(header.size() + kBytes) + "\r\n\r\n" + header + std::string(kBytes, 'x');
+  return "POST /v2/models/null/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " +
+         std::to_string(header.size()) + "\r\nContent-Length: " + std::to_string(header.size() + kBytes) +
+         "\r\n\r\n" + header + std::string(kBytes, 'x');
 }
 
-const std::string kBinary = R"({"inputs":[{"name":"in","datatype":"UINT8","shape":[1,3136],"parameters":{"binary_data_size":3136}}],)"
-                            R"("parameters":{"binary_data_output":true}})";
+const std::string kBinary =
+    R"({"inputs":[{"name":"in","datatype":"UINT8","shape":[1,3136],"parameters":{"binary_data_size":3136}}],)"
+    R"("parameters":{"binary_data_output":true}})";
 
 /// What the parser takes for one request.
 double parsers_own(const std::string& request) {
@@ -83,7 +98,8 @@ double parsers_own(const std::string& request) {
     parser->eager(true);
     boost::system::error_code error;
     std::size_t at = 0;
-    while (at < request.size() && !error) at += parser->put(boost::asio::buffer(request.data() + at, request.size() - at), error);
+    while (at < request.size() && !error)
+      at += parser->put(boost::asio::buffer(request.data() + at, request.size() - at), error);
     EXPECT_TRUE(parser->is_done()) << error.message();
   }
   const std::uint64_t after = allocations;
@@ -96,11 +112,12 @@ double servers(const std::string& request) {
   const auto metrics = metrics::Metrics::create("test");
   models::Registry registry;
   Api api(registry, *metrics, {"test"});
-  const Status published =
-      registry.publish(std::make_shared<models::Model>("null", "1", std::make_shared<NullPipeline>(), metrics->model("null", "1")));
+  const Status published = registry.publish(std::make_shared<models::Model>(
+      "null", "1", std::make_shared<NullPipeline>(), metrics->model("null", "1")));
   EXPECT_TRUE(published.ok());
   ServerOptions options;
-  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = options.linger = std::chrono::hours(1);
+  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout =
+      options.linger = std::chrono::hours(1);
   const auto server = Server::open(options, api, registry, *metrics);
   EXPECT_TRUE(server.ok());
   test::RawClient client((*server)->address());
@@ -122,11 +139,16 @@ void expect_at_most(double wanted, const std::string& request) {
   testing::Test::RecordProperty("parser", std::to_string(parser));
   testing::Test::RecordProperty("server", std::to_string(all));
   EXPECT_GE(parser, 1) << "nothing was counted";
-  EXPECT_LE(all - parser, wanted) << "the server allocates " << all << " times a request, the parser " << parser;
+  EXPECT_LE(all - parser, wanted) << "the server allocates " << all << " times a request, the parser "
+                                  << parser;
 }
 
-TEST(HttpAllocations, OfARawRequestStayWithinTheirBound) { expect_at_most(9, request_with("")); }
-TEST(HttpAllocations, OfABinaryRequestStayWithinTheirBound) { expect_at_most(22, request_with(kBinary)); }
+TEST(HttpAllocations, OfARawRequestStayWithinTheirBound) {
+  expect_at_most(9, request_with(""));
+}
+TEST(HttpAllocations, OfABinaryRequestStayWithinTheirBound) {
+  expect_at_most(22, request_with(kBinary));
+}
 
 }  // namespace
 }  // namespace millrace::server::http

@@ -29,7 +29,10 @@ class HttpServer : public testing::Test {
  protected:
   void start(ServerOptions options = {}) {
     pipeline = std::make_shared<FakePipeline>();
-    ASSERT_TRUE(registry.publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1"))).ok());
+    ASSERT_TRUE(
+        registry
+            .publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1")))
+            .ok());
     metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
     auto opened = Server::open(options, api, registry, *metrics);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
@@ -44,17 +47,16 @@ class HttpServer : public testing::Test {
   std::unique_ptr<Server> server;
 };
 
-// Transcripts. ---------------------------------------------------------------------------------------------------------
+// Transcripts.
+// ---------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, answers_a_json_inference_with_the_keys_in_the_protocols_order) {
   start();
   const Answer answer = client().exchange(post(kInferTarget, kJsonInput));
-  EXPECT_EQ(answer.head,
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
-                std::to_string(answer.body.size()) + "\r\n\r\n");
-  EXPECT_EQ(answer.body,
-            R"({"model_name":"small","model_version":"1","outputs":[)"
-            R"({"name":"y","datatype":"FP32","shape":[1,4],"data":[1.5,-2,0.1,300]}]})");
+  EXPECT_EQ(answer.head, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+                             std::to_string(answer.body.size()) + "\r\n\r\n");
+  EXPECT_EQ(answer.body, R"({"model_name":"small","model_version":"1","outputs":[)"
+                         R"({"name":"y","datatype":"FP32","shape":[1,4],"data":[1.5,-2,0.1,300]}]})");
 }
 
 TEST_F(HttpServer, answers_a_binary_inference_as_tritons_python_client_sends_it) {
@@ -64,22 +66,25 @@ TEST_F(HttpServer, answers_a_binary_inference_as_tritons_python_client_sends_it)
       R"("outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
   const Answer answer = client().exchange(
-      "POST /v2/models/small/versions/1/infer HTTP/1.1\r\nHost: localhost:8000\r\nUser-Agent: geventhttpclient-2.0.2\r\n"
+      "POST /v2/models/small/versions/1/infer HTTP/1.1\r\nHost: localhost:8000\r\nUser-Agent: "
+      "geventhttpclient-2.0.2\r\n"
       "Content-Type: application/octet-stream\r\nInference-Header-Content-Length: " +
-      std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(json.size() + 16) + "\r\n\r\n" + json + tensor);
+      std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(json.size() + 16) + "\r\n\r\n" +
+      json + tensor);
   const std::string expected =
       R"({"id":"req-7","model_name":"small","model_version":"1","outputs":[)"
       R"({"name":"y","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}}]})";
   EXPECT_EQ(answer.head, "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
-                             std::to_string(expected.size() + 16) +
-                             "\r\nInference-Header-Content-Length: " + std::to_string(expected.size()) + "\r\n\r\n");
+                             std::to_string(expected.size() + 16) + "\r\nInference-Header-Content-Length: " +
+                             std::to_string(expected.size()) + "\r\n\r\n");
   EXPECT_EQ(answer.body, expected + tensor);
 }
 
 TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
   start();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
-  const Answer answer = client().exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
+  const Answer answer =
+      client().exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
   ASSERT_EQ(answer.status, 200) << answer.body;
   const std::size_t json = std::stoul(answer.headers.at("inference-header-content-length"));
   EXPECT_EQ(answer.body.substr(json), tensor);
@@ -87,14 +92,18 @@ TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
 
 TEST_F(HttpServer, takes_a_chunked_request_and_a_form_content_type) {
   start();
-  const Answer answer = client().exchange(
-      "POST " + kInferTarget +
-      " HTTP/1.1\r\nHost: t\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
-      "10\r\n" + kJsonInput.substr(0, 16) + "\r\n" + [] {
-        char length[16];
-        std::snprintf(length, sizeof length, "%zx", kJsonInput.size() - 16);
-        return std::string(length);
-      }() + "\r\n" + kJsonInput.substr(16) + "\r\n0\r\n\r\n");
+  const Answer answer =
+      client().exchange("POST " + kInferTarget +
+                        " HTTP/1.1\r\nHost: t\r\nContent-Type: "
+                        "application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "10\r\n" +
+                        kJsonInput.substr(0, 16) + "\r\n" +
+                        [] {
+                          char length[16];
+                          std::snprintf(length, sizeof length, "%zx", kJsonInput.size() - 16);
+                          return std::string(length);
+                        }() +
+                        "\r\n" + kJsonInput.substr(16) + "\r\n0\r\n\r\n");
   EXPECT_EQ(answer.status, 200) << answer.body;
 }
 
@@ -111,7 +120,8 @@ TEST_F(HttpServer, answers_the_routes_about_the_server_and_the_model) {
   start();
   RawClient to = client();
   const std::pair<const char*, const char*> expected[] = {
-      {"/v2", R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
+      {"/v2",
+       R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
       {"/v2/health/live", R"({"live":true})"},
       {"/v2/health/ready?x=y", R"({"ready":true})"},
       {"/v2/models/small",
@@ -145,7 +155,8 @@ TEST_F(HttpServer, counts_inferences_in_tritons_statistics) {
   EXPECT_EQ(to.exchange(get("/v2/models/stats")).body, body);
 }
 
-// Status codes. --------------------------------------------------------------------------------------------------------
+// Status codes.
+// --------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, gives_the_status_of_the_table_and_keeps_the_connection) {
   start();
@@ -257,7 +268,8 @@ TEST_F(HttpServer, says_not_ready_while_a_card_is_lost_and_stays_live) {
   EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200);
 }
 
-// Connections. ---------------------------------------------------------------------------------------------------------
+// Connections.
+// ---------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, answers_pipelined_requests_in_order) {
   start();
@@ -281,13 +293,17 @@ TEST_F(HttpServer, takes_a_request_that_comes_byte_by_byte) {
 TEST_F(HttpServer, closes_after_an_answer_where_the_client_asks_for_it) {
   start();
   RawClient close = client();
-  EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").headers.at("connection"), "close");
+  EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+                .headers.at("connection"),
+            "close");
   EXPECT_TRUE(close.closed_by_server());
   RawClient old = client();
   EXPECT_TRUE(old.exchange("GET /v2/health/live HTTP/1.0\r\n\r\n").head.starts_with("HTTP/1.0 200"));
   EXPECT_TRUE(old.closed_by_server());
   RawClient kept = client();
-  EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").headers.at("connection"), "keep-alive");
+  EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+                .headers.at("connection"),
+            "keep-alive");
   EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").status, 200);
 }
 
@@ -303,7 +319,8 @@ TEST_F(HttpServer, gives_each_of_many_clients_its_own_answer) {
       RawClient to = client();
       for (int i = 0; i < kRequests; ++i) {
         const std::string tensor = test::bytes_of_values<std::int32_t>({c, i, c + i, -i});
-        const Answer answer = to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
+        const Answer answer =
+            to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
         if (answer.status == 429) ++refused;
         if (answer.status == 200 && answer.body.ends_with(tensor)) ++right;
       }
@@ -339,14 +356,16 @@ TEST_F(HttpServer, keeps_a_queued_request_whose_client_already_sends_the_next) {
   EXPECT_EQ(to.receive().body, R"({"live":true})");
 }
 
-// Limits. --------------------------------------------------------------------------------------------------------------
+// Limits.
+// --------------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, refuses_a_body_over_the_limit_before_and_while_it_comes) {
   ServerOptions options;
   options.max_body_bytes = 1000;
   start(options);
   RawClient announced = client();
-  const Answer early = announced.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 1001\r\n\r\n");
+  const Answer early =
+      announced.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 1001\r\n\r\n");
   EXPECT_EQ(early.status, 413);
   EXPECT_EQ(early.headers.at("connection"), "close");
   RawClient chunked = client();
@@ -364,7 +383,8 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
   options.max_header_bytes = 1000;
   start(options);
   RawClient long_header = client();
-  EXPECT_EQ(long_header.exchange("GET /v2 HTTP/1.1\r\nX: " + std::string(2000, 'a') + "\r\n\r\n").status, 431);
+  EXPECT_EQ(long_header.exchange("GET /v2 HTTP/1.1\r\nX: " + std::string(2000, 'a') + "\r\n\r\n").status,
+            431);
   for (const char* nonsense : {"hello\r\n\r\n", "GET /v2 HTTP/9.9\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
                                "POST /v2 HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                                "POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -399,7 +419,9 @@ TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
   options.body_timeout = 100ms;
   start(options);
   RawClient body = client();
-  EXPECT_EQ(body.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n123").status, 408);
+  EXPECT_EQ(
+      body.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n123").status,
+      408);
   EXPECT_TRUE(body.closed_by_server());
 }
 
@@ -456,8 +478,12 @@ TEST_F(HttpServer, bodies_of_all_connections_together_are_bounded) {
   EXPECT_EQ(answer.headers.at("retry-after"), "1");
   EXPECT_TRUE(announced.closed_by_server());
   RawClient chunked = client();  // says nothing of its length
-  EXPECT_EQ(chunked.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nEA60\r\n" +
-                             std::string(60'000, ' ')).status, 503);
+  EXPECT_EQ(chunked
+                .exchange("POST " + kInferTarget +
+                          " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nEA60\r\n" +
+                          std::string(60'000, ' '))
+                .status,
+            503);
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "small ones fit beside it";
   EXPECT_EQ(holder.exchange(" ").status, 400) << "only spaces";
   EXPECT_EQ(client().exchange(head + std::string(60'000, ' ')).status, 400) << "what was held is given back";
@@ -499,10 +525,12 @@ TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
   start();
   const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
   EXPECT_EQ(answer.status, 404);
-  EXPECT_NE(answer.body.find("'\xEF\xBF\xBD\xEF\xBF\xBD'"), std::string::npos) << testing::PrintToString(answer.body);
+  EXPECT_NE(answer.body.find("'\xEF\xBF\xBD\xEF\xBF\xBD'"), std::string::npos)
+      << testing::PrintToString(answer.body);
 }
 
-// Start and stop. ------------------------------------------------------------------------------------------------------
+// Start and stop.
+// ------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
   start();
@@ -575,10 +603,13 @@ TEST_F(HttpServer, stops_under_load_with_every_request_answered_or_its_connectio
       RawClient to = client();
       const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
       while (true) {
-        const Answer answer = to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
+        const Answer answer =
+            to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
         if (answer.status == 0) return;
-        if (answer.status == 200 && answer.body.ends_with(tensor)) ++good;
-        else if (answer.status != 503) ++wrong;
+        if (answer.status == 200 && answer.body.ends_with(tensor))
+          ++good;
+        else if (answer.status != 503)
+          ++wrong;
       }
     });
   while (good < 50) std::this_thread::yield();
@@ -590,7 +621,8 @@ TEST_F(HttpServer, stops_under_load_with_every_request_answered_or_its_connectio
 TEST(HostPort, takes_what_names_an_address_and_refuses_the_rest) {
   EXPECT_EQ(parse_host_port("[::1]:80", "--http").value().host, "::1");
   EXPECT_EQ(parse_host_port("localhost:0", "--http").value().port, 0);
-  for (const char* bad : {"", "localhost", "localhost:", ":80", "localhost:65536", "localhost:-1", "localhost:80x", "::1:80", "[::1:80", "[]:1"}) {
+  for (const char* bad : {"", "localhost", "localhost:", ":80", "localhost:65536", "localhost:-1",
+                          "localhost:80x", "::1:80", "[::1:80", "[]:1"}) {
     const auto parsed = parse_host_port(bad, "--http");
     ASSERT_FALSE(parsed.ok()) << bad;
     EXPECT_NE(parsed.error().message().find("--http"), std::string::npos);

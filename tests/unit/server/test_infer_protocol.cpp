@@ -1,4 +1,5 @@
-// The infer protocol as pure functions: every malformed request of the specification, table by table, and the answers.
+// The infer protocol as pure functions: every malformed request of the specification, table by table, and the
+// answers.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +37,9 @@ ModelInfo one_input(const std::string& datatype = "FP32", std::vector<std::int64
   return model;
 }
 
-std::span<const std::byte> bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 Result<InferRequest> parse(const ModelInfo& model, const std::string& body,
                            std::optional<std::string_view> length = std::nullopt) {
@@ -44,7 +47,9 @@ Result<InferRequest> parse(const ModelInfo& model, const std::string& body,
 }
 
 /// A request for one_input() with these keys in its only input, beside the name.
-std::string input_with(const std::string& keys) { return R"({"inputs":[{"name":"x")" + keys + "}]}"; }
+std::string input_with(const std::string& keys) {
+  return R"({"inputs":[{"name":"x")" + keys + "}]}";
+}
 const std::string kShape = R"(,"shape":[1,2,2],"datatype":"FP32")";
 
 template <class T>
@@ -54,7 +59,8 @@ std::vector<T> values(std::span<const std::byte> data) {
   return out;
 }
 
-// Good requests. -------------------------------------------------------------------------------------------------------
+// Good requests.
+// -------------------------------------------------------------------------------------------------------
 
 TEST(InferRequest, takes_inputs_in_any_order_json_and_binary_mixed) {
   const std::string json =
@@ -87,8 +93,10 @@ TEST(InferRequest, an_outputs_own_choice_overrides_the_requests) {
 }
 
 TEST(InferRequest, knows_timeout_and_priority_and_lets_other_parameters_and_keys_pass) {
-  const std::string tail = R"("inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4],"extra":{"a":[1]}}],"more":null})";
-  auto request = parse(one_input(), R"({"parameters":{"timeout":1500,"priority":1,"mine":"x","list":[1,{}]},)" + tail);
+  const std::string tail =
+      R"("inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4],"extra":{"a":[1]}}],"more":null})";
+  auto request =
+      parse(one_input(), R"({"parameters":{"timeout":1500,"priority":1,"mine":"x","list":[1,{}]},)" + tail);
   ASSERT_TRUE(request.ok()) << request.error().message();
   EXPECT_EQ(request->timeout, std::chrono::microseconds(1500));
   request = parse(one_input(), R"({"parameters":{"timeout":"20"},)" + tail);
@@ -105,8 +113,9 @@ TEST(InferRequest, knows_timeout_and_priority_and_lets_other_parameters_and_keys
 TEST(InferRequest, reads_names_and_strings_with_escapes) {
   ModelInfo model = one_input();
   model.inputs[0].name = "x\n\xc3\xa9\"";
-  const auto request =
-      parse(model, R"({"id":"a\u0000b","inputs":[{"n\u0061me":"x\n\u00e9\"","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}]})");
+  const auto request = parse(
+      model,
+      R"({"id":"a\u0000b","inputs":[{"n\u0061me":"x\n\u00e9\"","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}]})");
   ASSERT_TRUE(request.ok()) << request.error().message();
   EXPECT_EQ(request->id, std::string("a\0b", 3));
 }
@@ -119,7 +128,8 @@ TEST(InferRequest, takes_a_raw_body_for_a_model_of_one_input) {
   EXPECT_TRUE(request->outputs[0].binary);
 }
 
-// Bad requests. --------------------------------------------------------------------------------------------------------
+// Bad requests.
+// --------------------------------------------------------------------------------------------------------
 
 struct BadCase {
   const char* name;
@@ -127,7 +137,9 @@ struct BadCase {
   std::string says;
   ErrorCode code = ErrorCode::kInvalidInput;
 };
-std::ostream& operator<<(std::ostream& out, const BadCase& one) { return out << one.name; }
+std::ostream& operator<<(std::ostream& out, const BadCase& one) {
+  return out << one.name;
+}
 
 class BadInferRequest : public testing::TestWithParam<BadCase> {};
 
@@ -141,24 +153,35 @@ TEST_P(BadInferRequest, is_refused_with_the_field_named) {
 INSTANTIATE_TEST_SUITE_P(
     Structure, BadInferRequest,
     testing::Values(
-        BadCase{"empty", "", "not well-formed JSON"}, BadCase{"cut_off", R"({"inputs":[)", "not well-formed JSON"},
-        BadCase{"more_behind", "{} {}", "not well-formed JSON"}, BadCase{"nan", R"({"id":NaN})", "not well-formed JSON"},
+        BadCase{"empty", "", "not well-formed JSON"},
+        BadCase{"cut_off", R"({"inputs":[)", "not well-formed JSON"},
+        BadCase{"more_behind", "{} {}", "not well-formed JSON"},
+        BadCase{"nan", R"({"id":NaN})", "not well-formed JSON"},
         BadCase{"bad_utf8", "{\"id\":\"\xff\"}", "not well-formed JSON"},
-        BadCase{"deep", std::string(1000, '[') , "must be an object"},
+        BadCase{"deep", std::string(1000, '['), "must be an object"},
         BadCase{"deep_below", R"({"a":)" + std::string(1000, '['), "not well-formed JSON"},
         BadCase{"array", "[]", "is an array; it must be an object"}, BadCase{"number", "3", "is a number"},
         BadCase{"text", "\"x\"", "is a string"}, BadCase{"no_inputs", "{}", "lacks 'inputs'"},
         BadCase{"id_number", R"({"id":3})", "'id' in the request is a number; it must be a string"},
         BadCase{"id_object", R"({"id":{}})", "'id' in the request is an object"},
-        BadCase{"inputs_object", R"({"inputs":{}})", "'inputs' in the request is an object; it must be an array"},
+        BadCase{"inputs_object", R"({"inputs":{}})",
+                "'inputs' in the request is an object; it must be an array"},
         BadCase{"inputs_null", R"({"inputs":null})", "'inputs' in the request is null"},
         BadCase{"inputs_of_numbers", R"({"inputs":[1]})", "inputs holds a number; it takes objects"},
         BadCase{"inputs_of_arrays", R"({"inputs":[[]]})", "inputs holds an array"},
         BadCase{"parameters_array", R"({"parameters":[]})", "'parameters' in the request is an array"},
         BadCase{"outputs_number", R"({"outputs":1})", "'outputs' in the request is a number"},
         BadCase{"twice", R"({"id":"a","id":"b"})", "'id' occurs twice in the request"},
-        BadCase{"twice_data", input_with(kShape + R"(,"data":[1],"data":[2])"), "'data' occurs twice in inputs[0]"},
-        BadCase{"many_values", R"({"a":[)" + [] { std::string s = "0"; for (int i = 0; i < 20'000; ++i) s += ",0"; return s; }() + "]}",
+        BadCase{"twice_data", input_with(kShape + R"(,"data":[1],"data":[2])"),
+                "'data' occurs twice in inputs[0]"},
+        BadCase{"many_values",
+                R"({"a":[)" +
+                    [] {
+                      std::string s = "0";
+                      for (int i = 0; i < 20'000; ++i) s += ",0";
+                      return s;
+                    }() +
+                    "]}",
                 "more than 10000 JSON values"}),
     [](const auto& param) { return std::string(param.param.name); });
 
@@ -168,21 +191,34 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"none_given", R"({"inputs":[]})", "inputs lacks 'x'"},
         BadCase{"unnamed", R"({"inputs":[{"shape":[1]}]})", "inputs[0] lacks 'name'"},
         BadCase{"name_number", R"({"inputs":[{"name":1}]})", "'name' in inputs[0] is a number"},
-        BadCase{"unknown", R"({"inputs":[{"name":"q"}]})", "inputs[0] 'q': the model has no such input; it has 'x'"},
-        BadCase{"no_datatype", input_with(R"(,"shape":[1,2,2],"data":[1,2,3,4])"), "inputs[0] 'x' lacks 'datatype'"},
-        BadCase{"strange_datatype", input_with(R"(,"shape":[1,2,2],"datatype":"FLOAT")"), "unknown datatype 'FLOAT'"},
-        BadCase{"other_datatype", input_with(R"(,"shape":[1,2,2],"datatype":"INT8")"), "datatype INT8 is not the model's FP32"},
+        BadCase{"unknown", R"({"inputs":[{"name":"q"}]})",
+                "inputs[0] 'q': the model has no such input; it has 'x'"},
+        BadCase{"no_datatype", input_with(R"(,"shape":[1,2,2],"data":[1,2,3,4])"),
+                "inputs[0] 'x' lacks 'datatype'"},
+        BadCase{"strange_datatype", input_with(R"(,"shape":[1,2,2],"datatype":"FLOAT")"),
+                "unknown datatype 'FLOAT'"},
+        BadCase{"other_datatype", input_with(R"(,"shape":[1,2,2],"datatype":"INT8")"),
+                "datatype INT8 is not the model's FP32"},
         BadCase{"no_shape", input_with(R"(,"datatype":"FP32","data":[1,2,3,4])"), "lacks 'shape'"},
-        BadCase{"other_shape", input_with(R"(,"shape":[1,4],"datatype":"FP32","data":[1,2,3,4])"), "shape [1,4] is not the model's [1,2,2]"},
-        BadCase{"batch", input_with(R"(,"shape":[2,2,2],"datatype":"FP32","data":[1,2,3,4])"), "shape [2,2,2] is not the model's"},
-        BadCase{"negative_shape", input_with(R"(,"shape":[1,-1,2],"datatype":"FP32")"), "inputs[0].shape takes whole numbers"},
-        BadCase{"real_shape", input_with(R"(,"shape":[1,2.0,2],"datatype":"FP32")"), "inputs[0].shape takes whole numbers"},
-        BadCase{"huge_shape", input_with(R"(,"shape":[1,99999999999999999999,2],"datatype":"FP32")"), "inputs[0].shape takes"},
-        BadCase{"shape_text", input_with(R"(,"shape":"1,2,2","datatype":"FP32")"), "'shape' in inputs[0] is a string"},
-        BadCase{"nested_shape", input_with(R"(,"shape":[[1]],"datatype":"FP32")"), "inputs[0].shape holds an array"},
+        BadCase{"other_shape", input_with(R"(,"shape":[1,4],"datatype":"FP32","data":[1,2,3,4])"),
+                "shape [1,4] is not the model's [1,2,2]"},
+        BadCase{"batch", input_with(R"(,"shape":[2,2,2],"datatype":"FP32","data":[1,2,3,4])"),
+                "shape [2,2,2] is not the model's"},
+        BadCase{"negative_shape", input_with(R"(,"shape":[1,-1,2],"datatype":"FP32")"),
+                "inputs[0].shape takes whole numbers"},
+        BadCase{"real_shape", input_with(R"(,"shape":[1,2.0,2],"datatype":"FP32")"),
+                "inputs[0].shape takes whole numbers"},
+        BadCase{"huge_shape", input_with(R"(,"shape":[1,99999999999999999999,2],"datatype":"FP32")"),
+                "inputs[0].shape takes"},
+        BadCase{"shape_text", input_with(R"(,"shape":"1,2,2","datatype":"FP32")"),
+                "'shape' in inputs[0] is a string"},
+        BadCase{"nested_shape", input_with(R"(,"shape":[[1]],"datatype":"FP32")"),
+                "inputs[0].shape holds an array"},
         BadCase{"no_data", input_with(kShape), "lacks 'data'"},
-        BadCase{"few_elements", input_with(kShape + R"(,"data":[1,2,3])"), "holds 3 elements; shape [1,2,2] needs 4"},
-        BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"), "more than 4 elements, all that the model takes"},
+        BadCase{"few_elements", input_with(kShape + R"(,"data":[1,2,3])"),
+                "holds 3 elements; shape [1,2,2] needs 4"},
+        BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"),
+                "more than 4 elements, all that the model takes"},
         BadCase{"no_elements", input_with(kShape + R"(,"data":[])"), "holds 0 elements"},
         BadCase{"nested_otherwise", input_with(kShape + R"(,"data":[[1,2],[3,4]])"), "nested differently"},
         BadCase{"ragged", input_with(kShape + R"(,"data":[[1,2],[3]])"), "ragged"},
@@ -193,14 +229,23 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"data_null", input_with(kShape + R"(,"data":[1,null,3,4])"), "inputs[0].data[1] is null"},
         BadCase{"data_object", input_with(kShape + R"(,"data":[{}])"), "inputs[0].data holds an object"},
         BadCase{"data_number", input_with(kShape + R"(,"data":1)"), "'data' in inputs[0] is a number"},
-        BadCase{"data_bool", input_with(kShape + R"(,"data":[true,2,3,4])"), ".data[0] is true, which is not a value of FP32"},
-        BadCase{"data_too_large", input_with(kShape + R"(,"data":[1,2,3,1e39])"), ".data[3] is 1e+39, which is not a value of FP32"},
+        BadCase{"data_bool", input_with(kShape + R"(,"data":[true,2,3,4])"),
+                ".data[0] is true, which is not a value of FP32"},
+        BadCase{"data_too_large", input_with(kShape + R"(,"data":[1,2,3,1e39])"),
+                ".data[3] is 1e+39, which is not a value of FP32"},
         BadCase{"data_infinite", input_with(kShape + R"(,"data":[1,2,3,1e999])"), ".data[3]"},
-        BadCase{"twice", R"({"inputs":[{"name":"x")" + kShape + R"(,"data":[1,2,3,4]},{"name":"x")" + kShape + R"(}]})", "inputs[1] 'x' occurs twice"},
-        BadCase{"both", input_with(kShape + R"(,"data":[1,2,3,4],"parameters":{"binary_data_size":16})"), "both 'data' and binary_data_size"},
-        BadCase{"size_text", input_with(kShape + R"(,"parameters":{"binary_data_size":"many"})"), "binary_data_size must be a whole number"},
-        BadCase{"size_negative", input_with(kShape + R"(,"parameters":{"binary_data_size":-16})"), "binary_data_size must be a whole number"},
-        BadCase{"shared_memory", input_with(kShape + R"(,"parameters":{"shared_memory_region":"r"})"), "shared memory", ErrorCode::kUnsupported}),
+        BadCase{
+            "twice",
+            R"({"inputs":[{"name":"x")" + kShape + R"(,"data":[1,2,3,4]},{"name":"x")" + kShape + R"(}]})",
+            "inputs[1] 'x' occurs twice"},
+        BadCase{"both", input_with(kShape + R"(,"data":[1,2,3,4],"parameters":{"binary_data_size":16})"),
+                "both 'data' and binary_data_size"},
+        BadCase{"size_text", input_with(kShape + R"(,"parameters":{"binary_data_size":"many"})"),
+                "binary_data_size must be a whole number"},
+        BadCase{"size_negative", input_with(kShape + R"(,"parameters":{"binary_data_size":-16})"),
+                "binary_data_size must be a whole number"},
+        BadCase{"shared_memory", input_with(kShape + R"(,"parameters":{"shared_memory_region":"r"})"),
+                "shared memory", ErrorCode::kUnsupported}),
     [](const auto& param) { return std::string(param.param.name); });
 
 std::string with_outputs(const std::string& rest) {
@@ -210,19 +255,33 @@ std::string with_outputs(const std::string& rest) {
 INSTANTIATE_TEST_SUITE_P(
     ParametersAndOutputs, BadInferRequest,
     testing::Values(
-        BadCase{"timeout_negative", with_outputs(R"("parameters":{"timeout":-1})"), "timeout must be a whole number"},
-        BadCase{"timeout_real", with_outputs(R"("parameters":{"timeout":1.5})"), "timeout must be a whole number"},
-        BadCase{"timeout_text", with_outputs(R"("parameters":{"timeout":"1s"})"), "timeout must be a whole number"},
-        BadCase{"priority_text", with_outputs(R"("parameters":{"priority":"high"})"), "priority must be a whole number"},
-        BadCase{"binary_number", with_outputs(R"("parameters":{"binary_data_output":1})"), "binary_data_output must be true or false"},
-        BadCase{"sequence", with_outputs(R"("parameters":{"sequence_id":1})"), "sequences are not offered", ErrorCode::kUnsupported},
+        BadCase{"timeout_negative", with_outputs(R"("parameters":{"timeout":-1})"),
+                "timeout must be a whole number"},
+        BadCase{"timeout_real", with_outputs(R"("parameters":{"timeout":1.5})"),
+                "timeout must be a whole number"},
+        BadCase{"timeout_text", with_outputs(R"("parameters":{"timeout":"1s"})"),
+                "timeout must be a whole number"},
+        BadCase{"priority_text", with_outputs(R"("parameters":{"priority":"high"})"),
+                "priority must be a whole number"},
+        BadCase{"binary_number", with_outputs(R"("parameters":{"binary_data_output":1})"),
+                "binary_data_output must be true or false"},
+        BadCase{"sequence", with_outputs(R"("parameters":{"sequence_id":1})"), "sequences are not offered",
+                ErrorCode::kUnsupported},
         BadCase{"output_unnamed", with_outputs(R"("outputs":[{}])"), "outputs[0] lacks 'name'"},
-        BadCase{"output_unknown", with_outputs(R"("outputs":[{"name":"q"}])"), "outputs[0] 'q': the model has no such output; it has 'y'"},
-        BadCase{"output_twice", with_outputs(R"("outputs":[{"name":"y"},{"name":"y"}])"), "outputs[1] 'y' occurs twice"},
-        BadCase{"output_text", with_outputs(R"("outputs":["y"])"), "outputs holds a string; it takes objects"},
-        BadCase{"output_binary", with_outputs(R"("outputs":[{"name":"y","parameters":{"binary_data":"yes"}}])"), "binary_data must be true or false"},
-        BadCase{"no_classes", with_outputs(R"("outputs":[{"name":"y","parameters":{"classification":0}}])"), "classification must be at least 1"},
-        BadCase{"output_shared", with_outputs(R"("outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}])"), "shared memory", ErrorCode::kUnsupported}),
+        BadCase{"output_unknown", with_outputs(R"("outputs":[{"name":"q"}])"),
+                "outputs[0] 'q': the model has no such output; it has 'y'"},
+        BadCase{"output_twice", with_outputs(R"("outputs":[{"name":"y"},{"name":"y"}])"),
+                "outputs[1] 'y' occurs twice"},
+        BadCase{"output_text", with_outputs(R"("outputs":["y"])"),
+                "outputs holds a string; it takes objects"},
+        BadCase{"output_binary",
+                with_outputs(R"("outputs":[{"name":"y","parameters":{"binary_data":"yes"}}])"),
+                "binary_data must be true or false"},
+        BadCase{"no_classes", with_outputs(R"("outputs":[{"name":"y","parameters":{"classification":0}}])"),
+                "classification must be at least 1"},
+        BadCase{"output_shared",
+                with_outputs(R"("outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}])"),
+                "shared memory", ErrorCode::kUnsupported}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_wrongly) {
@@ -240,7 +299,8 @@ TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_w
       {good + std::string(15, 'x'), length, "the body ends 1 bytes before"},
       {good, length, "the body ends 16 bytes before"},
       {good + std::string(17, 'x'), length, "1 bytes behind the last tensor"},
-      {json("15") + std::string(15, 'x'), length, "binary_data_size 15; FP32 of shape [1,2,2] takes 16 bytes"},
+      {json("15") + std::string(15, 'x'), length,
+       "binary_data_size 15; FP32 of shape [1,2,2] takes 16 bytes"},
       {json("18446744073709551615"), std::to_string(json("18446744073709551615").size()), "takes 16 bytes"},
       {good + std::string(16, 'x'), "-1", "is not a whole number"},
       {good + std::string(16, 'x'), "", "is not a whole number"},
@@ -259,28 +319,34 @@ TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_w
   }
   const auto raw = parse(two_inputs(), std::string(19, 'x'), "0");
   ASSERT_FALSE(raw.ok());
-  EXPECT_NE(raw.error().message().find("needs a model of one input; this one has 2: 'x', 'k'"), std::string::npos);
+  EXPECT_NE(raw.error().message().find("needs a model of one input; this one has 2: 'x', 'k'"),
+            std::string::npos);
 }
 
-// Numbers. -------------------------------------------------------------------------------------------------------------
+// Numbers.
+// -------------------------------------------------------------------------------------------------------------
 
 template <class T>
 void check_integer(const std::string& datatype) {
-  const std::string lowest = std::to_string(std::numeric_limits<T>::lowest()), highest = std::to_string(std::numeric_limits<T>::max());
+  const std::string lowest = std::to_string(std::numeric_limits<T>::lowest()),
+                    highest = std::to_string(std::numeric_limits<T>::max());
   const auto request = [&](const std::string& data) {
-    return parse(one_input(datatype, {1, 2}),
-                 R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" + datatype + R"(","data":[)" + data + "]}]}");
+    return parse(one_input(datatype, {1, 2}), R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" +
+                                                  datatype + R"(","data":[)" + data + "]}]}");
   };
   const auto good = request(lowest + "," + highest);
   ASSERT_TRUE(good.ok()) << datatype << ": " << good.error().message();
-  EXPECT_EQ(values<T>(good->inputs[0]), (std::vector<T>{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()}));
+  EXPECT_EQ(values<T>(good->inputs[0]),
+            (std::vector<T>{std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()}));
   std::string above = highest;  // the next number: both kinds of highest end in 5 or 7
   ++above.back();
-  for (const std::string& bad : {above, lowest == "0" ? std::string("-1") : lowest + "0", std::string("1.5"), std::string("1.0"), std::string("true")}) {
+  for (const std::string& bad : {above, lowest == "0" ? std::string("-1") : lowest + "0", std::string("1.5"),
+                                 std::string("1.0"), std::string("true")}) {
     const auto refused = request("0," + bad);
     ASSERT_FALSE(refused.ok()) << datatype << " took " << bad;
     EXPECT_NE(refused.error().message().find(".data[1] is "), std::string::npos) << refused.error().message();
-    EXPECT_NE(refused.error().message().find("not a value of " + datatype), std::string::npos) << refused.error().message();
+    EXPECT_NE(refused.error().message().find("not a value of " + datatype), std::string::npos)
+        << refused.error().message();
   }
 }
 
@@ -297,8 +363,8 @@ TEST(JsonNumbers, are_never_wrapped_whatever_the_integer_type) {
 
 TEST(JsonNumbers, booleans_are_booleans_and_half_precision_is_binary_only) {
   const auto request = [](const std::string& datatype, const std::string& data) {
-    return parse(one_input(datatype, {1, 2}),
-                 R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" + datatype + R"(","data":)" + data + "}]}");
+    return parse(one_input(datatype, {1, 2}), R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" +
+                                                  datatype + R"(","data":)" + data + "}]}");
   };
   const auto good = request("BOOL", "[true,false]");
   ASSERT_TRUE(good.ok());
@@ -345,7 +411,8 @@ TEST(JsonRequests, cannot_hold_more_numbers_than_the_model_takes_however_many_te
   for (int i = 0; i < 100; ++i) body += R"({"name":"x","data":[1,2,3]},)";
   const auto request = parse(two_inputs(), body + "{}]}");
   ASSERT_FALSE(request.ok());
-  EXPECT_NE(request.error().message().find("inputs[2].data: the tensors hold more than 7 elements"), std::string::npos)
+  EXPECT_NE(request.error().message().find("inputs[2].data: the tensors hold more than 7 elements"),
+            std::string::npos)
       << request.error().message();
 }
 
@@ -358,7 +425,8 @@ TEST(JsonRequests, survive_being_cut_and_changed_anywhere) {
       std::string(16, '\x3f');
   const std::string length = std::to_string(good.size() - 16);
   ASSERT_TRUE(parse(one_input(), good, length).ok());
-  for (std::size_t cut = 0; cut < good.size(); ++cut) EXPECT_FALSE(parse(one_input(), good.substr(0, cut), length).ok()) << cut;
+  for (std::size_t cut = 0; cut < good.size(); ++cut)
+    EXPECT_FALSE(parse(one_input(), good.substr(0, cut), length).ok()) << cut;
   std::mt19937 random(seed);
   for (int i = 0; i < 20'000; ++i) {
     std::string changed = good;
@@ -371,12 +439,14 @@ TEST(JsonRequests, survive_being_cut_and_changed_anywhere) {
   }
 }
 
-// Answers. -------------------------------------------------------------------------------------------------------------
+// Answers.
+// -------------------------------------------------------------------------------------------------------------
 
 struct Outputs {
   std::vector<float> y = {0.25F, 3, -1e-7F, 3};
   std::vector<std::int8_t> z = {-128, 127};
-  std::vector<std::span<std::byte>> spans = {std::as_writable_bytes(std::span(y)), std::as_writable_bytes(std::span(z))};
+  std::vector<std::span<std::byte>> spans = {std::as_writable_bytes(std::span(y)),
+                                             std::as_writable_bytes(std::span(z))};
   std::vector<std::vector<std::byte>> scratch;
 
   Result<Response> write(const InferRequest& request) {
@@ -407,10 +477,11 @@ TEST(InferResponse, writes_classes_as_value_index_label_with_ties_at_the_first_i
   Outputs outputs;
   const auto response = outputs.write(request);
   ASSERT_TRUE(response.ok());
-  EXPECT_EQ(response->body,
-            R"({"model_name":"m","model_version":"3","outputs":[)"
-            R"({"name":"y","datatype":"BYTES","shape":[1,4],"data":["3.000000:1:b","3.000000:3","0.250000:0:a","-0.000000:2:c"]},)"
-            R"({"name":"z","datatype":"BYTES","shape":[1,1],"data":["127:1"]}]})");
+  EXPECT_EQ(
+      response->body,
+      R"({"model_name":"m","model_version":"3","outputs":[)"
+      R"({"name":"y","datatype":"BYTES","shape":[1,4],"data":["3.000000:1:b","3.000000:3","0.250000:0:a","-0.000000:2:c"]},)"
+      R"({"name":"z","datatype":"BYTES","shape":[1,1],"data":["127:1"]}]})");
 }
 
 TEST(InferResponse, writes_binary_classes_with_their_lengths) {
@@ -420,12 +491,14 @@ TEST(InferResponse, writes_binary_classes_with_their_lengths) {
   const auto response = outputs.write(request);
   ASSERT_TRUE(response.ok());
   ASSERT_EQ(response->binary.size(), 1U);
-  const std::string text(reinterpret_cast<const char*>(response->binary[0].data()), response->binary[0].size());
+  const std::string text(reinterpret_cast<const char*>(response->binary[0].data()),
+                         response->binary[0].size());
   EXPECT_EQ(text, std::string("\x0c\0\0\0", 4) + "3.000000:1:b");
   EXPECT_NE(response->body.find(R"("binary_data_size":16)"), std::string::npos) << response->body;
 }
 
-// Routes. --------------------------------------------------------------------------------------------------------------
+// Routes.
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
   struct Case {
@@ -462,14 +535,15 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
     EXPECT_EQ(route.version, one.version) << one.target;
   }
   for (const std::string_view unknown :
-       {"", "v2", "/", "/v1", "/v2x", "/v2/models", "/v2/models//infer", "/v2/models/m/versions", "/v2/models/m/versions//infer",
-        "/v2/models/m/infer/more", "/v2/models/m%/infer", "/v2/models/m%zz", "/v2/models/m%00", "/v2//models/m", "/metrics/x",
-        "/v2/health", "/v2/a/b/c/d/e/f/g/h/i", "http://host", "ftp://host/v2"})
+       {"", "v2", "/", "/v1", "/v2x", "/v2/models", "/v2/models//infer", "/v2/models/m/versions",
+        "/v2/models/m/versions//infer", "/v2/models/m/infer/more", "/v2/models/m%/infer", "/v2/models/m%zz",
+        "/v2/models/m%00", "/v2//models/m", "/metrics/x", "/v2/health", "/v2/a/b/c/d/e/f/g/h/i",
+        "http://host", "ftp://host/v2"})
     EXPECT_EQ(find_route(unknown).kind, RouteKind::kUnknown) << unknown;
 }
 
-
-// Text that is not UTF-8. ----------------------------------------------------------------------------------------------
+// Text that is not UTF-8.
+// ----------------------------------------------------------------------------------------------
 
 TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
   const std::string bad = "\xEF\xBF\xBD";
@@ -478,12 +552,12 @@ TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
       {"\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E", "\xC3\xA9 \xE2\x82\xAC \xF0\x9D\x84\x9E"},
       {"\xFF\xFE", bad + bad},
       {"a\x80z", "a" + bad + "z"},
-      {"\xC0\xAF", bad + bad},                          // overlong
-      {"\xE0\x80\xAF", bad + bad + bad},                // overlong
-      {"\xED\xA0\x80", bad + bad + bad},                // a surrogate
-      {"\xF4\x90\x80\x80", bad + bad + bad + bad},      // above U+10FFFF
+      {"\xC0\xAF", bad + bad},                      // overlong
+      {"\xE0\x80\xAF", bad + bad + bad},            // overlong
+      {"\xED\xA0\x80", bad + bad + bad},            // a surrogate
+      {"\xF4\x90\x80\x80", bad + bad + bad + bad},  // above U+10FFFF
       {"\xF5\x80", bad + bad},
-      {"\xE2\x82", bad},                                // ends early
+      {"\xE2\x82", bad},  // ends early
       {"\xE2\x82(", bad + "("},
       {"\xF0\x9D\x84", bad},
       {"\x01\"\\\n", R"(\u0001\"\\\n)"},
@@ -498,19 +572,23 @@ TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
 TEST(JsonText, clips_before_a_character_and_never_inside) {
   const std::string text = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9D\x84\x9Ez";
   const std::size_t expected[] = {0, 1, 2, 2, 4, 4, 4, 7, 7, 7, 7, 11, 12, 12};
-  for (std::size_t bytes = 0; bytes < std::size(expected); ++bytes) EXPECT_EQ(clipped(text, bytes).size(), expected[bytes]) << bytes;
+  for (std::size_t bytes = 0; bytes < std::size(expected); ++bytes)
+    EXPECT_EQ(clipped(text, bytes).size(), expected[bytes]) << bytes;
   EXPECT_EQ(clipped("\x80\x80\x80\x80\x80", 3).size(), 3U) << "not UTF-8 at all";
 }
 
 TEST(InferRequest, a_long_name_is_not_cut_inside_a_character) {
   std::string name = "a";
   for (int i = 0; i < 100; ++i) name += "\xC3\xA9";
-  const auto refused = parse(one_input(), R"({"inputs":[{"name":")" + name + R"(","shape":[1],"datatype":"FP32","data":[1]}]})");
+  const auto refused = parse(
+      one_input(), R"({"inputs":[{"name":")" + name + R"(","shape":[1],"datatype":"FP32","data":[1]}]})");
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message().find("\xC3\xA9\xE2\x80\xA6'"), std::string::npos) << refused.error().message();
+  EXPECT_NE(refused.error().message().find("\xC3\xA9\xE2\x80\xA6'"), std::string::npos)
+      << refused.error().message();
 }
 
-// Limits. --------------------------------------------------------------------------------------------------------------
+// Limits.
+// --------------------------------------------------------------------------------------------------------------
 
 TEST(Limits, leave_descriptors_for_the_process_refusals_and_cards) {
   EXPECT_EQ(connections_within(16'384, 1'048'576, 3).value(), 16'384U);

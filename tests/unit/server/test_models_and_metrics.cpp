@@ -21,7 +21,8 @@ using namespace std::chrono_literals;
 class Served : public testing::Test {
  protected:
   std::shared_ptr<Model> make(const std::string& name, const std::string& version) {
-    return std::make_shared<Model>(name, version, std::make_shared<FakePipeline>(), metrics->model(name, version));
+    return std::make_shared<Model>(name, version, std::make_shared<FakePipeline>(),
+                                   metrics->model(name, version));
   }
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1.2.3");
   Registry registry;
@@ -124,27 +125,34 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
   metrics->connection_opened();
   const std::string page = "\n" + metrics->serialise();
   const std::string labels = R"(model="m",version="1")";
-  EXPECT_EQ(line_of(page, R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"})"),
-            R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"} 1)");
-  EXPECT_EQ(line_of(page, R"(millrace_requests_total{model="m",outcome="failure",reason="resource_exhausted")").back(), '1');
+  EXPECT_EQ(
+      line_of(page, R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"})"),
+      R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"} 1)");
+  EXPECT_EQ(
+      line_of(page, R"(millrace_requests_total{model="m",outcome="failure",reason="resource_exhausted")")
+          .back(),
+      '1');
   EXPECT_EQ(line_of(page, "millrace_requests_in_flight{" + labels + "}").back(), '1');
   EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + labels + ",le=\"5e-06\"}").back(), '0');
   for (const char* part : {"request", "queue", "input", "compute", "output"})
-    EXPECT_EQ(line_of(page, "millrace_" + std::string(part) + "_seconds_count{" + labels + "}").back(), '1') << part;
+    EXPECT_EQ(line_of(page, "millrace_" + std::string(part) + "_seconds_count{" + labels + "}").back(), '1')
+        << part;
   EXPECT_EQ(line_of(page, R"(millrace_http_responses_total{code="200"})").back(), '2');
-  for (const char* name : {"millrace_queue_depth", "millrace_queue_capacity", "millrace_slots", "millrace_frames_in_flight",
-                           "millrace_model_info", "millrace_model_ready", "millrace_card_up", "millrace_card_restarts_total",
-                           "millrace_card_frames_total", "millrace_card_busy_seconds_total", "millrace_link_bytes_total",
-                           "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up"})
+  for (const char* name :
+       {"millrace_queue_depth", "millrace_queue_capacity", "millrace_slots", "millrace_frames_in_flight",
+        "millrace_model_info", "millrace_model_ready", "millrace_card_up", "millrace_card_restarts_total",
+        "millrace_card_frames_total", "millrace_card_busy_seconds_total", "millrace_link_bytes_total",
+        "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up"})
     EXPECT_NE(line_of(page, std::string(name) + "{"), "") << name;
-  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
-                           "process_start_time_seconds", "millrace_http_connections"})
+  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+                           "process_max_fds", "process_start_time_seconds", "millrace_http_connections"})
     EXPECT_NE(line_of(page, std::string(name) + " "), "") << name;
   EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
 }
 
 TEST_F(Served, promtool_finds_nothing_to_complain_of) {
-  if (std::system("command -v promtool >/dev/null 2>&1") != 0) GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
   ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   metrics->http_answered(404);
@@ -162,7 +170,9 @@ TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {
     model->succeeded({});
     ASSERT_TRUE(registry.withdraw("m", "1").ok());
   }
-  EXPECT_EQ(line_of("\n" + metrics->serialise(), R"(millrace_requests_total{model="m",outcome="success")").back(), '2');
+  EXPECT_EQ(
+      line_of("\n" + metrics->serialise(), R"(millrace_requests_total{model="m",outcome="success")").back(),
+      '2');
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Every allocation of the server's threads fails once: the request is answered or its connection closed, and the server goes on.
+// Every allocation of the server's threads fails once: the request is answered or its connection closed, and
+// the server goes on.
 
 #include <gtest/gtest.h>
 
@@ -30,8 +31,12 @@ bool fails_now() {
     if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
+  std::free(p);
+}
 
 namespace millrace::server::http {
 namespace {
@@ -45,7 +50,10 @@ class OutOfMemory : public testing::Test {
  protected:
   void SetUp() override {
     exempt = true;
-    ASSERT_TRUE(registry.publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1"))).ok());
+    ASSERT_TRUE(
+        registry
+            .publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1")))
+            .ok());
     metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
     auto opened = Server::open({}, api, registry, *metrics);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
@@ -63,7 +71,9 @@ class OutOfMemory : public testing::Test {
         ASSERT_EQ(to.exchange(get("/v2/health/live")).status, 200) << "the connection is open";
         arm(n);
         const Answer answer = to.exchange(request);
-        EXPECT_TRUE(answer.status == 200 || answer.status == 503 || answer.status == 500 || answer.status == 0) << answer.status;
+        EXPECT_TRUE(answer.status == 200 || answer.status == 503 || answer.status == 500 ||
+                    answer.status == 0)
+            << answer.status;
         EXPECT_TRUE(answer.status != 0 || to.closed_by_server()) << "neither answered nor closed";
       }
       reached = until_failure.exchange(kDisarmed) < 0;
@@ -79,7 +89,8 @@ class OutOfMemory : public testing::Test {
   std::unique_ptr<Server> server;
 };
 
-const std::string kJson = R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1.5,-2,0.1,3e2]}]})";
+const std::string kJson =
+    R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1.5,-2,0.1,3e2]}]})";
 
 TEST_F(OutOfMemory, while_an_inference_is_read_and_answered) {
   fail_each(post("/v2/models/small/infer", kJson), [](long n) { until_failure = n; });

@@ -53,10 +53,10 @@ struct Options {
   std::chrono::milliseconds timeout{5000};  // of connecting, and of everything without a timeout of its own
 
   // UDP only:
-  std::uint16_t fragment_bytes =
-      1200;                    // payload of a datagram, 256 to 65,000: what the path carries unfragmented
-  std::uint8_t key_id = 0;     // 0: no tags
-  std::vector<std::byte> key;  // 16 bytes or more where key_id is not 0
+  // payload of a datagram, 256 to 65,000: what the path carries unfragmented
+  std::uint16_t fragment_bytes = 1200;
+  std::uint8_t key_id = 0;                 // 0: no tags
+  std::vector<std::byte> key;              // 16 bytes or more where key_id is not 0
   std::chrono::microseconds retry{10000};  // first wait for an answer; doubles, three times
 };
 
