@@ -132,39 +132,18 @@ class StepFunction : public Case {
 class MultiplyShift : public StepFunction {
  public:
   MultiplyShift(const Parameters& p, Rng& rng) : StepFunction(p, element_type(1, p["ACCBITS"])) {
-    latency_ = 4;
+    mbits_ = p["MBITS"];
+    offbits_ = p["OFFBITS"];
+    sbits_ = p["SBITS"];
+    const bool half_even = p["ROUND_HALF_EVEN"] != 0;
+    latency_ = 2 + (mbits_ > 0 ? 1 : 0) + (offbits_ > 0 ? 1 : 0) + (half_even ? 1 : 0);
+    if (half_even) function_.form = Requantise::Form::kMultiplyShiftHalfEven;
     function_.lowest = p["LOWEST"];
     function_.highest = p["HIGHEST"];
-    const int mbits = p["MBITS"], offbits = p["OFFBITS"], sbits = p["SBITS"];
+    function_.zero_point = p["ZERO_POINT"];
     const unsigned entries = p["UNIFORM"] != 0 ? 1 : channels_;
-    for (unsigned c = 0; c < entries; ++c) {
-      const std::int64_t multiplier =
-          rng.between(std::int64_t{1} << (mbits - 3), (std::int64_t{1} << (mbits - 1)) - 1);
-      int shift = p["SHIFT"];
-      // Such that the accumulator's range covers about the output's range twice over.
-      if (shift < 0)
-        shift = std::clamp(static_cast<int>(acc_.bits) + mbits - 3 - static_cast<int>(out_bits_), 0,
-                           (1 << sbits) - 1);
-      std::int64_t offset = (std::int64_t{1} << shift) / 2 + rng.between(-3, 3) * (std::int64_t{1} << shift);
-      offset =
-          std::clamp(offset, -(std::int64_t{1} << (offbits - 1)), (std::int64_t{1} << (offbits - 1)) - 1);
-      function_.multiplier.push_back(static_cast<std::int32_t>(multiplier));
-      function_.offset.push_back(offset);
-      function_.shift.push_back(static_cast<std::uint8_t>(shift));
-    }
-    const unsigned lane = static_cast<unsigned>(mbits + offbits + sbits);
-    for (unsigned nf = 0; nf < (entries == 1 ? 1 : channels_ / pe_); ++nf) {
-      Beat line(pe_ * lane);
-      for (unsigned i = 0; i < pe_; ++i) {
-        const std::size_t c = entries == 1 ? 0 : nf * pe_ + i;
-        line.set(i * lane, static_cast<unsigned>(mbits), static_cast<std::uint64_t>(function_.multiplier[c]));
-        line.set(i * lane + static_cast<unsigned>(mbits), static_cast<unsigned>(offbits),
-                 static_cast<std::uint64_t>(function_.offset[c]));
-        line.set(i * lane + static_cast<unsigned>(mbits + offbits), static_cast<unsigned>(sbits),
-                 function_.shift[c]);
-      }
-      lines_.push_back(std::move(line));
-    }
+    for (unsigned c = 0; c < entries; ++c) add_channel(p["SHIFT"], rng);
+    lines_ = table_lines(entries);
     if (p["LOADED"] == 0) {
       write_hex(p.text("QFILE"), lines_);
       lines_.clear();
@@ -172,13 +151,65 @@ class MultiplyShift : public StepFunction {
   }
 
  private:
-  /// Where the result steps to a value of the output's range, and one before.
+  void add_channel(int fixed_shift, Rng& rng) {
+    const bool ties = function_.form == Requantise::Form::kMultiplyShiftHalfEven;
+    std::int64_t multiplier = 1, offset = 0;
+    if (mbits_ > 0) {
+      multiplier = rng.between(std::int64_t{1} << (mbits_ - 3), (std::int64_t{1} << (mbits_ - 1)) - 1);
+      // Odd multipliers alone would hardly ever meet a half.
+      if (ties && rng.chance(0.5)) multiplier = std::int64_t{1} << rng.between(0, mbits_ - 2);
+    }
+    int shift = fixed_shift;
+    const int most = std::min((1 << sbits_) - 1, 62);
+    // Such that the accumulator's range covers about the output's range twice over; or any.
+    if (shift < 0) {
+      shift = std::clamp(static_cast<int>(acc_.bits) + std::max(mbits_ - 3, 0) - static_cast<int>(out_bits_),
+                         0, most);
+      if (mbits_ == 0 && rng.chance(0.6)) shift = static_cast<int>(rng.between(0, most));
+    }
+    if (offbits_ > 0) {
+      const std::int64_t one = std::int64_t{1} << shift;
+      offset = (ties ? 0 : one / 2) + rng.between(-3, 3) * one;
+      if (ties && rng.chance(0.3)) offset += rng.between(-one, one);
+      const std::int64_t limit = std::int64_t{1} << (offbits_ - 1);
+      offset = std::clamp(offset, -limit, limit - 1);
+    }
+    function_.multiplier.push_back(static_cast<std::int32_t>(multiplier));
+    function_.offset.push_back(offset);
+    function_.shift.push_back(static_cast<std::uint8_t>(shift));
+  }
+
+  Beats table_lines(unsigned entries) const {
+    const auto m = static_cast<unsigned>(mbits_), o = static_cast<unsigned>(offbits_),
+               s = static_cast<unsigned>(sbits_);
+    Beats lines;
+    for (unsigned nf = 0; nf < (entries == 1 ? 1 : channels_ / pe_); ++nf) {
+      Beat line(pe_ * (m + o + s));
+      for (unsigned i = 0; i < pe_; ++i) {
+        const std::size_t c = entries == 1 ? 0 : nf * pe_ + i;
+        const unsigned low = i * (m + o + s);
+        if (m > 0) line.set(low, m, static_cast<std::uint64_t>(function_.multiplier[c]));
+        if (o > 0) line.set(low + m, o, static_cast<std::uint64_t>(function_.offset[c]));
+        line.set(low + m + o, s, function_.shift[c]);
+      }
+      lines.push_back(std::move(line));
+    }
+    return lines;
+  }
+
+  /// Where the result steps to a value of the output's range, where a half is rounded, and one beside.
   std::int64_t interesting(std::size_t channel, Rng& rng) const override {
     const std::size_t c = function_.multiplier.size() == 1 ? 0 : channel;
-    const std::int64_t level = rng.between(function_.lowest - 1, function_.highest + 1);
-    const std::int64_t at = ((level << function_.shift[c]) - function_.offset[c]) / function_.multiplier[c];
+    const std::int64_t level =
+        rng.between(function_.lowest - 1, function_.highest + 1) - function_.zero_point;
+    if (function_.shift[c] > 52) return clipped(rng.between(-1, 1));
+    const std::int64_t half = rng.chance(0.5) ? (std::int64_t{1} << function_.shift[c]) / 2 : 0;
+    const std::int64_t at = (level * (std::int64_t{1} << function_.shift[c]) + half - function_.offset[c]) /
+                            function_.multiplier[c];
     return clipped(at + rng.between(-1, 1));
   }
+
+  int mbits_ = 0, offbits_ = 0, sbits_ = 0;
 };
 
 class Thresholds : public StepFunction {

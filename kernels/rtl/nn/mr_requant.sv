@@ -1,9 +1,14 @@
-/// Requantise by multiply and shift: q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], LOWEST, HIGHEST).
+/// Requantise by multiply and shift: q = clamp(((acc * multiplier[c] + offset[c]) >> shift[c]) + ZERO_POINT, LOWEST, HIGHEST).
 ///
-/// `>>` is arithmetic; clamp to a signed or unsigned OBITS field. Channels run nf*PE + p as a matrix-vector unit emits them.
+/// `>>` is arithmetic (towards minus infinity); with ROUND_HALF_EVEN = 1 the quotient by 2^shift is rounded to the nearest
+/// integer, a half to the even one: kMultiplyShift and kMultiplyShiftHalfEven of kernels/program/program.hpp. Any shift that
+/// SBITS holds is exact. Clamped to a signed or unsigned OBITS field. Channels run nf*PE + p as a matrix-vector unit emits them.
+/// MBITS = 0: the multiplier is 1 and there is no multiplier; OFFBITS = 0: the offset is 0 and there is no adder (scales that are
+/// powers of two). SHIFT >= 0 fixes the shift.
 /// QFILE: CHANNELS / PE lines (UNIFORM = 1: one line for all), lane p = {shift[SBITS], offset[OFFBITS], multiplier[MBITS]},
-/// multiplier and offset signed. SHIFT >= 0 fixes the shift (SBITS is still in the line). LOADED = 1: lines come through l_.
-/// Latency 4, interval CHANNELS / PE (one beat a cycle). Registered: table and input, product, sum, result.
+/// multiplier and offset signed; SBITS >= 1, and there also where SHIFT is fixed. LOADED = 1: lines come through l_.
+/// Latency 2, +1 where MBITS > 0, +1 where OFFBITS > 0, +1 with ROUND_HALF_EVEN; interval CHANNELS / PE (one beat a cycle).
+/// Registered: table and input, product, sum, rounded sum, result.
 `default_nettype none
 module mr_requant #(
   parameter integer CHANNELS = 4,
@@ -16,6 +21,8 @@ module mr_requant #(
   parameter integer OBITS    = 8,
   parameter integer LOWEST   = -128,
   parameter integer HIGHEST  = 127,
+  parameter integer ROUND_HALF_EVEN = 0,
+  parameter integer ZERO_POINT      = 0,
   parameter integer UNIFORM  = 0,
   parameter integer LOADED   = 0,
   parameter         QFILE    = "requant.hex",
@@ -40,11 +47,16 @@ module mr_requant #(
   localparam integer NFW = (NF > 1) ? $clog2(NF) : 1;
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
   localparam integer PBITS = ACCBITS + MBITS;
-  localparam integer ZBITS = ((PBITS > OFFBITS) ? PBITS : OFFBITS) + 1;
+  localparam integer ZBITS = (OFFBITS == 0) ? PBITS : ((PBITS > OFFBITS) ? PBITS : OFFBITS) + 1;
+  localparam integer RBITS = ZBITS + ((ROUND_HALF_EVEN != 0) ? 1 : 0);
+  localparam integer CBITS = (RBITS > OBITS + 2) ? RBITS : OBITS + 2;
+  localparam integer QLOW  = LOWEST - ZERO_POINT;
+  localparam integer QHIGH = HIGHEST - ZERO_POINT;
+  localparam integer BEFORE = 1 + ((MBITS != 0) ? 1 : 0) + ((OFFBITS != 0) ? 1 : 0) + ((ROUND_HALF_EVEN != 0) ? 1 : 0);
 
   logic [NFW-1:0]     nf;
   logic [PE*LINE-1:0] line;
-  logic [3:1]         valid;
+  logic [BEFORE-1:0]  valid;
   logic               en, loaded;
   assign en      = !m_valid || m_ready;
   assign s_ready = en && loaded;
@@ -56,8 +68,8 @@ module mr_requant #(
       m_valid <= 1'b0;
     end else if (en) begin
       if (s_valid && loaded) nf <= (nf == NF_LAST) ? '0 : nf + 1'b1;
-      valid   <= {valid[2:1], s_valid && loaded};
-      m_valid <= valid[3];
+      valid   <= BEFORE'({valid, s_valid && loaded});
+      m_valid <= valid[BEFORE-1];
     end
 
   mr_table #(.WIDTH(PE * LINE), .DEPTH(NF), .STYLE(0), .LOADED(LOADED), .FILE(QFILE)) table_ (
@@ -65,25 +77,71 @@ module mr_requant #(
 
   generate
     for (genvar p = 0; p < PE; p = p + 1) begin : g_lane
-      logic signed [ACCBITS-1:0] acc1;
-      logic signed [MBITS-1:0]   multiplier1;
-      logic signed [OFFBITS-1:0] offset1, offset2;
-      logic        [SBITS-1:0]   shift1, shift2, shift3;
-      logic signed [PBITS-1:0]   product2;
-      logic signed [ZBITS-1:0]   sum3, shifted3;
-      assign {shift1, offset1, multiplier1} = line[p*LINE+:LINE];
-      assign shifted3 = (SHIFT >= 0) ? sum3 >>> SHIFT : sum3 >>> shift3;
+      logic signed [ACCBITS-1:0]       acc;
+      logic signed [PBITS-1:0]         product;
+      logic        [SBITS+OFFBITS-1:0] rest;  // of the line, beside the product
+      logic signed [ZBITS-1:0]         sum;
+      logic        [SBITS-1:0]         shift, shift_last;
+      logic signed [RBITS-1:0]         rounded;
+      logic signed [CBITS-1:0]         quotient;
+      always_ff @(posedge clk) if (en) acc <= s_data[p*ACCBITS+:ACCBITS];
+
+      if (MBITS != 0) begin : g_multiply
+        logic signed [MBITS-1:0] multiplier;
+        assign multiplier = line[p*LINE+:MBITS];
+        always_ff @(posedge clk)
+          if (en) begin
+            product <= PBITS'(acc) * PBITS'(multiplier);
+            rest    <= line[p*LINE+MBITS+:SBITS+OFFBITS];
+          end
+      end else begin : g_unscaled
+        assign product = acc;
+        assign rest    = line[p*LINE+:SBITS+OFFBITS];
+      end
+
+      if (OFFBITS != 0) begin : g_offset
+        logic signed [OFFBITS-1:0] offset;
+        assign offset = rest[OFFBITS-1:0];
+        always_ff @(posedge clk)
+          if (en) begin
+            sum   <= ZBITS'(product) + ZBITS'(offset);
+            shift <= (SHIFT >= 0) ? SBITS'(SHIFT) : rest[OFFBITS+:SBITS];
+          end
+      end else begin : g_no_offset
+        assign sum   = product;
+        assign shift = (SHIFT >= 0) ? SBITS'(SHIFT) : rest;
+      end
+
+      if (ROUND_HALF_EVEN != 0) begin : g_half_even
+        // sum + 2^(shift-1) - 1 + the bit that stays lowest; nothing with shift 0. Every shift above ZBITS gives 0, as
+        // ZBITS itself does: |sum| is at most half of its 2^ZBITS.
+        localparam logic [SBITS:0] MOST = (ZBITS < (1 << SBITS)) ? (SBITS+1)'(ZBITS) : (SBITS+1)'((1 << SBITS) - 1);
+        logic [SBITS-1:0] by;
+        logic [ZBITS:0]   below;
+        logic             odd;
+        logic signed [RBITS:0] twice;
+        assign by    = ({1'b0, shift} > MOST) ? MOST[SBITS-1:0] : shift;
+        assign below = ~({(ZBITS+1){1'b1}} << by);  // the bits that go
+        assign odd   = by != '0 && 1'(sum >>> by);
+        assign twice = $signed({sum[ZBITS-1], sum, 1'b1}) + $signed({2'b00, below[ZBITS-1:1], odd});
+        always_ff @(posedge clk)
+          if (en) begin
+            rounded    <= twice[RBITS:1];
+            shift_last <= by;
+          end
+        logic unused;
+        assign unused = &{1'b0, twice[0], below[ZBITS], below[0]};
+      end else begin : g_floor
+        assign rounded    = sum;
+        assign shift_last = shift;
+      end
+
+      assign quotient = CBITS'(rounded) >>> shift_last;
       always_ff @(posedge clk)
-        if (en) begin
-          acc1     <= s_data[p*ACCBITS+:ACCBITS];
-          product2 <= PBITS'(acc1) * PBITS'(multiplier1);
-          offset2  <= offset1;
-          shift2   <= shift1;
-          sum3     <= ZBITS'(product2) + ZBITS'(offset2);
-          shift3   <= shift2;
-          m_data[p*OBITS+:OBITS] <= (shifted3 < ZBITS'(LOWEST)) ? OBITS'(LOWEST)
-                                  : (shifted3 > ZBITS'(HIGHEST)) ? OBITS'(HIGHEST) : OBITS'(shifted3);
-        end
+        if (en)
+          m_data[p*OBITS+:OBITS] <= (quotient < CBITS'(QLOW)) ? OBITS'(LOWEST)
+                                  : (quotient > CBITS'(QHIGH)) ? OBITS'(HIGHEST)
+                                  : OBITS'(quotient) + OBITS'(ZERO_POINT);
     end
   endgenerate
 
