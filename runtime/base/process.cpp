@@ -1,0 +1,132 @@
+#include "runtime/base/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace millrace {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxOutput = 1U << 20;
+
+/// Both ends of a pipe, closed with the object.
+struct Pipe {
+  std::array<int, 2> ends{-1, -1};
+  ~Pipe() {
+    close_end(0);
+    close_end(1);
+  }
+  bool open() { return ::pipe2(ends.data(), O_CLOEXEC) == 0; }
+  void close_end(std::size_t i) {
+    if (ends[i] >= 0) ::close(ends[i]);
+    ends[i] = -1;
+  }
+};
+
+/// In the child, between fork and exec: only what a signal handler might call.
+[[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure,
+                         pid_t parent) {
+  int code = 0;
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);  // it ended before we could be told
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(output, STDOUT_FILENO) < 0 ||
+      ::dup2(output, STDERR_FILENO) < 0 || (*directory != '\0' && ::chdir(directory) != 0)) {
+    code = errno;
+  } else {
+    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure` must survive until exec
+    ::execv(arguments[0], arguments);
+    code = errno;
+  }
+  [[maybe_unused]] const auto written = ::write(failure, &code, sizeof code);
+  ::_exit(127);
+}
+
+void read_all(int from, std::string& output) {
+  std::array<char, 65536> part;
+  for (;;) {
+    const ssize_t got = ::read(from, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    output.append(part.data(), static_cast<std::size_t>(got));
+    if (output.size() > 2 * kMaxOutput) output.erase(0, output.size() - kMaxOutput);
+  }
+}
+
+Error cannot_start(const std::string& program, int code) {
+  const bool passes = code == EAGAIN || code == ENOMEM || code == EMFILE || code == ENFILE;
+  return Error(passes ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+               program + ": cannot be started: " + std::strerror(code));
+}
+
+}  // namespace
+
+std::optional<fs::path> find_program(std::string_view name) {
+  const auto runs = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (name.find('/') != std::string_view::npos)
+    return runs(fs::path(name)) ? std::optional<fs::path>(name) : std::nullopt;
+  const char* given = std::getenv("PATH");
+  std::string_view folders = given == nullptr ? "/usr/local/bin:/usr/bin:/bin" : given;
+  while (!folders.empty()) {
+    const std::size_t end = std::min(folders.find(':'), folders.size());
+    const fs::path candidate = fs::path(folders.substr(0, end)) / name;
+    if (end > 0 && runs(candidate)) return candidate;
+    folders.remove_prefix(std::min(end + 1, folders.size()));
+  }
+  return std::nullopt;
+}
+
+Result<ChildOutcome> run_child(const std::vector<std::string>& command, const fs::path& directory) {
+  std::vector<std::string> words = command;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const std::string folder = directory.string();
+
+  Pipe output, failure;
+  if (!output.open() || !failure.open()) return cannot_start(command[0], errno);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return cannot_start(command[0], errno);
+  if (child == 0) become(arguments.data(), folder.c_str(), output.ends[1], failure.ends[1], parent);
+  output.close_end(1);
+  failure.close_end(1);
+
+  ChildOutcome outcome;
+  read_all(output.ends[0], outcome.output);
+  std::string failed;
+  read_all(failure.ends[0], failed);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (failed.size() == sizeof(int)) {
+    int code = 0;
+    std::memcpy(&code, failed.data(), sizeof code);
+    return cannot_start(command[0], code);
+  }
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (outcome.output.size() > kMaxOutput) outcome.output.erase(0, outcome.output.size() - kMaxOutput);
+  return outcome;
+}
+
+}  // namespace millrace
