@@ -1,0 +1,32 @@
+// From the design of a partition to its SystemVerilog: text only, no decisions; the same design gives the
+// same bytes.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/generators/design.hpp"
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::compiler::emit {
+
+struct RtlOptions {
+  double clock_mhz = 0;   // of the device: written into headers, and the shell's counters
+  std::string device;     // kind: written into headers
+  std::string generator;  // "millrace 0.1.0"
+};
+
+struct Rtl {
+  std::map<std::string, std::string> files;  // path inside rtl/<partition>/ -> content; README.md lists them
+  std::string digest;  // sha256 of all of them but design.json: what a simulation's cache is keyed by
+};
+
+/// `program` is what `design` was assembled from. `ports`: the partition's ports as the image has them (an
+/// input a port of the program, an output a channel); they decide what stands around the dataflow in the top.
+/// kInternal where the two contradict each other.
+Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
+                     const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
+
+}  // namespace millrace::compiler::emit

@@ -1,0 +1,84 @@
+// The Design of a partition: for each block an implementation and its folding, and the whole netlist that
+// makes: blocks, adapters, forks and FIFOs with computed depths; with the interval and latency it will have
+// and what it takes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/generator.hpp"
+#include "compiler/generators/netlist.hpp"
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::compiler::generators {
+
+enum class Implementation : std::uint8_t { kFolded };
+
+struct BlockDesign {
+  std::string block;
+  Implementation implementation = Implementation::kFolded;
+  Folding folding;
+  Cost cost;                          // of its own units
+  std::uint64_t interval_cycles = 0;  // alone; the design's is the largest or slightly more
+  std::uint64_t multiply_accumulates = 0;
+  bool operator==(const BlockDesign&) const = default;
+};
+
+/// A FIFO: unit and stream have one name, "<stream>_fifo" is the instance. In the emitted dataflow module its
+/// high-water register is `<instance>.high_water`.
+struct FifoDesign {
+  std::uint32_t unit = 0;        // index into the netlist's units
+  std::uint64_t depth = 0;       // beats: mr_fifo's DEPTH (it holds one more)
+  std::uint64_t high_water = 0;  // predicted: most beats held
+  bool operator==(const FifoDesign&) const = default;
+};
+
+/// in0, in1, … and out0, out1, … of the dataflow module, in the order of the program's inputs and outputs.
+struct PortDesign {
+  std::string name;
+  std::string tensor;
+  kernels::ElementType type;
+  StreamIndex stream = 0;  // lanes, bits and beats of the port
+  bool operator==(const PortDesign&) const = default;
+};
+
+struct Design {
+  std::string partition;            // an identifier
+  std::vector<BlockDesign> blocks;  // one a block of the program, in its order
+  Netlist netlist;                  // memory files with content
+  std::vector<FifoDesign> fifos;
+  std::vector<PortDesign> inputs, outputs;
+  Cost cost;  // of all instances of the dataflow; the shell is the device's
+  std::uint64_t interval_cycles = 0;
+  std::uint64_t latency_cycles = 0;       // first input beat to last output beat of a frame
+  std::uint64_t first_output_cycles = 0;  // first input beat to first output beat
+  std::uint64_t multiply_accumulates = 0;
+  bool operator==(const Design&) const = default;
+};
+
+struct AssembleOptions {
+  bool memories = true;  // false: costs and cycles only, memory files stay empty
+};
+
+/// Builds the netlist of `program` (one partition, its name the partition's; no host blocks) with a folding a
+/// block, finds FIFO depths (enough for the interval, no more than are ever filled), and predicts. Errors as
+/// Generator's.
+Result<Design> assemble(const Catalog& catalog, const kernels::Program& program,
+                        const std::vector<Folding>& foldings, const AssembleOptions& options = {});
+
+struct ChooseOptions {
+  runtime::plan::Resources budget;    // what the dataflow may take
+  std::uint64_t target_interval = 0;  // stop there; 0: as fast as the budget allows
+};
+
+/// A folding a block, greedily: the largest interval is lowered, cheapest step first, until target or budget.
+/// kDoesNotFit names the resource, by how much, and the block that takes most; kUnsupported: a block without
+/// hardware.
+Result<std::vector<Folding>> choose(const Catalog& catalog, const kernels::Program& program,
+                                    const ChooseOptions& options);
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,73 @@
+// What a partition's hardware consists of: units (instances of the library's modules, and bare wires) joined
+// by streams. Plain data: generators make a piece of it for a block, design.hpp puts the pieces together,
+// timing.hpp plays it beat by beat, emit/rtl writes it as SystemVerilog.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/generators/instance.hpp"
+
+namespace millrace::compiler::generators {
+
+/// A valid/ready stream. A frame is a tensor's elements in row-major order, `lanes` a beat, lane 0 in the low
+/// bits; `lanes * beats` elements a frame.
+struct Stream {
+  std::string name;  // an identifier, unique in its netlist
+  std::uint32_t lanes = 1;
+  std::uint32_t bits =
+      8;  // an element; two's complement where it is signed, 1 for bipolar (1 is +1, 0 is -1)
+  std::uint64_t beats = 0;  // a frame
+
+  std::uint64_t width() const { return std::uint64_t{lanes} * bits; }
+  bool operator==(const Stream&) const = default;
+};
+
+using StreamIndex = std::uint32_t;
+
+/// Wires only: no cost, no cycle; the handshake passes through.
+enum class Wiring : std::uint8_t {
+  kNone,        // a unit that is an instance
+  kZeroExtend,  // each lane widened with zeros
+  kSignExtend,  // each lane widened with its sign
+  kInterleave   // 2n lanes a0..an-1 b0..bn-1 become n lanes {a, b}, a in the high bits
+};
+
+/// Streams are connected in the order of the module's ports: s_ and m_; s0_ s1_ of mr_add and mr_concat; the
+/// N parts of mr_fork, mr_split and mr_join, part 0 in the low bits.
+struct Unit {
+  Instance instance;  // wires have a name and no module
+  Wiring wiring = Wiring::kNone;
+  std::vector<std::pair<std::string, std::string>>
+      files;  // string parameter -> name: {"WFILE", "conv_5_weights.hex"}
+  std::vector<StreamIndex> inputs, outputs;
+  std::int32_t block = -1;  // index into the program's blocks; -1: it joins blocks (adapters, FIFOs, forks)
+  bool operator==(const Unit&) const = default;
+};
+
+/// What $readmemh reads: one hexadecimal number a line. Names are relative to the folder of the
+/// SystemVerilog.
+struct MemoryFile {
+  std::string name;
+  std::string content;
+  bool operator==(const MemoryFile&) const = default;
+};
+
+/// Units in topological order; every stream has one writer and one reader, or is an input or output.
+struct Netlist {
+  std::vector<Stream> streams;
+  std::vector<Unit> units;
+  std::vector<MemoryFile> files;             // in order of use; empty where only costs are wanted
+  std::vector<StreamIndex> inputs, outputs;  // in the order of the block's, or the partition's
+  bool operator==(const Netlist&) const = default;
+};
+
+/// The value of a parameter of an instance, or `otherwise`.
+std::int64_t parameter(const Instance& instance, const char* name, std::int64_t otherwise);
+
+/// A block's name as the beginning of SystemVerilog names: letters, digits and _, not starting with a digit.
+std::string identifier(const std::string& block_name);
+
+}  // namespace millrace::compiler::generators
