@@ -1,0 +1,176 @@
+#include "runtime/base/cache.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSums[] = "SHA256SUMS";
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
+constexpr std::uint64_t kFullBelow = 4U << 20U;
+
+Error failed(const fs::path& path, const std::string& what, int code) {
+  const bool full = code == ENOSPC || code == EDQUOT;
+  return Error(full ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+               path.string() + ": cannot " + what + ": " + std::strerror(code) +
+                   (full ? "; free space there or set MILLRACE_CACHE to another folder"
+                         : "; set MILLRACE_CACHE to a folder of yours"));
+}
+
+/// Held until it goes; the kernel lets go for a process that dies.
+class Lock {
+ public:
+  Lock() = default;
+  Lock(Lock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  ~Lock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  static Result<Lock> take(const fs::path& path, const std::function<void()>& waiting) {
+    Lock lock;
+    lock.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock.file_ < 0) return failed(path, "make a lock", errno);
+    if (::flock(lock.file_, LOCK_EX | LOCK_NB) == 0) return lock;
+    if (errno == EWOULDBLOCK && waiting) waiting();
+    while (::flock(lock.file_, LOCK_EX) != 0)
+      if (errno != EINTR) return failed(path, "lock", errno);
+    return lock;
+  }
+
+ private:
+  int file_ = -1;
+};
+
+/// "<sha256>  <name>" a line, sorted; the sums' own file left out. Empty where something cannot be read.
+std::string sums_of(const fs::path& entry) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (auto it = fs::directory_iterator(entry, code); !code && it != fs::directory_iterator();
+       it.increment(code))
+    if (it->path().filename() != kSums) names.push_back(it->path().filename().string());
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) {
+    const auto bytes = read_file(entry / name, kMaxFileBytes);
+    if (!bytes.ok()) return {};
+    text += sha256_hex(*bytes) + "  " + name + "\n";
+  }
+  return code ? std::string() : text;
+}
+
+Status make_folder(const fs::path& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) return failed(path, "make the folder", code.value());
+  return {};
+}
+
+}  // namespace
+
+Result<Cache> Cache::open() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const auto given = variable("MILLRACE_CACHE"); !given.empty()) return open(fs::path(given));
+  if (const auto xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/'))
+    return open(fs::path(xdg) / "millrace");
+  if (const auto home = variable("HOME"); home.starts_with('/'))
+    return open(fs::path(home) / ".cache" / "millrace");
+  return Error(ErrorCode::kEnvironment,
+               "no folder for the cache: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set");
+}
+
+Result<Cache> Cache::open(const fs::path& given) {
+  std::error_code code;
+  const fs::path root = fs::absolute(given, code).lexically_normal();
+  if (code) return failed(given, "tell where it is", code.value());
+  const bool fresh = !fs::exists(root, code);
+  MILLRACE_TRY(make_folder(root));
+  if (fresh) ::chmod(root.c_str(), 0700);
+  struct stat info {};
+  if (::stat(root.c_str(), &info) != 0) return failed(root, "look at the cache", errno);
+  if (info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return Error(ErrorCode::kEnvironment,
+                 root.string() +
+                     ": other users can change this cache, and what is in it gets run; make it "
+                     "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
+  for (const char* folder : {"tmp", "locks"}) MILLRACE_TRY(make_folder(root / folder));
+  if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
+  return Cache(root);
+}
+
+std::optional<fs::path> Cache::find(const std::string& kind, const std::string& key) const {
+  const fs::path entry = root_ / kind / key;
+  const auto sums = read_text_file(entry / kSums);
+  if (!sums.ok() || sums->empty() || sums_of(entry) != *sums) return std::nullopt;
+  return entry;
+}
+
+Result<fs::path> Cache::get(const std::string& kind, const std::string& key, const Make& make,
+                            const std::function<void()>& waiting) const {
+  if (!is_name(kind) || !is_name(key))
+    return Error(ErrorCode::kInternal, "'" + kind + "/" + key + "' is no name for a cache entry");
+  if (auto found = find(kind, key)) return *std::move(found);
+  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / "locks" / key, waiting));
+  if (auto found = find(kind, key)) return *std::move(found);
+  return make_entry(kind, key, make);
+}
+
+/// Under the key's lock: whatever is in tmp/ for it was left by a maker that is gone.
+Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& key, const Make& make) const {
+  static std::atomic<unsigned> counter{0};
+  std::error_code ignored;
+  for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))
+    if (left.path().filename().string().starts_with(key + ".")) fs::remove_all(left.path(), ignored);
+
+  const fs::path work =
+      root_ / "tmp" / (key + "." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+  struct Removed {
+    const fs::path& path;
+    ~Removed() {
+      std::error_code error;
+      fs::remove_all(path, error);
+    }
+  } const removed{work};
+  MILLRACE_TRY(make_folder(work / "scratch"));
+  const fs::path fresh = work / "entry", target = root_ / kind / key;
+  MILLRACE_TRY(make_folder(root_ / kind));
+  const auto fill = [&](const fs::path& entry) -> Status {
+    MILLRACE_TRY(make(entry, work / "scratch"));
+    const std::string sums = sums_of(entry);
+    if (sums.empty())
+      return Error(is_disk_full(root_) ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+                   entry.string() + ": what was just written there cannot be read");
+    return write_file_atomically(entry / kSums, sums);
+  };
+  MILLRACE_TRY(write_directory_atomically(fresh, fill));
+  fs::remove_all(target, ignored);  // a damaged one
+  if (::rename(fresh.c_str(), target.c_str()) != 0) return failed(target, "put the entry in place", errno);
+  return target;
+}
+
+bool is_disk_full(const fs::path& path) {
+  std::error_code code;
+  const auto space = fs::space(path, code);
+  return !code && space.available < kFullBelow;
+}
+
+}  // namespace millrace

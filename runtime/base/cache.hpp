@@ -1,0 +1,55 @@
+// Results that are dear to compute and cheap to keep, by content: a local folder of entries, each a directory
+// under the digest of everything it was made from. An entry is there whole and intact or not at all.
+//
+//   <root>/<kind>/<key>/        the entry's files and SHA256SUMS, written last
+//   <root>/tmp/<key>.<pid>.<n>  an entry being made; what a killed maker left goes with the next one of that
+//   key <root>/locks/<key>          held by who makes that entry
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace {
+
+class Cache {
+ public:
+  /// $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace; made where it is missing.
+  /// kEnvironment where it cannot be made or written, or where another user than this one could change it:
+  /// what is in it gets run.
+  static Result<Cache> open();
+  static Result<Cache> open(const std::filesystem::path& root);
+
+  const std::filesystem::path& root() const { return root_; }
+
+  /// The entry, after its checksums held; none where it is missing or damaged. `kind` and `key` are names
+  /// (text.hpp).
+  std::optional<std::filesystem::path> find(const std::string& kind, const std::string& key) const;
+
+  /// Puts what the entry holds into `entry`, an empty directory; may leave anything else in `scratch`, which
+  /// goes away afterwards.
+  using Make =
+      std::function<Status(const std::filesystem::path& entry, const std::filesystem::path& scratch)>;
+
+  /// The entry, made where it is missing or damaged. Of several threads and processes that ask for one key,
+  /// one makes it and the others wait for it: `waiting` is called before that. On failure nothing is left
+  /// behind; kResourceExhausted where the disk is full.
+  Result<std::filesystem::path> get(const std::string& kind, const std::string& key, const Make& make,
+                                    const std::function<void()>& waiting = {}) const;
+
+ private:
+  explicit Cache(std::filesystem::path root) : root_(std::move(root)) {}
+  Result<std::filesystem::path> make_entry(const std::string& kind, const std::string& key,
+                                           const Make& make) const;
+
+  std::filesystem::path root_;
+};
+
+/// True where the file system that holds `path` has less than a few megabytes left: why a tool failed that
+/// does not say.
+bool is_disk_full(const std::filesystem::path& path);
+
+}  // namespace millrace

@@ -1,0 +1,175 @@
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "runtime/base/cache.hpp"
+#include "runtime/base/file.hpp"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CacheTest : public testing::Test {
+ protected:
+  Cache cache() const {
+    auto opened = Cache::open(directory_.path() / "cache");
+    if (!opened.ok()) throw std::runtime_error(opened.error().message());
+    return *opened;
+  }
+  Cache::Make counted(const std::string& text) {
+    return [this, text](const fs::path& entry, const fs::path& scratch) -> Status {
+      ++made_;
+      std::ofstream(scratch / "thrown away") << "x";
+      return write_file_atomically(entry / "value", text);
+    };
+  }
+  std::size_t left_in_tmp() const {
+    const auto tmp = directory_.path() / "cache" / "tmp";
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(tmp), fs::directory_iterator()));
+  }
+
+  TemporaryDirectory directory_{"millrace-cache"};
+  std::atomic<int> made_{0};
+};
+
+TEST_F(CacheTest, AnEntryIsMadeOnceAndFoundAfterwards) {
+  EXPECT_FALSE(cache().find("thing", "k1").has_value());
+  for (int i = 0; i < 3; ++i) {
+    const auto entry = cache().get("thing", "k1", counted("hello"));
+    ASSERT_TRUE(entry.ok()) << entry.error().message();
+    EXPECT_EQ(read_text_file(*entry / "value").value(), "hello");
+    EXPECT_FALSE(fs::exists(*entry / "thrown away"));
+  }
+  EXPECT_EQ(made_, 1);
+  EXPECT_TRUE(cache().find("thing", "k1").has_value());
+  EXPECT_EQ(left_in_tmp(), 0U);
+}
+
+TEST_F(CacheTest, ADamagedEntryIsNotFoundAndIsMadeAgain) {
+  const auto entry = cache().get("thing", "k1", counted("hello"));
+  ASSERT_TRUE(entry.ok());
+  const std::vector<std::function<void()>> damages = {
+      [&] { std::ofstream(*entry / "value") << "hellp"; },
+      [&] { fs::resize_file(*entry / "value", 2); },
+      [&] { fs::remove(*entry / "value"); },
+      [&] { fs::remove(*entry / "SHA256SUMS"); },
+      [&] { std::ofstream(*entry / "more") << "x"; },
+  };
+  for (std::size_t i = 0; i < damages.size(); ++i) {
+    damages[i]();
+    EXPECT_FALSE(cache().find("thing", "k1").has_value()) << "damage " << i;
+    ASSERT_TRUE(cache().get("thing", "k1", counted("hello")).ok());
+    EXPECT_EQ(made_, static_cast<int>(i) + 2);
+    EXPECT_TRUE(cache().find("thing", "k1").has_value());
+  }
+}
+
+TEST_F(CacheTest, AMakerThatFailsLeavesNothing) {
+  const auto entry = cache().get("thing", "k1", [](const fs::path& into, const fs::path&) -> Status {
+    std::ofstream(into / "half") << "x";
+    return Error(ErrorCode::kEnvironment, "the tool is gone");
+  });
+  ASSERT_FALSE(entry.ok());
+  EXPECT_EQ(entry.error().message(), "the tool is gone");
+  EXPECT_FALSE(cache().find("thing", "k1").has_value());
+  EXPECT_EQ(left_in_tmp(), 0U);
+  EXPECT_TRUE(cache().get("thing", "k1", counted("hello")).ok());
+}
+
+TEST_F(CacheTest, AKilledMakerLeavesNoEntryAndTheNextOneClearsUp) {
+  cache();
+  const pid_t maker = ::fork();
+  if (maker == 0) {
+    const auto entry = cache().get("thing", "k1", [](const fs::path& into, const fs::path&) -> Status {
+      std::ofstream(into / "half") << "x";
+      ::raise(SIGKILL);
+      return {};
+    });
+    ::_exit(entry.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(maker, &status, 0), maker);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_FALSE(cache().find("thing", "k1").has_value());
+  EXPECT_EQ(left_in_tmp(), 1U);
+  const auto entry = cache().get("thing", "k1", counted("hello"));
+  ASSERT_TRUE(entry.ok());
+  EXPECT_FALSE(fs::exists(*entry / "half"));
+  EXPECT_EQ(left_in_tmp(), 0U);
+}
+
+TEST_F(CacheTest, OfManyThatAskOneMakes) {
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      const auto make = counted("hello");
+      const auto slow = [&](const fs::path& into, const fs::path& scratch) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return make(into, scratch);
+      };
+      good += cache().get("thing", "k1", slow).ok() ? 1 : 0;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(good, 8);
+  EXPECT_EQ(made_, 1);
+}
+
+TEST_F(CacheTest, AFullDiskIsSaidAndLeavesNothing) {
+  cache();
+  const pid_t maker = ::fork();
+  if (maker == 0) {
+    // A limit on file sizes fails writes as a full disk does.
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const auto entry = cache().get("thing", "k1", [](const fs::path& into, const fs::path&) {
+      return write_file_atomically(into / "value", std::string(1000, 'x'));
+    });
+    ::_exit(entry.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(maker, &status, 0), maker);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_FALSE(cache().find("thing", "k1").has_value());
+  EXPECT_EQ(left_in_tmp(), 0U);
+}
+
+TEST_F(CacheTest, ACacheThatOthersCanChangeIsRefused) {
+  const fs::path root = directory_.path() / "shared";
+  fs::create_directory(root);
+  ASSERT_EQ(::chmod(root.c_str(), 0777), 0);
+  const auto opened = Cache::open(root);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code(), ErrorCode::kEnvironment);
+  EXPECT_NE(opened.error().message().find("chmod 700"), std::string::npos);
+  const auto nowhere = Cache::open("/proc/nothing/here");
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_EQ(nowhere.error().code(), ErrorCode::kEnvironment);
+}
+
+TEST_F(CacheTest, TheEnvironmentSaysWhere) {
+  ::setenv("MILLRACE_CACHE", (directory_.path() / "given").c_str(), 1);
+  EXPECT_EQ(Cache::open()->root(), directory_.path() / "given");
+  ::unsetenv("MILLRACE_CACHE");
+  ::setenv("XDG_CACHE_HOME", directory_.path().c_str(), 1);
+  EXPECT_EQ(Cache::open()->root(), directory_.path() / "millrace");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::setenv("HOME", directory_.path().c_str(), 1);
+  EXPECT_EQ(Cache::open()->root(), directory_.path() / ".cache" / "millrace");
+  ::unsetenv("HOME");
+  EXPECT_EQ(Cache::open().error().code(), ErrorCode::kEnvironment);
+}
+
+}  // namespace
+}  // namespace millrace
