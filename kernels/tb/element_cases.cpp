@@ -23,6 +23,7 @@ class Pool : public Case {
  public:
   Pool(const Parameters& p, Window window, std::uint32_t h, std::uint32_t w, Timing timing)
       : lanes_(positive(p, "SIMD")),
+        pixels_(p.has("PX") ? positive(p, "PX") : 1),
         channels_(positive(p, "CF") * lanes_),
         sum_(p["OP"] == 1),
         input_{element_type(p["AKIND"], p["ABITS"]), {h, w, channels_}},
@@ -37,12 +38,13 @@ class Pool : public Case {
     Operation operation = MaxPool{window_};
     if (sum_) operation = SumPool{window_, {ElementType::Kind::kSigned, 24}, identity(output_.type)};
     const Values out = run_reference(std::move(operation), {input_}, {in}, output_);
-    return {{{"s", to_beats(in, input_.type, lanes_)}}, {{"m", to_beats(out, output_.type, lanes_)}}};
+    return {{{"s", to_beats(in, input_.type, lanes_ * pixels_)}},
+            {{"m", to_beats(out, output_.type, lanes_)}}};
   }
   std::optional<Timing> timing() const override { return timing_; }
 
  private:
-  unsigned lanes_, channels_;
+  unsigned lanes_, pixels_, channels_;
   bool sum_;
   Operand input_, output_;
   Window window_;
@@ -53,8 +55,9 @@ std::unique_ptr<Case> make_pool(const Parameters& p, Rng&) {
   Window window;
   window.kernel_h = window.stride_h = positive(p, "KH");
   window.kernel_w = window.stride_w = positive(p, "KW");
-  const int h = p["H"], w = p["W"], cf = p["CF"];
-  const Timing timing{((p["KH"] - 1) * w + p["KW"] - 1) * cf + 1, static_cast<std::uint64_t>(h * w * cf)};
+  const int h = p["H"], w = p["W"], cf = p["CF"], px = p["PX"];
+  const Timing timing{((p["KH"] - 1) * w + p["KW"] - px) / px * cf + 1,
+                      static_cast<std::uint64_t>(h * w / px * cf)};
   return std::make_unique<Pool>(p, window, positive(p, "H"), positive(p, "W"), timing);
 }
 

@@ -115,12 +115,14 @@ class ParallelWindow : public Case {
         kw_(p["KW"]),
         sh_(p["SH"]),
         sw_(p["SW"]),
+        dh_(p["DH"]),
+        dw_(p["DW"]),
         pt_(p["PT"]),
         pl_(p["PL"]),
         pb_(p["PB"]),
         pad_(p["PAD_VALUE"]),
-        oh_((h_ + pt_ + pb_ - kh_) / sh_ + 1),
-        ow_((w_ + pl_ + p["PR"] - kw_) / sw_ + 1),
+        oh_((h_ + pt_ + pb_ - (kh_ - 1) * dh_ - 1) / sh_ + 1),
+        ow_((w_ + pl_ + p["PR"] - (kw_ - 1) * dw_ - 1) / sw_ + 1),
         m_(px_ > sw_ ? px_ / sw_ : 1),
         bits_(static_cast<unsigned>(p["ABITS"])) {}
 
@@ -132,7 +134,7 @@ class ParallelWindow : public Case {
       for (int ox = 0; ox < ow_; ++ox) {
         for (int ky = 0; ky < kh_; ++ky) {
           for (int kx = 0; kx < kw_; ++kx) {
-            const int y = oy * sh_ - pt_ + ky, x = ox * sw_ - pl_ + kx;
+            const int y = oy * sh_ - pt_ + ky * dh_, x = ox * sw_ - pl_ + kx * dw_;
             const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
             for (int c = 0; c < c_; ++c) {
               windows.push_back(in_image ? image[static_cast<std::size_t>((y * w_ + x) * c_ + c)] : pad_);
@@ -146,15 +148,15 @@ class ParallelWindow : public Case {
   }
   std::optional<Timing> timing() const override {
     const int blocks = w_ / px_, step = sw_ > px_ ? sw_ / px_ : 1;
-    const int first = ((m_ - 1) * sw_ + kw_ - 1 - pl_) / px_;
+    const int first = ((m_ - 1) * sw_ + (kw_ - 1) * dw_ - pl_) / px_;
     const int right = std::max(0, (ow_ / m_ - 1) * step + first + 1 - blocks);
     const int row = std::max((pl_ + px_ - 1) / px_, right) + blocks;
-    return Timing{(kh_ - 1 - pt_) * row + first + 2,
+    return Timing{((kh_ - 1) * dh_ - pt_) * row + first + 2,
                   static_cast<std::uint64_t>((std::max(pt_, pb_) + h_) * row)};
   }
 
  private:
-  int h_, w_, c_, px_, kh_, kw_, sh_, sw_, pt_, pl_, pb_, pad_, oh_, ow_, m_;
+  int h_, w_, c_, px_, kh_, kw_, sh_, sw_, dh_, dw_, pt_, pl_, pb_, pad_, oh_, ow_, m_;
   unsigned bits_;
 };
 

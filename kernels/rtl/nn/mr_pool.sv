@@ -2,8 +2,9 @@
 ///
 /// OP 0: largest, 1: sum of each KH x KW window, channel by channel; rows and columns that fill no window are dropped. Input beats
 /// y, x, fold over H * W * CF; output beats oy, ox, fold, lanes OBITS wide (OP 0: OBITS = ABITS; 1: wide enough for the sum).
-/// Latency ((KH-1)*W + KW-1) * CF + 1, interval H*W*CF cycles a frame. Registered: partial results (LUTRAM, read and
-/// written in one clock), m_valid, m_data.
+/// PX > 1: a beat holds PX neighbouring pixels of SIMD channels each, left one in the low bits (CF = 1, PX divides KW and W).
+/// Latency ((KH-1)*W + KW-PX)/PX * CF + 1, interval H*W/PX*CF cycles a frame. Registered: partial results (LUTRAM, read
+/// and written in one clock), m_valid, m_data.
 `default_nettype none
 module mr_pool #(
   parameter integer OP    = 0,
@@ -15,32 +16,35 @@ module mr_pool #(
   parameter integer KW    = 2,
   parameter integer ABITS = 8,
   parameter integer AKIND = 1,  // 0 unsigned (bipolar too: as fields they order alike), 1 signed
-  parameter integer OBITS = 8
+  parameter integer OBITS = 8,
+  parameter integer PX    = 1
 ) (
   input  logic clk,
   input  logic rst,
 
   input  logic                  s_valid,
   output logic                  s_ready,
-  input  logic [SIMD*ABITS-1:0] s_data,
+  input  logic [PX*SIMD*ABITS-1:0] s_data,
 
   output logic                  m_valid,
   input  logic                  m_ready,
   output logic [SIMD*OBITS-1:0] m_data
 );
+  localparam integer WB = W / PX;    // beats a row and fold, a window's
+  localparam integer KB = KW / PX;
   localparam integer OW = W / KW;
   localparam integer OH = H / KH;
   localparam integer D = OW * CF;
   localparam integer AW = (D > 1) ? $clog2(D) : 1;
   localparam integer CW = (CF > 1) ? $clog2(CF) : 1;
-  localparam integer XW = (W > 1) ? $clog2(W) : 1;
+  localparam integer XW = (WB > 1) ? $clog2(WB) : 1;
   localparam integer YW = (H > 1) ? $clog2(H) : 1;
-  localparam integer KXW = (KW > 1) ? $clog2(KW) : 1;
+  localparam integer KXW = (KB > 1) ? $clog2(KB) : 1;
   localparam integer KYW = (KH > 1) ? $clog2(KH) : 1;
   localparam logic [CW-1:0]  C_LAST = CW'(CF - 1);
-  localparam logic [XW-1:0]  X_LAST = XW'(W - 1);
+  localparam logic [XW-1:0]  X_LAST = XW'(WB - 1);
   localparam logic [YW-1:0]  Y_LAST = YW'(H - 1);
-  localparam logic [KXW-1:0] KX_LAST = KXW'(KW - 1);
+  localparam logic [KXW-1:0] KX_LAST = KXW'(KB - 1);
   localparam logic [KYW-1:0] KY_LAST = KYW'(KH - 1);
 
   logic [CW-1:0]  c;
@@ -53,7 +57,7 @@ module mr_pool #(
   assign en      = !m_valid || m_ready;
   assign s_ready = en;
   assign step    = en && s_valid;
-  assign used    = (32'(x) < OW * KW) && (32'(y) < OH * KH);
+  assign used    = (32'(x) < OW * KB) && (32'(y) < OH * KH);
   assign first   = (kx == '0) && (ky == '0);
   assign last    = (kx == KX_LAST) && (ky == KY_LAST);
   assign c_end   = (c == C_LAST);
@@ -65,8 +69,14 @@ module mr_pool #(
   assign so_far = partial[addr];
   generate
     for (genvar s = 0; s < SIMD; s = s + 1) begin : g_lane
-      mr_pool_lane #(.OP(OP), .ABITS(ABITS), .AKIND(AKIND), .OBITS(OBITS)) lane (
-        .first, .a(s_data[s*ABITS+:ABITS]), .so_far(so_far[s*OBITS+:OBITS]), .after(after[s*OBITS+:OBITS]));
+      logic [PX*OBITS-1:0] beat;  // what the pixels up to this one make
+      for (genvar p = 0; p < PX; p = p + 1) begin : g_pixel
+        mr_pool_lane #(.OP(OP), .ABITS(ABITS), .AKIND(AKIND), .OBITS(OBITS)) lane (
+          .first(p == 0), .a(s_data[(p*SIMD+s)*ABITS+:ABITS]), .so_far(beat[((p == 0) ? 0 : p - 1)*OBITS+:OBITS]),
+          .after(beat[p*OBITS+:OBITS]));
+      end
+      mr_pool_lane #(.OP(OP), .ABITS(OBITS), .AKIND(AKIND), .OBITS(OBITS)) lane (
+        .first, .a(beat[(PX-1)*OBITS+:OBITS]), .so_far(so_far[s*OBITS+:OBITS]), .after(after[s*OBITS+:OBITS]));
     end
   endgenerate
 
@@ -92,7 +102,7 @@ module mr_pool #(
           x  <= x_end ? '0 : x + 1'b1;
           kx <= (x_end || kx == KX_LAST) ? '0 : kx + 1'b1;
           if (x_end) base <= '0;
-          else if (kx == KX_LAST && 32'(x) < OW * KW - 1) base <= base + AW'(CF);
+          else if (kx == KX_LAST && 32'(x) < OW * KB - 1) base <= base + AW'(CF);
           if (x_end) begin
             y  <= (y == Y_LAST) ? '0 : y + 1'b1;
             ky <= (y == Y_LAST || ky == KY_LAST) ? '0 : ky + 1'b1;
@@ -103,6 +113,7 @@ module mr_pool #(
 
 `ifndef SYNTHESIS
   mr_handshake_check #(.WIDTH(SIMD * OBITS)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
+  initial assert (PX == 1 || (CF == 1 && KW % PX == 0 && W % PX == 0)) else $fatal(1, "%m: the pixels a beat do not fit");
 `endif
 endmodule
 `default_nettype wire

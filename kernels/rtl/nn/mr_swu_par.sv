@@ -1,13 +1,13 @@
 /// Parallel sliding window: PX neighbouring pixels in and M whole windows out a cycle.
 ///
 /// Input beats y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows a beat (1 where SW >= PX); output
-/// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky, (g*M+m)*SW - PL + kx), PAD_VALUE outside.
+/// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), PAD_VALUE outside.
 /// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2.
 ///
 /// The image is scanned with V = max(PT, PB) rows of padding before it and U blocks of padding before every row; they end the row
 /// (the frame) before and begin the next, so padding costs that many cycles once. Interval (V+H) * (U + W/PX) cycles a
-/// frame: H*W/PX without padding. Latency (KH-1-PT) * (U + W/PX) + F + 2, F = ((M-1)*SW + KW-1-PL) / PX.
-/// Registered: KH-1 rows (block RAM or LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
+/// frame: H*W/PX without padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2, F = ((M-1)*SW + (KW-1)*DW-PL) / PX.
+/// Registered: (KH-1)*DH rows (block RAM or LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
 `default_nettype none
 module mr_swu_par #(
   parameter integer H         = 8,
@@ -19,6 +19,8 @@ module mr_swu_par #(
   parameter integer KW        = 3,
   parameter integer SH        = 1,
   parameter integer SW        = 1,
+  parameter integer DH        = 1,
+  parameter integer DW        = 1,
   parameter integer PT        = 0,
   parameter integer PL        = 0,
   parameter integer PB        = 0,
@@ -37,11 +39,13 @@ module mr_swu_par #(
   input  logic                       m_ready,
   output logic [M*KH*KW*C*ABITS-1:0] m_data
 );
-  localparam integer OH = (H + PT + PB - KH) / SH + 1;
-  localparam integer OW = (W + PL + PR - KW) / SW + 1;
+  localparam integer RH = (KH - 1) * DH + 1;                  // rows and columns a window reaches over
+  localparam integer RC = (KW - 1) * DW + 1;
+  localparam integer OH = (H + PT + PB - RH) / SH + 1;
+  localparam integer OW = (W + PL + PR - RC) / SW + 1;
   localparam integer G = OW / M;                              // beats a row of windows
   localparam integer STEP = (SW > PX) ? SW / PX : 1;          // blocks from one beat's newest to the next's
-  localparam integer F = ((M - 1) * SW + KW - 1 - PL) / PX;   // the first beat's newest block
+  localparam integer F = ((M - 1) * SW + RC - 1 - PL) / PX;   // the first beat's newest block
   localparam integer B = W / PX;                              // blocks a row
   localparam integer LEFT = (PL + PX - 1) / PX;
   localparam integer RIGHT = ((G - 1) * STEP + F + 1 > B) ? (G - 1) * STEP + F + 1 - B : 0;
@@ -87,7 +91,7 @@ module mr_swu_par #(
     if (rst) begin
       t              <= '0;
       u              <= '0;
-      next_r         <= RW'(KH - 1 - PT);
+      next_r         <= RW'(RH - 1 - PT);
       next_n         <= CW'(F);
       rows_left      <= OW_'(OH - 1);
       beats_left     <= GW'(G - 1);
@@ -107,7 +111,7 @@ module mr_swu_par #(
           t              <= t_end ? '0 : t + 1'b1;
           row_hit_before <= row_hit;
           if (row_hit) begin
-            next_r    <= (rows_left == '0) ? RW'(KH - 1 - PT) : next_r + RW'(SH);
+            next_r    <= (rows_left == '0) ? RW'(RH - 1 - PT) : next_r + RW'(SH);
             rows_left <= (rows_left == '0) ? OW_'(OH - 1) : rows_left - 1'b1;
           end
         end
@@ -119,34 +123,34 @@ module mr_swu_par #(
   localparam logic [ABITS-1:0] PAD_LANE = ABITS'(PAD_VALUE);
   logic [BW-1:0]    block;
   logic             stored;  // a real block: its rows live in the line buffer
-  logic [KH*BW-1:0] column;  // rows of the window, oldest low
+  logic [RH*BW-1:0] column;  // rows the window reaches over, oldest low
   always_ff @(posedge clk)
     if (en) begin
       block  <= (real_row && real_block) ? s_data : {(PX * C) {PAD_LANE}};
       stored <= real_block;
     end
   generate
-    if (KH == 1) begin : g_row
+    if (RH == 1) begin : g_row
       assign column = block;
       logic unused;
       assign unused = stored;
     end else begin : g_rows
-      localparam integer LW = (KH - 1) * BW;
+      localparam integer LW = (RH - 1) * BW;
       logic [XW-1:0] x, x1;
       logic [LW-1:0] above;
       assign x = real_block ? XW'(u - NW'(U)) : '0;
       always_ff @(posedge clk) if (en) x1 <= x;
-      assign column = {block, stored ? above : {((KH - 1) * PX * C) {PAD_LANE}}};
+      assign column = {block, stored ? above : {((RH - 1) * PX * C) {PAD_LANE}}};
       if (B > 64 && B * LW > 4096) begin : g_block
         (* ram_style = "block" *) logic [LW-1:0] lines[0:B-1];
         always_ff @(posedge clk) begin
-          if (en && valid[1] && stored) lines[x1] <= column[KH*BW-1:BW];
+          if (en && valid[1] && stored) lines[x1] <= column[RH*BW-1:BW];
           if (en) above <= lines[x];
         end
       end else begin : g_distributed
         (* ram_style = "distributed" *) logic [LW-1:0] lines[0:B-1];
         always_ff @(posedge clk) begin
-          if (en && valid[1] && stored) lines[x1] <= column[KH*BW-1:BW];
+          if (en && valid[1] && stored) lines[x1] <= column[RH*BW-1:BW];
           if (en) above <= lines[x];
         end
       end
@@ -158,18 +162,20 @@ module mr_swu_par #(
     for (genvar ky = 0; ky < KH; ky = ky + 1) begin : g_line
       logic [(OLDER+1)*BW-1:0] pixels;
       if (OLDER == 0) begin : g_newest
-        always_ff @(posedge clk) if (en && valid[1]) pixels <= column[ky*BW+:BW];
+        always_ff @(posedge clk) if (en && valid[1]) pixels <= column[ky*DH*BW+:BW];
       end else begin : g_shift
         always_ff @(posedge clk)
-          if (en && valid[1]) pixels <= {column[ky*BW+:BW], pixels[(OLDER+1)*BW-1:BW]};
+          if (en && valid[1]) pixels <= {column[ky*DH*BW+:BW], pixels[(OLDER+1)*BW-1:BW]};
       end
       for (genvar m = 0; m < M; m = m + 1) begin : g_window
         // Column 0 of `pixels` is image column (newest - OLDER) * PX; the beat's first window begins at (newest - F) * PX - PL.
         localparam integer FIRST = (OLDER - F) * PX - PL + m * SW;
-        assign m_data[(m*KH+ky)*KW*PW+:KW*PW] = pixels[FIRST*PW+:KW*PW];
+        for (genvar kx = 0; kx < KW; kx = kx + 1) begin : g_tap
+          assign m_data[((m*KH+ky)*KW+kx)*PW+:PW] = pixels[(FIRST+kx*DW)*PW+:PW];
+        end
       end
       logic unused;
-      assign unused = &{1'b0, pixels};  // strides may skip some
+      assign unused = &{1'b0, pixels};  // strides and dilation may skip some
     end
   endgenerate
 
@@ -178,7 +184,7 @@ module mr_swu_par #(
   initial begin
     assert (W % PX == 0 && (PX % SW == 0 || SW % PX == 0) && OW % M == 0 && B >= 2)
       else $fatal(1, "%m: the pixels a cycle do not fit the width, the stride or the output's width");
-    assert (PT < KH && PL < KW) else $fatal(1, "%m: padding as large as the kernel");
+    assert (PT < RH && PL < RC) else $fatal(1, "%m: padding as large as the kernel");
   end
 `endif
 endmodule
