@@ -91,6 +91,22 @@ class Join : public Case {
   unsigned width_, n_;
 };
 
+/// A join the other way.
+class Split : public Case {
+ public:
+  explicit Split(const Parameters& p) : join_(p) {}
+  Frame frame(Rng& rng) override {
+    Frame frame, joined = join_.frame(rng);
+    frame.inputs["s"] = std::move(joined.outputs.at("m"));
+    for (auto& [name, beats] : joined.inputs) frame.outputs["m" + name.substr(1)] = std::move(beats);
+    return frame;
+  }
+  std::optional<Timing> timing() const override { return join_.timing(); }
+
+ private:
+  Join join_;
+};
+
 struct Border {
   explicit Border(const Parameters& p)
       : h(p["H"]),
@@ -165,6 +181,7 @@ void add_stream_cases(Cases& cases) {
   cases["mr_fifo"] = [](const Parameters& p, Rng&) { return std::make_unique<Passing>(p, 2); };
   cases["mr_width_adapter"] = [](const Parameters& p, Rng&) { return std::make_unique<WidthAdapter>(p); };
   cases["mr_fork"] = [](const Parameters& p, Rng&) { return std::make_unique<Fork>(p); };
+  cases["mr_split"] = [](const Parameters& p, Rng&) { return std::make_unique<Split>(p); };
   cases["mr_join"] = [](const Parameters& p, Rng&) { return std::make_unique<Join>(p); };
   cases["mr_pad"] = [](const Parameters& p, Rng&) { return std::make_unique<Pad>(p); };
   cases["mr_crop"] = [](const Parameters& p, Rng&) { return std::make_unique<Crop>(p); };
