@@ -16,15 +16,16 @@ Response json(std::string body) {
   return response;
 }
 
-Response unknown_model(const Route& route, const Snapshot& snapshot) {
-  const auto* versions = snapshot.versions(route.model);
+Response unknown_model(std::string_view model, std::string_view version, const Snapshot& snapshot) {
+  const auto* versions = snapshot.versions(model);
+  const std::string name(model);
   if (versions == nullptr)
-    return error_response(
-        404, "unknown model '" + route.model + "'; POST /v2/repository/index lists what is served");
+    return error_response(404,
+                          "unknown model '" + name + "'; POST /v2/repository/index lists what is served");
   std::string served;
-  for (const auto& [version, model] : *versions) served += (served.empty() ? "" : ", ") + version;
+  for (const auto& [number, ignored] : *versions) served += (served.empty() ? "" : ", ") + number;
   return error_response(
-      404, "model '" + route.model + "' has no version '" + route.version + "'; it has " + served);
+      404, "model '" + name + "' has no version '" + std::string(version) + "'; it has " + served);
 }
 
 /// A health answer: its own key, and the reason where it is not well.
@@ -68,16 +69,19 @@ Response wrong_method(RouteKind kind) {
 Api::Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options)
     : registry_(registry), metrics_(metrics), options_(std::move(options)) {}
 
-Api::Outcome Api::handle(const Request& request, models::Registry::View& view,
+Api::Outcome Api::handle(const Request& request, Workspace& workspace,
                          runtime::pipeline::Clock::time_point arrival) const {
+  if (request.method == Method::kPost)
+    if (const auto target = plain_infer_target(request.target))
+      return infer(request, *target, workspace, arrival);
   const Route route = find_route(request.target);
   if (route.kind == RouteKind::kUnknown)
     return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
   if (request.method != method_of(route.kind)) return wrong_method(route.kind);
-  const Snapshot& snapshot = registry_.refresh(view);
+  const Snapshot& snapshot = registry_.refresh(workspace.view);
   switch (route.kind) {
     case RouteKind::kInfer:
-      return infer(request, route, snapshot, arrival);
+      return infer(request, {route.model, route.version}, workspace, arrival);
     case RouteKind::kServerMetadata:
       return json(server_metadata(options_.server_version));
     case RouteKind::kServerLive:
@@ -116,7 +120,7 @@ Response Api::server_ready(const Snapshot& snapshot) const {
 
 Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {
   std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
-  if (model == nullptr) return unknown_model(route, snapshot);
+  if (model == nullptr) return unknown_model(route.model, route.version, snapshot);
   switch (route.kind) {
     case RouteKind::kModelMetadata:
       return json(model_metadata(*model, *snapshot.versions(route.model)));
@@ -133,10 +137,12 @@ Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) cons
   }
 }
 
-Api::Outcome Api::infer(const Request& request, const Route& route, const Snapshot& snapshot,
+// Allocates nothing once the workspace is warm, as far as the request is binary.
+Api::Outcome Api::infer(const Request& request, const InferTarget& target, Workspace& workspace,
                         runtime::pipeline::Clock::time_point arrival) const {
-  std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
-  if (model == nullptr) return unknown_model(route, snapshot);
+  const Snapshot& snapshot = registry_.refresh(workspace.view);
+  std::shared_ptr<models::Model> model = snapshot.find(target.model, target.version);
+  if (model == nullptr) return unknown_model(target.model, target.version, snapshot);
   const auto refused = [&](const Error& error) {
     model->refused(error.code());
     return error_response(error);
@@ -146,10 +152,14 @@ Api::Outcome Api::infer(const Request& request, const Route& route, const Snapsh
     return refused(Error(ErrorCode::kUnsupported, "Content-Encoding '" +
                                                       std::string(request.content_encoding.substr(0, 64)) +
                                                       "' is not offered; send the body uncompressed"));
-  auto parsed = parse_infer_request(model->info(), request.body, request.inference_header_length);
-  if (!parsed) return refused(parsed.error());
-  const auto timeout = parsed->timeout.value_or(options_.default_timeout);
-  return std::make_unique<Inference>(std::move(model), std::move(parsed).value(), arrival, arrival + timeout);
+  InferencePool::Lease inference = workspace.inferences.take();
+  if (const Status parsed = parse_infer_request(model->info(), request.body, request.inference_header_length,
+                                                inference->request());
+      !parsed.ok())
+    return refused(parsed.error());
+  const auto timeout = inference->request().timeout.value_or(options_.default_timeout);
+  inference->prepare(std::move(model), arrival, arrival + timeout);
+  return inference;
 }
 
 }  // namespace millrace::server::http

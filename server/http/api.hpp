@@ -22,17 +22,23 @@ struct ApiOptions {
   std::chrono::milliseconds default_timeout{60'000};  // of an infer request that names none
 };
 
+/// What a thread that answers requests keeps between them.
+struct Workspace {
+  models::Registry::View view;
+  InferencePool inferences;  // those it gave must be gone before it
+};
+
 class Api {
  public:
   /// Work that may take long (a scrape, card registers): run it away from the I/O threads.
   using ControlJob = std::function<Response()>;
-  using Outcome = std::variant<Response, ControlJob, std::unique_ptr<Inference>>;
+  using Outcome = std::variant<Response, ControlJob, InferencePool::Lease>;
 
   /// Both must outlive the Api and everything it returned.
   Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options);
 
-  /// Any thread, each with a view of its own. `arrival` is when the request was read completely.
-  Outcome handle(const Request& request, models::Registry::View& view,
+  /// Any thread, each with a workspace of its own. `arrival` is when the request was read completely.
+  Outcome handle(const Request& request, Workspace& workspace,
                  runtime::pipeline::Clock::time_point arrival) const;
 
   /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
@@ -40,7 +46,7 @@ class Api {
   bool draining() const { return draining_.load(std::memory_order_acquire); }
 
  private:
-  Outcome infer(const Request& request, const Route& route, const models::Snapshot& snapshot,
+  Outcome infer(const Request& request, const InferTarget& target, Workspace& workspace,
                 runtime::pipeline::Clock::time_point arrival) const;
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
   Response server_ready(const models::Snapshot& snapshot) const;

@@ -28,6 +28,7 @@ struct Null {};
 using Scalar = std::variant<Null, bool, std::int64_t, std::uint64_t, double, std::string_view>;
 
 constexpr std::size_t kMaxShownName = 64;
+constexpr std::size_t kUsualDepth = 8;
 
 /// Turns parser events into an InferDocument. Every event function returns false after an error.
 class Builder {
@@ -38,7 +39,11 @@ class Builder {
   static constexpr std::size_t max_key_size = 1U << 16U;
   static constexpr std::size_t max_string_size = 1U << 20U;
 
-  explicit Builder(const InferLimits& limits) : limits_(limits) { levels_.push_back({Place::kDocument, {}}); }
+  Builder(const InferLimits& limits, Memory* memory)
+      : document(memory), limits_(limits), memory_(memory), levels_(memory), key_(memory), text_(memory) {
+    levels_.reserve(kUsualDepth);
+    levels_.push_back({Place::kDocument, {}});
+  }
 
   InferDocument document;
   std::string error;  // empty: none of ours
@@ -52,10 +57,10 @@ class Builder {
       case Place::kDocument:
         return enter(Place::kRoot);
       case Place::kInputs:
-        document.inputs->emplace_back();
+        document.inputs->emplace_back(memory_);
         return enter(Place::kInput);
       case Place::kOutputs:
-        document.outputs->emplace_back();
+        document.outputs->emplace_back(memory_);
         return enter(Place::kOutput);
       case Place::kRoot:
       case Place::kInput:
@@ -63,7 +68,7 @@ class Builder {
         if (key_ == "parameters") return enter(Place::kParameters);
         return known_key() ? fail(code, wrong_kind("an object")) : enter(Place::kSkipped);
       case Place::kParameters:
-        parameters().push_back({key_, {}});
+        parameters().push_back({std::pmr::string(key_, memory_), {}});
         return enter(Place::kSkipped);
       case Place::kShape:
       case Place::kData:
@@ -81,17 +86,17 @@ class Builder {
         return fail(code, "the request is an array; it must be an object");
       case Place::kRoot:
         if (key_ == "inputs") {
-          document.inputs.emplace();
+          document.inputs.emplace(memory_);
           return enter(Place::kInputs);
         }
         if (key_ == "outputs") {
-          document.outputs.emplace();
+          document.outputs.emplace(memory_);
           return enter(Place::kOutputs);
         }
         return known_key() ? fail(code, wrong_kind("an array")) : enter(Place::kSkipped);
       case Place::kInput:
         if (key_ == "shape") {
-          input().shape.emplace();
+          input().shape.emplace(memory_);
           return enter(Place::kShape);
         }
         if (key_ == "data") {
@@ -107,7 +112,7 @@ class Builder {
       case Place::kOutputs:
         return fail(code, here() + " holds an array; it takes objects");
       case Place::kParameters:
-        parameters().push_back({key_, {}});
+        parameters().push_back({std::pmr::string(key_, memory_), {}});
         return enter(Place::kSkipped);
       case Place::kShape:
         return fail(code, here() + " holds an array; it takes whole numbers");
@@ -140,7 +145,8 @@ class Builder {
     key_.swap(text_);
     text_.clear();
     const unsigned bit = key_bit();
-    if ((levels_.back().keys_seen & bit) != 0) return fail(code, "'" + key_ + "' occurs twice in " + here());
+    if ((levels_.back().keys_seen & bit) != 0)
+      return fail(code, "'" + std::string(key_) + "' occurs twice in " + here());
     levels_.back().keys_seen |= bit;
     return true;
   }
@@ -280,7 +286,7 @@ class Builder {
     std::string_view wanted = "a string";
     if (key_ == "parameters") wanted = "an object";
     if (key_ == "inputs" || key_ == "outputs" || key_ == "shape" || key_ == "data") wanted = "an array";
-    return "'" + key_.substr(0, kMaxShownName) + "' in " + here() + " is " + std::string(what) +
+    return "'" + std::string(key_, 0, kMaxShownName) + "' in " + here() + " is " + std::string(what) +
            "; it must be " + std::string(wanted);
   }
 
@@ -338,11 +344,12 @@ class Builder {
       case Place::kRoot:
         return key_ == "id" ? take_text(document.id, value, code) : skip_unknown(value, code);
       case Place::kInput:
-        if (key_ == "name") return take_text(input().name.emplace(), value, code);
-        if (key_ == "datatype") return take_text(input().datatype.emplace(), value, code);
+        if (key_ == "name") return take_text(input().name.emplace(memory_), value, code);
+        if (key_ == "datatype") return take_text(input().datatype.emplace(memory_), value, code);
         return skip_unknown(value, code);
       case Place::kOutput:
-        return key_ == "name" ? take_text(output().name.emplace(), value, code) : skip_unknown(value, code);
+        return key_ == "name" ? take_text(output().name.emplace(memory_), value, code)
+                              : skip_unknown(value, code);
       case Place::kShape: {
         const auto* dim = std::get_if<std::int64_t>(&value);
         if (dim == nullptr || *dim < 0) return fail(code, here() + " takes whole numbers of at least 0");
@@ -357,7 +364,7 @@ class Builder {
     }
   }
 
-  bool take_text(std::string& to, const Scalar& value, json::error_code& code) {
+  bool take_text(std::pmr::string& to, const Scalar& value, json::error_code& code) {
     const auto* text = std::get_if<std::string_view>(&value);
     if (text == nullptr) return fail(code, wrong_kind(kind_of(value)));
     to = *text;
@@ -369,19 +376,21 @@ class Builder {
   }
 
   void add_parameter(const Scalar& value) {
-    Parameter parameter{key_, {}};
+    Parameter parameter{std::pmr::string(key_, memory_), {}};
     if (const auto* truth = std::get_if<bool>(&value)) parameter.value = *truth;
     if (const auto* number = std::get_if<std::int64_t>(&value)) parameter.value = *number;
     if (const auto* large = std::get_if<std::uint64_t>(&value)) parameter.value = *large;
     if (const auto* real = std::get_if<double>(&value)) parameter.value = *real;
-    if (const auto* text = std::get_if<std::string_view>(&value)) parameter.value = std::string(*text);
+    if (const auto* text = std::get_if<std::string_view>(&value))
+      parameter.value = std::pmr::string(*text, memory_);
     parameters().push_back(std::move(parameter));
   }
 
   const InferLimits limits_;
-  std::vector<Level> levels_;
-  std::string key_;   // the last key of the innermost object
-  std::string text_;  // a string, key or number that arrives in parts
+  Memory* const memory_;
+  std::pmr::vector<Level> levels_;
+  std::pmr::string key_;   // the last key of the innermost object
+  std::pmr::string text_;  // a string, key or number that arrives in parts
   std::size_t values_ = 0, numbers_ = 0;
   std::size_t data_depth_ = 0;             // arrays open inside the current data
   std::optional<std::size_t> leaf_depth_;  // depth at which the current data's numbers stand
@@ -389,8 +398,8 @@ class Builder {
 
 }  // namespace
 
-Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits& limits) {
-  json::basic_parser<Builder> parser(json::parse_options{}, limits);
+Result<InferDocument> parse_infer_json(std::string_view text, const InferLimits& limits, Memory* memory) {
+  json::basic_parser<Builder> parser(json::parse_options{}, limits, memory);
   json::error_code code;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), code);
   if (!parser.handler().error.empty()) return Error(ErrorCode::kInvalidInput, parser.handler().error);

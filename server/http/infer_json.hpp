@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,30 +24,37 @@ struct NumberList {
   std::vector<std::size_t> nesting;  // length of the arrays at each level: {n} for a flat list
 };
 
+// The document lives in the memory given to parse_infer_json(), tensor data aside: a request's own is a few
+// hundred bytes, for which a caller on the hot path has room on its stack.
+using Memory = std::pmr::memory_resource;
+
 struct Parameter {
-  std::string name;
+  std::pmr::string name;
   // monostate: anything else
-  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string> value;
+  std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::pmr::string> value;
 };
-using Parameters = std::vector<Parameter>;
+using Parameters = std::pmr::vector<Parameter>;
 
 struct InputDocument {
-  std::optional<std::string> name, datatype;
-  std::optional<std::vector<std::int64_t>> shape;
+  explicit InputDocument(Memory* memory) : parameters(memory) {}
+  std::optional<std::pmr::string> name, datatype;
+  std::optional<std::pmr::vector<std::int64_t>> shape;
   Parameters parameters;
   std::optional<NumberList> data;
 };
 
 struct OutputDocument {
-  std::optional<std::string> name;
+  explicit OutputDocument(Memory* memory) : parameters(memory) {}
+  std::optional<std::pmr::string> name;
   Parameters parameters;
 };
 
 struct InferDocument {
-  std::string id;
+  explicit InferDocument(Memory* memory) : id(memory), parameters(memory) {}
+  std::pmr::string id;
   Parameters parameters;
-  std::optional<std::vector<InputDocument>> inputs;
-  std::optional<std::vector<OutputDocument>> outputs;
+  std::optional<std::pmr::vector<InputDocument>> inputs;
+  std::optional<std::pmr::vector<OutputDocument>> outputs;
 };
 
 struct InferLimits {
@@ -55,7 +63,7 @@ struct InferLimits {
 };
 
 /// Unknown keys are skipped (clients may send more than we know); a known key twice, or with a value of the
-/// wrong kind, is refused. kInvalidInput, naming the field.
-Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits);
+/// wrong kind, is refused. kInvalidInput, naming the field. `memory` must outlive the document.
+Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits, Memory* memory);
 
 }  // namespace millrace::server::http

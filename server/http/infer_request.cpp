@@ -1,6 +1,7 @@
 #include "server/http/infer_request.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "server/http/datatype.hpp"
@@ -19,12 +20,14 @@ Error bad(std::string message) {
 }
 
 constexpr std::size_t kMaxShown = 64;
+constexpr std::size_t kRoom = 4'096;  // on the stack, for the JSON of a usual request
 
 std::string shown(std::string_view text) {
   return "'" + std::string(clipped(text, kMaxShown)) + (text.size() > kMaxShown ? "…'" : "'");
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+template <class Shape>
+std::string shape_text(const Shape& shape) {
   std::string out = "[";
   for (std::size_t i = 0; i < shape.size() && i < 16; ++i)
     out += (i == 0 ? "" : ",") + std::to_string(shape[i]);
@@ -38,6 +41,20 @@ std::string names_of(const Signatures& signatures) {
   return out;
 }
 
+/// A place in the request, for messages; put into words only where one is needed.
+struct Where {
+  std::string_view list;  // empty: the request itself
+  std::size_t index = 0;
+  std::optional<std::string_view> name;
+
+  std::string text() const {
+    if (list.empty()) return "request";
+    std::string out = std::string(list) + "[" + std::to_string(index) + "]";
+    if (name) out += " " + shown(*name);
+    return out;
+  }
+};
+
 std::optional<std::size_t> index_of(const std::vector<TensorSignature>& signatures, std::string_view name) {
   for (std::size_t i = 0; i < signatures.size(); ++i)
     if (signatures[i].name == name) return i;
@@ -47,22 +64,24 @@ std::optional<std::size_t> index_of(const std::vector<TensorSignature>& signatur
 // Parameters.
 // --------------------------------------------------------------------------------------------------------
 
-Result<bool> as_bool(const Parameter& parameter, const std::string& where) {
+Result<bool> as_bool(const Parameter& parameter, const Where& where) {
   if (const auto* value = std::get_if<bool>(&parameter.value)) return *value;
-  return bad(where + ".parameters." + parameter.name + " must be true or false");
+  return bad(where.text() + ".parameters." + std::string(parameter.name) + " must be true or false");
 }
 
 /// Whole numbers from 0; clients also send them as strings ("timeout": "500").
-Result<std::uint64_t> as_count(const Parameter& parameter, const std::string& where) {
+Result<std::uint64_t> as_count(const Parameter& parameter, const Where& where) {
   if (const auto* value = std::get_if<std::int64_t>(&parameter.value); value != nullptr && *value >= 0)
     return static_cast<std::uint64_t>(*value);
   if (const auto* value = std::get_if<std::uint64_t>(&parameter.value)) return *value;
-  if (const auto* value = std::get_if<std::string>(&parameter.value); value != nullptr && !value->empty()) {
+  if (const auto* value = std::get_if<std::pmr::string>(&parameter.value);
+      value != nullptr && !value->empty()) {
     std::uint64_t number = 0;
     const auto [end, code] = std::from_chars(value->data(), value->data() + value->size(), number);
     if (code == std::errc() && end == value->data() + value->size()) return number;
   }
-  return bad(where + ".parameters." + parameter.name + " must be a whole number of at least 0");
+  return bad(where.text() + ".parameters." + std::string(parameter.name) +
+             " must be a whole number of at least 0");
 }
 
 struct RequestParameters {
@@ -74,7 +93,7 @@ Result<RequestParameters> request_parameters(const Parameters& parameters) {
   // A day is longer than anyone waits, and far from overflowing a clock.
   static constexpr std::uint64_t kLongest = 86'400'000'000;
   RequestParameters out;
-  const std::string where = "request";
+  const Where where;
   for (const Parameter& parameter : parameters) {
     if (parameter.name == "binary_data_output") {
       MILLRACE_ASSIGN(out.binary_outputs, as_bool(parameter, where));
@@ -84,8 +103,8 @@ Result<RequestParameters> request_parameters(const Parameters& parameters) {
     } else if (parameter.name == "priority") {
       if (const auto priority = as_count(parameter, where); !priority) return priority.error();
     } else if (parameter.name.starts_with("sequence_")) {
-      return Error(ErrorCode::kUnsupported,
-                   "parameters." + parameter.name + ": sequences are not offered; models here keep no state");
+      return Error(ErrorCode::kUnsupported, "parameters." + std::string(parameter.name) +
+                                                ": sequences are not offered; models here keep no state");
     }
   }
   return out;
@@ -95,40 +114,41 @@ bool is_shared_memory(const Parameter& parameter) {
   return parameter.name.starts_with("shared_memory_");
 }
 
-Error no_shared_memory(const std::string& where) {
+Error no_shared_memory(const Where& where) {
   return Error(ErrorCode::kUnsupported,
-               where + ": shared memory is not offered; send the tensor in the request");
+               where.text() + ": shared memory is not offered; send the tensor in the request");
 }
 
 // Inputs.
 // ------------------------------------------------------------------------------------------------------------
 
-Status check_signature(const InputDocument& input, const TensorSignature& signature,
-                       const std::string& where) {
-  if (!input.datatype) return bad(where + " lacks 'datatype'");
-  if (!parse_datatype(*input.datatype)) return bad(where + ": unknown datatype " + shown(*input.datatype));
-  if (*input.datatype != signature.datatype)
-    return bad(where + ": datatype " + *input.datatype + " is not the model's " + signature.datatype);
-  if (!input.shape) return bad(where + " lacks 'shape'");
-  if (*input.shape != signature.shape)
-    return bad(where + ": shape " + shape_text(*input.shape) + " is not the model's " +
+Status check_signature(const InputDocument& input, const TensorSignature& signature, const Where& where) {
+  if (!input.datatype) return bad(where.text() + " lacks 'datatype'");
+  const std::string_view datatype = *input.datatype;
+  if (!parse_datatype(datatype)) return bad(where.text() + ": unknown datatype " + shown(datatype));
+  if (datatype != signature.datatype)
+    return bad(where.text() + ": datatype " + std::string(datatype) + " is not the model's " +
+               signature.datatype);
+  if (!input.shape) return bad(where.text() + " lacks 'shape'");
+  if (!std::equal(input.shape->begin(), input.shape->end(), signature.shape.begin(), signature.shape.end()))
+    return bad(where.text() + ": shape " + shape_text(*input.shape) + " is not the model's " +
                shape_text(signature.shape));
   return {};
 }
 
 Result<std::vector<std::byte>> json_input(const NumberList& data, const TensorSignature& signature,
-                                          const std::string& where) {
+                                          const Where& where) {
   const std::uint64_t expected = elements_of(signature);
   if (data.numbers.size() != expected)
-    return bad(where + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
+    return bad(where.text() + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
                shape_text(signature.shape) + " needs " + std::to_string(expected));
   const bool flat = data.nesting.size() == 1;
   if (!flat &&
       !std::equal(data.nesting.begin(), data.nesting.end(), signature.shape.begin(), signature.shape.end(),
                   [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
-    return bad(where + ".data is nested differently from shape " + shape_text(signature.shape) +
+    return bad(where.text() + ".data is nested differently from shape " + shape_text(signature.shape) +
                "; write it flat or nested exactly so");
-  return bytes_of_numbers(*parse_datatype(signature.datatype), data.numbers, where);
+  return bytes_of_numbers(*parse_datatype(signature.datatype), data.numbers, where.text());
 }
 
 /// Takes tensors from the bytes behind the JSON, in the order the inputs are named.
@@ -137,14 +157,14 @@ class BinaryTail {
   explicit BinaryTail(std::span<const std::byte> bytes) : rest_(bytes) {}
 
   Result<std::span<const std::byte>> take(std::uint64_t announced, const TensorSignature& signature,
-                                          const std::string& where) {
+                                          const Where& where) {
     const std::uint64_t expected = bytes_of(signature);
     if (announced != expected)
-      return bad(where + ": binary_data_size " + std::to_string(announced) + "; " + signature.datatype +
-                 " of shape " + shape_text(signature.shape) + " takes " + std::to_string(expected) +
-                 " bytes");
+      return bad(where.text() + ": binary_data_size " + std::to_string(announced) + "; " +
+                 signature.datatype + " of shape " + shape_text(signature.shape) + " takes " +
+                 std::to_string(expected) + " bytes");
     if (rest_.size() < announced)
-      return bad(where + ": the body ends " + std::to_string(announced - rest_.size()) +
+      return bad(where.text() + ": the body ends " + std::to_string(announced - rest_.size()) +
                  " bytes before the end of this tensor");
     const auto out = rest_.first(announced);
     rest_ = rest_.subspan(announced);
@@ -157,19 +177,19 @@ class BinaryTail {
 };
 
 Status take_inputs(const ModelInfo& model, const InferDocument& document, std::span<const std::byte> tail,
-                   InferRequest& request) {
+                   InferRequest& request, Memory* memory) {
   if (!document.inputs) return bad("the request lacks 'inputs'");
   request.inputs.resize(model.inputs.size());
-  std::vector<bool> given(model.inputs.size());
+  std::pmr::vector<bool> given(model.inputs.size(), false, memory);
   BinaryTail binary(tail);
   for (std::size_t i = 0; i < document.inputs->size(); ++i) {
     const InputDocument& input = (*document.inputs)[i];
-    std::string where = "inputs[" + std::to_string(i) + "]";
-    if (!input.name) return bad(where + " lacks 'name'");
-    where += " " + shown(*input.name);
+    Where where{"inputs", i, {}};
+    if (!input.name) return bad(where.text() + " lacks 'name'");
+    where.name = *input.name;
     const auto index = index_of(model.inputs, *input.name);
-    if (!index) return bad(where + ": the model has no such input; it has " + names_of(model.inputs));
-    if (given[*index]) return bad(where + " occurs twice");
+    if (!index) return bad(where.text() + ": the model has no such input; it has " + names_of(model.inputs));
+    if (given[*index]) return bad(where.text() + " occurs twice");
     given[*index] = true;
     const TensorSignature& signature = model.inputs[*index];
     MILLRACE_TRY(check_signature(input, signature, where));
@@ -181,7 +201,8 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
         MILLRACE_ASSIGN(binary_size, as_count(parameter, where));
       }
     }
-    if (binary_size && input.data) return bad(where + " has both 'data' and binary_data_size; send one");
+    if (binary_size && input.data)
+      return bad(where.text() + " has both 'data' and binary_data_size; send one");
     if (binary_size) {
       MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, signature, where));
     } else if (input.data) {
@@ -189,7 +210,7 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
       request.converted.reserve(model.inputs.size());
       request.inputs[*index] = request.converted.emplace_back(std::move(bytes));
     } else {
-      return bad(where + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
+      return bad(where.text() + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
     }
   }
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -204,7 +225,7 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
 // -----------------------------------------------------------------------------------------------------------
 
 Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSignature& signature,
-                                    std::size_t index, bool binary, const std::string& where) {
+                                    std::size_t index, bool binary, const Where& where) {
   RequestedOutput out{index, binary, 0};
   for (const Parameter& parameter : output.parameters) {
     if (is_shared_memory(parameter)) return no_shared_memory(where);
@@ -212,28 +233,33 @@ Result<RequestedOutput> take_output(const OutputDocument& output, const TensorSi
       MILLRACE_ASSIGN(out.binary, as_bool(parameter, where));
     } else if (parameter.name == "classification") {
       MILLRACE_ASSIGN(const std::uint64_t classes, as_count(parameter, where));
-      if (classes == 0) return bad(where + ".parameters.classification must be at least 1");
+      if (classes == 0) return bad(where.text() + ".parameters.classification must be at least 1");
       out.classes = static_cast<std::uint32_t>(std::min(classes, elements_of(signature)));
     }
   }
   return out;
 }
 
+void take_all_outputs(const ModelInfo& model, bool binary, InferRequest& request) {
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) request.outputs.push_back({i, binary, 0});
+}
+
 Status take_outputs(const ModelInfo& model, const InferDocument& document, bool binary,
                     InferRequest& request) {
   if (!document.outputs || document.outputs->empty()) {
-    for (std::size_t i = 0; i < model.outputs.size(); ++i) request.outputs.push_back({i, binary, 0});
+    take_all_outputs(model, binary, request);
     return {};
   }
   for (std::size_t i = 0; i < document.outputs->size(); ++i) {
     const OutputDocument& output = (*document.outputs)[i];
-    std::string where = "outputs[" + std::to_string(i) + "]";
-    if (!output.name) return bad(where + " lacks 'name'");
-    where += " " + shown(*output.name);
+    Where where{"outputs", i, {}};
+    if (!output.name) return bad(where.text() + " lacks 'name'");
+    where.name = *output.name;
     const auto index = index_of(model.outputs, *output.name);
-    if (!index) return bad(where + ": the model has no such output; it has " + names_of(model.outputs));
+    if (!index)
+      return bad(where.text() + ": the model has no such output; it has " + names_of(model.outputs));
     for (const RequestedOutput& earlier : request.outputs)
-      if (earlier.index == *index) return bad(where + " occurs twice");
+      if (earlier.index == *index) return bad(where.text() + " occurs twice");
     MILLRACE_ASSIGN(const RequestedOutput taken,
                     take_output(output, model.outputs[*index], *index, binary, where));
     request.outputs.push_back(taken);
@@ -241,7 +267,7 @@ Status take_outputs(const ModelInfo& model, const InferDocument& document, bool 
   return {};
 }
 
-Result<InferRequest> raw_request(const ModelInfo& model, std::span<const std::byte> body) {
+Status raw_request(const ModelInfo& model, std::span<const std::byte> body, InferRequest& request) {
   if (model.inputs.size() != 1)
     return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
                std::to_string(model.inputs.size()) + ": " + names_of(model.inputs));
@@ -250,16 +276,31 @@ Result<InferRequest> raw_request(const ModelInfo& model, std::span<const std::by
     return bad("the body is " + std::to_string(body.size()) + " bytes; input " + shown(signature.name) +
                " (" + signature.datatype + " " + shape_text(signature.shape) + ") takes " +
                std::to_string(bytes_of(signature)));
-  InferRequest request;
-  request.inputs = {body};
-  MILLRACE_TRY(take_outputs(model, {}, true, request));
-  return request;
+  request.inputs.push_back(body);
+  take_all_outputs(model, true, request);
+  return {};
+}
+
+void forget(InferRequest& request) {
+  request.id.clear();
+  request.timeout.reset();
+  request.inputs.clear();
+  request.outputs.clear();
+  request.converted.clear();
 }
 
 }  // namespace
 
 Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
                                          std::optional<std::string_view> header_length) {
+  InferRequest request;
+  MILLRACE_TRY(parse_infer_request(model, body, header_length, request));
+  return request;
+}
+
+Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
+                           std::optional<std::string_view> header_length, InferRequest& request) {
+  forget(request);
   std::size_t json_bytes = body.size();
   if (header_length) {
     const char* end = header_length->data() + header_length->size();
@@ -269,21 +310,21 @@ Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const
     if (json_bytes > body.size())
       return bad("Inference-Header-Content-Length " + std::to_string(json_bytes) +
                  " is more than the body's " + std::to_string(body.size()) + " bytes");
-    if (json_bytes == 0) return raw_request(model, body);
+    if (json_bytes == 0) return raw_request(model, body, request);
   }
 
   InferLimits limits;
   for (const auto& signature : model.inputs) limits.data_elements += elements_of(signature);
   const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
-  MILLRACE_ASSIGN(const InferDocument document, parse_infer_json(json, limits));
+  std::array<std::byte, kRoom> room;
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  MILLRACE_ASSIGN(const InferDocument document, parse_infer_json(json, limits, &memory));
 
-  InferRequest request;
   request.id = document.id;
   MILLRACE_ASSIGN(const RequestParameters parameters, request_parameters(document.parameters));
   request.timeout = parameters.timeout;
-  MILLRACE_TRY(take_inputs(model, document, body.subspan(json_bytes), request));
-  MILLRACE_TRY(take_outputs(model, document, parameters.binary_outputs, request));
-  return request;
+  MILLRACE_TRY(take_inputs(model, document, body.subspan(json_bytes), request, &memory));
+  return take_outputs(model, document, parameters.binary_outputs, request);
 }
 
 }  // namespace millrace::server::http

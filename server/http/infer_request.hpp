@@ -23,6 +23,7 @@ struct RequestedOutput {
   std::uint32_t classes = 0;
 };
 
+/// Can be filled again: its memory stays.
 struct InferRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;  // > 0 where set
@@ -38,5 +39,10 @@ struct InferRequest {
 Result<InferRequest> parse_infer_request(const runtime::plan::ModelInfo& model,
                                          std::span<const std::byte> body,
                                          std::optional<std::string_view> header_length);
+
+/// The same into `request`, whose old contents are forgotten. Allocates nothing where `request` has room
+/// already and tensors come as binary data. After an error `request` holds nothing of use.
+Status parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,
+                           std::optional<std::string_view> header_length, InferRequest& request);
 
 }  // namespace millrace::server::http

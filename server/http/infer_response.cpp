@@ -131,8 +131,12 @@ Result<std::vector<std::string>> classify(const TensorSignature& signature, std:
 Result<Response> write_infer_response(const runtime::plan::ModelInfo& model, std::string_view name,
                                       std::string_view version, const InferRequest& request,
                                       std::span<const std::span<std::byte>> outputs,
-                                      std::vector<std::vector<std::byte>>& scratch) {
+                                      std::vector<std::vector<std::byte>>& scratch, Response memory) {
   Response response;
+  response.body = std::move(memory.body);
+  response.body.clear();
+  response.binary = std::move(memory.binary);
+  response.binary.clear();
   std::string& body = response.body;
   body.reserve(kUsualJson);
   response.binary.reserve(request.outputs.size());

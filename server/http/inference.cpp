@@ -7,15 +7,18 @@
 
 namespace millrace::server::http {
 
-Inference::Inference(std::shared_ptr<models::Model> model, InferRequest request, Clock::time_point arrival,
-                     Clock::time_point deadline)
-    : model_(std::move(model)), request_(std::move(request)), arrival_(arrival) {
-  frame_.inputs = std::move(request_.inputs);
-  const std::size_t outputs = model_->info().outputs.size();
-  outputs_.reserve(outputs);
-  frame_.outputs.reserve(outputs);
-  for (const auto& signature : model_->info().outputs) outputs_.emplace_back(bytes_of(signature));
-  for (auto& output : outputs_) frame_.outputs.emplace_back(output);
+void Inference::prepare(std::shared_ptr<models::Model> model, Clock::time_point arrival,
+                        Clock::time_point deadline) {
+  model_ = std::move(model);
+  arrival_ = arrival;
+  frame_.inputs.assign(request_.inputs.begin(), request_.inputs.end());
+  const auto& signatures = model_->info().outputs;
+  outputs_.resize(signatures.size());
+  frame_.outputs.clear();
+  for (std::size_t i = 0; i < signatures.size(); ++i) {
+    outputs_[i].resize(bytes_of(signatures[i]));
+    frame_.outputs.emplace_back(outputs_[i]);
+  }
   frame_.deadline = deadline;
   frame_.on_complete = &Inference::completed;
   frame_.context = this;
@@ -57,7 +60,7 @@ Response Inference::finish() {
   auto response = [&] {
     try {
       return write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs,
-                                  scratch_);
+                                  scratch_, std::move(answer_));
     } catch (...) {
       model_->failed(ErrorCode::kInternal, elapsed());
       throw;
@@ -70,6 +73,36 @@ Response Inference::finish() {
   const auto& times = frame_.times;
   model_->succeeded({elapsed(), times.queue, times.input, times.compute, times.output});
   return std::move(response).value();
+}
+
+void Inference::let_go() noexcept {
+  model_.reset();
+  frame_.status = {};
+  scratch_.clear();
+  request_.converted.clear();
+}
+
+std::size_t Inference::kept_bytes() const noexcept {
+  std::size_t bytes = sizeof *this + answer_.body.capacity() + request_.id.capacity();
+  for (const auto& output : outputs_) bytes += output.capacity();
+  return bytes;
+}
+
+InferencePool::Lease InferencePool::take() {
+  if (free_.empty()) return Lease(new Inference, {this});
+  Lease out(free_.back().release(), {this});
+  free_.pop_back();
+  free_bytes_ -= out->kept_bytes();
+  return out;
+}
+
+void InferencePool::give_back(Inference* inference) noexcept {
+  std::unique_ptr<Inference> owned(inference);
+  owned->let_go();
+  const std::size_t bytes = owned->kept_bytes();
+  if (free_.size() == kMost || free_bytes_ + bytes > kMostBytes) return;
+  free_bytes_ += bytes;
+  free_.push_back(std::move(owned));
 }
 
 }  // namespace millrace::server::http

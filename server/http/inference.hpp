@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "server/http/infer_request.hpp"
@@ -15,16 +16,23 @@
 namespace millrace::server::http {
 
 /// Not movable: the pipeline holds the frame's address from start() until `done`. What the request views (the
-/// body) must live as long as the inference. start() and finish() are called by one thread, `done` comes from
-/// a pipeline's.
+/// body) must live as long as the inference works on it. All is called by one thread, `done` comes from a
+/// pipeline's.
+///
+///   request() filled ─▶ prepare() ─▶ start() ─▶ `done` ─▶ finish() ─▶ keep() ─▶ let_go(), and again
 class Inference {
  public:
   using Clock = runtime::pipeline::Clock;
 
-  Inference(std::shared_ptr<models::Model> model, InferRequest request, Clock::time_point arrival,
-            Clock::time_point deadline);
+  Inference() = default;
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
+
+  /// To be filled by parse_infer_request().
+  InferRequest& request() { return request_; }
+
+  /// Allocates nothing where an earlier request had as many and as large outputs.
+  void prepare(std::shared_ptr<models::Model> model, Clock::time_point arrival, Clock::time_point deadline);
 
   /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
   /// returns; it must not block. An error, or an exception (out of memory): the frame was not taken, `done`
@@ -38,18 +46,55 @@ class Inference {
   /// metrics, also where it throws (out of memory).
   Response finish();
 
+  /// The answer is written: its memory is for the next request's.
+  void keep(Response answer) noexcept { answer_ = std::move(answer); }
+
+  /// Lets the model go, and what depends on the request; memory stays.
+  void let_go() noexcept;
+
+  /// Memory it keeps.
+  std::size_t kept_bytes() const noexcept;
+
   const models::Model& model() const { return *model_; }
 
  private:
   static void completed(runtime::pipeline::Frame& frame, void* context);
 
-  const std::shared_ptr<models::Model> model_;
-  InferRequest request_;  // its inputs are the frame's
-  const Clock::time_point arrival_;
+  std::shared_ptr<models::Model> model_;
+  InferRequest request_;
+  Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;
   runtime::pipeline::Frame frame_;
+  Response answer_;  // its memory
   void (*done_)(void*) = nullptr;
   void* done_context_ = nullptr;
+};
+
+/// Inferences that wait for the next request, so that a warm server allocates none. Of one thread; outlives
+/// what it gave.
+class InferencePool {
+ public:
+  struct GiveBack {
+    InferencePool* pool = nullptr;
+    void operator()(Inference* inference) const noexcept { pool->give_back(inference); }
+  };
+  using Lease = std::unique_ptr<Inference, GiveBack>;
+
+  InferencePool() { free_.reserve(kMost); }
+  InferencePool(const InferencePool&) = delete;
+  InferencePool& operator=(const InferencePool&) = delete;
+
+  Lease take();
+
+ private:
+  // What is beyond these is freed: a burst's memory is not kept for ever.
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostBytes = 16U << 20U;
+
+  void give_back(Inference* inference) noexcept;
+
+  std::vector<std::unique_ptr<Inference>> free_;
+  std::size_t free_bytes_ = 0;
 };
 
 }  // namespace millrace::server::http

@@ -115,6 +115,26 @@ Route find_route(std::string_view target) {
   return {};
 }
 
+std::optional<InferTarget> plain_infer_target(std::string_view target) {
+  constexpr std::string_view kBefore = "/v2/models/", kBetween = "/versions/", kAfter = "/infer";
+  if (!target.starts_with(kBefore) || !target.ends_with(kAfter) ||
+      target.size() <= kBefore.size() + kAfter.size() ||
+      target.find_first_of("%?#") != std::string_view::npos)
+    return std::nullopt;
+  target = target.substr(kBefore.size(), target.size() - kBefore.size() - kAfter.size());
+  InferTarget out;
+  out.model = target.substr(0, target.find('/'));
+  target.remove_prefix(out.model.size());
+  if (target.starts_with(kBetween)) {
+    out.version = target.substr(kBetween.size());
+    if (out.version.empty() || out.version.find('/') != std::string_view::npos) return std::nullopt;
+  } else if (!target.empty()) {
+    return std::nullopt;
+  }
+  if (out.model.empty()) return std::nullopt;
+  return out;
+}
+
 Method method_of(RouteKind kind) {
   switch (kind) {
     case RouteKind::kInfer:

@@ -1,6 +1,7 @@
 // Which route a target names. Pure; the table is in README.md.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,13 @@ struct Route {
 /// The route of a request's target; the query string is ignored, and one slash at the end, and the
 /// host of a target in absolute form.
 Route find_route(std::string_view target);
+
+/// What nearly every request is for: /v2/models/NAME[/versions/VERSION]/infer in plain letters. Views into
+/// `target`; allocates nothing. Nothing for all else, which find_route() reads.
+struct InferTarget {
+  std::string_view model, version;  // version empty: the newest
+};
+std::optional<InferTarget> plain_infer_target(std::string_view target);
 
 /// The one method a route answers to.
 Method method_of(RouteKind kind);

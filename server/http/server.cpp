@@ -39,7 +39,7 @@ milliseconds tick_of(const ServerOptions& options) {
 class IoThread {
  public:
   explicit IoThread(ServerState& server)
-      : state_{server, &context_, {}, {}, false}, timer_(context_), tick_(tick_of(server.options)) {}
+      : state_(server, &context_), timer_(context_), tick_(tick_of(server.options)) {}
 
   void start() {
     schedule();
@@ -88,7 +88,7 @@ class IoThread {
     timer_.async_wait([this](error_code error) {
       if (error) return;
       const auto now = Clock::now();
-      state_.server.registry.refresh(state_.view);
+      state_.server.registry.refresh(state_.workspace.view);
       for_each([now](Connection& connection) { connection.check_deadline(now); });
       schedule();
     });

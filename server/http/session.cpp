@@ -13,6 +13,7 @@
 
 #include "runtime/base/log.hpp"
 #include "server/http/handler_memory.hpp"
+#include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -276,10 +277,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
     begin_answering();
     or_answer([&] {
-      Api::Outcome outcome = server_.api.handle(request, thread_.view, arrival);
+      Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
       if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
       if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
-      infer(std::move(std::get<std::unique_ptr<Inference>>(outcome)));
+      infer(std::move(std::get<InferencePool::Lease>(outcome)));
     });
   }
 
@@ -310,7 +311,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     net::post(thread_.context->get_executor(), WithMemory<Function>(way_back_, std::move(function)));
   }
 
-  void infer(std::unique_ptr<Inference> inference) {
+  void infer(InferencePool::Lease inference) {
     state_ = State::kInferring;
     inference_ = std::move(inference);
     self_while_inferring_ = shared_from_this();
@@ -409,8 +410,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head_ += response_.content_type;
     head_ += "\r\nContent-Length: ";
     head_ += std::to_string(length);
-    if (response_.inference_header_length)
-      head_ += "\r\nInference-Header-Content-Length: " + std::to_string(*response_.inference_header_length);
+    if (response_.inference_header_length) {
+      head_ += "\r\nInference-Header-Content-Length: ";
+      append_number(head_, *response_.inference_header_length);
+    }
     if (response_.retry_after_seconds)
       head_ += "\r\nRetry-After: " + std::to_string(*response_.retry_after_seconds);
     if (!response_.allow.empty()) {
@@ -425,6 +428,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void on_written(error_code error) {
+    if (inference_) inference_->keep(std::move(response_));
     inference_.reset();
     parser_.reset();
     response_ = {};
@@ -473,7 +477,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   bool keep_alive_ = true, http_1_0_ = false, head_only_ = false;
   bool watching_ = false, client_gone_ = false, answering_ = false;
-  std::unique_ptr<Inference> inference_;
+  InferencePool::Lease inference_;
   std::shared_ptr<Session> self_while_inferring_;  // the pipeline holds addresses in here
 
   HandlerMemory way_back_;

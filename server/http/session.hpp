@@ -40,9 +40,11 @@ struct ServerState {
 
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
 struct ThreadState {
+  ThreadState(ServerState& of, boost::asio::io_context* on) : server(of), context(on) {}
+
   ServerState& server;
-  boost::asio::io_context* context = nullptr;
-  models::Registry::View view;
+  boost::asio::io_context* const context;
+  Workspace workspace;
   std::list<Connection*> connections;
   bool closing = false;
 };

@@ -81,6 +81,24 @@ TEST(InferRequest, takes_inputs_in_any_order_json_and_binary_mixed) {
   EXPECT_FALSE(request->timeout.has_value());
 }
 
+TEST(InferRequest, that_is_filled_again_forgets_what_it_held) {
+  const std::string json = R"({"id":"seven","parameters":{"timeout":5},"inputs":[)"
+                           R"({"name":"k","shape":[1,3],"datatype":"UINT8","data":[1,2,3]},)"
+                           R"({"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}]})";
+  InferRequest request;
+  ASSERT_TRUE(parse_infer_request(two_inputs(), bytes(json), std::nullopt, request).ok());
+  EXPECT_EQ(request.converted.size(), 2U);
+  EXPECT_TRUE(request.timeout.has_value());
+  const std::string tensor(16, 'x');
+  ASSERT_TRUE(parse_infer_request(one_input(), bytes(tensor), "0", request).ok());
+  EXPECT_EQ(request.id, "");
+  EXPECT_FALSE(request.timeout.has_value());
+  EXPECT_TRUE(request.converted.empty());
+  ASSERT_EQ(request.inputs.size(), 1U);
+  EXPECT_EQ(request.inputs[0].data(), bytes(tensor).data());
+  ASSERT_EQ(request.outputs.size(), one_input().outputs.size());
+}
+
 TEST(InferRequest, an_outputs_own_choice_overrides_the_requests) {
   const std::string data = R"("inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}])";
   auto request = parse(one_input(), R"({"parameters":{"binary_data_output":true},)" + data + "}");
