@@ -59,6 +59,11 @@ void configure(Level level, bool json) {
   json_lines = json;
   auto& out = logger();
   if (json) out.set_pattern("{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}");
+  set_level(level);
+}
+
+void set_level(Level level) {
+  auto& out = logger();
   switch (level) {
     case Level::kDebug:
       out.set_level(spdlog::level::debug);

@@ -7,8 +7,11 @@ namespace millrace::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
-/// Called once at start, before other threads exist. Default: kInfo, text.
+/// Called at start, before other threads exist. Default: kInfo, text.
 void configure(Level level, bool json);
+
+/// From now on. Any thread.
+void set_level(Level level);
 
 /// "debug", "info", "warning", "error", "off"; false for anything else.
 bool parse_level(std::string_view text, Level& level);

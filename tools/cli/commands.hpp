@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,24 +66,13 @@ Status run(const DevicesCommand& command, std::ostream& out);
 
 struct ServeCommand {
   Common common;
-  std::vector<std::filesystem::path> deployments;
-  std::filesystem::path cluster;        // empty: an emulated cluster made to fit the first deployment
-  std::string http = "127.0.0.1:8000";  // HOST:PORT; port 0 lets the system choose
-  std::string udp;                      // HOST:PORT; empty: no UDP
-  // "<id> <hex>" lines; empty: no tags, and loopback only unless udp_unauthenticated
-  std::filesystem::path udp_keys;
-  bool udp_unauthenticated = false;
-  std::uint32_t udp_fragment_bytes = 1200;
-  std::string fidelity = "functional";
-  std::uint32_t slots = 8;
-  std::uint32_t queue_capacity = 64;
-  std::uint64_t max_body_bytes = 0;          // 0: what the largest of the models needs
-  std::uint64_t max_held_bytes = 1U << 30U;  // bodies and answers of all HTTP connections together
-  std::chrono::milliseconds drain{5000};
-  bool json_log = false;
+  std::filesystem::path config;  // server.yaml; empty: $MILLRACE_CONFIG, else none
+  bool check_config = false;     // say what the settings are, and end
+  // key of server/config/settings.hpp -> what the command line gave
+  std::map<std::string, std::vector<std::string>> flags;
 };
-/// Serves until SIGTERM or SIGINT. Prints `listening http HOST:PORT` (and `listening udp HOST:PORT`) on `out`
-/// once ready.
+/// Serves until SIGTERM or SIGINT; SIGHUP reads the settings again. Prints `listening http HOST:PORT` (and
+/// `listening udp HOST:PORT`) on `out` once ready.
 Status run(const ServeCommand& command, std::ostream& out);
 
 struct InferCommand {

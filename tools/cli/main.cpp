@@ -23,8 +23,7 @@ int run(int argc, char** argv) {
   const millrace::cli::Common& common = millrace::cli::common_of(*parsed.command);
   auto level = millrace::log::Level::kInfo;
   millrace::log::parse_level(common.quiet ? "warning" : common.log_level, level);
-  const auto* serve = std::get_if<millrace::cli::ServeCommand>(&*parsed.command);
-  millrace::log::configure(level, serve != nullptr && serve->json_log);
+  millrace::log::configure(level, false);
 
   const millrace::Status status =
       std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); }, *parsed.command);

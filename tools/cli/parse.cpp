@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "server/config/settings.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -79,44 +81,47 @@ void add_devices(Builder& builder, DevicesCommand& c) {
   sub->add_flag("--check", c.check, "Pre-flight: open every card, check it against the cluster");
 }
 
+/// What the command line gives for one setting, as it was written: server/config reads it.
+void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCommand& c) {
+  namespace config = server::config;
+  const std::string flag(setting.flag), key(setting.key);
+  const std::string help =
+      std::string(setting.help) + " (" + config::environment_name(setting.key) + ", " + key + ")";
+  if (std::holds_alternative<config::Switch>(setting.kind)) {
+    sub.add_flag_function(
+        flag, [&c, key](std::int64_t count) { c.flags[key] = {count > 0 ? "true" : "false"}; }, help);
+    return;
+  }
+  const bool list = std::holds_alternative<config::Paths>(setting.kind) ||
+                    std::holds_alternative<config::Texts>(setting.kind);
+  if (list) {
+    sub.add_option_function<std::vector<std::string>>(
+           flag, [&c, key](const std::vector<std::string>& values) { c.flags[key] = values; }, help)
+        ->allow_extra_args(false);
+    return;
+  }
+  auto* option = sub.add_option_function<std::string>(
+      flag, [&c, key](const std::string& value) { c.flags[key] = {value}; }, help);
+  const std::string usual = config::value_text(setting, {});
+  if (!usual.empty() && setting.help.find("(default") == std::string_view::npos) option->default_str(usual);
+}
+
 void add_serve(Builder& builder, ServeCommand& c) {
   CLI::App* sub = builder.add("serve", "Load deployments onto cards and answer inference requests", c);
-  sub->add_option("--deployment", c.deployments, "Deployment directory; may be repeated")->required();
-  sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
-  sub->add_option("--http", c.http, "HOST:PORT of the HTTP listener; port 0 lets the system choose")
-      ->capture_default_str();
-  auto* udp = sub->add_option("--udp", c.udp, "HOST:PORT of the UDP listener (default: none)");
-  sub->add_option("--udp-keys", c.udp_keys,
-                  "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them")
-      ->needs(udp);
-  sub->add_flag("--udp-unauthenticated", c.udp_unauthenticated,
-                "Let the UDP listener be reached by other machines without keys")
-      ->needs(udp);
-  sub->add_option("--udp-fragment-bytes", c.udp_fragment_bytes,
-                  "Longest payload of a UDP response's datagram")
-      ->capture_default_str()
-      ->check(CLI::Range(256, 65000))
-      ->needs(udp);
-  sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
-  sub->add_option("--slots", c.slots, "Frames in flight on the cards")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  sub->add_option("--queue-capacity", c.queue_capacity, "Frames that may wait for a slot")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
-  const auto bytes = CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U);
-  sub->add_option(
-         "--max-body-bytes", c.max_body_bytes,
-         "Longest request body taken (default: what the largest of the models needs, at least 1 MiB)")
-      ->check(bytes);
-  sub->add_option("--max-held-bytes", c.max_held_bytes,
-                  "Bodies and answers that all HTTP connections may hold together")
-      ->capture_default_str()
-      ->check(bytes);
-  sub->add_option_function<std::uint32_t>(
-      "--drain-ms", [&c](std::uint32_t ms) { c.drain = std::chrono::milliseconds(ms); },
-      "How long accepted requests may take after SIGTERM (default: 5000)");
-  sub->add_flag("--json-log", c.json_log, "Log lines as JSON");
+  sub->add_option("--config", c.config,
+                  "server.yaml: any of the settings below, flags and the environment win over it "
+                  "(MILLRACE_CONFIG)");
+  sub->add_flag("--check-config", c.check_config,
+                "Check the settings, print them with their origins, and end");
+  for (const auto& setting : server::config::settings())
+    if (sub->get_option_no_throw(std::string(setting.flag)) == nullptr) add_setting(*sub, setting, c);
+  sub->add_flag_callback(
+      "--json-log", [&c] { c.flags["log.format"] = {"json"}; }, "The same as --log-format json");
+}
+
+/// What all commands take and is a setting of the server as well.
+void take_common_settings(const CLI::App& sub, ServeCommand& c) {
+  if (sub.count("--log-level") > 0) c.flags["log.level"] = {c.common.log_level};
 }
 
 void add_infer(Builder& builder, InferCommand& c) {
@@ -198,6 +203,7 @@ Parsed parse(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     parsed.name = app.get_subcommands().front()->get_name();
+    if (parsed.name == "serve") take_common_settings(*app.get_subcommands().front(), commands.serve);
     parsed.command = chosen(parsed.name, commands);
   } catch (const CLI::CallForVersion& version) {
     parsed.message = std::string(version.what()) + "\n";

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <thread>
 
@@ -25,6 +27,7 @@
 #include "server/udp/registry_directory.hpp"
 #include "server/udp/sample.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/serve_settings.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -32,6 +35,7 @@ namespace {
 using runtime::pipeline::Pipeline;
 using runtime::plan::Cluster;
 using runtime::plan::LoadedDeployment;
+using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kVersion = "1";  // of every model given by --deployment
@@ -39,57 +43,59 @@ constexpr std::chrono::milliseconds kIdlePoll{10};
 
 int signal_pipe_write = -1;  // written by the handler only
 
-/// SIGTERM and SIGINT as bytes of a pipe, for as long as it lives. A handler and not a blocked mask: card
-/// processes that are started meanwhile would inherit the mask.
-class StopSignals {
+enum class Signal : char { kStop = 's', kReload = 'r' };
+
+/// SIGTERM, SIGINT and SIGHUP as bytes of a pipe, for as long as it lives. A handler and not a blocked mask:
+/// card processes that are started meanwhile would inherit the mask.
+class Signals {
  public:
-  StopSignals() {
+  Signals() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
     read_ = ends[0];
     signal_pipe_write = ends[1];
     struct sigaction action {};
-    action.sa_handler = [](int) {
+    action.sa_handler = [](int signal) {
       const int saved = errno;
-      [[maybe_unused]] const auto written = ::write(signal_pipe_write, "s", 1);
+      const char byte = static_cast<char>(signal == SIGHUP ? Signal::kReload : Signal::kStop);
+      [[maybe_unused]] const auto written = ::write(signal_pipe_write, &byte, 1);
       errno = saved;
     };
     action.sa_flags = SA_RESTART;
-    ::sigaction(SIGTERM, &action, &old_term_);
-    ::sigaction(SIGINT, &action, &old_int_);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &old_[i]);
   }
-  ~StopSignals() {
+  ~Signals() {
     if (read_ < 0) return;
-    ::sigaction(SIGTERM, &old_term_, nullptr);
-    ::sigaction(SIGINT, &old_int_, nullptr);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
     ::close(read_);
     ::close(signal_pipe_write);
   }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
   bool ready() const { return read_ >= 0; }
 
-  /// True where a signal came within `bound` (negative: without end).
-  bool wait(std::chrono::milliseconds bound) {
+  /// The next signal, where one comes within `bound` (negative: without end).
+  std::optional<Signal> wait(std::chrono::milliseconds bound) {
     pollfd wanted{read_, POLLIN, 0};
     int got = 0;
     do got = ::poll(&wanted, 1, static_cast<int>(bound.count()));
     while (got < 0 && errno == EINTR);
     char byte = 0;
-    return got > 0 && ::read(read_, &byte, 1) == 1;
+    if (got <= 0 || ::read(read_, &byte, 1) != 1) return std::nullopt;
+    return static_cast<Signal>(byte);
   }
 
  private:
+  static constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGHUP};
   int read_ = -1;
-  struct sigaction old_term_ {
-  }, old_int_{};
+  std::array<struct sigaction, 3> old_{};
 };
 
-Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const ServeCommand& command) {
+Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Settings& settings) {
   std::vector<std::shared_ptr<const LoadedDeployment>> out;
   std::map<std::string, std::filesystem::path> names;
-  for (const auto& directory : command.deployments) {
+  for (const std::filesystem::path directory : settings.deployments) {
     MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(directory));
     const std::string name = loaded.plan.model.name;
     if (const auto [earlier, fresh] = names.emplace(name, directory); !fresh)
@@ -98,12 +104,14 @@ Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Serv
                                                  name + "'; compile one with another --name");
     out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
   }
-  if (out.empty()) return Error(ErrorCode::kInvalidInput, "--deployment names no directory to serve");
+  if (out.empty())
+    return Error(ErrorCode::kInvalidInput,
+                 "nothing to serve: give --deployment DIR (or deployments in --config)");
   return out;
 }
 
-Result<Cluster> choose_cluster(const ServeCommand& command, const LoadedDeployment& first) {
-  if (!command.cluster.empty()) return runtime::plan::load_cluster(command.cluster);
+Result<Cluster> choose_cluster(const Settings& settings, const LoadedDeployment& first) {
+  if (!settings.cluster.empty()) return runtime::plan::load_cluster(settings.cluster);
   return runtime::plan::emulated_cluster_for(first.plan);
 }
 
@@ -114,54 +122,59 @@ std::size_t cards_of(const LoadedDeployment& deployment) {
       std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; }));
 }
 
-Result<std::uint64_t> longest_body(const ServeCommand& command,
+Result<std::uint64_t> longest_body(const Settings& settings,
                                    const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
-  std::uint64_t bytes = command.max_body_bytes;
+  std::uint64_t bytes = settings.http_max_body_bytes;
   if (bytes == 0)
     for (const auto& deployment : deployments)
       bytes = std::max(bytes, server::http::body_bytes_for(deployment->plan.model));
-  if (bytes <= command.max_held_bytes) return bytes;
-  if (command.max_body_bytes == 0) return command.max_held_bytes;
+  if (bytes <= settings.http_max_held_bytes) return bytes;
+  if (settings.http_max_body_bytes == 0) return settings.http_max_held_bytes;
   return Error(ErrorCode::kInvalidInput,
                "--max-body-bytes " + std::to_string(bytes) + " is more than --max-held-bytes " +
-                   std::to_string(command.max_held_bytes) + ", which bounds all bodies together");
+                   std::to_string(settings.http_max_held_bytes) + ", which bounds all bodies together");
 }
 
 /// Bound and not yet serving; null where no UDP was asked for.
-Result<std::unique_ptr<server::udp::Listener>> bind_udp(const ServeCommand& command,
+Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings,
                                                         server::udp::ModelDirectory& models) {
-  if (command.udp.empty()) return std::unique_ptr<server::udp::Listener>();
-  MILLRACE_ASSIGN(const server::http::HostPort at, server::http::parse_host_port(command.udp, "--udp"));
+  if (settings.udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
+  MILLRACE_ASSIGN(const server::http::HostPort at,
+                  server::http::parse_host_port(settings.udp_listen, "--udp"));
   server::udp::ListenerOptions options;
   options.host = at.host;
   options.port = at.port;
-  options.allow_unauthenticated = command.udp_unauthenticated;
-  options.engine.fragment_bytes = command.udp_fragment_bytes;
+  options.allow_unauthenticated = settings.udp_unauthenticated;
+  options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
   server::udp::wire::KeyRing keys;
-  if (!command.udp_keys.empty()) {
-    MILLRACE_ASSIGN(const std::string text, read_text_file(command.udp_keys));
+  if (!settings.udp_keys.empty()) {
+    MILLRACE_ASSIGN(const std::string text, read_text_file(settings.udp_keys));
     auto parsed = server::udp::wire::parse_keys(text);
-    if (!parsed) return parsed.error().within("--udp-keys " + command.udp_keys.string());
+    if (!parsed) return parsed.error().within("--udp-keys " + settings.udp_keys);
     if (parsed->empty())
-      return Error(ErrorCode::kInvalidInput, "--udp-keys " + command.udp_keys.string() + " holds no key");
+      return Error(ErrorCode::kInvalidInput, "--udp-keys " + settings.udp_keys + " holds no key");
     keys = std::move(parsed).value();
   }
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
-/// Waits for the first signal, then drains: until nothing is being answered, the bound passes, or a second
-/// signal comes.
-void serve_until_stopped(StopSignals& signals, server::http::Server& server, server::udp::Listener* udp,
-                         std::chrono::milliseconds drain) {
-  while (!signals.wait(std::chrono::milliseconds(-1))) {
+/// Reads the settings again at SIGHUP; at the first stop signal drains: until nothing is being answered, the
+/// bound passes, or a second stop signal comes.
+void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Server& server,
+                         server::udp::Listener* udp) {
+  while (true) {
+    const auto signal = signals.wait(std::chrono::milliseconds(-1));
+    if (signal == Signal::kStop) break;
+    if (signal == Signal::kReload) live.reload();
   }
+  const auto drain = live.settings().drain;
   log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
                          " ms more; a second signal stops at once");
   server.begin_drain();
   if (udp != nullptr) udp->begin_drain();
   const auto end = Clock::now() + drain;
   while (!(server.idle() && (udp == nullptr || udp->idle())) && Clock::now() < end)
-    if (signals.wait(kIdlePoll)) {
+    if (signals.wait(kIdlePoll) == Signal::kStop) {
       log::warning("serve", "stopping at once: requests in flight get 503");
       break;
     }
@@ -170,26 +183,41 @@ void serve_until_stopped(StopSignals& signals, server::http::Server& server, ser
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
 }
 
-unsigned io_threads() {
+unsigned io_threads(const Settings& settings) {
+  if (settings.http_threads > 0) return static_cast<unsigned>(settings.http_threads);
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
+}
+
+Result<server::http::ServerOptions> http_options(const Settings& settings) {
+  server::http::ServerOptions options;
+  MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(settings.http_listen, "--http"));
+  options.io_threads = io_threads(settings);
+  options.max_connections = settings.http_max_connections;
+  options.max_header_bytes = settings.http_max_header_bytes;
+  options.max_held_bytes = settings.http_max_held_bytes;
+  options.idle_timeout = settings.http_idle_timeout;
+  options.header_timeout = settings.http_header_timeout;
+  options.body_timeout = settings.http_body_timeout;
+  options.write_timeout = settings.http_write_timeout;
+  return options;
 }
 
 }  // namespace
 
 Status run(const ServeCommand& command, std::ostream& out) {
-  if (command.fidelity != "functional")
-    return Error(ErrorCode::kUnsupported,
-                 "--fidelity '" + command.fidelity + "' is not offered; only 'functional' is");
-  server::http::ServerOptions options;
-  MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(command.http, "--http"));
-  options.io_threads = io_threads();
-  options.max_held_bytes = command.max_held_bytes;
+  MILLRACE_ASSIGN(LiveSettings live, LiveSettings::load(command));
+  const Settings settings = live.settings();
+  MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(settings));
+  if (command.check_config) {
+    live.print(out);
+    return {};
+  }
 
-  MILLRACE_ASSIGN(const auto deployments, load_all(command));
-  MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(command, *deployments.front()));
+  MILLRACE_ASSIGN(const auto deployments, load_all(settings));
+  MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, *deployments.front()));
   MILLRACE_TRY(runtime::emulator::select_backend(cluster));
 
-  MILLRACE_ASSIGN(options.max_body_bytes, longest_body(command, deployments));
+  MILLRACE_ASSIGN(options.max_body_bytes, longest_body(settings, deployments));
 
   std::size_t cards = 0;
   for (const auto& deployment : deployments) cards += cards_of(*deployment);
@@ -202,27 +230,27 @@ Status run(const ServeCommand& command, std::ostream& out) {
                               std::to_string(descriptors));
 
   // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
-  StopSignals signals;
+  Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
 
   const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
   server::models::Registry registry;
-  server::http::Api api(registry, *metrics, {MILLRACE_VERSION, server::http::ApiOptions{}.default_timeout});
+  server::http::Api api(registry, *metrics, {MILLRACE_VERSION, settings.default_timeout});
 
   // Before the cards are programmed as well: a port in use is known at once.
   server::udp::RegistryDirectory directory(registry);
-  MILLRACE_ASSIGN(const auto udp, bind_udp(command, directory));
+  MILLRACE_ASSIGN(const auto udp, bind_udp(settings, directory));
   MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 
   runtime::pipeline::PipelineOptions pipeline_options;
-  pipeline_options.slots = command.slots;
-  pipeline_options.queue_capacity = command.queue_capacity;
+  pipeline_options.slots = static_cast<std::uint32_t>(settings.slots);
+  pipeline_options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
     auto pipeline = Pipeline::open(deployment, cluster, pipeline_options);
     if (!pipeline) {
-      const bool remedy = command.cluster.empty() && deployments.size() > 1;
+      const bool remedy = settings.cluster.empty() && deployments.size() > 1;
       return Error(
           pipeline.error().code(),
           "model '" + name + "': " + pipeline.error().message() +
@@ -243,7 +271,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   if (udp) udp->serve();
   out << "listening http " << server->address() << std::endl;
   if (udp) out << "listening udp " << udp->address() << std::endl;
-  serve_until_stopped(signals, *server, udp.get(), command.drain);
+  serve_until_stopped(signals, live, *server, udp.get());
   log::info("serve", "stopped");
   return {};
 }

@@ -1,0 +1,308 @@
+#include "server/config/load.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+
+#include "runtime/plan/yaml.hpp"
+
+namespace millrace::server::config {
+namespace {
+
+namespace yaml = runtime::plan::yaml;
+
+Error bad(const std::string& origin, const std::string& message) {
+  return Error(ErrorCode::kInvalidInput, origin + ": " + message);
+}
+
+std::string shown(std::string_view text) {
+  return "'" + std::string(text.substr(0, 200)) + "'";
+}
+
+std::string joined(std::span<const std::string_view> words) {
+  std::string out;
+  for (const auto word : words) out += (out.empty() ? "" : ", ") + std::string(word);
+  return out;
+}
+
+/// One source's values for one setting.
+struct Given {
+  std::string origin;  // opens every message
+  std::vector<std::string> values;
+  std::filesystem::path folder;  // of relative paths; empty: the current one
+};
+
+/// Puts what was given where it belongs.
+struct Store {
+  const Given& given;
+  Settings& to;
+
+  Result<std::string> one() const {
+    if (given.values.size() != 1) return bad(given.origin, "one value is expected, not a list");
+    return given.values.front();
+  }
+  std::string resolved(const std::string& path) const {
+    return given.folder.empty() || path.empty() ? path : (given.folder / path).lexically_normal().string();
+  }
+  Result<std::uint64_t> number(std::uint64_t least, std::uint64_t most) const {
+    MILLRACE_ASSIGN(const std::string text, one());
+    std::uint64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data(), end, value);
+    if (code != std::errc() || stop != end || value < least || value > most)
+      return bad(given.origin, shown(text) + " is not a whole number from " + std::to_string(least) +
+                                   " to " + std::to_string(most));
+    return value;
+  }
+
+  Status operator()(const Text& kind) const {
+    MILLRACE_ASSIGN(to.*kind.at, one());
+    return {};
+  }
+  Status operator()(const Path& kind) const {
+    MILLRACE_ASSIGN(const std::string text, one());
+    to.*kind.at = resolved(text);
+    return {};
+  }
+  Status operator()(const Paths& kind) const {
+    (to.*kind.at).clear();
+    for (const auto& value : given.values) {
+      if (value.empty()) return bad(given.origin, "a path is empty");
+      (to.*kind.at).push_back(resolved(value));
+    }
+    return {};
+  }
+  Status operator()(const Texts& kind) const {
+    to.*kind.at = given.values;
+    return {};
+  }
+  Status operator()(const Choice& kind) const {
+    MILLRACE_ASSIGN(const std::string text, one());
+    if (std::find(kind.words.begin(), kind.words.end(), text) == kind.words.end())
+      return bad(given.origin, shown(text) + " is not offered; known: " + joined(kind.words));
+    to.*kind.at = text;
+    return {};
+  }
+  Status operator()(const Switch& kind) const {
+    MILLRACE_ASSIGN(const std::string text, one());
+    if (text != "true" && text != "false")
+      return bad(given.origin, shown(text) + " is neither true nor false");
+    to.*kind.at = text == "true";
+    return {};
+  }
+  Status operator()(const Count& kind) const {
+    MILLRACE_ASSIGN(to.*kind.at, number(kind.least, kind.most));
+    return {};
+  }
+  Status operator()(const Milliseconds& kind) const {
+    MILLRACE_ASSIGN(const std::uint64_t value, number(kind.least, kind.most));
+    to.*kind.at = std::chrono::milliseconds(value);
+    return {};
+  }
+};
+
+bool is_list(const Setting& setting) {
+  return std::holds_alternative<Paths>(setting.kind) || std::holds_alternative<Texts>(setting.kind);
+}
+
+Status store(const Setting& setting, const Given& given, const std::string& origin, Loaded& out) {
+  MILLRACE_TRY(std::visit(Store{given, out.settings}, setting.kind));
+  out.origins[std::string(setting.key)] = origin;
+  return {};
+}
+
+// The file.
+// --------------------------------------------------------------------------------------------------------------
+
+class FileReader {
+ public:
+  FileReader(std::filesystem::path path, Loaded& out)
+      : file_(path.string()), folder_(path.parent_path()), out_(out) {}
+
+  Status read(const yaml::Node& root) {
+    if (root.kind != yaml::Node::Kind::kMapping)
+      return yaml::error_at(file_, root, "a mapping of settings is expected");
+    return section(root, "");
+  }
+
+ private:
+  Status section(const yaml::Node& mapping, const std::string& prefix) {
+    for (const auto& [name, value] : mapping.entries) {
+      const std::string key = prefix + name;
+      if (prefix.empty() && name == "schema") {
+        if (value.scalar != "1")
+          return yaml::error_at(file_, value, "schema: " + shown(value.scalar) + " is not known; 1 is");
+        continue;
+      }
+      if (const Setting* setting = find_setting(key)) {
+        MILLRACE_TRY(take(*setting, value));
+      } else if (is_section(key)) {
+        if (value.kind == yaml::Node::Kind::kNull) continue;
+        if (value.kind != yaml::Node::Kind::kMapping)
+          return yaml::error_at(file_, value, key + ": settings are expected below it: " + known(key + "."));
+        MILLRACE_TRY(section(value, key + "."));
+      } else {
+        return yaml::error_at(file_, value, "unknown key " + shown(key) + "; known here: " + known(prefix));
+      }
+    }
+    return {};
+  }
+
+  Status take(const Setting& setting, const yaml::Node& node) {
+    if (node.kind == yaml::Node::Kind::kNull) return {};  // "key:" with nothing: as if it were not there
+    const std::string where = file_ + ":" + std::to_string(node.line);
+    Given given{where + ": " + std::string(setting.key), {}, folder_};
+    if (node.kind == yaml::Node::Kind::kMapping)
+      return bad(given.origin, "a value is expected, not a mapping");
+    if (node.kind == yaml::Node::Kind::kScalar) given.values.push_back(node.scalar);
+    if (node.kind == yaml::Node::Kind::kSequence) {
+      if (!is_list(setting)) return bad(given.origin, "one value is expected, not a list");
+      for (const auto& item : node.items) {
+        if (item.kind != yaml::Node::Kind::kScalar)
+          return bad(given.origin, "a list of plain texts is expected");
+        given.values.push_back(item.scalar);
+      }
+    }
+    return store(setting, given, where, out_);
+  }
+
+  static bool is_section(const std::string& key) {
+    return std::any_of(settings().begin(), settings().end(),
+                       [&](const Setting& setting) { return setting.key.starts_with(key + "."); });
+  }
+
+  /// The names that may stand below `prefix` ("" or "http.").
+  static std::string known(const std::string& prefix) {
+    std::set<std::string> names;
+    if (prefix.empty()) names.insert("schema");
+    for (const Setting& setting : settings()) {
+      if (!setting.key.starts_with(prefix)) continue;
+      const std::string_view rest = setting.key.substr(prefix.size());
+      names.emplace(rest.substr(0, rest.find('.')));
+    }
+    std::string out;
+    for (const auto& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+  }
+
+  const std::string file_;
+  const std::filesystem::path folder_;
+  Loaded& out_;
+};
+
+// The environment and the flags.
+// ----------------------------------------------------------------------------------------
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out;
+  std::size_t start = 0;
+  while (start <= text.size()) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    if (end > start) out.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return out;
+}
+
+/// "MILLRACE_HTTP_" for "http.listen"; empty where the key has no section.
+std::string section_prefix(std::string_view key) {
+  const auto dot = key.find('.');
+  return dot == std::string_view::npos ? "" : environment_name(key.substr(0, dot + 1));
+}
+
+Status refuse_unknown(const std::map<std::string, std::string>& environment) {
+  std::set<std::string> known, prefixes;
+  for (const Setting& setting : settings()) {
+    known.insert(environment_name(setting.key));
+    if (auto prefix = section_prefix(setting.key); !prefix.empty()) prefixes.insert(std::move(prefix));
+  }
+  for (const auto& [name, value] : environment) {
+    if (known.contains(name)) continue;
+    for (const auto& prefix : prefixes)
+      if (name.starts_with(prefix))
+        return bad(name, "no setting has this environment variable; 'millrace serve --help' lists them");
+  }
+  return {};
+}
+
+Status read_environment(const std::map<std::string, std::string>& environment, Loaded& out) {
+  MILLRACE_TRY(refuse_unknown(environment));
+  for (const Setting& setting : settings()) {
+    const auto found = environment.find(environment_name(setting.key));
+    if (found == environment.end()) continue;
+    const auto values =
+        is_list(setting) ? split_at_commas(found->second) : std::vector<std::string>{found->second};
+    MILLRACE_TRY(store(setting, {found->first, values, {}}, found->first, out));
+  }
+  return {};
+}
+
+Status read_flags(const std::map<std::string, std::vector<std::string>>& flags, Loaded& out) {
+  for (const auto& [key, values] : flags) {
+    const Setting* setting = find_setting(key);
+    if (setting == nullptr) return Error(ErrorCode::kInternal, "no setting " + shown(key));
+    const std::string flag(setting->flag);
+    MILLRACE_TRY(store(*setting, {flag, values, {}}, flag, out));
+  }
+  return {};
+}
+
+Status check_needs(const Loaded& loaded) {
+  for (const auto& [key, origin] : loaded.origins) {
+    const Setting& setting = *find_setting(key);
+    if (setting.needs.empty()) continue;
+    const Setting& needed = *find_setting(setting.needs);
+    const std::string value = value_text(needed, loaded.settings);
+    if (value.empty() || value == "[]")
+      return bad(origin == setting.flag ? origin : origin + ": " + key,
+                 "needs " + std::string(needed.key) + " (" + std::string(needed.flag) + ")");
+  }
+  return {};
+}
+
+Result<Loaded> finish(Loaded loaded, const Sources& sources) {
+  MILLRACE_TRY(read_environment(sources.environment, loaded));
+  MILLRACE_TRY(read_flags(sources.flags, loaded));
+  MILLRACE_TRY(check_needs(loaded));
+  return loaded;
+}
+
+Result<Loaded> with_file(const yaml::Node& root, const std::filesystem::path& name, const Sources& sources) {
+  Loaded loaded;
+  MILLRACE_TRY(FileReader(name, loaded).read(root));
+  return finish(std::move(loaded), sources);
+}
+
+}  // namespace
+
+std::string Loaded::origin(std::string_view key) const {
+  const auto found = origins.find(std::string(key));
+  return found == origins.end() ? "default" : found->second;
+}
+
+Result<Loaded> load(const Sources& sources) {
+  if (sources.file.empty()) return finish({}, sources);
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(sources.file));
+  return with_file(root, sources.file, sources);
+}
+
+Result<Loaded> load_text(const std::string& text, const std::filesystem::path& name, const Sources& sources) {
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::parse(text, name.string()));
+  return with_file(root, name, sources);
+}
+
+std::map<std::string, std::string> process_environment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (text.starts_with("MILLRACE_") && equals != std::string_view::npos)
+      out.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return out;
+}
+
+}  // namespace millrace::server::config

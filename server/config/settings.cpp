@@ -1,0 +1,126 @@
+#include "server/config/settings.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace millrace::server::config {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40U;
+constexpr std::uint64_t kDayMs = 86'400'000;
+
+constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warning", "error", "off"};
+constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
+constexpr std::array<std::string_view, 1> kFidelities = {"functional"};
+
+const Setting kSettings[] = {
+    {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
+    {"cluster", "--cluster", Path{&Settings::cluster}, "Cluster file (default: emulated cards made to fit)"},
+    {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities}, "Of emulated cards: functional"},
+    {"slots", "--slots", Count{&Settings::slots, 1, 1024}, "Frames in flight on the cards, of each model"},
+    {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
+     "Frames that may wait for a slot, of each model"},
+    {"default_timeout_ms",
+     "--default-timeout-ms",
+     Milliseconds{&Settings::default_timeout, 1, kDayMs},
+     "Longest an inference may take that names no timeout",
+     {},
+     true},
+    {"drain_ms",
+     "--drain-ms",
+     Milliseconds{&Settings::drain, 0, kDayMs},
+     "How long accepted requests may take after SIGTERM",
+     {},
+     true},
+
+    {"http.listen", "--http", Text{&Settings::http_listen},
+     "HOST:PORT of the HTTP listener; port 0 lets the system choose"},
+    {"http.threads", "--http-threads", Count{&Settings::http_threads, 0, 64},
+     "I/O threads; 0: one for two processors, at most 4"},
+    {"http.max_connections", "--max-connections", Count{&Settings::http_max_connections, 1, 1U << 20U},
+     "HTTP connections at once"},
+    {"http.max_header_bytes", "--max-header-bytes", Count{&Settings::http_max_header_bytes, 256, 1U << 20U},
+     "Longest request header taken"},
+    {"http.max_body_bytes", "--max-body-bytes", Count{&Settings::http_max_body_bytes, 1, kMostBytes},
+     "Longest request body taken (default: what the largest of the models needs, at least 1 MiB)"},
+    {"http.max_held_bytes", "--max-held-bytes", Count{&Settings::http_max_held_bytes, 1, kMostBytes},
+     "Bodies and answers that all HTTP connections may hold together"},
+    {"http.idle_timeout_ms", "--idle-timeout-ms", Milliseconds{&Settings::http_idle_timeout, 1, kDayMs},
+     "How long a connection may stay without a request"},
+    {"http.header_timeout_ms", "--header-timeout-ms", Milliseconds{&Settings::http_header_timeout, 1, kDayMs},
+     "From a request's first byte to its header's end"},
+    {"http.body_timeout_ms", "--body-timeout-ms", Milliseconds{&Settings::http_body_timeout, 1, kDayMs},
+     "From a request's header to its end"},
+    {"http.write_timeout_ms", "--write-timeout-ms", Milliseconds{&Settings::http_write_timeout, 1, kDayMs},
+     "How long a client may take to read an answer"},
+
+    {"udp.listen", "--udp", Text{&Settings::udp_listen}, "HOST:PORT of the UDP listener (default: none)"},
+    {"udp.keys", "--udp-keys", Path{&Settings::udp_keys},
+     "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them",
+     "udp.listen"},
+    {"udp.unauthenticated", "--udp-unauthenticated", Switch{&Settings::udp_unauthenticated},
+     "Let the UDP listener be reached by other machines without keys", "udp.listen"},
+    {"udp.fragment_bytes", "--udp-fragment-bytes", Count{&Settings::udp_fragment_bytes, 256, 65'000},
+     "Longest payload of a UDP response's datagram", "udp.listen"},
+
+    {"log.level",
+     "--log-level",
+     Choice{&Settings::log_level, kLevels},
+     "debug, info, warning, error or off",
+     {},
+     true},
+    {"log.format", "--log-format", Choice{&Settings::log_format, kFormats}, "text or json"},
+};
+
+std::string list_text(const std::vector<std::string>& values) {
+  std::string out = "[";
+  for (const auto& value : values) out += (out.size() > 1 ? ", " : "") + value;
+  return out + "]";
+}
+
+}  // namespace
+
+std::span<const Setting> settings() {
+  return kSettings;
+}
+
+const Setting* find_setting(std::string_view key) {
+  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                  [&](const Setting& setting) { return setting.key == key; });
+  return found == std::end(kSettings) ? nullptr : found;
+}
+
+std::string environment_name(std::string_view key) {
+  std::string out = "MILLRACE_";
+  for (const char c : key) {
+    if (c == '.')
+      out += '_';
+    else
+      out += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return out;
+}
+
+std::string value_text(const Setting& setting, const Settings& of) {
+  struct Print {
+    const Settings& of;
+    std::string operator()(const Text& kind) const { return of.*kind.at; }
+    std::string operator()(const Path& kind) const { return of.*kind.at; }
+    std::string operator()(const Choice& kind) const { return of.*kind.at; }
+    std::string operator()(const Paths& kind) const { return list_text(of.*kind.at); }
+    std::string operator()(const Texts& kind) const { return list_text(of.*kind.at); }
+    std::string operator()(const Switch& kind) const { return of.*kind.at ? "true" : "false"; }
+    std::string operator()(const Count& kind) const { return std::to_string(of.*kind.at); }
+    std::string operator()(const Milliseconds& kind) const { return std::to_string((of.*kind.at).count()); }
+  };
+  return std::visit(Print{of}, setting.kind);
+}
+
+std::vector<const Setting*> differing(const Settings& a, const Settings& b) {
+  std::vector<const Setting*> out;
+  for (const Setting& setting : kSettings)
+    if (value_text(setting, a) != value_text(setting, b)) out.push_back(&setting);
+  return out;
+}
+
+}  // namespace millrace::server::config

@@ -1,0 +1,98 @@
+// `millrace serve` and its settings: where they come from, what is said of them, what a signal changes.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <thread>
+
+#include "runtime/base/file.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/http.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+namespace json = boost::json;
+
+class ServeSettings : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& text) const {
+    const auto path = directory_.path() / name;
+    EXPECT_TRUE(write_file_atomically(path, text).ok());
+    return path.string();
+  }
+  static bool said(const BackgroundProgram& server, const std::string& words) {
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (std::chrono::steady_clock::now() < end) {
+      if (server.err().find(words) != std::string::npos) return true;
+      std::this_thread::sleep_for(2ms);
+    }
+    return false;
+  }
+
+  TemporaryDirectory directory_{"millrace-settings"};
+};
+
+TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
+  const auto file = write("server.yaml", "slots: 3\nlog: {level: error}\n");
+  const Outcome outcome =
+      run_program({millrace_binary(), "serve", "--config", file, "--check-config", "--queue-capacity", "9"},
+                  {"MILLRACE_DRAIN_MS=17"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const std::string& line :
+       {"slots: 3  # " + file + ":1\n", std::string("queue_capacity: 9  # --queue-capacity\n"),
+        std::string("drain_ms: 17  # MILLRACE_DRAIN_MS\n"), std::string("log.format: text  # default\n")})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+  const Outcome as_json =
+      run_program({millrace_binary(), "serve", "--check-config", "--json"}, {"MILLRACE_CONFIG=" + file});
+  ASSERT_EQ(as_json.exit_code, 0) << as_json.err;
+  const json::value all = json::parse(as_json.out);
+  EXPECT_EQ(all.at("settings").at("slots").at("value").as_string(), "3");
+  EXPECT_EQ(all.at("settings").at("slots").at("environment").as_string(), "MILLRACE_SLOTS");
+}
+
+TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
+  struct Case {
+    std::string text, says;
+  };
+  for (const Case& one : {Case{"slotz: 3\n", ":1: unknown key 'slotz'"},
+                          Case{"http: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"}}) {
+    const Outcome outcome =
+        run_program({millrace_binary(), "serve", "--config", write("bad.yaml", one.text), "--check-config"});
+    EXPECT_EQ(outcome.exit_code, 2) << one.text;
+    EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
+  const auto deployment = directory_.path() / "deployment";
+  deploy(chain_program(2), emulated_ring(1), 1, deployment);
+  const auto file =
+      write("server.yaml", "deployments: [deployment]\nhttp: {listen: '127.0.0.1:0'}\nslots: 2\n");
+  BackgroundProgram server({millrace_binary(), "serve", "--config", file});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+
+  write("server.yaml", "deployments: [deployment]\nhttp: {listen: '127.0.0.1:0'}\nslots: 4\ndrain_ms: 1\n");
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  ASSERT_TRUE(said(server, "changed: drain_ms")) << server.err();
+  EXPECT_TRUE(said(server, "only a restart changes slots")) << server.err();
+
+  write("server.yaml", "drain_ms: soon\n");
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  ASSERT_TRUE(said(server, "the settings stay as they are")) << server.err();
+
+  HttpConnection connection(static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1))));
+  EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+  EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,136 @@
+// The server's settings from file, environment and flags.
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/file.hpp"
+#include "server/config/load.hpp"
+
+namespace millrace::server::config {
+namespace {
+
+Result<Loaded> from_file(const std::string& text) {
+  return load_text(text, "server.yaml", {});
+}
+
+void expect_refused(const Result<Loaded>& loaded, const std::string& says) {
+  ASSERT_FALSE(loaded.ok()) << "wanted: " << says;
+  EXPECT_EQ(loaded.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(loaded.error().message().find(says), std::string::npos) << loaded.error().message();
+}
+
+TEST(Config, without_any_source_is_the_defaults) {
+  const auto loaded = load({});
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  EXPECT_TRUE(differing(loaded->settings, Settings{}).empty());
+  EXPECT_EQ(loaded->origin("slots"), "default");
+}
+
+TEST(Config, a_flag_wins_over_the_environment_and_that_over_the_file) {
+  Sources sources;
+  const std::string file = "slots: 2\nqueue_capacity: 3\nhttp:\n  listen: 127.0.0.1:1\n";
+  sources.environment = {{"MILLRACE_SLOTS", "4"}, {"MILLRACE_QUEUE_CAPACITY", "5"}};
+  sources.flags = {{"slots", {"6"}}};
+  const auto loaded = load_text(file, "server.yaml", sources);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  EXPECT_EQ(loaded->settings.slots, 6U);
+  EXPECT_EQ(loaded->origin("slots"), "--slots");
+  EXPECT_EQ(loaded->settings.queue_capacity, 5U);
+  EXPECT_EQ(loaded->origin("queue_capacity"), "MILLRACE_QUEUE_CAPACITY");
+  EXPECT_EQ(loaded->settings.http_listen, "127.0.0.1:1");
+  EXPECT_EQ(loaded->origin("http.listen"), "server.yaml:4");
+}
+
+TEST(Config, every_kind_of_value_is_read) {
+  const auto loaded = load_text(
+      "schema: 1\ndeployments: [a, /b]\ncluster: c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', unauthenticated: "
+      "true}\nlog: {level: debug}\nhttp:\n",
+      "/etc/millrace/server.yaml", {});
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"/etc/millrace/a", "/b"}));
+  EXPECT_EQ(loaded->settings.cluster, "/etc/millrace/c.yaml");
+  EXPECT_EQ(loaded->settings.drain.count(), 7);
+  EXPECT_TRUE(loaded->settings.udp_unauthenticated);
+  EXPECT_EQ(loaded->settings.log_level, "debug");
+}
+
+TEST(Config, a_list_in_the_environment_is_separated_by_commas_and_replaces_the_files) {
+  Sources sources;
+  sources.environment = {{"MILLRACE_DEPLOYMENTS", "x,y"}};
+  const auto loaded = load_text("deployments: [a]", "server.yaml", sources);
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"x", "y"}));
+}
+
+TEST(Config, what_is_wrong_in_the_file_is_refused_with_its_line) {
+  expect_refused(from_file("slots: 2\nslotz: 3\n"),
+                 "server.yaml:2: unknown key 'slotz'; known here: cluster");
+  expect_refused(from_file("http:\n  listen: a:1\n  lisen: b\n"), "server.yaml:3: unknown key 'http.lisen'");
+  expect_refused(from_file("slots: 2\nslots: 3\n"), "server.yaml:2: key 'slots' is given twice");
+  expect_refused(from_file("\nslots: 0\n"), "server.yaml:2: slots: '0' is not a whole number from 1 to 1024");
+  expect_refused(from_file("slots: -1\n"), "'-1' is not a whole number");
+  expect_refused(from_file("slots: 1.5\n"), "'1.5' is not a whole number");
+  expect_refused(from_file("slots: 99999999999999999999999\n"), "is not a whole number");
+  expect_refused(from_file("slots: [1, 2]\n"), "one value is expected, not a list");
+  expect_refused(from_file("slots: {a: 1}\n"), "a value is expected, not a mapping");
+  expect_refused(from_file("deployments: [[a]]\n"), "a list of plain texts is expected");
+  expect_refused(from_file("deployments: ['']\n"), "a path is empty");
+  expect_refused(from_file("http: 127.0.0.1:8000\n"),
+                 "http: settings are expected below it: body_timeout_ms");
+  expect_refused(from_file("log: {level: loud}\n"), "'loud' is not offered; known: debug, info");
+  expect_refused(from_file("udp: {listen: 'a:1', unauthenticated: maybe}\n"), "neither true nor false");
+  expect_refused(from_file("schema: 2\n"), "schema: '2' is not known; 1 is");
+  expect_refused(from_file("[]\n"), "a mapping of settings is expected");
+  expect_refused(from_file("slots: {\n"), "not YAML");
+  expect_refused(from_file(""), "is empty");
+  expect_refused(from_file("slots: \xFF\n"), "not UTF-8");
+}
+
+TEST(Config, a_variable_or_flag_that_is_wrong_is_named) {
+  Sources sources;
+  sources.environment = {{"MILLRACE_HTTP_LISTN", "x"}};
+  expect_refused(load(sources), "MILLRACE_HTTP_LISTN: no setting has this environment variable");
+  sources.environment = {{"MILLRACE_SLOTS", "many"}};
+  expect_refused(load(sources), "MILLRACE_SLOTS: 'many' is not a whole number");
+  sources.environment = {{"MILLRACE_SOMETHING_ELSE", "x"}};
+  EXPECT_TRUE(load(sources).ok()) << "others have variables too";
+  sources.flags = {{"slots", {"1025"}}};
+  expect_refused(load(sources), "--slots: '1025' is not a whole number");
+}
+
+TEST(Config, a_setting_without_what_it_needs_is_refused) {
+  expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
+  Sources sources;
+  sources.flags = {{"udp.keys", {"k"}}};
+  expect_refused(load(sources), "--udp-keys: needs udp.listen (--udp)");
+}
+
+TEST(Config, a_file_that_is_missing_is_named) {
+  Sources sources;
+  sources.file = "/no/such/server.yaml";
+  const auto loaded = load(sources);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code(), ErrorCode::kNotFound);
+  EXPECT_NE(loaded.error().message().find("/no/such/server.yaml"), std::string::npos);
+}
+
+TEST(Config, the_example_holds_every_setting_at_its_default) {
+  const std::string root = MILLRACE_SOURCE_DIR;
+  Sources sources;
+  sources.file = root + "/configs/server.yaml";
+  const auto loaded = load(sources);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  for (const auto* setting : differing(loaded->settings, Settings{}))
+    ADD_FAILURE() << setting->key << " is not at its default";
+  const auto example = read_text_file(sources.file), page = read_text_file(root + "/server/config/README.md");
+  ASSERT_TRUE(example.ok() && page.ok());
+  for (const Setting& setting : settings()) {
+    const auto name = setting.key.substr(setting.key.rfind('.') + 1);
+    EXPECT_NE(example->find(std::string(name) + ":"), std::string::npos) << setting.key;
+    EXPECT_NE(page->find("| `" + std::string(setting.key) + "` | `" + std::string(setting.flag) + "` |"),
+              std::string::npos)
+        << setting.key;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::server::config

@@ -1,0 +1,46 @@
+// The settings of `millrace serve`, from all their sources, and how they change while it runs.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "server/config/load.hpp"
+#include "tools/cli/commands.hpp"
+
+namespace millrace::cli {
+
+/// Used by one thread.
+class LiveSettings {
+ public:
+  /// Reads and checks the sources, and sets the log up as they say. Before other threads exist.
+  static Result<LiveSettings> load(const ServeCommand& command);
+
+  const server::config::Settings& settings() const { return loaded_.settings; }
+
+  /// Called at every reload with the new settings, all checked; what it refuses is logged, and the rest of
+  /// the reload goes on.
+  void on_reload(std::function<Status(const server::config::Settings&)> apply) {
+    appliers_.push_back(std::move(apply));
+  }
+
+  /// Reads the sources again. What does not hold changes nothing and is logged; so is what only a restart
+  /// changes.
+  void reload();
+
+  /// Every setting with its value and origin, as text or JSON.
+  void print(std::ostream& out) const;
+
+ private:
+  LiveSettings(ServeCommand command, server::config::Loaded loaded)
+      : command_(std::move(command)), loaded_(std::move(loaded)) {}
+  static Result<server::config::Loaded> read(const ServeCommand& command);
+  void set_log_level() const;
+
+  ServeCommand command_;
+  server::config::Loaded loaded_;
+  std::vector<std::function<Status(const server::config::Settings&)>> appliers_;
+};
+
+}  // namespace millrace::cli
