@@ -1,0 +1,115 @@
+#include "compiler/generators/catalog.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include "compiler/generators/embedded_catalog.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/plan/yaml.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+namespace yaml = runtime::plan::yaml;
+
+constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
+
+Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* node, const std::string& name,
+                                                              const yaml::Mapping& fit) {
+  if (node == nullptr || node->kind != yaml::Node::Kind::kMapping) {
+    return fit.error("terms", "a mapping of terms to coefficients is needed");
+  }
+  std::map<std::string, double, std::less<>> terms;
+  for (const yaml::Node::Entry& entry : node->entries) {
+    yaml::Node alone = *node;  // a mapping is asked for keys it is told; these are any
+    alone.entries = {entry};
+    MILLRACE_ASSIGN(const yaml::Mapping one,
+                    yaml::Mapping::of(alone, name, "terms", {std::string_view(entry.key)}));
+    MILLRACE_ASSIGN(const double coefficient, one.number(entry.key));
+    terms.emplace(entry.key, coefficient);
+  }
+  return terms;
+}
+
+Result<Fit> read_fit(const yaml::Node* node, const std::string& name, const yaml::Mapping& module,
+                     std::string_view figure) {
+  if (node == nullptr) return module.error(std::string(figure) + " is missing");
+  MILLRACE_ASSIGN(const yaml::Mapping mapping,
+                  yaml::Mapping::of(*node, name, std::string(figure), {"terms", "held_out"}));
+  Fit fit;
+  MILLRACE_ASSIGN(fit.coefficients, read_terms(mapping.find("terms"), name, mapping));
+  if (const yaml::Node* held_out = mapping.find("held_out")) {
+    MILLRACE_ASSIGN(const yaml::Mapping error,
+                    yaml::Mapping::of(*held_out, name, "held_out", {"mean", "worst", "rows"}));
+    MILLRACE_ASSIGN(fit.held_out.mean, error.number("mean"));
+    MILLRACE_ASSIGN(fit.held_out.worst, error.number("worst"));
+    MILLRACE_ASSIGN(fit.held_out.rows, error.integer("rows"));
+  }
+  return fit;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.5g", value);
+  return text;
+}
+
+std::string print_fit(const Fit& fit) {
+  std::string text = "{terms: {";
+  for (const auto& [term, coefficient] : fit.coefficients) {
+    if (text.back() != '{') text += ", ";
+    text += term + ": " + number(coefficient);
+  }
+  return text + "}, held_out: {mean: " + number(fit.held_out.mean) +
+         ", worst: " + number(fit.held_out.worst) + ", rows: " + std::to_string(fit.held_out.rows) + "}}";
+}
+
+}  // namespace
+
+Result<Catalog> parse_catalog(const std::string& text, const std::string& name) {
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::parse(text, name));
+  MILLRACE_ASSIGN(const yaml::Mapping top,
+                  yaml::Mapping::of(root, name, "catalogue", {"schema", "tool", "modules"}));
+  MILLRACE_ASSIGN(const std::uint64_t schema, top.integer("schema"));
+  if (schema != kSchema) {
+    return top.error("schema",
+                     "is " + std::to_string(schema) + "; this version reads " + std::to_string(kSchema));
+  }
+  Catalog catalog;
+  MILLRACE_ASSIGN(catalog.tool, top.text("tool"));
+  const yaml::Node* modules = top.find("modules");
+  if (modules == nullptr || modules->kind != yaml::Node::Kind::kMapping) {
+    return top.error("modules", "a mapping of modules is needed");
+  }
+  for (const yaml::Node::Entry& entry : modules->entries) {
+    MILLRACE_ASSIGN(const yaml::Mapping module,
+                    yaml::Mapping::of(entry.value, name, entry.key, {"lut", "ff"}));
+    ModuleModel model;
+    MILLRACE_ASSIGN(model.lut, read_fit(module.find("lut"), name, module, "lut"));
+    MILLRACE_ASSIGN(model.ff, read_fit(module.find("ff"), name, module, "ff"));
+    catalog.modules.emplace(entry.key, std::move(model));
+  }
+  return catalog;
+}
+
+Result<Catalog> load_catalog(const std::filesystem::path& file) {
+  if (file.empty()) return parse_catalog(std::string(kEmbeddedCatalog), "kernels/catalog.yaml (embedded)");
+  MILLRACE_ASSIGN(const std::string text, read_text_file(file, kMaxFileBytes));
+  return parse_catalog(text, file.string());
+}
+
+std::string print_catalog(const Catalog& catalog) {
+  std::string text =
+      "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/features.hpp.\n"
+      "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
+      "# held_out: relative error on measurements left out of the fit, in tenths of them.\n"
+      "schema: " +
+      std::to_string(kSchema) + "\ntool: \"" + catalog.tool + "\"\nmodules:\n";
+  for (const auto& [name, model] : catalog.modules) {
+    text += "  " + name + ":\n    lut: " + print_fit(model.lut) + "\n    ff: " + print_fit(model.ff) + "\n";
+  }
+  return text;
+}
+
+}  // namespace millrace::compiler::generators

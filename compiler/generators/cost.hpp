@@ -1,0 +1,38 @@
+// What an instance of a module of kernels/rtl takes of an FPGA.
+//
+// DSP slices, block RAM and LUTs used as memory are exact: they follow the mapping rules of Yosys 0.23's
+// synth_xilinx for UltraScale. LUTs of logic and flip-flops are fitted sums (catalog.hpp). All is as Yosys
+// leaves it, which packs neither adders nor registers into DSP48E2; Vivado would need fewer LUTs and FFs.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "compiler/generators/catalog.hpp"
+#include "compiler/generators/instance.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::compiler::generators {
+
+/// Primitives of one instance or of many. Block RAM is counted in the sizes the tools map to; two RAMB18
+/// share one RAMB36 site, so add Costs up first and take resources() of the sum.
+struct Cost {
+  std::uint64_t lut = 0;     // all LUTs, those used as memory included
+  std::uint64_t lutram = 0;  // of these, used as memory
+  std::uint64_t ff = 0, dsp = 0, ramb18 = 0, ramb36 = 0, uram = 0;
+
+  Cost& operator+=(const Cost& other);
+  friend Cost operator+(Cost a, const Cost& b) { return a += b; }
+  bool operator==(const Cost&) const = default;
+
+  /// In a device's units: bram36 = ramb36 + ramb18 / 2, rounded up.
+  runtime::plan::Resources resources() const;
+};
+
+/// The cost of one instance. Memory contents are not known here: tables in LUTs are taken to hold values
+/// without pattern. kNotFound: no such module in the library or the catalogue; kInvalidInput: an unknown
+/// parameter, or values that no instance can have. Takes about a microsecond; any thread.
+Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters);
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,191 @@
+// Terms of the stream modules, windows and pooling: registers and adders as their sources have them.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/generators/feature_builder.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+constexpr std::int64_t kLutramDepth = 64, kLutramBits = 4096;
+
+/// What mr_fifo, mr_mvu, mr_swu and mr_swu_par ask before they put a buffer into block RAM.
+bool wants_block(std::int64_t width, std::int64_t depth) {
+  return depth > kLutramDepth && depth * width > kLutramBits;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+void add_memory(Builder& b, std::int64_t width, std::int64_t depth, bool block) {
+  b.exact(simple_dual_port(width, depth, block ? MemoryStyle::kBlock : MemoryStyle::kDistributed));
+  if (!block) {
+    b.ff("memory", width);
+    // Words beyond one primitive: a multiplexer a bit, a write enable a primitive row.
+    b.lut("memory", (ceil_div(depth, 64) - 1) * width);
+  }
+}
+
+void describe_skid(const Values& v, Builder& b) {
+  b.lut("one", 1);
+  b.lut("width", v["WIDTH"]);
+  b.ff("one", 1);
+  b.ff("width", v["WIDTH"]);
+}
+
+void describe_fifo(const Values& v, Builder& b) {
+  const std::int64_t depth = v["DEPTH"], width = v["WIDTH"];
+  const bool block = v["MEMORY"] == 2 || (v["MEMORY"] == 0 && wants_block(width, depth));
+  const bool whole = (depth & (depth - 1)) == 0;  // pointers wrap by themselves
+  b.lut("one", 1);
+  b.lut("pointer", clog2(depth));
+  b.lut("wrap", whole ? 0 : clog2(depth));
+  b.lut("count", clog2(depth + 1));
+  b.ff("one", 1);
+  b.ff("control", 2 * clog2(depth) + clog2(depth + 1));
+  add_memory(b, width, depth, block);
+}
+
+void describe_width_adapter(const Values& v, Builder& b) {
+  const std::int64_t lane = v["LANE"], s = v["S_LANES"], m = v["M_LANES"];
+  const bool same = s == m, up = !same && m % s == 0, down = !same && s % m == 0;
+  const bool any = !same && !up && !down;
+  const std::int64_t held = s + m - 1;
+  b.lut("one", same ? 0 : 1);
+  b.lut("count", up ? clog2(m / s) : down ? clog2(s / m) : any ? clog2(held + 1) : 0);
+  b.lut("shift", down ? (s - m) * lane : 0);
+  b.lut("held", any ? held * lane : 0);
+  b.lut("place", any ? s * m * lane : 0);
+  b.ff("one", same ? 0 : 1);
+  b.ff("count", up ? clog2(m / s) : down ? clog2(s / m) : any ? clog2(held + 1) : 0);
+  b.ff("data", up ? m * lane : down ? s * lane : any ? held * lane : 0);
+}
+
+void describe_fork(const Values& v, Builder& b) {
+  b.lut("readers", v["N"]);
+  b.ff("readers", v["N"]);
+}
+
+void describe_join(const Values& v, Builder& b) {
+  b.lut("streams", v["N"]);
+}
+
+void describe_pad(const Values& v, Builder& b) {
+  const std::int64_t oh = v["TOP"] + v["H"] + v["BOTTOM"], ow = v["LEFT"] + v["W"] + v["RIGHT"];
+  const std::int64_t counters = counter_bits(oh) + counter_bits(ow) + counter_bits(v["CF"]);
+  b.lut("one", 1);
+  b.lut("counter", counters);
+  b.lut("data", v["SIMD"] * v["ABITS"]);
+  b.ff("one", 1);
+  b.ff("counter", counters);
+  b.ff("data", v["SIMD"] * v["ABITS"]);
+}
+
+void describe_crop(const Values& v, Builder& b) {
+  const std::int64_t counters = counter_bits(v["H"]) + counter_bits(v["W"]) + counter_bits(v["CF"]);
+  b.lut("one", 1);
+  b.lut("counter", counters);
+  b.ff("one", 1);
+  b.ff("counter", counters);
+  b.ff("data", v["WIDTH"]);
+}
+
+void describe_concat(const Values& v, Builder& b) {
+  b.lut("one", 1);
+  b.lut("counter", clog2(v["CF0"] + v["CF1"]));
+  b.lut("data", v["WIDTH"]);
+  b.ff("one", 1);
+  b.ff("counter", clog2(v["CF0"] + v["CF1"]));
+  b.ff("data", v["WIDTH"]);
+}
+
+void describe_swu(const Values& v, Builder& b) {
+  const std::int64_t h = v["H"], w = v["W"], cf = v["CF"], kh = v["KH"], kw = v["KW"];
+  const std::int64_t ph = h + v["PT"] + v["PB"], pw = w + v["PL"] + v["PR"];
+  const std::int64_t oh = (ph - (kh - 1) * v["DH"] - 1) / v["SH"] + 1;
+  const std::int64_t ow = (pw - (kw - 1) * v["DW"] - 1) / v["SW"] + 1;
+  const std::int64_t words = v["ROWS"] * w * cf, lanes = v["SIMD"] * v["ABITS"];
+  const std::int64_t address = clog2(words);
+  const std::int64_t row = clog2(ph + v["SH"] + v["ROWS"] + 1) + 2, column = clog2(pw + v["SW"] + 1) + 2;
+  const std::int64_t offset = clog2((pw + v["SW"] + v["DW"]) * cf + 1) + 2;
+  const std::int64_t counters =
+      counter_bits(cf) * 2 + counter_bits(kh) + counter_bits(kw) + counter_bits(oh) + counter_bits(ow);
+  const bool padded = v["PT"] + v["PB"] + v["PL"] + v["PR"] > 0;
+  b.lut("one", 1);
+  b.lut("address", address);
+  b.lut("row", row);
+  b.lut("column", column);
+  b.lut("offset", offset);
+  b.lut("counter", counters);
+  b.lut("padding", padded ? row + column : 0);
+  b.lut("padded", padded ? lanes : 0);
+  b.ff("one", 1);
+  b.ff("control", 4 * address + 5 * row + 3 * column + 2 * offset + counters);
+  b.ff("data", lanes);
+  add_memory(b, lanes, words, wants_block(lanes, words));
+}
+
+void describe_swu_par(const Values& v, Builder& b) {
+  const std::int64_t h = v["H"], w = v["W"], px = v["PX"], kh = v["KH"], kw = v["KW"], sw = v["SW"];
+  const std::int64_t pt = v["PT"], pl = v["PL"], pb = v["PB"], pr = v["PR"], sh = v["SH"];
+  const std::int64_t reach_h = (kh - 1) * v["DH"] + 1, reach_w = (kw - 1) * v["DW"] + 1;
+  const std::int64_t m = px > sw ? px / sw : 1;
+  const std::int64_t oh = (h + pt + pb - reach_h) / sh + 1, ow = (w + pl + pr - reach_w) / sw + 1;
+  const std::int64_t g = ow / m, step = sw > px ? sw / px : 1, f = ((m - 1) * sw + reach_w - 1 - pl) / px;
+  const std::int64_t blocks = w / px, left = ceil_div(pl, px);
+  const std::int64_t right = std::max<std::int64_t>((g - 1) * step + f + 1 - blocks, 0);
+  const std::int64_t before = std::max(left, right), above = std::max(pt, pb);
+  const std::int64_t block = px * v["C"] * v["ABITS"], older = f + left;
+  const std::int64_t scan = counter_bits(above + h) + counter_bits(before + blocks);
+  const std::int64_t position = clog2(2 * h + pt + pb + sh + 1) + clog2(2 * blocks + before + f + step + 1);
+  const std::int64_t left_over = clog2(oh + 1) + clog2(g + 1);
+  const std::int64_t lines = (reach_h - 1) * block;
+  b.lut("one", 1);
+  b.lut("scan", scan);
+  b.lut("position", position + left_over);
+  b.lut("padded", before + above > 0 ? block : 0);
+  b.lut("above", before > 0 ? lines : 0);
+  b.ff("one", 1);
+  b.ff("control", scan + position + left_over + (lines > 0 ? counter_bits(blocks) : 0));
+  b.ff("block", block);
+  b.ff("window", kh * (older + 1) * block);
+  if (lines > 0) add_memory(b, lines, blocks, wants_block(lines, blocks));
+}
+
+namespace {
+
+/// `values`: elements a lane takes in a beat.
+void describe_pool_lanes(const Values& v, Builder& b, std::int64_t depth, std::int64_t counters,
+                         std::int64_t values) {
+  const std::int64_t simd = v["SIMD"];
+  const bool sum = v["OP"] == 1;
+  b.exact(read_modify_write(simd * v["OBITS"], depth));
+  b.lut("one", 1);
+  b.lut("counter", counters);
+  b.lut("memory", (ceil_div(depth, 64) - 1) * simd * v["OBITS"]);
+  b.lut("largest", sum ? 0 : values * simd * v["OBITS"]);
+  b.lut("sum", sum ? values * simd * v["OBITS"] : 0);
+  b.ff("one", 1);
+  b.ff("counter", counters);
+  b.ff("data", simd * v["OBITS"]);
+}
+
+}  // namespace
+
+void describe_pool(const Values& v, Builder& b) {
+  const std::int64_t depth = std::max<std::int64_t>(v["W"] / v["KW"] * v["CF"], 1);
+  const std::int64_t counters = counter_bits(v["CF"]) + counter_bits(v["W"] / v["PX"]) +
+                                counter_bits(v["H"]) + counter_bits(v["KW"] / v["PX"]) +
+                                counter_bits(v["KH"]) + counter_bits(depth);
+  describe_pool_lanes(v, b, depth, counters, v["PX"]);
+}
+
+void describe_reduce(const Values& v, Builder& b) {
+  const std::int64_t depth = std::max<std::int64_t>(v["CF"], 2);
+  describe_pool_lanes(v, b, depth, counter_bits(v["CF"]) + counter_bits(v["TAPS"]), 1);
+}
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+#include "compiler/generators/cost.hpp"
+#include "compiler/generators/features.hpp"
+#include "compiler/generators/mapping.hpp"
+#include "runtime/base/file.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+const std::filesystem::path kRtl = std::filesystem::path(MILLRACE_SOURCE_DIR) / "kernels/rtl";
+
+std::filesystem::path source_of(std::string_view module, const std::string& suffix) {
+  for (const char* folder : {"stream", "nn", "shell"}) {
+    const auto path = kRtl / folder / (std::string(module) + suffix);
+    if (std::filesystem::exists(path)) return path;
+  }
+  return {};
+}
+
+Catalog embedded() {
+  return std::move(load_catalog()).value();
+}
+
+/// `module`'s rows as its table has them.
+std::vector<Parameters> rows_of(std::string_view module) {
+  std::vector<Parameters> rows;
+  std::ifstream file(source_of(module, ".rows"));
+  std::vector<std::string> columns;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+    if (fields.empty()) continue;
+    if (fields[0] == "#") {
+      if (columns.empty()) columns.assign(fields.begin() + 3, fields.end());
+      continue;
+    }
+    Parameters row;
+    for (std::size_t i = 0; i < columns.size(); ++i) row.emplace_back(columns[i], std::stoll(fields[i + 2]));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+TEST(Cost, KnowsEveryModuleByTheParametersItsSourceDeclares) {
+  for (const ModuleParameters& module : library_modules()) {
+    std::ifstream file(source_of(module.name, ".sv"));
+    ASSERT_TRUE(file) << module.name;
+    const std::regex declaration(R"(^  parameter (?:integer|signed \[63:0\]) *(\w+) *= *(-?\d+))");
+    std::vector<std::pair<std::string, std::int64_t>> declared;
+    for (std::string line; std::getline(file, line);) {
+      if (std::smatch match; std::regex_search(line, match, declaration)) {
+        declared.emplace_back(match[1], std::stoll(match[2]));
+      }
+    }
+    ASSERT_EQ(declared.size(), module.defaults.size()) << module.name;
+    for (std::size_t i = 0; i < declared.size(); ++i) {
+      EXPECT_EQ(declared[i].first, module.defaults[i].first) << module.name;
+      EXPECT_EQ(declared[i].second, module.defaults[i].second) << module.name << '.' << declared[i].first;
+    }
+  }
+}
+
+TEST(Cost, HasAFigureForEveryRowOfEveryModule) {
+  const Catalog catalog = embedded();
+  std::size_t rows = 0;
+  for (const ModuleParameters& module : library_modules()) {
+    for (const Parameters& row : rows_of(module.name)) {
+      const Result<Cost> found = cost(catalog, module.name, row);
+      ASSERT_TRUE(found.ok()) << module.name << ": " << found.error().message();
+      EXPECT_LE(found->lutram, found->lut);
+      ++rows;
+    }
+  }
+  EXPECT_GT(rows, 100U);
+}
+
+TEST(Cost, RefusesWhatNoInstanceCanBe) {
+  const Catalog catalog = embedded();
+  EXPECT_EQ(cost(catalog, "mr_nothing", {}).error().code(), ErrorCode::kNotFound);
+  const auto message = [&](const char* module, const Parameters& parameters) {
+    const Result<Cost> found = cost(catalog, module, parameters);
+    return found.ok() ? std::string("accepted") : found.error().message();
+  };
+  EXPECT_EQ(message("mr_mvu", {{"PEE", 3}}), "mr_mvu: has no parameter 'PEE'");
+  EXPECT_EQ(message("mr_mvu", {{"MH", 4}, {"PE", 3}}), "mr_mvu: PE = 3 does not divide MH = 4");
+  EXPECT_EQ(message("mr_mvu", {{"PE", 0}}), "mr_mvu: PE = 0 is outside 1..16777216");
+  EXPECT_EQ(message("mr_fifo", {{"DEPTH", std::int64_t{1} << 40}}),
+            "mr_fifo: DEPTH = 1099511627776 is outside 1..16777216");
+}
+
+TEST(Cost, CountsTwoHalvesOfABlockRamAsOne) {
+  Cost cost;
+  cost.ramb18 = 3;
+  cost.ramb36 = 2;
+  EXPECT_EQ(cost.resources().bram36, 4U);
+  EXPECT_EQ((cost + cost).resources().bram36, 7U);
+}
+
+TEST(Cost, CountsTheSlicesOfAMatrixUnitExactly) {
+  const Catalog catalog = embedded();
+  const auto slices = [&](std::int64_t pe, std::int64_t simd, std::int64_t mul) {
+    return cost(catalog, "mr_mvu",
+                {{"MH", 12}, {"MW", 64}, {"PE", pe}, {"SIMD", simd}, {"IBUF", 64}, {"MUL", mul}})
+        ->dsp;
+  };
+  EXPECT_EQ(slices(6, 8, 1), 48U);
+  EXPECT_EQ(slices(6, 8, 2), 24U);
+  EXPECT_EQ(slices(3, 8, 2), 16U);  // a pair and one alone
+  EXPECT_EQ(slices(6, 8, 0), 0U);
+}
+
+TEST(Catalog, ReadsBackWhatItPrints) {
+  const Catalog catalog = embedded();
+  const Result<Catalog> again = parse_catalog(print_catalog(catalog), "printed");
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(print_catalog(*again), print_catalog(catalog));
+  EXPECT_EQ(again->modules.size(), catalog.modules.size());
+}
+
+TEST(Catalog, NamesFileLineAndKeyOfWhatIsWrong) {
+  const auto message = [](const std::string& text) {
+    const Result<Catalog> catalog = parse_catalog(text, "c.yaml");
+    return catalog.ok() ? std::string("accepted") : catalog.error().message();
+  };
+  EXPECT_NE(message("").find("c.yaml"), std::string::npos);
+  EXPECT_EQ(message("schema: 2\ntool: x\nmodules: {}\n"),
+            "c.yaml:1: catalogue: schema: is 2; this version reads 1");
+  EXPECT_NE(message("schema: 1\ntool: x\nmodules: {mr_mvu: {lut: {terms: {one: much}}}}\n").find("c.yaml:3"),
+            std::string::npos);
+  EXPECT_NE(message("schema: 1\ntool: x\nmodules: {mr_mvu: {lut: {terms: {}}}}\n").find("ff is missing"),
+            std::string::npos);
+  EXPECT_NE(message("schema: 1\ntool: x\nmodules: {mr_mvu: 3}\n").find("c.yaml:3"), std::string::npos);
+  EXPECT_EQ(load_catalog("/nowhere/catalog.yaml").error().code(), ErrorCode::kNotFound);
+}
+
+TEST(Catalog, SaysWhichTermItLacks) {
+  Catalog catalog = embedded();
+  catalog.modules.at("mr_mvu").lut.coefficients.erase("tree");
+  const Result<Cost> found = cost(catalog, "mr_mvu", {});
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.error().message().find("'tree'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::compiler::generators
