@@ -2,6 +2,10 @@
 
 namespace millrace::kernels::tb {
 
+namespace {
+constexpr std::uint64_t kSlaveError = 2;
+}
+
 StableUntilTaken::StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload)
     : name_(channel), valid_(ports.at(channel + "valid")), ready_(ports.at(channel + "ready")) {
   for (const std::string& name : payload) payload_.push_back(ports.at(channel + name));
@@ -81,18 +85,20 @@ void RegisterMaster::sample() {
   }
 }
 
-Memory::Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng,
-               Report report)
+Memory::Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,
+               unsigned longest_burst, Rng& rng, Report report)
     : ports_(ports),
+      prefix_(prefix),
+      reads_too_(ports.contains(prefix + "arvalid")),
       base_(base),
       content_(bytes),
-      word_bytes_(ports.at("axi_rdata").bits / 8),
+      word_bytes_(ports.at(prefix + "wdata").bits / 8),
       longest_(longest_burst),
       rng_(rng),
       report_(std::move(report)) {
-  rules_.emplace_back(ports, "axi_ar", std::vector<std::string>{"addr", "len"});
-  rules_.emplace_back(ports, "axi_aw", std::vector<std::string>{"addr", "len"});
-  rules_.emplace_back(ports, "axi_w", std::vector<std::string>{"data", "last"});
+  if (reads_too_) rules_.emplace_back(ports, prefix + "ar", std::vector<std::string>{"addr", "len"});
+  rules_.emplace_back(ports, prefix + "aw", std::vector<std::string>{"addr", "len"});
+  rules_.emplace_back(ports, prefix + "w", std::vector<std::string>{"data", "last"});
 }
 
 void Memory::check_burst(const char* channel, std::uint64_t address, unsigned words) {
@@ -105,34 +111,38 @@ void Memory::check_burst(const char* channel, std::uint64_t address, unsigned wo
 }
 
 void Memory::drive() {
-  ports_.at("axi_arready").set(rng_.chance(pace));
-  ports_.at("axi_awready").set(rng_.chance(pace));
-  ports_.at("axi_wready").set(rng_.chance(pace));
+  port("awready").set(rng_.chance(pace));
+  port("wready").set(rng_.chance(pace));
+  responding_ = responding_ || (responses_ > 0 && rng_.chance(pace));
+  port("bvalid").set(responding_);
+  port("bresp").set(failing ? kSlaveError : 0);
+  if (reads_too_) drive_reads();
+}
+
+void Memory::drive_reads() {
+  port("arready").set(rng_.chance(pace));
   reading_ = reading_ || (!reads_.empty() && rng_.chance(pace));
-  ports_.at("axi_rvalid").set(reading_);
-  ports_.at("axi_rresp").set(0);
+  port("rvalid").set(reading_);
+  port("rresp").set(failing ? kSlaveError : 0);
   Beat word(word_bytes_ * 8);
   if (reading_) {
     const Burst& burst = reads_.front();
     for (unsigned i = 0; i < word_bytes_; ++i) word.set(i * 8, 8, content_.at(offset(burst.address) + i));
-    ports_.at("axi_rlast").set(burst.words == 1);
+    port("rlast").set(burst.words == 1);
   } else {
     for (unsigned i = 0; i < word_bytes_; ++i)
       word.set(i * 8, 8, static_cast<std::uint64_t>(rng_.between(0, 255)));
   }
-  ports_.at("axi_rdata").write(0, word);
-  responding_ = responding_ || (responses_ > 0 && rng_.chance(pace));
-  ports_.at("axi_bvalid").set(responding_);
-  ports_.at("axi_bresp").set(0);
+  port("rdata").write(0, word);
 }
 
 void Memory::sample() {
   for (auto& rule : rules_) rule.sample(report_);
   const auto fires = [this](const std::string& channel) {
-    return ports_.at("axi_" + channel + "valid").get() != 0 &&
-           ports_.at("axi_" + channel + "ready").get() != 0;
+    return ports_.at(prefix_ + channel + "valid").get() != 0 &&
+           ports_.at(prefix_ + channel + "ready").get() != 0;
   };
-  if (fires("r")) {
+  if (reads_too_ && fires("r")) {
     reading_ = false;
     reads_.front().address += word_bytes_;
     if (--reads_.front().words == 0) reads_.pop_front();
@@ -141,19 +151,17 @@ void Memory::sample() {
     responding_ = false;
     --responses_;
   }
-  if (fires("ar")) {
-    reads_.push_back(
-        {ports_.at("axi_araddr").get(), static_cast<unsigned>(ports_.at("axi_arlen").get()) + 1});
+  if (reads_too_ && fires("ar")) {
+    reads_.push_back({port("araddr").get(), static_cast<unsigned>(port("arlen").get()) + 1});
     check_burst("axi_ar", reads_.back().address, reads_.back().words);
   }
   if (fires("aw")) {
-    writes_.push_back(
-        {ports_.at("axi_awaddr").get(), static_cast<unsigned>(ports_.at("axi_awlen").get()) + 1});
+    writes_.push_back({port("awaddr").get(), static_cast<unsigned>(port("awlen").get()) + 1});
     check_burst("axi_aw", writes_.back().address, writes_.back().words);
   }
   if (fires("w")) {
-    incoming_.push_back(ports_.at("axi_wdata").read());
-    if (ports_.at("axi_wlast").get() != 0) {
+    incoming_.push_back(port("wdata").read());
+    if (port("wlast").get() != 0) {
       written_.push_back(std::move(incoming_));
       incoming_.clear();
     }

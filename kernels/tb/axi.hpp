@@ -59,14 +59,15 @@ class RegisterMaster {
   StableUntilTaken write_response_, read_response_;
 };
 
-/// AXI4 memory of `bytes` bytes at `base`, one port for reads and one for writes.
+/// AXI4 memory of `bytes` bytes at `base`, one port for reads (where the model has it) and one for writes.
 class Memory {
  public:
-  Memory(Ports& ports, std::uint64_t base, std::size_t bytes, unsigned longest_burst, Rng& rng,
-         Report report);
+  Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,
+         unsigned longest_burst, Rng& rng, Report report);
   std::uint64_t base() const { return base_; }
   std::vector<std::uint8_t>& content() { return content_; }
-  double pace = 0.5;  // chance of progress, a channel and a cycle
+  double pace = 0.5;     // chance of progress, a channel and a cycle
+  bool failing = false;  // answers SLVERR
   void drive();
   void sample();
 
@@ -75,10 +76,15 @@ class Memory {
     std::uint64_t address;
     unsigned words;
   };
+  void drive_reads();
   void check_burst(const char* channel, std::uint64_t address, unsigned words);
   std::size_t offset(std::uint64_t address) const { return static_cast<std::size_t>(address - base_); }
 
+  const Port& port(const char* name) const { return ports_.at(prefix_ + name); }
+
   Ports& ports_;
+  std::string prefix_;
+  bool reads_too_;
   std::uint64_t base_;
   std::vector<std::uint8_t> content_;
   unsigned word_bytes_, longest_;

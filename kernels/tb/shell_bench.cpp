@@ -52,12 +52,14 @@ class ShellRow {
         rounds_(rounds * 12),
         in_stride_((std::size_t{in_elements_} * in_.bytes + 127) / 64 * 64),
         out_stride_(abi::egress_buffer_bytes(std::uint64_t{out_elements_} * out_.bytes) + 64),
-        memory_(ports, 0x7'4000'0000u - 64u * static_cast<unsigned>(rng_.between(1, 8)),
+        memory_(ports, "axi_", 0x7'4000'0000u - 64u * static_cast<unsigned>(rng_.between(1, 8)),
                 kSlots * (in_stride_ + out_stride_), static_cast<unsigned>(parameters["BURST"]), rng_,
                 report()),
         ingress_(ports, "ingress", rng_, report()),
         egress_(ports, "egress", rng_, report()),
-        control_(ports, "control", rng_, report()) {}
+        control_(ports, "control", rng_, report()),
+        reports_(ports, "supervisor_axi_", 0x2'0000'0000u, 128, 64, rng_, report()),
+        supervisor_(ports, "supervisor", rng_, report()) {}
 
   Port clk;
   bool finished() const { return stage_ == Stage::kFinished; }
@@ -71,7 +73,7 @@ class ShellRow {
   }
 
  private:
-  enum class Stage { kReset, kRunning, kNewEpoch, kCounters, kFinished };
+  enum class Stage { kReset, kRunning, kNewEpoch, kCounters, kStop, kFault, kFinished };
 
   Report report() {
     return [this](const std::string& what) {
@@ -118,6 +120,9 @@ class ShellRow {
   void poll(RegisterMaster& unit, bool ingress);
   void complete(bool ingress);
   void check_frame(const Run& run);
+  void supervise();
+  void poll_supervisor();
+  void check_report(abi::FaultCode code);
   void dataflow();
 
   const Parameters& parameters_;
@@ -129,6 +134,9 @@ class ShellRow {
   std::size_t in_stride_, out_stride_;
   Memory memory_;
   RegisterMaster ingress_, egress_, control_;
+  Memory reports_;
+  RegisterMaster supervisor_;
+  bool reported_ = false;
 
   Stage stage_ = Stage::kReset;
   std::uint64_t cycle_ = 0, quiet_ = 0, change_at_ = 0, fetch_from_ = 0;
@@ -317,6 +325,8 @@ void ShellRow::drive() {
   ingress_.drive();
   egress_.drive();
   control_.drive();
+  reports_.drive();
+  supervisor_.drive();
   ports_.at("m_ready").set(leaving_.size() < 3u * out_elements_ / out_.lanes + 1 && rng_.chance(0.8));
   sending_ = sending_ || (!leaving_.empty() && rng_.chance(0.8));
   ports_.at("s_valid").set(sending_);
@@ -336,6 +346,8 @@ void ShellRow::sample() {
   ingress_.sample();
   egress_.sample();
   control_.sample();
+  reports_.sample();
+  supervisor_.sample();
   dataflow();
   advance();
 }
@@ -396,9 +408,57 @@ void ShellRow::advance() {
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");
+    // A stop without a run is nothing; then a run that only a second stop ends.
+    stage_ = Stage::kStop;
+    control_.write(abi::kRegSupervisorStop, 1, [this] {
+      supervise();
+      control_.read(abi::kRegAbiVersion, [this](std::uint32_t) {
+        if (reported_) fail("the supervisor's run ended unasked");
+      });
+    });
+  } else if (stage_ == Stage::kStop && supervisor_.idle() && reported_) {
+    check_report(abi::FaultCode::kStopped);
+    // A fault before the run that tells it.
+    stage_ = Stage::kFault;
+    memory_.failing = true;
+    start(ingress_, {epoch_, 1, 0}, true);
+    supervise();
+  } else if (stage_ == Stage::kFault && supervisor_.idle() && reported_) {
+    check_report(abi::FaultCode::kInternal);
+    if (ports_.at("error").get() == 0) fail("memory failed and nobody noticed");
     stage_ = Stage::kFinished;
     print();
   }
+}
+
+void ShellRow::supervise() {
+  reported_ = false;
+  std::fill(reports_.content().begin(), reports_.content().end(), kGuard);
+  supervisor_.write(0x10, static_cast<std::uint32_t>(reports_.base()));
+  supervisor_.write(0x14, static_cast<std::uint32_t>(reports_.base() >> 32));
+  supervisor_.write(0x00, 1, [this] {
+    if (stage_ == Stage::kStop) control_.write(abi::kRegSupervisorStop, 1);
+  });
+  poll_supervisor();
+}
+
+void ShellRow::poll_supervisor() {
+  supervisor_.read(0x00, [this](std::uint32_t control) {
+    if ((control & 2u) == 0) return poll_supervisor();
+    supervisor_.write(0x00, 0x10, [this] { reported_ = true; });
+  });
+}
+
+void ShellRow::check_report(abi::FaultCode code) {
+  abi::FaultReport got;
+  std::memcpy(&got, reports_.content().data(), sizeof got);
+  if (got.magic != abi::FaultReport{}.magic || got.code != code || got.link_index != 0 || got.reserved != 0)
+    fail("a wrong fault report");
+  const auto* end = static_cast<const char*>(std::memchr(got.detail, 0, sizeof got.detail));
+  const char* const text =
+      code == abi::FaultCode::kStopped ? "stopped by the host" : "an access to memory failed";
+  if (end == nullptr || std::strcmp(got.detail, text) != 0) fail("the report's text is damaged");
+  if (reports_.content()[sizeof got] != kGuard) fail("written beyond the report");
 }
 
 }  // namespace

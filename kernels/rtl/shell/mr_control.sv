@@ -2,6 +2,7 @@
 ///
 /// Writing another epoch raises `flush` until all ports are quiet, then resets the dataflow for RESET_CYCLES and lets go: nothing of the old epoch is
 /// left anywhere. `flow_rst` resets the dataflow and what carries its tags. `now` counts clocks since reset.
+/// The link table (0x100 to 0x8ff) lies behind link_: a write for one cycle, a read's answer within the cycle.
 /// Frames: cycles with frame_done. Busy: microseconds (CLOCK_MHZ clocks each) in which `busy` was high.
 `default_nettype none
 module mr_control #(
@@ -38,7 +39,13 @@ module mr_control #(
   output logic        flow_rst,
   output logic        supervisor_stop,  // one cycle
   input  logic        frame_done,
-  input  logic        busy
+  input  logic        busy,
+
+  output logic        link_write,
+  output logic [11:0] link_waddr,
+  output logic [31:0] link_wdata,
+  output logic [11:0] link_raddr,
+  input  logic [31:0] link_rdata
 );
   logic        write, read, unused;
   logic [11:0] waddr, raddr;
@@ -52,6 +59,10 @@ module mr_control #(
     .axil_rresp(axil_rresp),
     .write, .waddr, .wdata, .wstrb, .read, .raddr, .rdata);
   assign unused = read;
+  assign link_write = write && (waddr >= 12'h100) && (waddr < 12'h900) && (wstrb == 4'hf);
+  assign link_waddr = waddr;
+  assign link_wdata = wdata;
+  assign link_raddr = raddr;
 
   localparam integer MW = (CLOCK_MHZ > 1) ? $clog2(CLOCK_MHZ) : 1;
   localparam integer RW = $clog2(RESET_CYCLES + 1);
@@ -71,7 +82,7 @@ module mr_control #(
       12'h024: rdata = frames[63:32];
       12'h028: rdata = microseconds[31:0];
       12'h02c: rdata = microseconds[63:32];
-      default: rdata = '0;
+      default: rdata = (raddr >= 12'h100 && raddr < 12'h900) ? link_rdata : '0;
     endcase
 
   always_ff @(posedge clk)

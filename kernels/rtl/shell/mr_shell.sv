@@ -1,4 +1,5 @@
-/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control and the tags between them.
+/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control, supervisor and the tags
+/// between them.
 ///
 /// The dataflow stands between m_ (frames in) and s_ (frames out), reset by flow_rst. Up to TAGS frames may be in it at once.
 /// A partition with other ports is put together from the same parts.
@@ -71,9 +72,26 @@ module mr_shell #(
   input  logic            control_rready,
   output logic [31:0]     control_rdata,
   output logic [1:0]      control_rresp,
+  input  logic            supervisor_awvalid,
+  output logic            supervisor_awready,
+  input  logic [11:0]     supervisor_awaddr,
+  input  logic            supervisor_wvalid,
+  output logic            supervisor_wready,
+  input  logic [31:0]     supervisor_wdata,
+  input  logic [3:0]      supervisor_wstrb,
+  output logic            supervisor_bvalid,
+  input  logic            supervisor_bready,
+  output logic [1:0]      supervisor_bresp,
+  input  logic            supervisor_arvalid,
+  output logic            supervisor_arready,
+  input  logic [11:0]     supervisor_araddr,
+  output logic            supervisor_rvalid,
+  input  logic            supervisor_rready,
+  output logic [31:0]     supervisor_rdata,
+  output logic [1:0]      supervisor_rresp,
   output logic            ingress_irq,
   output logic            egress_irq,
-  output logic            supervisor_stop,
+  output logic            supervisor_irq,
   output logic            error,
 
   output logic                    axi_arvalid,
@@ -97,6 +115,18 @@ module mr_shell #(
   output logic                    axi_bready,
   input  logic [1:0]              axi_bresp,
 
+  output logic                    supervisor_axi_awvalid,
+  input  logic                    supervisor_axi_awready,
+  output logic [63:0]             supervisor_axi_awaddr,
+  output logic [7:0]              supervisor_axi_awlen,
+  output logic                    supervisor_axi_wvalid,
+  input  logic                    supervisor_axi_wready,
+  output logic [DATA_BYTES*8-1:0] supervisor_axi_wdata,
+  output logic                    supervisor_axi_wlast,
+  input  logic                    supervisor_axi_bvalid,
+  output logic                    supervisor_axi_bready,
+  input  logic [1:0]              supervisor_axi_bresp,
+
   output logic                      flow_rst,
   output logic                      m_valid,
   input  logic                      m_ready,
@@ -110,7 +140,11 @@ module mr_shell #(
   logic         flush, ingress_quiet, egress_quiet, ingress_busy, ingress_error, egress_error, frame_done;
   logic         in_valid, in_ready, out_valid, out_ready;
   logic [159:0] in_tag, out_tag;
-  assign error = ingress_error || egress_error;
+  logic         port_error, port_error_before, stop, supervisor_error, link_write;
+  logic [11:0]  link_waddr, link_raddr;
+  logic [31:0]  link_wdata;
+  assign port_error = ingress_error || egress_error;
+  assign error      = port_error || supervisor_error;
 
   mr_control #(.CLOCK_MHZ(CLOCK_MHZ)) control (.clk, .rst,
     .axil_awvalid(control_awvalid), .axil_awready(control_awready), .axil_awaddr(control_awaddr), .axil_wvalid(control_wvalid),
@@ -118,8 +152,25 @@ module mr_shell #(
     .axil_bready(control_bready), .axil_bresp(control_bresp), .axil_arvalid(control_arvalid), .axil_arready(control_arready),
     .axil_araddr(control_araddr), .axil_rvalid(control_rvalid), .axil_rready(control_rready), .axil_rdata(control_rdata),
     .axil_rresp(control_rresp),
-    .epoch, .now, .flush, .quiet(ingress_quiet && egress_quiet), .flow_rst, .supervisor_stop, .frame_done,
-    .busy(ingress_busy || out_valid));
+    .epoch, .now, .flush, .quiet(ingress_quiet && egress_quiet), .flow_rst, .supervisor_stop(stop), .frame_done,
+    .busy(ingress_busy || out_valid), .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata('0));
+
+  // Code 4: kInternal.
+  always_ff @(posedge clk) port_error_before <= !rst && port_error;
+  mr_supervisor #(.DATA_BYTES(DATA_BYTES)) supervisor (.clk, .rst, .error(supervisor_error), .stop,
+    .fault(port_error && !port_error_before), .fault_code(32'd4), .fault_link('0),
+    .axil_awvalid(supervisor_awvalid), .axil_awready(supervisor_awready), .axil_awaddr(supervisor_awaddr),
+    .axil_wvalid(supervisor_wvalid), .axil_wready(supervisor_wready), .axil_wdata(supervisor_wdata), .axil_wstrb(supervisor_wstrb),
+    .axil_bvalid(supervisor_bvalid), .axil_bready(supervisor_bready), .axil_bresp(supervisor_bresp),
+    .axil_arvalid(supervisor_arvalid), .axil_arready(supervisor_arready), .axil_araddr(supervisor_araddr),
+    .axil_rvalid(supervisor_rvalid), .axil_rready(supervisor_rready), .axil_rdata(supervisor_rdata), .axil_rresp(supervisor_rresp),
+    .irq(supervisor_irq),
+    .axi_awvalid(supervisor_axi_awvalid), .axi_awready(supervisor_axi_awready), .axi_awaddr(supervisor_axi_awaddr),
+    .axi_awlen(supervisor_axi_awlen), .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready),
+    .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast), .axi_bvalid(supervisor_axi_bvalid),
+    .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
+  logic unused;
+  assign unused = &{1'b0, link_write, link_waddr, link_wdata, link_raddr};  // no link table without links
 
   mr_ingress #(.DATA_BYTES(DATA_BYTES), .BURST(BURST), .LANES(I_LANES), .EBYTES(I_EBYTES), .ABITS(I_BITS), .AKIND(I_KIND)) ingress (
     .clk, .rst, .flush, .quiet(ingress_quiet), .busy(ingress_busy), .error(ingress_error), .card_epoch(epoch), .now,
