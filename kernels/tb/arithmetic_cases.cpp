@@ -36,13 +36,17 @@ class MatrixVector : public Case {
       if (paired) w = std::max(w, layer_.weight_type.lowest() + 1);
       layer_.weights.push_back(static_cast<std::int16_t>(w));
     }
+    lines_ = weight_lines(paired);
     if (p["BIAS"] != 0) {
       Values bias;
       for (unsigned i = 0; i < mh_; ++i) bias.push_back(rng.between(-20, 20));
       layer_.bias.assign(bias.begin(), bias.end());
-      write_hex(p.text("BFILE"), to_beats(bias, pe_, output_.type.bits));
+      const Beats lines = to_beats(bias, pe_, output_.type.bits);
+      if (p["LOADED"] == 0)
+        write_hex(p.text("BFILE"), lines);
+      else
+        lines_.insert(lines_.end(), lines.begin(), lines.end());
     }
-    lines_ = weight_lines(paired);
     if (p["LOADED"] == 0) {
       write_hex(p.text("WFILE"), lines_);
       lines_.clear();

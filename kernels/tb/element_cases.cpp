@@ -84,17 +84,21 @@ class Depthwise : public Case {
     for (unsigned i = 0; i < channels_ * taps_; ++i) {
       layer_.weights.push_back(static_cast<std::int16_t>(random_value(layer_.weight_type, rng)));
     }
-    if (p["BIAS"] != 0) {
-      Values bias;
-      for (unsigned i = 0; i < channels_; ++i) bias.push_back(rng.between(-50, 50));
-      layer_.bias.assign(bias.begin(), bias.end());
-      write_hex(p.text("BFILE"), to_beats(bias, output_.type, pe_));
-    }
     Values by_tap;  // tap, channel
     for (unsigned tap = 0; tap < taps_; ++tap) {
       for (unsigned c = 0; c < channels_; ++c) by_tap.push_back(layer_.weights[c * taps_ + tap]);
     }
     lines_ = to_beats(by_tap, layer_.weight_type, pe_);
+    if (p["BIAS"] != 0) {
+      Values bias;
+      for (unsigned i = 0; i < channels_; ++i) bias.push_back(rng.between(-50, 50));
+      layer_.bias.assign(bias.begin(), bias.end());
+      const Beats lines = to_beats(bias, output_.type, pe_);
+      if (p["LOADED"] == 0)
+        write_hex(p.text("BFILE"), lines);
+      else
+        lines_.insert(lines_.end(), lines.begin(), lines.end());
+    }
     if (p["LOADED"] == 0) {
       write_hex(p.text("WFILE"), lines_);
       lines_.clear();

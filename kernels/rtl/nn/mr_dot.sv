@@ -1,7 +1,8 @@
 /// Dot product of SIMD activations and weights: products, then an adder tree with a register behind every level.
 ///
 /// sum = Σ a[i] * w[i], exact. Kinds and MUL as in mr_multiply; bipolar times bipolar counts equal bits instead.
-/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product a clock. Registered: products and every level.
+/// Latency 1 + ceil(log2 SIMD) enabled clocks, one dot product a clock. Registered: products and every level. SIM_FAST (for
+/// simulators only): one sum with the same delay.
 `default_nettype none
 module mr_dot #(
   parameter integer SIMD  = 4,
@@ -21,6 +22,26 @@ module mr_dot #(
   input  logic [SIMD*WBITS-1:0] w,
   output logic [SUMBITS-1:0]    sum
 );
+`ifdef SIM_FAST
+  // One sum and a chain as long as the tree is high: the same numbers in the same clocks, simulated faster.
+  function automatic integer activation(input logic [ABITS-1:0] field);
+    activation = (AKIND == 1) ? 32'($signed(field)) : (AKIND == 0) ? 32'(field) : field[0] ? 1 : -1;
+  endfunction
+  function automatic integer weight(input logic [WBITS-1:0] field);
+    weight = (WKIND == 1) ? 32'($signed(field)) : (WKIND == 0) ? 32'(field) : field[0] ? 1 : -1;
+  endfunction
+  integer                      total;
+  logic [(LEVELS+1)*SUMBITS-1:0] chain;
+  always_comb begin
+    total = 0;
+    for (integer i = 0; i < SIMD; i = i + 1)
+      total = total + activation(a[i*ABITS+:ABITS]) * weight(w[i*WBITS+:WBITS]);
+  end
+  always_ff @(posedge clk) if (en) chain <= ((LEVELS+1)*SUMBITS)'({chain, SUMBITS'(total)});
+  assign sum = chain[LEVELS*SUMBITS+:SUMBITS];
+  logic unused;
+  assign unused = (MUL != 0);
+`else
   localparam integer LEAVES = 1 << LEVELS;
   localparam bit     COUNT = (AKIND == 2) && (WKIND == 2);
   // Node n adds nodes 2n and 2n+1; the leaves are nodes LEAVES .. 2*LEAVES-1. Counting equal bits needs narrower nodes.
@@ -51,5 +72,6 @@ module mr_dot #(
       assign sum = g_node[1].value;
     end
   endgenerate
+`endif
 endmodule
 `default_nettype wire

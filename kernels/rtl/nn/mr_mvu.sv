@@ -6,7 +6,8 @@
 ///
 /// Kinds: 0 unsigned, 1 signed, 2 bipolar (1 bit). MUL: 0 LUTs, 1 a DSP slice a product, 2 a DSP slice for two (rows 2k and 2k+1
 /// of the PE; lane of the odd one holds weight - (even weight < 0); signed weights without the most negative; a last odd PE
-/// has slices of its own). WSTYLE as in mr_table. LOADED = 1: weights come through l_ once, one line a beat.
+/// has slices of its own). WSTYLE as in mr_table. LOADED = 1: weights come through l_ once, one line a beat, then
+/// the lines of the bias, in the low bits.
 ///
 /// Where NF > 1 the inputs are kept for the later passes in IBUF >= SF words, written while earlier vectors are computed: with 2*SF
 /// (double buffer) a slow source costs nothing. Interval NF * SF cycles. Latency SF + 2 + ceil(log2 SIMD), one more where NF > 1.
@@ -29,7 +30,9 @@ module mr_mvu #(
   parameter integer LOADED  = 0,
   parameter integer WSTYLE  = 0,
   parameter         WFILE   = "weights.hex",
-  parameter         BFILE   = "bias.hex"
+  parameter         BFILE   = "bias.hex",
+  localparam integer BIASBITS = (LOADED != 0) ? BIAS * PE * ACCBITS : 0,
+  localparam integer LBITS = (BIASBITS > PE*SIMD*WBITS) ? BIASBITS : PE*SIMD*WBITS
 ) (
   input  logic clk,
   input  logic rst,
@@ -42,9 +45,9 @@ module mr_mvu #(
   input  logic                  m_ready,
   output logic [PE*ACCBITS-1:0] m_data,
 
-  input  logic                     l_valid,
-  output logic                     l_ready,
-  input  logic [PE*SIMD*WBITS-1:0] l_data
+  input  logic             l_valid,
+  output logic             l_ready,
+  input  logic [LBITS-1:0] l_data
 );
   localparam integer NF = MH / PE;
   localparam integer SF = MW / SIMD;
@@ -86,8 +89,19 @@ module mr_mvu #(
   // ---- stage 1: weights and activations
   logic [PE*SIMD*WBITS-1:0] w1;
   logic [SIMD*ABITS-1:0]    a1;
+  logic load_weights, weights_loaded, load_bias, bias_loaded;
   mr_table #(.WIDTH(PE * SIMD * WBITS), .DEPTH(DEPTH), .STYLE(WSTYLE), .LOADED(LOADED), .FILE(WFILE)) weights (
-    .clk, .en, .addr(waddr), .q(w1), .l_valid, .l_ready, .l_data, .loaded);
+    .clk, .en, .addr(waddr), .q(w1), .l_valid(load_weights), .l_ready, .l_data(l_data[PE*SIMD*WBITS-1:0]),
+    .loaded(weights_loaded));
+  assign loaded = weights_loaded && bias_loaded;
+  generate
+    if (LOADED != 0 && BIAS != 0) begin : g_load_both
+      mr_load_order #(.FIRST(DEPTH), .SECOND(NF)) order (.clk, .l_valid, .to_first(load_weights), .to_second(load_bias));
+    end else begin : g_load
+      assign load_weights = l_valid;
+      assign load_bias    = 1'b0;
+    end
+  endgenerate
 
   generate
     if (NF == 1) begin : g_direct
@@ -157,7 +171,7 @@ module mr_mvu #(
   generate
     if (BIAS != 0) begin : g_bias
       logic [NFW-1:0] baddr;
-      logic           bias_ready, bias_loaded;
+      logic           bias_ready;
       always_ff @(posedge clk)
         if (rst) baddr <= '0;
         else if (en && valid[LAT] && last[LAT]) baddr <= (baddr == NF_LAST) ? '0 : baddr + 1'b1;
@@ -165,13 +179,17 @@ module mr_mvu #(
       logic [PE*ACCBITS-1:0] line;
       logic [NFW-1:0]        next;
       assign next = (valid[LAT] && last[LAT]) ? ((baddr == NF_LAST) ? '0 : baddr + 1'b1) : baddr;
-      mr_table #(.WIDTH(PE * ACCBITS), .DEPTH(NF), .STYLE(0), .LOADED(0), .FILE(BFILE)) biases (
-        .clk, .en, .addr(next), .q(line), .l_valid(1'b0), .l_ready(bias_ready), .l_data('0), .loaded(bias_loaded));
+      mr_table #(.WIDTH(PE * ACCBITS), .DEPTH(NF), .STYLE(0), .LOADED(LOADED), .FILE(BFILE)) biases (
+        .clk, .en, .addr(next), .q(line), .l_valid(load_bias), .l_ready(bias_ready), .l_data((PE*ACCBITS)'(l_data)),
+        .loaded(bias_loaded));
       assign start = line;
       logic unused;
-      assign unused = &{1'b0, bias_ready, bias_loaded};
+      assign unused = bias_ready;
     end else begin : g_zero
-      assign start = '0;
+      assign start       = '0;
+      assign bias_loaded = 1'b1;
+      logic unused;
+      assign unused = load_bias;
     end
   endgenerate
 

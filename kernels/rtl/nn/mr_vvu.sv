@@ -19,7 +19,9 @@ module mr_vvu #(
   parameter integer LOADED   = 0,
   parameter integer WSTYLE   = 0,
   parameter         WFILE    = "weights.hex",
-  parameter         BFILE    = "bias.hex"
+  parameter         BFILE    = "bias.hex",
+  localparam integer BIASBITS = (LOADED != 0) ? BIAS * PE * ACCBITS : 0,
+  localparam integer LBITS = (BIASBITS > PE*WBITS) ? BIASBITS : PE*WBITS
 ) (
   input  logic clk,
   input  logic rst,
@@ -32,9 +34,9 @@ module mr_vvu #(
   input  logic                  m_ready,
   output logic [PE*ACCBITS-1:0] m_data,
 
-  input  logic                l_valid,
-  output logic                l_ready,
-  input  logic [PE*WBITS-1:0] l_data
+  input  logic             l_valid,
+  output logic             l_ready,
+  input  logic [LBITS-1:0] l_data
 );
   localparam integer CF = CHANNELS / PE;
   localparam integer DEPTH = TAPS * CF;
@@ -84,8 +86,18 @@ module mr_vvu #(
   // ---- stage 1: operands
   logic [PE*WBITS-1:0] w1;
   logic [PE*ABITS-1:0] a1;
+  logic load_weights, weights_loaded, load_bias, bias_loaded;
   mr_table #(.WIDTH(PE * WBITS), .DEPTH(DEPTH), .STYLE(WSTYLE), .LOADED(LOADED), .FILE(WFILE)) weights (
-    .clk, .en, .addr(waddr), .q(w1), .l_valid, .l_ready, .l_data, .loaded);
+    .clk, .en, .addr(waddr), .q(w1), .l_valid(load_weights), .l_ready, .l_data(l_data[PE*WBITS-1:0]), .loaded(weights_loaded));
+  assign loaded = weights_loaded && bias_loaded;
+  generate
+    if (LOADED != 0 && BIAS != 0) begin : g_load_both
+      mr_load_order #(.FIRST(DEPTH), .SECOND(CF)) order (.clk, .l_valid, .to_first(load_weights), .to_second(load_bias));
+    end else begin : g_load
+      assign load_weights = l_valid;
+      assign load_bias    = 1'b0;
+    end
+  endgenerate
   always_ff @(posedge clk) if (en) a1 <= s_data;
 
   // ---- stage 2: products; then the accumulators
@@ -93,13 +105,17 @@ module mr_vvu #(
   generate
     if (BIAS != 0) begin : g_bias
       localparam integer BW = (CF > 1) ? $clog2(CF) : 1;
-      logic bias_ready, bias_loaded;
-      mr_table #(.WIDTH(PE * ACCBITS), .DEPTH(CF), .STYLE(0), .LOADED(0), .FILE(BFILE)) biases (
-        .clk, .en, .addr(BW'(c1)), .q(start), .l_valid(1'b0), .l_ready(bias_ready), .l_data('0), .loaded(bias_loaded));
+      logic bias_ready;
+      mr_table #(.WIDTH(PE * ACCBITS), .DEPTH(CF), .STYLE(0), .LOADED(LOADED), .FILE(BFILE)) biases (
+        .clk, .en, .addr(BW'(c1)), .q(start), .l_valid(load_bias), .l_ready(bias_ready), .l_data((PE*ACCBITS)'(l_data)),
+        .loaded(bias_loaded));
       logic unused;
-      assign unused = &{1'b0, bias_ready, bias_loaded};
+      assign unused = bias_ready;
     end else begin : g_zero
-      assign start = '0;
+      assign start       = '0;
+      assign bias_loaded = 1'b1;
+      logic unused;
+      assign unused = load_bias;
     end
   endgenerate
 
