@@ -118,6 +118,10 @@ Result<std::unique_ptr<Card>> open(const std::string& bdf);
 bool is_open(std::uint32_t index);
 bool is_open(const std::string& bdf);
 
+/// Uuid of the image on it, whoever holds it; empty where there is none, or no such device.
+std::string image_uuid(std::uint32_t index);
+std::string image_uuid(const std::string& bdf);
+
 /// Every device XRT shows, in the order of its indices. Opens each for a moment.
 Result<std::vector<CardInfo>> enumerate();
 

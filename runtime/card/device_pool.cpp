@@ -153,6 +153,15 @@ bool is_open(const std::string& bdf) {
   return index.ok() && DevicePool::instance().is_held(*index);
 }
 
+std::string image_uuid(std::uint32_t index) {
+  const auto device = DevicePool::instance().look_at(index);
+  return device.ok() ? image_uuid_of(*device) : std::string();
+}
+std::string image_uuid(const std::string& bdf) {
+  const auto index = DevicePool::instance().index_of(bdf);
+  return index.ok() ? image_uuid(*index) : std::string();
+}
+
 Result<std::vector<CardInfo>> enumerate() {
   DevicePool& pool = DevicePool::instance();
   std::vector<CardInfo> cards;

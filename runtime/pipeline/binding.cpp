@@ -29,8 +29,9 @@ std::string quoted(const std::string& text) {
 class Binder {
  public:
   Binder(const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
-         const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free)
-      : deployment_(deployment), records_(records), cluster_(cluster) {
+         const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
+         const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds)
+      : deployment_(deployment), records_(records), cluster_(cluster), holds_(holds) {
     for (const plan::ClusterCard& card : cluster.cards) free_.push_back(is_free(card));
   }
 
@@ -40,6 +41,7 @@ class Binder {
     }
     MILLRACE_TRY(collect_edges());
     MILLRACE_TRY(check_kinds());
+    for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) order_.push_back(order_of(place));
     if (!assign(0)) return no_binding();
     for (const Edge& edge : edges_) MILLRACE_TRY(wire(edge));
     return std::move(binding_);
@@ -134,9 +136,20 @@ class Binder {
     return std::nullopt;
   }
 
+  // The order in which cards are tried for an endpoint: those it need not program first.
+  std::vector<std::uint32_t> order_of(std::uint32_t place) const {
+    const plan::Image* const image = deployment_.find_image(endpoint(place).image);
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) order.push_back(card);
+    std::stable_partition(order.begin(), order.end(), [&](std::uint32_t card) {
+      return image != nullptr && free_[card] && holds_(cluster_.cards[card], *image);
+    });
+    return order;
+  }
+
   bool assign(std::uint32_t place) {
     if (place == binding_.cards.size()) return true;
-    for (std::uint32_t card = 0; card < cluster_.cards.size(); ++card) {
+    for (const std::uint32_t card : order_[place]) {
       if (!free_[card] || cluster_.cards[card].device != endpoint(place).device) continue;
       if (++tries_ > kMostTries) return false;
       if (const auto channel = uncabled(place, card)) {
@@ -243,7 +256,9 @@ class Binder {
   const plan::Deployment& deployment_;
   const std::map<std::string, plan::ImageRecord>& records_;
   const plan::Cluster& cluster_;
+  const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds_;
   std::vector<bool> free_;
+  std::vector<std::vector<std::uint32_t>> order_;  // by place
   std::vector<Edge> edges_;
   std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // (cable, from a to b)
   std::uint64_t tries_ = 0;
@@ -258,11 +273,11 @@ bool is_link(const plan::Channel& channel) {
   return channel.transport != plan::Transport::kHost;
 }
 
-Result<Binding> bind_endpoints(const plan::Deployment& deployment,
-                               const std::map<std::string, plan::ImageRecord>& records,
-                               const plan::Cluster& cluster,
-                               const std::function<bool(const plan::ClusterCard&)>& is_free) {
-  return Binder(deployment, records, cluster, is_free).run();
+Result<Binding> bind_endpoints(
+    const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
+    const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
+    const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds) {
+  return Binder(deployment, records, cluster, is_free, holds).run();
 }
 
 }  // namespace millrace::runtime::pipeline

@@ -44,11 +44,13 @@ struct Binding {
 bool is_link(const plan::Channel& channel);
 
 /// `records`: of every image the plan names, by the image's name. `is_free`: whether a card may be used at
-/// all. kDoesNotFit names the endpoint, the kind and the channel that no free card serves; kInvalidInput
-/// where plan and images contradict each other; kUnsupported for what no link does yet.
-Result<Binding> bind_endpoints(const plan::Deployment& deployment,
-                               const std::map<std::string, plan::ImageRecord>& records,
-                               const plan::Cluster& cluster,
-                               const std::function<bool(const plan::ClusterCard&)>& is_free);
+/// all. `holds`: whether the image is on it already; such cards are tried first. kDoesNotFit names the
+/// endpoint, the kind and the channel that no free card serves; kInvalidInput where plan and images
+/// contradict each other; kUnsupported for what no link does yet.
+Result<Binding> bind_endpoints(
+    const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
+    const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
+    const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds =
+        [](const plan::ClusterCard&, const plan::Image&) { return false; });
 
 }  // namespace millrace::runtime::pipeline

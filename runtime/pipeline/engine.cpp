@@ -31,7 +31,7 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
       options_(options),
       images_(std::move(images)),
       schedule_(std::move(schedule)),
-      fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options.slots),
+      fleet_(deployment_->plan, cluster_, images_, schedule_, std::move(binding), options_),
       slots_(options.slots),
       keepers_(fleet_.size()),
       queue_(options.queue_capacity) {

@@ -42,6 +42,11 @@ Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::Load
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
                                                 const CardSource& source);
 
+/// Pipeline::check(), likewise.
+Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
+                      const PipelineOptions& options, const CardSource& source,
+                      const std::vector<std::string>& also_free);
+
 class Engine final : public Pipeline {
  public:
   Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::Cluster cluster,

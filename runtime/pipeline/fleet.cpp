@@ -15,17 +15,20 @@ CardSource xrt_cards() {
           },
           [](const plan::ClusterCard& card, std::uint32_t index) {
             return card.bdf.empty() ? !card::is_open(index) : !card::is_open(card.bdf);
+          },
+          [](const plan::ClusterCard& card, std::uint32_t index) {
+            return card.bdf.empty() ? card::image_uuid(index) : card::image_uuid(card.bdf);
           }};
 }
 
 Fleet::Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
-             const Schedule& schedule, Binding binding, std::uint32_t slots)
+             const Schedule& schedule, Binding binding, const PipelineOptions& options)
     : deployment_(deployment),
       cluster_(cluster),
       images_(images),
       schedule_(schedule),
       binding_(std::move(binding)),
-      slots_(slots),
+      options_(options),
       cards_(binding_.cards.size()),
       ingresses_(schedule.ingresses.size()),
       egresses_(schedule.egresses.size()) {
@@ -76,31 +79,46 @@ Status Fleet::make_units(std::uint32_t place) {
   Entry& entry = cards_[place];
   for (const std::uint32_t index : entry.ingresses) {
     const Schedule::Ingress& wanted = schedule_.ingresses[index];
-    MILLRACE_ASSIGN(ingresses_[index], entry.card->make_ingress(wanted.unit, wanted.bytes, slots_));
+    MILLRACE_ASSIGN(ingresses_[index], entry.card->make_ingress(wanted.unit, wanted.bytes, options_.slots));
   }
   for (const std::uint32_t index : entry.egresses) {
     const Schedule::Egress& wanted = schedule_.egresses[index];
-    MILLRACE_ASSIGN(egresses_[index], entry.card->make_egress(wanted.unit, wanted.bytes, slots_));
+    MILLRACE_ASSIGN(egresses_[index], entry.card->make_egress(wanted.unit, wanted.bytes, options_.slots));
   }
   return {};
 }
 
 Status Fleet::bring_up(std::uint32_t place) {
+  MILLRACE_TRY(load(place));
+  return equip(place);
+}
+
+Status Fleet::load(std::uint32_t place) {
   Entry& entry = cards_[place];
-  const auto load = [&]() -> Status {
-    MILLRACE_ASSIGN(const bool changed, entry.card->load(images_.bytes.at(endpoint(place).image)));
-    // A card that is loaded a second time by this fleet was lost in between.
-    if (changed || entry.known) entry.programmed.fetch_add(1);
-    entry.known = true;
+  const auto changed = entry.card->load(images_.bytes.at(endpoint(place).image));
+  if (!changed.ok()) return released_unless_ok(place, changed.error());
+  // A card that is loaded a second time by this fleet was lost in between.
+  if (*changed || entry.known) {
+    entry.programmed.fetch_add(1);
+    if (options_.on_programmed) options_.on_programmed(cluster_card(place).name);
+  }
+  entry.known = true;
+  return {};
+}
+
+Status Fleet::equip(std::uint32_t place) {
+  const auto all = [&]() -> Status {
     MILLRACE_TRY(make_units(place));
     MILLRACE_TRY(write_links(place));
-    return entry.card->start_supervisor();
+    return cards_[place].card->start_supervisor();
   };
-  if (Status loaded = load(); !loaded.ok()) {
-    release(place);
-    return loaded.error().within(describe(place) + ", image '" + endpoint(place).image + "'");
-  }
-  return {};
+  return released_unless_ok(place, all());
+}
+
+Status Fleet::released_unless_ok(std::uint32_t place, Status status) {
+  if (status.ok()) return status;
+  release(place);
+  return status.error().within(describe(place) + ", image '" + endpoint(place).image + "'");
 }
 
 void Fleet::release(std::uint32_t place) {

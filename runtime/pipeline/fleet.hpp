@@ -22,6 +22,9 @@ namespace millrace::runtime::pipeline {
 struct CardSource {
   std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
   std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
+  /// Uuid of the image on it; empty where there is none or nobody knows.
+  std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
+      [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
 };
 
 /// Cards as XRT has them: by PCIe address where the cluster gives one, else by position.
@@ -31,7 +34,7 @@ class Fleet {
  public:
   /// References are kept: they must outlive the fleet.
   Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, const Images& images,
-        const Schedule& schedule, Binding binding, std::uint32_t slots);
+        const Schedule& schedule, Binding binding, const PipelineOptions& options);
   ~Fleet();
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
@@ -41,8 +44,14 @@ class Fleet {
   /// Takes the cards. Errors name endpoint and card.
   Status open(const CardSource& source);
 
-  /// Loads the image, makes the units, writes the link table (not yet in service), starts the supervisor.
+  /// load() and equip(): where one of them fails, the card is released.
   Status bring_up(std::uint32_t place);
+
+  /// Puts the image on the card. Different cards at once.
+  Status load(std::uint32_t place);
+
+  /// Makes the units, writes the link table (not yet in service), starts the supervisor. One card at a time.
+  Status equip(std::uint32_t place);
 
   /// Releases units and image, so that bring_up() can follow. No thread may use them.
   void release(std::uint32_t place);
@@ -94,13 +103,14 @@ class Fleet {
     return deployment_.endpoints[binding_.cards[place].endpoint];
   }
   Status make_units(std::uint32_t place);
+  Status released_unless_ok(std::uint32_t place, Status status);
 
   const plan::Deployment& deployment_;
   const plan::Cluster& cluster_;
   const Images& images_;
   const Schedule& schedule_;
   const Binding binding_;
-  const std::uint32_t slots_;
+  const PipelineOptions& options_;
   std::vector<Entry> cards_;
   std::vector<std::uint32_t> ingress_places_;
   std::vector<std::unique_ptr<card::Ingress>> ingresses_;

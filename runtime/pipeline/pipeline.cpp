@@ -1,5 +1,7 @@
 #include "runtime/pipeline/pipeline.hpp"
 
+#include <algorithm>
+
 #include "runtime/pipeline/engine.hpp"
 
 namespace millrace::runtime::pipeline {
@@ -36,6 +38,23 @@ Status check(const PipelineOptions& options) {
   return {};
 }
 
+std::uint32_t index_of(const plan::ClusterCard& card, const plan::Cluster& cluster) {
+  return static_cast<std::uint32_t>(&card - cluster.cards.data());
+}
+
+Result<Binding> bind(const plan::Deployment& deployment, const Images& images, const plan::Cluster& cluster,
+                     const CardSource& source, const std::vector<std::string>& also_free) {
+  return bind_endpoints(
+      deployment, images.records, cluster,
+      [&](const plan::ClusterCard& card) {
+        return source.is_free(card, index_of(card, cluster)) ||
+               std::find(also_free.begin(), also_free.end(), card.name) != also_free.end();
+      },
+      [&](const plan::ClusterCard& card, const plan::Image& image) {
+        return source.image_uuid(card, index_of(card, cluster)) == image.uuid;
+      });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
@@ -47,10 +66,7 @@ Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::Load
   // Two pipelines that open at once must not be given the same card.
   static std::mutex opening;
   const std::lock_guard lock(opening);
-  const auto is_free = [&](const plan::ClusterCard& card) {
-    return source.is_free(card, static_cast<std::uint32_t>(&card - cluster.cards.data()));
-  };
-  MILLRACE_ASSIGN(Binding binding, bind_endpoints(deployment->plan, images.records, cluster, is_free));
+  MILLRACE_ASSIGN(Binding binding, bind(deployment->plan, images, cluster, source, {}));
   auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(images),
                                          std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
@@ -61,6 +77,21 @@ Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::Loa
                                                  const plan::Cluster& cluster,
                                                  const PipelineOptions& options) {
   return open_pipeline(std::move(deployment), cluster, options, xrt_cards());
+}
+
+Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
+                      const PipelineOptions& options, const CardSource& source,
+                      const std::vector<std::string>& also_free) {
+  MILLRACE_TRY(check(options));
+  MILLRACE_ASSIGN(const Images images, read_images(deployment));
+  MILLRACE_ASSIGN(const Schedule schedule, derive_schedule(deployment.plan, images.records));
+  MILLRACE_ASSIGN(const Binding binding, bind(deployment.plan, images, cluster, source, also_free));
+  return {};
+}
+
+Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
+                       const PipelineOptions& options, const std::vector<std::string>& also_free) {
+  return check_pipeline(deployment, cluster, options, xrt_cards(), also_free);
 }
 
 Status Pipeline::infer(Frame& frame) {

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,6 +63,8 @@ struct PipelineOptions {
   // longer than any card needs for a frame.
   std::chrono::milliseconds stuck_after{10000};
   std::chrono::milliseconds stuck_after_deadline{2000};
+  // Told each time a card of the cluster (its name) was programmed; on any thread, several at once.
+  std::function<void(const std::string& card)> on_programmed = {};
 };
 
 enum class CardState { kLoading, kUp, kLost };
@@ -94,15 +97,21 @@ struct PipelineStatus {
 
 class Pipeline {
  public:
-  /// Binds the deployment's endpoints to cards of the cluster, loads the images, writes the link tables and
-  /// starts. The backend must have been selected (runtime/emulator/backend.hpp). Blocks until every card is
-  /// up. Errors name the endpoint and what it needs: kDoesNotFit where no binding exists (cards of other
-  /// pipelines of this process are not free), kEnvironment where XRT fails, kNotFound and kCorrupt for
-  /// images, kInvalidInput for options out of range (slots 1..1024, queue at most 2^20, back-off and stuck_*
-  /// at least 1 ms).
+  /// Binds the deployment's endpoints to cards of the cluster, those that hold an endpoint's image already
+  /// before others; loads the images, all cards at once; writes the link tables and starts. A card that holds
+  /// its image already is not programmed. The backend must have been selected (runtime/emulator/backend.hpp).
+  /// Blocks until every card is up. Errors name the endpoint and what it needs: kDoesNotFit where no binding
+  /// exists (cards of other pipelines of this process are not free), kEnvironment where XRT fails, kNotFound
+  /// and kCorrupt for images, kInvalidInput for options out of range (slots 1..1024, queue at most 2^20,
+  /// back-off and stuck_* at least 1 ms).
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options);
   virtual ~Pipeline() = default;  // as stop(0)
+
+  /// Whether open() would find images, a schedule and free cards; the same errors. `also_free`: names of
+  /// cards to be taken for free although they are in use. Touches no card.
+  static Status check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
+                      const PipelineOptions& options, const std::vector<std::string>& also_free);
 
   virtual const plan::Deployment& deployment() const = 0;
 

@@ -25,8 +25,12 @@ Engine::~Engine() {
 
 Status Engine::start(const CardSource& source) {
   MILLRACE_TRY(fleet_.open(source));
+  // Programming takes a real card seconds, and all cards no longer than one.
+  std::vector<Status> loaded(fleet_.size());
+  at_all_cards([&](std::uint32_t place) { loaded[place] = fleet_.load(place); });
+  for (const Status& status : loaded) MILLRACE_TRY(status);
   for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    MILLRACE_TRY(fleet_.bring_up(place));
+    MILLRACE_TRY(fleet_.equip(place));
     keepers_[place].up = true;
   }
   MILLRACE_ASSIGN(const std::uint32_t epoch, fleet_.largest_epoch());

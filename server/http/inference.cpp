@@ -7,9 +7,10 @@
 
 namespace millrace::server::http {
 
-void Inference::prepare(std::shared_ptr<models::Model> model, Clock::time_point arrival,
+void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, Clock::time_point arrival,
                         Clock::time_point deadline) {
   model_ = std::move(model);
+  passage_ = {model_, any_version};
   arrival_ = arrival;
   frame_.inputs.assign(request_.inputs.begin(), request_.inputs.end());
   const auto& signatures = model_->info().outputs;
@@ -33,7 +34,7 @@ Status Inference::start(void (*done)(void*), void* context) {
   const std::shared_ptr<models::Model> model = model_;
   const auto arrival = arrival_;
   try {
-    const Status status = model->pipeline().submit(frame_);
+    const Status status = model->door().submit(frame_, &passage_);
     if (!status.ok()) model->failed(status.error().code(), Clock::now() - arrival);
     return status;
   } catch (...) {
@@ -43,7 +44,7 @@ Status Inference::start(void (*done)(void*), void* context) {
 }
 
 void Inference::cancel() {
-  model_->pipeline().cancel(frame_);
+  model_->door().cancel(frame_);
 }
 
 void Inference::completed(runtime::pipeline::Frame&, void* context) {
@@ -53,30 +54,32 @@ void Inference::completed(runtime::pipeline::Frame&, void* context) {
 
 Response Inference::finish() {
   const auto elapsed = [&] { return std::chrono::nanoseconds(Clock::now() - arrival_); };
+  models::Model& served = *passage_.model;
   if (!frame_.status.ok()) {
-    model_->failed(frame_.status.error().code(), elapsed());
+    served.failed(frame_.status.error().code(), elapsed());
     return error_response(frame_.status.error());
   }
   auto response = [&] {
     try {
-      return write_infer_response(model_->info(), model_->name(), model_->version(), request_, frame_.outputs,
+      return write_infer_response(served.info(), served.name(), served.version(), request_, frame_.outputs,
                                   scratch_, std::move(answer_));
     } catch (...) {
-      model_->failed(ErrorCode::kInternal, elapsed());
+      served.failed(ErrorCode::kInternal, elapsed());
       throw;
     }
   }();
   if (!response) {
-    model_->failed(response.error().code(), elapsed());
+    served.failed(response.error().code(), elapsed());
     return error_response(response.error());
   }
   const auto& times = frame_.times;
-  model_->succeeded({elapsed(), times.queue, times.input, times.compute, times.output});
+  served.succeeded({elapsed(), times.queue, times.input, times.compute, times.output});
   return std::move(response).value();
 }
 
 void Inference::let_go() noexcept {
   model_.reset();
+  passage_ = {};
   frame_.status = {};
   scratch_.clear();
   request_.converted.clear();

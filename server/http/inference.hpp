@@ -31,8 +31,10 @@ class Inference {
   /// To be filled by parse_infer_request().
   InferRequest& request() { return request_; }
 
+  /// `any_version`: where another version of the model takes its place meanwhile, that one may answer.
   /// Allocates nothing where an earlier request had as many and as large outputs.
-  void prepare(std::shared_ptr<models::Model> model, Clock::time_point arrival, Clock::time_point deadline);
+  void prepare(std::shared_ptr<models::Model> model, bool any_version, Clock::time_point arrival,
+               Clock::time_point deadline);
 
   /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
   /// returns; it must not block. An error, or an exception (out of memory): the frame was not taken, `done`
@@ -60,7 +62,8 @@ class Inference {
  private:
   static void completed(runtime::pipeline::Frame& frame, void* context);
 
-  std::shared_ptr<models::Model> model_;
+  std::shared_ptr<models::Model> model_;  // it was sent to
+  models::Passage passage_;               // and who answers it
   InferRequest request_;
   Clock::time_point arrival_;
   std::vector<std::vector<std::byte>> outputs_, scratch_;

@@ -21,6 +21,13 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
+/// From a swap that programs nothing to a compilation.
+const std::vector<double>& reload_buckets() {
+  static const std::vector<double> buckets = {1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0,
+                                              2.5,  5.0,    10,   25,   50,     100,  250, 500,  1000};
+  return buckets;
+}
+
 const std::vector<double>& latency_buckets() {
   static const std::vector<double> buckets = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4,   2.5e-4, 5e-4,
                                               1e-3, 2.5e-3, 5e-3,   1e-2, 2.5e-2, 5e-2,   0.1,
@@ -62,7 +69,12 @@ struct Families {
         connections(gauges(registry, "millrace_http_connections", "Open HTTP connections.").Add({})),
         refused(counters(registry, "millrace_http_connections_refused_total",
                          "HTTP connections closed because the limit was reached.")
-                    .Add({})) {}
+                    .Add({})),
+        reloads(counters(registry, "millrace_reloads_total", "Loads and unloads of models, by outcome.")),
+        reload_seconds(times(registry, "millrace_reload_seconds",
+                             "From the begin of a load to its end, the compilation apart.")),
+        programmed(counters(registry, "millrace_programmings_total",
+                            "Images loaded on a card, whichever versions they belong to.")) {}
 
   static prometheus::Family<prometheus::Counter>& counters(prometheus::Registry& registry, const char* name,
                                                            const char* help) {
@@ -83,7 +95,26 @@ struct Families {
   prometheus::Family<prometheus::Counter>& http;
   prometheus::Gauge& connections;
   prometheus::Counter& refused;
+  prometheus::Family<prometheus::Counter>& reloads;
+  prometheus::Family<prometheus::Histogram>& reload_seconds;
+  prometheus::Family<prometheus::Counter>& programmed;
 };
+
+constexpr const char* name_of(Metrics::Reload outcome) {
+  switch (outcome) {
+    case Metrics::Reload::kSuccess:
+      return "success";
+    case Metrics::Reload::kFailure:
+      return "failure";
+    case Metrics::Reload::kRollback:
+      return "rollback";
+    case Metrics::Reload::kCancelled:
+      return "cancelled";
+    case Metrics::Reload::kUnload:
+      return "unload";
+  }
+  return "failure";
+}
 
 class PrometheusModelMetrics final : public ModelMetrics {
  public:
@@ -91,6 +122,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
       : PrometheusModelMetrics(families, prometheus::Labels{{"model", name}, {"version", version}}) {}
 
   void begun() override { in_flight_.Increment(); }
+  void passed_on() override { in_flight_.Decrement(); }
 
   void succeeded(const RequestTimes& times) override {
     in_flight_.Decrement();
@@ -196,6 +228,15 @@ class PrometheusMetrics final : public Metrics {
   void connection_opened() override { families_.connections.Increment(); }
   void connection_closed() override { families_.connections.Decrement(); }
   void connection_refused() override { families_.refused.Increment(); }
+
+  // Rare: the lookup of the series does not matter.
+  void reloaded(const std::string& name, Reload outcome, std::chrono::nanoseconds took) override {
+    families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}}).Increment();
+    families_.reload_seconds.Add({{"model", name}}, reload_buckets()).Observe(seconds(took));
+  }
+  void programmed(const std::string& card) override {
+    families_.programmed.Add({{"card", card}}).Increment();
+  }
 
   void set_sampler(std::function<void(Samples&)> sampler) override {
     const std::lock_guard lock(mutex_);

@@ -32,6 +32,7 @@ class ModelMetrics {
   virtual void succeeded(const RequestTimes& times) = 0;                // in flight - 1
   virtual void failed(ErrorCode reason, std::chrono::nanoseconds) = 0;  // in flight - 1
   virtual void refused(ErrorCode reason) = 0;                           // never was in flight
+  virtual void passed_on() = 0;  // in flight - 1: another version answers it
 };
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -58,6 +59,13 @@ class Metrics {
   virtual void connection_opened() = 0;
   virtual void connection_closed() = 0;
   virtual void connection_refused() = 0;
+
+  /// A load or unload of a model that came to its end, by what became of it.
+  enum class Reload { kSuccess, kFailure, kRollback, kCancelled, kUnload };
+  virtual void reloaded(const std::string& model, Reload outcome, std::chrono::nanoseconds took) = 0;
+
+  /// An image was loaded on a card of the cluster.
+  virtual void programmed(const std::string& card) = 0;
 
   /// Called at every scrape, on the thread of serialise(). Set before the first scrape.
   virtual void set_sampler(std::function<void(Samples&)> sampler) = 0;

@@ -50,10 +50,10 @@ Statistics::Snapshot Statistics::snapshot() const {
 }
 
 Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
-             metrics::ModelMetrics& metrics)
+             metrics::ModelMetrics& metrics, std::uint32_t waiting)
     : name_(std::move(name)),
       version_(std::move(version)),
-      pipeline_(std::move(pipeline)),
+      door_(std::make_unique<Door>(std::move(pipeline), waiting)),
       metrics_(metrics) {}
 
 void Model::succeeded(const metrics::RequestTimes& times) {

@@ -13,6 +13,7 @@
 
 #include "runtime/pipeline/pipeline.hpp"
 #include "server/metrics/metrics.hpp"
+#include "server/models/door.hpp"
 
 namespace millrace::server::models {
 
@@ -54,21 +55,24 @@ class Statistics {
 
 class Model {
  public:
-  /// `metrics` must outlive the model.
+  /// `metrics` must outlive the model. `waiting`: frames that may wait while another version comes up.
   Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
-        metrics::ModelMetrics& metrics);
+        metrics::ModelMetrics& metrics, std::uint32_t waiting = 64);
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
-  const runtime::plan::Deployment& deployment() const { return pipeline_->deployment(); }
-  const runtime::plan::ModelInfo& info() const { return pipeline_->deployment().model; }
-  runtime::pipeline::Pipeline& pipeline() const { return *pipeline_; }
+  const runtime::plan::Deployment& deployment() const { return door_->deployment(); }
+  const runtime::plan::ModelInfo& info() const { return door_->deployment().model; }
+  runtime::pipeline::Pipeline& pipeline() const { return *door_; }
+  /// The same, for those who let a frame be answered by the version that takes this one's place.
+  Door& door() const { return *door_; }
 
   ModelState state() const { return state_.load(std::memory_order_acquire); }
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
-  // One of these for every request: begun(), then succeeded() or failed(); or refused() alone.
+  // One of these for every request: begun(), then succeeded(), failed() or passed_on(); or refused() alone.
   void begun() { metrics_.begun(); }
+  void passed_on() { metrics_.passed_on(); }
   void succeeded(const metrics::RequestTimes& times);
   void failed(ErrorCode reason, std::chrono::nanoseconds request);
   void refused(ErrorCode reason);
@@ -77,7 +81,7 @@ class Model {
 
  private:
   const std::string name_, version_;
-  const std::shared_ptr<runtime::pipeline::Pipeline> pipeline_;
+  const std::unique_ptr<Door> door_;
   metrics::ModelMetrics& metrics_;
   Statistics statistics_;
   std::atomic<ModelState> state_{ModelState::kReady};

@@ -28,14 +28,19 @@ std::vector<std::shared_ptr<Model>> Snapshot::all() const {
 Registry::Registry() : snapshot_(std::make_shared<Snapshot>()) {}
 
 Status Registry::publish(std::shared_ptr<Model> model) {
+  return replace(nullptr, std::move(model));
+}
+
+Status Registry::replace(const Model* previous, std::shared_ptr<Model> model) {
   if (model->name().empty())
     return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
   const std::lock_guard lock(mutex_);
   auto next = std::make_shared<Snapshot>(*snapshot_);
   auto& entry = next->models_[model->name()];
+  if (previous != nullptr) entry.versions.erase(previous->version());
   entry.versions[model->version()] = model;
   entry.newest = std::move(model);
-  replace(std::move(next));
+  show(std::move(next));
   return {};
 }
 
@@ -57,11 +62,11 @@ Status Registry::withdraw(std::string_view name, std::string_view version) {
     next->models_.erase(entry);
   else if (was_newest)
     entry->second.newest = versions.rbegin()->second;
-  replace(std::move(next));
+  show(std::move(next));
   return {};
 }
 
-void Registry::replace(std::shared_ptr<const Snapshot> snapshot) {
+void Registry::show(std::shared_ptr<const Snapshot> snapshot) {
   snapshot_ = std::move(snapshot);
   generation_.fetch_add(1, std::memory_order_release);
 }

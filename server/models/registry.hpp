@@ -62,6 +62,10 @@ class Registry {
   /// that requests without a version get. kInvalidInput where the name is empty.
   Status publish(std::shared_ptr<Model> model);
 
+  /// publish(), and withdraws `previous` (null: nothing) where that is another version: in one step, so that
+  /// requests without a version find one of the two.
+  Status replace(const Model* previous, std::shared_ptr<Model> model);
+
   /// kNotFound where it is not served. The model lives on while requests hold it.
   Status withdraw(std::string_view name, std::string_view version);
 
@@ -78,7 +82,7 @@ class Registry {
   void sample(metrics::Samples& samples) const;
 
  private:
-  void replace(std::shared_ptr<const Snapshot> snapshot);  // mutex_ held
+  void show(std::shared_ptr<const Snapshot> snapshot);  // mutex_ held
 
   mutable std::mutex mutex_;  // snapshot_
   std::shared_ptr<const Snapshot> snapshot_;

@@ -169,5 +169,24 @@ TEST(Binding, AChannelOverMpiIsRefused) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
 }
 
+TEST(Binding, ACardThatHoldsTheImageIsTakenBeforeOthersWhereCablesAllow) {
+  const Plan plan = chain(2);
+  const plan::Cluster cluster = chain_cluster(4);
+  const auto bound_where = [&](const std::string& card, std::uint32_t image) {
+    return bind_endpoints(plan.deployment, plan.records, cluster, all_free,
+                          [&, image](const plan::ClusterCard& at, const plan::Image& one) {
+                            return at.name == card && one.name == plan.deployment.images[image].name;
+                          });
+  };
+  auto bound = bound_where("fpga2", 0);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_EQ(bound->cards[0].card, 2U);
+  EXPECT_EQ(bound->cards[1].card, 1U);
+  bound = bound_where("fpga3", 1);  // not reached from the card the first is bound to
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(bound->cards[0].card, 0U);
+  EXPECT_EQ(bound->cards[1].card, 1U);
+}
+
 }  // namespace
 }  // namespace millrace::tests

@@ -82,6 +82,9 @@ class FakePipeline final : public pipeline::Pipeline {
     return wait([&] { return cancelled_ == count; });
   }
 
+  /// As if another deployment were behind it.
+  void set_digest(const std::string& digest) { deployment_.digest = digest; }
+
   void set_ready(bool ready) {
     const std::lock_guard lock(mutex_);
     status_.ready = ready;
@@ -125,10 +128,11 @@ class FakePipeline final : public pipeline::Pipeline {
     return status_;
   }
 
-  void stop(std::chrono::milliseconds) override {
+  void stop(std::chrono::milliseconds bound) override {
     {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
       stopped_ = true;
+      changed_.wait_for(lock, bound, [&] { return queue_.empty() && !busy_; });
     }
     fail_waiting(Error(ErrorCode::kUnavailable, "the pipeline is stopping"));
     worker_.request_stop();
@@ -157,14 +161,20 @@ class FakePipeline final : public pipeline::Pipeline {
         if (!changed_.wait(lock, token, [&] { return !held_ && !queue_.empty(); })) return;
         frame = queue_.front();
         queue_.pop_front();
+        busy_ = true;
       }
-      if (frame->deadline < pipeline::Clock::now()) {
-        complete(*frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed in the queue"));
-        continue;
-      }
-      compute(*frame);
-      complete(*frame, {});
+      serve(*frame);
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+      changed_.notify_all();
     }
+  }
+
+  void serve(pipeline::Frame& frame) {
+    if (frame.deadline < pipeline::Clock::now())
+      return complete(frame, Error(ErrorCode::kDeadlineExceeded, "the deadline passed in the queue"));
+    compute(frame);
+    complete(frame, {});
   }
 
   plan::Deployment deployment_;
@@ -173,7 +183,7 @@ class FakePipeline final : public pipeline::Pipeline {
   pipeline::PipelineStatus status_;
   std::deque<pipeline::Frame*> queue_;
   std::size_t cancelled_ = 0;
-  bool held_ = false, stopped_ = false;
+  bool held_ = false, stopped_ = false, busy_ = false;
   std::jthread worker_;
 };
 

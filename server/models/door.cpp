@@ -1,0 +1,216 @@
+#include "server/models/door.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/models/model.hpp"
+
+namespace millrace::server::models {
+
+using runtime::pipeline::Clock;
+using runtime::pipeline::Frame;
+
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{1};
+// How long frames that waited may wait on for a place in the next version's queue: it is as long as the
+// door's, so only an overload fills it before they are in.
+constexpr std::chrono::seconds kPatience{10};
+
+void complete(Frame& frame, Status status) {
+  frame.status = std::move(status);
+  if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
+}
+
+Error too_late() {
+  return Error(ErrorCode::kDeadlineExceeded,
+               "the deadline passed while the frame waited for another version of the model to come up");
+}
+
+}  // namespace
+
+Door::Door(std::shared_ptr<runtime::pipeline::Pipeline> behind, std::uint32_t capacity)
+    : behind_(std::move(behind)), capacity_(capacity) {}
+
+Door::~Door() {
+  fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
+}
+
+Status Door::submit(Frame& frame, Passage* passage) {
+  if (state_.load(std::memory_order_acquire) == State::kOpen) {
+    Status taken = behind_->submit(frame);
+    // A refusal may be that of a pipeline that stops because the door was closed just now.
+    if (taken.ok() || taken.error().code() != ErrorCode::kUnavailable ||
+        state_.load(std::memory_order_acquire) == State::kOpen)
+      return taken;
+  }
+  return submit_slowly(frame, passage);
+}
+
+Status Door::submit_slowly(Frame& frame, Passage* passage) {
+  std::shared_ptr<Model> next;
+  {
+    const std::lock_guard lock(mutex_);
+    switch (state_.load()) {
+      case State::kOpen:
+        return behind_->submit(frame);
+      case State::kClosed:
+        if (frame.deadline <= Clock::now()) return too_late();
+        if (waiting_.size() >= capacity_)
+          return Error(ErrorCode::kResourceExhausted, "another version of the model is coming up, and " +
+                                                          std::to_string(capacity_) +
+                                                          " frames are waiting for it");
+        waiting_.push_back({&frame, passage, frame.deadline});
+        ++arrivals_;
+        changed_.notify_all();
+        return {};
+      case State::kMoved:
+        next = next_;
+        break;
+      case State::kGone:
+        return *reason_;
+    }
+  }
+  return pass_on(frame, passage, next);
+}
+
+// The caller holds what keeps this door alive: the passage's model, or the frame's place in the queue.
+Status Door::pass_on(Frame& frame, Passage* passage, const std::shared_ptr<Model>& next) const {
+  const bool same = next->deployment().digest == deployment().digest;
+  if (passage == nullptr) {
+    if (same) return next->door().submit(frame);
+    return Error(ErrorCode::kUnavailable, "the version was replaced by version '" + next->version() + "'");
+  }
+  const std::shared_ptr<Model> before = passage->model;
+  if (!passage->any_version && next->version() != before->version())
+    return Error(ErrorCode::kNotFound, "model '" + before->name() + "' has no version '" + before->version() +
+                                           "' any more; it has " + next->version());
+  if (next->info().inputs != before->info().inputs || next->info().outputs != before->info().outputs)
+    return Error(ErrorCode::kUnavailable, "version '" + next->version() + "' of model '" + before->name() +
+                                              "' came up with other inputs or outputs while the request " +
+                                              "waited; ask for the model's metadata again");
+  // Written before the frame is given away: from then on its owner may be gone.
+  passage->model = next;
+  next->begun();
+  const Status taken = next->door().submit(frame, passage);
+  if (taken.ok()) {
+    before->passed_on();
+  } else {
+    passage->model->passed_on();
+    passage->model = before;
+  }
+  return taken;
+}
+
+void Door::cancel(Frame& frame) {
+  std::shared_ptr<Model> next;
+  bool waited = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [&](const Waiting& one) { return one.frame == &frame; });
+    waited = found != waiting_.end();
+    if (waited) waiting_.erase(found);
+    next = next_;
+  }
+  if (waited) return complete(frame, Error(ErrorCode::kCancelled, "cancelled while it waited"));
+  if (next != nullptr) next->door().cancel(frame);
+  behind_->cancel(frame);
+}
+
+bool Door::ready() const {
+  const State state = state_.load();
+  return state == State::kOpen ? behind_->ready() : state != State::kGone;
+}
+
+runtime::pipeline::PipelineStatus Door::status() {
+  auto status = behind_->status();
+  const std::lock_guard lock(mutex_);
+  status.queued += static_cast<std::uint32_t>(waiting_.size());
+  return status;
+}
+
+void Door::stop(std::chrono::milliseconds bound) {
+  fail_all(Error(ErrorCode::kUnavailable, "the pipeline is stopping"));
+  behind_->stop(bound);
+}
+
+void Door::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_.load() != State::kOpen) return;
+    state_.store(State::kClosed, std::memory_order_release);
+  }
+  timer_.emplace([this](const std::stop_token& stop) { keep_deadlines(stop); });
+}
+
+std::optional<Door::Waiting> Door::take_first() {
+  if (waiting_.empty()) return std::nullopt;
+  Waiting first = waiting_.front();
+  waiting_.pop_front();
+  return first;
+}
+
+void Door::lead_to(std::shared_ptr<Model> next) {
+  const auto end = Clock::now() + kPatience;
+  std::unique_lock lock(mutex_);
+  next_ = std::move(next);
+  while (auto one = take_first()) {
+    lock.unlock();
+    const Status passed = pass_on(*one->frame, one->passage, next_);
+    const bool again =
+        !passed.ok() && passed.error().code() == ErrorCode::kResourceExhausted && Clock::now() < end;
+    if (!passed.ok() && !again) complete(*one->frame, passed);
+    lock.lock();
+    if (!again) continue;
+    // So full that what comes now is refused there, and not let in behind these.
+    state_.store(State::kMoved, std::memory_order_release);
+    waiting_.push_front(*one);
+    changed_.wait_for(lock, kRetry, [] { return false; });
+  }
+  state_.store(State::kMoved, std::memory_order_release);
+  lock.unlock();
+  timer_.reset();
+}
+
+void Door::fail_all(const Error& error) {
+  {
+    std::unique_lock lock(mutex_);
+    if (state_.load() != State::kMoved) {
+      state_.store(State::kGone, std::memory_order_release);
+      if (!reason_) reason_ = error;
+    }
+    while (auto one = take_first()) {
+      lock.unlock();
+      complete(*one->frame, error);
+      lock.lock();
+    }
+  }
+  timer_.reset();
+}
+
+void Door::keep_deadlines(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    auto earliest = Clock::time_point::max();
+    for (const Waiting& one : waiting_) earliest = std::min(earliest, one.deadline);
+    if (earliest > Clock::now()) {
+      // Woken by what comes: it may have less time.
+      const auto more = [&, known = arrivals_] { return arrivals_ != known; };
+      if (earliest == Clock::time_point::max())
+        changed_.wait(lock, stop, more);
+      else
+        changed_.wait_until(lock, stop, earliest, more);
+      continue;
+    }
+    const auto late = std::find_if(waiting_.begin(), waiting_.end(),
+                                   [&](const Waiting& one) { return one.deadline <= Clock::now(); });
+    Frame* const frame = late->frame;
+    waiting_.erase(late);
+    lock.unlock();
+    complete(*frame, too_late());
+    lock.lock();
+  }
+}
+
+}  // namespace millrace::server::models

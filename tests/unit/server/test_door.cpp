@@ -1,0 +1,258 @@
+// What a frame sees while another version of its model comes up.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "fake_pipeline.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/model.hpp"
+
+namespace millrace::server::models {
+namespace {
+
+using runtime::pipeline::Clock;
+using runtime::pipeline::Frame;
+using test::FakePipeline;
+using namespace std::chrono_literals;
+
+/// A frame for small_model(), which remembers what became of it.
+class Request {
+ public:
+  explicit Request(std::shared_ptr<Model> model, bool any_version = true)
+      : passage{std::move(model), any_version} {
+    frame.inputs.emplace_back(in_);
+    frame.outputs.emplace_back(out_);
+    frame.context = this;
+    frame.on_complete = [](Frame&, void* context) {
+      auto* self = static_cast<Request*>(context);
+      self->completions.fetch_add(1);
+      self->completions.notify_all();
+    };
+  }
+  /// As an Inference does.
+  Status submit() {
+    const auto model = passage.model;
+    model->begun();
+    return model->door().submit(frame, &passage);
+  }
+  bool done() const { return completions.load() != 0; }
+  Status wait() {
+    completions.wait(0);
+    return frame.status;
+  }
+
+  Frame frame;
+  Passage passage;
+  std::atomic<int> completions{0};
+
+ private:
+  std::array<std::byte, 16> in_{}, out_{};
+};
+
+struct DoorTest : testing::Test {
+  struct Version {
+    std::shared_ptr<FakePipeline> pipeline;
+    std::shared_ptr<Model> model;
+  };
+  Version make(const std::string& version, runtime::plan::ModelInfo info = test::small_model(),
+               std::uint32_t waiting = 4) {
+    auto pipeline = std::make_shared<FakePipeline>(std::move(info));
+    return {pipeline, std::make_shared<Model>("m", version, pipeline, metrics->model("m", version), waiting)};
+  }
+  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1");
+  std::string in_flight(const std::string& version) {
+    const std::string page = metrics->serialise();
+    const std::string key = "millrace_requests_in_flight{model=\"m\",version=\"" + version + "\"} ";
+    const auto at = page.find(key);
+    return at == std::string::npos ? "" : page.substr(at + key.size(), page.find('\n', at) - at - key.size());
+  }
+};
+
+TEST_F(DoorTest, an_open_door_is_not_there) {
+  const auto one = make("1");
+  Request request(one.model);
+  ASSERT_TRUE(request.submit().ok());
+  EXPECT_TRUE(request.wait().ok());
+  EXPECT_EQ(request.passage.model, one.model);
+}
+
+TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_version_which_it_then_names) {
+  const auto one = make("1"), two = make("2");
+  std::vector<const Frame*> order;
+  two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
+  one.model->door().close();
+  EXPECT_TRUE(one.model->pipeline().ready()) << "requests are taken";
+  std::vector<std::unique_ptr<Request>> requests;
+  for (int i = 0; i < 4; ++i) {
+    requests.push_back(std::make_unique<Request>(one.model));
+    ASSERT_TRUE(requests.back()->submit().ok());
+    EXPECT_FALSE(requests.back()->done());
+  }
+  EXPECT_EQ(one.model->pipeline().status().queued, 4U);
+  one.model->door().lead_to(two.model);
+  for (const auto& request : requests) {
+    EXPECT_TRUE(request->wait().ok());
+    EXPECT_EQ(request->passage.model, two.model);
+    request->passage.model->succeeded({});
+  }
+  ASSERT_EQ(order.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i], &requests[i]->frame);
+  Request late(one.model);  // found the old version before the new one was published
+  ASSERT_TRUE(late.submit().ok());
+  EXPECT_TRUE(late.wait().ok());
+  EXPECT_EQ(late.passage.model, two.model);
+  late.passage.model->succeeded({});
+  EXPECT_EQ(in_flight("1"), "0");
+  EXPECT_EQ(in_flight("2"), "0");
+}
+
+TEST_F(DoorTest, what_was_accepted_before_completes_where_it_is) {
+  const auto one = make("1"), two = make("2");
+  one.pipeline->hold();
+  Request before(one.model);
+  ASSERT_TRUE(before.submit().ok());
+  one.model->door().close();
+  one.model->door().lead_to(two.model);
+  EXPECT_FALSE(before.done());
+  one.pipeline->release();
+  EXPECT_TRUE(before.wait().ok());
+  EXPECT_EQ(before.passage.model, one.model);
+}
+
+TEST_F(DoorTest, waiting_is_bounded_in_number_and_in_time) {
+  const auto one = make("1");
+  one.model->door().close();
+  Request patient(one.model), hurried(one.model), third(one.model), fourth(one.model), fifth(one.model);
+  hurried.frame.deadline = Clock::now() + 20ms;
+  ASSERT_TRUE(patient.submit().ok());
+  ASSERT_TRUE(hurried.submit().ok());
+  ASSERT_TRUE(third.submit().ok());
+  ASSERT_TRUE(fourth.submit().ok());
+  EXPECT_EQ(fifth.submit().error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(hurried.wait().error().code(), ErrorCode::kDeadlineExceeded);
+  Request past(one.model);
+  past.frame.deadline = Clock::now() - 1ms;
+  EXPECT_EQ(past.submit().error().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_FALSE(patient.done());
+  one.model->door().fail_all(Error(ErrorCode::kUnavailable, "gone"));
+  EXPECT_EQ(patient.wait().error().message(), "gone");
+  EXPECT_EQ(patient.completions, 1);
+  Request after(one.model);
+  EXPECT_EQ(after.submit().error().message(), "gone");
+}
+
+TEST_F(DoorTest, a_client_that_goes_away_takes_its_waiting_frame_with_it) {
+  const auto one = make("1"), two = make("2");
+  one.model->door().close();
+  Request gone(one.model), stays(one.model);
+  ASSERT_TRUE(gone.submit().ok());
+  ASSERT_TRUE(stays.submit().ok());
+  one.model->door().cancel(gone.frame);
+  EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
+  two.pipeline->hold();
+  one.model->door().lead_to(two.model);
+  one.model->door().cancel(stays.frame);  // it waits behind the other door by now
+  EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(DoorTest, who_asked_for_a_version_is_not_answered_by_another) {
+  const auto one = make("1"), two = make("2"), one_again = make("1");
+  one.model->door().close();
+  Request particular(one.model, false);
+  ASSERT_TRUE(particular.submit().ok());
+  one.model->door().lead_to(two.model);
+  EXPECT_EQ(particular.wait().error().code(), ErrorCode::kNotFound);
+  EXPECT_NE(particular.frame.status.error().message().find("it has 2"), std::string::npos);
+
+  two.model->door().close();
+  Request same(two.model, false);
+  ASSERT_TRUE(same.submit().ok());
+  const auto two_again = make("2");
+  two.model->door().lead_to(two_again.model);
+  EXPECT_TRUE(same.wait().ok()) << "it failed to be replaced, and came back";
+}
+
+TEST_F(DoorTest, a_frame_without_a_passage_goes_on_only_to_the_same_deployment) {
+  const auto one = make("1"), again = make("1");
+  auto other_info = test::small_model();
+  const auto other = make("1", other_info);
+  one.model->door().close();
+  Request request(one.model);
+  ASSERT_TRUE(one.model->pipeline().submit(request.frame).ok());
+  one.model->door().lead_to(again.model);
+  EXPECT_TRUE(request.wait().ok());
+  again.model->door().close();
+  Request stranger(again.model);
+  ASSERT_TRUE(again.model->pipeline().submit(stranger.frame).ok());
+  other.pipeline->set_digest("another");
+  again.model->door().lead_to(other.model);
+  EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(DoorTest, a_version_with_other_tensors_does_not_get_frames_made_for_this_one) {
+  auto info = test::small_model();
+  info.outputs.front().shape = {1, 2, 2};
+  const auto one = make("1"), two = make("2", info);
+  one.model->door().close();
+  Request request(one.model);
+  ASSERT_TRUE(request.submit().ok());
+  one.model->door().lead_to(two.model);
+  EXPECT_EQ(request.wait().error().code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(request.passage.model, one.model);
+}
+
+TEST_F(DoorTest, more_frames_wait_than_the_next_version_takes_at_once_and_all_go_on) {
+  const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
+  one.model->door().close();
+  std::vector<std::unique_ptr<Request>> requests;
+  for (int i = 0; i < 40; ++i) {  // the fake pipeline's queue takes 4
+    requests.push_back(std::make_unique<Request>(one.model));
+    ASSERT_TRUE(requests.back()->submit().ok());
+  }
+  one.model->door().lead_to(two.model);
+  for (const auto& request : requests) EXPECT_TRUE(request->wait().ok());
+}
+
+TEST_F(DoorTest, no_frame_is_lost_or_doubled_while_doors_close_and_lead_on_under_load) {
+  auto current = make("0", test::small_model(), 1000);
+  std::mutex mutex;
+  std::vector<Version> all{current};  // as requests would keep them
+  std::atomic<bool> stop{false};
+  std::atomic<int> good{0}, bad{0}, twice{0};
+  std::vector<std::jthread> clients;
+  for (int c = 0; c < 3; ++c)
+    clients.emplace_back([&] {
+      while (!stop) {
+        std::shared_ptr<Model> model;
+        {
+          const std::lock_guard lock(mutex);
+          model = current.model;
+        }
+        Request request(model);
+        const Status taken = request.submit();
+        const Status status = taken.ok() ? request.wait() : taken;
+        (status.ok() || status.error().code() == ErrorCode::kResourceExhausted ? good : bad)++;
+        if (taken.ok() && request.completions != 1) ++twice;
+      }
+    });
+  for (int swap = 1; swap <= 50; ++swap) {
+    current.model->door().close();
+    current.model->door().finish(1000ms);
+    Version next = make(std::to_string(swap), test::small_model(), 1000);
+    current.model->door().lead_to(next.model);
+    const std::lock_guard lock(mutex);
+    current = next;
+    all.push_back(next);
+  }
+  while (good < 100) std::this_thread::sleep_for(1ms);
+  stop = true;
+  clients.clear();
+  EXPECT_EQ(bad, 0);
+  EXPECT_EQ(twice, 0);
+}
+
+}  // namespace
+}  // namespace millrace::server::models
