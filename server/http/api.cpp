@@ -158,7 +158,7 @@ Api::Outcome Api::infer(const Request& request, const InferTarget& target, Works
       !parsed.ok())
     return refused(parsed.error());
   const auto timeout = inference->request().timeout.value_or(options_.default_timeout);
-  inference->prepare(std::move(model), route.version.empty(), arrival, arrival + timeout);
+  inference->prepare(std::move(model), target.version.empty(), arrival, arrival + timeout);
   return inference;
 }
 
