@@ -1,0 +1,66 @@
+// A partition's dataflow, verilated and loaded: signals to set and to read, a clock to advance.
+//
+// A cycle is: set inputs' valid and data and outputs' ready; settle(); read inputs' ready and outputs' valid
+// and data; tick(). A beat passes where valid and ready are both set at the tick.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/rtl/abi.hpp"
+#include "runtime/rtl/design.hpp"
+
+namespace millrace::runtime::rtl {
+
+/// One thread at a time.
+class Simulation {
+ public:
+  /// From a cache entry (build.hpp), whose checksums were found to hold. Registers without a reset start at
+  /// random, by `seed`. The model comes out of reset with its inputs idle. kCorrupt where the library is not
+  /// one of ours, kResourceExhausted where memory runs out.
+  static Result<std::unique_ptr<Simulation>> open(const std::filesystem::path& entry, std::uint64_t seed);
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  const Design& design() const { return design_; }
+
+  // In the design's order. Of an input the caller writes valid and data, of an output ready.
+  const abi::Port& input(std::size_t i) const { return inputs_[i]; }
+  const abi::Port& output(std::size_t i) const { return outputs_[i]; }
+
+  void settle() { settle_(model_); }
+  void tick() { tick_(model_); }
+  /// Some cycles of reset: frames under way are gone.
+  void reset();
+
+  /// The first assertion of the SystemVerilog that failed; empty where none did.
+  std::string failure() const { return failure_(model_); }
+  /// Of a stream, since the last reset.
+  std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
+  /// A stream whose beats wait: its FIFO is full, or its reader does not take what is there.
+  enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
+  StreamState state(std::size_t stream) const;
+
+ private:
+  Simulation() = default;
+  Status load(const std::filesystem::path& library, std::uint64_t seed);
+
+  Design design_;
+  std::vector<abi::Port> inputs_, outputs_;
+  std::vector<abi::Stream> streams_;
+  void* library_ = nullptr;
+  void* model_ = nullptr;
+  abi::Close* close_ = nullptr;
+  abi::Reset* reset_ = nullptr;
+  abi::Settle* settle_ = nullptr;
+  abi::Tick* tick_ = nullptr;
+  abi::Failure* failure_ = nullptr;
+};
+
+}  // namespace millrace::runtime::rtl
