@@ -156,6 +156,7 @@ struct Node {
   std::vector<ValueId> inputs;  // kNoValue only in ONNX operators
   std::vector<ValueId> outputs;
   std::vector<std::string> sources;  // names of the ONNX nodes it stands for
+  bool refused = false;              // no pass can take it: it stays as it was read, Graph::refusals says why
 };
 
 /// "Conv", "accumulate", "kernel:convolution": for printing and messages.
@@ -165,6 +166,13 @@ std::string operation_name(const Operation& operation);
 struct Diagnostic {
   std::string node;
   std::string message;
+};
+
+/// A node that cannot be taken. Compilation ends in one error that lists all of them.
+struct Refusal {
+  std::string operation;  // "Conv"
+  std::string node;
+  std::string reason;
 };
 
 /// A graph input or output as the ONNX file has it; no pass changes these.
@@ -194,6 +202,7 @@ struct Graph {
   std::vector<Signature> input_signatures;   // in the order of inputs
   std::vector<Signature> output_signatures;  // in the order of outputs
   std::vector<Diagnostic> diagnostics;
+  std::vector<Refusal> refusals;
 
   Value& value(ValueId id) { return values[id]; }
   const Value& value(ValueId id) const { return values[id]; }

@@ -7,15 +7,14 @@
 namespace millrace::compiler::passes {
 
 Result<Graph> fold_batch_norm(Graph graph) {
-  Refusals refusals;
   rewrite_nodes(graph, [&](Node& n, std::vector<Node>& out) {
     if (!is_onnx(n, "BatchNormalization")) return false;
     const graph::Constant* p[5] = {};
     for (std::size_t i = 1; i < 5; ++i) p[i] = constant_input(graph, n, i);
     if (p[1] == nullptr || p[2] == nullptr || p[3] == nullptr || p[4] == nullptr ||
         onnx_of(n)->integer("training_mode", 0) != 0) {
-      refusals.add(n, "its parameters must be constants, and training_mode 0");
-      return true;
+      refuse(graph, n, "its parameters must be constants, and training_mode 0");
+      return false;
     }
     const float epsilon = onnx_of(n)->real("epsilon", 1e-5F);
     const Value y = graph.value(n.outputs[0]);
@@ -35,7 +34,6 @@ Result<Graph> fold_batch_norm(Graph graph) {
         make_node(n.name + ".shift", OnnxOperator{"", "Add", 14, {}}, {scaled, a}, n.outputs[0], n.sources));
     return true;
   });
-  if (!refusals.empty()) return refusals.error();
   return graph;
 }
 

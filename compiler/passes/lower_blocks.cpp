@@ -38,7 +38,7 @@ class Lowering {
                                                   "; float32 and integers up to 32 bits are taken");
       place_input(v);
     }
-    for (const Node& n : old_.nodes) {
+    for (Node& n : old_.nodes) {
       // What depends on a refused node has no place; the rest is looked at all the same, so that all refusals
       // are listed.
       const bool placed = std::all_of(n.inputs.begin(), n.inputs.end(),
@@ -46,10 +46,10 @@ class Lowering {
       if (!placed) continue;
       if (std::string why = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
           !why.empty())
-        refusals_.add(n, why);
+        refuse(new_, n, why);
       if (internal_) return *internal_;
     }
-    if (!refusals_.empty()) return refusals_.error();
+    if (!new_.refusals.empty()) return refusal_error(new_);
     for (const ValueId v : old_.outputs) {
       MILLRACE_TRY(place_output(v));
     }
@@ -64,6 +64,13 @@ class Lowering {
     new_.value(id).scale = like.scale;
     new_.value(id).zero_point = like.zero_point;
     return id;
+  }
+
+  /// What moves elements without changing them leaves what they stand for.
+  void inherit_meaning(ValueId to, ValueId from) {
+    if (!new_.value(to).scale.empty()) return;
+    new_.value(to).scale = new_.value(from).scale;
+    new_.value(to).zero_point = new_.value(from).zero_point;
   }
 
   void add_block(const Node& from, kernels::Operation op, std::vector<ValueId> inputs, ValueId output) {
@@ -120,6 +127,7 @@ class Lowering {
     }
     const Value& from = new_.value(place.value);
     const ValueId moved = add_new(value, from.type, shape);
+    inherit_meaning(moved, place.value);
     const Node name{value.name + ".permute", Elementwise{}, {}, {}, {}};
     add_block(name, std::move(permute), {place.value}, moved);
     place = {moved, std::make_shared<const IndexMap>(wanted)};
@@ -166,6 +174,7 @@ class Lowering {
     if (!why.empty()) return why;
     if (!new_.value(x).type.is_integer()) return "works on floats: put a quantiser before it";
     give(n, kernels::MaxPool{make_window(m.geometry, 0)}, {x}, new_.value(x).type);
+    inherit_meaning(places_[n.outputs[0]].value, x);
     return {};
   }
 
@@ -320,7 +329,6 @@ class Lowering {
   Graph old_, new_;
   graph::Names node_names_;
   std::vector<Place> places_;
-  Refusals refusals_;
   std::optional<Error> internal_;
 };
 

@@ -60,6 +60,9 @@ std::string quantiser(Job& job, bool dequantise) {
       (axis >= 0 && axis < static_cast<std::int64_t>(job.in(0).shape.size()) &&
        job.in(0).shape[static_cast<std::size_t>(axis)] == static_cast<std::int64_t>(scale->floats.size()));
   if (!one_axis) return "its scales do not run along its axis";
+  if (type.bits <= 16)
+    note_meaning(job.graph.value(dequantise ? job.node.inputs[0] : job.node.outputs[0]), step.floats,
+                 step.integers);
   return job.give_step(std::move(step), axis);
 }
 
@@ -282,20 +285,22 @@ std::string lower(Job& job, bool& taken) {
 }  // namespace
 
 Result<Graph> lower_elementwise(Graph graph) {
-  Refusals refusals;
   const graph::Uses uses(graph);
   std::vector<Node> out;
   // The old nodes stay in the graph meanwhile: dequantised constants are looked up through them.
-  for (const Node& n : graph.nodes) {
-    const OnnxOperator* op = onnx_of(n);
+  for (Node& n : graph.nodes) {
+    const OnnxOperator* op = n.refused ? nullptr : onnx_of(n);
     bool taken = false;
     if (op != nullptr) {
+      const std::size_t before = out.size();
       Job job{graph, uses, out, n, *op};
-      if (std::string why = lower(job, taken); !why.empty()) refusals.add(n, why);
+      if (const std::string why = lower(job, taken); !why.empty()) {
+        out.resize(before);
+        refuse(graph, n, why);
+      }
     }
-    if (!taken) out.push_back(n);
+    if (!taken || n.refused) out.push_back(n);
   }
-  if (!refusals.empty()) return refusals.error();
   graph.nodes = std::move(out);
   return graph;
 }

@@ -264,29 +264,41 @@ bool is_dequantised_constant(const Graph& graph, const Node& n) {
   return is_onnx(n, "DequantizeLinear") && graph.value(n.inputs[0]).constant != nullptr;
 }
 
+/// What refused nodes make, and what is computed from it: its own faults, if any, show once those are mended.
+std::vector<bool> after_refused(const Graph& graph) {
+  std::vector<bool> in_doubt(graph.values.size(), false);
+  for (const Node& n : graph.nodes) {
+    bool doubt = n.refused;
+    for (const ValueId v : n.inputs) doubt = doubt || (v != kNoValue && in_doubt[v]);
+    for (const ValueId v : n.outputs) in_doubt[v] = doubt;
+  }
+  return in_doubt;
+}
+
 }  // namespace
 
 Result<Graph> lower_qdq(Graph graph) {
-  Refusals refusals;
   const graph::Uses uses(graph);
+  const std::vector<bool> in_doubt = after_refused(graph);
   std::vector<Node> out;
   // The old nodes stay in the graph meanwhile: producers are looked up there.
-  for (const Node& n : graph.nodes) {
+  for (Node& n : graph.nodes) {
     const OnnxOperator* op = onnx_of(n);
     if (op == nullptr || is_dequantised_constant(graph, n)) {
       out.push_back(n);
       continue;
     }
+    if (in_doubt[n.outputs[0]]) continue;
     Job job{graph, uses, out, n, *op};
-    if (std::string why = lower(job); !why.empty()) refusals.add(n, why);
+    if (std::string why = lower(job); !why.empty()) refuse(graph, n, why);
   }
-  if (!refusals.empty()) return refusals.error();
+  if (!graph.refusals.empty()) return refusal_error(graph);
   graph.nodes = std::move(out);
   MILLRACE_ASSIGN(graph, remove_dead(std::move(graph)));
-  for (const Node& n : graph.nodes)
-    if (const OnnxOperator* op = onnx_of(n); op != nullptr)
-      refusals.add(n, "dequantises a constant that no layer takes as weights or bias");
-  if (!refusals.empty()) return refusals.error();
+  for (Node& n : graph.nodes)
+    if (onnx_of(n) != nullptr)
+      refuse(graph, n, "dequantises a constant that no layer takes as weights or bias");
+  if (!graph.refusals.empty()) return refusal_error(graph);
   return graph;
 }
 

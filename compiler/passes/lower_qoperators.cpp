@@ -237,6 +237,7 @@ std::string qlinear_concat(Job& job) {
     parts.push_back(part);
   }
   if (!job.read.why().empty()) return job.read.why();
+  note_meaning(job.graph.value(job.node.outputs[0]), {sy}, {zy});
   std::int64_t axis = job.op.integer("axis", 1);
   if (axis < 0) axis += static_cast<std::int64_t>(job.result().shape.size());
   job.out.push_back(
@@ -266,38 +267,46 @@ std::string qlinear_leaky_relu(Job& job) {
   return qlinear_function(job, s);
 }
 
-using Rule = std::string (*)(Job&);
+struct Rule {
+  std::string (*lower)(Job&);
+  std::size_t scale;  // the input that holds the result's scale; its zero point is the next; 0: there is none
+};
 
 const std::map<std::string, Rule>& rules() {
   static const std::map<std::string, Rule> kRules = {
-      {"QLinearConv", qlinear_conv},
-      {"QLinearMatMul", qlinear_matmul},
-      {"ConvInteger", conv_integer},
-      {"MatMulInteger", matmul_integer},
-      {"QGemm", qgemm},
-      {"QLinearAdd", qlinear_add},
-      {"QLinearConcat", qlinear_concat},
-      {"QLinearAveragePool", [](Job& job) { return qlinear_pool(job, false); }},
-      {"QLinearGlobalAveragePool", [](Job& job) { return qlinear_pool(job, true); }},
-      {"QLinearSigmoid", qlinear_sigmoid},
-      {"QLinearLeakyRelu", qlinear_leaky_relu}};
+      {"QLinearConv", {qlinear_conv, 6}},
+      {"QLinearMatMul", {qlinear_matmul, 6}},
+      {"ConvInteger", {conv_integer, 0}},
+      {"MatMulInteger", {matmul_integer, 0}},
+      {"QGemm", {qgemm, 7}},
+      {"QLinearAdd", {qlinear_add, 6}},
+      {"QLinearConcat", {qlinear_concat, 0}},
+      {"QLinearAveragePool", {[](Job& job) { return qlinear_pool(job, false); }, 3}},
+      {"QLinearGlobalAveragePool", {[](Job& job) { return qlinear_pool(job, true); }, 3}},
+      {"QLinearSigmoid", {qlinear_sigmoid, 3}},
+      {"QLinearLeakyRelu", {qlinear_leaky_relu, 3}}};
   return kRules;
 }
 
 }  // namespace
 
 Result<Graph> lower_qoperators(Graph graph) {
-  Refusals refusals;
   rewrite_nodes(graph, [&](Node& n, std::vector<Node>& out) {
     const OnnxOperator* op = onnx_of(n);
     const auto rule = op == nullptr ? rules().end() : rules().find(op->type);
     if (rule == rules().end()) return false;
     Job job{graph, out, n, *op, Reader(graph, n)};
-    const std::string why = rule->second(job);
-    if (!why.empty()) refusals.add(n, why);
-    return why.empty();
+    const std::size_t before = out.size();
+    const std::string why = rule->second.lower(job);
+    if (why.empty()) {
+      if (const std::size_t i = rule->second.scale; i > 0 && has_input(n, i))
+        note_meaning(graph.value(n.outputs[0]), job.read.scales(i), job.read.zeros(i + 1));
+      return true;
+    }
+    out.resize(before);
+    refuse(graph, n, why);
+    return false;
   });
-  if (!refusals.empty()) return refusals.error();
   return graph;
 }
 

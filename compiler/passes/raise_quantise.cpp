@@ -29,6 +29,8 @@ void swap(Graph& graph, std::size_t i, std::size_t p) {
   for (std::size_t k = 0; k < above.inputs.size(); ++k) {
     const Shape shape = graph.value(above.inputs[k]).shape;
     const ValueId v = graph.add_value(result.name + ".raised", result.type, shape);
+    graph.value(v).scale = result.scale;
+    graph.value(v).zero_point = result.zero_point;
     const std::string name = above.inputs.size() == 1 ? e.name : e.name + ".part" + std::to_string(k);
     raised.push_back(make_node(name, e.operation, {above.inputs[k]}, v, e.sources));
     above.inputs[k] = v;
@@ -45,6 +47,8 @@ void swap_in_place(Graph& graph, graph::Uses& uses, std::size_t i, std::size_t p
   Node& above = graph.nodes[p];
   const Value result = graph.value(e.outputs[0]);
   const ValueId v = graph.add_value(result.name + ".raised", result.type, graph.value(above.inputs[0]).shape);
+  graph.value(v).scale = result.scale;
+  graph.value(v).zero_point = result.zero_point;
   e.inputs[0] = above.inputs[0];
   above.inputs[0] = v;
   above.outputs = e.outputs;

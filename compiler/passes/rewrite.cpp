@@ -6,14 +6,17 @@
 
 namespace millrace::compiler::passes {
 
-void Refusals::add(const Node& node, const std::string& reason) {
-  ++count_;
-  list_ += "\n  " + operation_name(node.operation) + " '" + printable(node.name) + "': " + printable(reason);
+void refuse(Graph& graph, Node& node, const std::string& reason) {
+  node.refused = true;
+  graph.refusals.push_back({operation_name(node.operation), node.name, reason});
 }
 
-Error Refusals::error() const {
-  return Error(ErrorCode::kUnsupported, std::to_string(count_) + (count_ == 1 ? " node is" : " nodes are") +
-                                            " not supported:" + list_);
+Error refusal_error(const Graph& graph) {
+  const std::size_t count = graph.refusals.size();
+  std::string text = std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:";
+  for (const graph::Refusal& r : graph.refusals)
+    text += "\n  " + r.operation + " '" + printable(r.node) + "': " + printable(r.reason);
+  return Error(ErrorCode::kUnsupported, text);
 }
 
 const OnnxOperator* onnx_of(const Node& node) {
@@ -82,6 +85,12 @@ std::vector<std::string> join_sources(const std::vector<std::string>& a, const s
   for (const std::string& s : b)
     if (std::find(result.begin(), result.end(), s) == result.end()) result.push_back(s);
   return result;
+}
+
+void note_meaning(Value& value, const std::vector<float>& scale,
+                  const std::vector<std::int64_t>& zero_point) {
+  value.scale = scale;
+  value.zero_point = zero_point.size() == 1 ? static_cast<std::int32_t>(zero_point[0]) : 0;
 }
 
 std::optional<AlongAxis> along_axis(const Value& constant, const Shape& shape) {

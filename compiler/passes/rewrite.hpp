@@ -23,18 +23,12 @@ using graph::Type;
 using graph::Value;
 using graph::ValueId;
 
-/// What a pass cannot take, collected so that the owner reads all of it at once.
-class Refusals {
- public:
-  void add(const Node& node, const std::string& reason);
-  bool empty() const { return count_ == 0; }
-  /// kUnsupported, one line a node.
-  Error error() const;
+/// What a pass cannot take: noted in the graph, so that the owner reads all of it at once. The node goes on
+/// as it is, marked; later passes leave it, and what depends on it, alone.
+void refuse(Graph& graph, Node& node, const std::string& reason);
 
- private:
-  std::size_t count_ = 0;
-  std::string list_;
-};
+/// kUnsupported, one line a node.
+Error refusal_error(const Graph& graph);
 
 /// The ONNX operator of a node, where it is one, of ai.onnx or com.microsoft; else null.
 const OnnxOperator* onnx_of(const Node& node);
@@ -66,6 +60,9 @@ Node make_node(std::string name, graph::Operation operation, std::vector<ValueId
 
 /// "a" + "b" without what is there already.
 std::vector<std::string> join_sources(const std::vector<std::string>& a, const std::vector<std::string>& b);
+
+/// Records what the integers of `value` stand for, for reports.
+void note_meaning(Value& value, const std::vector<float>& scale, const std::vector<std::int64_t>& zero_point);
 
 /// Elements of a constant that broadcasts over `shape` along at most one axis: the elements (one, or as many
 /// as that axis) and the axis (-1 for one). Absent where it varies along several axes or enlarges the shape.

@@ -46,6 +46,8 @@ Result<Graph> sink_dequantise(Graph graph) {
     const Value result = graph.value(n.outputs[0]);
     const ValueId integers =
         graph.add_value(result.name + ".integers", graph.value(dequantise.inputs[0]).type, result.shape);
+    graph.value(integers).scale = graph.value(dequantise.inputs[0]).scale;
+    graph.value(integers).zero_point = graph.value(dequantise.inputs[0]).zero_point;
     append(make_node(n.name, n.operation, {dequantise.inputs[0]}, integers, n.sources));
     append(make_node(n.name + "." + dequantise.name, dequantise.operation, {integers}, n.outputs[0],
                      dequantise.sources));

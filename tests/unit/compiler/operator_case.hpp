@@ -1,0 +1,51 @@
+// A small model compiled whole, run by kernels/reference, and compared with what ONNX says it means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "kernels/program/program.hpp"
+#include "onnx_model.hpp"
+
+namespace millrace::tests {
+
+inline constexpr int kInt8 = onnx::TensorProto::INT8;
+inline constexpr int kUint8 = onnx::TensorProto::UINT8;
+inline constexpr int kInt32 = onnx::TensorProto::INT32;
+
+using Ints = std::vector<std::int64_t>;
+
+std::vector<std::int64_t> random_integers(std::size_t count, std::int64_t lowest, std::int64_t highest,
+                                          unsigned seed);
+
+std::vector<float> random_floats(std::size_t count, unsigned seed);
+
+struct Compiled {
+  compiler::graph::Graph imported;
+  compiler::graph::Graph lowered;
+  kernels::Program program;
+};
+
+Result<Compiled> compile(const OnnxModel& model);
+
+/// The first output of one frame, by kernels/reference.
+std::vector<float> run(const kernels::Program& program, const std::vector<float>& input);
+
+/// Compiles, runs a few random frames, compares. `tolerance` in the output's own unit. Gives the program for
+/// further looks.
+kernels::Program expect_meaning(const OnnxModel& model, double tolerance = 0);
+
+std::size_t count_blocks(const kernels::Program& program, const char* name);
+
+/// kUnsupported, with each of these in its message.
+void expect_refused(const OnnxModel& model, const std::vector<std::string>& says);
+
+/// A quantised input of 1 x `channels` x 8 x 7.
+OnnxModel with_image(std::int64_t channels, int type = kInt8, std::int64_t zero = 3);
+
+std::string conv_weights(OnnxModel& m, std::int64_t out, std::int64_t in, std::int64_t kernel,
+                         const std::vector<float>& scale = {0.25F});
+
+}  // namespace millrace::tests

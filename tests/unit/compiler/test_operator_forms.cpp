@@ -1,0 +1,242 @@
+// The forms a quantised model comes in, what is refused and how, and what every pass must leave.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/graph/print.hpp"
+#include "compiler/passes/passes.hpp"
+#include "operator_case.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using compiler::graph::Graph;
+using kernels::Program;
+
+TEST(Operators, qlinear_convolution_and_product_with_scales_a_channel) {
+  OnnxModel m;
+  m.input("x", {1, 3, 8, 7});
+  m.quantise("x", 0.37F, 110, "q", kUint8);
+  m.int8s("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 6));
+  m.floats("ws", {4}, {0.0213F, 0.0347F, 0.0111F, 0.0457F});
+  m.int8s("wz", {4}, {0, 0, 0, 0});
+  m.floats("ys", {}, {1.734F});
+  m.integers("yz", kUint8, {}, {77});
+  m.integers("b", kInt32, {4}, {1000, -2000, 0, 77});
+  m.node("QLinearConv", {"q", "q_s", "q_z", "w", "ws", "wz", "ys", "yz", "b"}, "conv");
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.node("Flatten", {"conv"}, "flat");
+  m.int8s("v", {224, 5}, random_integers(1120, -128, 127, 2));
+  m.floats("vs", {}, {0.013F});
+  m.int8s("vz", {}, {4});
+  m.floats("zs", {}, {9.1F});
+  m.integers("zz", kUint8, {}, {130});
+  m.node("QLinearMatMul", {"flat", "ys", "yz", "v", "vs", "vz", "zs", "zz"}, "product");
+  m.node("DequantizeLinear", {"product", "zs", "zz"}, "y");
+  m.output("y");
+  expect_meaning(m, 1e-4);
+}
+
+/// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
+TEST(Operators, integer_chains_in_any_sensible_order) {
+  for (const int order : {0, 1, 2, 3}) {
+    OnnxModel m;
+    m.input("x", {1, 3, 8, 7});
+    m.quantise("x", 0.37F, 110, "q", kUint8);
+    m.int8s("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 6));
+    m.node("ConvInteger", {"q", "w", "q_z"}, "acc");
+    m.integers("bi", kInt32, {1, 4, 1, 1}, {100, -7, 3, 0});
+    m.floats("bf", {4, 1, 1}, {1.5F, -0.75F, 0.25F, 0.0F});
+    m.floats("f", {1, 4, 1, 1}, {0.0213F, 0.0347F, 0.0111F, 0.0457F});
+    std::string x = "acc";
+    if (order == 0 || order == 3) x = m.node("Add", {x, "bi"}, "added");
+    x = m.node("Cast", {x}, "cast");
+    m.attribute("to", std::int64_t{1});
+    x = order == 2 ? m.node("Mul", {"f", x}, "scaled") : m.node("Mul", {x, "f"}, "scaled");
+    if (order == 1) x = m.node("Add", {x, "bf"}, "added");
+    if (order == 2) x = m.node("Sub", {x, "bf"}, "added");
+    x = m.node("Relu", {x}, "relu");
+    if (order == 3) {
+      m.floats("d", {}, {2.0F});
+      x = m.node("Div", {x, "d"}, "halved");
+    }
+    m.pair(x, 0.91F, 5, "y", kUint8);
+    m.output("y");
+    const Program p = expect_meaning(m, 0.911);
+    EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+    EXPECT_EQ(count_blocks(p, "rescale"), 0U) << "order " << order;
+  }
+}
+
+TEST(Operators, weights_quantised_in_the_graph_are_folded) {
+  OnnxModel m;
+  m.input("x", {1, 8});
+  m.pair("x", 0.5F, 0, "xq");
+  m.floats("w", {8, 3}, random_floats(24, 3));
+  m.pair("w", 0.5F, 0, "wq");
+  m.node("MatMul", {"xq", "wq"}, "product");
+  m.pair("product", 64.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, shapes_computed_by_the_graph_are_known_at_compile_time) {
+  OnnxModel m = with_image(3);
+  m.node("Shape", {"xq"}, "shape");
+  m.int64s("first", {0});
+  m.node("Gather", {"shape", "first"}, "batch");
+  m.int64s("rest", {-1});
+  m.node("Concat", {"batch", "rest"}, "target");
+  m.attribute("axis", std::int64_t{0});
+  m.node("Reshape", {"xq", "target"}, "flat");
+  m.weights("w", {168, 4}, random_integers(672, -128, 127, 8), {0.5F}, 1);
+  m.node("MatMul", {"flat", "w"}, "product");
+  m.pair("product", 1024.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
+TEST(Operators, what_is_not_quantised_is_refused_all_at_once) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 1);
+  m.floats("v", {4, 4, 1, 1}, std::vector<float>(16, 0.5F));
+  m.node("Conv", {"xq", "w"}, "first");
+  m.node("Conv", {"first", "w"}, "second");
+  m.pair("second", 1.0F, 0, "a");
+  m.node("Conv", {"a", "v"}, "third");
+  m.output("third");
+  for (auto& n : *m.proto().mutable_graph()->mutable_node())
+    if (n.name() == "second") n.set_input(1, "w2");
+  m.weights("w2", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.5F});
+  expect_refused(
+      m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
+}
+
+TEST(Operators, refusals_of_several_passes_are_listed_together_and_what_follows_from_them_is_not) {
+  OnnxModel m = with_image(3);
+  m.floats("one", {}, {1.0F});
+  m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise: divides by data
+  m.pair("odd", 1.0F, 0, "after");
+  m.floats("v", {4, 3, 1, 1}, std::vector<float>(12, 0.5F));
+  m.node("Conv", {"after", "v"}, "follows");
+  m.node("Conv", {"xq", "v"}, "third");  // lower_qdq: weights that are no integers
+  m.output("follows");
+  m.output("third");
+  const auto c = compile(m);
+  ASSERT_FALSE(c.ok());
+  const std::string& says = c.error().message();
+  EXPECT_NE(says.find("2 nodes"), std::string::npos) << says;
+  EXPECT_NE(says.find("Div 'odd'"), std::string::npos) << says;
+  EXPECT_NE(says.find("Conv 'third'"), std::string::npos) << says;
+  EXPECT_EQ(says.find("follows"), std::string::npos) << says;
+}
+
+TEST(Operators, tensors_know_what_their_integers_stand_for) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, -7, "a");
+  m.node("MaxPool", {"a"}, "pool");
+  m.attribute("kernel_shape", Ints{2, 2});
+  m.output("pool");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  std::size_t integers = 0;
+  for (const kernels::Block& b : c->program.blocks)
+    for (const auto t : b.outputs) {
+      const kernels::Tensor& tensor = c->program.tensors[t];
+      if (!tensor.type.is_integer()) continue;
+      ++integers;
+      const bool input = std::holds_alternative<kernels::Quantise>(b.operation) ||
+                         (std::holds_alternative<kernels::Permute>(b.operation) && tensor.scale[0] == 0.5F);
+      EXPECT_EQ(tensor.scale, std::vector<float>{input ? 0.5F : 32.0F}) << b.name;
+      EXPECT_EQ(tensor.zero_point, input ? 3 : -7) << b.name;
+    }
+  EXPECT_GE(integers, 3U);
+}
+
+TEST(Operators, float_arithmetic_before_the_first_quantiser_is_refused_with_the_remedy) {
+  OnnxModel m;
+  m.input("x", {1, 8});
+  m.floats("mean", {}, {3.0F});
+  m.node("Sub", {"x", "mean"}, "centred");
+  m.pair("centred", 0.5F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"before the first quantiser", "millrace.yaml"});
+}
+
+TEST(Operators, padding_that_an_average_does_not_count_is_refused) {
+  OnnxModel m = with_image(3);
+  m.node("AveragePool", {"xq"}, "pool");
+  m.attribute("kernel_shape", Ints{3, 3});
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.pair("pool", 0.25F, 0, "y");
+  m.output("y");
+  expect_refused(m, {"AveragePool 'pool'", "count_include_pad"});
+}
+
+TEST(Operators, names_and_order_are_the_same_every_time) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "features/conv 1:0");
+  m.pair("features/conv 1:0", 32.0F, 0, "y");
+  m.output("y");
+  const auto a = compile(m), b = compile(m);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->program, b->program);
+  EXPECT_EQ(a->program.tensors[a->program.inputs[0]].name, "x");
+  EXPECT_EQ(a->program.tensors[a->program.outputs[0]].name, "y");
+  bool found = false;
+  for (const kernels::Block& block : a->program.blocks) found = found || block.name == "features_conv_1_0";
+  EXPECT_TRUE(found) << "a valid file name from the node's";
+}
+
+TEST(Operators, every_pass_leaves_a_graph_that_prints_and_verifies) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  auto g = import_model(m);
+  ASSERT_TRUE(g.ok());
+  std::vector<std::string> seen;
+  const auto lowered = compiler::passes::run_standard_passes(
+      std::move(*g), [&seen](const compiler::passes::Pass& pass, const Graph& after) {
+        seen.emplace_back(pass.name);
+        EXPECT_TRUE(compiler::graph::verify(after, pass.gives).ok());
+        EXPECT_NE(compiler::graph::print(after).find("conv"), std::string::npos) << pass.name;
+      });
+  ASSERT_TRUE(lowered.ok());
+  EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
+}
+
+TEST(Verify, a_broken_graph_is_found_and_the_node_named) {
+  OnnxModel m = with_image(3);
+  conv_weights(m, 4, 3, 3);
+  m.node("Conv", {"xq", "w"}, "conv");
+  m.pair("conv", 32.0F, 0, "y");
+  m.output("y");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok());
+  using compiler::graph::Level;
+  const auto fails = [](const Graph& g, Level level, const std::string& says) {
+    const Status s = compiler::graph::verify(g, level);
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code(), ErrorCode::kInternal);
+    EXPECT_NE(s.error().message().find(says), std::string::npos) << s.error().message();
+  };
+  fails(c->imported, Level::kLowered, "not allowed at level lowered");
+  fails(c->lowered, Level::kImported, "not allowed at level imported");
+  Graph g = c->imported;
+  std::swap(g.nodes.front(), g.nodes.back());
+  fails(g, Level::kImported, "before it is produced");
+  g = c->imported;
+  g.nodes[1].outputs = g.nodes[0].outputs;
+  fails(g, Level::kImported, "already has a producer");
+  g = c->imported;
+  g.values[1].name = g.values[0].name;
+  fails(g, Level::kImported, "two values");
+}
+
+}  // namespace
+}  // namespace millrace::tests
