@@ -41,7 +41,7 @@ int errno_of(const Error& error) {
     case ErrorCode::kDoesNotFit:
       return ENOSPC;
     case ErrorCode::kResourceExhausted:
-      return ENOMEM;
+      return EAGAIN;
     case ErrorCode::kEnvironment:
       return ENOENT;
     default:
