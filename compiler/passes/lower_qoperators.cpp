@@ -87,61 +87,54 @@ Chain qlinear_chain(const Job& job, float sx, const std::vector<float>& sw, floa
   return {{Step::to_float(), Step::multiply(std::move(factor)), to_output(job, 1.0F, zy)}};
 }
 
-std::string qlinear_conv(Job& job) {
+/// A product's operands and their zero points, at these inputs of the node.
+Product operands(Job& job, std::size_t weights, std::size_t input_zero, std::size_t weight_zero) {
   Product p;
   p.x = job.node.inputs[0];
-  p.weights = job.node.inputs[3];
+  p.weights = job.node.inputs[weights];
   p.result = job.node.outputs[0];
-  p.input_zero = job.read.zero(2);
-  p.weight_zero = job.read.zeros(5);
-  p.bias = job.read.bias(8);
+  p.input_zero = job.read.zero(input_zero);
+  p.weight_zero = job.read.zeros(weight_zero);
+  return p;
+}
+
+Product qlinear_operands(Job& job) {
+  Product p = operands(job, 3, 2, 5);
   p.chain = qlinear_chain(job, job.read.scale(1), job.read.scales(4), job.read.scale(6), job.read.zero(7));
+  return p;
+}
+
+std::string give_convolution(Job& job, Product p) {
   if (!job.read.why().empty()) return job.read.why();
   return add_convolution(job.graph, job.out, job.node, job.op, std::move(p));
+}
+
+std::string give_matrix_product(Job& job, bool transposed, Product p) {
+  if (!job.read.why().empty()) return job.read.why();
+  return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(p));
+}
+
+std::string qlinear_conv(Job& job) {
+  Product p = qlinear_operands(job);
+  p.bias = job.read.bias(8);
+  return give_convolution(job, std::move(p));
 }
 
 std::string qlinear_matmul(Job& job) {
-  Product p;
-  p.x = job.node.inputs[0];
-  p.weights = job.node.inputs[3];
-  p.result = job.node.outputs[0];
-  p.input_zero = job.read.zero(2);
-  p.weight_zero = job.read.zeros(5);
-  p.chain = qlinear_chain(job, job.read.scale(1), job.read.scales(4), job.read.scale(6), job.read.zero(7));
-  if (!job.read.why().empty()) return job.read.why();
-  return add_matrix_product(job.graph, job.out, job.node, false, std::move(p));
+  return give_matrix_product(job, false, qlinear_operands(job));
 }
 
 std::string conv_integer(Job& job) {
-  Product p;
-  p.x = job.node.inputs[0];
-  p.weights = job.node.inputs[1];
-  p.result = job.node.outputs[0];
-  p.input_zero = job.read.zero(2);
-  p.weight_zero = job.read.zeros(3);
-  if (!job.read.why().empty()) return job.read.why();
-  return add_convolution(job.graph, job.out, job.node, job.op, std::move(p));
+  return give_convolution(job, operands(job, 1, 2, 3));
 }
 
 std::string matmul_integer(Job& job) {
-  Product p;
-  p.x = job.node.inputs[0];
-  p.weights = job.node.inputs[1];
-  p.result = job.node.outputs[0];
-  p.input_zero = job.read.zero(2);
-  p.weight_zero = job.read.zeros(3);
-  if (!job.read.why().empty()) return job.read.why();
-  return add_matrix_product(job.graph, job.out, job.node, false, std::move(p));
+  return give_matrix_product(job, false, operands(job, 1, 2, 3));
 }
 
 /// alpha * sa * sb is one product in float32; without an output scale the result stays float.
 std::string qgemm(Job& job) {
-  Product p;
-  p.x = job.node.inputs[0];
-  p.weights = job.node.inputs[3];
-  p.result = job.node.outputs[0];
-  p.input_zero = job.read.zero(2);
-  p.weight_zero = job.read.zeros(5);
+  Product p = operands(job, 3, 2, 5);
   p.bias = job.read.bias(6);
   if (job.op.integer("transA", 0) != 0) return "transA is not taken";
   const bool transposed = job.op.integer("transB", 0) != 0;
@@ -158,8 +151,7 @@ std::string qgemm(Job& job) {
   } else {
     p.chain = {{Step::dequantise(scale, 0)}};
   }
-  if (!job.read.why().empty()) return job.read.why();
-  return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(p));
+  return give_matrix_product(job, transposed, std::move(p));
 }
 
 std::string qlinear_add(Job& job) {
