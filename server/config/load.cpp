@@ -53,8 +53,8 @@ struct Store {
     const char* end = text.data() + text.size();
     const auto [stop, code] = std::from_chars(text.data(), end, value);
     if (code != std::errc() || stop != end || value < least || value > most)
-      return bad(given.origin, shown(text) + " is not a whole number from " + std::to_string(least) +
-                                   " to " + std::to_string(most));
+      return bad(given.origin, shown(text) + " is not a whole number from " + std::to_string(least) + " to " +
+                                   std::to_string(most));
     return value;
   }
 
