@@ -1,5 +1,5 @@
-// Where each operation runs: contiguous cuts of the layers, one card a piece. Pure functions: a problem in, a
-// solution out.
+// Where each operation runs and how it is built: contiguous cuts of the layers, one card a piece, an
+// implementation an operation. Pure functions: a problem in, a solution out.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,41 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
+/// A tensor that passes through a card which neither makes it nor, perhaps, reads it: from place to place.
+struct Hop {
+  std::uint32_t tensor = 0, from = 0, to = 0;
+  bool operator==(const Hop&) const = default;
+};
+
 struct Solution {
   std::vector<Part> parts;           // topological order
   std::vector<std::uint32_t> card;   // place -> a card of the problem that has the cables it needs
   std::uint64_t largest_cost = 0;    // of a place
   std::uint64_t crossing_bytes = 0;  // a frame, summed over the cuts each tensor crosses
+
+  // Where the problem is predictable; empty and 0 otherwise.
+  std::vector<std::uint32_t> implementation;  // operation -> its implementation; 0 on the host
+  std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
+  std::vector<Hop> hops;                      // every tensor's way between cards, ascending
+  double interval_seconds = 0;                // from one frame to the next
+  double latency_seconds = 0;                 // first beat into the first card to last beat out of the last
+  double gap = 0;      // the objective is at most this much above the best there is: 0.02 is 2 %
+  bool exact = false;  // nothing better exists among contiguous cuts: the gap is 0 and proven
   bool operator==(const Solution&) const = default;
 };
 
-/// Cuts the layers, in order, into contiguous pieces so that the largest cost is smallest, then so that the
-/// fewest bytes cross the cuts, then as early as possible. As many pieces as asked for, else as many as there
-/// are cards, at most one a layer, fewer where no cut uses only existing cables. Cuts in which a tensor skips
-/// a card are taken only where the cards have cables for it. Errors: kDoesNotFit (more pieces than layers or
-/// cards, cables missing; says which), kUnsupported (a tensor that would go from a card to itself around the
-/// host), kInvalidInput (nothing for a card to do).
+/// Where the problem is predictable: implementations, cuts, cards and regions are chosen together for the
+/// problem's targets. A piece of layers stands on one card, its layers in their order in the card's regions.
+/// A tensor reaches its readers by cables, on its way through cards that hold a piece in between.
+///
+/// Else: cuts the layers, in order, into contiguous pieces so that the largest cost is smallest, then so that
+/// the fewest bytes cross the cuts, then as early as possible. As many pieces as asked for, else as many as
+/// there are cards, at most one a layer, fewer where no cut uses only existing cables. Cuts in which a tensor
+/// skips a card are taken only where the cards have cables for it.
+///
+/// Errors: kDoesNotFit (more pieces than layers or cards, cables missing, a target that cannot be met; says
+/// which, what binds and what could be met), kUnsupported (a tensor that would go from a card to itself
+/// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
 Result<Solution> solve(const Problem& problem);
 
 /// What a solution of that problem must satisfy, recomputed from nothing. Empty where all holds.

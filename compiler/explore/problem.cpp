@@ -1,6 +1,7 @@
 #include "compiler/explore/problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/program/packing.hpp"
 
@@ -63,10 +64,41 @@ void extend_host(const k::Program& program, Problem& problem) {
   }
 }
 
+/// What a device leaves: the shell is taken from the regions in their order, then the share.
+std::vector<Region> regions_of(const runtime::plan::Device& device, const Shares& shares) {
+  std::vector<Region> regions;
+  Amounts shell = amounts(device.shell);
+  for (const auto& from : device.regions) {
+    Region region{from.name, amounts(from.resources)};
+    const Amounts rest = less(shell, region.available);
+    region.available = less(region.available, shell);
+    shell = rest;
+    for (const auto& bank : device.memory)
+      if (std::find(from.memory.begin(), from.memory.end(), bank.name) != from.memory.end())
+        region.available[kMemoryBytes] += bank.bandwidth_bytes_per_second;
+    for (std::size_t k = 0; k < kKinds; ++k)
+      region.available[k] =
+          static_cast<std::uint64_t>(std::floor(static_cast<double>(region.available[k]) * shares[k]));
+    regions.push_back(std::move(region));
+  }
+  return regions;
+}
+
+Card card_of(const runtime::plan::ClusterCard& from, const runtime::plan::Cluster& cluster,
+             const Shares& shares) {
+  Card card{from.name, from.device};
+  const auto device = cluster.devices.find(from.device);
+  if (device == cluster.devices.end()) return card;
+  card.clock_hz = device->second.clock_mhz * 1e6;
+  card.regions = regions_of(device->second, shares);
+  card.link = amounts(device->second.link);
+  return card;
+}
+
 }  // namespace
 
 Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster,
-                     std::optional<std::uint32_t> partitions) {
+                     std::optional<std::uint32_t> partitions, const Shares& shares) {
   Problem problem;
   problem.model = program.name;
   problem.cluster = cluster.name;
@@ -89,9 +121,10 @@ Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cl
   const auto position = [&](const std::string& name) {
     return static_cast<std::uint32_t>(cluster.find_card(name) - cluster.cards.data());
   };
-  for (const auto& card : cluster.cards) problem.cards.push_back({card.name, card.device});
+  for (const auto& card : cluster.cards) problem.cards.push_back(card_of(card, cluster, shares));
   for (const auto& cable : cluster.cables)
-    problem.cables.emplace_back(position(cable.a.card), position(cable.b.card));
+    problem.cables.push_back({position(cable.a.card), position(cable.b.card),
+                              cable.gigabits_per_second * 1e9 / 8, cable.latency_ns * 1e-9});
   return problem;
 }
 
@@ -113,10 +146,22 @@ std::string check(const Problem& problem) {
     }
     for (const auto t : operation.outputs) made[t] = true;
   }
-  for (const auto& [a, b] : problem.cables)
-    if (a >= problem.cards.size() || b >= problem.cards.size() || a == b)
+  for (const auto& cable : problem.cables)
+    if (cable.a >= problem.cards.size() || cable.b >= problem.cards.size() || cable.a == cable.b)
       return "a cable does not join two cards";
+  for (const auto& operation : problem.operations)
+    for (const auto& way : operation.implementations)
+      if (way.interval_cycles == 0 || way.fill_cycles > way.interval_cycles)
+        return "an implementation of '" + operation.name +
+               "' has an interval of 0 cycles or fills for longer";
   return {};
+}
+
+bool is_predictable(const Problem& problem) {
+  return std::all_of(problem.operations.begin(), problem.operations.end(),
+                     [](const auto& o) { return o.host || !o.implementations.empty(); }) &&
+         std::all_of(problem.cards.begin(), problem.cards.end(),
+                     [](const auto& c) { return !c.regions.empty() && c.clock_hz > 0; });
 }
 
 std::vector<std::uint32_t> stages(const Problem& problem) {

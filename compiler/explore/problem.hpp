@@ -1,17 +1,31 @@
-// What there is to decide when a model is spread over cards: operations, tensors, cards and cables, as plain
-// numbers.
+// What there is to decide when a model is spread over cards: operations and the ways to build them, tensors,
+// cards with their regions, cables, and what is wanted, all as plain numbers.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/explore/amounts.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler::explore {
+
+/// One way to build an operation. Cycles are those of the card it stands on.
+struct Implementation {
+  std::string name;                   // for people: "folded 4x9, two a DSP, weights in BRAM"
+  std::uint64_t interval_cycles = 1;  // from one frame to the next; at least 1
+  // Cycles of input, at full speed, that the first output beat needs; at most the interval.
+  std::uint64_t fill_cycles = 0;
+  std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that beat
+  Amounts amounts{};               // [kMemoryBytes]: weights read from memory, bytes a frame
+  std::uint32_t candidate = 0;     // the generator's own number for it; not read here
+};
 
 struct Operation {
   std::string name;
@@ -19,6 +33,8 @@ struct Operation {
   bool host = false;          // cannot, or should not, run on a card
   bool starts_layer = false;  // a convolution or fully connected block: a cut may stand before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
+  // Empty on the host, and where no generator can build it: then nothing is predicted.
+  std::vector<Implementation> implementations = {};
 };
 
 struct Tensor {
@@ -26,8 +42,35 @@ struct Tensor {
   std::uint64_t bytes = 0;  // packed, as a link carries it
 };
 
+/// What a partition may take of a region: the shell is deducted, the share that stays free is too.
+/// available[kMemoryBytes] is in bytes a second.
+struct Region {
+  std::string name;
+  Amounts available{};
+};
+
 struct Card {
   std::string name, device;
+  double clock_hz = 0;
+  // In the order in which they are joined; a layer stands in one. Empty where nothing is known of the device.
+  std::vector<Region> regions = {};
+  Amounts link{};  // what each cable that is used takes of the first region
+};
+
+struct Cable {
+  std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // each way
+  double latency_seconds = 0;
+};
+
+/// What is left when the targets are met goes to: fewer cards and then throughput; throughput and then fewer
+/// cards; latency and then fewer cards.
+enum class Objective { kCards, kThroughput, kLatency };
+
+struct Targets {
+  std::optional<double> frames_per_second;    // at least
+  std::optional<double> max_latency_seconds;  // at most; card ingress to egress
+  Objective objective = Objective::kCards;
 };
 
 /// Operations form a DAG: each tensor has at most one producer (none: an input of the model), which stands
@@ -38,17 +81,27 @@ struct Problem {
   std::vector<Tensor> tensors;
   std::string cluster;
   std::vector<Card> cards;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> cables;  // indices into cards
+  std::vector<Cable> cables;
   std::optional<std::uint32_t> partitions;  // asked for: this many cards, no more, no fewer
+  Targets targets = {};
 };
 
+/// The share of each kind of resource, after the shell, that may be used.
+using Shares = std::array<double, kKinds>;
+inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
+
 /// Blocks that touch float32 go to the host, and with them permutes that only move what the host makes or
-/// reads: the model's own layout is the host's business.
+/// reads: the model's own layout is the host's business. Operations have no implementations yet. The shell is
+/// taken from the regions in their order.
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
-                     std::optional<std::uint32_t> partitions);
+                     std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares);
 
 /// What is wrong with a problem as such (our bug): indices, order, producers. Empty where nothing is.
 std::string check(const Problem& problem);
+
+/// Whether every operation that is not the host's has an implementation and every card regions: only then is
+/// anything predicted, and chosen by it.
+bool is_predictable(const Problem& problem);
 
 /// A run of operations that is not cut: one that starts a layer, with what follows it up to the next. What
 /// stands before the first belongs to the first.

@@ -106,16 +106,16 @@ Status read_regions(const yaml::Mapping& device, const std::string& file, Device
 }
 
 Status check_shell(const yaml::Mapping& map, const Device& device) {
-  Resources sum;
-  for (const auto& region : device.regions) {
-    sum.lut += region.resources.lut;
-    sum.ff += region.resources.ff;
-    sum.dsp += region.resources.dsp;
-    sum.bram36 += region.resources.bram36;
+  const std::pair<const char*, std::uint64_t Resources::*> kinds[] = {
+      {"lut", &Resources::lut}, {"lutram", &Resources::lutram}, {"ff", &Resources::ff},
+      {"dsp", &Resources::dsp}, {"bram36", &Resources::bram36}, {"uram", &Resources::uram}};
+  for (const auto& [name, kind] : kinds) {
+    std::uint64_t sum = 0;
+    for (const auto& region : device.regions) sum += region.resources.*kind;
+    if (device.shell.*kind > sum)
+      return map.error("shell", "takes more than the device has: " + std::to_string(device.shell.*kind) +
+                                    " " + name + " of " + std::to_string(sum));
   }
-  if (device.shell.lut > sum.lut || device.shell.ff > sum.ff || device.shell.dsp > sum.dsp ||
-      device.shell.bram36 > sum.bram36)
-    return map.error("shell", "takes more than the device has");
   return {};
 }
 
@@ -222,7 +222,7 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const auto map,
                   yaml::Mapping::of(root, file, "device",
                                     {"schema", "part", "family", "platform", "clock_mhz", "resources",
-                                     "regions", "shell", "memory", "connectors", "sources"}));
+                                     "regions", "shell", "link", "memory", "connectors", "sources"}));
   MILLRACE_TRY(check_file_schema(map));
   Device out;
   out.name = path.stem().string();
@@ -238,6 +238,9 @@ Result<Device> load_device(const std::filesystem::path& path) {
   if (const yaml::Node* shell = map.find("shell")) {
     MILLRACE_ASSIGN(out.shell, read_resources(*shell, file, "shell"));
     MILLRACE_TRY(check_shell(map, out));
+  }
+  if (const yaml::Node* link = map.find("link")) {
+    MILLRACE_ASSIGN(out.link, read_resources(*link, file, "link"));
   }
   MILLRACE_ASSIGN(const std::uint64_t connectors, map.integer("connectors", 0));
   if (connectors > kMaxConnectors)

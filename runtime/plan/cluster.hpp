@@ -40,7 +40,8 @@ struct Device {
   std::string family;    // Yosys family: "xcku" … ; see configs/README.md
   std::string platform;  // Vitis platform; empty: runs emulated only
   double clock_mhz = 0;
-  Resources shell;              // taken from the regions by the shell
+  Resources shell;              // taken from the regions by the shell, from the first on
+  Resources link;               // taken from the first region by each cable that a partition uses
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)

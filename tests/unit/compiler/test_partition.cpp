@@ -22,7 +22,7 @@ Problem chain(const std::vector<std::uint64_t>& costs, std::uint32_t cards) {
   }
   for (std::uint32_t i = 0; i < cards; ++i) {
     problem.cards.push_back({"fpga" + std::to_string(i), "ku060"});
-    if (i > 0) problem.cables.emplace_back(i - 1, i);
+    if (i > 0) problem.cables.push_back({i - 1, i});
   }
   return problem;
 }
@@ -133,7 +133,7 @@ TEST(Partition, SkipsACardOnlyWhereThereIsACableForIt) {
   const auto text = refusal(problem, ErrorCode::kDoesNotFit);
   expect(text, "lacks cables for 3 partitions");
   expect(text, "tensor 'skip' goes from partition 0 to 2");
-  problem.cables.emplace_back(0, 2);
+  problem.cables.push_back({0, 2});
   const auto solution = solve(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(verify(problem, *solution), "");

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "compiler/explore/chain.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr std::uint64_t kInfinite = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint32_t kMaxTrials = 1000000;
+
+using Cuts = std::vector<std::size_t>;  // first layer of each piece, and the number of layers at the end
+
+/// Dynamic programming over (pieces, layers): the smallest `value` of a piece combined along the way.
+template <class Value, class Combine, class Allowed>
+std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Combine combine, Allowed allowed,
+                        Cuts* cuts) {
+  std::vector<std::vector<std::uint64_t>> best(pieces + 1, std::vector<std::uint64_t>(count + 1, kInfinite));
+  std::vector<std::vector<std::size_t>> begin(pieces + 1, std::vector<std::size_t>(count + 1, 0));
+  best[0][0] = 0;
+  for (std::size_t n = 1; n <= pieces; ++n)
+    for (std::size_t end = n; end <= count; ++end)
+      for (std::size_t i = n - 1; i < end; ++i) {
+        if (best[n - 1][i] == kInfinite || !allowed(i, end)) continue;
+        const std::uint64_t total = combine(best[n - 1][i], value(i, end));
+        if (total < best[n][end]) {
+          best[n][end] = total;
+          begin[n][end] = i;
+        }
+      }
+  if (cuts != nullptr && best[pieces][count] != kInfinite) {
+    *cuts = {count};
+    for (std::size_t n = pieces; n > 0; --n) cuts->insert(cuts->begin(), begin[n][cuts->front()]);
+  }
+  return best[pieces][count];
+}
+
+/// Empty where there is no such cut. `neighbours_only`: no tensor may be read two pieces on or later.
+Cuts cut(const Chain& chain, std::size_t pieces, bool neighbours_only) {
+  const std::size_t count = chain.layers.size();
+  const auto allowed = [&](std::size_t i, std::size_t end) {
+    return !neighbours_only || i == 0 || end == count || chain.farthest[i] < end;
+  };
+  const auto cost = [&](std::size_t i, std::size_t end) { return chain.cost(i, end); };
+  const auto larger = [](std::uint64_t a, std::uint64_t b) { return std::max(a, b); };
+  const std::uint64_t bound = best_cuts(count, pieces, cost, larger, allowed, nullptr);
+  Cuts cuts;
+  if (bound == kInfinite) return cuts;
+  const auto bounded = [&](std::size_t i, std::size_t end) {
+    return allowed(i, end) && chain.cost(i, end) <= bound;
+  };
+  const auto bytes = [&](std::size_t i, std::size_t) { return i == 0 ? 0 : chain.live_bytes[i]; };
+  const auto sum = [](std::uint64_t a, std::uint64_t b) { return a + b; };
+  best_cuts(count, pieces, bytes, sum, bounded, &cuts);
+  return cuts;
+}
+
+std::vector<std::uint32_t> places(const Chain& chain, const Cuts& cuts) {
+  std::vector<std::uint32_t> place(chain.size());
+  for (std::uint32_t p = 0; p + 1 < cuts.size(); ++p)
+    for (std::size_t i = cuts[p]; i < cuts[p + 1]; ++i) place[i] = p;
+  return place;
+}
+
+using Neighbours =
+    std::set<std::pair<std::uint32_t, std::uint32_t>>;  // places a < b with a channel between them
+
+Neighbours neighbours(const Chain& chain, const Cuts& cuts) {
+  const auto place = places(chain, cuts);
+  Neighbours found;
+  for (const auto& edge : chain.edges)
+    for (const auto reader : edge.readers)
+      if (place[edge.from] != place[reader]) found.emplace(place[edge.from], place[reader]);
+  return found;
+}
+
+/// Cards for the places, the first that fit in the cluster's order; empty where none do.
+class Embedding {
+ public:
+  Embedding(const Problem& problem, const Neighbours& needs, std::uint32_t places)
+      : problem_(problem), needs_(needs), places_(places), used_(problem.cards.size(), false) {
+    for (const auto& cable : problem.cables) {
+      cables_.emplace(cable.a, cable.b);
+      cables_.emplace(cable.b, cable.a);
+    }
+  }
+
+  std::vector<std::uint32_t> find() { return place_next() ? card_ : std::vector<std::uint32_t>(); }
+
+ private:
+  bool place_next() {
+    const auto place = static_cast<std::uint32_t>(card_.size());
+    if (place == places_) return true;
+    for (std::uint32_t c = 0; c < problem_.cards.size(); ++c) {
+      if (used_[c] || ++trials_ > kMaxTrials || !joined(place, c)) continue;
+      used_[c] = true;
+      card_.push_back(c);
+      if (place_next()) return true;
+      card_.pop_back();
+      used_[c] = false;
+    }
+    return false;
+  }
+
+  bool joined(std::uint32_t place, std::uint32_t card) const {
+    return std::all_of(needs_.begin(), needs_.end(), [&](const auto& need) {
+      return need.second != place || cables_.contains({card_[need.first], card});
+    });
+  }
+
+  const Problem& problem_;
+  const Neighbours& needs_;
+  std::uint32_t places_;
+  std::vector<bool> used_;
+  std::vector<std::uint32_t> card_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> cables_;
+  std::uint32_t trials_ = 0;
+};
+
+Error no_cables(const Problem& problem, const Chain& chain, std::size_t pieces) {
+  std::string message = "cluster '" + problem.cluster + "' lacks cables for " + plural(pieces, "partition") +
+                        " of '" + problem.model + "'";
+  const auto place = places(chain, cut(chain, pieces, false));
+  for (const auto& edge : chain.edges) {
+    if (place[edge.last()] > place[edge.from] + 1) {
+      message += ": tensor '" + problem.tensors[edge.tensor].name + "' goes from partition " +
+                 std::to_string(place[edge.from]) + " to " + std::to_string(place[edge.last()]) +
+                 ", past the one between";
+      break;
+    }
+  }
+  return Error(ErrorCode::kDoesNotFit,
+               message + "; add cables between the cards, or ask for another number of --partitions");
+}
+
+}  // namespace
+
+Result<Solution> balance(const Problem& problem, const Chain& chain) {
+  const std::size_t count = chain.size(), cards = problem.cards.size();
+  const std::size_t asked = problem.partitions.value_or(0);
+  const std::size_t most = asked != 0 ? asked : std::min(count, cards), fewest = asked != 0 ? asked : 1;
+  const Edge* back = nullptr;
+  for (std::size_t pieces = most; pieces >= fewest; --pieces)
+    for (const bool neighbours_only : {false, true}) {
+      const Cuts cuts = cut(chain, pieces, neighbours_only);
+      if (cuts.empty()) continue;
+      if (const Edge* found = returning(chain, places(chain, cuts)); found != nullptr) {
+        back = found;
+        continue;
+      }
+      auto card = Embedding(problem, neighbours(chain, cuts), static_cast<std::uint32_t>(pieces)).find();
+      if (!card.empty()) return make_parts(problem, chain, places(chain, cuts), std::move(card));
+    }
+  if (back != nullptr)
+    return Error(ErrorCode::kUnsupported, "tensor '" + problem.tensors[back->tensor].name +
+                                              "' is needed by one card before and after a part that runs on "
+                                              "the host; ask for another number of --partitions");
+  return no_cables(problem, chain, most);
+}
+
+}  // namespace millrace::compiler::explore

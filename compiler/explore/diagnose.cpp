@@ -1,0 +1,316 @@
+#include "compiler/explore/diagnose.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "compiler/explore/branch.hpp"
+#include "compiler/explore/search.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr std::uint32_t kMostCards = 64;  // of a cluster that is proposed
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 100 && value != std::floor(value) ? "%.1f" : "%.0f", value);
+  return text;
+}
+
+std::string time(double seconds) {
+  return seconds < 1e-3 ? number(seconds * 1e6) + " us" : number(seconds * 1e3) + " ms";
+}
+
+/// A layer by the name of the operation that costs most in it.
+std::string layer_name(const Board& board, std::size_t layer) {
+  const auto& operations = board.chain.layers[layer].operations;
+  const auto largest = std::max_element(operations.begin(), operations.end(), [&](auto a, auto b) {
+    return board.problem.operations[a].cost < board.problem.operations[b].cost;
+  });
+  return "layer '" + board.problem.operations[*largest].name + "'";
+}
+
+Amounts least(const Board& board, std::size_t layer, std::uint64_t cycles) {
+  Amounts sum{};
+  for (const auto operation : board.chain.layers[layer].operations) {
+    Amounts smallest;
+    smallest.fill(std::numeric_limits<std::uint64_t>::max());
+    for (const auto& way : board.problem.operations[operation].implementations)
+      if (way.interval_cycles <= cycles)
+        for (std::size_t k = 0; k < kKinds; ++k) smallest[k] = std::min(smallest[k], way.amounts[k]);
+    sum += smallest;
+  }
+  return sum;
+}
+
+class Diagnosis {
+ public:
+  explicit Diagnosis(const Board& board) : board_(board), problem_(board.problem) {
+    if (problem_.targets.frames_per_second) seconds_ = 1 / *problem_.targets.frames_per_second;
+  }
+
+  Error run() {
+    std::string message = "model '" + problem_.model + "' on cluster '" + problem_.cluster + "'" + wanted() +
+                          ": " + binding() + nearest_targets() + nearest_cluster();
+    return Error(ErrorCode::kDoesNotFit, std::move(message));
+  }
+
+ private:
+  std::string wanted() const {
+    std::string out;
+    const auto& targets = problem_.targets;
+    if (targets.frames_per_second) out += " at " + number(*targets.frames_per_second) + " frames/s";
+    if (targets.max_latency_seconds) out += " within " + time(*targets.max_latency_seconds);
+    if (problem_.partitions) out += " in " + plural(*problem_.partitions, "partition");
+    return out;
+  }
+
+  std::size_t cards() const {
+    return problem_.partitions.value_or(static_cast<std::uint32_t>(problem_.cards.size()));
+  }
+
+  std::string binding() const {
+    if (auto found = too_slow(); !found.empty()) return found;
+    if (auto found = too_large(); !found.empty()) return found;
+    if (auto found = too_much(); !found.empty()) return found;
+    if (auto found = cable(); !found.empty()) return found;
+    if (auto found = latency_bound(); !found.empty()) return found;
+    return stopped();
+  }
+
+  /// A layer that no implementation makes quick enough.
+  std::string too_slow() const {
+    double clock = 0;
+    for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
+    std::size_t worst = board_.chain.size();
+    std::uint64_t longest = cycles_in(seconds_, clock);
+    for (std::size_t i = 0; i < board_.chain.size(); ++i)
+      for (const auto operation : board_.chain.layers[i].operations) {
+        std::uint64_t quickest = std::numeric_limits<std::uint64_t>::max();
+        for (const auto& way : problem_.operations[operation].implementations)
+          quickest = std::min(quickest, way.interval_cycles);
+        if (quickest > longest) {
+          longest = quickest;
+          worst = i;
+        }
+      }
+    if (worst == board_.chain.size()) return {};
+    return layer_name(board_, worst) + " takes at least " + std::to_string(longest) +
+           " cycles a frame however it is built: " + number(clock / static_cast<double>(longest)) +
+           " frames/s at " + number(clock / 1e6) + " MHz";
+  }
+
+  /// A layer that fits into no region of any card.
+  std::string too_large() const {
+    for (std::size_t i = 0; i < board_.chain.size(); ++i) {
+      double best = std::numeric_limits<double>::infinity();
+      std::string text;
+      for (const auto& card : problem_.cards)
+        for (const auto& region : card.regions) {
+          const Amounts need = least(board_, i, cycles_in(seconds_, card.clock_hz));
+          double over = 0;
+          std::string what;
+          for (std::size_t k = 0; k < kKinds; ++k) {
+            const double room = has(region, k);
+            if (static_cast<double>(need[k]) <= room) continue;
+            const double ratio = static_cast<double>(need[k]) / std::max(1.0, room);
+            if (ratio <= over) continue;
+            over = ratio;
+            what = excess(k, static_cast<double>(need[k]), room) + " of '" + card.device + "'" +
+                   (card.regions.size() > 1 ? " region '" + region.name + "'" : "");
+          }
+          if (over < best) {
+            best = over;
+            text = what;
+          }
+        }
+      if (best > 0 && std::isfinite(best)) return layer_name(board_, i) + " needs " + text;
+    }
+    return {};
+  }
+
+  double has(const Region& region, std::size_t kind) const {
+    const auto room = static_cast<double>(region.available[kind]);
+    return kind == kMemoryBytes ? room * std::min(seconds_, 1e3) : room;
+  }
+
+  static std::string excess(std::size_t kind, double need, double room) {
+    if (room < 1) return "at least " + number(need) + " " + kind_name(kind) + ", and there is none";
+    return "at least " + number(need) + " " + kind_name(kind) + ", " + number(need - room) + " (" +
+           number((need / room - 1) * 100) + " %) more than the " + number(room) + " left";
+  }
+
+  /// All layers together against all cards together.
+  std::string too_much() const {
+    double clock = 0;
+    for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
+    std::vector<Amounts> need;
+    Amounts sum{}, room{};
+    for (std::size_t i = 0; i < board_.chain.size(); ++i) {
+      need.push_back(least(board_, i, cycles_in(seconds_, clock)));
+      sum += need.back();
+    }
+    std::vector<Amounts> cards;
+    for (const auto& card : problem_.cards) {
+      Amounts all{};
+      for (const auto& region : card.regions)
+        for (std::size_t k = 0; k < kKinds; ++k) all[k] += static_cast<std::uint64_t>(has(region, k));
+      cards.push_back(all);
+    }
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      std::vector<std::uint64_t> of;
+      for (const auto& card : cards) of.push_back(card[k]);
+      std::sort(of.rbegin(), of.rend());
+      of.resize(std::min(of.size(), this->cards()));
+      for (const auto amount : of) room[k] += amount;
+    }
+    std::size_t worst = kKinds;
+    double over = 1;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      const double ratio = static_cast<double>(sum[k]) / std::max(1.0, static_cast<double>(room[k]));
+      if (ratio <= over) continue;
+      over = ratio;
+      worst = k;
+    }
+    if (worst == kKinds) return {};
+    const auto largest = std::max_element(need.begin(), need.end(),
+                                          [&](const auto& a, const auto& b) { return a[worst] < b[worst]; });
+    return "all layers together need " +
+           excess(worst, static_cast<double>(sum[worst]), static_cast<double>(room[worst])) + " on " +
+           plural(this->cards(), "card") + "; " +
+           layer_name(board_, static_cast<std::size_t>(largest - need.begin())) + " takes most of it, " +
+           number(static_cast<double>((*largest)[worst]));
+  }
+
+  /// Whether it is the cables: with endless ones there would be a solution.
+  std::string cable() const {
+    if (cards() < 2) return {};
+    Problem open = relaxed();
+    if (open.cables.empty()) return "no two cards are joined by a cable, and one alone is too small";
+    for (auto& c : open.cables) c.bytes_per_second = std::numeric_limits<double>::infinity();
+    const Board board(open);
+    const auto found = Search(board).run();
+    if (!found) return {};
+    std::string worst;
+    double most = 0;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
+    for (const auto& hop : found->hops) bytes[{hop.from, hop.to}] += problem_.tensors[hop.tensor].bytes;
+    for (const auto& [ends, sum] : bytes) {
+      const auto a = found->card[ends.first], b = found->card[ends.second];
+      const double share = static_cast<double>(sum) / board_.wire(a, b).bytes_per_second / seconds_;
+      if (share <= most) continue;
+      most = share;
+      worst = "the cable between '" + problem_.cards[a].name + "' and '" + problem_.cards[b].name +
+              "' would have to carry " + number(static_cast<double>(sum)) + " bytes a frame, " +
+              number((share - 1) * 100) + " % more than it can";
+    }
+    return most > 1 ? worst : std::string();
+  }
+
+  Problem relaxed() const {
+    Problem open = problem_;
+    open.targets.max_latency_seconds.reset();
+    open.targets.objective = Objective::kCards;
+    return open;
+  }
+
+  std::string latency_bound() const {
+    if (!problem_.targets.max_latency_seconds) return {};
+    Problem open = relaxed();
+    open.targets.objective = Objective::kLatency;
+    const Board board(open);
+    const auto found = Search(board).run();
+    if (!found) return {};
+    return "the least latency found is " + time(found->latency_seconds) + ", " +
+           number((found->latency_seconds / *problem_.targets.max_latency_seconds - 1) * 100) + " % too long";
+  }
+
+  /// Cards in a row, each filled: where they end.
+  std::string stopped() const {
+    const auto kinds = card_kinds(problem_);
+    Level level(board_, kinds, seconds_, false);
+    std::size_t at = 0, last = 0;
+    std::uint32_t card = 0;
+    for (; card < cards() && at < board_.chain.size(); ++card) {
+      last = at;
+      at = level.farthest(card, 0, at);
+    }
+    at = std::min(at, board_.chain.size() - 1);
+    const Card& on = problem_.cards[card - 1];
+    Amounts need{}, room{};
+    for (std::size_t i = last; i <= at; ++i) need += least(board_, i, cycles_in(seconds_, on.clock_hz));
+    for (const auto& region : on.regions)
+      for (std::size_t k = 0; k < kKinds; ++k) room[k] += static_cast<std::uint64_t>(has(region, k));
+    std::size_t tightest = 0;
+    double most = 0;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      const double share = static_cast<double>(need[k]) / std::max(1.0, static_cast<double>(room[k]));
+      if (share > most) {
+        most = share;
+        tightest = k;
+      }
+    }
+    return "the cards are full before " + layer_name(board_, at) + ": with it, '" + on.name +
+           "' would need at least " + number(most * 100) + " % of the " + kind_name(tightest) +
+           " left to it" + (problem_.cables.empty() ? "" : ", or a cut that its cables do not allow");
+  }
+
+  std::string nearest_targets() const {
+    std::string out;
+    Problem open = relaxed();
+    open.targets.frames_per_second.reset();
+    open.targets.objective = Objective::kThroughput;
+    const Board board(open);
+    if (const auto found = Search(board).run()) {
+      out += "; this cluster reaches " + number(1 / found->interval_seconds) + " frames/s on " +
+             plural(found->card.size(), "card");
+      if (problem_.targets.max_latency_seconds) out += " in " + time(found->latency_seconds);
+      return out;
+    }
+    return "; it does not fit at any rate";
+  }
+
+  /// The fewest cards of each device, in a row, that would do.
+  std::string nearest_cluster() const {
+    if (problem_.partitions) return "; ask for another number of --partitions, or none";
+    std::string out;
+    std::vector<std::string> seen;
+    for (const auto& card : problem_.cards) {
+      if (std::find(seen.begin(), seen.end(), card.device) != seen.end()) continue;
+      seen.push_back(card.device);
+      for (std::uint32_t n = 1; n <= kMostCards && n <= board_.chain.size(); n = n < 16 ? n + 1 : n + n / 4) {
+        Problem row = problem_;
+        row.targets.objective = Objective::kCards;
+        row.cards.assign(n, card);
+        row.cables.clear();
+        Cable cable;
+        if (!problem_.cables.empty()) cable = problem_.cables.front();
+        for (std::uint32_t i = 1; i < n; ++i) {
+          cable.a = i - 1;
+          cable.b = i;
+          row.cables.push_back(cable);
+        }
+        const Board board(row);
+        if (!Search(board).feasible(n, std::min(seconds_, 1e6))) continue;
+        out += (out.empty() ? "; it would fit on " : ", or on ") + plural(n, "card") + " of '" + card.device +
+               "' in a row";
+        break;
+      }
+    }
+    return out.empty() ? "; no row of up to " + std::to_string(kMostCards) + " of its cards would do" : out;
+  }
+
+  const Board& board_;
+  const Problem& problem_;
+  double seconds_ = 1e6;
+};
+
+}  // namespace
+
+Error diagnose(const Board& board) {
+  return Diagnosis(board).run();
+}
+
+}  // namespace millrace::compiler::explore

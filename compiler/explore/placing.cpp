@@ -1,0 +1,174 @@
+#include "compiler/explore/placing.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr std::uint64_t kPacketBytes = 1024;  // as emit/communication cuts frames
+
+}  // namespace
+
+Board::Board(const Problem& from) : problem(from), chain(make_chain(from)) {
+  const std::size_t cards = problem.cards.size();
+  wires_.resize(cards * cards);
+  for (const auto& cable : problem.cables)
+    for (const auto at : {cable.a * cards + cable.b, cable.b * cards + cable.a}) {
+      ++wires_[at].cables;
+      wires_[at].bytes_per_second += cable.bytes_per_second;
+      wires_[at].latency_seconds = std::max(wires_[at].latency_seconds, cable.latency_seconds);
+    }
+}
+
+std::optional<std::vector<Hop>> Board::route(const Assignment& a, std::uint32_t* tensor) const {
+  std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> found;
+  const auto places = static_cast<std::uint32_t>(a.card.size());
+  constexpr std::uint32_t kFar = 0xFFFFFFFFU;
+  for (const auto& edge : chain.edges) {
+    const std::uint32_t from = a.place[edge.from];
+    std::vector<std::uint32_t> steps(places, kFar), before(places, kFar);
+    steps[from] = 0;
+    for (std::uint32_t q = from + 1; q <= a.place[edge.last()]; ++q)
+      for (std::uint32_t p = from; p < q; ++p)
+        if (steps[p] != kFar && wire(a.card[p], a.card[q]).cables > 0 && steps[p] + 1 < steps[q]) {
+          steps[q] = steps[p] + 1;
+          before[q] = p;
+        }
+    for (const auto reader : edge.readers) {
+      std::uint32_t at = a.place[reader];
+      if (steps[at] == kFar) {
+        if (tensor != nullptr) *tensor = edge.tensor;
+        return std::nullopt;
+      }
+      for (; at != from; at = before[at]) found.emplace(edge.tensor, before[at], at);
+    }
+  }
+  std::vector<Hop> hops;
+  for (const auto& [t, p, q] : found) hops.push_back({t, p, q});
+  return hops;
+}
+
+double Board::interval(const Assignment& a, const std::vector<Hop>& hops) const {
+  double longest = 0;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory, bytes;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    const std::size_t layer = chain.layer_of[i];
+    if (layer == chain.size()) continue;
+    const auto& way = problem.operations[i].implementations[a.implementation[i]];
+    const auto& card = problem.cards[a.card[a.place[layer]]];
+    longest = std::max(longest, static_cast<double>(way.interval_cycles) / card.clock_hz);
+    memory[{a.place[layer], a.region[layer]}] += way.amounts[kMemoryBytes];
+  }
+  for (const auto& [where, read] : memory)
+    if (read > 0)
+      longest = std::max(
+          longest, static_cast<double>(read) /
+                       static_cast<double>(
+                           problem.cards[a.card[where.first]].regions[where.second].available[kMemoryBytes]));
+  for (const auto& hop : hops) bytes[{hop.from, hop.to}] += problem.tensors[hop.tensor].bytes;
+  for (const auto& [ends, sum] : bytes)
+    longest = std::max(
+        longest, static_cast<double>(sum) / wire(a.card[ends.first], a.card[ends.second]).bytes_per_second);
+  return longest;
+}
+
+bool Board::within_budgets(const Assignment& a, const std::vector<Hop>& hops) const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Amounts> used;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (const std::size_t layer = chain.layer_of[i]; layer != chain.size())
+      used[{a.place[layer], a.region[layer]}] +=
+          problem.operations[i].implementations[a.implementation[i]].amounts;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> joined;
+  for (const auto& hop : hops) {
+    joined.emplace(hop.from, hop.to);
+    joined.emplace(hop.to, hop.from);
+  }
+  for (const auto& [p, q] : joined)
+    for (std::uint32_t n = 0; n < wire(a.card[p], a.card[q]).cables; ++n)
+      used[{p, 0}] += problem.cards[a.card[p]].link;
+  for (auto& [where, amounts] : used) {
+    Amounts available = problem.cards[a.card[where.first]].regions[where.second].available;
+    // Bandwidth is part of the interval already.
+    available[kMemoryBytes] = amounts[kMemoryBytes];
+    if (!within(amounts, available)) return false;
+  }
+  return true;
+}
+
+std::optional<Solution> Board::assess(const Assignment& a) const {
+  const auto hops = route(a);
+  if (!hops || returning(chain, a.place) != nullptr) return std::nullopt;
+  const double seconds = interval(a, *hops);
+  if (!std::isfinite(seconds) || !within_budgets(a, *hops)) return std::nullopt;
+  Solution solution = make_parts(problem, chain, a.place, a.card);
+  solution.implementation = a.implementation;
+  solution.region.assign(problem.operations.size(), 0);
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (chain.layer_of[i] != chain.size()) solution.region[i] = a.region[chain.layer_of[i]];
+  solution.hops = *hops;
+  solution.interval_seconds = seconds;
+  solution.latency_seconds = latency(*this, a, *hops);
+  return solution;
+}
+
+Passage pass(const Implementation& way, double clock_hz, double start, double arrive) {
+  const double interval = static_cast<double>(way.interval_cycles) / clock_hz;
+  const double depth = static_cast<double>(way.depth_cycles) / clock_hz;
+  const double stretch = std::max(1.0, (arrive - start) / interval);  // fed more slowly than it could take
+  Passage out;
+  out.first = start + static_cast<double>(way.fill_cycles) / clock_hz * stretch + depth;
+  out.last = std::max(start + interval, arrive) + depth;
+  return out;
+}
+
+Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
+  const double packet = static_cast<double>(std::min(bytes, kPacketBytes)) / wire.bytes_per_second;
+  const double all = static_cast<double>(bytes) / wire.bytes_per_second;
+  Passage out;
+  out.first = from.first + wire.latency_seconds + packet;
+  out.last = std::max(from.last + wire.latency_seconds + packet, from.first + wire.latency_seconds + all);
+  return out;
+}
+
+double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops) {
+  const Problem& problem = board.problem;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Passage> at;  // (tensor, place)
+  constexpr std::uint32_t kHost = 0xFFFFFFFFU;
+  double longest = 0;
+  for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
+    const auto& operation = problem.operations[i];
+    const std::size_t layer = board.chain.layer_of[i];
+    const std::uint32_t place = layer == board.chain.size() ? kHost : a.place[layer];
+    double start = 0, arrive = 0;
+    for (const auto t : operation.inputs) {
+      auto known = at.find({t, place});
+      if (known == at.end()) known = at.find({t, kHost});
+      if (known == at.end()) continue;
+      start = std::max(start, known->second.first);
+      arrive = std::max(arrive, known->second.last);
+    }
+    if (place == kHost) {
+      // The host takes and gives whole tensors; its own time is not known here and counts as none.
+      for (const auto t : operation.outputs) at[{t, kHost}] = {arrive, arrive};
+      continue;
+    }
+    const Passage out = pass(operation.implementations[a.implementation[i]],
+                             problem.cards[a.card[place]].clock_hz, start, arrive);
+    longest = std::max(longest, out.last);
+    for (const auto t : operation.outputs) {
+      at[{t, place}] = out;
+      at[{t, kHost}] = {out.last, out.last};
+      for (auto hop = std::lower_bound(hops.begin(), hops.end(), t,
+                                       [](const Hop&h, std::uint32_t tensor) { return h.tensor < tensor; });
+           hop != hops.end() && hop->tensor == t; ++hop)
+        at[{t, hop->to}] = carry(board.wire(a.card[hop->from], a.card[hop->to]), problem.tensors[t].bytes,
+                                 at.at({t, hop->from}));
+    }
+  }
+  return longest;
+}
+
+}  // namespace millrace::compiler::explore

@@ -1,0 +1,442 @@
+#include "compiler/explore/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "compiler/explore/branch.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
+constexpr double kHair = 1 + 1e-9;
+constexpr std::size_t kMostRows = 20000;         // rows of cards tried, before those alike are left out
+constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better what the bisection found
+constexpr int kRefinements = 24;                 // halvings between two intervals that can occur
+constexpr double kProven = 1e-6;                 // a gap below this is rounding
+constexpr double kAnyInterval = 1e6;             // seconds: no limit
+
+bool reads_the_one_before(const Chain& chain) {
+  std::vector<bool> joined(chain.size(), false);
+  for (const auto& edge : chain.edges)
+    for (const auto reader : edge.readers)
+      if (reader == edge.from + 1) joined[reader] = true;
+  for (std::size_t i = 1; i < chain.size(); ++i)
+    if (!joined[i] && chain.layers[i].stage == chain.layers[i - 1].stage) return false;
+  return true;
+}
+
+std::vector<double> intervals_of(const Board& board) {
+  std::set<double> clocks, found;
+  for (const auto& card : board.problem.cards) clocks.insert(card.clock_hz);
+  std::set<std::uint64_t> cycles;
+  for (const auto& operation : board.problem.operations)
+    for (const auto& way : operation.implementations) cycles.insert(way.interval_cycles);
+  for (const double clock : clocks)
+    for (const auto c : cycles) found.insert(static_cast<double>(c) / clock);
+  std::set<double> widths;
+  for (const auto& cable : board.problem.cables) widths.insert(cable.bytes_per_second);
+  for (const double width : widths)
+    for (const auto bytes : board.chain.live_bytes)
+      if (bytes > 0 && std::isfinite(width)) found.insert(static_cast<double>(bytes) / width);
+  return {found.begin(), found.end()};
+}
+
+}  // namespace
+
+Search::Search(const Board& board)
+    : board_(board),
+      problem_(board.problem),
+      kinds_(card_kinds(board.problem)),
+      intervals_(intervals_of(board)),
+      in_a_row_(reads_the_one_before(board.chain)) {
+  for (const auto& operation : problem_.operations)
+    for (const auto& way : operation.implementations)
+      reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
+}
+
+/// Simple ways along the cables through so many cards; of those alike, with all wires among them, one.
+const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
+  if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
+  auto& out = rows_[cards];
+  std::set<std::vector<double>> seen;
+  std::size_t tried = 0;
+  Order order;
+  const auto signature = [&] {
+    std::vector<double> s;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      s.push_back(kinds_[order[i]]);
+      for (std::size_t j = 0; j < i; ++j) {
+        const Wire& wire = board_.wire(order[j], order[i]);
+        s.insert(s.end(), {static_cast<double>(wire.cables), wire.bytes_per_second, wire.latency_seconds});
+      }
+    }
+    return s;
+  };
+  const auto go = [&](const auto& self) -> void {
+    if (order.size() == cards) {
+      ++tried;
+      if (seen.insert(signature()).second) out.push_back(order);
+      return;
+    }
+    for (std::uint32_t c = 0; c < problem_.cards.size(); ++c) {
+      if (tried >= kMostRows) {
+        all_rows_ = false;
+        return;
+      }
+      if (std::find(order.begin(), order.end(), c) != order.end()) continue;
+      if (!order.empty() && board_.wire(order.back(), c).cables == 0) continue;
+      order.push_back(c);
+      self(self);
+      order.pop_back();
+    }
+  };
+  go(go);
+  return out;
+}
+
+/// Rows of kinds of cards that could occur at all: what the bound is taken over.
+const std::vector<Search::Order>& Search::kind_rows(std::uint32_t cards) {
+  if (in_a_row_ || cards == 1) return rows(cards);
+  if (const auto known = kind_rows_.find(cards); known != kind_rows_.end()) return known->second;
+  auto& out = kind_rows_[cards];
+  std::map<std::uint32_t, std::uint32_t> left;
+  for (const auto kind : kinds_) ++left[kind];
+  Order order;
+  const auto go = [&](const auto& self) -> void {
+    if (out.size() >= kMostRows) {
+      all_kind_rows_ = false;
+      return;
+    }
+    if (order.size() == cards) {
+      out.push_back(order);
+      return;
+    }
+    for (auto& [kind, count] : left) {
+      if (count == 0) continue;
+      --count;
+      order.push_back(kind);
+      self(self);
+      order.pop_back();
+      ++count;
+    }
+  };
+  go(go);
+  return out;
+}
+
+/// `wires`: what crosses a cut must pass the cable there in time, and cables take their share of the cards.
+std::optional<Assignment> Search::arrange(Level& level, const Order& order, bool wires) const {
+  const std::size_t count = board_.chain.size(), places = order.size();
+  std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
+  std::vector<std::vector<std::size_t>> begin(places + 1, std::vector<std::size_t>(count + 1, 0));
+  std::vector<std::uint32_t> cables(places, 0);
+  for (std::size_t p = 0; wires && p + 1 < places; ++p) {
+    const std::uint32_t n = board_.wire(order[p], order[p + 1]).cables;
+    cables[p] += n;
+    cables[p + 1] += n;
+  }
+  best[0][0] = 0;
+  for (std::size_t p = 0; p < places; ++p)
+    for (std::size_t i = p; i < count; ++i) {
+      if (best[p][i] == kFar) continue;
+      const bool last = p + 1 == places;
+      const std::size_t far = level.farthest(order[p], cables[p], i);
+      for (std::size_t j = last ? count : i + 1; j <= far && (last || j < count); ++j) {
+        const std::uint64_t bytes = last ? 0 : board_.chain.live_bytes[j];
+        if (wires && bytes > 0) {
+          const Wire& wire = board_.wire(order[p], order[p + 1]);
+          if (static_cast<double>(bytes) > wire.bytes_per_second * level.seconds() * kHair) continue;
+        }
+        if (best[p][i] + bytes < best[p + 1][j]) {
+          best[p + 1][j] = best[p][i] + bytes;
+          begin[p + 1][j] = i;
+        }
+      }
+    }
+  if (best[places][count] == kFar) return std::nullopt;
+  Assignment out;
+  out.card = order;
+  out.place.assign(count, 0);
+  out.region.assign(count, 0);
+  out.implementation.assign(problem_.operations.size(), 0);
+  for (std::size_t p = places, end = count; p > 0; --p) {
+    const std::size_t from = begin[p][end];
+    for (std::size_t i = from; i < end; ++i) out.place[i] = static_cast<std::uint32_t>(p - 1);
+    if (wires) level.choose(order[p - 1], cables[p - 1], from, end, out);
+    end = from;
+  }
+  return out;
+}
+
+bool Search::possible(std::uint32_t cards, double seconds) {
+  if (cards > board_.chain.size()) return false;
+  Level level(board_, kinds_, seconds, true);
+  const auto& orders = kind_rows(cards);
+  if (!all_kind_rows_ || !all_rows_) return true;
+  return std::any_of(orders.begin(), orders.end(),
+                     [&](const Order& order) { return arrange(level, order, false).has_value(); });
+}
+
+std::optional<Solution> Search::keep_latency(Assignment assignment, Solution solution, double seconds) const {
+  const auto& most = problem_.targets.max_latency_seconds;
+  if (!most || solution.latency_seconds <= *most) return solution;
+  speed_up(board_, assignment, seconds);
+  auto quicker = board_.assess(assignment);
+  if (quicker && quicker->latency_seconds <= *most && quicker->interval_seconds <= seconds * kHair)
+    return quicker;
+  return std::nullopt;
+}
+
+std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
+  if (cards > board_.chain.size() || cards > problem_.cards.size()) return std::nullopt;
+  Level level(board_, kinds_, seconds, false);
+  for (const auto& order : rows(cards)) {
+    auto assignment = arrange(level, order, true);
+    if (!assignment) continue;
+    auto solution = board_.assess(*assignment);
+    if (!solution || solution->interval_seconds > seconds * kHair) continue;
+    if (auto kept = keep_latency(std::move(*assignment), std::move(*solution), seconds)) return kept;
+  }
+  return std::nullopt;
+}
+
+std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
+  auto best = feasible(cards, limit);
+  if (!best) return std::nullopt;
+  // Everything below `low` is impossible as far as this search can tell.
+  const auto end = [&] {
+    return std::lower_bound(intervals_.begin(), intervals_.end(), best->interval_seconds / kHair) -
+           intervals_.begin();
+  };
+  std::ptrdiff_t low = 0, high = end();
+  while (low < high) {
+    const std::ptrdiff_t middle = low + (high - low) / 2;
+    if (auto found = feasible(cards, intervals_[static_cast<std::size_t>(middle)])) {
+      best = std::move(found);
+      high = std::min(middle, end());
+    } else {
+      low = middle + 1;
+    }
+  }
+  // Between two intervals of operations, a memory's time may still allow one.
+  double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
+  for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
+    const double middle = (below + best->interval_seconds) / 2;
+    if (auto found = feasible(cards, middle))
+      best = std::move(found);
+    else
+      below = middle;
+  }
+  return best;
+}
+
+double Search::bound(std::uint32_t cards, double below) {
+  std::ptrdiff_t low = 0;
+  std::ptrdiff_t high =
+      std::lower_bound(intervals_.begin(), intervals_.end(), below / kHair) - intervals_.begin();
+  while (low < high) {
+    const std::ptrdiff_t middle = low + (high - low) / 2;
+    if (possible(cards, intervals_[static_cast<std::size_t>(middle)]))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  const bool beyond = static_cast<std::size_t>(low) == intervals_.size() ||
+                      intervals_[static_cast<std::size_t>(low)] > below / kHair;
+  double yes = beyond ? below : intervals_[static_cast<std::size_t>(low)];
+  if (!reads_memory_) return yes;
+  double no = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
+  for (int i = 0; i < kRefinements; ++i) {
+    const double middle = (no + yes) / 2;
+    (possible(cards, middle) ? yes : no) = middle;
+  }
+  return no;
+}
+
+std::vector<std::uint32_t> Search::card_numbers() const {
+  if (problem_.partitions) return {*problem_.partitions};
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t n = 1; n <= std::min(problem_.cards.size(), board_.chain.size()); ++n) out.push_back(n);
+  return out;
+}
+
+double Search::floor_of_latency() const {
+  // Every operation in its quickest way on the quickest clock, cables for nothing.
+  Assignment free;
+  free.card = {0};
+  for (std::uint32_t c = 0; c < problem_.cards.size(); ++c)
+    if (problem_.cards[c].clock_hz > problem_.cards[free.card[0]].clock_hz) free.card[0] = c;
+  free.place.assign(board_.chain.size(), 0);
+  Problem ideal = problem_;
+  for (auto& operation : ideal.operations) {
+    if (operation.implementations.empty()) continue;
+    Implementation least = operation.implementations.front();
+    double part = 1;  // of the frame, before the first beat comes
+    for (const auto& way : operation.implementations) {
+      least.interval_cycles = std::min(least.interval_cycles, way.interval_cycles);
+      least.depth_cycles = std::min(least.depth_cycles, way.depth_cycles);
+      part = std::min(part, static_cast<double>(way.fill_cycles) / static_cast<double>(way.interval_cycles));
+    }
+    least.fill_cycles = static_cast<std::uint64_t>(part * static_cast<double>(least.interval_cycles));
+    operation.implementations = {least};
+  }
+  free.implementation.assign(problem_.operations.size(), 0);
+  return latency(Board(ideal), free, {});
+}
+
+std::optional<Solution> Search::least_latency(double limit) {
+  std::optional<Solution> best;
+  for (const auto cards : card_numbers()) {
+    const auto quickest = shortest(cards, limit);
+    if (!quickest) continue;
+    for (const double factor : {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0}) {
+      const double seconds = std::min(limit, quickest->interval_seconds * factor);
+      Level level(board_, kinds_, seconds, false);
+      for (const auto& order : rows(cards)) {
+        auto assignment = arrange(level, order, true);
+        if (!assignment) continue;
+        speed_up(board_, *assignment, limit);
+        const auto found = board_.assess(*assignment);
+        if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
+          best = found;
+        break;
+      }
+    }
+  }
+  if (best) best->gap = best->latency_seconds / floor_of_latency() - 1;
+  return best;
+}
+
+std::optional<Solution> Search::fewest_cards(double limit) {
+  bool fewest = true;  // proven
+  for (const auto cards : card_numbers()) {
+    auto best = shortest(cards, limit);
+    if (!best) {
+      fewest = fewest && !possible(cards, limit);
+      continue;
+    }
+    best->gap = std::max(0.0, best->interval_seconds / bound(cards, best->interval_seconds) - 1);
+    best->exact = fewest && best->gap < kProven;
+    return best;
+  }
+  return std::nullopt;
+}
+
+std::optional<Solution> Search::most_frames(double limit) {
+  std::optional<Solution> best;
+  for (const auto cards : card_numbers()) {
+    auto found = shortest(cards, best ? best->interval_seconds * (1 - 1e-7) : limit);
+    if (found) best = std::move(found);
+  }
+  if (!best) return best;
+  double least = best->interval_seconds;
+  for (const auto cards : card_numbers()) least = std::min(least, bound(cards, least));
+  best->gap = std::max(0.0, best->interval_seconds / least - 1);
+  best->exact = best->gap < kProven;
+  return best;
+}
+
+std::optional<Solution> Search::run() {
+  const double limit =
+      problem_.targets.frames_per_second ? 1 / *problem_.targets.frames_per_second : kAnyInterval;
+  std::optional<Solution> best;
+  switch (problem_.targets.objective) {
+    case Objective::kCards:
+      best = fewest_cards(limit);
+      break;
+    case Objective::kThroughput:
+      best = most_frames(limit);
+      break;
+    case Objective::kLatency:
+      best = least_latency(limit);
+      break;
+  }
+  if (best && best->exact && !problem_.targets.max_latency_seconds) {
+    best->gap = 0;
+    return best;
+  }
+  Branched branched = branch(board_, best, kBranchNodes);
+  if (branched.better) {
+    const bool by_latency = problem_.targets.objective == Objective::kLatency;
+    const auto figure = [&](const Solution& s) {
+      return by_latency ? s.latency_seconds : s.interval_seconds;
+    };
+    const double least = best ? figure(*best) / (1 + best->gap) : 0;
+    best = std::move(branched.better);
+    best->gap = least > 0 ? std::max(0.0, figure(*best) / least - 1) : 0;
+  }
+  if (best) best->exact = branched.complete;
+  if (best && branched.complete) best->gap = 0;
+  return best;
+}
+
+void speed_up(const Board& board, Assignment& assignment, double limit) {
+  const Problem& problem = board.problem;
+  auto now = board.assess(assignment);
+  if (!now) return;
+  const auto unused = [&](std::uint32_t place, std::uint32_t region) {
+    Amounts out = problem.cards[assignment.card[place]].regions[region].available;
+    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+      const std::size_t layer = board.chain.layer_of[i];
+      if (layer != board.chain.size() && assignment.place[layer] == place &&
+          assignment.region[layer] == region)
+        out = less(out, problem.operations[i].implementations[assignment.implementation[i]].amounts);
+    }
+    return out;
+  };
+  for (std::size_t step = 0; step < 4 * problem.operations.size(); ++step) {
+    double best_rate = 0;
+    std::uint32_t operation = 0, choice = 0;
+    for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
+      const std::size_t layer = board.chain.layer_of[i];
+      if (layer == board.chain.size()) continue;
+      const auto& ways = problem.operations[i].implementations;
+      const Implementation& current = ways[assignment.implementation[i]];
+      const std::uint32_t place = assignment.place[layer], region = assignment.region[layer];
+      const double clock = problem.cards[assignment.card[place]].clock_hz;
+      Amounts room = unused(place, region) + current.amounts;
+      const Amounts& all = problem.cards[assignment.card[place]].regions[region].available;
+      // The next quicker ways only: what is far quicker is reached in several steps.
+      std::vector<std::uint32_t> quicker;
+      for (std::uint32_t w = 0; w < ways.size(); ++w)
+        if (ways[w].interval_cycles + ways[w].depth_cycles < current.interval_cycles + current.depth_cycles &&
+            static_cast<double>(ways[w].interval_cycles) / clock <= limit * kHair &&
+            within(ways[w].amounts, room))
+          quicker.push_back(w);
+      std::sort(quicker.begin(), quicker.end(), [&](auto a, auto b) {
+        return std::pair(ways[a].interval_cycles, a) > std::pair(ways[b].interval_cycles, b);
+      });
+      if (quicker.size() > 4) quicker.resize(4);
+      const std::uint32_t kept = assignment.implementation[i];
+      for (const auto w : quicker) {
+        assignment.implementation[i] = w;
+        const double gain = now->latency_seconds - latency(board, assignment, now->hops);
+        double price = 1e-9;
+        for (std::size_t k = 0; k < kKinds; ++k)
+          if (ways[w].amounts[k] > current.amounts[k])
+            price += static_cast<double>(ways[w].amounts[k] - current.amounts[k]) /
+                     std::max(1.0, static_cast<double>(all[k]));
+        if (gain > now->latency_seconds * 1e-9 && gain / price > best_rate) {
+          best_rate = gain / price;
+          operation = i;
+          choice = w;
+        }
+      }
+      assignment.implementation[i] = kept;
+    }
+    if (best_rate == 0) return;
+    const std::uint32_t kept = assignment.implementation[operation];
+    assignment.implementation[operation] = choice;
+    auto next = board.assess(assignment);
+    if (!next || next->interval_seconds > limit * kHair) {  // a memory has too much to read
+      assignment.implementation[operation] = kept;
+      return;
+    }
+    now = std::move(next);
+  }
+}
+
+}  // namespace millrace::compiler::explore

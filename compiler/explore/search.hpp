@@ -1,0 +1,64 @@
+// The search for the best solution of a predictable problem. Private to this folder.
+//
+// At a given interval every operation is built in the cheapest ways that are quick enough, and a dynamic
+// program over (cards in a row, layers) says whether the model fits; bisection over the intervals that can
+// occur finds the shortest. The same with every doubt taken for yes bounds it from below. Small problems,
+// latencies and clusters whose cables are no plain rows are gone through by branch and bound (branch.hpp).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/explore/levels.hpp"
+#include "compiler/explore/placing.hpp"
+
+namespace millrace::compiler::explore {
+
+class Search {
+ public:
+  explicit Search(const Board& board);
+
+  /// Nothing where the targets cannot be met.
+  std::optional<Solution> run();
+
+  /// The shortest interval with exactly so many cards, at most `limit` seconds.
+  std::optional<Solution> shortest(std::uint32_t cards, double limit);
+
+  /// Nothing with so many cards has a shorter interval than this; `below` where only what is not shorter
+  /// could be excluded.
+  double bound(std::uint32_t cards, double below);
+
+  /// Whether nothing speaks against so many cards at this interval; false is proven.
+  bool possible(std::uint32_t cards, double seconds);
+
+  /// Something with exactly so many cards and at most this interval (and the target's latency).
+  std::optional<Solution> feasible(std::uint32_t cards, double seconds);
+
+ private:
+  using Order = std::vector<std::uint32_t>;
+
+  std::optional<Assignment> arrange(Level& level, const Order& order, bool wires) const;
+  const std::vector<Order>& rows(std::uint32_t cards);
+  const std::vector<Order>& kind_rows(std::uint32_t cards);
+  std::optional<Solution> keep_latency(Assignment assignment, Solution solution, double seconds) const;
+  std::vector<std::uint32_t> card_numbers() const;
+  std::optional<Solution> fewest_cards(double limit);
+  std::optional<Solution> most_frames(double limit);
+  std::optional<Solution> least_latency(double limit);
+  double floor_of_latency() const;
+
+  const Board& board_;
+  const Problem& problem_;
+  std::vector<std::uint32_t> kinds_;
+  std::vector<double> intervals_;  // that can occur, ascending
+  bool reads_memory_ = false;      // some implementation streams its weights
+  bool in_a_row_ = false;          // each layer reads the one before: pieces in a row need cards in a row
+  std::map<std::uint32_t, std::vector<Order>> rows_, kind_rows_;
+  bool all_rows_ = true, all_kind_rows_ = true;  // none was left out for being too many
+};
+
+/// The same places, built quicker with what is left: lowers latency step by step, cheapest first. `limit`:
+/// the longest interval an operation may have, in seconds.
+void speed_up(const Board& board, Assignment& assignment, double limit);
+
+}  // namespace millrace::compiler::explore

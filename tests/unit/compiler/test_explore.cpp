@@ -1,0 +1,263 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "brute_force.hpp"
+#include "compiler/explore/partition.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+/// Layers in a row; each can be built with 1, 2, 4 … times the work side by side, a DSP each.
+Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp) {
+  Problem problem;
+  problem.model = "net";
+  problem.cluster = "c";
+  problem.tensors.push_back({"t0", 100});
+  for (std::uint32_t i = 0; i < work.size(); ++i) {
+    problem.tensors.push_back({"t" + std::to_string(i + 1), 100});
+    Operation operation{"conv" + std::to_string(i), work[i], false, true, {i}, {i + 1}};
+    for (std::uint64_t side = 1; side <= work[i]; side *= 2) {
+      Implementation way;
+      way.name = std::to_string(side) + " side by side";
+      way.interval_cycles = work[i] / side;
+      way.fill_cycles = way.interval_cycles / 4;
+      way.depth_cycles = 10;
+      way.amounts[kLut] = 100 + side;
+      way.amounts[kDsp] = side;
+      operation.implementations.push_back(way);
+    }
+    problem.operations.push_back(std::move(operation));
+  }
+  for (std::uint32_t c = 0; c < cards; ++c) {
+    Card card{"fpga" + std::to_string(c), "ku060"};
+    card.clock_hz = 1e8;
+    card.regions = {{"all", {100000, 1000, 100000, dsp, 100, 0, 1'000'000'000}}};
+    problem.cards.push_back(card);
+    if (c > 0) problem.cables.push_back({c - 1, c, 1.25e9, 5e-7});
+  }
+  return problem;
+}
+
+Solution solved(const Problem& problem) {
+  auto solution = solve(problem);
+  if (!solution.ok()) {
+    ADD_FAILURE() << solution.error().message();
+    return {};
+  }
+  EXPECT_EQ(verify(problem, *solution), "");
+  return std::move(*solution);
+}
+
+std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNotFit) {
+  const auto solution = solve(problem);
+  if (solution.ok()) return "accepted";
+  EXPECT_EQ(solution.error().code(), code);
+  return solution.error().message();
+}
+
+void expect(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int feasible = 0;
+  for (int round = 0; round < 1500; ++round) {
+    const Problem problem = tests::random_problem(random);
+    const std::string where = "seed " + std::to_string(seed) + " round " + std::to_string(round);
+    const auto expected = tests::brute_force(problem);
+    const auto found = solve(problem);
+    if (!found.ok() && found.error().code() == ErrorCode::kInternal) FAIL() << found.error().message();
+    if (!expected || !found.ok()) {
+      ASSERT_EQ(expected.has_value(), found.ok())
+          << where << ": " << (found.ok() ? "found" : found.error().message());
+      continue;
+    }
+    ++feasible;
+    ASSERT_EQ(verify(problem, *found), "") << where;
+    EXPECT_TRUE(found->exact) << where;
+    const auto equal = [&](double a, double b) { return std::abs(a - b) <= 2e-6 * std::abs(b); };
+    switch (problem.targets.objective) {
+      case Objective::kCards:
+        EXPECT_EQ(static_cast<double>(found->card.size()), expected->cards) << where;
+        EXPECT_TRUE(equal(found->interval_seconds, expected->interval))
+            << where << ": " << found->interval_seconds << " for " << expected->interval;
+        break;
+      case Objective::kThroughput:
+        EXPECT_TRUE(equal(found->interval_seconds, expected->interval))
+            << where << ": " << found->interval_seconds << " for " << expected->interval;
+        break;
+      case Objective::kLatency:
+        EXPECT_TRUE(equal(found->latency_seconds, expected->latency))
+            << where << ": " << found->latency_seconds << " for " << expected->latency;
+        break;
+    }
+  }
+  EXPECT_GT(feasible, 300);
+}
+
+TEST(Explore, TakesTheFewestCardsThatReachTheTargetAndGivesTheRestToThroughput) {
+  Problem problem = row({1024, 1024, 1024, 1024}, 4, 20);
+  problem.targets.frames_per_second = 1e8 / 256;
+  const Solution two = solved(problem);
+  EXPECT_EQ(two.card.size(), 1U);
+  EXPECT_DOUBLE_EQ(two.interval_seconds, 256e-8);  // 16 of 20 DSP: 4 more do not halve all four
+  problem.targets.frames_per_second = 1e8 / 128;
+  EXPECT_EQ(solved(problem).card.size(), 2U);
+  problem.targets.frames_per_second.reset();
+  problem.targets.objective = Objective::kThroughput;
+  const Solution all = solved(problem);
+  EXPECT_EQ(all.card.size(), 4U);
+  EXPECT_DOUBLE_EQ(all.interval_seconds, 64e-8);
+  EXPECT_TRUE(all.exact);
+}
+
+TEST(Explore, SpendsWhatIsLeftOnLatencyWhereThatIsTheObjective) {
+  Problem problem = row({1024, 64}, 1, 80);
+  problem.targets.objective = Objective::kLatency;
+  const Solution quick = solved(problem);
+  problem.targets.objective = Objective::kCards;
+  EXPECT_LT(quick.latency_seconds, solved(problem).latency_seconds + 1e-15);
+  problem.targets.max_latency_seconds = quick.latency_seconds;
+  EXPECT_LE(solved(problem).latency_seconds, quick.latency_seconds * (1 + 1e-9));
+}
+
+TEST(Explore, ChoosesTheLargerCardsOfAMixedCluster) {
+  Problem problem = row({1024, 1024, 1024}, 3, 4);
+  problem.cards[1].regions[0].available[kDsp] = 200;
+  problem.cards[1].clock_hz = 3e8;
+  const Solution one = solved(problem);
+  EXPECT_EQ(one.card, std::vector<std::uint32_t>{1});
+}
+
+TEST(Explore, LaysLayersIntoRegionsInTheirOrder) {
+  Problem problem = row({64, 64, 64}, 1, 8);
+  problem.cards[0].regions.push_back(problem.cards[0].regions[0]);
+  problem.targets.objective = Objective::kThroughput;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.region.front(), 0U);
+  EXPECT_EQ(solution.region.back(), 1U);
+  EXPECT_DOUBLE_EQ(solution.interval_seconds, 16e-8);  // 4 + 4 in one region, 4 or more in the other
+}
+
+TEST(Explore, RelaysATensorThroughTheCardsBetween) {
+  Problem problem = row({64, 64, 64}, 3, 4);
+  problem.tensors.push_back({"skip", 500});
+  problem.operations[0].outputs.push_back(4);
+  problem.operations[2].inputs.push_back(4);
+  problem.partitions = 3;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(
+      std::count_if(solution.hops.begin(), solution.hops.end(), [](const Hop& h) { return h.tensor == 4; }),
+      2);
+  problem.cables.push_back({0, 2, 1.25e9, 0});  // a ring: straight
+  const Solution ring = solved(problem);
+  EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
+}
+
+TEST(Explore, LaysHeadsOnTheLeavesOfATree) {
+  Problem problem = row({64, 64, 64, 64}, 4, 4);
+  for (const std::size_t head : {1, 2, 3})
+    problem.operations[head].inputs = {1};  // all read what the first makes
+  problem.cables = {{2, 0, 1.25e9, 0}, {2, 1, 1.25e9, 0}, {2, 3, 1.25e9, 0}};
+  problem.partitions = 4;
+  const Solution solution = solved(problem);
+  EXPECT_LE(std::find(solution.card.begin(), solution.card.end(), 2) - solution.card.begin(), 1);
+  EXPECT_TRUE(solution.exact);
+}
+
+TEST(Explore, LetsTheCableBoundTheRate) {
+  Problem problem = row({64, 64}, 2, 64);
+  problem.partitions = 2;
+  problem.cables[0].bytes_per_second = 100 / 40e-8;
+  problem.targets.objective = Objective::kThroughput;
+  EXPECT_NEAR(solved(problem).interval_seconds, 40e-8, 1e-15);
+}
+
+TEST(Explore, StreamsWeightsWhereTheMemoryIsQuickEnough) {
+  Problem problem = row({64}, 1, 64);
+  Implementation streamed = problem.operations[0].implementations.front();
+  streamed.interval_cycles = 1;
+  streamed.fill_cycles = 0;
+  streamed.amounts = {1, 0, 0, 0, 0, 0, 100};
+  problem.operations[0].implementations = {streamed};
+  EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes of 1 GB/s
+}
+
+TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
+  Problem large = row({1024, 1024}, 1, 2);
+  for (auto& way : large.operations[1].implementations) way.amounts[kBram18] = 150;
+  const auto too_large = refusal(large);
+  expect(too_large, "layer 'conv1' needs at least 150 BRAM18, 50 (50 %) more than the 100 left of 'ku060'");
+  expect(too_large, "does not fit at any rate");
+
+  Problem slow = row({1000, 1000}, 1, 2000);
+  for (auto& operation : slow.operations) operation.implementations.resize(2);
+  slow.targets.frames_per_second = 1e6;
+  const auto too_slow = refusal(slow);
+  expect(too_slow, "takes at least 500 cycles a frame however it is built: 200000 frames/s at 100 MHz");
+  expect(too_slow, "this cluster reaches 200000 frames/s on 1 card");
+
+  Problem crowded = row({1024, 1024, 1024, 1024}, 1, 20);
+  crowded.targets.frames_per_second = 1e8 / 64;
+  const auto too_much = refusal(crowded);
+  expect(too_much, "64 DSP, 44 (220 %) more than the 20 left on 1 card");
+  expect(too_much, "would fit on 4 cards of 'ku060' in a row");
+  expect(too_much, "this cluster reaches 390625 frames/s");
+
+  Problem cable = row({64, 64}, 2, 1);
+  cable.cables[0].bytes_per_second = 1e6;
+  cable.partitions = 2;
+  cable.targets.frames_per_second = 1e5;
+  expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
+  cable.cables.clear();
+  expect(refusal(cable), "no two cards are joined by a cable");
+
+  Problem late = row({1024}, 1, 4);
+  late.targets.max_latency_seconds = 1e-9;
+  expect(refusal(late), "the least latency found is");
+}
+
+TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
+  Problem problem = row({64}, 1, 4);
+  problem.targets.frames_per_second = 0;
+  expect(refusal(problem, ErrorCode::kInvalidInput), "--target-fps must be above 0");
+  problem.targets.frames_per_second.reset();
+  problem.targets.max_latency_seconds = std::nan("");
+  expect(refusal(problem, ErrorCode::kInvalidInput), "--max-latency must be above 0");
+  Problem cable = row({64, 64}, 2, 4);
+  cable.cables[0].bytes_per_second = 0;
+  expect(refusal(cable, ErrorCode::kInvalidInput), "has no bandwidth");
+}
+
+TEST(ExploreVerify, RecomputesEveryClaim) {
+  Problem problem = row({64, 64}, 2, 8);
+  problem.partitions = 2;
+  problem.targets.frames_per_second = 1e6;
+  const Solution good = solved(problem);
+  const auto with = [&](auto change) {
+    Solution changed = good;
+    change(changed);
+    return verify(problem, changed);
+  };
+  expect(with([](auto& s) { s.interval_seconds *= 1.01; }), "interval_seconds is wrong");
+  expect(with([](auto& s) { s.latency_seconds *= 0.99; }), "latency_seconds is wrong");
+  expect(with([](auto& s) { s.implementation[0] = 99; }), "implementation that does not exist");
+  expect(with([](auto& s) { s.implementation[0] = 6; }), "too little DSP");
+  expect(with([](auto& s) { s.implementation[0] = 0; }), "is wrong");
+  expect(with([](auto& s) { s.region[0] = 3; }), "region that does not exist");
+  expect(with([](auto& s) { s.hops.clear(); }), "no cable to go by");
+  expect(with([](auto& s) { s.hops.push_back({1, 1, 1}); }), "a way that is none");
+  Problem harder = problem;
+  harder.targets.frames_per_second = 1e8;
+  expect(verify(harder, good), "frame rate");
+  harder = problem;
+  harder.targets.max_latency_seconds = 1e-9;
+  expect(verify(harder, good), "latency asked for");
+}
+
+}  // namespace
+}  // namespace millrace::compiler::explore
