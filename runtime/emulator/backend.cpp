@@ -22,7 +22,7 @@ std::optional<std::string>& selected() {
   return text;
 }
 
-Result<Topology> topology_of(const plan::Cluster& cluster) {
+Result<Topology> topology_of(const plan::Cluster& cluster, Fidelity fidelity) {
   Topology topology;
   std::map<std::string, std::uint32_t> index;
   for (const auto& card : cluster.cards) {
@@ -41,6 +41,7 @@ Result<Topology> topology_of(const plan::Cluster& cluster) {
   }
   if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
     MILLRACE_TRY(parse_options(options, topology.options));
+  if (fidelity == Fidelity::kRtl) topology.options.rtl = true;
   MILLRACE_ASSIGN(auto checked,
                   parse_topology(to_text(topology)));  // names and bounds, as the shim will see them
   return checked;
@@ -76,10 +77,14 @@ Result<fs::path> find_card(const fs::path& folder) {
 
 }  // namespace
 
-Status select_backend(const plan::Cluster& cluster) {
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
+  if (!cluster.emulated && fidelity != Fidelity::kFunctional)
+    return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
+                                               "' has real cards; only emulated ones can be simulated at rtl "
+                                               "fidelity");
   std::string text;
   if (cluster.emulated) {
-    MILLRACE_ASSIGN(const auto topology, topology_of(cluster));
+    MILLRACE_ASSIGN(const auto topology, topology_of(cluster, fidelity));
     text = to_text(topology);
   }
   if (selected().has_value()) {

@@ -10,11 +10,17 @@
 
 namespace millrace::runtime::emulator {
 
+/// What an emulated card computes with.
+enum class Fidelity {
+  kFunctional,  // kernels/fast
+  kRtl,         // the simulation of its SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
+};
+
 /// For an emulated cluster: sets XILINX_XRT to the folder of our libxrt_core.so.2 (found beside the running
 /// program: <bin>/../lib/millrace/xrt, or MILLRACE_XRT_SHIM), MILLRACE_CARD to the card program,
-/// MILLRACE_EMULATION to the cluster's topology. For a real one: checks that XILINX_XRT is set. kEnvironment
-/// where something is missing. A second call with another cluster in one process is refused (kInvalidInput):
-/// XRT cannot change its backend.
-Status select_backend(const plan::Cluster& cluster);
+/// MILLRACE_EMULATION to the cluster's topology. For a real one: checks that XILINX_XRT is set, and refuses
+/// any fidelity but the default (kInvalidInput). kEnvironment where something is missing. A second call with
+/// another cluster in one process is refused (kInvalidInput): XRT cannot change its backend.
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
 
 }  // namespace millrace::runtime::emulator

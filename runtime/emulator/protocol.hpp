@@ -132,6 +132,7 @@ struct Fabric {
   std::uint32_t magic;
   std::uint32_t cards, cables;
   std::uint32_t spin_nanoseconds;  // a card looks for work so long before it sleeps
+  std::uint32_t rtl;               // 1: cards compute with simulations of their SystemVerilog
   CableEnd cable[kMaxCables][2];
   Doorbell doorbell[kMaxCards];
   Ring rings[kMaxCables][2][plan::abi::kMaxTags];  // [cable][end that sends][tag]

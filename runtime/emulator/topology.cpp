@@ -75,7 +75,7 @@ std::string to_text(const Topology& topology) {
   const auto& o = topology.options;
   text += ";options program_time=" + std::to_string(o.program_time.count()) +
           " call_timeout=" + std::to_string(o.call_timeout.count()) +
-          " spin=" + std::to_string(o.spin.count());
+          " spin=" + std::to_string(o.spin.count()) + " rtl=" + (o.rtl ? "1" : "0");
   return text;
 }
 
@@ -92,9 +92,12 @@ Status parse_options(std::string_view text, Topology::Options& options) {
       options.call_timeout = std::chrono::milliseconds(value);
     } else if (name == "spin") {
       options.spin = std::chrono::microseconds(value);
+    } else if (name == "rtl" && value <= 1) {
+      options.rtl = value == 1;
     } else {
-      return wrong("option '" + std::string(word) +
-                   "' is unknown or zero; known: program_time, call_timeout (> 0), spin");
+      return wrong(
+          "option '" + std::string(word) +
+          "' is unknown or out of range; known: program_time, call_timeout (> 0), spin, rtl (0 or 1)");
     }
   }
   return {};

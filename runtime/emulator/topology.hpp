@@ -30,6 +30,7 @@ struct Topology {
     std::chrono::milliseconds program_time{0};     // what a load takes on top
     std::chrono::milliseconds call_timeout{5000};  // a card that answers no call for so long is killed
     std::chrono::microseconds spin{0};             // card and waiter look for so long before they sleep
+    bool rtl = false;                              // cards compute with the generated SystemVerilog
     bool operator==(const Options&) const = default;
   };
   std::vector<Card> cards;  // in the order of their XRT index
@@ -44,7 +45,7 @@ std::string to_text(const Topology& topology);
 /// name.
 Result<Topology> parse_topology(std::string_view text);
 
-/// "program_time=2500 call_timeout=200": milliseconds, spin in microseconds. The same checks.
+/// "program_time=2500 call_timeout=200": milliseconds, spin in microseconds, rtl 0 or 1. The same checks.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -262,19 +261,6 @@ Status make_simulation(const Toolchain& tools, const Source& source, const fs::p
   return run_tool(link, scratch, what);
 }
 
-Status write_lists(const Cache& cache, const plan::Deployment& deployment,
-                   const std::map<std::string, std::string>& keys) {
-  std::error_code code;
-  fs::create_directories(cache.root() / "images", code);
-  for (const plan::Image& image : deployment.images) {
-    std::string lines;
-    for (const std::string& partition : image.partitions)
-      lines += keys.at(partition) + "  " + partition + "\n";
-    MILLRACE_TRY(write_file_atomically(cache.root() / "images" / image.content_digest, lines));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Toolchain> Toolchain::find() {
@@ -341,14 +327,29 @@ Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployme
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
   MILLRACE_ASSIGN(const Toolchain tools, Toolchain::find());
   std::vector<BuiltPartition> built;
-  std::map<std::string, std::string> keys;
   for (const Source& source : sources) {
     MILLRACE_ASSIGN(fs::path entry, build_simulation(cache, tools, source, options));
-    keys[source.design.partition] = entry.filename().string();
     built.push_back({source.design.partition, std::move(entry)});
   }
-  MILLRACE_TRY(write_lists(cache, deployment.plan, keys));
+  for (const plan::Image& image : deployment.plan.images) {
+    std::vector<BuiltPartition> held;
+    for (const BuiltPartition& partition : built)
+      if (std::find(image.partitions.begin(), image.partitions.end(), partition.partition) !=
+          image.partitions.end())
+        held.push_back(partition);
+    MILLRACE_TRY(list_simulations(cache, image.content_digest, held));
+  }
   return built;
+}
+
+Status list_simulations(const Cache& cache, const std::string& content_digest,
+                        const std::vector<BuiltPartition>& partitions) {
+  std::string lines;
+  for (const BuiltPartition& built : partitions)
+    lines += built.entry.filename().string() + "  " + built.partition + "\n";
+  std::error_code ignored;  // writing says it better
+  fs::create_directories(cache.root() / "images", ignored);
+  return write_file_atomically(cache.root() / "images" / content_digest, lines);
 }
 
 Result<fs::path> find_simulation(const Cache& cache, const std::string& content_digest,

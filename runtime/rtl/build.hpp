@@ -49,6 +49,10 @@ struct BuiltPartition {
 Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployment& deployment,
                                                       const BuildOptions& options);
 
+/// Says which simulations an image's partitions have. `content_digest` is a name (base/text.hpp).
+Status list_simulations(const Cache& cache, const std::string& content_digest,
+                        const std::vector<BuiltPartition>& partitions);
+
 /// The entry of a partition of an image whose simulations were built on this machine. kNotFound says what to
 /// run. `content_digest` may be anything.
 Result<std::filesystem::path> find_simulation(const Cache& cache, const std::string& content_digest,

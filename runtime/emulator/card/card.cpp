@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 
@@ -24,7 +25,7 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
       spin_nanoseconds_(fabric_memory_.as<Fabric>().spin_nanoseconds),
       memory_view_(memory_.data(), memory_.bytes()),
       completions_(control(), control_memory_.data() + kPacketsOffset),
-      services_{memory_view_, completions_, 0, 0, 0} {}
+      services_{memory_view_, completions_, 0, 0, 0, fabric_memory_.as<Fabric>().rtl != 0} {}
 
 // Event loop.
 // ---------------------------------------------------------------------------------------------------------
@@ -266,6 +267,11 @@ void Card::collect_faults() {
   for (std::uint32_t row = 0; row < image_->links.size(); ++row)
     if (auto& link = image_->links[row]; link != nullptr && link->has_fault())
       report(abi::FaultCode::kProtocol, row, link->take_fault());
+  for (auto& partition : image_->partitions)
+    if (const std::string fault = partition.take_fault(); !fault.empty()) {
+      std::fprintf(stderr, "millrace-card: the simulation lost a frame: %s\n", fault.c_str());
+      report(abi::FaultCode::kInternal, 0, fault);
+    }
 }
 
 /// The first fault is told; a stop only where there is a run to stop.

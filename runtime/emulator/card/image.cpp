@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/cache.hpp"
+#include "runtime/rtl/build.hpp"
+
 namespace millrace::runtime::emulator {
 
 namespace abi = plan::abi;
@@ -57,8 +60,13 @@ Result<CommandQueue*> claim_unit(const plan::ImagePort& port, UnitKind kind, Loa
 
 class Builder {
  public:
-  Builder(LoadedImage& image, std::byte* fabric, std::uint32_t card, CardServices& services)
-      : image_(image), fabric_(fabric), card_(card), services_(services) {}
+  Builder(LoadedImage& image, std::string content_digest, std::byte* fabric, std::uint32_t card,
+          CardServices& services)
+      : image_(image),
+        content_digest_(std::move(content_digest)),
+        fabric_(fabric),
+        card_(card),
+        services_(services) {}
 
   Status add(const plan::ImagePartition& record, const kernels::Program& program) {
     if (program.inputs.empty() || program.outputs.empty())
@@ -85,11 +93,26 @@ class Builder {
     }
     if (outputs.size() != program.outputs.size())
       return wrong("partition '" + record.name + "' has fewer output ports than its program has outputs");
-    image_.partitions.emplace_back(program, services_, std::move(inputs), std::move(outputs));
+    std::unique_ptr<rtl::Executor> simulation;
+    if (services_.rtl) {
+      MILLRACE_ASSIGN(simulation, open_simulation(record, program));
+    }
+    image_.partitions.emplace_back(program, services_, std::move(inputs), std::move(outputs),
+                                   std::move(simulation));
     return {};
   }
 
  private:
+  /// Of this machine's cache; nothing is ever loaded from the image.
+  Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImagePartition& record,
+                                                         const kernels::Program& program) const {
+    MILLRACE_ASSIGN(const Cache cache, Cache::open());
+    MILLRACE_ASSIGN(const auto entry, rtl::find_simulation(cache, content_digest_, record.name));
+    MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(entry, 1 + card_));
+    MILLRACE_TRY(rtl::check_ports(simulation->design(), program));
+    return std::make_unique<rtl::Executor>(std::move(simulation), program);
+  }
+
   Result<Partition::Channel> connect(const plan::ImagePort& port, const kernels::Tensor& tensor, bool input) {
     if (port.type != tensor.type || port.elements != tensor.elements())
       return wrong("port '" + port.name + "' has " + std::to_string(port.elements) + " x " +
@@ -125,6 +148,7 @@ class Builder {
   }
 
   LoadedImage& image_;
+  const std::string content_digest_;
   std::byte* fabric_;
   std::uint32_t card_;
   CardServices& services_;
@@ -149,7 +173,7 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
                  std::to_string(abi::kAbiVersion) + "; compile the model again");
   if (decoded.programs.size() != decoded.record.partitions.size())
     return wrong("has not one program a partition");
-  Builder builder(*image, fabric, card, services);
+  Builder builder(*image, decoded.record.content_digest, fabric, card, services);
   for (std::size_t i = 0; i < decoded.programs.size(); ++i)
     MILLRACE_TRY(builder.add(decoded.record.partitions[i], decoded.programs[i]));
   for (const auto& unit : image->units)

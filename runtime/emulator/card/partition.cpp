@@ -41,8 +41,9 @@ std::byte* MemoryView::at(std::uint64_t address, std::uint64_t bytes) const {
 }
 
 Partition::Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
-                     std::vector<std::vector<Channel>> outputs)
-    : services_(services), executor_(program) {
+                     std::vector<std::vector<Channel>> outputs, std::unique_ptr<rtl::Executor> simulation)
+    : services_(services), simulation_(std::move(simulation)) {
+  if (simulation_ == nullptr) executor_.emplace(program);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& tensor = program.tensors[program.inputs[i]];
     auto& input = inputs_.emplace_back();
@@ -142,47 +143,90 @@ bool Partition::take_from_link(Input& input) {
   return moved;
 }
 
+/// Takes a frame that all inputs hold and no output is in the way of. True where something moved.
 bool Partition::compute() {
   for (const auto& output : outputs_)
     if (output.full) return false;
-  const Input* newest = &inputs_.front();
-  for (const auto& input : inputs_) {
-    if (!input.full) return false;
-    if (input.key.sequence > newest->key.sequence) newest = &input;
+  if (!simulating_) {
+    for (const auto& input : inputs_)
+      if (!input.full) return false;
+    FrameKey key;
+    if (!join(key)) return true;
+    if (simulation_ == nullptr) {
+      run_program(key);
+      return true;
+    }
+    simulation_->start(input_frames_);
+    for (auto& input : inputs_) input.full = false;
+    simulated_ = key;
+    simulating_ = true;
   }
-  // A join takes frames of one number. Each port gets them in order, so a lower one than another port's has
-  // lost its partners for good.
+  continue_simulation();
+  return true;
+}
+
+/// A join takes frames of one number. Each port gets them in order, so a lower one than another port's has
+/// lost its partners for good.
+bool Partition::join(FrameKey& key) {
+  const Input* newest = &inputs_.front();
+  for (const auto& input : inputs_)
+    if (input.key.sequence > newest->key.sequence) newest = &input;
+  key = newest->key;
   bool joined = true;
-  const auto key = newest->key;
   for (auto& input : inputs_) {
     if (input.key == key) continue;
     input.full = false;
     joined = false;
   }
-  if (!joined) return true;
+  return joined;
+}
 
+void Partition::run_program(const FrameKey& key) {
   constexpr std::uint64_t kWorthAWakeUp = 20'000;  // waiters should not sleep through a longer computation
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
-  executor_.run(input_frames_, output_frames_);
-  const auto end = now_nanoseconds();
-  usual_nanoseconds_ = (usual_nanoseconds_ * 7 + (end - begin)) / 8;
-  services_.busy_nanoseconds += end - begin;
-  ++services_.frames;
-
+  executor_->run(input_frames_, output_frames_);
+  const auto took = now_nanoseconds() - begin;
+  usual_nanoseconds_ = (usual_nanoseconds_ * 7 + took) / 8;
+  services_.busy_nanoseconds += took;
   for (auto& input : inputs_) input.full = false;
+  fill_outputs(key, took);
+}
+
+/// A slice, so that the card stays there for commands and calls.
+void Partition::continue_simulation() {
+  constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
+  using State = rtl::Executor::State;
+  const auto begin = now_nanoseconds();
+  State state = State::kRunning;
+  std::uint64_t end = begin;
+  for (; state == State::kRunning && end - begin < kSliceNanoseconds; end = now_nanoseconds())
+    state = simulation_->advance(kSliceCycles);
+  services_.busy_nanoseconds += end - begin;
+  if (state == State::kRunning) return;
+  simulating_ = false;
+  if (state == State::kDone) {
+    simulation_->read(output_frames_);
+    fill_outputs(simulated_, simulation_->cycles());
+  } else {
+    fault_ = simulation_->fault();
+    simulation_->abandon();
+  }
+}
+
+void Partition::fill_outputs(const FrameKey& key, std::uint64_t took) {
+  ++services_.frames;
   for (auto& output : outputs_) {
     output.key = key;
     output.full = true;
-    output.compute_nanoseconds = end - begin;
-    output.ready_at = end;
+    output.took = took;
+    output.ready_at = now_nanoseconds();
     if (!output.wire.empty()) kernels::pack(output.type, output.frame, output.wire);
     for (auto& exit : output.exits) {
       exit.sent = 0;
       exit.done = false;
     }
   }
-  return true;
 }
 
 bool Partition::hand_on(Output& output) {
@@ -236,12 +280,13 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
   trailer.epoch = key.epoch;
   trailer.sequence = key.sequence;
   trailer.status = status;
-  trailer.flags = abi::kTrailerNanoseconds;
+  trailer.flags = simulation_ == nullptr ? abi::kTrailerNanoseconds : 0;
   auto* to = services_.memory.at(run.u64(0x10), abi::egress_buffer_bytes(output.frame.size()));
   if (whole) {
     trailer.payload_bytes = static_cast<std::uint32_t>(output.frame.size());
-    trailer.cycles = output.compute_nanoseconds;
-    trailer.stall_cycles = now_nanoseconds() - output.ready_at;
+    trailer.cycles = output.took;
+    // The memory behind a simulated partition is always ready.
+    trailer.stall_cycles = simulation_ == nullptr ? now_nanoseconds() - output.ready_at : 0;
     std::memcpy(to, output.frame.data(), output.frame.size());
   }
   std::memcpy(to + abi::trailer_offset(output.frame.size()), &trailer, sizeof trailer);
@@ -250,6 +295,10 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 // hot path ends
 
 void Partition::flush() {
+  if (simulating_ && simulated_.epoch != services_.epoch) {
+    simulation_->abandon();
+    simulating_ = false;
+  }
   for (auto& input : inputs_) {
     if (input.key.epoch == services_.epoch) continue;
     input.full = false;

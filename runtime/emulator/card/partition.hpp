@@ -1,16 +1,22 @@
-// A partition at work: free-running dataflow from its input ports through its program to its output ports.
+// A partition at work: free-running dataflow from its input ports through its program, or the simulation of
+// its SystemVerilog, to its output ports.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/fast/executor.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/emulator/card/commands.hpp"
 #include "runtime/emulator/card/link_port.hpp"
+#include "runtime/rtl/executor.hpp"
 
 namespace millrace::runtime::emulator {
 
@@ -36,6 +42,7 @@ struct CardServices {
   std::uint32_t epoch = 0;
   std::uint64_t frames = 0;
   std::uint64_t busy_nanoseconds = 0;
+  bool rtl = false;  // partitions are simulated; constant
 };
 
 class Partition {
@@ -47,13 +54,17 @@ class Partition {
   };
 
   /// `inputs`: one a program input; `outputs`: for each program output the channels that carry it.
+  /// `simulation`: of the program's SystemVerilog, to be used in place of kernels/fast; may be null.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
-            std::vector<std::vector<Channel>> outputs);
+            std::vector<std::vector<Channel>> outputs, std::unique_ptr<rtl::Executor> simulation);
 
-  /// Moves whatever can move: at most one frame through the program. True where something did.
+  /// Moves whatever can move: at most one frame through the program, or some milliseconds of its simulation.
+  /// True where something did.
   bool advance();
   /// Drops what belongs to an epoch other than the card's.
   void flush();
+  /// Why the simulation lost a frame; empty where it did not.
+  std::string take_fault() { return std::exchange(fault_, std::string()); }
 
  private:
   struct Input {
@@ -77,7 +88,8 @@ class Partition {
     std::vector<Exit> exits;
     FrameKey key;
     bool full = false;
-    std::uint64_t compute_nanoseconds = 0, ready_at = 0;
+    std::uint64_t took = 0;  // nanoseconds of compute; of a simulation cycles
+    std::uint64_t ready_at = 0;
     std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
 
@@ -88,9 +100,17 @@ class Partition {
   bool hand_to_host(Output& output, Exit& exit);
   void deliver(const Output& output, const Command& run, plan::abi::FrameStatus status);
   bool compute();
+  bool join(FrameKey& key);
+  void run_program(const FrameKey& key);
+  void continue_simulation();
+  void fill_outputs(const FrameKey& key, std::uint64_t took);
 
   CardServices& services_;
-  kernels::fast::Executor executor_;
+  std::optional<kernels::fast::Executor> executor_;  // one of the two
+  std::unique_ptr<rtl::Executor> simulation_;
+  bool simulating_ = false;
+  FrameKey simulated_;  // the frame that is being simulated
+  std::string fault_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   std::vector<const std::byte*> input_frames_;

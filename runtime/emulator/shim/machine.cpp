@@ -29,6 +29,7 @@ Status Machine::build(const Topology& topology) {
   fabric.cables = static_cast<std::uint32_t>(topology.cables.size());
   fabric.spin_nanoseconds =
       static_cast<std::uint32_t>(std::chrono::nanoseconds(topology.options.spin).count());
+  fabric.rtl = topology.options.rtl ? 1 : 0;
   for (std::size_t i = 0; i < topology.cables.size(); ++i) {
     fabric.cable[i][0] = {topology.cables[i].a.card, topology.cables[i].a.connector};
     fabric.cable[i][1] = {topology.cables[i].b.card, topology.cables[i].b.connector};
