@@ -95,9 +95,9 @@ Status parse_options(std::string_view text, Topology::Options& options) {
     } else if (name == "rtl" && value <= 1) {
       options.rtl = value == 1;
     } else {
-      return wrong(
-          "option '" + std::string(word) +
-          "' is unknown or out of range; known: program_time, call_timeout (> 0), spin, rtl (0 or 1)");
+      return wrong("option '" + std::string(word) +
+                   "' is unknown or zero, or more than it can be; known: program_time, call_timeout (> 0), "
+                   "spin, rtl (0 or 1)");
     }
   }
   return {};
