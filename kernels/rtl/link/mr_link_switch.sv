@@ -1,0 +1,95 @@
+/// Ports to connectors and back, as the link table says: any port of the image may lie on any cable, chosen at bind time.
+///
+/// Outwards a port's packets go to its connector, sources taking turns. Inwards every port sees what its connector brings (start, header,
+/// words, finish; as mr_link_in) and picks by kind and tag. `cable`: the port's connector exists and is up; `bad`: it
+/// brought a damaged packet. A port whose connector does not exist is never served. A port moves to another connector only between
+/// packets.
+`default_nettype none
+module mr_link_switch #(
+  parameter integer BYTES      = 8,
+  parameter integer PORTS      = 2,
+  parameter integer CONNECTORS = 1
+) (
+  input  logic clk,
+  input  logic rst,
+
+  input  logic [PORTS*8-1:0] connector,
+  output logic [PORTS-1:0]   cable,
+  output logic [PORTS-1:0]   bad,
+
+  input  logic [PORTS-1:0]         s_valid,
+  output logic [PORTS-1:0]         s_ready,
+  input  logic [PORTS*BYTES*8-1:0] s_data,
+  input  logic [PORTS-1:0]         s_last,
+
+  output logic [PORTS-1:0]         start,
+  output logic [PORTS*256-1:0]     header,
+  output logic [PORTS-1:0]         word,
+  output logic [PORTS*BYTES*8-1:0] data,
+  output logic [PORTS-1:0]         finish,
+  output logic [PORTS-1:0]         good,
+
+  input  logic [CONNECTORS-1:0]         up,
+  output logic [CONNECTORS-1:0]         tx_valid,
+  input  logic [CONNECTORS-1:0]         tx_ready,
+  output logic [CONNECTORS*BYTES*8-1:0] tx_data,
+  output logic [CONNECTORS-1:0]         tx_last,
+  input  logic [CONNECTORS-1:0]         rx_valid,
+  input  logic [CONNECTORS*BYTES*8-1:0] rx_data,
+  input  logic [CONNECTORS-1:0]         rx_last
+);
+  localparam integer W = BYTES * 8;
+  logic [PORTS*8-1:0]          present;  // the connector a port is on
+  logic [PORTS-1:0]            amid;   // a packet
+  always_ff @(posedge clk)
+    for (integer p = 0; p < PORTS; p = p + 1) begin
+      if (!amid[p] && !s_valid[p]) present[p*8+:8] <= connector[p*8+:8];
+      if (rst) amid[p] <= 1'b0;
+      else if (s_valid[p] && s_ready[p]) amid[p] <= !s_last[p];
+    end
+
+  logic [CONNECTORS*PORTS-1:0] mine, ready;
+  logic [CONNECTORS-1:0]       c_start, c_word, c_finish, c_good, c_bad;
+  logic [CONNECTORS*256-1:0]   c_header;
+  logic [CONNECTORS*W-1:0]     c_data;
+  generate
+    for (genvar c = 0; c < CONNECTORS; c = c + 1) begin : g_connector
+      for (genvar p = 0; p < PORTS; p = p + 1) begin : g_port
+        assign mine[c*PORTS+p] = (present[p*8+:8] == 8'(c));
+      end
+      mr_link_out #(.BYTES(BYTES), .N(PORTS)) out (
+        .clk, .rst, .s_valid(s_valid & mine[c*PORTS+:PORTS]), .s_ready(ready[c*PORTS+:PORTS]), .s_data, .s_last,
+        .tx_valid(tx_valid[c]), .tx_ready(tx_ready[c]), .tx_data(tx_data[c*W+:W]), .tx_last(tx_last[c]));
+      mr_link_in #(.BYTES(BYTES)) in (
+        .clk, .rst, .rx_valid(rx_valid[c]), .rx_data(rx_data[c*W+:W]), .rx_last(rx_last[c]),
+        .start(c_start[c]), .header(c_header[c*256+:256]), .word(c_word[c]), .data(c_data[c*W+:W]),
+        .finish(c_finish[c]), .good(c_good[c]), .bad(c_bad[c]));
+    end
+  endgenerate
+
+  always_comb begin
+    s_ready = '0;
+    cable   = '0;
+    bad     = '0;
+    start   = '0;
+    header  = '0;
+    word    = '0;
+    data    = '0;
+    finish  = '0;
+    good    = '0;
+    for (integer c = 0; c < CONNECTORS; c = c + 1)
+      for (integer p = 0; p < PORTS; p = p + 1)
+        if (mine[c*PORTS+p]) begin
+          s_ready[p]         = ready[c*PORTS+p];
+          cable[p]           = up[c];
+          bad[p]             = c_bad[c];
+          start[p]           = c_start[c];
+          header[p*256+:256] = c_header[c*256+:256];
+          word[p]            = c_word[c];
+          data[p*W+:W]       = c_data[c*W+:W];
+          finish[p]          = c_finish[c];
+          good[p]            = c_good[c];
+        end
+  end
+endmodule
+`default_nettype wire
