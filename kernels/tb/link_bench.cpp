@@ -122,7 +122,9 @@ class LinkRow {
        ever_faulted_ = false;
 
   std::deque<LinkFrame> to_give_, on_wire_, to_get_;
-  bool offered_ = false, tag_place_ = false, tag_given_ = false;
+  bool offered_ = false, tag_given_ = false;
+  std::optional<LinkFrame> begun_;  // its first beat came, its tag did not yet
+  std::uint64_t begun_at_ = 0;
   std::size_t given_ = 0, got_ = 0, wire_at_ = 0;
   std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, arrived_packets_ = 0, frames_ = 0, faults_ = 0,
                 stalls_ = 0;
@@ -235,8 +237,7 @@ void LinkRow::drive() {
     ports_.at("in_tag_data").write(0, tag);
   }
   ports_.at("out_ready").set(rng_.chance(sink_pace_));
-  tag_place_ = tag_place_ || rng_.chance(0.5);
-  ports_.at("out_tag_ready").set(tag_place_);
+  ports_.at("out_tag_ready").set(rng_.chance(0.3));
 }
 
 void LinkRow::sample() {
@@ -352,20 +353,23 @@ void LinkRow::watch_frames() {
       to_give_.pop_front();
     }
   }
-  const bool tag = high("out_tag_valid");
-  if (tag && !tag_place_) fail("a tag where there is no place");
-  if (tag != (high("out_valid") && high("out_ready") && got_ == 0))
-    fail("a tag not with a frame's first beat");
-  if (tag) {
-    tag_place_ = false;
+  if (high("out_tag_valid") && high("out_tag_ready")) {
     const Beat got = ports_.at("out_tag_data").read();
-    if (to_get_.empty() || got.get(0, 32) != to_get_.front().epoch ||
-        got.get(32, 64) != to_get_.front().sequence)
+    if (!begun_)
+      fail("a tag before its frame");
+    else if (got.get(0, 32) != begun_->epoch || got.get(32, 64) != begun_->sequence)
       fail("a wrong tag");
-    if (got.get(96, 64) != cycle_ - 1) fail("a tag with another time");
+    else if (got.get(96, 64) != begun_at_)
+      fail("a tag with another time");
+    begun_.reset();
   }
   if (high("out_valid") && high("out_ready")) {
     if (to_get_.empty()) return fail("a beat of no frame");
+    if (got_ == 0) {
+      if (begun_) fail("a frame begins, and the last one's tag is not taken");
+      begun_ = to_get_.front();
+      begun_at_ = cycle_ - 1;
+    }
     if (ports_.at("out_data").read() != to_get_.front().beats.at(got_)) fail("a wrong beat");
     if (++got_ == beats_) {
       got_ = 0;
@@ -449,7 +453,8 @@ void LinkRow::advance() {
       // As mr_control: until all is quiet, then the dataflow is reset, then all let go.
       if (++flushing_ < 4 || !high("quiet")) return;
       flush_ = false;
-      offered_ = tag_place_ = tag_given_ = false;
+      offered_ = tag_given_ = false;
+      begun_.reset();
       given_ = got_ = wire_at_ = 0;
       to_give_.clear();
       to_get_.clear();

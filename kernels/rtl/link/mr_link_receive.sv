@@ -1,13 +1,14 @@
 /// A receiving port of a channel: takes its packets from a connector, keeps those of the card's epoch, and gives out frames' elements.
 ///
 /// start, header, word, data, finish, good: what the port's connector brings (mr_link_in). Elements, frames and the row of the link table as in
-/// mr_link_send; with a frame's first beat its tag {now, sequence, epoch} goes out on t_. BUFFER words and MOST packets are kept; `credits`
+/// mr_link_send; a frame's tag {now at its first beat, sequence, epoch} is offered on t_ from the cycle after that beat on, and the next
+/// frame begins when it is taken. BUFFER words and MOST packets are kept; `credits`
 /// packets must find room there.
 /// The receiver welcomes a sender that greets it with its own packet size and credits; of each packet taken out of the buffer, or dropped as
 /// another epoch's, the sender is told, the last number again every REFRESH cycles: what is lost on the way costs time only.
 /// `peer`: a sender was welcomed. `fault`: a greeting with other numbers; a packet missing, without room, or not of the
 /// frame's next bytes. `packet`: one came, with so many bytes. `flush` drops all that is here.
-/// Registered: all that leaves but m_data, m_valid (the adapter's) and the tag.
+/// Registered: all that leaves but m_data and m_valid, the adapter's.
 `default_nettype none
 module mr_link_receive #(
   parameter integer BYTES   = 8,
@@ -113,11 +114,12 @@ module mr_link_receive #(
   mr_width_adapter #(.LANE(UNIT), .S_LANES(W / UNIT), .M_LANES(BEAT / UNIT)) adapter (
     .clk, .rst(rst || flush || frame_end), .s_valid(streaming && held_valid), .s_ready(adapter_ready), .s_data(held),
     .m_valid(beat_valid), .m_ready(fire), .m_data(m_data));
-  // The tag needs a place before its frame may begin; a place that is there stays.
-  assign m_valid = beat_valid && !flush && (beats_left != '0) && (!first || t_ready);
+  assign m_valid = beat_valid && !flush && (beats_left != '0) && !(first && t_valid);
   assign fire    = m_valid && m_ready;
-  assign t_valid = fire && first;
-  assign t_data  = {now, tag_known ? frame : entry[95:0]};
+  always_ff @(posedge clk) begin
+    t_valid <= !rst && !flush && ((fire && first) || (t_valid && !t_ready));
+    if (fire && first) t_data <= {now, tag_known ? frame : entry[95:0]};
+  end
   assign frame_end = (beats_left == '0) && all_words;
 
   always_ff @(posedge clk)
@@ -225,6 +227,7 @@ module mr_link_receive #(
 
 `ifndef SYNTHESIS
   mr_handshake_check #(.WIDTH(BEAT)) check (.clk, .rst(rst || flush), .valid(m_valid), .ready(m_ready), .data(m_data));
+  mr_handshake_check #(.WIDTH(160)) check_tag (.clk, .rst(rst || flush), .valid(t_valid), .ready(t_ready), .data(t_data));
   initial assert (32 % BYTES == 0 && BYTES >= 8) else $fatal(1, "%m: words that packets do not consist of");
 `endif
 endmodule

@@ -1,7 +1,8 @@
 /// A host-fed input port: each run reads one frame from memory and feeds the partition (image_abi.hpp, IngressArgument).
 ///
 /// Elements are EBYTES bytes in memory, ABITS wide on the stream (AKIND 2: -1 is 0), LANES a beat; the frame is a whole number of beats.
-/// With a frame's first beat its tag {time, sequence, epoch} goes out on t_. A run of another epoch completes at once and is
+/// A frame's tag {time of its first beat, sequence, epoch} is offered on t_ from the cycle after that beat on; the next frame
+/// begins when it is taken. A run of another epoch completes at once and is
 /// dropped. `flush` ends the present run; runs wait while it lasts. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c.
 `default_nettype none
 module mr_ingress #(
@@ -116,10 +117,11 @@ module mr_ingress #(
     .m_valid(beat_valid), .m_ready(fire), .m_data(beat));
   assign unused = &{1'b0, reader_ready, beat, arguments};  // the reader is idle whenever a run is taken
 
-  // The tag needs a place before its frame may begin; a place that is there stays.
-  assign m_valid = (state == FETCH) && beat_valid && (!first || t_ready);
-  assign t_valid = fire && first;
-  assign t_data  = {now, tag};
+  assign m_valid = (state == FETCH) && beat_valid && !(first && t_valid);
+  always_ff @(posedge clk) begin
+    t_valid <= !rst && !flush && ((fire && first) || (t_valid && !t_ready));
+    if (fire && first) t_data <= {now, tag};
+  end
   generate
     for (genvar i = 0; i < LANES; i = i + 1) begin : g_lane
       if (AKIND == 2) begin : g_bipolar
@@ -132,6 +134,7 @@ module mr_ingress #(
 
 `ifndef SYNTHESIS
   mr_handshake_check #(.WIDTH(LANES * ABITS)) check (.clk, .rst(rst || flush), .valid(m_valid), .ready(m_ready), .data(m_data));
+  mr_handshake_check #(.WIDTH(160)) check_tag (.clk, .rst(rst || flush), .valid(t_valid), .ready(t_ready), .data(t_data));
   always_ff @(posedge clk) if (!rst) assert (!fetch || reader_ready) else $error("%m: a run taken while the reader was busy");
 `endif
 endmodule
