@@ -1,0 +1,201 @@
+#include "compiler/emit/rtl/dataflow.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/emit/rtl/text.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+using generators::Design;
+using generators::Netlist;
+using generators::Stream;
+using generators::StreamIndex;
+using generators::Unit;
+using generators::Wiring;
+
+std::string number(std::uint64_t n) {
+  return std::to_string(n);
+}
+
+std::string shape(const kernels::Tensor& tensor) {
+  std::string text;
+  for (const auto n : tensor.shape) text += (text.empty() ? "" : "x") + number(n);
+  return text;
+}
+
+class Dataflow {
+ public:
+  Dataflow(const Design& design, const kernels::Program& program, const RtlOptions& options)
+      : design_(design), netlist_(design.netlist), program_(program), options_(options) {
+    for (const auto s : netlist_.inputs) ports_.insert(s);
+    for (const auto s : netlist_.outputs) ports_.insert(s);
+  }
+
+  std::string text() {
+    header();
+    std::int32_t block = -2;
+    for (const auto& unit : netlist_.units) {
+      if (unit.block != block) begin(unit);
+      block = unit.block;
+      wires(unit);
+      if (unit.wiring == Wiring::kNone)
+        instance(unit);
+      else
+        assigns(unit);
+    }
+    unused();
+    return out_ + "endmodule\n`default_nettype wire\n";
+  }
+
+ private:
+  const Stream& stream(StreamIndex s) const { return netlist_.streams[s]; }
+
+  void header() {
+    out_ = notice(design_.partition + "_dataflow: the network of partition " + design_.partition +
+                      " of a model for " + comment(options_.device) + ", streams in, streams out.",
+                  options_.generator);
+    out_ +=
+        "///\n/// A frame is row-major, channels innermost; lane 0 in the low bits. Expected at every clock "
+        "fed and taken: a frame in " +
+        number(design_.interval_cycles) + " cycles,\n/// the first one's last beat " +
+        number(design_.latency_cycles) + " cycles after its first. Ports:\n";
+    const auto list = [&](const std::vector<generators::PortDesign>& ports) {
+      for (const auto& port : ports) {
+        const Stream& s = stream(port.stream);
+        out_ += "///   " + port.name + "  " + to_string(port.type) + ", " + number(s.lanes) + " a beat, " +
+                number(s.beats) + " beats a frame: " + comment(port.tensor) + "\n";
+      }
+    };
+    list(design_.inputs);
+    list(design_.outputs);
+    out_ += "`default_nettype none\nmodule " + design_.partition +
+            "_dataflow (\n  input  logic clk,\n  input  logic rst";
+    for (const auto& port : design_.inputs) port_lines(port, true);
+    for (const auto& port : design_.outputs) port_lines(port, false);
+    out_ += "\n);\n";
+  }
+
+  void port_lines(const generators::PortDesign& port, bool input) {
+    const char* forward = input ? "input " : "output";
+    const char* back = input ? "output" : "input ";
+    out_ += ",\n\n  " + std::string(forward) + " logic " + port.name + "_valid,\n  " + back + " logic " +
+            port.name + "_ready,\n  " + forward + " logic " + range(stream(port.stream).width()) + port.name +
+            "_data";
+  }
+
+  /// What the units that follow are for.
+  void begin(const Unit& unit) {
+    if (unit.block < 0) {
+      out_ += "\n  // ---- between blocks\n";
+      return;
+    }
+    const auto& block = program_.blocks[static_cast<std::size_t>(unit.block)];
+    const auto& design = design_.blocks[static_cast<std::size_t>(unit.block)];
+    out_ += "\n  // ---- " + block.name + ": " + operation_name(block.operation) + ", ";
+    for (const auto t : block.inputs) out_ += shape(program_.tensors[t]) + " ";
+    out_ += "-> " + shape(program_.tensors[block.outputs.front()]) + "; " + to_string(design.folding) + "; " +
+            number(design.interval_cycles) + " of " + number(design_.interval_cycles) + " cycles\n";
+  }
+
+  void wires(const Unit& unit) {
+    for (const auto s : unit.outputs) {
+      if (ports_.contains(s)) continue;
+      const std::string& name = stream(s).name;
+      out_ += "  logic " + name + "_valid, " + name + "_ready;\n  logic " + range(stream(s).width()) + name +
+              "_data;\n";
+    }
+  }
+
+  static std::string connection(const std::string& port, const std::string& name) {
+    return "." + port + "_valid(" + name + "_valid), ." + port + "_ready(" + name + "_ready), ." + port +
+           "_data(" + name + "_data)";
+  }
+
+  /// {last, …, first}: part 0 in the low bits.
+  std::string joined(const std::vector<StreamIndex>& streams, const char* what) const {
+    std::string text;
+    for (std::size_t i = streams.size(); i-- > 0;)
+      text += stream(streams[i]).name + "_" + what + (i > 0 ? ", " : "");
+    return "{" + text + "}";
+  }
+  std::string bundle(const std::string& port, const std::vector<StreamIndex>& streams) const {
+    return "." + port + "_valid(" + joined(streams, "valid") + "), ." + port + "_ready(" +
+           joined(streams, "ready") + "), ." + port + "_data(" + joined(streams, "data") + ")";
+  }
+
+  void instance(const Unit& unit) {
+    const std::string& module = unit.instance.module;
+    std::vector<std::string> ports;
+    if (module == "mr_join") {
+      ports.push_back(bundle("s", unit.inputs));
+    } else if (unit.inputs.size() > 1) {
+      for (std::size_t i = 0; i < unit.inputs.size(); ++i)
+        ports.push_back(connection("s" + number(i), stream(unit.inputs[i]).name));
+    } else {
+      ports.push_back(connection("s", stream(unit.inputs.front()).name));
+    }
+    if (module == "mr_fork" || module == "mr_split")
+      ports.push_back(bundle("m", unit.outputs));
+    else
+      ports.push_back(connection("m", stream(unit.outputs.front()).name));
+    if (loads(module)) {
+      const std::string ready = unit.instance.name + "_load_ready";
+      out_ += "  logic " + ready + ";\n";
+      unused_.push_back(ready);
+      ports.push_back(".l_valid(1'b0), .l_ready(" + ready + "), .l_data('0)");
+    }
+    out_ += "  " + module + " " + parameter_list(unit) + unit.instance.name + " (.clk, .rst";
+    for (const auto& port : ports) out_ += ",\n    " + port;
+    out_ += ");\n";
+  }
+
+  /// Modules with a port for constants that are loaded; ours are baked.
+  static bool loads(const std::string& module) {
+    return module == "mr_mvu" || module == "mr_vvu" || module == "mr_requant" || module == "mr_threshold" ||
+           module == "mr_lut";
+  }
+
+  void assigns(const Unit& unit) {
+    const Stream &in = stream(unit.inputs.front()), &out = stream(unit.outputs.front());
+    out_ += "  assign " + out.name + "_valid = " + in.name + "_valid;\n  assign " + in.name +
+            "_ready = " + out.name + "_ready;\n  for (genvar i = 0; i < " + number(out.lanes) +
+            "; i = i + 1) begin : g_" + unit.instance.name + "\n    assign " + out.name + "_data[i*" +
+            number(out.bits) + "+:" + number(out.bits) + "] = ";
+    const std::string bits = number(in.bits);
+    const std::string lane = in.name + "_data[i*" + bits + "+:" + bits + "]";
+    if (unit.wiring == Wiring::kInterleave)
+      out_ +=
+          "{" + lane + ", " + in.name + "_data[(i+" + number(out.lanes) + ")*" + bits + "+:" + bits + "]}";
+    else if (unit.wiring == Wiring::kSignExtend)
+      out_ += number(out.bits) + "'($signed(" + lane + "))";
+    else
+      out_ += number(out.bits) + "'(" + lane + ")";
+    out_ += ";\n  end\n";
+  }
+
+  void unused() {
+    if (unused_.empty()) return;
+    out_ += "\n  logic unused;\n  assign unused = &{1'b0";
+    for (const auto& name : unused_) out_ += ",\n    " + name;
+    out_ += "};\n";
+  }
+
+  const Design& design_;
+  const Netlist& netlist_;
+  const kernels::Program& program_;
+  const RtlOptions& options_;
+  std::set<StreamIndex> ports_;
+  std::vector<std::string> unused_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string dataflow_text(const Design& design, const kernels::Program& program, const RtlOptions& options) {
+  return Dataflow(design, program, options).text();
+}
+
+}  // namespace millrace::compiler::emit

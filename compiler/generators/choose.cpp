@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <memory>
+
+#include "compiler/generators/design.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using runtime::plan::Resources;
+
+constexpr std::uint64_t kEdgeDepth = 32;  // beats reckoned with for a FIFO whose depth is not known yet
+
+struct Need {
+  const char* name;
+  std::uint64_t Resources::*field;
+};
+constexpr Need kNeeds[] = {{"LUTs", &Resources::lut},          {"LUTs as memory", &Resources::lutram},
+                           {"flip-flops", &Resources::ff},     {"DSP slices", &Resources::dsp},
+                           {"block RAMs", &Resources::bram36}, {"URAMs", &Resources::uram}};
+
+struct Choice {
+  std::vector<Candidate> blocks;
+  Cost cost;
+};
+
+class Chooser {
+ public:
+  Chooser(const Catalog& catalog, const kernels::Program& program, const ChooseOptions& options)
+      : catalog_(catalog), program_(program), options_(options) {}
+
+  Result<std::vector<Folding>> run() {
+    std::vector<std::uint64_t> intervals;
+    for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
+      MILLRACE_ASSIGN(auto generator, Generator::make(program_, b));
+      const auto its = generator->intervals();
+      intervals.insert(intervals.end(), its.begin(), its.end());
+      generators_.push_back(std::move(generator));
+    }
+    if (generators_.empty()) return std::vector<Folding>{};
+    std::sort(intervals.begin(), intervals.end());
+    intervals.erase(std::unique(intervals.begin(), intervals.end()), intervals.end());
+    // The shortest interval that fits, or the longest that meets the target: cost falls as intervals grow.
+    if (options_.target_interval != 0)
+      intervals.erase(std::remove_if(intervals.begin(), intervals.end(),
+                                     [&](auto i) { return i < options_.target_interval; }),
+                      intervals.end());
+    if (options_.target_interval != 0) intervals.insert(intervals.begin(), options_.target_interval);
+    std::size_t low = 0, high = intervals.size();  // below `low` nothing fits
+    std::optional<Choice> best;
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      MILLRACE_ASSIGN(auto choice, choose_for(intervals[middle]));
+      if (choice && short_of(choice->cost).first == nullptr) {
+        best = std::move(choice);
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    if (!best) return does_not_fit(intervals.back());
+    std::vector<Folding> foldings;
+    for (const auto& candidate : best->blocks) foldings.push_back(candidate.folding);
+    return foldings;
+  }
+
+ private:
+  /// The need that is exceeded most, and by how much.
+  std::pair<const Need*, std::uint64_t> short_of(const Cost& cost) const {
+    const Resources has = options_.budget, needs = cost.resources();
+    std::pair<const Need*, std::uint64_t> worst{nullptr, 0};
+    for (const auto& need : kNeeds)
+      if (needs.*need.field > has.*need.field && needs.*need.field - has.*need.field > worst.second)
+        worst = {&need, needs.*need.field - has.*need.field};
+    return worst;
+  }
+
+  /// What part of the budget it takes: the scarcest resource decides, the others count a little.
+  double price(const Cost& cost) const {
+    const Resources needs = cost.resources();
+    double most = 0, sum = 0;
+    for (const auto& need : kNeeds) {
+      const double part = static_cast<double>(needs.*need.field) /
+                          std::max(1.0, static_cast<double>(options_.budget.*need.field));
+      most = std::max(most, part);
+      sum += part;
+    }
+    return most + 0.2 * sum;
+  }
+
+  Result<std::optional<Choice>> choose_for(std::uint64_t interval) const {
+    Choice choice;
+    for (const auto& generator : generators_) {
+      std::optional<Candidate> cheapest;
+      for (const auto& folding : generator->foldings(interval)) {
+        MILLRACE_ASSIGN(Candidate candidate, generator->candidate(catalog_, folding));
+        if (candidate.interval_cycles > interval) continue;
+        if (!cheapest || price(candidate.cost) < price(cheapest->cost)) cheapest = std::move(candidate);
+      }
+      if (!cheapest) return std::optional<Choice>{};
+      choice.cost += cheapest->cost;
+      choice.blocks.push_back(std::move(*cheapest));
+    }
+    MILLRACE_TRY(add_edges(choice));
+    return std::optional(std::move(choice));
+  }
+
+  Status add_edges(Choice& choice) const {
+    for (std::size_t b = 0; b < program_.blocks.size(); ++b)
+      for (std::size_t i = 0; i < program_.blocks[b].inputs.size(); ++i) {
+        const auto tensor = program_.blocks[b].inputs[i];
+        const std::uint32_t to = choice.blocks[b].input_lanes[i];
+        std::uint32_t from = to;
+        for (std::size_t p = 0; p < b; ++p)
+          if (program_.blocks[p].outputs.front() == tensor) from = choice.blocks[p].output_lanes;
+        MILLRACE_ASSIGN(const Cost edge,
+                        edge_cost(catalog_, from, to, program_.tensors[tensor].type.bits, kEdgeDepth));
+        choice.cost += edge;
+      }
+    return {};
+  }
+
+  Result<std::vector<Folding>> does_not_fit(std::uint64_t interval) const {
+    MILLRACE_ASSIGN(const auto choice, choose_for(interval));
+    if (!choice)
+      return Error(ErrorCode::kDoesNotFit, "'" + program_.name + "': no folding makes a frame in " +
+                                               std::to_string(interval) + " cycles; ask for less");
+    const auto [need, excess] = short_of(choice->cost);
+    if (need == nullptr)
+      return Error(ErrorCode::kInternal, "'" + program_.name + "': a choice that fits was passed over");
+    std::size_t largest = 0;
+    for (std::size_t b = 1; b < choice->blocks.size(); ++b)
+      if (choice->blocks[b].cost.resources().*need->field >
+          choice->blocks[largest].cost.resources().*need->field)
+        largest = b;
+    return Error(ErrorCode::kDoesNotFit,
+                 "'" + program_.name + "' takes " + std::to_string(excess) + " " + need->name +
+                     " more than the " + std::to_string(options_.budget.*need->field) +
+                     " there are, even at a frame in " + std::to_string(interval) + " cycles; block '" +
+                     program_.blocks[largest].name + "' takes most; use more cards or a larger one");
+  }
+
+  const Catalog& catalog_;
+  const kernels::Program& program_;
+  const ChooseOptions& options_;
+  std::vector<std::unique_ptr<Generator>> generators_;
+};
+
+}  // namespace
+
+Result<std::vector<Folding>> choose(const Catalog& catalog, const kernels::Program& program,
+                                    const ChooseOptions& options) {
+  return Chooser(catalog, program, options).run();
+}
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,464 @@
+// Convolutions, depthwise and grouped ones, and fully connected layers: sliding window, matrix-vector unit,
+// requantisation.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "compiler/generators/folded.hpp"
+#include "compiler/generators/step_function.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::Convolution;
+using kernels::ElementType;
+
+constexpr unsigned kMostOperandBits = 8;
+constexpr std::uint64_t kLogicTableDepth =
+    128;  // deeper tables of constants cost more in LUTs than in block RAM
+
+/// Reach of a kernel over an image.
+std::uint32_t reach(std::uint32_t kernel, std::uint32_t dilation) {
+  return (kernel - 1) * dilation + 1;
+}
+
+class ConvolutionBlock : public FoldedBlock {
+ public:
+  ConvolutionBlock(const kernels::Program& program, std::uint32_t block)
+      : FoldedBlock(program, block),
+        layer_(std::get<Convolution>(block_.operation)),
+        in_(image(input())),
+        out_(image(output())) {
+    const auto& w = layer_.window;
+    const bool unpadded = w.pad_top == 0 && w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
+    taps_ = w.kernel_h * w.kernel_w;
+    depthwise_ = layer_.groups > 1 && layer_.groups == in_.c && layer_.out_channels == in_.c;
+    const bool pixel = taps_ == 1 && w.stride_h == 1 && w.stride_w == 1 && unpadded;
+    const bool whole = out_.h == 1 && out_.w == 1 && unpadded && w.dilation_h == 1 && w.dilation_w == 1 &&
+                       w.kernel_h == in_.h && w.kernel_w == in_.w;
+    windowless_ = pixel || whole;
+    vectors_ = std::uint64_t{out_.h} * out_.w;
+    if (layer_.requantise) step_.emplace(*layer_.requantise, output().type, out_.c, layer_.bias);
+    read_weights();
+  }
+
+  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override;
+
+ protected:
+  Status check(const Folding& folding) const override;
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;
+  double lead() const override;
+  std::vector<std::uint64_t> all_intervals() const override;
+
+ private:
+  std::uint32_t rows() const { return depthwise_ ? in_.c : out_.c; }  // of the matrix
+  std::uint32_t columns() const {
+    return depthwise_ ? taps_ : taps_ * in_.c;
+  }  // of the matrix, zeros of groups included
+  std::int64_t weight(std::uint32_t o, std::uint32_t column) const;
+  bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
+  bool pairs() const {
+    return layer_.weight_type.kind == ElementType::Kind::kSigned && !has_most_negative_ &&
+           input().type.kind != ElementType::Kind::kBipolar && !depthwise_;
+  }
+  void read_weights();
+  Status check_window(const Folding& folding) const;
+  std::uint32_t windows(const Folding& folding) const;  // side by side
+  std::uint64_t scan_cycles(std::uint32_t pixels) const;
+  void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
+  std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
+  StreamIndex window(const Folding& folding, NetlistBuilder& netlist) const;
+  StreamIndex multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                       const std::string& copy) const;
+  StreamIndex multiply_depthwise(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
+  void write_files(const Folding& folding, NetlistBuilder& netlist) const;
+  TableStyle style(const Folding& folding, std::uint64_t depth) const;
+
+  const Convolution& layer_;
+  Image in_, out_;
+  std::uint32_t taps_ = 1;
+  std::uint64_t vectors_ = 1;
+  bool depthwise_ = false, windowless_ = false, has_most_negative_ = false, any_bias_ = false;
+  unsigned acc_bits_ = 1;
+  std::optional<StepFunction> step_;
+};
+
+std::int64_t ConvolutionBlock::weight(std::uint32_t o, std::uint32_t column) const {
+  const std::uint32_t channels = in_.c / layer_.groups;  // of a group
+  if (depthwise_) return layer_.weights[o * taps_ + column];
+  const std::uint32_t tap = column / in_.c, c = column % in_.c;
+  if (c / channels != o / (out_.c / layer_.groups)) return 0;
+  return layer_.weights[(std::size_t{o} * taps_ + tap) * channels + c % channels];
+}
+
+/// Widths come from the values that are there: the sums they can reach, whatever the input.
+void ConvolutionBlock::read_weights() {
+  any_bias_ = std::any_of(layer_.bias.begin(), layer_.bias.end(), [](auto b) { return b != 0; });
+  const std::int64_t most_negative = layer_.weight_type.lowest();
+  const std::int64_t low_in = input().type.lowest(), high_in = input().type.highest();
+  const std::size_t each = layer_.weights.size() / std::max<std::size_t>(out_.c, 1);
+  std::int64_t lowest = 0, highest = 0;
+  for (std::uint32_t o = 0; o < out_.c; ++o) {
+    std::int64_t low = bias_in_sum() ? layer_.bias[o] : 0, high = low;
+    for (std::size_t i = 0; i < each; ++i) {
+      const std::int64_t w = layer_.weights[o * each + i];
+      has_most_negative_ = has_most_negative_ || w == most_negative;
+      low += std::min(w * low_in, w * high_in);
+      high += std::max(w * low_in, w * high_in);
+    }
+    lowest = std::min(lowest, low);
+    highest = std::max(highest, high);
+  }
+  acc_bits_ = step_ ? signed_bits(lowest, highest) : output().type.bits;
+}
+
+std::uint32_t ConvolutionBlock::windows(const Folding& folding) const {
+  if (folding.window == WindowStyle::kFolded) return 1;
+  const std::uint32_t stride = folding.window == WindowStyle::kParallel ? layer_.window.stride_w : 1;
+  return folding.pixels > stride ? folding.pixels / stride : 1;
+}
+
+/// Interval of mr_swu_par with that many pixels a cycle.
+std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
+  const auto& w = layer_.window;
+  const std::uint32_t side_by_side = pixels > w.stride_w ? pixels / w.stride_w : 1;
+  const std::uint32_t blocks = in_.w / pixels, step = w.stride_w > pixels ? w.stride_w / pixels : 1;
+  const std::uint32_t newest =
+      ((side_by_side - 1) * w.stride_w + reach(w.kernel_w, w.dilation_w) - 1 - w.pad_left) / pixels;
+  const std::uint32_t needed = (out_.w / side_by_side - 1) * step + newest + 1;
+  const std::uint32_t left = (w.pad_left + pixels - 1) / pixels,
+                      right = needed > blocks ? needed - blocks : 0;
+  return std::uint64_t{in_.h + std::max(w.pad_top, w.pad_bottom)} * (blocks + std::max(left, right));
+}
+
+Status ConvolutionBlock::check_window(const Folding& folding) const {
+  const auto& w = layer_.window;
+  const std::string pixels = std::to_string(folding.pixels) + " pixels a cycle";
+  if (folding.window == WindowStyle::kNone) {
+    if (!windowless_)
+      return refuse("its windows overlap or skip: they need a sliding window (folded or parallel)");
+    if (folding.pixels > 1 && (taps_ > 1 || in_.w % folding.pixels != 0 || depthwise_))
+      return refuse(pixels + " do not divide a row of " + std::to_string(in_.w) + "; choose a divisor, or 1");
+    return {};
+  }
+  if (folding.window == WindowStyle::kFolded) {
+    if (in_.c % folding.window_lanes != 0)
+      return refuse(std::to_string(folding.window_lanes) + " window lanes do not divide " +
+                    std::to_string(in_.c) + " channels; choose a divisor");
+    if (folding.pixels != 1)
+      return refuse("a folded window takes one pixel at a time; choose the parallel one");
+    return {};
+  }
+  const std::uint32_t p = folding.pixels;
+  const bool fits = !depthwise_ && in_.w % p == 0 && (p % w.stride_w == 0 || w.stride_w % p == 0) &&
+                    in_.w / p >= 2 && out_.w % windows(folding) == 0 &&
+                    w.pad_top < reach(w.kernel_h, w.dilation_h) &&
+                    w.pad_left < reach(w.kernel_w, w.dilation_w);
+  if (!fits)
+    return refuse("a parallel window with " + pixels + " does not suit a width of " + std::to_string(in_.w) +
+                  ", stride " + std::to_string(w.stride_w) + " and an output width of " +
+                  std::to_string(out_.w) + "; choose the folded one, or fewer pixels");
+  return {};
+}
+
+Status ConvolutionBlock::check(const Folding& folding) const {
+  MILLRACE_TRY(check_window(folding));
+  if (rows() % folding.pe != 0)
+    return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows()) +
+                  " output channels; choose a divisor");
+  if (depthwise_ ? folding.simd != 1 : columns() % folding.simd != 0)
+    return refuse("SIMD " + std::to_string(folding.simd) + " does not divide " +
+                  (depthwise_ ? "1 (a depthwise convolution is folded by PE only)"
+                              : std::to_string(columns()) + " inputs of an output; choose a divisor"));
+  if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
+    return refuse("a depthwise convolution's window lanes are its PE; set both to " +
+                  std::to_string(folding.pe));
+  if (folding.multiplier == Multiplier::kDspPair && !pairs())
+    return refuse(
+        has_most_negative_
+            ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
+                  ", which two products in a DSP slice cannot take; choose one product a slice, or train "
+                  "with a symmetric range"
+            : "two products in a DSP slice need signed weights and integer inputs; choose one a slice");
+  if (step_ && folding.pe * windows(folding) > 999)
+    return refuse("PE " + std::to_string(folding.pe) + ": at most 999 lanes are requantised side by side");
+  return {};
+}
+
+TableStyle ConvolutionBlock::style(const Folding& folding, std::uint64_t depth) const {
+  if (folding.memory != TableStyle::kAuto || depth == 1) return folding.memory;
+  return depth <= kLogicTableDepth ? TableStyle::kLogic : TableStyle::kBlock;
+}
+
+StreamIndex ConvolutionBlock::window(const Folding& folding, NetlistBuilder& netlist) const {
+  const auto& w = layer_.window;
+  const ElementType type = input().type;
+  const std::int64_t pad = type.kind == ElementType::Kind::kBipolar ? (w.pad_value > 0 ? 1 : 0) : w.pad_value;
+  const Parameters geometry = {{"KH", w.kernel_h},  {"KW", w.kernel_w},   {"SH", w.stride_h},
+                               {"SW", w.stride_w},  {"DH", w.dilation_h}, {"DW", w.dilation_w},
+                               {"PT", w.pad_top},   {"PL", w.pad_left},   {"PB", w.pad_bottom},
+                               {"PR", w.pad_right}, {"PAD_VALUE", pad}};
+  Parameters parameters;
+  if (folding.window == WindowStyle::kFolded) {
+    const std::uint32_t lanes = folding.window_lanes;
+    const StreamIndex from = netlist.input(lanes, type.bits, in_.elements());
+    parameters = {{"H", in_.h}, {"W", in_.w}, {"CF", in_.c / lanes}, {"SIMD", lanes}, {"ABITS", type.bits}};
+    parameters.insert(parameters.end(), geometry.begin(), geometry.end());
+    // One row of windows is read while the next rows come in.
+    parameters.emplace_back("ROWS", reach(w.kernel_h, w.dilation_h) + w.stride_h);
+    return netlist.add("mr_swu", "window", std::move(parameters), {from},
+                       {lanes, type.bits, vectors_ * taps_ * (in_.c / lanes)});
+  }
+  const std::uint32_t side_by_side = windows(folding);
+  const StreamIndex from = netlist.input(folding.pixels * in_.c, type.bits, in_.elements());
+  parameters = {{"H", in_.h}, {"W", in_.w}, {"C", in_.c}, {"ABITS", type.bits}, {"PX", folding.pixels}};
+  parameters.insert(parameters.end(), geometry.begin(), geometry.end());
+  return netlist.add("mr_swu_par", "window", std::move(parameters), {from},
+                     {side_by_side * columns(), type.bits, vectors_ / side_by_side});
+}
+
+/// Matrix-vector unit and requantisation over one stream of vectors. `copy` ends the names.
+StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                                       const std::string& copy) const {
+  const std::uint32_t nf = rows() / folding.pe, sf = columns() / folding.simd;
+  from = netlist.adapt("vector" + copy, from, folding.simd);
+  const std::uint64_t vectors = netlist.stream(from).beats / sf;
+  const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
+  const std::string prefix = netlist.prefix();
+  from = netlist.add("mr_mvu", "mvu" + copy,
+                     {{"MH", rows()},
+                      {"MW", columns()},
+                      {"PE", folding.pe},
+                      {"SIMD", folding.simd},
+                      {"ABITS", input().type.bits},
+                      {"AKIND", kind(input().type)},
+                      {"WBITS", layer_.weight_type.bits},
+                      {"WKIND", kind(layer_.weight_type)},
+                      {"ACCBITS", acc_bits_},
+                      {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
+                      {"BIAS", bias_in_sum() ? 1 : 0},
+                      {"IBUF", nf > 1 ? 2 * sf : 1},
+                      {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{nf} * sf))}},
+                     {from}, {folding.pe, acc_bits_, vectors * nf},
+                     {{"WFILE", prefix + "_weights.hex"}, {"BFILE", prefix + "_bias.hex"}});
+  return step_ ? step_->add(netlist, "requant" + copy, from) : from;
+}
+
+StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, NetlistBuilder& netlist,
+                                                 StreamIndex from) const {
+  const std::uint32_t cf = in_.c / folding.pe;
+  const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
+  const std::string prefix = netlist.prefix();
+  from = netlist.add("mr_vvu", "vvu",
+                     {{"CHANNELS", in_.c},
+                      {"PE", folding.pe},
+                      {"TAPS", taps_},
+                      {"ABITS", input().type.bits},
+                      {"AKIND", kind(input().type)},
+                      {"WBITS", layer_.weight_type.bits},
+                      {"WKIND", kind(layer_.weight_type)},
+                      {"ACCBITS", acc_bits_},
+                      {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
+                      {"BIAS", bias_in_sum() ? 1 : 0},
+                      {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{taps_} * cf))}},
+                     {from}, {folding.pe, acc_bits_, vectors_ * cf},
+                     {{"WFILE", prefix + "_weights.hex"}, {"BFILE", prefix + "_bias.hex"}});
+  return step_ ? step_->add(netlist, "requant", from) : from;
+}
+
+void ConvolutionBlock::write_files(const Folding& folding, NetlistBuilder& netlist) const {
+  if (!netlist.memories()) return;
+  const unsigned bits = layer_.weight_type.bits;
+  const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
+  const bool paired = folding.multiplier == Multiplier::kDspPair && !bipolar;
+  const std::uint32_t pe = folding.pe, simd = depthwise_ ? 1 : folding.simd;
+  const std::uint32_t nf = rows() / pe, sf = columns() / simd;
+  HexLines lines(std::uint64_t{pe} * simd * bits);
+  const auto put_line = [&](std::uint32_t n, std::uint32_t s) {
+    for (std::uint32_t p = 0; p < pe; ++p)
+      for (std::uint32_t x = 0; x < simd; ++x) {
+        std::int64_t w = weight(n * pe + p, s * simd + x);
+        if (bipolar) w = w > 0 ? 1 : 0;
+        // The odd one of a pair takes back what the even one's product borrows from it.
+        if (paired && p % 2 == 1 && weight(n * pe + p - 1, s * simd + x) < 0) --w;
+        lines.put(static_cast<std::uint64_t>(w), bits);
+      }
+    lines.end_line();
+  };
+  if (depthwise_) {
+    for (std::uint32_t s = 0; s < sf; ++s)
+      for (std::uint32_t n = 0; n < nf; ++n) put_line(n, s);
+  } else {
+    for (std::uint32_t n = 0; n < nf; ++n)
+      for (std::uint32_t s = 0; s < sf; ++s) put_line(n, s);
+  }
+  netlist.file(netlist.prefix() + "_weights.hex", lines.take());
+  if (bias_in_sum()) {
+    HexLines biases(std::uint64_t{pe} * acc_bits_);
+    for (std::uint32_t n = 0; n < nf; ++n) {
+      for (std::uint32_t p = 0; p < pe; ++p)
+        biases.put(static_cast<std::uint64_t>(std::int64_t{layer_.bias[n * pe + p]}), acc_bits_);
+      biases.end_line();
+    }
+    netlist.file(netlist.prefix() + "_bias.hex", biases.take());
+  }
+  if (step_) step_->write_files(netlist, pe, acc_bits_);
+}
+
+Netlist ConvolutionBlock::construct(const Folding& folding, NetlistBuilder& netlist) const {
+  write_files(folding, netlist);
+  const std::uint32_t side_by_side = windows(folding);
+  const unsigned bits = input().type.bits;
+  if (depthwise_) {
+    const StreamIndex from = folding.window == WindowStyle::kNone
+                                 ? netlist.input(folding.pe, bits, in_.elements())
+                                 : window(folding, netlist);
+    return netlist.finish(multiply_depthwise(folding, netlist, from));
+  }
+  if (folding.window == WindowStyle::kNone && side_by_side == 1)
+    return netlist.finish(multiply(folding, netlist, netlist.input(folding.simd, bits, in_.elements()), ""));
+  const StreamIndex from = folding.window == WindowStyle::kNone
+                               ? netlist.input(folding.pixels * in_.c, bits, in_.elements())
+                               : window(folding, netlist);
+  if (side_by_side == 1) return netlist.finish(multiply(folding, netlist, from, ""));
+  // A unit a window; each gathers its pixel's channels, so that the pixels lie side by side again.
+  std::vector<StreamIndex> parts = netlist.split("split", from, side_by_side);
+  for (std::uint32_t m = 0; m < side_by_side; ++m) {
+    const std::string copy = std::to_string(m);
+    parts[m] = netlist.adapt("pixel" + copy, multiply(folding, netlist, parts[m], copy), out_.c);
+  }
+  return netlist.finish(netlist.join("join", parts));
+}
+
+double ConvolutionBlock::lead() const {
+  const double pixels = static_cast<double>(in_.h) * in_.w;
+  if (windowless_) return static_cast<double>(taps_) / pixels;
+  const auto& w = layer_.window;
+  const double rows_needed = reach(w.kernel_h, w.dilation_h) - 1 - static_cast<double>(w.pad_top);
+  const double columns_needed = reach(w.kernel_w, w.dilation_w) - static_cast<double>(w.pad_left);
+  return std::clamp((rows_needed * in_.w + columns_needed) / pixels, 1.0 / pixels, 1.0);
+}
+
+/// The window makers that keep up with an interval, each in its smallest form.
+std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycles) const {
+  std::vector<Folding> found;
+  Folding folding;
+  if (windowless_) {
+    if (vectors_ == 1 || depthwise_) return {folding};
+    for (const std::uint32_t pixels : divisors(in_.w)) {
+      folding.pixels = pixels;
+      if (vectors_ / pixels <= interval_cycles && check_window(folding).ok()) return {folding};
+    }
+    return {};
+  }
+  folding.window = WindowStyle::kFolded;
+  for (const std::uint32_t lanes : divisors(in_.c)) {
+    const std::uint64_t folds = in_.c / lanes;
+    if (std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * folds > interval_cycles) continue;
+    folding.window_lanes = lanes;
+    found.push_back(folding);
+    break;
+  }
+  folding = {};
+  folding.window = WindowStyle::kParallel;
+  for (const std::uint32_t pixels : divisors(in_.w)) {
+    folding.pixels = pixels;
+    if (!check_window(folding).ok() || scan_cycles(pixels) > interval_cycles) continue;
+    found.push_back(folding);
+    break;
+  }
+  return found;
+}
+
+void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interval_cycles,
+                                    std::vector<Folding>& found) const {
+  constexpr std::size_t kEach = 4;  // foldings of one multiplier
+  const std::uint64_t vectors = vectors_ / windows(window);
+  std::vector<Folding> fit;
+  for (const std::uint32_t pe : divisors(rows()))
+    for (const std::uint32_t simd : divisors(columns())) {
+      if (vectors * (rows() / pe) * (columns() / simd) > interval_cycles) continue;
+      fit.push_back(window);
+      fit.back().pe = pe;
+      fit.back().simd = simd;
+      break;  // wider is dearer and no better
+    }
+  const auto slices = [](const Folding& f) {
+    return f.multiplier == Multiplier::kDspPair ? (f.pe + 1) / 2 * f.simd : f.pe * f.simd;
+  };
+  for (const Multiplier multiplier : {Multiplier::kDspPair, Multiplier::kDsp, Multiplier::kSoft}) {
+    if (multiplier == Multiplier::kDspPair && !pairs()) continue;
+    for (auto& f : fit) f.multiplier = multiplier;
+    std::stable_sort(fit.begin(), fit.end(), [&](const Folding& a, const Folding& b) {
+      return std::pair(slices(a), a.pe) < std::pair(slices(b), b.pe);
+    });
+    for (std::size_t i = 0; i < std::min(kEach, fit.size()); ++i) found.push_back(fit[i]);
+  }
+}
+
+std::vector<Folding> ConvolutionBlock::foldings(std::uint64_t interval_cycles) const {
+  std::vector<Folding> found;
+  if (depthwise_) {
+    for (const std::uint32_t pe : divisors(in_.c)) {
+      if (std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * (in_.c / pe) > interval_cycles) continue;
+      Folding folding;
+      folding.pe = pe;
+      folding.window = windowless_ ? WindowStyle::kNone : WindowStyle::kFolded;
+      folding.window_lanes = windowless_ ? 1 : pe;
+      for (const Multiplier multiplier : {Multiplier::kDsp, Multiplier::kSoft}) {
+        folding.multiplier = multiplier;
+        found.push_back(folding);
+      }
+      break;
+    }
+    return found;
+  }
+  for (const Folding& window : window_styles(interval_cycles)) add_foldings(window, interval_cycles, found);
+  return found;
+}
+
+std::vector<std::uint64_t> ConvolutionBlock::all_intervals() const {
+  std::vector<std::uint64_t> all;
+  if (depthwise_) {
+    for (const std::uint32_t pe : divisors(in_.c))
+      all.push_back(std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * (in_.c / pe));
+    return all;
+  }
+  std::vector<std::uint32_t> side_by_side = {1};
+  for (const std::uint32_t pixels : divisors(in_.w)) {
+    Folding folding;
+    folding.window = windowless_ ? WindowStyle::kNone : WindowStyle::kParallel;
+    folding.pixels = pixels;
+    if (!check_window(folding).ok()) continue;
+    side_by_side.push_back(windows(folding));
+    all.push_back(windowless_ ? vectors_ / windows(folding) : scan_cycles(pixels));
+  }
+  const std::uint64_t fastest = all.empty() ? 1 : *std::min_element(all.begin(), all.end());
+  for (const std::uint32_t m : side_by_side)
+    for (const std::uint32_t pe : divisors(rows()))
+      for (const std::uint32_t simd : divisors(columns()))
+        if (const std::uint64_t cycles = vectors_ / m * (rows() / pe) * (columns() / simd); cycles >= fastest)
+          all.push_back(cycles);
+  return all;
+}
+
+}  // namespace
+
+MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t index) {
+  const auto& block = program.blocks[index];
+  const auto& layer = std::get<Convolution>(block.operation);
+  const auto& in = program.tensors[block.inputs[0]].type;
+  if (in.bits > kMostOperandBits || layer.weight_type.bits > kMostOperandBits)
+    return Error(ErrorCode::kUnsupported, block_label(block) + "operands of " +
+                                              std::to_string(std::max(in.bits, layer.weight_type.bits)) +
+                                              " bits; hardware multiplies at most " +
+                                              std::to_string(kMostOperandBits) + " by " +
+                                              std::to_string(kMostOperandBits) + ", the host takes the rest");
+  const auto& out = program.tensors[block.outputs[0]].type;
+  if (layer.requantise && out.bits > kMostOperandBits)
+    return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
+                                              " bits; hardware requantises to at most 8");
+  return std::unique_ptr<Generator>(std::make_unique<ConvolutionBlock>(program, index));
+}
+
+}  // namespace millrace::compiler::generators

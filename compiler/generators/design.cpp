@@ -1,0 +1,308 @@
+#include "compiler/generators/design.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "compiler/generators/netlist_builder.hpp"
+#include "compiler/generators/timing.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::Program;
+using kernels::TensorIndex;
+
+constexpr std::uint64_t kLeastDepth = 2;  // of mr_fifo
+
+/// A place where a tensor is read: a block's input, or (block < 0) an output of the partition.
+struct Reader {
+  std::int32_t block = -1;
+  std::size_t port = 0;
+};
+
+class Assembler {
+ public:
+  Assembler(const Program& program, const std::vector<Folding>& foldings, bool memories)
+      : program_(program), foldings_(foldings), memories_(memories) {}
+
+  Result<Design> run() {
+    design_.partition = identifier(program_.name);
+    if (foldings_.size() != program_.blocks.size())
+      return Error(ErrorCode::kInternal, "assemble: " + std::to_string(foldings_.size()) + " foldings for " +
+                                             std::to_string(program_.blocks.size()) + " blocks");
+    find_readers();
+    reserve_ports();
+    MILLRACE_TRY(build_blocks());
+    add_inputs();
+    for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
+      for (auto& unit : pieces_[b].units) design_.netlist.units.push_back(std::move(unit));
+      connect(program_.blocks[b].outputs.front(), bases_[b], outputs_[b]);
+    }
+    return std::move(design_);
+  }
+
+ private:
+  void find_readers() {
+    for (std::size_t b = 0; b < program_.blocks.size(); ++b)
+      for (std::size_t i = 0; i < program_.blocks[b].inputs.size(); ++i)
+        readers_[program_.blocks[b].inputs[i]].push_back({static_cast<std::int32_t>(b), i});
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i)
+      readers_[program_.outputs[i]].push_back({-1, i});
+  }
+
+  std::string unique(const std::string& wanted) {
+    std::string name = wanted;
+    for (int i = 2; !names_.insert(name).second; ++i) name = wanted + "_" + std::to_string(i);
+    return name;
+  }
+
+  void reserve_ports() {
+    names_ = {"clk", "rst"};
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) names_.insert("in" + std::to_string(i));
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) names_.insert("out" + std::to_string(i));
+  }
+
+  StreamIndex add_stream(Stream stream) {
+    design_.netlist.streams.push_back(std::move(stream));
+    return static_cast<StreamIndex>(design_.netlist.streams.size() - 1);
+  }
+
+  /// Every block's piece, its streams already in the design's netlist, its names unique.
+  Status build_blocks() {
+    for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
+      const auto& block = program_.blocks[b];
+      MILLRACE_ASSIGN(const auto generator, Generator::make(program_, b));
+      MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], memories_));
+      const std::string given = identifier(block.name), base = unique(given);
+      const auto rename = [&](std::string& name) { name = base + name.substr(given.size()); };
+      const auto offset = static_cast<StreamIndex>(design_.netlist.streams.size());
+      for (auto& stream : piece.streams) {
+        rename(stream.name);
+        add_stream(stream);
+      }
+      for (auto& unit : piece.units) {
+        rename(unit.instance.name);
+        for (auto& [parameter_name, file] : unit.files) rename(file);
+        for (auto& s : unit.inputs) s += offset;
+        for (auto& s : unit.outputs) s += offset;
+      }
+      for (auto& file : piece.files) {
+        rename(file.name);
+        design_.netlist.files.push_back(std::move(file));
+      }
+      for (auto& s : piece.inputs) s += offset;
+      outputs_.push_back(piece.outputs.front() + offset);
+      bases_.push_back(base);
+      design_.blocks.push_back({block.name,
+                                Implementation::kFolded,
+                                foldings_[b],
+                                {},
+                                0,
+                                kernels::multiply_accumulates(program_, block)});
+      design_.multiply_accumulates += design_.blocks.back().multiply_accumulates;
+      pieces_.push_back(std::move(piece));
+    }
+    return {};
+  }
+
+  void add_inputs() {
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      const TensorIndex t = program_.inputs[i];
+      const auto& tensor = program_.tensors[t];
+      std::uint32_t lanes = 1;
+      for (const auto& reader : readers_[t])
+        if (reader.block >= 0) lanes = std::max(lanes, design_.netlist.streams[target(reader)].lanes);
+      const std::string name = "in" + std::to_string(i);
+      const StreamIndex from = add_stream({name, lanes, tensor.type.bits, tensor.elements() / lanes});
+      design_.netlist.inputs.push_back(from);
+      design_.inputs.push_back({name, tensor.name, tensor.type, from});
+      connect(t, name, from);
+    }
+  }
+
+  StreamIndex target(const Reader& reader) const {
+    return pieces_[static_cast<std::size_t>(reader.block)].inputs[reader.port];
+  }
+
+  void add_unit(const char* module, const std::string& name, Parameters parameters,
+                std::vector<StreamIndex> inputs, std::vector<StreamIndex> outputs) {
+    design_.netlist.units.push_back({{module, name, std::move(parameters)},
+                                     Wiring::kNone,
+                                     {},
+                                     std::move(inputs),
+                                     std::move(outputs),
+                                     -1});
+  }
+
+  /// From the stream that makes a tensor to all who read it: a fork where they are several, a FIFO each, an
+  /// adapter where they want other lanes.
+  void connect(TensorIndex tensor, const std::string& base, StreamIndex from) {
+    const auto& readers = readers_[tensor];
+    std::vector<StreamIndex> branches = {from};
+    const Stream whole = design_.netlist.streams[from];
+    if (readers.size() > 1) {
+      branches.clear();
+      const std::string fork = unique(base + "_fork");
+      for (std::size_t i = 0; i < readers.size(); ++i)
+        branches.push_back(add_stream({fork + std::to_string(i), whole.lanes, whole.bits, whole.beats}));
+      add_unit("mr_fork", fork,
+               {{"WIDTH", static_cast<std::int64_t>(whole.width())},
+                {"N", static_cast<std::int64_t>(readers.size())}},
+               {from}, branches);
+    }
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      const std::string to = readers[i].block >= 0 ? bases_[static_cast<std::size_t>(readers[i].block)]
+                                                   : "out" + std::to_string(readers[i].port);
+      add_edge(readers.size() > 1 ? base + "_to_" + to : base, branches[i], readers[i]);
+    }
+  }
+
+  void add_edge(const std::string& name, StreamIndex from, const Reader& reader) {
+    const Stream before = design_.netlist.streams[from];
+    const std::string fifo = unique(name + "_fifo");
+    StreamIndex behind = 0;
+    const bool output = reader.block < 0;
+    const bool adapted = !output && design_.netlist.streams[target(reader)].lanes != before.lanes;
+    if (output || adapted)
+      behind = add_stream(
+          {output ? "out" + std::to_string(reader.port) : fifo, before.lanes, before.bits, before.beats});
+    else
+      behind = target(reader);
+    design_.fifos.push_back({static_cast<std::uint32_t>(design_.netlist.units.size()), kLeastDepth, 0});
+    add_unit("mr_fifo", fifo,
+             {{"WIDTH", static_cast<std::int64_t>(before.width())},
+              {"DEPTH", static_cast<std::int64_t>(kLeastDepth)}},
+             {from}, {behind});
+    if (adapted) {
+      const StreamIndex to = target(reader);
+      add_unit("mr_width_adapter", unique(name + "_lanes"),
+               adapter_parameters(before.lanes, design_.netlist.streams[to].lanes, before.bits), {behind},
+               {to});
+    }
+    if (!output) return;
+    const auto& tensor = program_.tensors[program_.outputs[reader.port]];
+    outputs_found_[reader.port] = {"out" + std::to_string(reader.port), tensor.name, tensor.type, behind};
+    if (outputs_found_.size() != program_.outputs.size()) return;
+    for (const auto& [port, found] : outputs_found_) {
+      design_.netlist.outputs.push_back(found.stream);
+      design_.outputs.push_back(found);
+    }
+  }
+
+  const Program& program_;
+  const std::vector<Folding>& foldings_;
+  bool memories_;
+  Design design_;
+  std::map<TensorIndex, std::vector<Reader>> readers_;
+  std::set<std::string> names_;
+  std::vector<Netlist> pieces_;
+  std::vector<std::string> bases_;
+  std::vector<StreamIndex> outputs_;
+  std::map<std::size_t, PortDesign> outputs_found_;
+};
+
+void set_depth(Design& design, FifoDesign& fifo, std::uint64_t depth) {
+  fifo.depth = std::max(depth, kLeastDepth);
+  for (auto& [name, value] : design.netlist.units[fifo.unit].instance.parameters)
+    if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth);
+}
+
+/// Finds depths that keep the interval of FIFOs without end, and keeps what is ever filled.
+///
+/// Played with the input spread over the interval, the FIFOs fill to what the skew between blocks needs. A
+/// dataflow that starts every beat as early as it can, with FIFOs that deep, is no slower than that run, in
+/// which none was ever full.
+class FifoSizing {
+ public:
+  explicit FifoSizing(Design& design) : design_(design) {}
+
+  Result<Timing> run() {
+    TimingOptions options;
+    options.frames = kFrames;
+    options.unlimited_fifos = true;
+    MILLRACE_ASSIGN(const Timing free_running, simulate(design_.netlist, options));
+    interval_ = free_running.interval_cycles;
+    options.frame_interval = interval_;
+    MILLRACE_ASSIGN(const Timing paced, simulate(design_.netlist, options));
+    for (auto& fifo : design_.fifos) set_depth(design_, fifo, paced.high_water[fifo.unit]);
+    MILLRACE_ASSIGN(Timing timing, play());
+    for (int i = 0; i < kGrowths && timing.interval_cycles > interval_; ++i) {
+      for (auto& fifo : design_.fifos) set_depth(design_, fifo, fifo.depth + fifo.depth / 2);
+      MILLRACE_ASSIGN(timing, play());
+    }
+    interval_ = timing.interval_cycles;
+    latency_ = timing.latency_cycles;
+    MILLRACE_TRY(shrink());
+    MILLRACE_ASSIGN(timing, play());
+    for (auto& fifo : design_.fifos) {
+      set_depth(design_, fifo, std::min(fifo.depth, timing.high_water[fifo.unit]));
+      fifo.high_water = timing.high_water[fifo.unit];
+    }
+    return timing;
+  }
+
+ private:
+  static constexpr std::uint32_t kFrames = 10;
+  static constexpr int kGrowths = 6;
+  static constexpr std::uint64_t kWorthShrinking = 16;  // beats
+  static constexpr std::uint64_t kMostCycles = 400000;  // of an interval that is played often
+
+  Result<Timing> play() const {
+    TimingOptions options;
+    options.frames = kFrames;
+    return simulate(design_.netlist, options);
+  }
+
+  /// Each deep FIFO as shallow as interval and latency allow, the largest first.
+  Status shrink() {
+    if (interval_ * kFrames > kMostCycles) return {};
+    std::vector<FifoDesign*> deep;
+    for (auto& fifo : design_.fifos)
+      if (fifo.depth > kWorthShrinking) deep.push_back(&fifo);
+    const auto bits = [&](const FifoDesign* f) {
+      return static_cast<std::uint64_t>(parameter(design_.netlist.units[f->unit].instance, "WIDTH", 1)) *
+             f->depth;
+    };
+    std::stable_sort(deep.begin(), deep.end(), [&](auto* a, auto* b) { return bits(a) > bits(b); });
+    for (FifoDesign* fifo : deep) {
+      std::uint64_t too_small = kLeastDepth - 1, enough = fifo->depth;
+      while (enough - too_small > std::max<std::uint64_t>(1, enough / 16)) {
+        const std::uint64_t middle = too_small + (enough - too_small) / 2;
+        set_depth(design_, *fifo, middle);
+        MILLRACE_ASSIGN(const Timing timing, play());
+        const bool holds =
+            timing.interval_cycles <= interval_ && timing.latency_cycles <= latency_ + latency_ / 100;
+        (holds ? enough : too_small) = middle;
+      }
+      set_depth(design_, *fifo, enough);
+    }
+    return {};
+  }
+
+  Design& design_;
+  std::uint64_t interval_ = 0, latency_ = 0;
+};
+
+}  // namespace
+
+Result<Design> assemble(const Catalog& catalog, const Program& program, const std::vector<Folding>& foldings,
+                        const AssembleOptions& options) {
+  MILLRACE_ASSIGN(Design design, Assembler(program, foldings, options.memories).run());
+  MILLRACE_ASSIGN(const Timing timing, FifoSizing(design).run());
+  design.interval_cycles = timing.interval_cycles;
+  design.latency_cycles = timing.latency_cycles;
+  design.first_output_cycles = timing.first_output_cycles;
+  for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+    MILLRACE_ASSIGN(const auto generator, Generator::make(program, b));
+    MILLRACE_ASSIGN(const Candidate candidate, generator->candidate(catalog, foldings[b]));
+    design.blocks[b].cost = candidate.cost;
+    design.blocks[b].interval_cycles = candidate.interval_cycles;
+  }
+  MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));
+  return design;
+}
+
+}  // namespace millrace::compiler::generators

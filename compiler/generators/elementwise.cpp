@@ -1,0 +1,312 @@
+// Blocks that compute element by element or only move elements: Rescale, Lookup, Add, Concat, Permute.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "compiler/generators/folded.hpp"
+#include "compiler/generators/step_function.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::ElementType;
+
+/// A block whose foldings are only how many elements a beat has.
+class LanesBlock : public FoldedBlock {
+ public:
+  LanesBlock(const kernels::Program& program, std::uint32_t block)
+      : FoldedBlock(program, block), image_(image(output())) {}
+
+  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
+    for (const std::uint32_t lanes : lane_counts(image_))
+      if (const Folding folding = elementwise_folding(image_, lanes);
+          check(folding).ok() && image_.elements() / lanes <= interval_cycles)
+        return {folding};
+    return {};
+  }
+
+ protected:
+  Status check(const Folding& folding) const override {
+    if (folding.pe != 1) return refuse("it is folded by SIMD and pixels; set PE to 1");
+    const bool fits = folding.pixels == 1 ? image_.c % folding.simd == 0
+                                          : folding.simd == image_.c && image_.w % folding.pixels == 0;
+    if (fits) return {};
+    return refuse(std::to_string(folding.simd) + " lanes of " + std::to_string(folding.pixels) +
+                  " pixels do not divide rows of " + std::to_string(image_.w) + " pixels with " +
+                  std::to_string(image_.c) + " channels; choose divisors (several pixels with all channels)");
+  }
+  double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
+  std::vector<std::uint64_t> all_intervals() const override {
+    std::vector<std::uint64_t> all;
+    for (const std::uint32_t lanes : lane_counts(image_))
+      if (check(elementwise_folding(image_, lanes)).ok()) all.push_back(image_.elements() / lanes);
+    return all;
+  }
+  StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {
+    return netlist.input(lanes, input(i).type.bits, input(i).elements());
+  }
+
+  Image image_;
+};
+
+class RescaleBlock : public LanesBlock {
+ public:
+  RescaleBlock(const kernels::Program& program, std::uint32_t block)
+      : LanesBlock(program, block),
+        step_(std::get<kernels::Rescale>(block_.operation).requantise, output().type, image_.c, {}) {}
+
+ protected:
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
+    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    StreamIndex at = take(netlist, 0, lanes);
+    const Stream in = netlist.stream(at);
+    unsigned bits = in.bits;
+    if (kind(input().type) == 0) {
+      // The units behind take signed numbers.
+      at = netlist.wires(Wiring::kZeroExtend, "signed", at, {in.lanes, ++bits, in.beats});
+    }
+    step_.write_files(netlist, lanes, bits);
+    return netlist.finish(step_.add(netlist, "requant", at));
+  }
+
+ private:
+  StepFunction step_;
+};
+
+/// Index of a table counted from the lowest value: the sign bit turned over.
+std::int64_t flip(ElementType type) {
+  return kind(type) == 1 ? std::int64_t{1} << (type.bits - 1) : 0;
+}
+
+class LookupBlock : public LanesBlock {
+ public:
+  using LanesBlock::LanesBlock;
+
+ protected:
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
+    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    const auto& table = std::get<kernels::Lookup>(block_.operation).table;
+    const unsigned out_bits = output().type.bits;
+    const StreamIndex from = take(netlist, 0, lanes);
+    if (netlist.memories()) {
+      HexLines lines(out_bits);
+      for (const auto value : table) {
+        lines.put(static_cast<std::uint64_t>(std::int64_t{value}), out_bits);
+        lines.end_line();
+      }
+      netlist.file(netlist.prefix() + "_table.hex", lines.take());
+    }
+    return netlist.finish(netlist.add(
+        "mr_lut", "lut",
+        {{"SIMD", lanes},
+         {"IBITS", input().type.bits},
+         {"OBITS", out_bits},
+         {"FLIP", flip(input().type)},
+         {"STYLE",
+          static_cast<int>(folding.memory == TableStyle::kAuto ? TableStyle::kLogic : folding.memory)}},
+        {from}, {lanes, out_bits, image_.elements() / lanes}, {{"FILE", netlist.prefix() + "_table.hex"}}));
+  }
+};
+
+class AddBlock : public LanesBlock {
+ public:
+  AddBlock(const kernels::Program& program, std::uint32_t block)
+      : LanesBlock(program, block), add_(std::get<kernels::Add>(block_.operation)) {}
+
+ protected:
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
+    const std::uint32_t lanes = elementwise_lanes(image_, folding);
+    const StreamIndex a = take(netlist, 0, lanes), b = take(netlist, 1, lanes);
+    return netlist.finish(add_.table.empty() ? sum(lanes, a, b, netlist)
+                                             : table(lanes, a, b, folding, netlist));
+  }
+
+ private:
+  StreamIndex sum(std::uint32_t lanes, StreamIndex a, StreamIndex b, NetlistBuilder& netlist) const {
+    const ElementType ta = input(0).type, tb = input(1).type;
+    const auto products = [](std::int64_t factor, ElementType type) {
+      return std::minmax(factor * type.lowest(), factor * type.highest());
+    };
+    const std::pair<std::int64_t, std::int64_t> pa = products(add_.multiplier_a, ta),
+                                                pb = products(add_.multiplier_b, tb);
+    const std::int64_t low =
+        std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
+    const std::int64_t high =
+        std::max({pa.second, pb.second, pa.second + pb.second, pa.second + pb.second + add_.offset});
+    // The module compares in these bits too, and multiplies by factors held in them.
+    const unsigned bits = std::max({signed_bits(std::min({low, std::int64_t{add_.lowest}, add_.offset}),
+                                                std::max({high, std::int64_t{add_.highest}, add_.offset})),
+                                    signed_bits(std::min(add_.multiplier_a, add_.multiplier_b),
+                                                std::max(add_.multiplier_a, add_.multiplier_b)),
+                                    static_cast<unsigned>(std::max(ta.bits, tb.bits)) + 1U});
+    return netlist.add("mr_add", "add",
+                       {{"SIMD", lanes},
+                        {"ABITS", ta.bits},
+                        {"AKIND", kind(ta)},
+                        {"BBITS", tb.bits},
+                        {"BKIND", kind(tb)},
+                        {"A_FACTOR", add_.multiplier_a},
+                        {"B_FACTOR", add_.multiplier_b},
+                        {"OFFSET", add_.offset},
+                        {"SHIFT", add_.shift},
+                        {"ZBITS", bits},
+                        {"OBITS", output().type.bits},
+                        {"LOWEST", add_.lowest},
+                        {"HIGHEST", add_.highest}},
+                       {a, b}, {lanes, output().type.bits, image_.elements() / lanes});
+  }
+
+  StreamIndex table(std::uint32_t lanes, StreamIndex a, StreamIndex b, const Folding& folding,
+                    NetlistBuilder& netlist) const {
+    const ElementType ta = input(0).type, tb = input(1).type;
+    const unsigned bits = std::max(ta.bits, tb.bits), out_bits = output().type.bits;
+    const std::uint64_t beats = image_.elements() / lanes;
+    const auto widen = [&](StreamIndex s, ElementType type, const char* suffix) {
+      if (type.bits == bits) return s;
+      return netlist.wires(kind(type) == 1 ? Wiring::kSignExtend : Wiring::kZeroExtend, suffix, s,
+                           {lanes, bits, beats});
+    };
+    const StreamIndex joined = netlist.join("join", {widen(a, ta, "a"), widen(b, tb, "b")});
+    const StreamIndex pairs = netlist.wires(Wiring::kInterleave, "pairs", joined, {lanes, 2 * bits, beats});
+    const ElementType wide_a{ta.kind, static_cast<std::uint8_t>(bits)},
+        wide_b{tb.kind, static_cast<std::uint8_t>(bits)};
+    if (netlist.memories()) {
+      HexLines lines(out_bits);
+      for (std::int64_t x = wide_a.lowest(); x <= wide_a.highest(); ++x)
+        for (std::int64_t y = wide_b.lowest(); y <= wide_b.highest(); ++y) {
+          const bool there = x >= ta.lowest() && x <= ta.highest() && y >= tb.lowest() && y <= tb.highest();
+          const auto at = static_cast<std::size_t>(((x - ta.lowest()) << tb.bits) + (y - tb.lowest()));
+          lines.put(there ? static_cast<std::uint64_t>(std::int64_t{add_.table[at]}) : 0, out_bits);
+          lines.end_line();
+        }
+      netlist.file(netlist.prefix() + "_table.hex", lines.take());
+    }
+    return netlist.add("mr_lut", "lut",
+                       {{"SIMD", lanes},
+                        {"IBITS", 2 * bits},
+                        {"OBITS", out_bits},
+                        {"FLIP", flip(wide_a) << bits | flip(wide_b)},
+                        {"STYLE", static_cast<int>(folding.memory == TableStyle::kAuto
+                                                       ? (bits > 4 ? TableStyle::kBlock : TableStyle::kLogic)
+                                                       : folding.memory)}},
+                       {pairs}, {lanes, out_bits, beats}, {{"FILE", netlist.prefix() + "_table.hex"}});
+  }
+
+  const kernels::Add& add_;
+};
+
+class ConcatBlock : public LanesBlock {
+ public:
+  ConcatBlock(const kernels::Program& program, std::uint32_t block) : LanesBlock(program, block) {
+    for (std::size_t i = 0; i < block_.inputs.size(); ++i) shared_ = std::gcd(shared_, image(input(i)).c);
+  }
+  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
+    for (const std::uint32_t lanes : divisors(shared_))
+      if (image_.elements() / lanes <= interval_cycles) return {elementwise_folding(image_, lanes)};
+    return {};
+  }
+
+ protected:
+  Status check(const Folding& folding) const override {
+    if (folding.pe == 1 && folding.pixels == 1 && shared_ % folding.simd == 0) return {};
+    return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
+                  std::to_string(folding.pixels) +
+                  " pixels) does not divide every input's channels; choose a divisor of " +
+                  std::to_string(shared_) + ", PE 1 and 1 pixel");
+  }
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
+    const unsigned bits = output().type.bits;
+    const std::uint64_t pixels = std::uint64_t{image_.h} * image_.w;
+    std::vector<StreamIndex> parts;
+    for (std::size_t i = 0; i < block_.inputs.size(); ++i) parts.push_back(take(netlist, i, folding.simd));
+    StreamIndex at = parts.front();
+    std::uint32_t channels = image(input(0)).c;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      const std::uint32_t more = image(input(i)).c;
+      at = netlist.add(
+          "mr_concat", "concat" + (i == 1 ? std::string() : std::to_string(i)),
+          {{"WIDTH", folding.simd * bits}, {"CF0", channels / folding.simd}, {"CF1", more / folding.simd}},
+          {at, parts[i]}, {folding.simd, bits, pixels * (channels + more) / folding.simd});
+      channels += more;
+    }
+    return netlist.finish(at);
+  }
+  double lead() const override { return 1.0 / (static_cast<double>(image_.h) * image_.w); }
+  std::vector<std::uint64_t> all_intervals() const override {
+    std::vector<std::uint64_t> all;
+    for (const std::uint32_t lanes : divisors(shared_)) all.push_back(image_.elements() / lanes);
+    return all;
+  }
+
+ private:
+  std::uint32_t shared_ = 0;  // what divides every input's channels
+};
+
+/// Elements that stay in their order: another name for the same stream.
+class ReshapeBlock : public LanesBlock {
+ public:
+  using LanesBlock::LanesBlock;
+
+ protected:
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
+    const StreamIndex from =
+        netlist.input(elementwise_lanes(image_, folding), input().type.bits, image_.elements());
+    return netlist.finish(from);
+  }
+};
+
+/// Whether the axes longer than 1 keep their order.
+bool keeps_order(const kernels::Permute& permute) {
+  std::optional<std::uint32_t> before;
+  for (const std::uint32_t axis : permute.perm) {
+    if (permute.dims[axis] == 1) continue;
+    if (before && axis < *before) return false;
+    before = axis;
+  }
+  return true;
+}
+
+template <class Block>
+MadeGenerator made(const kernels::Program& program, std::uint32_t block) {
+  return std::unique_ptr<Generator>(std::make_unique<Block>(program, block));
+}
+
+}  // namespace
+
+MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t index) {
+  const auto& block = program.blocks[index];
+  bool bipolar = false;
+  for (const auto t : block.inputs) bipolar = bipolar || kind(program.tensors[t].type) == 2;
+  const auto& out = program.tensors[block.outputs[0]].type;
+  if (bipolar)
+    return Error(ErrorCode::kUnsupported,
+                 block_label(block) +
+                     "hardware takes bipolar elements in convolutions and pooling only; the host takes this");
+  if (out.bits > 8)
+    return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +
+                                              " bits; hardware makes at most 8");
+  if (std::holds_alternative<kernels::Rescale>(block.operation)) return made<RescaleBlock>(program, index);
+  if (std::holds_alternative<kernels::Lookup>(block.operation)) return made<LookupBlock>(program, index);
+  const auto& add = std::get<kernels::Add>(block.operation);
+  const unsigned a = program.tensors[block.inputs[0]].type.bits,
+                 b = program.tensors[block.inputs[1]].type.bits;
+  if (!add.table.empty() && std::max(a, b) > 8)
+    return Error(ErrorCode::kUnsupported, block_label(block) + "a table over operands of " +
+                                              std::to_string(std::max(a, b)) +
+                                              " bits; hardware takes at most 8");
+  return made<AddBlock>(program, index);
+}
+
+MadeGenerator make_concat(const kernels::Program& program, std::uint32_t block) {
+  return made<ConcatBlock>(program, block);
+}
+
+MadeGenerator make_permute(const kernels::Program& program, std::uint32_t index) {
+  const auto& block = program.blocks[index];
+  if (!keeps_order(std::get<kernels::Permute>(block.operation)))
+    return Error(ErrorCode::kUnsupported,
+                 block_label(block) + "moves elements across a frame, which a stream cannot; the host can");
+  return made<ReshapeBlock>(program, index);
+}
+
+}  // namespace millrace::compiler::generators

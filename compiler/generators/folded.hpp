@@ -1,0 +1,80 @@
+// What the generators of all kinds of block share. Private to compiler/generators.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/generator.hpp"
+#include "compiler/generators/netlist_builder.hpp"
+
+namespace millrace::compiler::generators {
+
+class FoldedBlock : public Generator {
+ public:
+  FoldedBlock(const kernels::Program& program, std::uint32_t block);
+
+  Result<Netlist> build(const Folding& folding, bool memories) const final;
+  Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const final;
+  std::vector<std::uint64_t> intervals() const final;
+
+ protected:
+  /// Whether the folding can be; else kInvalidInput through refuse().
+  virtual Status check(const Folding& folding) const = 0;
+  /// The units, for a folding that was checked.
+  virtual Netlist construct(const Folding& folding, NetlistBuilder& netlist) const = 0;
+  /// Part of the input that the first output beat needs.
+  virtual double lead() const = 0;
+  /// Every folding's interval that matters, in any order.
+  virtual std::vector<std::uint64_t> all_intervals() const = 0;
+
+  Error refuse(const std::string& why) const;
+  const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
+  const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }
+
+  const kernels::Program& program_;
+  const kernels::Block& block_;
+  std::uint32_t index_;
+};
+
+/// Height, width and channels of a tensor of the dataflow.
+struct Image {
+  std::uint32_t h = 1, w = 1, c = 1;
+  std::uint64_t elements() const { return std::uint64_t{h} * w * c; }
+};
+Image image(const kernels::Tensor& tensor);
+
+/// AKIND, WKIND: 0 unsigned, 1 signed, 2 bipolar.
+int kind(kernels::ElementType type);
+
+/// Ascending.
+std::vector<std::uint32_t> divisors(std::uint32_t n);
+
+/// The lane counts that suit a tensor's elements one after another: divisors of the channels, then whole
+/// pixels that divide the width. Ascending.
+std::vector<std::uint32_t> lane_counts(const Image& image);
+
+/// The folding with `lanes` elements a beat of such a tensor.
+Folding elementwise_folding(const Image& image, std::uint32_t lanes);
+std::uint32_t elementwise_lanes(const Image& image, const Folding& folding);
+
+/// Cycles a frame of one unit, when nothing holds it up, and from the input beat that completes an output
+/// beat to that beat.
+struct UnitCycles {
+  std::uint64_t interval = 0, latency = 0;
+};
+UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
+
+// One a kind of block. The block is valid; errors as Generator::make().
+using MadeGenerator = Result<std::unique_ptr<Generator>>;
+MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);
+MadeGenerator make_pooling(const kernels::Program& program, std::uint32_t block);
+MadeGenerator make_elementwise(const kernels::Program& program, std::uint32_t block);
+MadeGenerator make_concat(const kernels::Program& program, std::uint32_t block);
+MadeGenerator make_permute(const kernels::Program& program, std::uint32_t block);
+
+/// "block 'conv_5' (convolution): " before what is wrong with it.
+std::string block_label(const kernels::Block& block);
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,233 @@
+#include "compiler/generators/generator.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "compiler/generators/folded.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::Program;
+
+Status check_tensors(const Program& program, const kernels::Block& block) {
+  const auto check = [&](kernels::TensorIndex index) -> Status {
+    const auto& tensor = program.tensors[index];
+    if (tensor.shape.size() > 3)
+      return Error(ErrorCode::kUnsupported, block_label(block) + "tensor '" + tensor.name + "' has " +
+                                                std::to_string(tensor.shape.size()) +
+                                                " axes; hardware takes [height, width, channels]");
+    return {};
+  };
+  for (const auto index : block.inputs) MILLRACE_TRY(check(index));
+  for (const auto index : block.outputs) MILLRACE_TRY(check(index));
+  return {};
+}
+
+std::uint64_t folds(const Instance& i, const char* whole, const char* part) {
+  return static_cast<std::uint64_t>(parameter(i, whole, 1) / parameter(i, part, 1));
+}
+
+UnitCycles window_cycles(const Instance& i, std::uint64_t beats_in, std::uint64_t beats_out) {
+  const auto p = [&](const char* name, std::int64_t otherwise) { return parameter(i, name, otherwise); };
+  const std::int64_t px = p("PX", 1), w = p("W", 1), h = p("H", 1), sw = p("SW", 1);
+  const std::int64_t rc = (p("KW", 1) - 1) * p("DW", 1) + 1;
+  const std::int64_t m = px > sw ? px / sw : 1;
+  const std::int64_t beats = w / px, newest = ((m - 1) * sw + rc - 1 - p("PL", 0)) / px;
+  const std::int64_t across = (w + p("PL", 0) + p("PR", 0) - rc) / sw + 1;
+  const std::int64_t step = sw > px ? sw / px : 1;
+  const std::int64_t left = (p("PL", 0) + px - 1) / px;
+  const std::int64_t right = std::max<std::int64_t>(0, (across / m - 1) * step + newest + 1 - beats);
+  const std::int64_t rows = h + std::max(p("PT", 0), p("PB", 0));
+  const auto scan = static_cast<std::uint64_t>(rows * (beats + std::max(left, right)));
+  return {std::max({scan, beats_in, beats_out}), 2};
+}
+
+}  // namespace
+
+UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
+  if (unit.wiring != Wiring::kNone) return {};
+  const Instance& i = unit.instance;
+  std::uint64_t in = 0, out = 0;
+  for (const auto s : unit.inputs) in = std::max(in, netlist.streams[s].beats);
+  for (const auto s : unit.outputs) out = std::max(out, netlist.streams[s].beats);
+  const std::uint64_t beats = std::max(in, out);
+  if (i.module == "mr_mvu") {
+    const std::uint64_t nf = folds(i, "MH", "PE"), sf = folds(i, "MW", "SIMD");
+    const auto tree = std::bit_width(static_cast<std::uint64_t>(parameter(i, "SIMD", 1) - 1));
+    return {out / nf * nf * sf, 3 + static_cast<std::uint64_t>(tree) + (nf > 1 ? 1 : 0)};
+  }
+  if (i.module == "mr_swu_par") return window_cycles(i, in, out);
+  if (i.module == "mr_swu") return {beats, 3};
+  if (i.module == "mr_requant") {
+    const bool scaled = parameter(i, "MBITS", 17) != 0, moved = parameter(i, "OFFBITS", 40) != 0;
+    const bool even = parameter(i, "ROUND_HALF_EVEN", 0) != 0;
+    return {beats, 2U + (scaled ? 1U : 0U) + (moved ? 1U : 0U) + (even ? 1U : 0U)};
+  }
+  if (i.module == "mr_threshold") return {beats, static_cast<std::uint64_t>(parameter(i, "OBITS", 4)) + 1};
+  if (i.module == "mr_vvu" || i.module == "mr_add") return {beats, 3};
+  if (i.module == "mr_lut" || i.module == "mr_fifo") return {beats, 2};
+  if (i.module == "mr_fork" || i.module == "mr_join" || i.module == "mr_split") return {beats, 0};
+  return {beats, 1};
+}
+
+std::string block_label(const kernels::Block& block) {
+  return "block '" + block.name + "' (" + kernels::operation_name(block.operation) + "): ";
+}
+
+Image image(const kernels::Tensor& tensor) {
+  const auto& s = tensor.shape;
+  if (s.size() >= 3) return {s[0], s[1], s[2]};
+  if (s.size() == 2) return {1, s[0], s[1]};
+  return {1, 1, s.empty() ? 1 : s[0]};
+}
+
+int kind(kernels::ElementType type) {
+  return type.kind == kernels::ElementType::Kind::kUnsigned  ? 0
+         : type.kind == kernels::ElementType::Kind::kBipolar ? 2
+                                                             : 1;
+}
+
+std::vector<std::uint32_t> divisors(std::uint32_t n) {
+  std::vector<std::uint32_t> low, high;
+  for (std::uint32_t d = 1; std::uint64_t{d} * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d != n / d) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+std::vector<std::uint32_t> lane_counts(const Image& image) {
+  std::vector<std::uint32_t> lanes = divisors(image.c);
+  for (const std::uint32_t pixels : divisors(image.w))
+    if (pixels > 1 && std::uint64_t{pixels} * image.c <= 4096) lanes.push_back(pixels * image.c);
+  return lanes;
+}
+
+Folding elementwise_folding(const Image& image, std::uint32_t lanes) {
+  Folding folding;
+  folding.pixels = lanes > image.c ? lanes / image.c : 1;
+  folding.simd = lanes / folding.pixels;
+  return folding;
+}
+
+std::uint32_t elementwise_lanes(const Image&, const Folding& folding) {
+  return folding.simd * folding.pixels;
+}
+
+std::string to_string(const Folding& folding) {
+  std::string text;
+  if (folding.pixels > 1) text += std::to_string(folding.pixels) + " pixels, ";
+  text += "PE " + std::to_string(folding.pe) + " SIMD " + std::to_string(folding.simd);
+  if (folding.window == WindowStyle::kFolded)
+    text += ", a tap a cycle (" + std::to_string(folding.window_lanes) + " lanes)";
+  if (folding.window == WindowStyle::kParallel) text += ", a window a cycle";
+  if (folding.multiplier == Multiplier::kDspPair) text += ", 2 MACs a DSP";
+  if (folding.multiplier == Multiplier::kSoft) text += ", LUT multipliers";
+  return text;
+}
+
+FoldedBlock::FoldedBlock(const Program& program, std::uint32_t block)
+    : program_(program), block_(program.blocks[block]), index_(block) {}
+
+Error FoldedBlock::refuse(const std::string& why) const {
+  return Error(ErrorCode::kInvalidInput, block_label(block_) + why);
+}
+
+Result<Netlist> FoldedBlock::build(const Folding& folding, bool memories) const {
+  if (folding.weights != Placement::kBaked)
+    return Error(ErrorCode::kUnsupported,
+                 block_label(block_) + "weights can only be baked into the image; choose that placement");
+  if (folding.pe == 0 || folding.simd == 0 || folding.pixels == 0 || folding.window_lanes == 0)
+    return refuse("a folding of 0; PE, SIMD, pixels and window lanes are at least 1");
+  MILLRACE_TRY(check(folding));
+  NetlistBuilder netlist(identifier(block_.name), static_cast<std::int32_t>(index_), memories);
+  return construct(folding, netlist);
+}
+
+Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& folding) const {
+  MILLRACE_ASSIGN(const Netlist netlist, build(folding, false));
+  Candidate made;
+  made.folding = folding;
+  MILLRACE_ASSIGN(made.cost, netlist_cost(catalog, netlist));
+  for (const auto& unit : netlist.units) {
+    const UnitCycles cycles = unit_cycles(netlist, unit);
+    made.interval_cycles = std::max(made.interval_cycles, cycles.interval);
+    made.depth_cycles += cycles.latency;
+  }
+  for (const auto s : netlist.inputs) {
+    made.input_lanes.push_back(netlist.streams[s].lanes);
+    made.interval_cycles = std::max(made.interval_cycles, netlist.streams[s].beats);
+  }
+  const Stream& out = netlist.streams[netlist.outputs.front()];
+  made.output_lanes = out.lanes;
+  made.lead = lead();
+  // The last window's input is there after the whole frame; before, windows are computed as their input
+  // comes.
+  const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
+  const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
+  std::uint64_t last = 0;  // the units' work on the last of what came
+  for (const auto& unit : netlist.units)
+    if (unit.instance.module == "mr_mvu") {
+      const std::uint64_t vectors = netlist.streams[unit.outputs[0]].beats / folds(unit.instance, "MH", "PE");
+      last += unit_cycles(netlist, unit).interval / std::max<std::uint64_t>(vectors, 1);
+    }
+  made.latency_cycles = std::max(beats + last, first + made.interval_cycles) + made.depth_cycles;
+  return made;
+}
+
+std::vector<std::uint64_t> FoldedBlock::intervals() const {
+  constexpr std::size_t kMost = 200;
+  std::vector<std::uint64_t> all = all_intervals();
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.size() <= kMost) return all;
+  std::vector<std::uint64_t> some;
+  for (std::size_t i = 0; i < kMost; ++i) some.push_back(all[i * (all.size() - 1) / (kMost - 1)]);
+  return some;
+}
+
+Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block) {
+  assert(block < program.blocks.size());
+  const auto& b = program.blocks[block];
+  if (kernels::is_host_only(program, b))
+    return Error(ErrorCode::kUnsupported, block_label(b) + "computes in float32: it runs on the host");
+  MILLRACE_TRY(check_tensors(program, b));
+  const auto& operation = b.operation;
+  if (std::holds_alternative<kernels::Convolution>(operation)) return make_convolution(program, block);
+  if (std::holds_alternative<kernels::MaxPool>(operation) ||
+      std::holds_alternative<kernels::SumPool>(operation))
+    return make_pooling(program, block);
+  if (std::holds_alternative<kernels::Concat>(operation)) return make_concat(program, block);
+  if (std::holds_alternative<kernels::Permute>(operation)) return make_permute(program, block);
+  return make_elementwise(program, block);
+}
+
+Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist) {
+  Cost sum;
+  for (const auto& unit : netlist.units) {
+    if (unit.wiring != Wiring::kNone) continue;
+    auto one = cost(catalog, unit.instance.module, unit.instance.parameters);
+    if (!one.ok()) return one.error().within("instance '" + unit.instance.name + "'");
+    sum += *one;
+  }
+  return sum;
+}
+
+Result<Cost> edge_cost(const Catalog& catalog, std::uint32_t from_lanes, std::uint32_t to_lanes,
+                       std::uint32_t bits, std::uint64_t depth) {
+  MILLRACE_ASSIGN(Cost sum, cost(catalog, "mr_fifo",
+                                 {{"WIDTH", std::int64_t{from_lanes} * bits},
+                                  {"DEPTH", static_cast<std::int64_t>(depth)}}));
+  if (from_lanes != to_lanes) {
+    MILLRACE_ASSIGN(const Cost adapter,
+                    cost(catalog, "mr_width_adapter", adapter_parameters(from_lanes, to_lanes, bits)));
+    sum += adapter;
+  }
+  return sum;
+}
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,168 @@
+#include "compiler/generators/step_function.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::ElementType;
+using kernels::Requantise;
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+template <class T>
+auto channel(const std::vector<T>& values, std::size_t c) {
+  return values.empty() ? T{} : values[values.size() == 1 ? 0 : c];
+}
+
+template <class T>
+bool all_equal(const std::vector<T>& values) {
+  return std::all_of(values.begin(), values.end(), [&](const T& v) { return v == values.front(); });
+}
+
+/// The signed bits that hold all of them; 0 where all are `none`.
+unsigned bits_for(const std::vector<std::int64_t>& values, std::int64_t none) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return *low == none && *high == none
+             ? 0
+             : signed_bits(std::min<std::int64_t>(*low, 0), std::max<std::int64_t>(*high, 0));
+}
+
+std::string digits3(std::uint32_t n) {
+  return {static_cast<char>('0' + n / 100), static_cast<char>('0' + n / 10 % 10),
+          static_cast<char>('0' + n % 10)};
+}
+
+}  // namespace
+
+StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint32_t channels,
+                           const std::vector<std::int32_t>& bias)
+    : output_(output),
+      channels_(channels),
+      form_(step.form),
+      zero_point_(step.zero_point),
+      lowest_(step.lowest),
+      highest_(step.highest) {
+  if (form_ == Requantise::Form::kThresholds) {
+    // A bipolar output's one step is written twice, from -1 to +1.
+    const std::size_t given = static_cast<std::size_t>(highest_ - lowest_);
+    const bool bipolar = output.kind == ElementType::Kind::kBipolar;
+    steps_ = (std::size_t{1} << output.bits) - 1;
+    const std::size_t written =
+        std::max<std::size_t>(1, step.thresholds.size() / std::max<std::size_t>(given, 1));
+    const std::size_t lists = bias.empty() ? written : channels;
+    for (std::size_t c = 0; c < lists; ++c) {
+      const std::size_t from = step.thresholds.size() == given ? 0 : c * given;
+      for (std::size_t i = 0; i < steps_; ++i)
+        thresholds_.push_back(i < given ? step.thresholds[from + (bipolar ? 0 : i)] - channel(bias, c)
+                                        : kNever);
+    }
+    uniform_ = lists <= 1;
+    return;
+  }
+  for (std::uint32_t c = 0; c < channels; ++c) {
+    multiplier_.push_back(channel(step.multiplier, c));
+    offset_.push_back(channel(step.offset, c));
+    shift_.push_back(channel(step.shift, c));
+  }
+  const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
+                     std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
+  // Scales that are powers of two need neither multiplier nor adder here: the sum takes the bias for nothing.
+  takes_bias_ = !plain;
+  if (takes_bias_ && !bias.empty())
+    for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];
+  mbits_ = bits_for(multiplier_, 1);
+  offbits_ = bits_for(offset_, 0);
+  sbits_ = std::max<unsigned>(
+      1, static_cast<unsigned>(std::bit_width(*std::max_element(shift_.begin(), shift_.end()))));
+  if (all_equal(shift_)) fixed_shift_ = shift_.front();
+  uniform_ = all_equal(multiplier_) && all_equal(offset_) && all_equal(shift_);
+}
+
+StreamIndex StepFunction::add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const {
+  return form_ == Requantise::Form::kThresholds ? add_thresholds(netlist, suffix, from)
+                                                : add_multiply(netlist, suffix, from);
+}
+
+void StepFunction::write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const {
+  if (!netlist.memories()) return;
+  if (form_ == Requantise::Form::kThresholds)
+    write_thresholds(netlist, lanes, acc_bits);
+  else
+    write_multiply(netlist, lanes);
+}
+
+StreamIndex StepFunction::add_multiply(NetlistBuilder& netlist, const std::string& suffix,
+                                       StreamIndex from) const {
+  const Stream in = netlist.stream(from);
+  return netlist.add("mr_requant", suffix,
+                     {{"CHANNELS", cycle(in.lanes)},
+                      {"PE", in.lanes},
+                      {"ACCBITS", in.bits},
+                      {"MBITS", mbits_},
+                      {"OFFBITS", offbits_},
+                      {"SBITS", sbits_},
+                      {"SHIFT", fixed_shift_},
+                      {"OBITS", output_.bits},
+                      {"LOWEST", lowest_},
+                      {"HIGHEST", highest_},
+                      {"ROUND_HALF_EVEN", form_ == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0},
+                      {"ZERO_POINT", zero_point_},
+                      {"UNIFORM", uniform_ ? 1 : 0}},
+                     {from}, {in.lanes, output_.bits, in.beats},
+                     {{"QFILE", netlist.prefix() + "_requant.hex"}});
+}
+
+void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes) const {
+  HexLines lines(std::uint64_t{lanes} * (sbits_ + offbits_ + mbits_));
+  const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
+  for (std::uint32_t nf = 0; nf < folds; ++nf) {
+    for (std::uint32_t p = 0; p < lanes; ++p) {
+      const std::size_t c = (nf * lanes + p) % channels_;
+      lines.put(static_cast<std::uint64_t>(multiplier_[c]), mbits_);
+      lines.put(static_cast<std::uint64_t>(offset_[c]), offbits_);
+      lines.put(shift_[c], sbits_);
+    }
+    lines.end_line();
+  }
+  netlist.file(netlist.prefix() + "_requant.hex", lines.take());
+}
+
+StreamIndex StepFunction::add_thresholds(NetlistBuilder& netlist, const std::string& suffix,
+                                         StreamIndex from) const {
+  const Stream in = netlist.stream(from);
+  return netlist.add("mr_threshold", suffix,
+                     {{"CHANNELS", cycle(in.lanes)},
+                      {"PE", in.lanes},
+                      {"ACCBITS", in.bits},
+                      {"OBITS", output_.bits},
+                      {"LOWEST", output_.kind == ElementType::Kind::kBipolar ? 0 : lowest_},
+                      {"UNIFORM", uniform_ ? 1 : 0}},
+                     {from}, {in.lanes, output_.bits, in.beats},
+                     {{"TFILE", netlist.prefix() + "_thresholds"}});
+}
+
+/// Level l of lane p has the nodes of the search tree's level: threshold (2k+1) * 2^(bits-1-l) - 1 in place
+/// k.
+void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const {
+  const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // above every accumulator
+  const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
+  for (std::uint32_t p = 0; p < lanes; ++p)
+    for (unsigned level = 0; level < output_.bits; ++level) {
+      HexLines lines(acc_bits + 1);
+      for (std::uint32_t nf = 0; nf < folds; ++nf)
+        for (std::size_t k = 0; k < std::size_t{1} << level; ++k) {
+          const std::size_t c = uniform_ ? 0 : (nf * lanes + p) % channels_;
+          const std::size_t i = (2 * k + 1) * (std::size_t{1} << (output_.bits - 1 - level)) - 1;
+          const std::int64_t t = std::clamp(thresholds_[c * steps_ + i], -highest - 1, highest);
+          lines.put(static_cast<std::uint64_t>(t), acc_bits + 1);
+          lines.end_line();
+        }
+      netlist.file(netlist.prefix() + "_thresholds." + std::to_string(level) + "." + digits3(p),
+                   lines.take());
+    }
+}
+
+}  // namespace millrace::compiler::generators

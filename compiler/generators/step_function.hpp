@@ -1,0 +1,53 @@
+// A requantisation as a unit of hardware: mr_requant or mr_threshold. Private to compiler/generators.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/netlist_builder.hpp"
+#include "kernels/program/program.hpp"
+
+namespace millrace::compiler::generators {
+
+class StepFunction {
+ public:
+  /// `bias`: added to the argument before; empty for zeros. A channel's constants are folded here, once.
+  StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
+               const std::vector<std::int32_t>& bias);
+
+  /// Whether it takes the bias in; where not, the block before must add it.
+  bool takes_bias() const { return takes_bias_; }
+
+  /// Appends `<prefix>_<suffix>` behind `from`, whose lanes are consecutive channels (or whole pixels of
+  /// them).
+  StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
+
+  /// Writes the memory files all units of this function share.
+  void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const;
+
+ private:
+  StreamIndex add_multiply(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
+  StreamIndex add_thresholds(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
+  void write_multiply(NetlistBuilder& netlist, std::uint32_t lanes) const;
+  void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const;
+  /// CHANNELS of a unit with that many lanes: whole pixels side by side repeat the channels.
+  std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
+
+  kernels::ElementType output_;
+  std::uint32_t channels_;
+  kernels::Requantise::Form form_;
+  std::int32_t zero_point_, lowest_, highest_;
+  bool takes_bias_ = true;
+  bool uniform_ = false;
+  // mr_requant, a channel each
+  std::vector<std::int64_t> multiplier_, offset_;
+  std::vector<std::uint8_t> shift_;
+  unsigned mbits_ = 0, offbits_ = 0, sbits_ = 1;
+  std::int64_t fixed_shift_ = -1;
+  // mr_threshold: 2^bits - 1 a channel
+  std::vector<std::int64_t> thresholds_;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace millrace::compiler::generators

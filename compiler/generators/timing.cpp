@@ -1,0 +1,174 @@
+#include "compiler/generators/timing.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "compiler/generators/timing_units.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+/// Offers an input's beats: at once, or spread evenly over each frame's interval.
+class Source {
+ public:
+  Source(Wire& wire, std::uint64_t beats, std::uint32_t frames, std::uint64_t frame_interval)
+      : wire_(wire), beats_(beats), left_(beats * frames), frame_interval_(frame_interval) {}
+  bool waits() const { return left_ != 0 && !wire_.valid; }  // for its time to come
+  void offer(std::uint64_t now) {
+    if (left_ == 0 || wire_.valid) return;
+    const std::uint64_t due = sent_ / beats_ * frame_interval_ + sent_ % beats_ * frame_interval_ / beats_;
+    wire_.valid = frame_interval_ == 0 || now >= due;
+  }
+  bool tick() {
+    if (!wire_.moves()) return false;
+    wire_.valid = false;
+    --left_;
+    ++sent_;
+    return true;
+  }
+  std::uint64_t sent() const { return sent_; }
+
+ private:
+  Wire& wire_;
+  std::uint64_t beats_, left_, sent_ = 0, frame_interval_;
+};
+
+struct Sink {
+  const Wire* wire = nullptr;
+  std::uint64_t beats = 0, taken = 0;
+};
+
+class Player {
+ public:
+  Player(const Netlist& netlist, const TimingOptions& options) : netlist_(netlist), options_(options) {}
+
+  Result<Timing> run() {
+    MILLRACE_TRY(build());
+    std::uint64_t idle = 0;
+    for (now_ = 0; done_.size() < options_.frames; ++now_) {
+      if (now_ >= options_.most_cycles)
+        return Error(ErrorCode::kDoesNotFit, "timing: not done after " + std::to_string(now_) +
+                                                 " cycles; the design is too slow to be played");
+      idle = clock() ? 0 : idle + 1;
+      if (idle > kStandstill) return standstill();
+      if (steady()) break;
+    }
+    return result();
+  }
+
+ private:
+  static constexpr std::uint64_t kStandstill = std::uint64_t{1}
+                                               << 22;  // more than any unit computes on one vector
+
+  Status build() {
+    wires_.resize(netlist_.streams.size());
+    busy_.assign(netlist_.units.size(), 0);
+    for (const auto& unit : netlist_.units) {
+      auto made = make_timing_unit(netlist_, unit, wires_, options_.unlimited_fifos);
+      if (!made)
+        return Error(ErrorCode::kInternal,
+                     "timing: there is no model of module '" + unit.instance.module + "'");
+      if (made->combinational()) combinational_.push_back(made.get());
+      units_.push_back(std::move(made));
+    }
+    for (const auto s : netlist_.inputs)
+      sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval);
+    for (const auto s : netlist_.outputs) {
+      wires_[s].ready = true;
+      sinks_.push_back({&wires_[s], netlist_.streams[s].beats});
+    }
+    return {};
+  }
+
+  /// One clock; whether anything moved, or is only waiting for its time.
+  bool clock() {
+    bool moved = false;
+    for (auto& source : sources_) source.offer(now_);
+    for (auto* unit : combinational_) unit->offer();
+    take_outputs();
+    // A unit's clock edge reads its input wires and writes its output wires: readers go first.
+    for (std::size_t i = units_.size(); i-- > 0;) {
+      units_[i]->accept();
+      const auto& in = wires_[netlist_.units[i].inputs.front()];
+      const auto& out = wires_[netlist_.units[i].outputs.front()];
+      const bool works = in.moves() || out.moves();
+      busy_[i] += works ? 1 : 0;
+      moved = moved || works;
+      units_[i]->tick();
+    }
+    for (auto& source : sources_) {
+      if (source.tick() && !started_) {
+        started_ = true;
+        first_in_ = now_;
+      }
+      moved = moved || source.waits();
+    }
+    finish_frames();
+    return moved;
+  }
+
+  void take_outputs() {
+    for (auto& sink : sinks_) {
+      if (!sink.wire->valid) continue;
+      ++sink.taken;
+      if (!first_out_set_) {
+        first_out_set_ = true;
+        first_out_ = now_;
+      }
+    }
+  }
+  void finish_frames() {
+    const std::uint64_t frame = done_.size() + 1;
+    if (std::all_of(sinks_.begin(), sinks_.end(), [&](const Sink& s) { return s.taken >= s.beats * frame; }))
+      done_.push_back(now_);
+  }
+
+  /// The same interval three times is the steady state of something that repeats.
+  bool steady() const {
+    const std::size_t n = done_.size();
+    if (n < 5 || options_.frame_interval != 0) return false;
+    const std::uint64_t last = done_[n - 1] - done_[n - 2];
+    return done_[n - 2] - done_[n - 3] == last && done_[n - 3] - done_[n - 4] == last;
+  }
+
+  Error standstill() const {
+    std::string waiting;
+    for (std::size_t s = 0; s < wires_.size(); ++s)
+      if (wires_[s].valid && !wires_[s].ready)
+        waiting += (waiting.empty() ? "" : ", ") + netlist_.streams[s].name;
+    return Error(ErrorCode::kInternal,
+                 "timing: the dataflow stands still after " + std::to_string(done_.size()) +
+                     " frames; these streams wait: " + (waiting.empty() ? "none" : waiting));
+  }
+
+  Timing result() const {
+    Timing timing;
+    const std::size_t n = done_.size();
+    timing.interval_cycles = n < 2 ? 0 : done_[n - 1] - done_[n - 2];
+    timing.latency_cycles = done_.front() - first_in_;
+    timing.first_output_cycles = first_out_ - first_in_;
+    for (const auto& unit : units_) timing.high_water.push_back(unit->high_water());
+    for (const auto cycles : busy_) timing.busy.push_back(cycles / n);
+    return timing;
+  }
+
+  const Netlist& netlist_;
+  const TimingOptions& options_;
+  std::vector<Wire> wires_;
+  std::vector<std::unique_ptr<TimingUnit>> units_;
+  std::vector<TimingUnit*> combinational_;
+  std::vector<Source> sources_;
+  std::vector<Sink> sinks_;
+  std::vector<std::uint64_t> busy_, done_;
+  std::uint64_t now_ = 0, first_in_ = 0, first_out_ = 0;
+  bool started_ = false, first_out_set_ = false;
+};
+
+}  // namespace
+
+Result<Timing> simulate(const Netlist& netlist, const TimingOptions& options) {
+  return Player(netlist, options).run();
+}
+
+}  // namespace millrace::compiler::generators

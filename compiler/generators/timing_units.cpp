@@ -1,0 +1,347 @@
+#include "compiler/generators/timing_units.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "compiler/generators/timing_windows.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+/// `s_ready = en`, what is taken comes out `delay` enabled clocks later (delay 1: only m_valid is a
+/// register).
+class Pipeline : public TimingUnit {
+ public:
+  Pipeline(Wire& in, Wire& out, unsigned delay) : in_(in), out_(out), stages_(delay - 1) {}
+  void accept() override { in_.ready = enabled(); }
+  void tick() override {
+    if (enabled()) shift(in_.valid);
+  }
+
+ protected:
+  bool enabled() const { return !out_.valid || out_.ready; }
+  void shift(bool token) {
+    flags_ = flags_ << 1 | (token ? 1U : 0U);
+    out_.valid = (flags_ >> stages_ & 1U) != 0;
+  }
+  Wire &in_, &out_;
+
+ private:
+  unsigned stages_;
+  std::uint64_t flags_ = 0;
+};
+
+class Skid : public TimingUnit {
+ public:
+  Skid(Wire& in, Wire& out) : in_(in), out_(out) {}
+  void accept() override { in_.ready = !spare_; }
+  void tick() override {
+    if (!out_.valid || out_.ready) {
+      out_.valid = spare_ || in_.valid;
+      spare_ = false;
+    } else if (in_.valid) {
+      spare_ = true;
+    }
+  }
+
+ private:
+  Wire &in_, &out_;
+  bool spare_ = false;
+};
+
+class Fifo : public TimingUnit {
+ public:
+  Fifo(Wire& in, Wire& out, std::uint64_t depth) : in_(in), out_(out), depth_(depth) {}
+  void accept() override { in_.ready = count_ != depth_; }
+  void tick() override {
+    high_water_ = std::max(high_water_, count_ + (out_.valid ? 1 : 0));
+    const bool enabled = !out_.valid || out_.ready, read = enabled && count_ != 0;
+    const bool write = in_.moves();
+    if (enabled) out_.valid = count_ != 0;
+    count_ += (write ? 1U : 0U);
+    count_ -= (read ? 1U : 0U);
+  }
+  std::uint64_t high_water() const override { return high_water_; }
+
+ private:
+  Wire &in_, &out_;
+  std::uint64_t depth_, count_ = 0, high_water_ = 0;
+};
+
+class AdapterUp : public Pipeline {
+ public:
+  AdapterUp(Wire& in, Wire& out, std::uint64_t n) : Pipeline(in, out, 1), n_(n) {}
+  void tick() override {
+    if (!enabled()) return;
+    const bool whole = in_.valid && ++have_ == n_;
+    if (whole) have_ = 0;
+    shift(whole);
+  }
+
+ private:
+  std::uint64_t n_, have_ = 0;
+};
+
+class AdapterDown : public TimingUnit {
+ public:
+  AdapterDown(Wire& in, Wire& out, std::uint64_t n) : in_(in), out_(out), n_(n) {}
+  void accept() override { in_.ready = !out_.valid || (out_.ready && left_ == 0); }
+  void tick() override {
+    if (in_.moves()) {
+      out_.valid = true;
+      left_ = n_ - 1;
+    } else if (out_.ready) {
+      out_.valid = out_.valid && left_ != 0;
+      if (left_ != 0) --left_;
+    }
+  }
+
+ private:
+  Wire &in_, &out_;
+  std::uint64_t n_, left_ = 0;
+};
+
+class AdapterAny : public TimingUnit {
+ public:
+  AdapterAny(Wire& in, Wire& out, std::uint64_t s, std::uint64_t m) : in_(in), out_(out), s_(s), m_(m) {}
+  void accept() override { in_.ready = stay() < m_; }
+  void tick() override {
+    count_ = stay() + (in_.moves() ? s_ : 0);
+    out_.valid = count_ >= m_;
+  }
+
+ private:
+  std::uint64_t stay() const { return out_.moves() ? count_ - m_ : count_; }
+  Wire &in_, &out_;
+  std::uint64_t s_, m_, count_ = 0;
+};
+
+/// mr_fork and mr_split.
+class Fork : public TimingUnit {
+ public:
+  Fork(Wire& in, std::vector<Wire*> out) : in_(in), out_(std::move(out)), served_(out_.size(), false) {}
+  bool combinational() const override { return true; }
+  void offer() override {
+    for (std::size_t i = 0; i < out_.size(); ++i) out_[i]->valid = in_.valid && !served_[i];
+  }
+  void accept() override {
+    in_.ready = true;
+    for (std::size_t i = 0; i < out_.size(); ++i) in_.ready = in_.ready && (served_[i] || out_[i]->ready);
+  }
+  void tick() override {
+    for (std::size_t i = 0; i < out_.size(); ++i)
+      served_[i] = !in_.moves() && (served_[i] || (in_.valid && out_[i]->ready));
+  }
+
+ private:
+  Wire& in_;
+  std::vector<Wire*> out_;
+  std::vector<bool> served_;
+};
+
+class Join : public TimingUnit {
+ public:
+  Join(std::vector<Wire*> in, Wire& out) : in_(std::move(in)), out_(out) {}
+  bool combinational() const override { return true; }
+  void offer() override {
+    out_.valid = std::all_of(in_.begin(), in_.end(), [](const Wire* w) { return w->valid; });
+  }
+  void accept() override {
+    for (Wire* w : in_) w->ready = out_.moves();
+  }
+  void tick() override {}
+
+ private:
+  std::vector<Wire*> in_;
+  Wire& out_;
+};
+
+/// Bare wires, and adapters between equal widths.
+class Through : public TimingUnit {
+ public:
+  Through(Wire& in, Wire& out) : in_(in), out_(out) {}
+  bool combinational() const override { return true; }
+  void offer() override { out_.valid = in_.valid; }
+  void accept() override { in_.ready = out_.ready; }
+  void tick() override {}
+
+ private:
+  Wire &in_, &out_;
+};
+
+class Add : public TimingUnit {
+ public:
+  Add(Wire& a, Wire& b, Wire& out) : a_(a), b_(b), out_(out) {}
+  void accept() override {
+    const bool en = !out_.valid || out_.ready;
+    a_.ready = en && b_.valid;
+    b_.ready = en && a_.valid;
+  }
+  void tick() override {
+    if (out_.valid && !out_.ready) return;
+    flags_ = flags_ << 1 | (a_.valid && b_.valid ? 1U : 0U);
+    out_.valid = (flags_ >> 2 & 1U) != 0;
+  }
+
+ private:
+  Wire &a_, &b_, &out_;
+  unsigned flags_ = 0;
+};
+
+class Concat : public TimingUnit {
+ public:
+  Concat(Wire& a, Wire& b, Wire& out, std::uint64_t first, std::uint64_t second)
+      : a_(a), b_(b), out_(out), first_(first), all_(first + second) {}
+  void accept() override {
+    const bool en = !out_.valid || out_.ready;
+    a_.ready = en && at_ < first_;
+    b_.ready = en && at_ >= first_;
+  }
+  void tick() override {
+    if (out_.valid && !out_.ready) return;
+    out_.valid = (at_ < first_ ? a_ : b_).valid;
+    if (out_.valid && ++at_ == all_) at_ = 0;
+  }
+
+ private:
+  Wire &a_, &b_, &out_;
+  std::uint64_t first_, all_, at_ = 0;
+};
+
+/// mr_mvu where each vector is used once.
+class MatrixOnce : public Pipeline {
+ public:
+  MatrixOnce(Wire& in, Wire& out, unsigned delay, std::uint64_t sf) : Pipeline(in, out, delay), sf_(sf) {}
+  void tick() override {
+    if (!enabled()) return;
+    const bool whole = in_.valid && ++at_ == sf_;
+    if (whole) at_ = 0;
+    shift(whole);
+  }
+
+ private:
+  std::uint64_t sf_, at_ = 0;
+};
+
+/// mr_mvu where it is kept for NF passes.
+class MatrixBuffered : public Pipeline {
+ public:
+  MatrixBuffered(Wire& in, Wire& out, unsigned delay, std::int64_t sf, std::int64_t nf, std::int64_t room)
+      : Pipeline(in, out, delay), sf_(sf), nf_(nf), room_(room) {}
+  void accept() override { in_.ready = held_ != room_; }
+  void tick() override {
+    const bool write = in_.moves(), en = enabled();
+    const bool step = en && ahead_ != 0, sf_end = at_ == sf_ - 1, nf_end = pass_ == nf_ - 1;
+    if (en) shift(step && sf_end);
+    held_ += (write ? 1 : 0) - (step && nf_end ? 1 : 0);
+    ahead_ += (write ? 1 : 0) - (step ? 1 : 0) + (step && sf_end && !nf_end ? sf_ : 0);
+    if (!step) return;
+    at_ = sf_end ? 0 : at_ + 1;
+    if (sf_end) pass_ = nf_end ? 0 : pass_ + 1;
+  }
+
+ private:
+  std::int64_t sf_, nf_, room_, at_ = 0, pass_ = 0, held_ = 0, ahead_ = 0;
+};
+
+/// mr_vvu and mr_reduce: the last of TAPS rounds over the folds comes out.
+class LastRound : public Pipeline {
+ public:
+  LastRound(Wire& in, Wire& out, unsigned delay, std::uint64_t taps, std::uint64_t folds)
+      : Pipeline(in, out, delay), before_((taps - 1) * folds), all_(taps * folds) {}
+  void tick() override {
+    if (!enabled()) return;
+    shift(in_.valid && at_ >= before_);
+    if (in_.valid && ++at_ == all_) at_ = 0;
+  }
+
+ private:
+  std::uint64_t before_, all_, at_ = 0;
+};
+
+class Pool : public Pipeline {
+ public:
+  Pool(Wire& in, Wire& out, const Instance& i)
+      : Pipeline(in, out, 1),
+        px_(parameter(i, "PX", 1)),
+        h_(parameter(i, "H", 4)),
+        w_(parameter(i, "W", 4) / px_),
+        cf_(parameter(i, "CF", 1)),
+        kh_(parameter(i, "KH", 2)),
+        kw_(parameter(i, "KW", 2) / px_) {}
+  void tick() override {
+    if (!enabled()) return;
+    const bool used = x_ < w_ / kw_ * kw_ && y_ < h_ / kh_ * kh_;
+    shift(in_.valid && used && x_ % kw_ == kw_ - 1 && y_ % kh_ == kh_ - 1);
+    if (!in_.valid || ++c_ < cf_) return;
+    c_ = 0;
+    if (++x_ < w_) return;
+    x_ = 0;
+    if (++y_ == h_) y_ = 0;
+  }
+
+ private:
+  std::int64_t px_, h_, w_, cf_, kh_, kw_, c_ = 0, x_ = 0, y_ = 0;
+};
+
+std::unique_ptr<TimingUnit> make_adapter(const Instance& i, Wire& in, Wire& out) {
+  const auto s = static_cast<std::uint64_t>(parameter(i, "S_LANES", 1)),
+             m = static_cast<std::uint64_t>(parameter(i, "M_LANES", 3));
+  if (s == m) return std::make_unique<Through>(in, out);
+  if (m % s == 0) return std::make_unique<AdapterUp>(in, out, m / s);
+  if (s % m == 0) return std::make_unique<AdapterDown>(in, out, s / m);
+  return std::make_unique<AdapterAny>(in, out, s, m);
+}
+
+std::unique_ptr<TimingUnit> make_matrix(const Instance& i, Wire& in, Wire& out) {
+  const std::int64_t nf = parameter(i, "MH", 4) / parameter(i, "PE", 2), simd = parameter(i, "SIMD", 2);
+  const std::int64_t sf = parameter(i, "MW", 8) / simd;
+  const auto delay = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(simd - 1))) + 3;
+  if (nf == 1) return std::make_unique<MatrixOnce>(in, out, delay, static_cast<std::uint64_t>(sf));
+  return std::make_unique<MatrixBuffered>(in, out, delay, sf, nf, parameter(i, "IBUF", 8));
+}
+
+}  // namespace
+
+std::unique_ptr<TimingUnit> make_timing_unit(const Netlist&, const Unit& unit, std::vector<Wire>& wires,
+                                             bool unlimited_fifos) {
+  const Instance& i = unit.instance;
+  const auto at = [&](const std::vector<StreamIndex>& streams) {
+    std::vector<Wire*> found;
+    for (const auto s : streams) found.push_back(&wires[s]);
+    return found;
+  };
+  const auto count = [&](const char* name, std::int64_t otherwise) {
+    return static_cast<std::uint64_t>(parameter(i, name, otherwise));
+  };
+  Wire &in = wires[unit.inputs.front()], &out = wires[unit.outputs.front()];
+  if (unit.wiring != Wiring::kNone) return std::make_unique<Through>(in, out);
+  if (i.module == "mr_fifo")
+    return std::make_unique<Fifo>(in, out, unlimited_fifos ? ~std::uint64_t{0} : count("DEPTH", 16));
+  if (i.module == "mr_skid") return std::make_unique<Skid>(in, out);
+  if (i.module == "mr_width_adapter") return make_adapter(i, in, out);
+  if (i.module == "mr_fork" || i.module == "mr_split") return std::make_unique<Fork>(in, at(unit.outputs));
+  if (i.module == "mr_join") return std::make_unique<Join>(at(unit.inputs), out);
+  if (i.module == "mr_mvu") return make_matrix(i, in, out);
+  if (i.module == "mr_vvu")
+    return std::make_unique<LastRound>(in, out, 3, count("TAPS", 9), count("CHANNELS", 4) / count("PE", 2));
+  if (i.module == "mr_reduce")
+    return std::make_unique<LastRound>(in, out, 1, count("TAPS", 9), count("CF", 1));
+  if (i.module == "mr_pool") return std::make_unique<Pool>(in, out, i);
+  if (i.module == "mr_requant") {
+    const unsigned extra = (count("MBITS", 17) != 0 ? 1U : 0U) + (count("OFFBITS", 40) != 0 ? 1U : 0U) +
+                           (count("ROUND_HALF_EVEN", 0) != 0 ? 1U : 0U);
+    return std::make_unique<Pipeline>(in, out, 2 + extra);
+  }
+  if (i.module == "mr_threshold")
+    return std::make_unique<Pipeline>(in, out, static_cast<unsigned>(count("OBITS", 4)) + 1);
+  if (i.module == "mr_lut") return std::make_unique<Pipeline>(in, out, 2);
+  if (i.module == "mr_add") return std::make_unique<Add>(in, wires[unit.inputs[1]], out);
+  if (i.module == "mr_concat")
+    return std::make_unique<Concat>(in, wires[unit.inputs[1]], out, count("CF0", 1), count("CF1", 1));
+  if (i.module == "mr_swu") return make_folded_window(i, in, out);
+  if (i.module == "mr_swu_par") return make_parallel_window(i, in, out);
+  return nullptr;
+}
+
+}  // namespace millrace::compiler::generators
