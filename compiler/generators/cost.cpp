@@ -8,17 +8,28 @@
 namespace millrace::compiler::generators {
 namespace {
 
-Result<std::uint64_t> evaluate(const Fit& fit, const std::vector<Term>& terms, std::string_view module,
-                               std::string_view figure) {
+/// The coefficient of a term: tables are alike in all modules, so theirs stand with mr_table.
+Result<double> coefficient(const Catalog& catalog, const Fit& fit, Fit ModuleModel::*figure, const Term& term,
+                           std::string_view module) {
+  const Fit* from = &fit;
+  if (is_table_term(term.name)) {
+    const auto table = catalog.modules.find("mr_table");
+    if (table != catalog.modules.end()) from = &(table->second.*figure);
+  }
+  const auto found = from->coefficients.find(term.name);
+  if (found != from->coefficients.end()) return found->second;
+  return Error(ErrorCode::kInvalidInput, "the catalogue's " +
+                                             std::string(figure == &ModuleModel::lut ? "lut" : "ff") +
+                                             " of " + std::string(module) + " lacks the term '" +
+                                             std::string(term.name) + "'; run tools/calibrate again");
+}
+
+Result<std::uint64_t> evaluate(const Catalog& catalog, const ModuleModel& model, Fit ModuleModel::*figure,
+                               const std::vector<Term>& terms, std::string_view module) {
   double sum = 0;
   for (const Term& term : terms) {
-    const auto coefficient = fit.coefficients.find(term.name);
-    if (coefficient == fit.coefficients.end()) {
-      return Error(ErrorCode::kInvalidInput, "the catalogue's " + std::string(figure) + " of " +
-                                                 std::string(module) + " lacks the term '" +
-                                                 std::string(term.name) + "'; run tools/calibrate again");
-    }
-    sum += coefficient->second * term.amount;
+    MILLRACE_ASSIGN(const double each, coefficient(catalog, model.*figure, figure, term, module));
+    sum += each * term.amount;
   }
   return static_cast<std::uint64_t>(std::llround(std::clamp(sum, 0.0, 1e15)));
 }
@@ -47,8 +58,9 @@ Result<Cost> cost(const Catalog& catalog, std::string_view module, const Paramet
     return Error(ErrorCode::kNotFound, "the catalogue has no module '" + std::string(module) + "'");
   }
   Cost result = made_of.exact;
-  MILLRACE_ASSIGN(const std::uint64_t lut, evaluate(model->second.lut, made_of.lut, module, "lut"));
-  MILLRACE_ASSIGN(const std::uint64_t ff, evaluate(model->second.ff, made_of.ff, module, "ff"));
+  const ModuleModel& fits = model->second;
+  MILLRACE_ASSIGN(const std::uint64_t lut, evaluate(catalog, fits, &ModuleModel::lut, made_of.lut, module));
+  MILLRACE_ASSIGN(const std::uint64_t ff, evaluate(catalog, fits, &ModuleModel::ff, made_of.ff, module));
   result.lut += lut;
   result.ff += ff;
   return result;

@@ -105,5 +105,6 @@ void describe_shell(const Values& v, Builder& b);
 void describe_ingress(const Values& v, Builder& b);
 void describe_egress(const Values& v, Builder& b);
 void describe_control(const Values& v, Builder& b);
+void describe_supervisor(const Values& v, Builder& b);
 
 }  // namespace millrace::compiler::generators

@@ -125,6 +125,7 @@ const std::vector<Entry>& entries() {
        describe_shell},
       {{"mr_skid", {{"WIDTH", 8}}}, describe_skid},
       {{"mr_split", {{"WIDTH", 8}, {"N", 2}}}, describe_fork},
+      {{"mr_supervisor", {{"DATA_BYTES", 64}}}, describe_supervisor},
       {{"mr_swu",
         {{"H", 8},
          {"W", 8},

@@ -21,6 +21,12 @@ struct Features {
   std::vector<Term> lut, ff;  // of logic; a name stands once in a list
 };
 
+/// Terms of constant tables and memories to be loaded, named "table…": their coefficients are mr_table's in
+/// every module.
+inline bool is_table_term(std::string_view name) {
+  return name.substr(0, 5) == "table";
+}
+
 /// The library's modules with their parameters' defaults, as their sources declare them (a test compares).
 struct ModuleParameters {
   std::string_view name;

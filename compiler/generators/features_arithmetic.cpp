@@ -158,7 +158,7 @@ void describe_mvu(const Values& v, Builder& b) {
   b.ff("accumulate", sf > 1 || bias ? pe * acc : pe * std::min(acc, sum_bits));
   b.lut("bias", bias ? counter_bits(nf) : 0);
   b.ff("bias", bias ? counter_bits(nf) : 0);
-  if (bias) add_table(b, pe * acc, nf, 0, false);
+  if (bias) add_table(b, pe * acc, nf, 0, v["LOADED"] != 0);
 }
 
 void describe_vvu(const Values& v, Builder& b) {
@@ -178,7 +178,7 @@ void describe_vvu(const Values& v, Builder& b) {
   b.lut("memory", ((depth + 63) / 64 - 1) * pe * acc);
   b.lut("accumulate", pe * acc);
   b.ff("accumulate", pe * acc);
-  if (v["BIAS"] != 0) add_table(b, pe * acc, cf, 0, false);
+  if (v["BIAS"] != 0) add_table(b, pe * acc, cf, 0, v["LOADED"] != 0);
 }
 
 void describe_requant(const Values& v, Builder& b) {
@@ -207,7 +207,7 @@ void describe_requant(const Values& v, Builder& b) {
     b.ff("rest", constants ? 0 : pe * (offbits + shift_bits));
   }
   if (offbits > 0) {
-    b.lut("sum", pe * z);
+    b.lut(constants ? "sum_constant" : "sum", pe * z);
     b.ff("sum", pe * z);
     b.ff("shift", variable ? pe * shift_bits : 0);
   }
@@ -220,6 +220,7 @@ void describe_requant(const Values& v, Builder& b) {
   b.lut("shift", variable ? pe * z : 0);
   b.lut("shift_bits", variable ? pe * shift_bits * v["OBITS"] : 0);
   b.lut("clamp", pe * quotient);
+  b.lut("lane", pe);
   b.lut("output", pe * v["OBITS"]);
   b.ff("input", pe * acc);
   b.ff("output", pe * v["OBITS"]);

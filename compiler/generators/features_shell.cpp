@@ -37,6 +37,13 @@ void describe_control(const Values& v, Builder& b) {
   describe_registers(b, v["CLOCK_MHZ"]);
 }
 
+void describe_supervisor(const Values& v, Builder& b) {
+  b.lut("one", 1);
+  b.lut("bus", 8 * v["DATA_BYTES"]);
+  b.ff("one", 1);
+  b.ff("bus", 8 * v["DATA_BYTES"]);
+}
+
 void describe_ingress(const Values& v, Builder& b) {
   describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], v["ABITS"], true);
 }

@@ -18,78 +18,102 @@ constexpr std::array<BlockShape, 6> kHalf = {
 constexpr std::array<BlockShape, 7> kFull = {
     {{72, 512}, {36, 1024}, {18, 2048}, {9, 4096}, {4, 8192}, {2, 16384}, {1, 32768}}};
 
-// memory_libmap's own prices: a RAMB18 129, a RAMB36 257; logic a 64th of a table's bits.
-constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257, kLogicBitsPerPrice = 64;
+// memory_libmap's own prices: a RAMB18 129, a RAMB36 257; in LUTRAM 16 a primitive, by the share of its width
+// that is used; logic a 64th of a table's bits; a bit of an address multiplexer's input somewhere around 0.4.
+constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257;
+constexpr double kLogicPrice = 1.0 / 64, kLutramPrice = 16, kSelectPrice = 0.4;
 
-struct BlockMapping {
-  std::int64_t price = 0;
+struct Mapping {
+  double price = 0;
   Cost cost;
 };
 
-BlockMapping block_mapping(std::int64_t width, std::int64_t depth) {
-  BlockMapping best;
-  const auto consider = [&](std::int64_t blocks, bool full) {
-    const std::int64_t price = blocks * (full ? kFullPrice : kHalfPrice);
+double select_price(std::int64_t width, std::int64_t copies) {
+  return kSelectPrice * static_cast<double>((copies - 1) * width);
+}
+
+/// Words beyond a block's depth stand beside the first ones: columns of all copies are packed together, whole
+/// bytes (of 9 bits) where they are written one copy at a time.
+Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
+  Mapping best;
+  const auto consider = [&](const BlockShape& shape, bool full) {
+    const std::int64_t copies = ceil_div(depth, shape.depth);
+    std::int64_t blocks = ceil_div(width * copies, shape.width);
+    if (written) {
+      blocks = shape.width >= 9 ? ceil_div(ceil_div(width, 9) * copies, shape.width / 9)
+                                : ceil_div(width, shape.width) * copies;
+    }
+    const double price =
+        static_cast<double>(blocks * (full ? kFullPrice : kHalfPrice)) + select_price(width, copies);
     if (best.price != 0 && price >= best.price) return;
     best.price = price;
     best.cost = {};
     (full ? best.cost.ramb36 : best.cost.ramb18) = static_cast<std::uint64_t>(blocks);
   };
-  for (const BlockShape& shape : kHalf) {
-    consider(ceil_div(width, shape.width) * ceil_div(depth, shape.depth), false);
-  }
-  for (const BlockShape& shape : kFull) {
-    consider(ceil_div(width, shape.width) * ceil_div(depth, shape.depth), true);
-  }
+  for (const BlockShape& shape : kFull) consider(shape, true);
+  for (const BlockShape& shape : kHalf) consider(shape, false);
   return best;
 }
 
-// RAM32M16 gives 14 bits of 32 words, RAM64M8 7 bits of 64 words, both in 8 LUTs.
-Cost distributed_mapping(std::int64_t width, std::int64_t depth) {
-  const std::int64_t shallow = ceil_div(depth, 32) * ceil_div(width, 14);
-  const std::int64_t deep = ceil_div(depth, 64) * ceil_div(width, 7);
-  Cost cost;
-  cost.lutram = static_cast<std::uint64_t>(std::min(shallow, deep) * 8);
-  cost.lut = cost.lutram;
-  return cost;
+/// RAM32M16 gives 14 bits of 32 words, RAM64M8 7 bits of 64 words, both in 8 LUTs.
+Mapping distributed_mapping(std::int64_t width, std::int64_t depth) {
+  const auto mapping = [&](std::int64_t bits, std::int64_t words) {
+    const std::int64_t copies = ceil_div(depth, words);
+    Mapping result;
+    result.price = static_cast<double>(copies * width) * kLutramPrice / static_cast<double>(bits) +
+                   select_price(width, copies);
+    result.cost.lutram = static_cast<std::uint64_t>(copies * ceil_div(width, bits) * 8);
+    result.cost.lut = result.cost.lutram;
+    return result;
+  };
+  const Mapping shallow = mapping(14, 32), deep = mapping(7, 64);
+  return shallow.price < deep.price - 1e-9 ? shallow : deep;
 }
 
 }  // namespace
 
 Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style) {
-  if (style == MemoryStyle::kBlock) return block_mapping(width, depth).cost;
-  return distributed_mapping(width, depth);
+  const Mapping distributed = distributed_mapping(width, depth);
+  if (style == MemoryStyle::kDistributed) return distributed.cost;
+  const Mapping block = block_mapping(width, depth, true);
+  return style == MemoryStyle::kBlock || block.price <= distributed.price ? block.cost : distributed.cost;
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  return distributed_mapping(width, depth);
+  return distributed_mapping(width, depth).cost;
 }
 
 Cost constant_table(std::int64_t width, std::int64_t depth, MemoryStyle style) {
   if (style == MemoryStyle::kDistributed || depth == 1) return {};
-  const BlockMapping block = block_mapping(width, depth);
-  if (style == MemoryStyle::kAuto && width * depth / kLogicBitsPerPrice <= block.price) return {};
-  return block.cost;
+  const Mapping block = block_mapping(width, depth, false);
+  const bool logic =
+      style == MemoryStyle::kAuto && static_cast<double>(width * depth) * kLogicPrice <= block.price;
+  return logic ? Cost{} : block.cost;
 }
+
+namespace {
+
+std::uint64_t slices_as_they_stand(std::int64_t a, std::int64_t b, std::int64_t product_bits) {
+  if (a < 2 || b < 2 || product_bits < 9) return 0;
+  if (a > 27) {
+    const std::int64_t pieces = (a - 27 + 18 - 1 - 1) / 17, last = a - pieces * 17;
+    return static_cast<std::uint64_t>(pieces) * slices_as_they_stand(18, b, std::min(product_bits, b + 18)) +
+           slices_as_they_stand(last, b, b + last);
+  }
+  if (b > 18) {
+    const std::int64_t pieces = (b - 18 + 18 - 1 - 1) / 17, last = b - pieces * 17;
+    return static_cast<std::uint64_t>(pieces) * slices_as_they_stand(a, 18, std::min(product_bits, a + 18)) +
+           slices_as_they_stand(a, last, a + last);
+  }
+  return 1;
+}
+
+}  // namespace
 
 std::uint64_t product_slices(std::int64_t a_bits, std::int64_t b_bits, std::int64_t product_bits) {
   // mul2dsp: products of at most 8 bits and one-bit operands stay in LUTs; the longer operand is cut into
-  // pieces of 17 bits where it exceeds 27, then the shorter one where it exceeds 18.
-  const std::int64_t a = std::max(a_bits, b_bits), b = std::min(a_bits, b_bits);
-  if (b < 2 || product_bits < 9) return 0;
-  if (a > 27) {
-    const std::int64_t pieces = (a - 27 + 18 - 1 - 1) / 17;
-    const std::int64_t last = a - pieces * 17;
-    return static_cast<std::uint64_t>(pieces) * product_slices(18, b, std::min(product_bits, b + 18)) +
-           product_slices(last, b, b + last);
-  }
-  if (b > 18) {
-    const std::int64_t pieces = (b - 18 + 18 - 1 - 1) / 17;
-    const std::int64_t last = b - pieces * 17;
-    return static_cast<std::uint64_t>(pieces) * product_slices(a, 18, std::min(product_bits, a + 18)) +
-           product_slices(a, last, a + last);
-  }
-  return 1;
+  // pieces of 17 bits where it exceeds 27, then the other one where it exceeds 18.
+  return slices_as_they_stand(std::max(a_bits, b_bits), std::min(a_bits, b_bits), product_bits);
 }
 
 }  // namespace millrace::compiler::generators

@@ -1,0 +1,323 @@
+#include "compiler/synth/yosys.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/process.hpp"
+
+namespace millrace::compiler::synth {
+namespace {
+
+namespace fs = std::filesystem;
+using generators::Cost;
+
+constexpr const char* kCacheKind = "synth";
+constexpr const char* kTop = "all_instances";
+constexpr const char* kCells = "cells.txt";  // of a run
+constexpr const char* kCost = "cost.txt";    // of an entry
+
+/// LUTs that one memory primitive of UltraScale occupies (UG974).
+const std::map<std::string, std::uint64_t, std::less<>>& memory_luts() {
+  static const std::map<std::string, std::uint64_t, std::less<>> luts = {
+      {"RAM32M", 4},      {"RAM32M16", 8}, {"RAM64M", 4},    {"RAM64M8", 8},   {"RAM64X8SW", 8},
+      {"RAM32X16DR8", 8}, {"RAM32X1D", 2}, {"RAM64X1D", 2},  {"RAM128X1D", 4}, {"RAM256X1D", 8},
+      {"RAM32X1S", 1},    {"RAM64X1S", 1}, {"RAM128X1S", 2}, {"RAM256X1S", 4}, {"RAM512X1S", 8},
+      {"SRL16E", 1},      {"SRLC16E", 1},  {"SRLC32E", 1}};
+  return luts;
+}
+
+void add_cell(Cost& cost, std::string_view type, std::uint64_t count) {
+  const auto starts = [&](std::string_view prefix) { return type.substr(0, prefix.size()) == prefix; };
+  if (const auto memory = memory_luts().find(type); memory != memory_luts().end()) {
+    cost.lutram += memory->second * count;
+    cost.lut += memory->second * count;
+  } else if (starts("LUT") || type == "INV") {
+    cost.lut += count;
+  } else if (starts("FD") || starts("LD")) {
+    cost.ff += count;
+  } else if (starts("DSP48E")) {
+    cost.dsp += count;
+  } else if (starts("RAMB18E")) {
+    cost.ramb18 += count;
+  } else if (starts("RAMB36E")) {
+    cost.ramb36 += count;
+  } else if (starts("URAM288")) {
+    cost.uram += count;
+  }  // carry chains and wide multiplexers come with the slices
+}
+
+std::string wrapper_name(std::size_t index) {
+  return "instance_" + std::to_string(index);
+}
+
+/// Parameters and short file names as SystemVerilog.
+std::string actual_parameters(const SynthesisJob& job,
+                              const std::map<std::string, std::string>& short_names) {
+  std::string text;
+  const auto separate = [&] { text += text.empty() ? "" : ", "; };
+  for (const auto& [name, value] : job.parameters) {
+    // 64 bits where 32 do not hold it (mr_add's OFFSET is that wide).
+    const bool wide = value > INT32_MAX || value < INT32_MIN;
+    const auto size = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    separate();
+    text += "." + name + "(" + (value < 0 ? "-" : "") + (wide ? "64'sd" : "") + std::to_string(size) + ")";
+  }
+  for (const auto& [name, file] : job.names) {
+    separate();
+    text += "." + name + "(\"" + short_names.at(file) + "\")";
+  }
+  return text;
+}
+
+/// Files by names that say nothing of the layer, so that equal instances are equal.
+struct Neutral {
+  std::map<std::string, std::string> names;     // as the job has them -> short
+  std::map<std::string, std::string> memories;  // short file name -> content
+};
+
+Neutral neutral(const SynthesisJob& job, const std::string& prefix) {
+  Neutral result;
+  for (const auto& [parameter, name] : job.names) {
+    const std::string plain = prefix + "f" + std::to_string(result.names.size());
+    if (!result.names.emplace(name, plain).second) continue;
+    for (const auto& [file, content] : job.memories) {
+      if (file == name) result.memories[plain] = content;
+      if (file.starts_with(name + ".")) result.memories[plain + file.substr(name.size())] = content;
+    }
+  }
+  return result;
+}
+
+/// Each instance in a module of its own. Without `keep` everything nobody reads would go; without
+/// `keep_hierarchy` its unconnected inputs would be constants to it.
+std::string wrappers(const std::vector<const SynthesisJob*>& jobs) {
+  std::string text, top = "module " + std::string(kTop) + " ();\n";
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string name = wrapper_name(i);
+    text += "module " + name + " ();\n  (* keep, keep_hierarchy *) " + jobs[i]->module + " #(" +
+            actual_parameters(*jobs[i], neutral(*jobs[i], name + "_").names) + ") dut ();\nendmodule\n";
+    top += "  (* keep, keep_hierarchy *) " + name + " u_" + name + " ();\n";
+  }
+  return text + top + "endmodule\n";
+}
+
+std::string script(const std::string& family, const std::set<std::string>& sources) {
+  std::string text = "read_verilog -sv -defer";
+  for (const std::string& name : sources) text += " " + name;
+  return text + "\nread_verilog -sv " + kTop + ".sv\nhierarchy -check -top " + kTop +
+         "\nsynth_xilinx -family " + family + " " + kSynthesisOptions + " -top " + kTop +
+         "\ncheck -assert\nsetattr -unset keep_hierarchy *\nsetattr -mod -unset keep_hierarchy *\n"
+         "setattr -mod -set keep_hierarchy 1 instance_*\nflatten\ntee -q -o " +
+         kCells + " stat\n";
+}
+
+std::string key_of(const Yosys& yosys, const SynthesisJob& job) {
+  const Neutral files = neutral(job, "");
+  Sha256 digest;
+  digest.update(yosys.version).update(script(job.family, {})).update(job.module);
+  digest.update(actual_parameters(job, files.names));
+  for (const auto& [name, text] : job.sources) digest.update("\n" + name + " " + sha256_hex(text));
+  for (const auto& [name, text] : files.memories) digest.update("\n" + name + " " + sha256_hex(text));
+  return to_hex(digest.finish());
+}
+
+std::string last_lines(const std::string& text, std::size_t lines) {
+  std::size_t from = text.size();
+  while (from > 0 && lines > 0) {
+    from = text.rfind('\n', from - 1);
+    if (from == std::string::npos) return text;
+    --lines;
+  }
+  return text.substr(from);
+}
+
+/// Runs Yosys over the jobs in `folder`; its statistics.
+Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const SynthesisJob*>& jobs,
+                              const fs::path& folder) {
+  std::set<std::string> sources;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (const auto& [name, text] : jobs[i]->sources) {
+      if (sources.insert(name).second) MILLRACE_TRY(write_file_atomically(folder / name, text));
+    }
+    for (const auto& [name, text] : neutral(*jobs[i], wrapper_name(i) + "_").memories) {
+      MILLRACE_TRY(write_file_atomically(folder / name, text));
+    }
+  }
+  MILLRACE_TRY(write_file_atomically(folder / (std::string(kTop) + ".sv"), wrappers(jobs)));
+  MILLRACE_TRY(write_file_atomically(folder / "run.ys", script(jobs[0]->family, sources)));
+  MILLRACE_ASSIGN(const ChildOutcome outcome,
+                  run_child({yosys.program.string(), "-Q", "-q", "-s", "run.ys"}, folder));
+  if (outcome.signal != 0) {
+    return Error(ErrorCode::kUnavailable, "yosys was killed by signal " + std::to_string(outcome.signal) +
+                                              (outcome.signal == 9 ? " (out of memory?)" : ""));
+  }
+  if (outcome.exit_code != 0) {
+    if (is_disk_full(folder)) {
+      return Error(ErrorCode::kResourceExhausted, "the disk under " + folder.string() + " is full");
+    }
+    return Error(ErrorCode::kInternal, "yosys ended with exit code " + std::to_string(outcome.exit_code) +
+                                           ":" + last_lines(outcome.output, 12));
+  }
+  return read_text_file(folder / kCells);
+}
+
+/// A folder for one run, gone with the object.
+class RunFolder {
+ public:
+  explicit RunFolder(const fs::path& parent) {
+    std::string name = (parent / "yosys.XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~RunFolder() {
+    std::error_code ignored;
+    if (made()) fs::remove_all(path_, ignored);
+  }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  bool made() const { return !path_.empty(); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string print_cost(const Cost& cost) {
+  std::string text;
+  for (const std::uint64_t count :
+       {cost.lut, cost.lutram, cost.ff, cost.dsp, cost.ramb18, cost.ramb36, cost.uram}) {
+    text += std::to_string(count) + " ";
+  }
+  return text + "\n";
+}
+
+std::optional<Cost> read_cost(const fs::path& entry) {
+  const auto text = read_text_file(entry / kCost);
+  if (!text.ok()) return std::nullopt;
+  std::istringstream words(*text);
+  Cost cost;
+  if (words >> cost.lut >> cost.lutram >> cost.ff >> cost.dsp >> cost.ramb18 >> cost.ramb36 >> cost.uram)
+    return cost;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Yosys> Yosys::find() {
+  const auto program = find_program("yosys");
+  if (!program) {
+    return Error(ErrorCode::kEnvironment,
+                 "yosys was not found in PATH; install it with 'tools/setup' (Debian package yosys)");
+  }
+  MILLRACE_ASSIGN(const ChildOutcome outcome, run_child({program->string(), "-V"}));
+  if (!outcome.ok() || !outcome.output.starts_with("Yosys ")) {
+    return Error(ErrorCode::kEnvironment, program->string() + " -V does not answer as Yosys does");
+  }
+  return Yosys{*program, outcome.output.substr(0, outcome.output.find('\n'))};
+}
+
+Status check_family(const std::string& family) {
+  if (family == "xcu" || family == "xcup") return {};
+  return Error(ErrorCode::kUnsupported,
+               "family '" + family + "' cannot be synthesised; the library is written for xcu and xcup");
+}
+
+Result<std::map<std::string, std::string>> sources_of(const std::string& module,
+                                                      const std::map<std::string, std::string>& library) {
+  std::map<std::string, std::string> found;
+  std::vector<std::string> open = {module};
+  while (!open.empty()) {
+    const std::string name = open.back();
+    open.pop_back();
+    const auto source = library.find(name + ".sv");
+    if (source == library.end()) {
+      return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
+    }
+    if (!found.insert(*source).second) continue;
+    // Every word mr_… that is a module's: comments may name some in vain, which costs nothing.
+    const std::string& text = source->second;
+    for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
+      std::size_t end = at;
+      while (end < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+        ++end;
+      const std::string word = text.substr(at, end - at);
+      if (word != name && library.contains(word + ".sv") && word != "mr_handshake_check")
+        open.push_back(word);
+    }
+  }
+  return found;
+}
+
+Result<Cost> count_cells(const std::string& statistics, const std::string& module) {
+  std::istringstream lines(statistics);
+  Cost cost;
+  bool in_module = false, in_cells = false, found = false;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string type;
+    std::uint64_t count = 0;
+    if (line.starts_with("===")) {
+      in_module = line == "=== " + module + " ===";
+      in_cells = false;
+    } else if (in_module && line.find("Number of cells:") != std::string::npos) {
+      in_cells = found = true;
+    } else if (in_cells && words >> type >> count) {
+      add_cell(cost, type, count);
+    } else {
+      in_cells = in_cells && !line.empty();
+    }
+  }
+  if (!found) return Error(ErrorCode::kCorrupt, "no cells of '" + module + "' in what yosys wrote");
+  return cost;
+}
+
+std::optional<Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job) {
+  const auto entry = cache.find(kCacheKind, key_of(yosys, job));
+  return entry ? read_cost(*entry) : std::nullopt;
+}
+
+Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
+                                     const std::vector<SynthesisJob>& jobs) {
+  std::vector<Cost> costs(jobs.size());
+  std::vector<const SynthesisJob*> missing;
+  std::vector<std::size_t> positions;
+  std::map<std::string, std::size_t> first;  // key -> position: equal instances are made once
+  std::vector<std::size_t> same(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    MILLRACE_TRY(check_family(jobs[i].family));
+    same[i] = first.emplace(key_of(yosys, jobs[i]), i).first->second;
+    if (same[i] != i) continue;
+    if (const auto known = known_cost(yosys, cache, jobs[i])) {
+      costs[i] = *known;
+    } else {
+      missing.push_back(&jobs[i]);
+      positions.push_back(i);
+    }
+  }
+  if (!missing.empty()) {
+    const fs::path scratch = cache.root() / "tmp";
+    const RunFolder folder(scratch);
+    if (!folder.made()) {
+      return Error(is_disk_full(scratch) ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
+                   "cannot make a folder in " + scratch.string());
+    }
+    MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, missing, folder.path()));
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      MILLRACE_ASSIGN(const Cost cost, count_cells(statistics, wrapper_name(i)));
+      costs[positions[i]] = cost;
+      const auto kept =
+          cache.get(kCacheKind, key_of(yosys, *missing[i]), [&](const fs::path& entry, const fs::path&) {
+            return write_file_atomically(entry / kCost, print_cost(cost));
+          });
+      if (!kept.ok()) return kept.error();
+    }
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) costs[i] = costs[same[i]];
+  return costs;
+}
+
+}  // namespace millrace::compiler::synth

@@ -1,0 +1,63 @@
+// Instances of modules of the hardware library through Yosys, for the primitives they take: what
+// `millrace synth` and tools/calibrate measure with. Results are kept in the cache by content.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/generators/cost.hpp"
+#include "compiler/generators/instance.hpp"
+#include "runtime/base/cache.hpp"
+#include "runtime/base/result.hpp"
+
+namespace millrace::compiler::synth {
+
+struct Yosys {
+  std::filesystem::path program;
+  std::string version;  // "Yosys 0.23 (git sha1 …)"
+
+  /// kEnvironment where there is none, or it does not answer; the message says what to install.
+  static Result<Yosys> find();
+};
+
+/// How everything is synthesised; without the family. -nosrl: Yosys 0.23 ties the clock enable of extracted
+/// shift registers to 1 (kernels/rtl/README.md).
+inline constexpr const char* kSynthesisOptions = "-nosrl -flatten -noiopad -noclkbuf -nowidelut";
+
+/// Everything a synthesis depends on.
+struct SynthesisJob {
+  std::string module;
+  generators::Parameters parameters;
+  std::vector<std::pair<std::string, std::string>> names;  // string parameter -> file name, or its beginning
+  std::map<std::string, std::string> memories;             // file name -> content, of all those names
+  std::map<std::string, std::string> sources;              // "mr_mvu.sv" -> text, `module` and all below it
+  std::string family;                                      // "xcu", "xcup"
+};
+
+/// Of `library` (file name -> text), what `module` needs of it, itself included. kInvalidInput where it or a
+/// module below is missing.
+Result<std::map<std::string, std::string>> sources_of(const std::string& module,
+                                                      const std::map<std::string, std::string>& library);
+
+/// The primitives each instance takes alone: its hierarchy is kept from what is around it, all inputs are
+/// unknown, all outputs wanted. Those the cache does not have go through one run of Yosys together (it spends
+/// seconds on reading its own libraries). All jobs have one family. Blocks until Yosys ends. Errors:
+/// kInternal where Yosys refuses an instance (its last lines are in the message), kUnavailable where a signal
+/// ended it, kResourceExhausted where the disk is full; then nothing of that run is kept. Any thread.
+Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache& cache,
+                                                 const std::vector<SynthesisJob>& jobs);
+
+/// What the cache has of one job.
+std::optional<generators::Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job);
+
+/// The counts of one module in the text of Yosys' `stat`. kCorrupt where there are none.
+Result<generators::Cost> count_cells(const std::string& statistics, const std::string& module);
+
+/// "xcu" and "xcup" are what the library is for; kUnsupported for any other.
+Status check_family(const std::string& family);
+
+}  // namespace millrace::compiler::synth

@@ -1,0 +1,194 @@
+// millrace-calibrate: measures the hardware library with Yosys and fits the cost model. See README.md.
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "compiler/synth/yosys.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "tools/calibrate/fit.hpp"
+#include "tools/calibrate/measurements.hpp"
+#include "tools/calibrate/sample.hpp"
+
+namespace millrace::tools::calibrate {
+namespace {
+
+namespace fs = std::filesystem;
+using compiler::synth::SynthesisJob;
+using compiler::synth::Yosys;
+
+constexpr const char* kUsage =
+    "usage: millrace-calibrate sweep [MODULE...]   measure what kernels/catalog.csv lacks (resumable)\n"
+    "       millrace-calibrate fit                 fit kernels/catalog.csv into kernels/catalog.yaml\n"
+    "       millrace-calibrate rows [MODULE...]    each measurement beside what its fit says\n"
+    "Both work on the source tree this program was built from.\n";
+constexpr const char* kFamily = "xcu";
+
+fs::path kernels() {
+  return fs::path(MILLRACE_SOURCE_DIR) / "kernels";
+}
+fs::path csv() {
+  return kernels() / "catalog.csv";
+}
+
+Result<std::map<std::string, std::string>> read_library() {
+  std::map<std::string, std::string> library;
+  for (const char* folder : {"stream", "nn", "shell"}) {
+    for (const auto& file : fs::directory_iterator(kernels() / "rtl" / folder)) {
+      if (file.path().extension() != ".sv") continue;
+      MILLRACE_ASSIGN(library[file.path().filename().string()], read_text_file(file.path()));
+    }
+  }
+  return library;
+}
+
+Result<Measurements> read_measurements() {
+  if (!fs::exists(csv())) return Measurements();
+  MILLRACE_ASSIGN(const std::string text, read_text_file(csv()));
+  return parse_measurements(text, csv().string());
+}
+
+std::string digest_of(const std::map<std::string, std::string>& sources) {
+  Sha256 digest;
+  for (const auto& [name, text] : sources) digest.update(name).update("\n").update(text);
+  return to_hex(digest.finish()).substr(0, 8);
+}
+
+using Known = std::map<std::string, const Measurement*>;
+
+constexpr std::size_t kRowsARun = 12;
+
+/// One module's rows: those known for these sources as they are, the others measured.
+Status measure(const std::string& module, const std::map<std::string, std::string>& sources,
+               const Known& known, const Yosys& yosys, const Cache& cache, Measurements& result) {
+  const std::string digest = digest_of(sources);
+  const std::vector<Sample> samples = sample_of(module);
+  std::vector<SynthesisJob> jobs;
+  std::vector<Measurement> rows;
+  const auto run = [&]() -> Status {
+    if (jobs.empty()) return {};
+    std::fprintf(stderr, "%s: %zu rows up to %zu of %zu\n", module.c_str(), jobs.size(),
+                 result.rows.size() + rows.size(), samples.size());
+    MILLRACE_ASSIGN(const auto costs, compiler::synth::synthesise(yosys, cache, jobs));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].cost = costs[i];
+    result.rows.insert(result.rows.end(), rows.begin(), rows.end());
+    jobs.clear();
+    rows.clear();
+    return {};
+  };
+  for (const Sample& sample : samples) {
+    Measurement m{module, sample.parameters, digest, {}};
+    if (const auto at = known.find(module + " " + print_parameters(m.parameters) + " " + digest);
+        at != known.end()) {
+      result.rows.push_back(*at->second);
+      continue;
+    }
+    const Memories memories = memories_of(module, m.parameters);
+    jobs.push_back({module, m.parameters, memories.names, memories.files, sources, kFamily});
+    rows.push_back(std::move(m));
+    if (jobs.size() == kRowsARun) MILLRACE_TRY(run());
+  }
+  return run();
+}
+
+/// A row once measured is in the cache; the file is written anew after each module.
+Status sweep(const std::set<std::string>& wanted) {
+  MILLRACE_ASSIGN(const Yosys yosys, Yosys::find());
+  MILLRACE_ASSIGN(const Cache cache, Cache::open());
+  MILLRACE_ASSIGN(const auto library, read_library());
+  for (const std::string& module : wanted) {
+    if (sample_of(module).empty()) {
+      return Error(ErrorCode::kInvalidInput, "there is no sample for a module '" + module + "'");
+    }
+  }
+  for (const std::string& module : sampled_modules()) {
+    if (!wanted.empty() && !wanted.contains(module)) continue;
+    MILLRACE_ASSIGN(const Measurements before, read_measurements());
+    Known known;
+    Measurements after;
+    after.tool =
+        yosys.version + ", synth_xilinx -family " + kFamily + " " + compiler::synth::kSynthesisOptions;
+    for (const Measurement& m : before.rows) {
+      known[m.module + " " + print_parameters(m.parameters) + " " + m.sources] = &m;
+    }
+    MILLRACE_ASSIGN(const auto sources, compiler::synth::sources_of(module, library));
+    MILLRACE_TRY(measure(module, sources, known, yosys, cache, after));
+    for (const Measurement& m : before.rows) {
+      if (m.module != module) after.rows.push_back(m);
+    }
+    std::stable_sort(after.rows.begin(), after.rows.end(),
+                     [](const Measurement& a, const Measurement& b) { return a.module < b.module; });
+    MILLRACE_TRY(write_file_atomically(csv(), print_measurements(after)));
+  }
+  return {};
+}
+
+Status print_rows(const std::set<std::string>& wanted) {
+  MILLRACE_ASSIGN(const Measurements measurements, read_measurements());
+  MILLRACE_ASSIGN(const Fitted fitted, fit(measurements));
+  for (const Measurement& m : measurements.rows) {
+    if (!wanted.empty() && !wanted.contains(m.module)) continue;
+    MILLRACE_ASSIGN(const auto predicted, compiler::generators::cost(fitted.catalog, m.module, m.parameters));
+    const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::printf("%s lut %llu for %llu, ff %llu for %llu: %s\n", m.module.c_str(), number(predicted.lut),
+                number(m.cost.lut), number(predicted.ff), number(m.cost.ff),
+                print_parameters(m.parameters).c_str());
+  }
+  return {};
+}
+
+Status fit_catalog() {
+  MILLRACE_ASSIGN(const Measurements measurements, read_measurements());
+  MILLRACE_ASSIGN(Fitted fitted, fit(measurements));
+  std::printf("%-18s %5s %22s %22s\n", "module", "rows", "LUT held out: mean worst",
+              "FF held out: mean worst");
+  for (const auto& [name, model] : fitted.catalog.modules) {
+    std::printf("%-18s %5zu %12.1f %% %7.1f %% %12.1f %% %7.1f %%\n", name.c_str(), model.lut.held_out.rows,
+                100 * model.lut.held_out.mean, 100 * model.lut.held_out.worst, 100 * model.ff.held_out.mean,
+                100 * model.ff.held_out.worst);
+  }
+  for (const Inexact& i : fitted.inexact) {
+    const auto& m = i.measurement.cost;
+    std::printf(
+        "not exact: %s %s: lutram %llu dsp %llu ramb18 %llu ramb36 %llu, predicted %llu %llu %llu %llu\n",
+        i.measurement.module.c_str(), print_parameters(i.measurement.parameters).c_str(),
+        static_cast<unsigned long long>(m.lutram), static_cast<unsigned long long>(m.dsp),
+        static_cast<unsigned long long>(m.ramb18), static_cast<unsigned long long>(m.ramb36),
+        static_cast<unsigned long long>(i.predicted.lutram), static_cast<unsigned long long>(i.predicted.dsp),
+        static_cast<unsigned long long>(i.predicted.ramb18),
+        static_cast<unsigned long long>(i.predicted.ramb36));
+  }
+  if (fs::exists(kernels() / "catalog.yaml")) {  // what was not measured stays as it is
+    MILLRACE_ASSIGN(auto before, compiler::generators::load_catalog(kernels() / "catalog.yaml"));
+    fitted.catalog.modules.merge(before.modules);
+  }
+  return write_file_atomically(kernels() / "catalog.yaml",
+                               compiler::generators::print_catalog(fitted.catalog));
+}
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  Status status;
+  if (!words.empty() && words[0] == "sweep") {
+    status = sweep(std::set<std::string>(words.begin() + 1, words.end()));
+  } else if (!words.empty() && words[0] == "rows") {
+    status = print_rows(std::set<std::string>(words.begin() + 1, words.end()));
+  } else if (words.size() == 1 && words[0] == "fit") {
+    status = fit_catalog();
+  } else {
+    std::cerr << kUsage;
+    return words.size() == 1 && (words[0] == "--help" || words[0] == "-h") ? 0 : 2;
+  }
+  if (status.ok()) return 0;
+  std::cerr << "millrace-calibrate: " << status.error().message() << '\n';
+  return exit_code(status.error().code());
+}
+
+}  // namespace
+}  // namespace millrace::tools::calibrate
+
+int main(int argc, char** argv) {
+  return millrace::tools::calibrate::main(argc, argv);
+}
