@@ -3,7 +3,11 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
+#include <deque>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <string>
 
 #include "runtime/base/text.hpp"
@@ -34,6 +38,32 @@ void append_escaped(std::string& out, std::string_view text) {
     } else {
       out += c;
     }
+  }
+}
+
+constexpr std::size_t kKept = 64;
+constexpr std::size_t kKeptBytes = 1'024;
+
+struct Kept {
+  std::mutex mutex;
+  std::deque<Entry> entries;
+};
+
+Kept& kept() {
+  static auto* const instance = new Kept;  // never destroyed: threads may log to the end
+  return *instance;
+}
+
+void keep(Level level, std::string_view component, std::string_view message) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  try {
+    Entry entry{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), level,
+                std::string(component), std::string(message.substr(0, kKeptBytes))};
+    const std::lock_guard lock(kept().mutex);
+    kept().entries.push_back(std::move(entry));
+    if (kept().entries.size() > kKept) kept().entries.pop_front();
+  } catch (const std::bad_alloc&) {
+    // The line itself matters more than its copy.
   }
 }
 
@@ -106,9 +136,16 @@ void info(std::string_view component, std::string_view message) {
   write(spdlog::level::info, component, message);
 }
 void warning(std::string_view component, std::string_view message) {
+  keep(Level::kWarning, component, message);
   write(spdlog::level::warn, component, message);
 }
+std::vector<Entry> recent() {
+  const std::lock_guard lock(kept().mutex);
+  return {kept().entries.begin(), kept().entries.end()};
+}
+
 void error(std::string_view component, std::string_view message) {
+  keep(Level::kError, component, message);
   write(spdlog::level::err, component, message);
 }
 

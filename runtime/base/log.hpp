@@ -1,7 +1,10 @@
 // The program's log: one line an event, on stderr, as text or JSON. Any thread.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace millrace::log {
 
@@ -21,5 +24,14 @@ void debug(std::string_view component, std::string_view message);
 void info(std::string_view component, std::string_view message);
 void warning(std::string_view component, std::string_view message);
 void error(std::string_view component, std::string_view message);
+
+struct Entry {
+  std::int64_t unix_ms = 0;
+  Level level = Level::kWarning;
+  std::string component, message;
+};
+
+/// The last warnings and errors, whatever the level set, oldest first: at most 64, long messages cut.
+std::vector<Entry> recent();
 
 }  // namespace millrace::log

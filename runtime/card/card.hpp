@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,6 +75,12 @@ struct CardInfo {
   std::string image_uuid;   // of the image on it; empty where there is none
 };
 
+/// What XRT measures on a board; nothing where it does not, as on emulated cards.
+struct Sensors {
+  std::optional<double> temperature_celsius;  // the hottest of its sensors
+  std::optional<double> power_watts;          // of the whole board
+};
+
 class Card {
  public:
   /// Gives the card free for others; units made by it must be gone. The image stays on it.
@@ -106,6 +113,9 @@ class Card {
   virtual plan::abi::FaultReport fault_report() = 0;
 
   virtual CardInfo info() = 0;
+
+  /// Asks the board: slow. Any thread.
+  virtual Sensors sensors() { return {}; }
 };
 
 /// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another

@@ -39,6 +39,12 @@ std::string bdf_of(const xrt::device& device) {
 std::string name_of(const xrt::device& device) {
   return ask([&] { return device.get_info<xrt::info::device::name>(); });
 }
+std::string thermal_of(const xrt::device& device) {
+  return ask([&] { return device.get_info<xrt::info::device::thermal>(); });
+}
+std::string electrical_of(const xrt::device& device) {
+  return ask([&] { return device.get_info<xrt::info::device::electrical>(); });
+}
 std::string image_uuid_of(const xrt::device& device) {
   return ask([&] {
     const xrt::uuid uuid = device.get_xclbin_uuid();

@@ -55,5 +55,7 @@ class DevicePool {
 std::string bdf_of(const xrt::device& device);
 std::string name_of(const xrt::device& device);
 std::string image_uuid_of(const xrt::device& device);
+std::string thermal_of(const xrt::device& device);     // JSON
+std::string electrical_of(const xrt::device& device);  // JSON
 
 }  // namespace millrace::runtime::card

@@ -12,6 +12,7 @@
 
 #include "runtime/card/card.hpp"
 #include "runtime/card/device_pool.hpp"
+#include "runtime/card/sensors.hpp"
 
 namespace millrace::runtime::card {
 
@@ -283,6 +284,10 @@ class XrtCard final : public Card {
     info.name = name_of(device_);
     info.image_uuid = image_uuid_of(device_);
     return info;
+  }
+
+  Sensors sensors() override {
+    return {hottest_celsius_of(thermal_of(device_)), power_watts_of(electrical_of(device_))};
   }
 
  private:

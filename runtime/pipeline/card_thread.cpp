@@ -72,8 +72,7 @@ void Engine::card_loop(std::uint32_t place) {
     const card::RunState state =
         fleet_.card(place).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
-    report_loss(
-        place, state == card::RunState::kDone ? fault_text(fleet_.card(place).fault_report()) : "it is lost");
+    report_loss(place, state == card::RunState::kDone ? told_fault(place) : "it is lost");
   }
 }
 
@@ -107,7 +106,7 @@ bool Engine::take_result(std::uint32_t place, std::uint32_t index, std::uint64_t
     }
     if (keepers_[place].lost.load() || phase_.load() != Phase::kRunning) return false;
     if (fleet_.card(place).supervisor_ended()) {
-      report_loss(place, fault_text(fleet_.card(place).fault_report()));
+      report_loss(place, told_fault(place));
       return false;
     }
   }
@@ -159,6 +158,15 @@ void Engine::drain_results(std::uint32_t place) {
       }
     }
   }
+}
+
+std::string Engine::told_fault(std::uint32_t place) {
+  const abi::FaultReport report = fleet_.card(place).fault_report();
+  if (report.magic == abi::FaultReport{}.magic &&
+      (report.code == abi::FaultCode::kLinkDown || report.code == abi::FaultCode::kProtocol)) {
+    fleet_.count_link_error(place, report.link_index);
+  }
+  return fault_text(report);
 }
 
 void Engine::report_loss(std::optional<std::uint32_t> place, const std::string& reason) {

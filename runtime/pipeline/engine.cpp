@@ -112,6 +112,8 @@ void Engine::stage(Frame& frame, Clock::time_point submitted) {
   Slot& slot = slot_of(sequence);
   const Clock::time_point begin = Clock::now();
   slot.times = {};
+  slot.submitted = submitted;
+  slot.taken = begin;
   slot.times.queue = begin - submitted;
   slot.deadline = frame.deadline;
   slot.epoch = epoch_.load(std::memory_order_relaxed);
@@ -207,13 +209,14 @@ void Engine::arrived(std::uint64_t sequence, std::uint32_t value) {
         }
         break;
       case Schedule::TaskKind::kFinish:
-        finish(slot);
+        finish(sequence);
         break;
     }
   }
 }
 
-void Engine::finish(Slot& slot) {
+void Engine::finish(std::uint64_t sequence) {
+  Slot& slot = slot_of(sequence);
   Frame* const frame = slot.frame.exchange(nullptr, std::memory_order_acq_rel);
   if (frame == nullptr) return;  // its caller has been told something else already
   for (std::size_t i = 0; i < frame->outputs.size(); ++i) {
@@ -222,7 +225,10 @@ void Engine::finish(Slot& slot) {
   frame->times = slot.times;
   const Clock::time_point computed = slot.computed.load(std::memory_order_relaxed);
   frame->times.compute = computed - slot.started;
-  frame->times.output = Clock::now() - computed;
+  const Clock::time_point done = Clock::now();
+  frame->times.output = done - computed;
+  frame_log_.note(
+      {sequence, slot_index(sequence), slot.epoch, slot.submitted, slot.taken, slot.started, computed, done});
   complete(*frame, {});
 }
 

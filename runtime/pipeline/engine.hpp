@@ -31,6 +31,7 @@
 
 #include "kernels/fast/executor.hpp"
 #include "runtime/pipeline/fleet.hpp"
+#include "runtime/pipeline/frame_log.hpp"
 #include "runtime/pipeline/frame_queue.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/pipeline/schedule.hpp"
@@ -61,6 +62,7 @@ class Engine final : public Pipeline {
   void cancel(Frame& frame) override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   PipelineStatus status() override;
+  std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
   void stop(std::chrono::milliseconds bound) override;
 
  private:
@@ -74,7 +76,7 @@ class Engine final : public Pipeline {
     std::atomic<Clock::time_point> computed{};  // when the last result came
     // Written under mutex_ at staging:
     std::uint32_t epoch = 0;
-    Clock::time_point deadline, started;
+    Clock::time_point deadline, submitted, taken, started;
     FrameTimes times;
     // Each value has one writer a frame, and readers behind it in the order above:
     std::vector<std::vector<std::byte>>
@@ -108,7 +110,7 @@ class Engine final : public Pipeline {
   void load_ingress(std::uint64_t sequence, std::uint32_t index);
   Status start_ingress(std::uint64_t sequence, std::uint32_t index);
   void arrived(std::uint64_t sequence, std::uint32_t value);
-  void finish(Slot& slot);
+  void finish(std::uint64_t sequence);
   void free_slot(std::uint64_t sequence);
   void complete(Frame& frame, Status status);
   bool has_free_slot();  // for the next frame; mutex_ is held
@@ -123,6 +125,7 @@ class Engine final : public Pipeline {
   bool take_result(std::uint32_t place, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
   void drain_results(std::uint32_t place);
   bool arm(std::uint32_t place, std::uint64_t sequence, std::uint32_t epoch);
+  std::string told_fault(std::uint32_t place);  // after its supervisor's run ended
   void report_loss(std::optional<std::uint32_t> place, const std::string& reason);
   void note_loss(std::optional<std::uint32_t> place, const std::string& reason);  // mutex_ is held
 
@@ -155,6 +158,7 @@ class Engine final : public Pipeline {
   Fleet fleet_;
 
   std::vector<Slot> slots_;
+  FrameLog frame_log_;
   std::vector<Stage> stages_;
   std::vector<Keeper> keepers_;  // by place
   std::thread keeper_;

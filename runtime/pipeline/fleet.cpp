@@ -30,6 +30,7 @@ Fleet::Fleet(const plan::Deployment& deployment, const plan::Cluster& cluster, c
       binding_(std::move(binding)),
       options_(options),
       cards_(binding_.cards.size()),
+      link_errors_(binding_.channels.size()),
       ingresses_(schedule.ingresses.size()),
       egresses_(schedule.egresses.size()) {
   const auto place_of = [this](std::uint32_t endpoint) {
@@ -178,13 +179,26 @@ CardStatus Fleet::card_status(std::uint32_t place) {
   if (const auto busy = read_counter(card, abi::kRegBusyLow, abi::kRegBusyHigh); busy.ok()) {
     status.busy_seconds = static_cast<double>(*busy) * 1e-6;
   }
+  status.sensors = card.sensors();
   return status;
+}
+
+void Fleet::count_link_error(std::uint32_t place, std::uint32_t row) {
+  for (std::size_t i = 0; i < binding_.channels.size(); ++i) {
+    const BoundChannel& bound = binding_.channels[i];
+    if ((bound.producer == place && bound.producer_row == row) ||
+        (bound.consumer == place && bound.consumer_row == row)) {
+      link_errors_[i].fetch_add(1);
+    }
+  }
 }
 
 std::vector<LinkStatus> Fleet::link_status() {
   std::vector<LinkStatus> links;
-  for (const BoundChannel& bound : binding_.channels) {
+  for (std::size_t i = 0; i < binding_.channels.size(); ++i) {
+    const BoundChannel& bound = binding_.channels[i];
     LinkStatus link;
+    link.errors = link_errors_[i].load();
     link.channel = deployment_.channels[bound.channel].name;
     link.producer_card = cluster_card(bound.producer).name;
     link.consumer_card = cluster_card(bound.consumer).name;

@@ -88,6 +88,9 @@ class Fleet {
   CardStatus card_status(std::uint32_t place);
   std::vector<LinkStatus> link_status();
 
+  /// A card reported a fault of this row of its link table. Any thread.
+  void count_link_error(std::uint32_t place, std::uint32_t row);
+
  private:
   struct Entry {
     std::unique_ptr<card::Card> card;
@@ -112,6 +115,7 @@ class Fleet {
   const Binding binding_;
   const PipelineOptions& options_;
   std::vector<Entry> cards_;
+  std::vector<std::atomic<std::uint64_t>> link_errors_;  // by channel of the binding
   std::vector<std::uint32_t> ingress_places_;
   std::vector<std::unique_ptr<card::Ingress>> ingresses_;
   std::vector<std::unique_ptr<card::Egress>> egresses_;

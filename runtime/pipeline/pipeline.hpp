@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/card/card.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
 
@@ -76,6 +77,7 @@ struct CardStatus {
   std::uint64_t programmed = 0;  // times an image was loaded on it
   std::uint64_t frames = 0;      // computed since load
   double busy_seconds = 0;
+  card::Sensors sensors{};
 };
 
 struct LinkStatus {
@@ -83,6 +85,7 @@ struct LinkStatus {
   std::string producer_card, consumer_card;
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
   bool up = false;
+  std::uint64_t errors = 0;  // times a card reported the link down, or what came on it as no frame of ours
 };
 
 struct PipelineStatus {
@@ -93,6 +96,17 @@ struct PipelineStatus {
   std::uint64_t completed = 0, failed = 0;
   std::vector<CardStatus> cards;
   std::vector<LinkStatus> links;
+};
+
+/// The way of one frame that came to its end.
+struct FrameRecord {
+  std::uint64_t sequence = 0;
+  std::uint32_t slot = 0, epoch = 0;
+  Clock::time_point submitted;  // taken by submit()
+  Clock::time_point staged;     // got its slot
+  Clock::time_point started;    // copied in, host stages before the cards done: the cards have it
+  Clock::time_point computed;   // the last result came
+  Clock::time_point done;       // copied out, host stages after the cards done
 };
 
 class Pipeline {
@@ -133,6 +147,10 @@ class Pipeline {
 
   /// A snapshot; reads card registers, so not for the hot path, and waits for a card that hangs. Any thread.
   virtual PipelineStatus status() = 0;
+
+  /// The last frames that succeeded, oldest first, at most 1,024; not quite all of them under load. Any
+  /// thread.
+  virtual std::vector<FrameRecord> recent_frames() { return {}; }
 
   /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable,
   /// releases the cards. However many cards hang, that takes the driver's patience with one of them (5 s

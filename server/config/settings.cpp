@@ -11,6 +11,7 @@ constexpr std::uint64_t kDayMs = 86'400'000;
 
 constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warning", "error", "off"};
 constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
+constexpr std::array<std::string_view, 2> kCompatibilities = {"none", "triton"};
 constexpr std::array<std::string_view, 1> kFidelities = {"functional"};
 
 const Setting kSettings[] = {
@@ -62,6 +63,9 @@ const Setting kSettings[] = {
      "Let the UDP listener be reached by other machines without keys", "udp.listen"},
     {"udp.fragment_bytes", "--udp-fragment-bytes", Count{&Settings::udp_fragment_bytes, 256, 65'000},
      "Longest payload of a UDP response's datagram", "udp.listen"},
+
+    {"metrics_compat", "--metrics-compat", Choice{&Settings::metrics_compat, kCompatibilities},
+     "none, or triton: its nv_inference_* beside our metrics"},
 
     {"log.level",
      "--log-level",

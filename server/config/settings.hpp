@@ -41,6 +41,8 @@ struct Settings {
   std::chrono::milliseconds default_timeout{60'000};
   std::chrono::milliseconds drain{5'000};
 
+  std::string metrics_compat = "none";
+
   std::string log_level = "info";
   std::string log_format = "text";
 };

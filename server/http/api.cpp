@@ -1,9 +1,12 @@
 #include "server/http/api.hpp"
 
+#include <span>
 #include <utility>
 
+#include "server/console/console.hpp"
 #include "server/http/documents.hpp"
 #include "server/http/json_text.hpp"
+#include "server/http/pipeline_documents.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -57,6 +60,16 @@ Response model_ready(const models::Model& model, bool draining) {
                 draining ? "the server is draining" : "a card of the model is not up");
 }
 
+/// "" is the page itself.
+Response console_file(const std::string& name) {
+  const auto file = console::find(name.empty() ? "index.html" : name);
+  if (!file) return error_response(404, "no such route: /console/" + name.substr(0, 200));
+  Response response;
+  response.content_type = file->content_type;
+  response.binary.push_back(std::as_bytes(std::span(file->bytes)));
+  return response;
+}
+
 Response wrong_method(RouteKind kind) {
   const bool post = method_of(kind) == Method::kPost;
   Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
@@ -96,8 +109,18 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
     case RouteKind::kRepositoryUnload:
       return error_response(
           501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+    case RouteKind::kConsole:
+      return console_file(route.model);
     case RouteKind::kPipelineStatus:
       return ControlJob([this] { return json(pipeline_status(*registry_.snapshot())); });
+    case RouteKind::kPartitions:
+      return ControlJob([this] { return json(partition_status(*registry_.snapshot())); });
+    case RouteKind::kDeployment:
+      return ControlJob([this] { return json(deployments(*registry_.snapshot())); });
+    case RouteKind::kTrace:
+      return ControlJob([this] { return json(trace(*registry_.snapshot())); });
+    case RouteKind::kRecentErrors:
+      return json(recent_errors(failures_.read()));
     case RouteKind::kMetrics:
       return ControlJob([this] {
         Response response = json(metrics_.serialise());

@@ -9,6 +9,7 @@
 #include <string>
 #include <variant>
 
+#include "server/http/failure_log.hpp"
 #include "server/http/inference.hpp"
 #include "server/http/message.hpp"
 #include "server/http/routes.hpp"
@@ -41,6 +42,12 @@ class Api {
   Outcome handle(const Request& request, Workspace& workspace,
                  runtime::pipeline::Clock::time_point arrival) const;
 
+  /// A request failed, by no fault of its client's or because there was too much to do: /v2/millrace/errors.
+  /// Any thread.
+  void note_failure(std::string_view target, const Response& response) noexcept {
+    failures_.note(target, response.status, response.body);
+  }
+
   /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
   bool draining() const { return draining_.load(std::memory_order_acquire); }
@@ -55,6 +62,7 @@ class Api {
   metrics::Metrics& metrics_;
   const ApiOptions options_;
   std::atomic<bool> draining_{false};
+  FailureLog failures_;
 };
 
 }  // namespace millrace::server::http

@@ -66,54 +66,6 @@ json::object statistics(const models::Model& model) {
           {"response_stats", json::object()}};
 }
 
-std::string_view to_string(runtime::pipeline::CardState state) {
-  switch (state) {
-    case runtime::pipeline::CardState::kLoading:
-      return "loading";
-    case runtime::pipeline::CardState::kUp:
-      return "up";
-    case runtime::pipeline::CardState::kLost:
-      return "lost";
-  }
-  return "lost";
-}
-
-json::object status_of(const models::Model& model) {
-  const auto status = model.pipeline().status();
-  json::array cards;
-  for (const auto& card : status.cards)
-    cards.push_back(json::object{{"endpoint", card.endpoint},
-                                 {"card", card.card},
-                                 {"image", card.image},
-                                 {"state", to_string(card.state)},
-                                 {"restarts", card.restarts},
-                                 {"programmed", card.programmed},
-                                 {"frames", card.frames},
-                                 {"busy_seconds", card.busy_seconds}});
-  json::array links;
-  for (const auto& link : status.links)
-    links.push_back(json::object{{"channel", link.channel},
-                                 {"producer", link.producer_card},
-                                 {"consumer", link.consumer_card},
-                                 {"up", link.up},
-                                 {"packets", link.packets},
-                                 {"bytes", link.bytes},
-                                 {"stalls", link.stalls}});
-  return {{"name", model.name()},
-          {"version", model.version()},
-          {"digest", model.deployment().digest},
-          {"ready", status.ready},
-          {"in_flight", status.in_flight},
-          {"queued", status.queued},
-          {"slots", status.slots},
-          {"queue_capacity", status.queue_capacity},
-          {"epoch", status.epoch},
-          {"completed", status.completed},
-          {"failed", status.failed},
-          {"cards", std::move(cards)},
-          {"links", std::move(links)}};
-}
-
 }  // namespace
 
 std::string server_metadata(const std::string& server_version) {
@@ -171,12 +123,6 @@ std::string model_description(const models::Model& model) {
                    {"preprocessing", json::object{{"layout", info.preprocessing.layout},
                                                   {"scale", array_of(info.preprocessing.scale)},
                                                   {"mean", array_of(info.preprocessing.mean)}}}});
-}
-
-std::string pipeline_status(const models::Snapshot& snapshot) {
-  json::array out;
-  for (const auto& model : snapshot.all()) out.push_back(status_of(*model));
-  return json::serialize(json::object{{"schema", 1}, {"models", std::move(out)}});
 }
 
 }  // namespace millrace::server::http

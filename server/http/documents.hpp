@@ -19,7 +19,4 @@ std::string repository_index(const models::Snapshot& snapshot);
 /// What a client needs to turn a picture into the input and the output into words.
 std::string model_description(const models::Model& model);
 
-/// Every model's pipeline: reads card registers.
-std::string pipeline_status(const models::Snapshot& snapshot);
-
 }  // namespace millrace::server::http

@@ -66,7 +66,13 @@ Route repository_route(Segments rest) {
 }
 
 Route millrace_route(Segments rest) {
-  if (rest.size() == 1 && rest[0] == "status") return {RouteKind::kPipelineStatus, {}, {}};
+  if (rest.size() == 1) {
+    if (rest[0] == "status") return {RouteKind::kPipelineStatus, {}, {}};
+    if (rest[0] == "partitions") return {RouteKind::kPartitions, {}, {}};
+    if (rest[0] == "deployment") return {RouteKind::kDeployment, {}, {}};
+    if (rest[0] == "trace") return {RouteKind::kTrace, {}, {}};
+    if (rest[0] == "errors") return {RouteKind::kRecentErrors, {}, {}};
+  }
   if (rest.size() == 2 && rest[0] == "models" && !rest[1].empty())
     return {RouteKind::kModelDescription, rest[1], {}};
   return {};
@@ -109,7 +115,8 @@ Route find_route(std::string_view target) {
     target = slash == std::string_view::npos ? std::string_view() : target.substr(slash + 1);
   }
   const Segments all(segments.data(), count);
-  if (all.empty()) return {};
+  if (all.empty()) return {RouteKind::kConsole, {}, {}};
+  if (all[0] == "console" && all.size() == 2) return {RouteKind::kConsole, all[1], {}};
   if (all[0] == "v2") return v2_route(all.subspan(1));
   if (all.size() == 1 && all[0] == "metrics") return {RouteKind::kMetrics, {}, {}};
   return {};

@@ -26,11 +26,16 @@ enum class RouteKind {
   kMetrics,
   kPipelineStatus,
   kModelDescription,
+  kPartitions,
+  kDeployment,
+  kTrace,
+  kRecentErrors,
+  kConsole,  // the page and what belongs to it
 };
 
 struct Route {
   RouteKind kind = RouteKind::kUnknown;
-  std::string model;    // percent-decoded; empty where the route names none
+  std::string model;    // percent-decoded; empty where the route names none; kConsole: the file
   std::string version;  // empty: the newest
 };
 

@@ -394,6 +394,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     hold(net::buffer_size(buffers_));
     server_.metrics.http_answered(response_.status);
+    if (response_.status >= 429 && parser_ && parser_->get().method() == bhttp::verb::post)
+      server_.api.note_failure(view_of(parser_->get().target()), response_);
     // The last step: once it has begun, nothing may throw, or the request would be answered twice.
     net::async_write(socket_, BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
                      [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });

@@ -29,7 +29,7 @@ class Connection {
 /// Shared by all threads of a server.
 struct ServerState {
   const ServerOptions options;
-  const Api& api;
+  Api& api;
   const models::Registry& registry;
   metrics::Metrics& metrics;
   boost::asio::thread_pool control{1};

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "server/metrics/process.hpp"
+#include "server/metrics/triton.hpp"
 
 namespace millrace::server::metrics {
 namespace {
@@ -142,6 +143,14 @@ class PrometheusModelMetrics final : public ModelMetrics {
 
   void refused(ErrorCode reason) override { failures_.at(reason_of(reason))->Increment(); }
 
+  TritonModel triton(const std::string& name, const std::string& version) const {
+    const auto sum = [](const prometheus::Histogram& times) { return times.Collect().histogram.sample_sum; };
+    TritonModel out{name,        version,     success_.Value(), {},          sum(request_),
+                    sum(queue_), sum(input_), sum(compute_),    sum(output_)};
+    for (const auto& [reason, counter] : failures_) out.failures[reason] = counter->Value();
+    return out;
+  }
+
  private:
   PrometheusModelMetrics(Families& families, const prometheus::Labels& labels)
       : in_flight_(families.in_flight.Add(labels)),
@@ -200,7 +209,8 @@ class FamilySamples final : public Samples {
 
 class PrometheusMetrics final : public Metrics {
  public:
-  explicit PrometheusMetrics(const std::string& version) : families_(registry_) {
+  PrometheusMetrics(const std::string& version, Compatibility compatibility)
+      : families_(registry_), compatibility_(compatibility) {
     Families::gauges(registry_, "millrace_build_info", "Constant 1; the labels say what runs.")
         .Add({{"version", version}, {"compiler", kCompiler}})
         .Set(1);
@@ -209,7 +219,14 @@ class PrometheusMetrics final : public Metrics {
   ModelMetrics& model(const std::string& name, const std::string& version) override {
     const std::lock_guard lock(mutex_);
     auto& entry = models_[{name, version}];
-    if (!entry) entry = std::make_unique<PrometheusModelMetrics>(families_, name, version);
+    if (!entry) {
+      entry = std::make_unique<PrometheusModelMetrics>(families_, name, version);
+      // From the start, so that a first failure is an increase.
+      for (const Reload outcome :
+           {Reload::kSuccess, Reload::kFailure, Reload::kRollback, Reload::kCancelled, Reload::kUnload})
+        families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}});
+      families_.reload_seconds.Add({{"model", name}}, reload_buckets());
+    }
     return *entry;
   }
 
@@ -254,6 +271,7 @@ class PrometheusMetrics final : public Metrics {
     }
     if (sampler) sampler(samples);
     samples.append_to(families);
+    if (compatibility_ == Compatibility::kTriton) append_triton(families);
     return prometheus::TextSerializer{}.Serialize(families);
   }
 
@@ -265,8 +283,18 @@ class PrometheusMetrics final : public Metrics {
       "gcc " __VERSION__;
 #endif
 
+  void append_triton(std::vector<MetricFamily>& families) {
+    std::vector<TritonModel> models;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [key, model] : models_) models.push_back(model->triton(key.first, key.second));
+    }
+    server::metrics::append_triton(models, families);
+  }
+
   prometheus::Registry registry_;
   Families families_;
+  const Compatibility compatibility_;
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 
   std::mutex mutex_;  // models_, sampler_
@@ -276,8 +304,8 @@ class PrometheusMetrics final : public Metrics {
 
 }  // namespace
 
-std::unique_ptr<Metrics> Metrics::create(const std::string& version) {
-  return std::make_unique<PrometheusMetrics>(version);
+std::unique_ptr<Metrics> Metrics::create(const std::string& version, Compatibility compatibility) {
+  return std::make_unique<PrometheusMetrics>(version, compatibility);
 }
 
 }  // namespace millrace::server::metrics

@@ -46,10 +46,16 @@ class Samples {
   virtual void gauge(std::string_view name, std::string_view help, Labels labels, double value) = 0;
 };
 
+enum class Compatibility {
+  kNone,
+  kTriton,  // Triton's nv_inference_* beside ours, for dashboards that know them
+};
+
 class Metrics {
  public:
   /// `version` goes into millrace_build_info.
-  static std::unique_ptr<Metrics> create(const std::string& version);
+  static std::unique_ptr<Metrics> create(const std::string& version,
+                                         Compatibility compatibility = Compatibility::kNone);
   virtual ~Metrics() = default;
 
   /// The same object for the same model and version, made at the first call.

@@ -13,6 +13,7 @@
 
 #include "runtime/pipeline/pipeline.hpp"
 #include "server/metrics/metrics.hpp"
+#include "server/models/busy.hpp"
 #include "server/models/door.hpp"
 
 namespace millrace::server::models {
@@ -78,12 +79,14 @@ class Model {
   void refused(ErrorCode reason);
 
   const Statistics& statistics() const { return statistics_; }
+  BusyRatios& busy() { return busy_; }
 
  private:
   const std::string name_, version_;
   const std::unique_ptr<Door> door_;
   metrics::ModelMetrics& metrics_;
   Statistics statistics_;
+  BusyRatios busy_;
   std::atomic<ModelState> state_{ModelState::kReady};
 };
 

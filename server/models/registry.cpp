@@ -96,16 +96,74 @@ void Registry::stop(std::chrono::milliseconds bound) {
   }
 }
 
+namespace {
+
+metrics::Labels with(const metrics::Labels& labels, metrics::Labels more) {
+  more.insert(more.begin(), labels.begin(), labels.end());
+  return more;
+}
+
+/// What a card counts is counted for all its partitions together.
+void sample_partitions(metrics::Samples& samples, const metrics::Labels& labels, Model& model,
+                       const runtime::pipeline::CardStatus& card) {
+  const auto& plan = model.deployment();
+  const auto of_card = [&](const auto& partition) { return partition.endpoint == card.endpoint; };
+  const auto count = std::count_if(plan.partitions.begin(), plan.partitions.end(), of_card);
+  const double ratio = model.busy().of(card.endpoint, card.busy_seconds, BusyRatios::Clock::now());
+  for (const auto& partition : plan.partitions) {
+    if (!of_card(partition)) continue;
+    const auto of_partition = with(labels, {{"partition", partition.name}, {"card", card.card}});
+    samples.counter("millrace_partition_frames_total", "Frames computed since its card's last load.",
+                    of_partition, static_cast<double>(card.frames) / static_cast<double>(count));
+    samples.gauge("millrace_partition_busy_ratio",
+                  "Share of the time since an earlier look, a second ago or more, that its card computed.",
+                  of_partition, ratio);
+  }
+}
+
+void sample_card(metrics::Samples& samples, const metrics::Labels& labels,
+                 const runtime::pipeline::CardStatus& card) {
+  const auto of_card = with(labels, {{"endpoint", card.endpoint}, {"card", card.card}});
+  const bool up = card.state == runtime::pipeline::CardState::kUp;
+  samples.gauge("millrace_card_up", "1 where the card is programmed and answers.", of_card, up ? 1 : 0);
+  samples.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", of_card,
+                  static_cast<double>(card.restarts));
+  samples.counter("millrace_card_programmed_total", "Times an image was loaded.", of_card,
+                  static_cast<double>(card.programmed));
+  samples.counter("millrace_card_frames_total", "Frames computed since the last load.", of_card,
+                  static_cast<double>(card.frames));
+  samples.counter("millrace_card_busy_seconds_total", "Time computing since the last load.", of_card,
+                  card.busy_seconds);
+  if (card.sensors.temperature_celsius)
+    samples.gauge("millrace_card_temperature_celsius", "The hottest sensor of the board.", of_card,
+                  *card.sensors.temperature_celsius);
+  if (card.sensors.power_watts)
+    samples.gauge("millrace_card_power_watts", "Taken by the board.", of_card, *card.sensors.power_watts);
+}
+
+void sample_link(metrics::Samples& samples, const metrics::Labels& labels,
+                 const runtime::pipeline::LinkStatus& link) {
+  const auto of_link =
+      with(labels,
+           {{"channel", link.channel}, {"producer", link.producer_card}, {"consumer", link.consumer_card}});
+  samples.gauge("millrace_link_up", "1 where both ends see the link.", of_link, link.up ? 1 : 0);
+  samples.counter("millrace_link_bytes_total", "Payload carried.", of_link, static_cast<double>(link.bytes));
+  samples.counter("millrace_link_packets_total", "Packets carried.", of_link,
+                  static_cast<double>(link.packets));
+  samples.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", of_link,
+                  static_cast<double>(link.stalls));
+  samples.counter("millrace_link_errors_total", "Times a card reported a fault of the link.", of_link,
+                  static_cast<double>(link.errors));
+}
+
+}  // namespace
+
 void Registry::sample(metrics::Samples& samples) const {
   for (const auto& model : snapshot()->all()) {
     const auto status = model->pipeline().status();
     const metrics::Labels labels = {{"model", model->name()}, {"version", model->version()}};
-    const auto with = [&](metrics::Labels more) {
-      more.insert(more.begin(), labels.begin(), labels.end());
-      return more;
-    };
     samples.gauge("millrace_model_info", "Constant 1; the labels say which deployment a model version is.",
-                  with({{"digest", model->deployment().digest}}), 1);
+                  with(labels, {{"digest", model->deployment().digest}}), 1);
     samples.gauge("millrace_model_ready", "1 where every card of the model is up.", labels,
                   status.ready ? 1 : 0);
     samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);
@@ -114,29 +172,10 @@ void Registry::sample(metrics::Samples& samples) const {
     samples.gauge("millrace_queue_capacity", "Frames that may wait for a slot.", labels,
                   status.queue_capacity);
     for (const auto& card : status.cards) {
-      const auto of_card = with({{"endpoint", card.endpoint}, {"card", card.card}});
-      const bool up = card.state == runtime::pipeline::CardState::kUp;
-      samples.gauge("millrace_card_up", "1 where the card is programmed and answers.", of_card, up ? 1 : 0);
-      samples.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", of_card,
-                      static_cast<double>(card.restarts));
-      samples.counter("millrace_card_programmed_total", "Times an image was loaded.", of_card,
-                      static_cast<double>(card.programmed));
-      samples.counter("millrace_card_frames_total", "Frames computed since the last load.", of_card,
-                      static_cast<double>(card.frames));
-      samples.counter("millrace_card_busy_seconds_total", "Time computing since the last load.", of_card,
-                      card.busy_seconds);
+      sample_card(samples, labels, card);
+      sample_partitions(samples, labels, *model, card);
     }
-    for (const auto& link : status.links) {
-      const auto of_link = with(
-          {{"channel", link.channel}, {"producer", link.producer_card}, {"consumer", link.consumer_card}});
-      samples.gauge("millrace_link_up", "1 where both ends see the link.", of_link, link.up ? 1 : 0);
-      samples.counter("millrace_link_bytes_total", "Payload carried.", of_link,
-                      static_cast<double>(link.bytes));
-      samples.counter("millrace_link_packets_total", "Packets carried.", of_link,
-                      static_cast<double>(link.packets));
-      samples.counter("millrace_link_stalls_total", "Times a sender waited for a credit.", of_link,
-                      static_cast<double>(link.stalls));
-    }
+    for (const auto& link : status.links) sample_link(samples, labels, link);
   }
 }
 

@@ -234,7 +234,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
 
-  const auto metrics = server::metrics::Metrics::create(MILLRACE_VERSION);
+  const auto metrics = server::metrics::Metrics::create(
+      MILLRACE_VERSION, settings.metrics_compat == "triton" ? server::metrics::Compatibility::kTriton
+                                                            : server::metrics::Compatibility::kNone);
   server::models::Registry registry;
   server::http::Api api(registry, *metrics, {MILLRACE_VERSION, settings.default_timeout});
 

@@ -40,6 +40,14 @@ class FakePipeline final : public pipeline::Pipeline {
   explicit FakePipeline(plan::ModelInfo model = small_model()) {
     deployment_.model = std::move(model);
     deployment_.digest = "d1g35t";
+    deployment_.endpoints = {{"host", true, "", ""}, {"card0", false, "ku060", "image0"}};
+    plan::Partition partition;
+    partition.name = "part0";
+    partition.kind = plan::PartitionKind::kDataflow;
+    partition.endpoint = "card0";
+    partition.image = "image0";
+    partition.nodes = {"conv"};
+    deployment_.partitions = {partition};
     status_.ready = true;
     status_.slots = 2;
     status_.queue_capacity = 4;
@@ -91,7 +99,21 @@ class FakePipeline final : public pipeline::Pipeline {
     status_.cards.front().state = ready ? pipeline::CardState::kUp : pipeline::CardState::kLost;
   }
 
+  void set_sensors(const runtime::card::Sensors& sensors) {
+    const std::lock_guard lock(mutex_);
+    status_.cards.front().sensors = sensors;
+  }
+  void set_recent(std::vector<pipeline::FrameRecord> frames) {
+    const std::lock_guard lock(mutex_);
+    recent_ = std::move(frames);
+  }
+
   const plan::Deployment& deployment() const override { return deployment_; }
+
+  std::vector<pipeline::FrameRecord> recent_frames() override {
+    const std::lock_guard lock(mutex_);
+    return recent_;
+  }
 
   Status submit(pipeline::Frame& frame) override {
     MILLRACE_TRY(on_submit());
@@ -181,6 +203,7 @@ class FakePipeline final : public pipeline::Pipeline {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   pipeline::PipelineStatus status_;
+  std::vector<pipeline::FrameRecord> recent_;
   std::deque<pipeline::Frame*> queue_;
   std::size_t cancelled_ = 0;
   bool held_ = false, stopped_ = false, busy_ = false;

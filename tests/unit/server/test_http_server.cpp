@@ -9,6 +9,7 @@
 
 #include "fake_pipeline.hpp"
 #include "raw_client.hpp"
+#include "runtime/base/log.hpp"
 #include "server/http/server.hpp"
 
 namespace millrace::server::http {
@@ -119,21 +120,29 @@ TEST_F(HttpServer, sends_100_continue_to_a_client_that_waits_for_it) {
 TEST_F(HttpServer, answers_the_routes_about_the_server_and_the_model) {
   start();
   RawClient to = client();
-  const std::pair<const char*, const char*> expected[] = {
-      {"/v2",
-       R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
-      {"/v2/health/live", R"({"live":true})"},
-      {"/v2/health/ready?x=y", R"({"ready":true})"},
-      {"/v2/models/small",
-       R"({"name":"small","versions":["1"],"platform":"millrace","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}]})"},
-      {"/v2/models/small/versions/1/ready", R"({"name":"small","ready":true})"},
-      {"/v2/models/small/config",
-       R"({"name":"small","platform":"millrace","backend":"millrace","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[1,2,2]}],"output":[{"name":"y","data_type":"TYPE_FP32","dims":[1,4]}]})"},
-      {"/v2/millrace/models/small",
-       R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
-      {"/v2/millrace/status",
-       R"({"schema":1,"models":[{"name":"small","version":"1","digest":"d1g35t","ready":true,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","state":"up","restarts":0,"programmed":1,"frames":0,"busy_seconds":5E-1}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","up":true,"packets":1,"bytes":2,"stalls":3}]}]})"},
-  };
+  const std::pair<const char*, const char*>
+      expected
+          [] =
+              {
+                  {"/v2",
+                   R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
+                  {"/v2/health/live", R"({"live":true})"},
+                  {"/v2/health/ready?x=y", R"({"ready":true})"},
+                  {"/v2/models/small",
+                   R"({"name":"small","versions":["1"],"platform":"millrace","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}]})"},
+                  {"/v2/models/small/versions/1/ready", R"({"name":"small","ready":true})"},
+                  {"/v2/models/small/config",
+                   R"({"name":"small","platform":"millrace","backend":"millrace","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[1,2,2]}],"output":[{"name":"y","data_type":"TYPE_FP32","dims":[1,4]}]})"},
+                  {"/v2/millrace/models/small",
+                   R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
+                  {"/v2/millrace/status",
+                   R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","ready":true,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"latency_us":{"frames":0,"p50":null,"p99":null},"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","state":"up","restarts":0,"programmed":1,"frames":0,"busy_seconds":5E-1,"busy_ratio":0E0,"temperature_celsius":null,"power_watts":null}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","up":true,"packets":1,"bytes":2,"stalls":3,"errors":0}]}]})"},
+                  {"/v2/millrace/partitions",
+                   R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","nodes":["conv"],"multiply_accumulates":0,"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0}]}]})"},
+                  {"/v2/millrace/deployment", R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","generator":"","endpoints":[{"name":"host","host":true,"device":"","image":""},{"name":"card0","host":false,"device":"ku060","image":"image0"}],"images":[],"partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","image":"image0","nodes":["conv"],"program_digest":"","multiply_accumulates":0,"inputs":[],"outputs":[]}],"channels":[]}]})"},
+                  {"/v2/millrace/trace",
+                   R"({"displayTimeUnit":"ns","traceEvents":[{"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"small version 1"}}]})"},
+              };
   for (const auto& [target, body] : expected) {
     const Answer answer = to.exchange(get(target));
     EXPECT_EQ(answer.status, 200) << target;
@@ -153,6 +162,43 @@ TEST_F(HttpServer, counts_inferences_in_tritons_statistics) {
   EXPECT_NE(body.find(R"("fail":{"count":1,)"), std::string::npos) << body;
   EXPECT_NE(body.find(R"("compute_infer":{"count":3,"ns":9000})"), std::string::npos) << body;
   EXPECT_EQ(to.exchange(get("/v2/models/stats")).body, body);
+}
+
+TEST_F(HttpServer, traces_a_frames_way_and_says_how_long_frames_took) {
+  start();
+  const auto now = runtime::pipeline::Clock::now();
+  const auto at = [&](int us) { return now + std::chrono::microseconds(us); };
+  pipeline->set_recent(
+      {{7, 1, 3, at(0), at(5), at(7), at(20), at(21)}, {8, 0, 3, at(1), at(6), at(9), at(30), at(31)}});
+  RawClient to = client();
+  const std::string trace = to.exchange(get("/v2/millrace/trace")).body;
+  EXPECT_NE(trace.find(R"({"ph":"X","name":"frame 7","cat":"frame","pid":1,"tid":1,"ts":)"),
+            std::string::npos)
+      << trace;
+  EXPECT_NE(trace.find(R"("dur":1.3E1,"args":{"sequence":7,"epoch":3}})"), std::string::npos)
+      << "on the cards";
+  EXPECT_NE(trace.find(R"("name":"thread_name","pid":1,"tid":1,"args":{"name":"slot 1"})"),
+            std::string::npos);
+  EXPECT_NE(to.exchange(get("/v2/millrace/status")).body.find(R"("latency_us":{"frames":2,"p50":2.1E1,)"),
+            std::string::npos);
+}
+
+TEST_F(HttpServer, remembers_what_failed_and_what_the_log_said) {
+  start();
+  pipeline->on_submit = [] { return Error(ErrorCode::kResourceExhausted, "the queue is \"full\""); };
+  log::warning("test", "something \xff odd");
+  RawClient to = client();
+  ASSERT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 429);
+  ASSERT_EQ(to.exchange(post(kInferTarget, "{}")).status, 400);
+  const std::string body = to.exchange(get("/v2/millrace/errors")).body;
+  EXPECT_NE(
+      body.find(R"("from":"request","status":429,"target":"/v2/models/small/infer","message":"the queue is )"
+                R"(\"full\""})"),
+      std::string::npos)
+      << body;
+  EXPECT_EQ(body.find(R"("status":400)"), std::string::npos) << "a client's own fault";
+  EXPECT_NE(body.find(R"("from":"test","level":"warning","message":"something ? odd"})"), std::string::npos)
+      << body;
 }
 
 // Status codes.

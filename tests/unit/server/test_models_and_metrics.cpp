@@ -21,9 +21,10 @@ using namespace std::chrono_literals;
 class Served : public testing::Test {
  protected:
   std::shared_ptr<Model> make(const std::string& name, const std::string& version) {
-    return std::make_shared<Model>(name, version, std::make_shared<FakePipeline>(),
-                                   metrics->model(name, version));
+    fake = std::make_shared<FakePipeline>();
+    return std::make_shared<Model>(name, version, fake, metrics->model(name, version));
   }
+  std::shared_ptr<FakePipeline> fake;  // of the last made
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1.2.3");
   Registry registry;
 };
@@ -142,7 +143,9 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
        {"millrace_queue_depth", "millrace_queue_capacity", "millrace_slots", "millrace_frames_in_flight",
         "millrace_model_info", "millrace_model_ready", "millrace_card_up", "millrace_card_restarts_total",
         "millrace_card_frames_total", "millrace_card_busy_seconds_total", "millrace_link_bytes_total",
-        "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up"})
+        "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up",
+        "millrace_link_errors_total", "millrace_partition_frames_total", "millrace_partition_busy_ratio",
+        "millrace_reloads_total", "millrace_reload_seconds_count"})
     EXPECT_NE(line_of(page, std::string(name) + "{"), "") << name;
   for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
                            "process_max_fds", "process_start_time_seconds", "millrace_http_connections"})
@@ -160,6 +163,74 @@ TEST_F(Served, promtool_finds_nothing_to_complain_of) {
   const auto file = directory.path() / "page";
   ASSERT_TRUE(write_file_atomically(file, metrics->serialise()).ok());
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
+}
+
+TEST_F(Served, a_card_without_sensors_has_no_series_of_them_and_one_with_them_has) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  EXPECT_EQ(metrics->serialise().find("temperature"), std::string::npos);
+  fake->set_sensors({41.5, std::nullopt});
+  const std::string page = "\n" + metrics->serialise();
+  EXPECT_TRUE(line_of(page, "millrace_card_temperature_celsius{").ends_with("} 41.5")) << page;
+  EXPECT_EQ(page.find("millrace_card_power"), std::string::npos);
+}
+
+TEST_F(Served, reloads_are_counted_by_outcome) {
+  metrics->model("m", "1");
+  EXPECT_EQ(
+      line_of("\n" + metrics->serialise(), R"(millrace_reloads_total{model="m",outcome="failure"})").back(),
+      '0')
+      << "there from the start, so that the first failure is an increase";
+  metrics->reloaded("m", metrics::Metrics::Reload::kFailure, 20ms);
+  const std::string page = "\n" + metrics->serialise();
+  EXPECT_EQ(line_of(page, R"(millrace_reloads_total{model="m",outcome="failure"})").back(), '1');
+  EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.05"})").back(), '1');
+  EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
+}
+
+TEST_F(Served, triton_has_its_names_beside_ours_where_asked_for) {
+  EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
+  metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
+  const auto model = make("m", "1");
+  ASSERT_TRUE(registry.publish(model).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  model->begun();
+  model->succeeded({10us, 1us, 2us, 3us, 4us});
+  model->refused(ErrorCode::kResourceExhausted);
+  model->refused(ErrorCode::kInvalidInput);
+  model->refused(ErrorCode::kNotFound);
+  const std::string page = "\n" + metrics->serialise();
+  const std::string labels = R"({model="m",version="1"} )";
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"nv_inference_request_success", "1"},
+                                                        {"nv_inference_count", "1"},
+                                                        {"nv_inference_exec_count", "1"},
+                                                        {"nv_inference_request_duration_us", "10"},
+                                                        {"nv_inference_queue_duration_us", "1"},
+                                                        {"nv_inference_compute_input_duration_us", "2"},
+                                                        {"nv_inference_compute_infer_duration_us", "3"},
+                                                        {"nv_inference_compute_output_duration_us", "4"},
+                                                        {"nv_inference_pending_request_count", "0"}}) {
+    const std::string line = line_of(page, name + labels);
+    ASSERT_NE(line, "") << name;
+    EXPECT_NEAR(std::stod(line.substr(line.rfind(' '))), std::stod(value), 1e-6) << line;
+  }
+  EXPECT_EQ(line_of(page, R"(nv_inference_request_failure{model="m",version="1",reason="REJECTED"})").back(),
+            '1');
+  EXPECT_EQ(line_of(page, R"(nv_inference_request_failure{model="m",version="1",reason="OTHER"})").back(),
+            '2');
+}
+
+TEST(BusyRatios, are_of_the_time_since_an_earlier_look_a_second_ago_or_more) {
+  BusyRatios busy;
+  const BusyRatios::Clock::time_point start{};
+  EXPECT_EQ(busy.of("a", 5, start), 0);
+  EXPECT_EQ(busy.of("a", 5.2, start + 500ms), 0) << "too early to tell";
+  EXPECT_DOUBLE_EQ(busy.of("a", 6, start + 2s), 0.5);
+  EXPECT_DOUBLE_EQ(busy.of("a", 6.5, start + 2500ms), 0.5) << "still the last window's";
+  EXPECT_DOUBLE_EQ(busy.of("a", 1, start + 4s), 0.5) << "loaded again: its counter began anew";
+  EXPECT_DOUBLE_EQ(busy.of("a", 9, start + 5s), 1) << "never more than all";
+  EXPECT_EQ(busy.of("b", 9, start + 5s), 0);
 }
 
 TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {

@@ -1,0 +1,7 @@
+# Writes OUT: a row {name, bytes} for each of FILES, as C++.
+file(WRITE ${OUT} "")
+foreach(path IN LISTS FILES)
+  get_filename_component(name ${path} NAME)
+  file(READ ${path} content)
+  file(APPEND ${OUT} "{\"${name}\", R\"page(${content})page\"},\n")
+endforeach()

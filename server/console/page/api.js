@@ -1,0 +1,34 @@
+// Requests to the server this page came from.
+
+const kToken = 'millrace-token';
+
+export const token = {
+  get: () => sessionStorage.getItem(kToken) ?? '',
+  set: (value) => value ? sessionStorage.setItem(kToken, value) : sessionStorage.removeItem(kToken),
+};
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The JSON of an answer; throws Refused, or a TypeError where nobody answers. */
+export async function ask(method, target, body, headers = {}) {
+  if (token.get()) headers = {...headers, Authorization: `Bearer ${token.get()}`};
+  const answer = await fetch(target, {method, body, headers, cache: 'no-store', signal: AbortSignal.timeout(30000)});
+  const text = await answer.text();
+  let document = null;
+  try {
+    document = text ? JSON.parse(text) : {};
+  } catch {
+    if (answer.ok) throw new Refused(answer.status, 'the answer is not JSON');
+  }
+  if (!answer.ok) throw new Refused(answer.status, document?.error ?? `status ${answer.status}`);
+  return document;
+}
+
+export const get = (target) => ask('GET', target);
+export const post = (target, body, headers) => ask('POST', target, body, headers);
+export const part = encodeURIComponent;

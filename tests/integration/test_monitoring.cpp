@@ -1,0 +1,206 @@
+// configs/monitoring as it is shipped: promtool's opinion of it, and a real Prometheus that scrapes a server
+// under load, asked for everything the dashboard shows and the alerts watch.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <yaml-cpp/yaml.h>
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "runtime/base/file.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+namespace json = boost::json;
+
+const std::filesystem::path kConfigs = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/monitoring";
+
+bool is_installed(const std::string& program) {
+  return run_program({"sh", "-c", "command -v " + program}).exit_code == 0;
+}
+
+std::string text_of(const std::filesystem::path& file) {
+  const auto text = read_text_file(file);
+  EXPECT_TRUE(text.ok()) << file;
+  return text.ok() ? *text : "";
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+}
+
+struct Alert {
+  std::string name, expression;
+};
+
+std::vector<Alert> alerts_of(const std::filesystem::path& file) {
+  std::vector<Alert> out;
+  for (const auto& group : YAML::LoadFile(file.string())["groups"])
+    for (const auto& rule : group["rules"])
+      out.push_back({rule["alert"].as<std::string>(), rule["expr"].as<std::string>()});
+  return out;
+}
+
+/// What stands left of an alert's own comparison: the last one outside of parentheses and braces.
+std::string left_hand_side(const std::string& expression) {
+  int depth = 0;
+  std::size_t at = std::string::npos;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    const char c = expression[i];
+    if (c == '(' || c == '{' || c == '[') ++depth;
+    if (c == ')' || c == '}' || c == ']') --depth;
+    if (depth == 0 && (c == '>' || c == '<' || expression.compare(i, 2, "==") == 0)) at = i;
+    if (depth == 0 && expression.compare(i, 2, "==") == 0) ++i;
+  }
+  return expression.substr(0, at);
+}
+
+TEST(LeftHandSide, is_what_an_alert_compares) {
+  EXPECT_EQ(left_hand_side("up{a=\"b\"} == 0"), "up{a=\"b\"} ");
+  EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
+}
+
+std::vector<std::string> dashboard_expressions() {
+  std::vector<std::string> out;
+  const json::value document = json::parse(text_of(kConfigs / "dashboard.json"));
+  for (const json::value& panel : document.at("panels").as_array()) {
+    const json::value* targets = panel.as_object().if_contains("targets");
+    if (targets == nullptr) continue;
+    for (const json::value& target : targets->as_array()) {
+      std::string expression(target.at("expr").as_string());
+      replace_all(expression, "$__rate_interval", "10s");
+      replace_all(expression, "$model", ".*");
+      out.push_back(std::move(expression));
+    }
+  }
+  return out;
+}
+
+TEST(Monitoring, promtool_takes_the_configuration_and_finds_every_alert_firing_and_silent) {
+  if (!is_installed("promtool")) GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"check", "config", (kConfigs / "prometheus.yml").string()},
+                                             {"check", "rules", (kConfigs / "alerts.yml").string(),
+                                              (kConfigs / "alerts_hardware.yml").string()},
+                                             {"test", "rules", (kConfigs / "alerts_test.yml").string()}}) {
+    std::vector<std::string> command{"promtool"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments[0] << ' ' << arguments[1] << '\n'
+                                    << outcome.out << outcome.err;
+  }
+}
+
+TEST(Monitoring, every_alert_is_tested_firing_and_silent) {
+  std::set<std::string> firing, silent;
+  for (const auto& test : YAML::LoadFile((kConfigs / "alerts_test.yml").string())["tests"])
+    for (const auto& one : test["alert_rule_test"])
+      (one["exp_alerts"].size() > 0 ? firing : silent).insert(one["alertname"].as<std::string>());
+  for (const char* file : {"alerts.yml", "alerts_hardware.yml"})
+    for (const Alert& alert : alerts_of(kConfigs / file)) {
+      EXPECT_EQ(firing.count(alert.name), 1U) << alert.name << " is never seen to fire";
+      EXPECT_EQ(silent.count(alert.name), 1U) << alert.name << " is never seen silent";
+    }
+}
+
+class MonitoredServer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_installed("prometheus")) GTEST_SKIP() << "Debian package prometheus is not installed";
+    if (!is_installed("curl")) GTEST_SKIP() << "Debian package curl is not installed";
+    deploy(program_, emulated_ring(3), 3, deployment_);
+    server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_.string(),
+                                             "--http", "127.0.0.1:0"});
+    const auto address = server_->wait_for_line("listening http ", 60s);
+    ASSERT_TRUE(address.has_value()) << server_->err();
+    address_ = *address;
+    std::string config = text_of(kConfigs / "prometheus.yml");
+    ASSERT_NE(config.find("127.0.0.1:8000"), std::string::npos);
+    replace_all(config, "127.0.0.1:8000", address_);
+    replace_all(config, "15s", "1s");
+    const auto file = directory_.path() / "prometheus.yml";
+    ASSERT_TRUE(write_file_atomically(file, config).ok());
+    for (const char* rules : {"alerts.yml", "alerts_hardware.yml"})
+      std::filesystem::copy_file(kConfigs / rules, directory_.path() / rules);
+    prometheus_.emplace(
+        std::vector<std::string>{"sh", "-c", "exec prometheus \"$@\" 2>&1", "sh", "--config.file",
+                                 file.string(), "--storage.tsdb.path", (directory_.path() / "data").string(),
+                                 "--web.listen-address", "127.0.0.1:0", "--log.level", "info"});
+    // It says where it listens in its log only: ... msg="Listening on" address=127.0.0.1:43211
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (url_.empty() && std::chrono::steady_clock::now() < end) {
+      const auto line = prometheus_->wait_for_line("ts=", 60s);
+      ASSERT_TRUE(line.has_value()) << "prometheus ended";
+      const auto at = line->find("\"Listening on\" address=");
+      if (at != std::string::npos)
+        url_ = "http://" + line->substr(at + 23, line->find(' ', at + 23) - at - 23);
+    }
+    ASSERT_NE(url_, "");
+  }
+
+  void TearDown() override {
+    if (prometheus_) {
+      EXPECT_EQ(prometheus_->stop(SIGTERM), 0);
+    }
+    if (server_) {
+      EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
+    }
+  }
+
+  /// The result of an instant query; an empty array where Prometheus refuses it.
+  json::array query(const std::string& expression) const {
+    const Outcome outcome = run_program({"curl", "-sS", "--max-time", "20", "--get", url_ + "/api/v1/query",
+                                         "--data-urlencode", "query=" + expression});
+    json::error_code code;
+    const json::value answer = json::parse(outcome.out, code);
+    if (code || answer.at("status") != "success") {
+      ADD_FAILURE() << expression << '\n' << outcome.out << outcome.err;
+      return {};
+    }
+    return answer.at("data").at("result").as_array();
+  }
+
+  TemporaryDirectory directory_{"millrace-monitoring"};
+  const std::filesystem::path deployment_ = directory_.path() / "deployment";
+  const kernels::Program program_ = chain_program(6);
+  std::optional<BackgroundProgram> server_, prometheus_;
+  std::string address_, url_;
+};
+
+TEST_F(MonitoredServer, gives_series_for_every_expression_of_the_dashboard_and_every_alert) {
+  BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
+                          "--rate", "200", "--duration", "600", "--warmup", "0"});
+  std::vector<std::string> wanted = dashboard_expressions();
+  EXPECT_GT(wanted.size(), 25U);
+  for (const Alert& alert : alerts_of(kConfigs / "alerts.yml"))
+    wanted.push_back(left_hand_side(alert.expression));
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  std::set<std::string> missing(wanted.begin(), wanted.end());
+  while (!missing.empty() && std::chrono::steady_clock::now() < end && !HasFailure()) {
+    std::this_thread::sleep_for(500ms);
+    for (auto one = missing.begin(); one != missing.end();)
+      one = query(*one).empty() ? std::next(one) : missing.erase(one);
+  }
+  for (const auto& expression : missing) ADD_FAILURE() << "no series: " << expression;
+
+  // The load is seen as it is, and nothing fires.
+  const json::array rate = query("sum(rate(millrace_requests_total{outcome=\"success\"}[10s]))");
+  ASSERT_EQ(rate.size(), 1U);
+  EXPECT_GT(std::stod(std::string(rate[0].at("value").at(1).as_string())), 1);
+  EXPECT_TRUE(query("ALERTS{alertstate=\"firing\"}").empty());
+  load.stop(SIGKILL);
+}
+
+}  // namespace
+}  // namespace millrace::tests

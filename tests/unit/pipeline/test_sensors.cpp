@@ -1,0 +1,36 @@
+// What XRT says of a board, in the forms its sensor.cpp writes (2.13).
+#include <gtest/gtest.h>
+
+#include "runtime/card/sensors.hpp"
+
+namespace millrace::runtime::card {
+namespace {
+
+TEST(Sensors, power_is_the_boards_and_nothing_where_xrt_does_not_know_it) {
+  EXPECT_DOUBLE_EQ(
+      *power_watts_of(R"({"power_rails":[],"power_consumption_max_watts":"225",)"
+                      R"("power_consumption_watts":"23.481","power_consumption_warning":"false"})"),
+      23.481);
+  for (const char* text :
+       {R"({"power_consumption_watts":"N/A"})", R"({"power_consumption_watts":""})",
+        R"({"power_consumption_watts":"12W"})", R"({"power_consumption_watts":null})",
+        R"({"power_consumption_watts":"inf"})", R"({"power_rails":[{"error_msg":"no"}]})", "[]", "", "{"})
+    EXPECT_FALSE(power_watts_of(text).has_value()) << text;
+}
+
+TEST(Sensors, the_temperature_is_the_hottest_that_is_present) {
+  EXPECT_DOUBLE_EQ(
+      *hottest_celsius_of(
+          R"({"thermals":[{"location_id":"fpga0","description":"FPGA","temp_C":"45","is_present":"true"},)"
+          R"({"location_id":"qsfp0","temp_C":"99","is_present":"false"},)"
+          R"({"location_id":"pcb","temp_C":"51","is_present":"true"}]})"),
+      51);
+  for (const char* text : {R"({"thermals":[{"location_id":"fpga0","temp_C":"0","is_present":"false"}]})",
+                           R"({"thermals":[{"error_msg":"no"},7,[]]})",
+                           R"({"thermals":{"error_msg":"Information unavailable"}})",
+                           R"({"thermals":[{"temp_C":"warm","is_present":"true"}]})", "null", "", "]"})
+    EXPECT_FALSE(hottest_celsius_of(text).has_value()) << text;
+}
+
+}  // namespace
+}  // namespace millrace::runtime::card
