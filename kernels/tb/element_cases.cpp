@@ -1,4 +1,6 @@
 // Benches of pooling, depthwise convolution and what works element by element, against kernels/reference.
+#include <algorithm>
+
 #include "kernels/tb/integers.hpp"
 
 namespace millrace::kernels::tb {
@@ -157,6 +159,53 @@ class Sum : public Case {
   Add add_;
 };
 
+/// No block of a program is this alone: the products are formed here.
+class Product : public Case {
+ public:
+  explicit Product(const Parameters& p)
+      : lanes_(positive(p, "SIMD")),
+        a_(element_type(p["AKIND"], p["ABITS"])),
+        b_(element_type(p["BKIND"], p["BBITS"])),
+        bits_(positive(p, "ABITS") + positive(p, "BBITS") + (p["AKIND"] == 1 ? 0 : 1) +
+              (p["BKIND"] == 1 ? 0 : 1)) {}
+  Frame frame(Rng& rng) override {
+    const Values a = random_values(a_, std::size_t{kBeats} * lanes_, rng),
+                 b = random_values(b_, a.size(), rng);
+    Values out(a.size());
+    for (std::size_t i = 0; i < a.size(); ++i) out[i] = a[i] * b[i];
+    return {{{"s0", to_beats(a, a_, lanes_)}, {"s1", to_beats(b, b_, lanes_)}},
+            {{"m", to_beats(out, lanes_, bits_)}}};
+  }
+  std::optional<Timing> timing() const override { return Timing{2, kBeats}; }
+
+ private:
+  static constexpr std::uint32_t kBeats = 60;
+  unsigned lanes_;
+  ElementType a_, b_;
+  unsigned bits_;
+};
+
+/// Nor is this: the first of the largest, by the standard library.
+class Argmax : public Case {
+ public:
+  explicit Argmax(const Parameters& p)
+      : beats_(positive(p, "BEATS")),
+        lanes_(positive(p, "SIMD")),
+        bits_(positive(p, "IBITS")),
+        type_(element_type(p["AKIND"], p["ABITS"])) {}
+  Frame frame(Rng& rng) override {
+    const Values in = random_values(type_, std::size_t{beats_} * lanes_, rng);
+    const Values out = {std::max_element(in.begin(), in.end()) - in.begin()};
+    return {{{"s", to_beats(in, type_, lanes_)}}, {{"m", to_beats(out, 1, bits_)}}};
+  }
+  std::optional<Timing> timing() const override { return Timing{beats_ + 1, beats_}; }
+  int frames() const override { return 40; }
+
+ private:
+  unsigned beats_, lanes_, bits_;
+  ElementType type_;
+};
+
 class Joined : public Case {
  public:
   explicit Joined(const Parameters& p)
@@ -235,6 +284,8 @@ void add_element_cases(Cases& cases) {
   cases["mr_reduce"] = make_reduce;
   cases["mr_vvu"] = [](const Parameters& p, Rng& rng) { return std::make_unique<Depthwise>(p, rng); };
   cases["mr_add"] = [](const Parameters& p, Rng&) { return std::make_unique<Sum>(p); };
+  cases["mr_mul"] = [](const Parameters& p, Rng&) { return std::make_unique<Product>(p); };
+  cases["mr_argmax"] = [](const Parameters& p, Rng&) { return std::make_unique<Argmax>(p); };
   cases["mr_concat"] = [](const Parameters& p, Rng&) { return std::make_unique<Joined>(p); };
   cases["mr_lut"] = [](const Parameters& p, Rng& rng) { return std::make_unique<Table>(p, rng); };
 }

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
     add_element_cases(cases);
     add_shell_bench(benches);
     add_link_bench(benches);
+    add_aurora_bench(benches);
     if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
       failures = bench->second(seed, rounds);
     } else if (const auto make = cases.find(kModuleName); make != cases.end()) {
