@@ -52,6 +52,7 @@ struct VerifyCommand {
   std::uint32_t tolerance = 0;   // steps of the output's scale allowed against `expect`
   std::uint32_t frames = 0;      // 0: all of `inputs`, or 16 random ones
   std::uint64_t seed = 1;
+  double stall = 0;  // rtl: probability that a port holds back, each port and cycle
   // directory: every tensor of the first differing (else the first) frame as .npy
   std::filesystem::path dump_tensors;
 };

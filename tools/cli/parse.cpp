@@ -62,7 +62,11 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
   sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
-  sub->add_option("--fidelity", c.fidelity, "functional")->capture_default_str();
+  sub->add_option("--fidelity", c.fidelity,
+                  "functional, or rtl: the generated SystemVerilog, simulated under one clock")
+      ->capture_default_str();
+  sub->add_option("--stall", c.stall, "With rtl: probability that a port holds back, at each clock")
+      ->check(CLI::Range(0.0, 0.99));
   sub->add_option("--inputs", c.inputs,
                   ".npy of the model's own type and layout, first axis = frames (default: random frames)");
   sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")

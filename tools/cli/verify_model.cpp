@@ -141,6 +141,12 @@ std::map<ReferenceModel::Key, Buffer> ReferenceModel::evaluate(const std::vector
   return values;
 }
 
+const kernels::Program& ReferenceModel::program(const std::string& partition) const {
+  const auto found = std::find_if(deployment_->partitions.begin(), deployment_->partitions.end(),
+                                  [&](const plan::Partition& p) { return p.name == partition; });
+  return programs_[static_cast<std::size_t>(found - deployment_->partitions.begin())];
+}
+
 std::vector<Buffer> ReferenceModel::run(const std::vector<Buffer>& inputs) const {
   const std::map<Key, Buffer> values = evaluate(inputs, {});
   std::vector<Buffer> outputs;

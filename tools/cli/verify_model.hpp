@@ -52,8 +52,15 @@ class ReferenceModel {
   /// The scale of output `index` where the model ends in a DequantizeLinear; 1 where it does not.
   float output_scale(std::size_t index) const;
 
+  using Key = std::pair<std::string, std::string>;  // partition, port; ("", tensor) for the model's own
+
+  /// The model's inputs and what every output port of every partition gives for them.
+  std::map<Key, Buffer> ports(const std::vector<Buffer>& inputs) const { return evaluate(inputs, {}); }
+
+  /// Of a partition the deployment has.
+  const kernels::Program& program(const std::string& partition) const;
+
  private:
-  using Key = std::pair<std::string, std::string>;  // partition, port
   using Visit = std::function<void(std::size_t partition, const std::vector<Buffer>& inputs)>;
 
   std::map<Key, Buffer> evaluate(const std::vector<Buffer>& inputs, const Visit& visit) const;

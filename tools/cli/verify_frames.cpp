@@ -1,0 +1,185 @@
+#include "tools/cli/verify_frames.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "runtime/base/npy.hpp"
+
+namespace millrace::cli {
+
+namespace plan = runtime::plan;
+
+namespace {
+
+std::string descr_of(const std::string& datatype) {
+  static const std::map<std::string, std::string> names = {
+      {"FP32", "<f4"},  {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"},
+      {"INT16", "<i2"}, {"INT32", "<i4"}, {"BOOL", "|b1"}};
+  const auto found = names.find(datatype);
+  return found == names.end() ? "" : found->second;
+}
+
+/// The file's frames, each of signature.bytes(). The first axis is the frames; the rest is the model's shape.
+Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
+                                        const plan::TensorSignature& signature) {
+  MILLRACE_ASSIGN(const NpyArray array, read_npy(file));
+  const auto mismatch = [&](const std::string& what) {
+    return Error(ErrorCode::kInvalidInput,
+                 file.string() + ": " + what + " for tensor '" + signature.name + "'");
+  };
+  if (array.descr != descr_of(signature.datatype)) {
+    return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" +
+                    descr_of(signature.datatype) + "') is needed");
+  }
+  const std::uint64_t bytes = signature.bytes();
+  if (array.shape.empty() || bytes == 0 || array.shape[0] == 0 ||
+      array.data.size() != array.shape[0] * bytes) {
+    return mismatch("a first axis of frames, each of " + std::to_string(signature.elements()) +
+                    " elements, is needed");
+  }
+  std::vector<Buffer> frames;
+  for (std::uint64_t i = 0; i < array.shape[0]; ++i) {
+    const auto begin = array.data.begin() + static_cast<std::ptrdiff_t>(i * bytes);
+    frames.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(bytes));
+  }
+  return frames;
+}
+
+Buffer random_tensor(const plan::TensorSignature& signature, std::mt19937_64& random) {
+  Buffer bytes(signature.bytes());
+  if (signature.datatype == "FP32") {
+    std::uniform_real_distribution<float> values(-4.0F, 4.0F);
+    for (std::uint64_t i = 0; i < signature.elements(); ++i) {
+      const float value = values(random);
+      std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+    }
+  } else {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0xffU);
+  }
+  return bytes;
+}
+
+Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const plan::ModelInfo& model,
+                                           std::uint32_t random_frames) {
+  std::vector<FrameData> frames;
+  if (command.inputs.empty()) {
+    std::mt19937_64 random(command.seed);
+    const std::uint32_t count = command.frames == 0 ? random_frames : command.frames;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      FrameData frame;
+      for (const plan::TensorSignature& input : model.inputs) frame.push_back(random_tensor(input, random));
+      frames.push_back(std::move(frame));
+    }
+    return frames;
+  }
+  if (model.inputs.size() != 1) {
+    return Error(ErrorCode::kUnsupported, "--inputs: model '" + model.name + "' has " +
+                                              std::to_string(model.inputs.size()) +
+                                              " inputs, a file holds one; leave it out for random frames");
+  }
+  MILLRACE_ASSIGN(std::vector<Buffer> read, read_frames(command.inputs, model.inputs[0]));
+  if (command.frames != 0 && command.frames < read.size()) read.resize(command.frames);
+  for (Buffer& input : read) frames.push_back({std::move(input)});
+  return frames;
+}
+
+/// Distance of two elements in steps of the output.
+double steps_between(const std::string& datatype, const std::byte* a, const std::byte* b, float scale) {
+  const auto read = [](auto zero, const std::byte* from) {
+    std::memcpy(&zero, from, sizeof zero);
+    return static_cast<double>(zero);
+  };
+  const auto distance = [&](auto zero) { return std::abs(read(zero, a) - read(zero, b)); };
+  if (datatype == "FP32") {
+    const double steps = distance(float{}) / static_cast<double>(scale);
+    // Quantised values are whole steps; what float32 adds to that is no difference.
+    return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps)
+                                                      : (std::isnan(steps) ? INFINITY : steps);
+  }
+  if (datatype == "UINT8" || datatype == "BOOL") return distance(std::uint8_t{});
+  if (datatype == "INT8") return distance(std::int8_t{});
+  if (datatype == "UINT16") return distance(std::uint16_t{});
+  if (datatype == "INT16") return distance(std::int16_t{});
+  return distance(std::int32_t{});
+}
+
+void compare_expected(const plan::TensorSignature& output, const Buffer& got, const Buffer& expected,
+                      float scale, std::uint32_t tolerance, Findings& findings) {
+  const std::uint64_t element = output.bytes() / std::max<std::uint64_t>(output.elements(), 1);
+  for (std::uint64_t i = 0; i < output.elements(); ++i) {
+    const double steps =
+        steps_between(output.datatype, got.data() + i * element, expected.data() + i * element, scale);
+    ++findings.expect_compared;
+    findings.expect_largest = std::max(findings.expect_largest, steps);
+    if (steps > tolerance) ++findings.expect_mismatches;
+  }
+}
+
+}  // namespace
+
+std::uint64_t differing_bytes(const Buffer& a, const Buffer& b) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i] ? 1U : 0U;
+  return count;
+}
+
+Result<VerifyFrames> make_frames(const VerifyCommand& command, const plan::ModelInfo& model,
+                                 std::uint32_t random_frames) {
+  VerifyFrames frames;
+  MILLRACE_ASSIGN(frames.inputs, make_inputs(command, model, random_frames));
+  if (command.expect.empty()) return frames;
+  MILLRACE_ASSIGN(frames.expected, read_frames(command.expect, model.outputs.at(0)));
+  if (command.inputs.empty()) return Error(ErrorCode::kInvalidInput, "--expect needs --inputs");
+  if (frames.expected.size() < frames.inputs.size()) {
+    return Error(ErrorCode::kInvalidInput, command.expect.string() + " has " +
+                                               std::to_string(frames.expected.size()) + " frames for " +
+                                               std::to_string(frames.inputs.size()) + " inputs");
+  }
+  return frames;
+}
+
+void compare_frame(const ReferenceModel& reference, const plan::ModelInfo& model,
+                   const VerifyCommand& command, const VerifyFrames& frames, std::uint64_t index,
+                   const FrameData& outputs, const FrameData& wanted, Findings& findings) {
+  std::uint64_t differing = 0;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::uint64_t bytes = differing_bytes(outputs[o], wanted[o]);
+    if (bytes != 0 && findings.mismatches == 0 && differing == 0) {
+      const auto at = std::mismatch(outputs[o].begin(), outputs[o].end(), wanted[o].begin()).first;
+      const std::uint64_t element = model.outputs[o].bytes() / model.outputs[o].elements();
+      findings.first_frame = index;
+      findings.first_output = model.outputs[o].name;
+      findings.first_element = static_cast<std::uint64_t>(at - outputs[o].begin()) / element;
+      findings.difference = reference.first_difference(frames.inputs[index]);
+    }
+    differing += bytes;
+  }
+  findings.mismatches += differing;
+  findings.mismatched_frames += differing != 0 ? 1U : 0U;
+  ++findings.frames;
+  if (index < frames.expected.size()) {
+    findings.expected = true;
+    compare_expected(model.outputs[0], outputs[0], frames.expected[index], reference.output_scale(0),
+                     command.tolerance, findings);
+  }
+}
+
+Status verdict(const Findings& findings) {
+  if (findings.mismatches > 0) {
+    std::string message = std::to_string(findings.mismatched_frames) + " of " +
+                          std::to_string(findings.frames) + " frames differ from kernels/reference";
+    if (findings.difference) message += ", first in block '" + findings.difference->block + "'";
+    return Error(ErrorCode::kDoesNotFit, message);
+  }
+  if (findings.expect_mismatches > 0) {
+    return Error(ErrorCode::kDoesNotFit, std::to_string(findings.expect_mismatches) + " of " +
+                                             std::to_string(findings.expect_compared) +
+                                             " elements are not as expected");
+  }
+  return {};
+}
+
+}  // namespace millrace::cli

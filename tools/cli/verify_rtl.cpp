@@ -1,0 +1,358 @@
+#include "tools/cli/verify_rtl.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "kernels/program/packing.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/pipeline/binding.hpp"
+#include "runtime/rtl/build.hpp"
+#include "runtime/rtl/executor.hpp"
+
+namespace millrace::cli {
+
+namespace plan = runtime::plan;
+namespace rtl = runtime::rtl;
+using Clock = std::chrono::steady_clock;
+using Key = ReferenceModel::Key;
+using End = rtl::System::End;
+
+namespace {
+
+Buffer packed_form(kernels::ElementType type, std::uint64_t elements, const Buffer& storage) {
+  Buffer packed(kernels::packed_bytes(type, elements));
+  kernels::pack(type, storage, packed);
+  return packed;
+}
+
+/// One verification: the simulated system, and the host that feeds it and computes what is the host's.
+class Run {
+ public:
+  Run(const VerifyCommand& command, const plan::LoadedDeployment& deployment, const ReferenceModel& reference,
+      const VerifyFrames& frames, Findings& findings, RtlFindings& out)
+      : command_(command),
+        directory_(deployment),
+        plan_(deployment.plan),
+        reference_(reference),
+        frames_(frames),
+        findings_(findings),
+        out_(out),
+        system_({command.stall, command.seed, 0}) {}
+
+  Status prepare(const plan::Cluster& cluster, const runtime::pipeline::Images& images) {
+    rtl::BuildOptions options;
+    options.progress = [](const std::string& line) { log::info("rtl", line); };
+    MILLRACE_ASSIGN(const auto built, rtl::build_simulations(directory_, options));
+    for (std::size_t i = 0; i < built.size(); ++i) MILLRACE_TRY(add_partition(built[i], images, i));
+    MILLRACE_ASSIGN(const auto binding,
+                    runtime::pipeline::bind_endpoints(plan_, images.records, cluster,
+                                                      [](const plan::ClusterCard&) { return true; }));
+    out_.cards = binding.cards.size();
+    for (const auto& bound : binding.channels) MILLRACE_TRY(add_channel(bound, binding, cluster));
+    for (const plan::Channel& channel : plan_.channels) {
+      const Key consumer{channel.consumer.partition, channel.consumer.port};
+      sources_[consumer] = {channel.producer.partition, channel.producer.port};
+      if (ends_in_.contains(consumer) && !linked_.contains(consumer)) fed_.push_back(consumer);
+    }
+    values_.resize(frames_.inputs.size());
+    return {};
+  }
+
+  Status simulate() {
+    for (std::uint64_t frame = 0; frame < frames_.inputs.size(); ++frame) {
+      wanted_.push_back(reference_.ports(frames_.inputs[frame]));
+      for (std::size_t i = 0; i < plan_.model.inputs.size(); ++i)
+        values_[frame][{"", plan_.model.inputs[i].name}] = frames_.inputs[frame][i];
+      compute_on_host(frame);
+    }
+    differs_.resize(frames_.inputs.size());
+    auto told = Clock::now();
+    const auto tell = [&] {
+      if (Clock::now() - told < std::chrono::seconds(2)) return;
+      told = Clock::now();
+      log::info("rtl", "cycle " + std::to_string(system_.cycles()) + ", " + std::to_string(given_) + " of " +
+                           std::to_string(frames_.inputs.size() * count_outputs()) + " frames given out");
+    };
+    const auto on_frame = [&](End end, std::uint64_t frame, const Buffer& packed) {
+      take(end, frame, packed);
+    };
+    MILLRACE_TRY(system_.run(frames_.inputs.size(), on_frame, tell));
+    if (!system_.standstill().has_value()) compare_outputs();
+    return {};
+  }
+
+  void report() {
+    out_.seed = command_.seed;
+    out_.stall = command_.stall;
+    out_.clock_mhz = system_.clock_mhz();
+    out_.cycles = system_.cycles();
+    out_.channels = system_.channels();
+    out_.standstill = system_.standstill();
+    for (std::size_t p = 0; p < system_.partitions(); ++p) out_.partitions.push_back(report_partition(p));
+    measure_system();
+    predict_system();
+  }
+
+ private:
+  // Building the system.
+  // ----------------------------------------------------------------------------------------------------
+
+  Status add_partition(const rtl::BuiltPartition& built, const runtime::pipeline::Images& images,
+                       std::size_t number) {
+    const plan::Partition& partition = *plan_.find_partition(built.partition);
+    MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(built.entry, command_.seed + number));
+    MILLRACE_TRY(rtl::check_ports(simulation->design(), reference_.program(partition.name)));
+    const double image_clock = images.records.at(partition.image).clock_mhz;
+    const double clock = image_clock > 0 ? image_clock : simulation->design().clock_mhz;
+    if (!(clock > 0))
+      return Error(ErrorCode::kCorrupt, "image '" + partition.image + "' has no clock frequency");
+    const std::size_t place = system_.add_partition(partition.name, std::move(simulation), clock);
+    for (std::size_t i = 0; i < partition.inputs.size(); ++i)
+      ends_in_[{partition.name, partition.inputs[i].name}] = {place, i};
+    for (std::size_t i = 0; i < partition.outputs.size(); ++i)
+      ends_out_[{partition.name, partition.outputs[i].name}] = {place, i};
+    card_partitions_.push_back(&partition);
+    return {};
+  }
+
+  Status add_channel(const runtime::pipeline::BoundChannel& bound, const runtime::pipeline::Binding& binding,
+                     const plan::Cluster& cluster) {
+    const plan::Channel& channel = plan_.channels[bound.channel];
+    const auto& sender = binding.cards[bound.producer];
+    const auto row = std::find_if(sender.links.begin(), sender.links.end(),
+                                  [&](const auto& link) { return link.row_index == bound.producer_row; });
+    const std::string& card = cluster.cards[sender.card].name;
+    for (const plan::Cable& cable : cluster.cables) {
+      const plan::CableEnd from{card, row->row.connector};
+      if (cable.a != from && cable.b != from) continue;
+      const auto [place, fresh] = cables_.try_emplace({cable.name, card}, 0);
+      if (fresh)
+        place->second =
+            system_.add_cable(cable.name + " from " + card, cable.gigabits_per_second, cable.latency_ns);
+      const Key producer{channel.producer.partition, channel.producer.port},
+          consumer{channel.consumer.partition, channel.consumer.port};
+      system_.add_channel(channel.name, ends_out_.at(producer), ends_in_.at(consumer), place->second,
+                          {channel.packet_bytes, channel.credits});
+      linked_.insert(consumer);
+      slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, cable));
+      hops_ += cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000;
+      return {};
+    }
+    return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
+  }
+
+  /// What a frame takes of the cable.
+  double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
+    const std::uint64_t packets = (channel.frame_bytes + channel.packet_bytes - 1) / channel.packet_bytes;
+    const auto bytes = static_cast<double>(channel.frame_bytes + packets * rtl::kPacketOverheadBytes);
+    return bytes * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
+  }
+
+  // The host.
+  // ----------------------------------------------------------------------------------------------------
+
+  /// Whatever the values that are there allow: host partitions, and what they feed.
+  void compute_on_host(std::uint64_t frame) {
+    auto& values = values_[frame];
+    for (const plan::Partition& partition : plan_.partitions) {
+      if (partition.kind != plan::PartitionKind::kHost) continue;
+      std::vector<Buffer> inputs;
+      for (const plan::Port& port : partition.inputs) {
+        const auto value = values.find(sources_.at({partition.name, port.name}));
+        if (value != values.end()) inputs.push_back(value->second);
+      }
+      const bool known =
+          std::all_of(partition.outputs.begin(), partition.outputs.end(), [&](const auto& port) {
+            return values.contains({partition.name, port.name});
+          });
+      if (known || inputs.size() != partition.inputs.size()) continue;
+      auto outputs = kernels::reference::run(partition.program, inputs);
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        values[{partition.name, partition.outputs[i].name}] = std::move(outputs[i]);
+    }
+    for (const Key& consumer : fed_) {
+      const auto value = values.find(sources_.at(consumer));
+      if (value == values.end() || !done_.insert({frame, consumer}).second) continue;
+      const End end = ends_in_.at(consumer);
+      const plan::Port& port = card_partitions_[end.partition]->inputs[end.port];
+      system_.feed(end, packed_form(port.type, port.elements(), value->second));
+    }
+  }
+
+  /// What a partition gave out: compared, and used as a card's frame would be.
+  void take(End end, std::uint64_t frame, const Buffer& packed) {
+    if (frame >= frames_.inputs.size()) return;
+    ++given_;
+    const plan::Partition& partition = *card_partitions_[end.partition];
+    const plan::Port& port = partition.outputs[end.port];
+    const Key key{partition.name, port.name};
+    Buffer got(port.storage_bytes());
+    kernels::unpack(port.type, packed, got);
+    const Buffer& wanted = wanted_[frame].at(key);
+    if (const std::uint64_t bytes = differing_bytes(got, wanted); bytes != 0) {
+      if (findings_.mismatches == 0) {
+        const auto at = std::mismatch(got.begin(), got.end(), wanted.begin()).first;
+        findings_.first_frame = frame;
+        findings_.first_output = partition.name + "." + port.name;
+        findings_.first_element = static_cast<std::uint64_t>(at - got.begin()) / port.type.storage_bytes();
+      }
+      findings_.mismatches += bytes;
+      differs_[frame] = true;
+    }
+    values_[frame][key] = std::move(got);
+    compute_on_host(frame);
+  }
+
+  void compare_outputs() {
+    for (std::uint64_t frame = 0; frame < frames_.inputs.size(); ++frame) {
+      FrameData outputs, wanted;
+      for (const plan::TensorSignature& output : plan_.model.outputs) {
+        const Key source = sources_.at({"", output.name});
+        outputs.push_back(values_[frame].at(source));
+        wanted.push_back(wanted_[frame].at(source));
+      }
+      const std::uint64_t before = findings_.mismatched_frames;
+      compare_frame(reference_, plan_.model, command_, frames_, frame, outputs, wanted, findings_);
+      if (differs_[frame] && findings_.mismatched_frames == before) ++findings_.mismatched_frames;
+    }
+  }
+
+  // Figures.
+  // ----------------------------------------------------------------------------------------------------
+
+  std::size_t count_outputs() const {
+    std::size_t count = 0;
+    for (const plan::Partition* partition : card_partitions_) count += partition->outputs.size();
+    return count;
+  }
+
+  /// Between the ends of successive frames, over the later half of them; `last` picks the clock.
+  template <class Last>
+  std::optional<double> interval(const std::vector<rtl::FramePassage>& passages, Last last) const {
+    const std::size_t n = std::min<std::size_t>(passages.size(), frames_.inputs.size());
+    if (n < 3 || system_.standstill().has_value()) return std::nullopt;
+    const std::size_t over = n / 2;
+    return static_cast<double>(last(passages[n - 1]) - last(passages[n - 1 - over])) /
+           static_cast<double>(over);
+  }
+
+  static std::optional<double> larger(std::optional<double> a, std::optional<double> b) {
+    return !a ? b : !b ? a : std::max(*a, *b);
+  }
+
+  RtlPartition report_partition(std::size_t place) const {
+    const rtl::Simulation& simulation = system_.simulation(place);
+    const rtl::Design& design = simulation.design();
+    RtlPartition out;
+    out.name = system_.name(place);
+    out.clock_mhz = system_.clock_mhz(place);
+    out.predicted = {static_cast<double>(design.predicted.interval), design.predicted.latency,
+                     design.predicted.first_output};
+    std::optional<std::uint64_t> begin;
+    for (std::size_t i = 0; i < design.inputs.size(); ++i)
+      if (const auto& passages = system_.input_passages({place, i}); !passages.empty())
+        begin = std::min(begin.value_or(passages[0].first_of_own), passages[0].first_of_own);
+    for (std::size_t i = 0; i < design.outputs.size(); ++i) {
+      const auto& passages = system_.output_passages({place, i});
+      out.measured.interval =
+          larger(out.measured.interval,
+                 interval(passages, [](const rtl::FramePassage& passage) { return passage.last_of_own; }));
+      if (passages.empty() || !begin || system_.standstill().has_value()) continue;
+      out.measured.latency = std::max(out.measured.latency.value_or(0), passages[0].last_of_own - *begin);
+      const std::uint64_t first = passages[0].first_of_own - *begin;
+      out.measured.first_output = std::min(out.measured.first_output.value_or(first), first);
+    }
+    for (std::size_t i = 0; i < design.streams.size(); ++i)
+      out.streams.push_back({design.streams[i].name, design.streams[i].depth, simulation.high_water(i),
+                             design.streams[i].high_water});
+    return out;
+  }
+
+  /// From what the host feeds to what the host reads.
+  void measure_system() {
+    if (system_.standstill().has_value()) return;
+    std::optional<std::uint64_t> begin;
+    for (const Key& consumer : fed_)
+      if (const auto& passages = system_.input_passages(ends_in_.at(consumer)); !passages.empty())
+        begin = std::min(begin.value_or(passages[0].first), passages[0].first);
+    for (const plan::Channel& channel : plan_.channels) {
+      const auto end = ends_out_.find({channel.producer.partition, channel.producer.port});
+      if (end == ends_out_.end() || runtime::pipeline::is_link(channel)) continue;
+      const auto& passages = system_.output_passages(end->second);
+      out_.measured.interval =
+          larger(out_.measured.interval,
+                 interval(passages, [](const rtl::FramePassage& passage) { return passage.last; }));
+      if (passages.empty() || !begin) continue;
+      out_.measured.latency = std::max(out_.measured.latency.value_or(0), passages[0].last - *begin);
+      out_.measured.first_output =
+          std::max(out_.measured.first_output.value_or(0), passages[0].first - *begin);
+    }
+  }
+
+  void predict_system() {
+    double interval = slowest_channel_, latency = hops_;
+    for (const RtlPartition& partition : out_.partitions) {
+      const double slower = out_.clock_mhz / partition.clock_mhz;
+      interval = std::max(interval, *partition.predicted.interval * slower);
+      latency += static_cast<double>(*partition.predicted.latency) * slower;
+    }
+    out_.predicted.interval = interval;
+    out_.predicted.latency = static_cast<std::uint64_t>(std::llround(latency));
+    out_.latency_is_bound = out_.partitions.size() > 1;
+    if (!out_.latency_is_bound) out_.predicted.first_output = out_.partitions[0].predicted.first_output;
+  }
+
+  const VerifyCommand& command_;
+  const plan::LoadedDeployment& directory_;
+  const plan::Deployment& plan_;
+  const ReferenceModel& reference_;
+  const VerifyFrames& frames_;
+  Findings& findings_;
+  RtlFindings& out_;
+
+  rtl::System system_;
+  std::vector<const plan::Partition*> card_partitions_;  // by the system's numbers
+  std::map<Key, End> ends_in_, ends_out_;
+  std::map<Key, Key> sources_;                                         // consumer -> producer
+  std::set<Key> linked_;                                               // inputs that a cable brings
+  std::vector<Key> fed_;                                               // inputs the host feeds
+  std::map<std::pair<std::string, std::string>, std::size_t> cables_;  // name, sending card
+  double slowest_channel_ = 0, hops_ = 0;                              // cycles
+
+  std::vector<std::map<Key, Buffer>> wanted_, values_;  // a frame each
+  std::set<std::pair<std::uint64_t, Key>> done_;        // inputs fed, by frame
+  std::vector<bool> differs_;
+  std::uint64_t given_ = 0;
+};
+
+}  // namespace
+
+std::optional<bool> RtlFindings::reaches_interval() const {
+  if (standstill) return false;
+  if (stall != 0 || !measured.interval) return std::nullopt;
+  return *measured.interval <= 1.01 * *predicted.interval;
+}
+
+std::vector<std::string> RtlFindings::wasteful_streams() const {
+  std::vector<std::string> out;
+  for (const RtlPartition& partition : partitions)
+    for (const RtlStream& stream : partition.streams)
+      if (stream.is_wasteful()) out.push_back(partition.name + "." + stream.name);
+  return out;
+}
+
+Status run_rtl(const VerifyCommand& command, const plan::LoadedDeployment& deployment,
+               const plan::Cluster& cluster, const runtime::pipeline::Images& images,
+               const ReferenceModel& reference, const VerifyFrames& frames, Findings& findings,
+               RtlFindings& out) {
+  Run run(command, deployment, reference, frames, findings, out);
+  MILLRACE_TRY(run.prepare(cluster, images));
+  MILLRACE_TRY(run.simulate());
+  run.report();
+  return {};
+}
+
+}  // namespace millrace::cli
