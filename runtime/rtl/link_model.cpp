@@ -44,7 +44,7 @@ bool CableDirection::begin_packet(double at) {
     }
     const std::uint64_t payload =
         channel.end_of_previous(channel.sent_ + 1) - channel.begin_of(channel.sent_);
-    const double bits = static_cast<double>((payload + 7) / 8 + kPacketOverheadBytes) * 8;
+    const double bits = static_cast<double>(packet_bytes_on_wire((payload + 7) / 8)) * 8;
     const double duration = bits / model_.bits_per_cycle;
     next_ = (next_ + i + 1) % channels_.size();
     sending_ = &channel;

@@ -13,8 +13,13 @@
 
 namespace millrace::runtime::rtl {
 
-/// Header and CRC of a packet on the wire: what the model charges for framing.
-inline constexpr std::uint32_t kPacketOverheadBytes = 16;
+/// Of a packet on the wire, besides its payload: a header of 32 bytes and a word with the CRC
+/// (kernels/rtl/README.md); the payload is filled up to whole words.
+inline constexpr std::uint32_t kPacketWordBytes = 8;
+inline constexpr std::uint32_t kPacketOverheadBytes = 32 + kPacketWordBytes;
+constexpr std::uint64_t packet_bytes_on_wire(std::uint64_t payload) {
+  return (payload + kPacketWordBytes - 1) / kPacketWordBytes * kPacketWordBytes + kPacketOverheadBytes;
+}
 
 /// One direction of a cable. Times are cycles of the simulated clock.
 struct CableModel {

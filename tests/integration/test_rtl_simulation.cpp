@@ -198,7 +198,7 @@ TEST_F(RtlSimulation, TheSlowestOfPartitionAndCableSetsTheInterval) {
   };
   EXPECT_DOUBLE_EQ(interval(0, 100, 100), 8);   // beats
   EXPECT_DOUBLE_EQ(interval(3, 100, 100), 32);  // the second partition
-  EXPECT_NEAR(interval(0, 0.8, 100), 32, 0.5);  // the cable: 16 + 16 bytes at a byte a cycle
+  EXPECT_NEAR(interval(0, 0.8, 100), 56, 0.5);  // the cable: 16 + 40 bytes at a byte a cycle
   EXPECT_NEAR(interval(3, 100, 50), 64, 0.5);   // a slower clock
 }
 

@@ -110,9 +110,12 @@ TEST_F(Verify, EveryTensorOfAFrameIsWritten) {
 }
 
 TEST_F(Verify, WhatItCannotDoIsSaidPlainly) {
-  const Outcome rtl = run({"--fidelity", "rtl"});
-  EXPECT_EQ(rtl.exit_code, 2);
-  EXPECT_NE(rtl.err.find("only 'functional'"), std::string::npos) << rtl.err;
+  const Outcome fidelity = run({"--fidelity", "exact"});
+  EXPECT_EQ(fidelity.exit_code, 2);
+  EXPECT_NE(fidelity.err.find("functional and rtl"), std::string::npos) << fidelity.err;
+  const Outcome stall = run({"--stall", "0.5"});
+  EXPECT_EQ(stall.exit_code, 2);
+  EXPECT_NE(stall.err.find("--fidelity rtl"), std::string::npos) << stall.err;
   NpyArray array{"|u1", {2, 8, 8, 2}, std::vector<std::byte>(256)};
   ASSERT_TRUE(write_npy(directory_.path() / "in.npy", array).ok());
   const Outcome type = run({"--inputs", (directory_.path() / "in.npy").string()});

@@ -146,9 +146,11 @@ class Run {
 
   /// What a frame takes of the cable.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
-    const std::uint64_t packets = (channel.frame_bytes + channel.packet_bytes - 1) / channel.packet_bytes;
-    const auto bytes = static_cast<double>(channel.frame_bytes + packets * rtl::kPacketOverheadBytes);
-    return bytes * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
+    const std::uint64_t whole = channel.frame_bytes / channel.packet_bytes,
+                        rest = channel.frame_bytes % channel.packet_bytes;
+    const std::uint64_t bytes = whole * rtl::packet_bytes_on_wire(channel.packet_bytes) +
+                                (rest != 0 ? rtl::packet_bytes_on_wire(rest) : 0);
+    return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
   }
 
   // The host.
