@@ -7,6 +7,7 @@
 #include "compiler/emit/deployment.hpp"
 #include "compiler/emit/program.hpp"
 #include "compiler/explore/partition.hpp"
+#include "compiler/generators/design.hpp"
 #include "compiler/graph/print.hpp"
 #include "compiler/import/import.hpp"
 #include "compiler/model_file.hpp"
@@ -24,6 +25,7 @@ using runtime::plan::ModelInfo;
 constexpr std::uint64_t kMaxModelBytes = std::uint64_t{2} << 30U;
 constexpr char kImportStep[] = "import";
 constexpr char kAllSteps[] = "all";
+constexpr std::uint64_t kUtilisationPercent = 80;
 
 /// Runs the steps one after another and keeps their times.
 class Steps {
@@ -131,6 +133,48 @@ Result<explore::Solution> partition(const explore::Problem& problem) {
   return solution;
 }
 
+/// What a partition's network may take of the region: what the shell leaves, not filled to the brim.
+runtime::plan::Resources budget(const runtime::plan::Device& device, std::uint64_t partitions) {
+  const auto part = [&](std::uint64_t whole, std::uint64_t shell) {
+    return (whole > shell ? whole - shell : 0) * kUtilisationPercent / 100 / partitions;
+  };
+  const auto& has = device.regions.front().resources;
+  const auto& shell = device.shell;
+  return {part(has.lut, shell.lut), part(has.lutram, shell.lutram), part(has.ff, shell.ff),
+          part(has.dsp, shell.dsp), part(has.bram36, shell.bram36), part(has.uram, shell.uram)};
+}
+
+/// Hardware for each partition on a card, as fast as its card allows. Where there is none for a block, or no
+/// room, the partition goes without and says why: it runs at functional fidelity.
+Result<emit::Designs> design(const kernels::Program& program, const explore::Solution& solution,
+                             const runtime::plan::Cluster& cluster) {
+  MILLRACE_ASSIGN(const auto catalog, generators::load_catalog());
+  const auto programs = emit::partition_programs(program, solution);
+  emit::Designs designs;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto& part = solution.parts[i];
+    if (part.host) continue;
+    const auto beside = std::count_if(solution.parts.begin(), solution.parts.end(), [&](const auto& other) {
+      return !other.host && other.place == part.place;
+    });
+    generators::ChooseOptions options;
+    options.budget = budget(cluster.device_of(cluster.cards[solution.card[part.place]]),
+                            static_cast<std::uint64_t>(beside));
+    auto foldings = generators::choose(catalog, programs[i], options);
+    auto made = foldings.ok() ? generators::assemble(catalog, programs[i], *foldings)
+                              : Result<generators::Design>(foldings.error());
+    if (made.ok()) {
+      designs.emplace(programs[i].name, std::move(*made));
+    } else if (made.error().code() == ErrorCode::kUnsupported ||
+               made.error().code() == ErrorCode::kDoesNotFit) {
+      log::warning("compile", programs[i].name + " gets no hardware: " + made.error().message());
+    } else {
+      return made.error().within("hardware of " + programs[i].name);
+    }
+  }
+  return designs;
+}
+
 }  // namespace
 
 Result<CompileReport> compile(const CompileOptions& options) {
@@ -154,8 +198,10 @@ Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_ASSIGN(const auto solution, steps.run("partition", [&] {
     return partition(explore::make_problem(program, cluster, options.partitions));
   }));
+  MILLRACE_ASSIGN(const auto designs,
+                  steps.run("design", [&] { return design(program, solution, cluster); }));
   MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] {
-    return emit::build_deployment(program, solution, cluster, model);
+    return emit::build_deployment(program, solution, cluster, model, designs);
   }));
   if (const auto written = steps.run("write", [&] { return emit::write(artifacts, options.output); });
       !written.ok())

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/emit/container.hpp"
+#include "compiler/emit/rtl/rtl.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image.hpp"
@@ -30,12 +31,21 @@ std::vector<Port> ports_of(const kernels::Program& program, const std::vector<ke
   return ports;
 }
 
+std::string partition_name(const explore::Solution& solution, std::size_t part) {
+  const auto& parts = solution.parts;
+  if (parts[part].host)
+    return part == 0 ? "input" : part + 1 == parts.size() ? "output" : numbered("host", part);
+  const auto cards = std::count_if(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(part),
+                                   [](const auto& p) { return !p.host; });
+  return numbered("part", static_cast<std::size_t>(cards));
+}
+
 /// The partitions of the plan, with their programs beside.
 class Builder {
  public:
   Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
-          const ModelInfo& model)
-      : program_(program), solution_(solution), cluster_(cluster) {
+          const ModelInfo& model, const Designs& designs)
+      : program_(program), solution_(solution), cluster_(cluster), designs_(designs) {
     out_.plan.generator = kGenerator;
     out_.plan.model = model;
   }
@@ -69,22 +79,21 @@ class Builder {
   }
 
   void add_partitions() {
-    std::size_t cards = 0;
+    const auto programs = partition_programs(program_, solution_);
     for (std::size_t i = 0; i < solution_.parts.size(); ++i) {
       const auto& part = solution_.parts[i];
       Partition partition;
       if (part.host) {
-        partition.name = i == 0 ? "input" : i + 1 == solution_.parts.size() ? "output" : numbered("host", i);
         partition.kind = PartitionKind::kHost;
         partition.endpoint = kHostEndpoint;
       } else {
-        partition.name = numbered("part", cards++);
         partition.kind = PartitionKind::kDataflow;
         partition.endpoint = numbered("card", part.place);
         partition.image = numbered("image", part.place);
         partition.region = device(part.place).regions.front().name;
       }
-      const kernels::Program program = kernels::extract(program_, part.operations, partition.name);
+      const kernels::Program& program = programs[i];
+      partition.name = program.name;
       partition.inputs = ports_of(program, program.inputs, "in");
       partition.outputs = ports_of(program, program.outputs, "out");
       for (const auto& block : program.blocks) {
@@ -92,6 +101,11 @@ class Builder {
           if (std::find(partition.nodes.begin(), partition.nodes.end(), node) == partition.nodes.end())
             partition.nodes.push_back(node);
         partition.prediction.multiply_accumulates += kernels::multiply_accumulates(program, block);
+      }
+      if (const auto design = designs_.find(partition.name); design != designs_.end()) {
+        partition.prediction.resources = design->second.cost.resources();
+        partition.prediction.interval_cycles = design->second.interval_cycles;
+        partition.prediction.latency_cycles = design->second.latency_cycles;
       }
       partition.program_digest = program_digest(program);
       if (part.host) partition.program = program;
@@ -122,6 +136,21 @@ class Builder {
     }
   }
 
+  /// Its SystemVerilog, and what the image's record says of it.
+  Status add_rtl(const generators::Design& design, const kernels::Program& program, const Device& device,
+                 ImagePartition& made) {
+    MILLRACE_ASSIGN(const Rtl rtl,
+                    emit_rtl(design, program, made.ports, {device.clock_mhz, device.name, kGenerator}));
+    made.interval_cycles = design.interval_cycles;
+    made.latency_cycles = design.latency_cycles;
+    made.rtl_digest = rtl.digest;
+    for (const auto& [path, content] : rtl.files) {
+      const auto bytes = std::as_bytes(std::span(content));
+      out_.files["rtl/" + made.name + "/" + path].assign(bytes.begin(), bytes.end());
+    }
+    return {};
+  }
+
   Status add_image(std::size_t place) {
     Image image;
     image.name = numbered("image", place);
@@ -144,6 +173,8 @@ class Builder {
       for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
       for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
       data.programs.push_back(programs_.at(partition.name));
+      if (const auto design = designs_.find(partition.name); design != designs_.end())
+        MILLRACE_TRY(add_rtl(design->second, data.programs.back(), device(place), made));
     }
     if (links > abi::kMaxLinkPorts)
       return Error(ErrorCode::kDoesNotFit,
@@ -162,15 +193,24 @@ class Builder {
   const kernels::Program& program_;
   const explore::Solution& solution_;
   const Cluster& cluster_;
+  const Designs& designs_;
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
 };
 
 }  // namespace
 
+std::vector<kernels::Program> partition_programs(const kernels::Program& program,
+                                                 const explore::Solution& solution) {
+  std::vector<kernels::Program> programs;
+  for (std::size_t i = 0; i < solution.parts.size(); ++i)
+    programs.push_back(kernels::extract(program, solution.parts[i].operations, partition_name(solution, i)));
+  return programs;
+}
+
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
-                                   const Cluster& cluster, const ModelInfo& model) {
-  return Builder(program, solution, cluster, model).build();
+                                   const Cluster& cluster, const ModelInfo& model, const Designs& designs) {
+  return Builder(program, solution, cluster, model, designs).build();
 }
 
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 constexpr char kPlanFile[] = "deployment.json";
 constexpr char kChecksumFile[] = "CHECKSUMS";
 constexpr char kImageFolder[] = "images";
+constexpr char kRtlFolder[] = "rtl";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
@@ -124,6 +125,7 @@ Result<std::string> foreign_file(const fs::path& directory) {
     const fs::path inside = it->path().lexically_relative(directory);
     std::error_code ignored;
     const bool folder = it->symlink_status(ignored).type() == fs::file_type::directory;
+    if (*inside.begin() == kRtlFolder && (folder || inside.has_parent_path())) continue;
     const bool image = inside.parent_path() == kImageFolder && inside.extension() == ".xclbin";
     if (folder ? inside != kImageFolder : !image && inside != kPlanFile && inside != kChecksumFile)
       return inside.generic_string();

@@ -61,6 +61,7 @@ void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
     p.set_program_digest(partition.program_digest);
     p.set_interval_cycles(partition.interval_cycles);
     p.set_latency_cycles(partition.latency_cycles);
+    p.set_rtl_digest(partition.rtl_digest);
   }
 }
 
@@ -151,6 +152,7 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     p.program_digest = partition.program_digest();
     p.interval_cycles = partition.interval_cycles();
     p.latency_cycles = partition.latency_cycles();
+    p.rtl_digest = partition.rtl_digest();
   }
   if (out.content_digest != compute_content_digest(out))
     return bad("content_digest", "does not match what the record says");

@@ -39,6 +39,7 @@ struct ImagePartition {
   std::string program_digest;
   std::uint64_t interval_cycles = 0;
   std::uint64_t latency_cycles = 0;
+  std::string rtl_digest;  // of its SystemVerilog; empty where it has none
   bool operator==(const ImagePartition&) const = default;
 };
 
