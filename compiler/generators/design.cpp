@@ -235,7 +235,7 @@ class FifoSizing {
     }
     interval_ = timing.interval_cycles;
     latency_ = timing.latency_cycles;
-    MILLRACE_TRY(shrink());
+    shrink();
     MILLRACE_ASSIGN(timing, play());
     for (auto& fifo : design_.fifos) {
       set_depth(design_, fifo, std::min(fifo.depth, timing.high_water[fifo.unit]));
@@ -257,8 +257,8 @@ class FifoSizing {
   }
 
   /// Each deep FIFO as shallow as interval and latency allow, the largest first.
-  Status shrink() {
-    if (interval_ * kFrames > kMostCycles) return {};
+  void shrink() {
+    if (interval_ * kFrames > kMostCycles) return;
     std::vector<FifoDesign*> deep;
     for (auto& fifo : design_.fifos)
       if (fifo.depth > kWorthShrinking) deep.push_back(&fifo);
@@ -272,14 +272,13 @@ class FifoSizing {
       while (enough - too_small > std::max<std::uint64_t>(1, enough / 16)) {
         const std::uint64_t middle = too_small + (enough - too_small) / 2;
         set_depth(design_, *fifo, middle);
-        MILLRACE_ASSIGN(const Timing timing, play());
-        const bool holds =
-            timing.interval_cycles <= interval_ && timing.latency_cycles <= latency_ + latency_ / 100;
+        const auto timing = play();  // fails where it stands still
+        const bool holds = timing.ok() && timing->interval_cycles <= interval_ &&
+                           timing->latency_cycles <= latency_ + latency_ / 100;
         (holds ? enough : too_small) = middle;
       }
       set_depth(design_, *fifo, enough);
     }
-    return {};
   }
 
   Design& design_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/generators/folded.hpp"
 #include "compiler/generators/timing_units.hpp"
 
 namespace millrace::compiler::generators {
@@ -51,16 +52,13 @@ class Player {
         return Error(ErrorCode::kDoesNotFit, "timing: not done after " + std::to_string(now_) +
                                                  " cycles; the design is too slow to be played");
       idle = clock() ? 0 : idle + 1;
-      if (idle > kStandstill) return standstill();
+      if (idle > patience_) return standstill();
       if (steady()) break;
     }
     return result();
   }
 
  private:
-  static constexpr std::uint64_t kStandstill = std::uint64_t{1}
-                                               << 22;  // more than any unit computes on one vector
-
   Status build() {
     wires_.resize(netlist_.streams.size());
     busy_.assign(netlist_.units.size(), 0);
@@ -71,6 +69,7 @@ class Player {
                      "timing: there is no model of module '" + unit.instance.module + "'");
       if (made->combinational()) combinational_.push_back(made.get());
       units_.push_back(std::move(made));
+      patience_ = std::max(patience_, 2 * unit_cycles(netlist_, unit).interval);
     }
     for (const auto s : netlist_.inputs)
       sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval);
@@ -162,6 +161,7 @@ class Player {
   std::vector<Sink> sinks_;
   std::vector<std::uint64_t> busy_, done_;
   std::uint64_t now_ = 0, first_in_ = 0, first_out_ = 0;
+  std::uint64_t patience_ = 1000;  // clocks without a beat: more than any unit computes in silence
   bool started_ = false, first_out_set_ = false;
 };
 

@@ -1,0 +1,252 @@
+// Foldings, netlists, timing and designs: what is refused, what is built, and that the parts agree with each
+// other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/generators/design.hpp"
+#include "compiler/generators/timing.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::compiler::generators {
+namespace {
+
+using kernels::Convolution;
+using kernels::ElementType;
+using kernels::Program;
+
+constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
+
+const Catalog& catalog() {
+  static const Catalog loaded = load_catalog().value();
+  return loaded;
+}
+
+/// A 3x3 convolution of [6, 8, 4] to 8 channels, as a partition of its own; weights 1, -2, 3, -4 and so on.
+Program convolution(std::int16_t first_weight = 1) {
+  Program program;
+  program.name = "part0";
+  program.tensors.push_back({"x", kInt8, {6, 8, 4}, {}, 0});
+  program.tensors.push_back({"y", kInt8, {4, 6, 8}, {}, 0});
+  program.inputs = {0};
+  program.outputs = {1};
+  Convolution layer;
+  layer.window.kernel_h = layer.window.kernel_w = 3;
+  layer.out_channels = 8;
+  layer.weight_type = kInt8;
+  layer.accumulator = {ElementType::Kind::kSigned, 24};
+  for (int i = 0; i < 8 * 36; ++i)
+    layer.weights.push_back(static_cast<std::int16_t>(i % 2 == 0 ? i % 50 + 1 : -(i % 50)));
+  layer.weights[0] = first_weight;
+  layer.bias.assign(8, 5);
+  layer.requantise.emplace();
+  layer.requantise->multiplier = {1};
+  layer.requantise->offset = {0};
+  layer.requantise->shift = {7};
+  layer.requantise->lowest = -128;
+  layer.requantise->highest = 127;
+  kernels::Block block;
+  block.name = "conv.1";
+  block.inputs = {0};
+  block.outputs = {1};
+  block.operation = layer;
+  program.blocks.push_back(std::move(block));
+  return program;
+}
+
+Folding parallel(std::uint32_t pe, std::uint32_t simd) {
+  Folding folding;
+  folding.pe = pe;
+  folding.simd = simd;
+  folding.window = WindowStyle::kParallel;
+  return folding;
+}
+
+std::string refusal(const Program& program, const Folding& folding) {
+  const auto generator = Generator::make(program, 0).value();
+  const auto built = generator->build(folding, true);
+  return built.ok() ? "" : built.error().message();
+}
+
+/// The blocks of a whole model that run on a card, as one partition.
+Program card_part(const Program& whole) {
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t b = 0; b < whole.blocks.size(); ++b)
+    if (!kernels::is_host_only(whole, whole.blocks[b])) blocks.push_back(b);
+  return kernels::extract(whole, blocks, "part0");
+}
+
+std::vector<Folding> chosen(const Program& program, std::uint64_t target) {
+  ChooseOptions options;
+  options.budget = {1000000, 1000000, 10000000, 10000, 10000, 0};
+  options.target_interval = target;
+  return choose(catalog(), program, options).value();
+}
+
+TEST(Generators, AFoldingThatDoesNotDivideIsRefusedByNameAndFieldWithTheRemedy) {
+  const Program program = convolution();
+  EXPECT_EQ(refusal(program, parallel(8, 36)), "");
+  EXPECT_EQ(refusal(program, parallel(3, 36)),
+            "block 'conv.1' (convolution): PE 3 does not divide 8 output channels; choose a divisor");
+  EXPECT_NE(refusal(program, parallel(8, 5)).find("SIMD 5 does not divide 36"), std::string::npos);
+  Folding folding = parallel(8, 36);
+  folding.pixels = 3;
+  EXPECT_NE(refusal(program, folding).find("3 pixels a cycle does not suit a width of 8"), std::string::npos);
+  folding = parallel(8, 36);
+  folding.window = WindowStyle::kFolded;
+  folding.window_lanes = 3;
+  EXPECT_NE(refusal(program, folding).find("3 window lanes do not divide 4 channels"), std::string::npos);
+  folding.window = WindowStyle::kNone;
+  EXPECT_NE(refusal(program, folding).find("sliding window"), std::string::npos);
+  folding = parallel(0, 36);
+  EXPECT_NE(refusal(program, folding).find("at least 1"), std::string::npos);
+}
+
+TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffered) {
+  const Program program = convolution(-128);
+  Folding folding = parallel(8, 36);
+  folding.multiplier = Multiplier::kDspPair;
+  EXPECT_NE(refusal(program, folding).find("a weight is -128"), std::string::npos);
+  EXPECT_EQ(refusal(convolution(), folding), "");
+  const auto offered = Generator::make(program, 0).value()->foldings(1000);
+  ASSERT_FALSE(offered.empty());
+  for (const auto& f : offered) EXPECT_NE(f.multiplier, Multiplier::kDspPair);
+}
+
+TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
+  Program program = convolution();
+  program.tensors[0].type = {ElementType::Kind::kSigned, 12};
+  const auto made = Generator::make(program, 0);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(made.error().message().find("12 bits"), std::string::npos);
+}
+
+TEST(Generators, EveryFoldingOfferedCanBeBuiltAndKeepsItsInterval) {
+  for (const Program& program :
+       {convolution(), card_part(tests::skip_program(3)), card_part(tests::chain_program(2))})
+    for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
+      const auto generator = Generator::make(program, b).value();
+      for (const std::uint64_t interval : generator->intervals())
+        for (const Folding& folding : generator->foldings(interval)) {
+          const auto candidate = generator->candidate(catalog(), folding);
+          ASSERT_TRUE(candidate.ok()) << candidate.error().message();
+          EXPECT_LE(candidate->interval_cycles, interval)
+              << program.blocks[b].name << " " << to_string(folding);
+        }
+    }
+}
+
+TEST(Generators, ADesignCostsWhatItsInstancesCost) {
+  const Program program = card_part(tests::skip_program(3));
+  const Design design = assemble(catalog(), program, chosen(program, 200)).value();
+  EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
+  Cost blocks;
+  for (const auto& block : design.blocks) blocks += block.cost;
+  Cost rest;
+  for (const auto& unit : design.netlist.units)
+    if (unit.block < 0) rest += cost(catalog(), unit.instance.module, unit.instance.parameters).value();
+  EXPECT_EQ(design.cost, blocks + rest);
+}
+
+TEST(Generators, NamesAreUniqueIdentifiersWhateverTheBlocksAreCalled) {
+  Program program = card_part(tests::skip_program(3));
+  program.blocks[0].name = "in0";
+  program.blocks[1].name = "a-b";
+  program.blocks[2].name = "a.b";
+  program.blocks[3].name = "0_x";
+  const Design design = assemble(catalog(), program, chosen(program, 1000)).value();
+  std::set<std::string> streams, units, files;
+  for (const auto& stream : design.netlist.streams)
+    EXPECT_TRUE(streams.insert(stream.name).second) << stream.name;
+  for (const auto& unit : design.netlist.units) {
+    EXPECT_TRUE(units.insert(unit.instance.name).second) << unit.instance.name;
+    EXPECT_FALSE(unit.instance.name.front() >= '0' && unit.instance.name.front() <= '9');
+    EXPECT_EQ(unit.instance.name.find_first_of("-."), std::string::npos);
+  }
+  for (const auto& file : design.netlist.files) EXPECT_TRUE(files.insert(file.name).second) << file.name;
+  for (const auto& unit : design.netlist.units)
+    for (const auto& [parameter_name, file] : unit.files)
+      EXPECT_TRUE(parameter_name != "WFILE" || files.contains(file)) << file;
+}
+
+TEST(Generators, EveryStreamHasOneWriterAndOneReader) {
+  const Program program = card_part(tests::skip_program(4));
+  const Netlist netlist = assemble(catalog(), program, chosen(program, 300)).value().netlist;
+  std::vector<int> written(netlist.streams.size()), read(netlist.streams.size());
+  for (const auto s : netlist.inputs) ++written[s];
+  for (const auto s : netlist.outputs) ++read[s];
+  for (const auto& unit : netlist.units) {
+    for (const auto s : unit.inputs) {
+      EXPECT_EQ(written[s], 1) << netlist.streams[s].name << " is read before it is written";
+      ++read[s];
+    }
+    for (const auto s : unit.outputs) ++written[s];
+  }
+  for (std::size_t s = 0; s < netlist.streams.size(); ++s) {
+    EXPECT_EQ(written[s], 1) << netlist.streams[s].name;
+    EXPECT_EQ(read[s], 1) << netlist.streams[s].name;
+  }
+}
+
+TEST(Timing, AConvolutionThatComputesAWindowACycleTakesAsLongAsItsInput) {
+  const Program program = convolution();
+  const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
+  EXPECT_EQ(design.interval_cycles, 48U);
+  // Two rows and three pixels, the FIFOs at both ends, window, unit (6 levels) and requantisation.
+  EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
+}
+
+TEST(Timing, AFoldedUnitSetsThePace) {
+  const Program program = convolution();
+  const Design design = assemble(catalog(), program, {parallel(2, 9)}).value();
+  EXPECT_GE(design.interval_cycles, 24U * 4 * 4);
+  EXPECT_LE(design.interval_cycles, 24U * 4 * 4 * 102 / 100 + 2);
+}
+
+TEST(Timing, FifosAreDeepEnoughForTheIntervalAndAFifoTooSmallBeforeAJoinIsNamed) {
+  const Program program = card_part(tests::skip_program(4));
+  Design design = assemble(catalog(), program, chosen(program, 300)).value();
+  TimingOptions unlimited;
+  unlimited.unlimited_fifos = true;
+  EXPECT_EQ(simulate(design.netlist, unlimited).value().interval_cycles, design.interval_cycles);
+  const Timing played = simulate(design.netlist).value();
+  EXPECT_EQ(played.interval_cycles, design.interval_cycles);
+  for (const auto& fifo : design.fifos) {
+    EXPECT_EQ(played.high_water[fifo.unit], fifo.high_water);
+    EXPECT_LE(fifo.high_water, fifo.depth + 1);
+    EXPECT_LE(fifo.depth, std::max<std::uint64_t>(2, 2 * fifo.high_water));
+  }
+  const auto deepest = std::max_element(design.fifos.begin(), design.fifos.end(),
+                                        [](const auto& a, const auto& b) { return a.depth < b.depth; });
+  ASSERT_GT(deepest->depth, 8U) << "the branch that skips the layers waits somewhere";
+  for (auto& [name, value] : design.netlist.units[deepest->unit].instance.parameters)
+    if (name == "DEPTH") value = 2;
+  const auto stuck = simulate(design.netlist);
+  ASSERT_FALSE(stuck.ok());
+  EXPECT_NE(stuck.error().message().find("stands still"), std::string::npos) << stuck.error().message();
+}
+
+TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {
+  const Program program = card_part(tests::chain_program(3));
+  const Design slow = assemble(catalog(), program, chosen(program, 5000)).value();
+  const Design fast = assemble(catalog(), program, chosen(program, 100)).value();
+  EXPECT_LE(slow.interval_cycles, 5000U * 102 / 100);
+  EXPECT_LT(fast.interval_cycles, slow.interval_cycles);
+  EXPECT_LE(slow.cost.dsp, fast.cost.dsp);
+}
+
+TEST(Choose, SaysWhichResourceIsShortByHowMuchAndWhoTakesMost) {
+  const Program program = card_part(tests::chain_program(3));
+  ChooseOptions options;
+  options.budget = {100, 100000, 10000000, 1000, 1000, 0};
+  const auto chosen_foldings = choose(catalog(), program, options);
+  ASSERT_FALSE(chosen_foldings.ok());
+  EXPECT_EQ(chosen_foldings.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(chosen_foldings.error().message().find("LUTs more than the 100 there are"), std::string::npos)
+      << chosen_foldings.error().message();
+}
+
+}  // namespace
+}  // namespace millrace::compiler::generators
