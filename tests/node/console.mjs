@@ -1,0 +1,191 @@
+// The console in a real Chromium, against a server that runs LeNet-5 on three cards under load.
+//
+//   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--chromium /usr/bin/chromium]
+//
+// Exit code 1 where something is not as it should be, with what.
+import assert from 'node:assert/strict';
+import {mkdirSync} from 'node:fs';
+import {parseArgs} from 'node:util';
+import {chromium} from 'playwright-core';
+
+const {values: options} = parseArgs({options: {
+  url: {type: 'string'}, picture: {type: 'string'}, shots: {type: 'string'}, chromium: {type: 'string', default: '/usr/bin/chromium'},
+}});
+if (options.shots) mkdirSync(options.shots, {recursive: true});
+
+const kLooks = [
+  {name: 'desktop-light', viewport: {width: 1280, height: 900}, colorScheme: 'light'},
+  {name: 'desktop-dark', viewport: {width: 1280, height: 900}, colorScheme: 'dark'},
+  {name: 'phone-light', viewport: {width: 390, height: 844}, colorScheme: 'light', hasTouch: true, isMobile: true, deviceScaleFactor: 2},
+  {name: 'phone-dark', viewport: {width: 320, height: 640}, colorScheme: 'dark', hasTouch: true, isMobile: true, deviceScaleFactor: 2},
+];
+
+/** Opens the page and listens for what must not be: errors, and requests that go elsewhere. */
+async function open(browser, look) {
+  const context = await browser.newContext(look);
+  const page = await context.newPage();
+  page.wrong = [];
+  page.on('pageerror', (error) => page.wrong.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !/status of (4|5)\d\d|net::ERR_FAILED/.test(message.text())) page.wrong.push(`console: ${message.text()}`);
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(options.url) && !/^(data|blob):/.test(request.url())) page.wrong.push(`went to ${request.url()}`);
+  });
+  await page.goto(options.url);
+  await page.locator('#connection', {hasText: 'ready'}).waitFor({timeout: 20000});
+  return page;
+}
+
+const textOf = (page, selector) => page.locator(selector).textContent();
+const until = (page, selector, pattern) => page.locator(selector, {hasText: pattern}).waitFor({timeout: 20000});
+
+/** Not page.waitForFunction, which the page's own policy forbids. */
+async function untilTrue(page, what, condition) {
+  const end = Date.now() + 20000;
+  while (!(await page.evaluate(condition))) {
+    assert.ok(Date.now() < end, `never: ${what}`);
+    await page.waitForTimeout(100);
+  }
+}
+
+/** A mouse stroke over the pad; points are shares of its width and height. */
+async function stroke(page, points) {
+  await page.locator('.pad').scrollIntoViewIfNeeded();
+  const box = await page.locator('.pad').boundingBox();
+  const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
+  await page.mouse.move(...at(points[0]));
+  await page.mouse.down();
+  for (const point of points.slice(1)) await page.mouse.move(...at(point), {steps: 8});
+  await page.mouse.up();
+}
+
+/** Every control, picture and meter says what it is. */
+async function everythingHasAName(page) {
+  const session = await page.context().newCDPSession(page);
+  const {nodes} = await session.send('Accessibility.getFullAXTree');
+  const wanted = new Set(['button', 'textbox', 'combobox', 'checkbox', 'meter', 'image', 'link', 'table', 'DisclosureTriangle', 'heading', 'region']);
+  let found = 0;
+  for (const node of nodes) {
+    if (node.ignored || !wanted.has(node.role?.value)) continue;
+    ++found;
+    assert.ok((node.name?.value ?? '').trim() !== '' || node.role.value === 'table', `a ${node.role.value} without a name`);
+  }
+  assert.ok(found > 20, `only ${found} named things`);
+}
+
+/** Text against what is behind it: WCAG 2.1 AA, 4.5 to 1. */
+async function contrastIsEnough(page) {
+  const poor = await page.evaluate(() => {
+    const parse = (text) => (text.match(/[\d.]+/g) ?? []).map(Number);
+    const luminance = ([r, g, b]) => {
+      const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const ground = (element) => {
+      for (let e = element; e; e = e.parentElement) {
+        const colour = parse(getComputedStyle(e).backgroundColor);
+        if (colour.length === 3 || colour[3] === 1) return colour;
+      }
+      return [255, 255, 255];
+    };
+    const out = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const element = node.parentElement;
+      if (!node.textContent.trim() || !element.checkVisibility() || element.closest('.skip, noscript, script, button:disabled')) continue;
+      const [a, b] = [luminance(parse(getComputedStyle(element).color)), luminance(ground(element))];
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      if (ratio < 4.5) out.push(`${ratio.toFixed(2)}: ${node.textContent.trim().slice(0, 40)}`);
+    }
+    return out;
+  });
+  assert.deepEqual(poor, [], 'text that is hard to read');
+}
+
+async function showsThePipeline(page) {
+  assert.equal(await page.locator('#pipeline > li.card').count(), 3);
+  assert.equal(await page.locator('#pipeline > li.link').count(), 2);
+  await untilTrue(page, 'frames a second', () => parseFloat(document.getElementById('rate').textContent) > 1);
+  assert.match(await textOf(page, '#p50'), /\d.*(µs|ms)/);
+  assert.match(await textOf(page, '#p99'), /\d.*(µs|ms)/);
+  assert.match(await textOf(page, '#occupancy'), /^\d+ of 8$/);
+  assert.match(await textOf(page, '#queue'), /^\d+ of 64$/);
+  await untilTrue(page, 'every card computes',
+    () => [...document.querySelectorAll('#pipeline .figures span:first-child strong')].every((e) => parseFloat(e.textContent) > 0));
+  await until(page, '#pipeline > li.link >> nth=0', /B\/s/);
+  assert.equal(await page.locator('#pipeline .badge.good').count(), 3);
+}
+
+async function readsADrawing(page) {
+  await stroke(page, [[0.5, 0.15], [0.5, 0.5], [0.5, 0.85]]);
+  await until(page, '.verdict', /^It is 1 /);
+  await page.getByRole('button', {name: 'Clear'}).click();
+  assert.equal(await page.locator('.answers li').count(), 0);
+  await page.locator('input[type=file]').setInputFiles(options.picture);
+  await until(page, '.verdict', /^It is 7 /);
+  assert.equal(await page.locator('.answers li').count(), 5);
+}
+
+/** By keys alone: from the top by Tab to the pad, a line down. */
+async function drawsByKeys(page) {
+  await page.getByRole('button', {name: 'Clear'}).click();
+  await page.evaluate(() => { document.activeElement.blur(); scrollTo(0, 0); });
+  const seen = [];
+  for (let i = 0; i < 30 && !(await page.evaluate(() => document.activeElement.classList.contains('pad'))); ++i) {
+    await page.keyboard.press('Tab');
+    seen.push(await page.evaluate(() => document.activeElement.textContent.trim().slice(0, 30)));
+  }
+  assert.ok(await page.evaluate(() => document.activeElement.classList.contains('pad')), `Tab does not reach the drawing: ${seen}`);
+  for (let i = 0; i < 7; ++i) await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Space');
+  for (let i = 0; i < 14; ++i) await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Space');
+  await until(page, '.verdict', /It is 1 /);
+  await page.keyboard.press('Delete');
+  await until(page, '.verdict', /Cleared/);
+}
+
+async function administers(page) {
+  await until(page, '#versions', 'ready');
+  assert.match(await textOf(page, '#versions'), /lenet5/);
+  await page.locator('#admin > summary').click();
+  await page.getByLabel('Admin token').fill('secret');
+  await page.getByLabel('Model', {exact: true}).last().fill('no-such-model');
+  const sent = page.waitForRequest((request) => request.url().endsWith('/v2/repository/models/no-such-model/load'));
+  await page.getByRole('button', {name: 'Load or swap'}).click();
+  assert.equal((await sent).headers().authorization, 'Bearer secret');
+  // What the server says is shown, whatever it is; this model is nowhere.
+  await until(page, '#admin-result.bad', /Load no-such-model: ./);
+}
+
+async function saysThatNobodyAnswers(page) {
+  await page.route('**/v2/**', (route) => route.abort());
+  await until(page, '#connection', 'the server does not answer');
+  await page.unroute('**/v2/**');
+  await until(page, '#connection', /^ready$/);
+}
+
+const browser = await chromium.launch({executablePath: options.chromium, headless: true, args: process.getuid() === 0 ? ['--no-sandbox'] : []});
+try {
+  for (const look of kLooks) {
+    const page = await open(browser, look);
+    await showsThePipeline(page);
+    await readsADrawing(page);
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth) - look.viewport.width;
+    assert.ok(overflow <= 0, `${look.name}: ${overflow} pixels wider than the window`);
+    await everythingHasAName(page);
+    await contrastIsEnough(page);
+    if (look.name === 'desktop-light') {
+      await drawsByKeys(page);
+      await administers(page);
+      await saysThatNobodyAnswers(page);
+    }
+    if (options.shots) await page.screenshot({path: `${options.shots}/${look.name}.png`, fullPage: true});
+    assert.deepEqual(page.wrong, []);
+    console.log(`${look.name}: as it should be`);
+    await page.context().close();
+  }
+} finally {
+  await browser.close();
+}
