@@ -14,6 +14,7 @@ export class Try {
     this.shown = '';
     this.running = false;
     this.again = false;
+    this.cleared = 0;  // times: an answer to what is no longer there is not shown
   }
 
   /** Asks the server what the model takes, and makes the form for it where that is another one. */
@@ -69,6 +70,7 @@ export class Try {
   clear() {
     this.pen.fillStyle = '#000';
     this.pen.fillRect(0, 0, this.pad.width, this.pad.height);
+    ++this.cleared;
     this.empty = true;
     this.fromFile = false;
     this.say(this.image ? 'Nothing drawn yet' : '');
@@ -224,10 +226,10 @@ export class Try {
       inputs: [{name: input.name, shape: input.shape, datatype: input.datatype, parameters: {binary_data_size: tensor.byteLength}}],
       outputs: [{name: output.name, parameters: {classification: 5}}],
     });
-    const begin = performance.now();
+    const begin = performance.now(), cleared = this.cleared;
     const answer = await post(`/v2/models/${part(this.name)}/versions/${part(this.version)}/infer`, new Blob([header, tensor]),
       {'Content-Type': 'application/octet-stream', 'Inference-Header-Content-Length': new TextEncoder().encode(header).length});
-    this.showAnswer(answer.outputs[0].data, performance.now() - begin);
+    if (cleared === this.cleared) this.showAnswer(answer.outputs[0].data, performance.now() - begin);
   }
 
   /** `classes` as the classification extension writes them: value:index:label. */
