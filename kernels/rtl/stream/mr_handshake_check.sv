@@ -2,6 +2,7 @@
 ///   - valid, once high, stays until ready is high
 ///   - data does not change while it waits
 ///   - valid and ready are known (never X) outside reset
+`ifndef SYNTHESIS
 `default_nettype none
 module mr_handshake_check #(
   parameter integer WIDTH = 8
@@ -39,3 +40,4 @@ module mr_handshake_check #(
 `endif
 endmodule
 `default_nettype wire
+`endif
