@@ -12,12 +12,13 @@ constexpr std::uint64_t kDayMs = 86'400'000;
 constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warning", "error", "off"};
 constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
 constexpr std::array<std::string_view, 2> kCompatibilities = {"none", "triton"};
-constexpr std::array<std::string_view, 1> kFidelities = {"functional"};
+constexpr std::array<std::string_view, 2> kFidelities = {"functional", "rtl"};
 
 const Setting kSettings[] = {
     {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
     {"cluster", "--cluster", Path{&Settings::cluster}, "Cluster file (default: emulated cards made to fit)"},
-    {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities}, "Of emulated cards: functional"},
+    {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities},
+     "Of emulated cards: functional, or rtl (their SystemVerilog, simulated)"},
     {"slots", "--slots", Count{&Settings::slots, 1, 1024}, "Frames in flight on the cards, of each model"},
     {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
      "Frames that may wait for a slot, of each model"},

@@ -343,7 +343,7 @@ TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
       {{"--deployment", "/no/such/place"}, 2, "/no/such/place"},
       {{"--deployment", deployment_.string(), "--http", "here"}, 2, "--http 'here' is not HOST:PORT"},
       {{"--deployment", deployment_.string(), "--http", taken}, 3, "in use"},
-      {{"--deployment", deployment_.string(), "--fidelity", "rtl"}, 2, "--fidelity: 'rtl' is not offered"},
+      {{"--deployment", deployment_.string(), "--fidelity", "exact"}, 2, "--fidelity: 'exact' is not offered"},
       {{"--deployment", deployment_.string(), "--cluster", "/no/such/cluster.yaml"},
        2,
        "/no/such/cluster.yaml"},

@@ -19,6 +19,7 @@
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
+#include "runtime/rtl/build.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
@@ -183,6 +184,29 @@ void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Ser
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
 }
 
+bool is_rtl(const Settings& settings) {
+  return settings.fidelity == "rtl";
+}
+
+/// What the deployment's cards need on this machine before they are programmed: at rtl fidelity the
+/// simulations of its SystemVerilog.
+Status prepare_cards(const Settings& settings, const LoadedDeployment& deployment) {
+  if (!is_rtl(settings)) return {};
+  runtime::rtl::BuildOptions options;
+  options.progress = [](const std::string& line) { log::info("rtl", line); };
+  const auto built = runtime::rtl::build_simulations(deployment, options);
+  return built.ok() ? Status() : built.error().within("model '" + deployment.plan.model.name + "'");
+}
+
+runtime::pipeline::PipelineOptions pipeline_options(const Settings& settings) {
+  runtime::pipeline::PipelineOptions options;
+  options.slots = static_cast<std::uint32_t>(settings.slots);
+  options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
+  // A simulation takes a thousand to a million times what the hardware does.
+  if (is_rtl(settings)) options.stuck_after = options.stuck_after_deadline = std::chrono::minutes(10);
+  return options;
+}
+
 unsigned io_threads(const Settings& settings) {
   if (settings.http_threads > 0) return static_cast<unsigned>(settings.http_threads);
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
@@ -215,7 +239,10 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   MILLRACE_ASSIGN(const auto deployments, load_all(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, *deployments.front()));
-  MILLRACE_TRY(runtime::emulator::select_backend(cluster));
+  using runtime::emulator::Fidelity;
+  MILLRACE_TRY(
+      runtime::emulator::select_backend(cluster, is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional));
+  for (const auto& deployment : deployments) MILLRACE_TRY(prepare_cards(settings, *deployment));
 
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(settings, deployments));
 
@@ -245,12 +272,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto udp, bind_udp(settings, directory));
   MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 
-  runtime::pipeline::PipelineOptions pipeline_options;
-  pipeline_options.slots = static_cast<std::uint32_t>(settings.slots);
-  pipeline_options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
-    auto pipeline = Pipeline::open(deployment, cluster, pipeline_options);
+    auto pipeline = Pipeline::open(deployment, cluster, pipeline_options(settings));
     if (!pipeline) {
       const bool remedy = settings.cluster.empty() && deployments.size() > 1;
       return Error(

@@ -1,0 +1,197 @@
+// `millrace verify --fidelity rtl` and `millrace serve --fidelity rtl`, as programs, on a small net whose
+// SystemVerilog is generated.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <boost/json.hpp>
+#include <fstream>
+#include <random>
+
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/rtl/build.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/integration/rtl_deployment.hpp"
+#include "tests/support/http.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+#include "tests/support/rtl_folder.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+constexpr std::uint64_t kInterval = 800;
+
+class RtlFidelity : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto tools = runtime::rtl::Toolchain::find(); !tools.ok())
+      GTEST_SKIP() << tools.error().message();
+  }
+  /// A deployment over so many cards; with the same content each time, so that simulations are built once.
+  fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
+    const fs::path target = directory_.path() / ("on" + std::to_string(cards));
+    deploy(cards == 1 ? chain_ : program_, emulated_ring(3), cards, target);
+    if (with_rtl) add_rtl(target, kInterval);
+    return target;
+  }
+  Outcome verify(const fs::path& deployment, const std::vector<std::string>& more,
+                 const std::vector<std::string>& environment = {}) const {
+    std::vector<std::string> command = {millrace_binary(), "verify", deployment.string(), "--fidelity",
+                                        "rtl"};
+    command.insert(command.end(), more.begin(), more.end());
+    std::vector<std::string> all = environment;  // the first of a name holds
+    all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());
+    return run_program(command, all, 240s);
+  }
+
+  TemporaryDirectory directory_{"millrace-fidelity"};
+  const kernels::Program program_ = skip_program(3, 2);  // on several cards
+  const kernels::Program chain_ = chain_program(3, 2);   // on one
+};
+
+TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
+  const Outcome outcome = verify(deployed(1), {"--json", "--frames", "8"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const json::value document = json::parse(outcome.out);
+  EXPECT_EQ(document.at("fidelity"), "rtl");
+  EXPECT_EQ(document.at("frames").to_number<int>(), 8);
+  EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+  const json::value &measured = document.at("measured"), &predicted = document.at("predicted");
+  const auto number = [](const json::value& from, const char* key) {
+    return from.at(key).to_number<double>();
+  };
+  EXPECT_NEAR(number(measured, "initiation_interval_cycles"), number(predicted, "initiation_interval_cycles"),
+              0.01 * number(predicted, "initiation_interval_cycles"));
+  EXPECT_NEAR(number(measured, "latency_cycles"), number(predicted, "latency_cycles"),
+              0.05 * number(predicted, "latency_cycles"));
+  EXPECT_LE(number(measured, "first_output_cycles"), number(measured, "latency_cycles"));
+  EXPECT_TRUE(document.at("fifos").at("sufficient").as_bool());
+  EXPECT_TRUE(document.at("fifos").at("wasteful").as_array().empty()) << outcome.out;
+  EXPECT_TRUE(document.at("standstill").is_null());
+  const json::array& streams = document.at("partitions").at(0).at("streams").as_array();
+  ASSERT_FALSE(streams.empty());
+  for (const json::value& stream : streams)
+    EXPECT_LE(stream.at("high_water").to_number<int>(), stream.at("depth").to_number<int>() + 1);
+}
+
+TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
+  const fs::path deployment = deployed(3);
+  for (const std::string stall : {"0", "0.4"}) {
+    const Outcome outcome = verify(deployment, {"--json", "--frames", "6", "--stall", stall, "--seed", "9"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    const json::value document = json::parse(outcome.out);
+    EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+    EXPECT_EQ(document.at("cards").to_number<int>(), 3);
+    EXPECT_EQ(document.at("seed").to_number<int>(), 9);
+    EXPECT_EQ(document.at("partitions").as_array().size(), 3U);
+    ASSERT_GE(document.at("links").as_array().size(), 2U);
+    for (const json::value& link : document.at("links").as_array())
+      EXPECT_GT(link.at("packets").to_number<int>(), 0);
+    EXPECT_EQ(document.at("fifos").at("sufficient").is_null(), stall != "0");
+  }
+  const Outcome text = verify(deployment, {"--frames", "3", "--stall", "0.4", "--seed", "9"});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_NE(text.out.find("seed 9"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("initiation interval"), std::string::npos) << text.out;
+}
+
+TEST_F(RtlFidelity, WrongHardwareIsFoundAndThePortNamed) {
+  const fs::path deployment = deployed(1);
+  const fs::path folder = deployment / "rtl" / "part0";
+  // One weight of the first table that is read becomes another; the folder is signed again.
+  fs::path weights;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().ends_with("_weights.hex") &&
+        (weights.empty() || entry.path() < weights))
+      weights = entry.path();
+  ASSERT_FALSE(weights.empty());
+  std::string text = read_text_file(weights).value();
+  text[0] = text[0] == '1' ? '2' : '1';
+  std::ofstream(weights) << text;
+  sign_rtl_folder(folder);
+  const Outcome outcome = verify(deployment, {"--json", "--frames", "4"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err << outcome.out;
+  const json::value document = json::parse(outcome.out);
+  EXPECT_GT(document.at("mismatches").to_number<int>(), 0);
+  EXPECT_TRUE(document.at("first_difference").at("output").as_string().starts_with("part0.out"))
+      << outcome.out;
+}
+
+TEST_F(RtlFidelity, WhatIsMissingOrAlteredIsSaidWithTheRemedy) {
+  const Outcome without = verify(deployed(2, false), {});
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("compile the model again"), std::string::npos) << without.err;
+
+  const fs::path deployment = deployed(1);
+  const Outcome tools = verify(deployment, {}, {"PATH=/nowhere"});
+  EXPECT_EQ(tools.exit_code, 3) << tools.err;
+  EXPECT_NE(tools.err.find("verilator is not installed"), std::string::npos) << tools.err;
+  const Outcome cache = verify(deployment, {}, {"MILLRACE_CACHE=/proc/nothing"});
+  EXPECT_EQ(cache.exit_code, 3) << cache.err;
+
+  std::ofstream(deployment / "rtl" / "part0" / "part0_dataflow.sv", std::ios::app) << "// mine\n";
+  const Outcome altered = verify(deployment, {});
+  EXPECT_EQ(altered.exit_code, 2) << altered.err;
+  EXPECT_NE(altered.err.find("altered"), std::string::npos) << altered.err;
+}
+
+TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {
+  const fs::path deployment = deployed(3);
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
+                            "127.0.0.1:0", "--fidelity", "rtl"},
+                           {"MILLRACE_CACHE=" + shared_simulation_cache().string()});
+  const auto address = server.wait_for_line("listening http ", 240s);
+  ASSERT_TRUE(address.has_value()) << server.err();
+  HttpConnection connection(static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1))));
+  std::mt19937 random(5);
+  for (int n = 0; n < 12; ++n) {
+    std::string input;
+    for (std::uint64_t i = 0; i < program_.tensors[program_.inputs[0]].elements(); ++i) {
+      const float value = static_cast<float>(static_cast<int>(random() % 4001) - 2000) / 16.F;
+      input.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+    const auto bytes = std::as_bytes(std::span(input));
+    const auto wanted = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
+    const auto answer = connection.request("POST", "/v2/models/" + program_.name + "/infer", input,
+                                           "Inference-Header-Content-Length: 0\r\n");
+    ASSERT_TRUE(answer.has_value());
+    ASSERT_EQ(answer->status, 200) << answer->body;
+    EXPECT_TRUE(
+        answer->body.ends_with(std::string_view(reinterpret_cast<const char*>(wanted.data()), wanted.size())))
+        << "frame " << n;
+    if (n == 5) {  // a card that dies comes back as a simulation
+      const auto cards = children_named(server.pid(), "millrace-card");
+      ASSERT_EQ(cards.size(), 3U);
+      ::kill(cards[1], SIGKILL);
+      while (connection.request("GET", "/v2/health/ready", "", "")->status == 200) {
+      }
+      while (connection.request("GET", "/v2/health/ready", "", "")->status != 200) {
+      }
+    }
+  }
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+}
+
+TEST_F(RtlFidelity, TheServerRefusesWhatItCannotSimulate) {
+  const auto serve = [&](const fs::path& deployment, const std::vector<std::string>& environment) {
+    std::vector<std::string> all = environment;  // the first of a name holds
+    all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());
+    return run_program({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
+                        "127.0.0.1:0", "--fidelity", "rtl"},
+                       all);
+  };
+  const Outcome without = serve(deployed(2, false), {});
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("compile the model again"), std::string::npos) << without.err;
+  const Outcome tools = serve(deployed(1), {"PATH=/nowhere"});
+  EXPECT_EQ(tools.exit_code, 3) << tools.err;
+}
+
+}  // namespace
+}  // namespace millrace::tests
