@@ -1,9 +1,12 @@
 #include "tests/integration/program_deployment.hpp"
 
+#include <functional>
 #include <stdexcept>
 
 #include "compiler/emit/deployment.hpp"
 #include "compiler/explore/partition.hpp"
+#include "compiler/generators/catalog.hpp"
+#include "compiler/generators/design.hpp"
 
 namespace millrace::tests {
 
@@ -27,11 +30,28 @@ plan::TensorSignature signature_of(const kernels::Tensor& tensor) {
   return signature;
 }
 
-}  // namespace
+/// Without a bound on resources: tests are of what is computed, not of what fits.
+compiler::emit::Designs designs_for(const kernels::Program& program,
+                                    const compiler::explore::Solution& solution, std::uint64_t interval) {
+  namespace generators = compiler::generators;
+  const auto catalog = must(generators::load_catalog());
+  generators::ChooseOptions options;
+  options.budget = {1'000'000, 1'000'000, 2'000'000, 10'000, 10'000, 1'000};
+  options.target_interval = interval;
+  const auto programs = compiler::emit::partition_programs(program, solution);
+  compiler::emit::Designs designs;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (solution.parts[i].host) continue;
+    const auto foldings = must(generators::choose(catalog, programs[i], options));
+    designs.emplace(programs[i].name, must(generators::assemble(catalog, programs[i], foldings)));
+  }
+  return designs;
+}
 
-std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program,
-                                                     const plan::Cluster& cluster, std::uint32_t partitions,
-                                                     const std::filesystem::path& directory) {
+std::shared_ptr<const plan::LoadedDeployment> write_deployment(
+    const kernels::Program& program, const plan::Cluster& cluster, std::uint32_t partitions,
+    const std::filesystem::path& directory,
+    const std::function<compiler::emit::Designs(const compiler::explore::Solution&)>& design) {
   plan::ModelInfo model;
   model.name = program.name;
   for (const kernels::TensorIndex index : program.inputs)
@@ -40,11 +60,32 @@ std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& pro
     model.outputs.push_back(signature_of(program.tensors[index]));
   const auto problem = compiler::explore::make_problem(program, cluster, partitions);
   const auto solution = must(compiler::explore::solve(problem));
-  const auto artifacts = must(compiler::emit::build_deployment(program, solution, cluster, model));
+  const auto artifacts =
+      must(compiler::emit::build_deployment(program, solution, cluster, model, design(solution)));
   if (const Status written = compiler::emit::write(artifacts, directory); !written.ok()) {
     throw std::runtime_error(written.error().message());
   }
   return std::make_shared<const plan::LoadedDeployment>(must(plan::load_deployment(directory)));
+}
+
+}  // namespace
+
+std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program,
+                                                     const plan::Cluster& cluster, std::uint32_t partitions,
+                                                     const std::filesystem::path& directory) {
+  return write_deployment(program, cluster, partitions, directory,
+                          [](const auto&) { return compiler::emit::Designs(); });
+}
+
+std::shared_ptr<const plan::LoadedDeployment> deploy_rtl(const kernels::Program& program,
+                                                         const plan::Cluster& cluster,
+                                                         std::uint32_t partitions,
+                                                         const std::filesystem::path& directory,
+                                                         std::uint64_t interval_cycles,
+                                                         const kernels::Program& hardware_of) {
+  return write_deployment(program, cluster, partitions, directory, [&](const auto& solution) {
+    return designs_for(hardware_of, solution, interval_cycles);
+  });
 }
 
 }  // namespace millrace::tests

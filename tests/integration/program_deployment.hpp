@@ -17,4 +17,13 @@ std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Pro
                                                               std::uint32_t partitions,
                                                               const std::filesystem::path& directory);
 
+/// As deploy(), with SystemVerilog for every card partition, folded for an interval of at most
+/// `interval_cycles`: of `hardware_of`, which is `program` but for its constants.
+std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels::Program& program,
+                                                                  const runtime::plan::Cluster& cluster,
+                                                                  std::uint32_t partitions,
+                                                                  const std::filesystem::path& directory,
+                                                                  std::uint64_t interval_cycles,
+                                                                  const kernels::Program& hardware_of);
+
 }  // namespace millrace::tests

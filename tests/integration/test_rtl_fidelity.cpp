@@ -12,7 +12,6 @@
 #include "runtime/rtl/build.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
-#include "tests/integration/rtl_deployment.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
@@ -33,11 +32,15 @@ class RtlFidelity : public testing::Test {
     if (const auto tools = runtime::rtl::Toolchain::find(); !tools.ok())
       GTEST_SKIP() << tools.error().message();
   }
-  /// A deployment over so many cards; with the same content each time, so that simulations are built once.
+  /// A deployment over so many cards: a chain on one, else a net with a connection that skips layers.
   fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
     const fs::path target = directory_.path() / ("on" + std::to_string(cards));
-    deploy(cards == 1 ? chain_ : program_, emulated_ring(3), cards, target);
-    if (with_rtl) add_rtl(target, kInterval);
+    const auto& program = cards == 1 ? chain_ : program_;
+    if (with_rtl) {
+      deploy_rtl(program, emulated_ring(3), cards, target, kInterval, program);
+    } else {
+      deploy(program, emulated_ring(3), cards, target);
+    }
     return target;
   }
   Outcome verify(const fs::path& deployment, const std::vector<std::string>& more,
@@ -102,19 +105,8 @@ TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
 }
 
 TEST_F(RtlFidelity, WrongHardwareIsFoundAndThePortNamed) {
-  const fs::path deployment = deployed(1);
-  const fs::path folder = deployment / "rtl" / "part0";
-  // One weight of the first table that is read becomes another; the folder is signed again.
-  fs::path weights;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().ends_with("_weights.hex") &&
-        (weights.empty() || entry.path() < weights))
-      weights = entry.path();
-  ASSERT_FALSE(weights.empty());
-  std::string text = read_text_file(weights).value();
-  text[0] = text[0] == '1' ? '2' : '1';
-  std::ofstream(weights) << text;
-  sign_rtl_folder(folder);
+  const fs::path deployment = directory_.path() / "wrong";
+  deploy_rtl(chain_, emulated_ring(3), 1, deployment, kInterval, chain_program(3, 2, 77));
   const Outcome outcome = verify(deployment, {"--json", "--frames", "4"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err << outcome.out;
   const json::value document = json::parse(outcome.out);
