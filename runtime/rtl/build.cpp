@@ -193,7 +193,7 @@ Result<Words> lay_out(const Source& source, const fs::path& scratch) {
     std::error_code code;
     fs::create_directories((scratch / file.path).parent_path(), code);
     MILLRACE_TRY(write_file_atomically(scratch / file.path, file.content));
-    if (file.path.ends_with(".hex")) memories.push_back(file.path);
+    if (!file.path.ends_with(".sv") && !file.path.ends_with(".f")) memories.push_back(file.path);
   }
   MILLRACE_TRY(write_file_atomically(scratch / kHeader, wrapper_header()));
   MILLRACE_TRY(

@@ -1,0 +1,396 @@
+// Blocks of every kind in several foldings, side by side in one partition: generated, written, verilated and
+// run. Every byte equals the reference's, with and without stalls, and interval, latency and FIFO fillings
+// are those predicted, to the cycle.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "compiler/emit/rtl/rtl.hpp"
+#include "compiler/generators/design.hpp"
+#include "kernels/program/packing.hpp"
+#include "kernels/reference/reference.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/rtl/build.hpp"
+#include "runtime/rtl/system.hpp"
+
+namespace millrace {
+namespace {
+
+using compiler::generators::Design;
+using compiler::generators::Folding;
+using compiler::generators::Multiplier;
+using compiler::generators::WindowStyle;
+using kernels::ElementType;
+using kernels::Program;
+using kernels::Requantise;
+using kernels::TensorIndex;
+using kernels::Window;
+using Buffer = kernels::reference::Buffer;
+
+constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
+constexpr ElementType kUint8{ElementType::Kind::kUnsigned, 8};
+constexpr ElementType kInt4{ElementType::Kind::kSigned, 4};
+constexpr ElementType kUint4{ElementType::Kind::kUnsigned, 4};
+constexpr ElementType kBipolar{ElementType::Kind::kBipolar, 1};
+
+constexpr std::uint64_t kSeed = 20;
+
+using Shape = std::vector<std::uint32_t>;
+
+Window window(std::uint32_t kernel, std::uint32_t stride = 1, std::uint32_t pad = 0,
+              std::uint32_t dilation = 1) {
+  Window made;
+  made.kernel_h = made.kernel_w = kernel;
+  made.stride_h = made.stride_w = stride;
+  made.dilation_h = made.dilation_w = dilation;
+  made.pad_top = made.pad_left = made.pad_bottom = made.pad_right = pad;
+  return made;
+}
+
+Folding folding(std::uint32_t pe, std::uint32_t simd, WindowStyle style = WindowStyle::kNone,
+                Multiplier multiplier = Multiplier::kDspPair) {
+  Folding made;
+  made.pe = pe;
+  made.simd = simd;
+  made.window = style;
+  made.multiplier = multiplier;
+  return made;
+}
+
+Folding lanes(std::uint32_t simd, std::uint32_t pixels = 1) {
+  Folding made;
+  made.simd = simd;
+  made.pixels = pixels;
+  return made;
+}
+
+/// A partition of independent blocks, and a folding for each.
+class Blocks {
+ public:
+  Blocks() : random_(kSeed) { program_.name = "part0"; }
+
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+
+  TensorIndex input(ElementType type, Shape shape) {
+    program_.inputs.push_back(tensor(type, std::move(shape)));
+    return program_.inputs.back();
+  }
+
+  /// Its result is an output of the partition, unless `inner`.
+  TensorIndex block(const std::string& name, kernels::Operation operation, std::vector<TensorIndex> from,
+                    ElementType type, Shape shape, const Folding& how, bool inner = false) {
+    const TensorIndex made = tensor(type, std::move(shape));
+    kernels::Block added;
+    added.name = name;
+    added.inputs = std::move(from);
+    added.outputs = {made};
+    added.operation = std::move(operation);
+    program_.blocks.push_back(std::move(added));
+    foldings_.push_back(how);
+    if (!inner) program_.outputs.push_back(made);
+    return made;
+  }
+
+  /// The form and the width of constants differ by `form`: 0 multiply and shift a channel, 1 powers of two,
+  /// half to even, 2 thresholds.
+  Requantise requantise(int form, std::uint32_t channels, ElementType out) {
+    Requantise step;
+    step.lowest = static_cast<std::int32_t>(out.lowest());
+    step.highest = static_cast<std::int32_t>(out.highest());
+    if (form == 2) {
+      step.form = Requantise::Form::kThresholds;
+      const std::int64_t steps = step.highest - step.lowest;
+      for (std::uint32_t c = 0; c < channels; ++c) {
+        std::int64_t at = -2000 + between(-50, 50);
+        for (std::int64_t i = 0; i < steps; ++i) step.thresholds.push_back(at += between(0, 4000 / steps));
+      }
+      if (out.kind == ElementType::Kind::kBipolar)
+        for (std::uint32_t c = 0; c < channels; ++c) step.thresholds[2 * c + 1] = step.thresholds[2 * c];
+      return step;
+    }
+    step.form = form == 1 ? Requantise::Form::kMultiplyShiftHalfEven : Requantise::Form::kMultiplyShift;
+    for (std::uint32_t c = 0; c < (form == 1 ? 1 : channels); ++c) {
+      step.multiplier.push_back(form == 1 ? 1 : static_cast<std::int32_t>(between(100, 60000)));
+      step.offset.push_back(form == 1 ? 0 : between(-100000, 100000));
+      step.shift.push_back(form == 1 ? 5 : static_cast<std::uint8_t>(between(17, 20)));
+    }
+    return step;
+  }
+
+  kernels::Convolution convolution(const Window& w, std::uint32_t in, std::uint32_t out, std::uint32_t groups,
+                                   ElementType weights, ElementType to, int form) {
+    kernels::Convolution made;
+    made.window = w;
+    made.out_channels = out;
+    made.groups = groups;
+    made.weight_type = weights;
+    made.accumulator = {ElementType::Kind::kSigned, 24};
+    for (std::uint32_t i = 0; i < out * w.kernel_h * w.kernel_w * (in / groups); ++i) {
+      std::int64_t value = between(weights.lowest() + 1, weights.highest());
+      if (weights.kind == ElementType::Kind::kBipolar) value = between(0, 1) == 0 ? -1 : 1;
+      made.weights.push_back(static_cast<std::int16_t>(value));
+    }
+    for (std::uint32_t i = 0; i < out; ++i)
+      made.bias.push_back(static_cast<std::int32_t>(between(-300, 300)));
+    if (form >= 0) made.requantise = requantise(form, out, to);
+    return made;
+  }
+
+  const Program& program() const { return program_; }
+  const std::vector<Folding>& foldings() const { return foldings_; }
+
+ private:
+  TensorIndex tensor(ElementType type, Shape shape) {
+    program_.tensors.push_back(
+        {"t" + std::to_string(program_.tensors.size()), type, std::move(shape), {}, 0});
+    return static_cast<TensorIndex>(program_.tensors.size() - 1);
+  }
+
+  Program program_;
+  std::vector<Folding> foldings_;
+  std::mt19937_64 random_;
+};
+
+void add_convolutions(Blocks& b) {
+  const auto parallel = WindowStyle::kParallel, tap = WindowStyle::kFolded;
+  Folding two = folding(6, 12, parallel);
+  two.pixels = 2;
+  b.block("two_pixels", b.convolution(window(3), 4, 6, 1, kInt8, kInt8, 1), {b.input(kInt8, {6, 8, 4})},
+          kInt8, {4, 6, 6}, two);
+  two.pe = 3;
+  two.multiplier = Multiplier::kDsp;
+  b.block("two_folded", b.convolution(window(3, 1, 1), 4, 6, 1, kInt8, kInt8, 2), {b.input(kInt8, {5, 8, 4})},
+          kInt8, {5, 8, 6}, two);
+  b.block("window", b.convolution(window(3), 2, 8, 1, kInt8, kInt8, 0), {b.input(kUint8, {6, 7, 2})}, kInt8,
+          {4, 5, 8}, folding(4, 9, parallel));
+  b.block("stride", b.convolution(window(3, 2, 1), 2, 4, 1, kInt4, kUint4, 0), {b.input(kUint4, {7, 7, 2})},
+          kUint4, {4, 4, 4}, folding(2, 6, parallel, Multiplier::kSoft));
+  Folding folded = folding(2, 6, tap);
+  folded.window_lanes = 2;
+  b.block("folded", b.convolution(window(3, 1, 1), 4, 6, 1, kInt8, kInt8, 1), {b.input(kInt8, {5, 6, 4})},
+          kInt8, {5, 6, 6}, folded);
+  folded = folding(5, 1, tap, Multiplier::kDsp);
+  b.block("dilated", b.convolution(window(2, 1, 0, 2), 3, 5, 1, kInt8, kInt8, 0), {b.input(kInt8, {6, 5, 3})},
+          kInt8, {4, 3, 5}, folded);
+  folded = folding(2, 1, tap, Multiplier::kDsp);
+  folded.window_lanes = 2;
+  b.block("depthwise", b.convolution(window(3, 1, 1), 4, 4, 4, kInt8, kInt8, 0), {b.input(kInt8, {5, 5, 4})},
+          kInt8, {5, 5, 4}, folded);
+  b.block("grouped", b.convolution(window(1), 4, 6, 2, kInt8, kInt8, 2), {b.input(kInt8, {4, 4, 4})}, kInt8,
+          {4, 4, 6}, folding(3, 2));
+  b.block("whole", b.convolution(window(3), 2, 10, 1, kInt8, kInt8, 1), {b.input(kInt8, {3, 3, 2})}, kInt8,
+          {1, 1, 10}, folding(5, 6));
+  b.block("dense", b.convolution(window(1), 12, 7, 1, kInt8, kInt8, -1), {b.input(kInt8, {1, 1, 12})},
+          {ElementType::Kind::kSigned, 24}, {1, 1, 7}, folding(7, 4));
+  Folding pixels = folding(6, 4);
+  pixels.pixels = 2;
+  b.block("points", b.convolution(window(1), 4, 6, 1, kInt8, kInt8, 0), {b.input(kInt8, {2, 6, 4})}, kInt8,
+          {2, 6, 6}, pixels);
+  auto bipolar = b.convolution(window(3, 1, 1), 8, 4, 1, kBipolar, kBipolar, 2);
+  bipolar.window.pad_value = -1;
+  b.block("bits", bipolar, {b.input(kBipolar, {4, 5, 8})}, kBipolar, {4, 5, 4},
+          folding(4, 24, parallel, Multiplier::kSoft));
+}
+
+void add_others(Blocks& b) {
+  b.block("max", kernels::MaxPool{window(2, 2)}, {b.input(kInt8, {5, 8, 6})}, kInt8, {2, 4, 6}, lanes(3));
+  b.block("max_pair", kernels::MaxPool{window(2, 2)}, {b.input(kUint8, {4, 8, 3})}, kUint8, {2, 4, 3},
+          lanes(3, 2));
+  Folding overlapping = lanes(2);
+  overlapping.window = WindowStyle::kFolded;
+  overlapping.window_lanes = 2;
+  b.block("max_over", kernels::MaxPool{window(3, 2, 1)}, {b.input(kInt8, {6, 6, 4})}, kInt8, {3, 3, 4},
+          overlapping);
+  const auto sum = [&](const Window& w, int form, std::uint32_t channels, ElementType out) {
+    kernels::SumPool made;
+    made.window = w;
+    made.accumulator = {ElementType::Kind::kSigned, 24};
+    made.requantise = b.requantise(form, channels, out);
+    return made;
+  };
+  b.block("global", sum(window(4), 0, 6, kInt8), {b.input(kUint8, {4, 4, 6})}, kInt8, {1, 1, 6}, lanes(2));
+  b.block("sum", sum(window(2, 2), 1, 4, kInt8), {b.input(kInt8, {4, 4, 4})}, kInt8, {2, 2, 4}, lanes(4));
+  b.block("rescale", kernels::Rescale{b.requantise(0, 4, kInt8)}, {b.input(kUint8, {3, 4, 4})}, kInt8,
+          {3, 4, 4}, lanes(4, 2));
+  b.block("steps", kernels::Rescale{b.requantise(2, 4, kUint4)}, {b.input(kInt8, {3, 4, 4})}, kUint4,
+          {3, 4, 4}, lanes(2));
+  kernels::Lookup lookup;
+  for (int i = 0; i < 256; ++i) lookup.table.push_back(static_cast<std::int16_t>(b.between(-128, 127)));
+  b.block("lookup", lookup, {b.input(kInt8, {2, 3, 4})}, kInt8, {2, 3, 4}, lanes(4));
+  kernels::Add add;
+  add.multiplier_a = 1234;
+  add.multiplier_b = -777;
+  add.offset = 12345;
+  add.shift = 11;
+  add.lowest = -128;
+  add.highest = 127;
+  b.block("add", add, {b.input(kInt8, {2, 3, 4}), b.input(kUint8, {2, 3, 4})}, kInt8, {2, 3, 4}, lanes(2));
+  kernels::Add table;
+  for (int i = 0; i < 8 * 16; ++i) table.table.push_back(static_cast<std::int16_t>(b.between(-8, 7)));
+  table.lowest = -8;
+  table.highest = 7;
+  b.block("add_table", table,
+          {b.input({ElementType::Kind::kSigned, 3}, {2, 3, 4}), b.input(kUint4, {2, 3, 4})}, kInt4, {2, 3, 4},
+          lanes(2));
+  b.block("concat", kernels::Concat{},
+          {b.input(kInt8, {2, 3, 4}), b.input(kInt8, {2, 3, 2}), b.input(kInt8, {2, 3, 6})}, kInt8,
+          {2, 3, 12}, lanes(2));
+  b.block("reshape", kernels::Permute{{2, 1, 3, 4}, {1, 0, 2, 3}}, {b.input(kInt8, {2, 3, 4})}, kInt8,
+          {6, 1, 4}, lanes(4));
+}
+
+/// A branch that joins again behind two convolutions.
+void add_branch(Blocks& b) {
+  const TensorIndex from = b.input(kInt8, {6, 6, 4});
+  const auto layer = [&] { return b.convolution(window(3, 1, 1), 4, 4, 1, kInt8, kInt8, 1); };
+  const TensorIndex first =
+      b.block("branch0", layer(), {from}, kInt8, {6, 6, 4}, folding(4, 12, WindowStyle::kParallel), true);
+  const TensorIndex second =
+      b.block("branch1", layer(), {first}, kInt8, {6, 6, 4}, folding(2, 18, WindowStyle::kParallel), true);
+  kernels::Add plain;
+  plain.lowest = -128;
+  plain.highest = 127;
+  b.block("branch", plain, {second, first}, kInt8, {6, 6, 4}, lanes(4));
+}
+
+Buffer random_frame(Blocks& b, const kernels::Tensor& tensor) {
+  Buffer made(tensor.storage_bytes());
+  for (auto& byte : made) {
+    std::int64_t value = b.between(tensor.type.lowest(), tensor.type.highest());
+    if (tensor.type.kind == ElementType::Kind::kBipolar) value = b.between(0, 1) == 0 ? -1 : 1;
+    byte = static_cast<std::byte>(value);
+  }
+  return made;
+}
+
+Buffer packed(const kernels::Tensor& tensor, const Buffer& storage) {
+  Buffer made(kernels::packed_bytes(tensor.type, tensor.elements()));
+  kernels::pack(tensor.type, storage, made);
+  return made;
+}
+
+/// The partition's folder below `directory`, as compile writes it.
+void write(const Design& design, const Program& program, const std::filesystem::path& directory) {
+  std::vector<runtime::plan::ImagePort> ports;
+  const auto add = [&](const auto& from, runtime::plan::PortKind kind) {
+    for (const auto& port : from) {
+      const auto& stream = design.netlist.streams[port.stream];
+      ports.push_back({port.name, kind, "", 0, 0, port.type, stream.lanes * stream.beats});
+    }
+  };
+  add(design.inputs, runtime::plan::PortKind::kIngress);
+  add(design.outputs, runtime::plan::PortKind::kEgress);
+  const auto rtl = compiler::emit::emit_rtl(design, program, ports, {156.25, "none", "a test"});
+  ASSERT_TRUE(rtl.ok()) << rtl.error().message();
+  for (const auto& [path, content] : rtl->files) {
+    const auto file = directory / "rtl" / design.partition / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << content;
+  }
+}
+
+class GeneratedBlocks : public testing::Test {
+ protected:
+  void run(Blocks& blocks, double stall) {
+    const auto catalog = compiler::generators::load_catalog();
+    ASSERT_TRUE(catalog.ok());
+    const Program& program = blocks.program();
+    ASSERT_EQ(kernels::validate(program), "");
+    const auto design = compiler::generators::assemble(*catalog, program, blocks.foldings());
+    ASSERT_TRUE(design.ok()) << design.error().message();
+    const TemporaryDirectory directory("generated_blocks");
+    write(*design, program, directory.path());
+    const auto source = runtime::rtl::read_source(directory.path(), design->partition);
+    ASSERT_TRUE(source.ok()) << source.error().message();
+    const auto cache = Cache::open();
+    ASSERT_TRUE(cache.ok()) << cache.error().message();
+    const auto tools = runtime::rtl::Toolchain::find();
+    ASSERT_TRUE(tools.ok()) << tools.error().message();
+    const auto entry = runtime::rtl::build_simulation(*cache, *tools, *source, {});
+    ASSERT_TRUE(entry.ok()) << entry.error().message();
+    compare(blocks, *design, *entry, stall);
+  }
+
+ private:
+  static constexpr std::uint64_t kFrames = 10;
+
+  void compare(Blocks& blocks, const Design& design, const std::filesystem::path& entry, double stall) {
+    const Program& program = blocks.program();
+    runtime::rtl::System system({stall, kSeed, 0});
+    auto simulation = runtime::rtl::Simulation::open(entry, kSeed);
+    ASSERT_TRUE(simulation.ok()) << simulation.error().message();
+    const std::size_t part = system.add_partition("part0", std::move(*simulation), 156.25);
+    std::vector<std::vector<Buffer>> wanted;
+    for (std::uint64_t frame = 0; frame < kFrames; ++frame) {
+      std::vector<Buffer> inputs;
+      for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+        inputs.push_back(random_frame(blocks, program.tensors[program.inputs[i]]));
+        system.feed({part, i}, packed(program.tensors[program.inputs[i]], inputs.back()));
+      }
+      wanted.push_back(kernels::reference::run(program, inputs));
+    }
+    std::vector<int> wrong(program.outputs.size());
+    const auto status = system.run(kFrames, [&](auto end, std::uint64_t frame, const Buffer& got) {
+      if (frame < kFrames &&
+          got != packed(program.tensors[program.outputs[end.port]], wanted[frame][end.port]))
+        ++wrong[end.port];
+    });
+    ASSERT_TRUE(status.ok()) << status.error().message();
+    ASSERT_FALSE(system.standstill()) << system.standstill()->message;
+    for (std::size_t i = 0; i < wrong.size(); ++i)
+      EXPECT_EQ(wrong[i], 0) << "frames of output " << i << " (" << program.tensors[program.outputs[i]].name
+                             << ") that differ";
+    if (stall == 0) compare_cycles(system, part, design);
+  }
+
+  static void compare_cycles(const runtime::rtl::System& system, std::size_t part, const Design& design) {
+    std::vector<std::uint64_t> last(kFrames);
+    std::uint64_t first_in = ~std::uint64_t{0};
+    for (std::size_t i = 0; i < design.inputs.size(); ++i)
+      first_in = std::min(first_in, system.input_passages({part, i}).front().first);
+    for (std::size_t i = 0; i < design.outputs.size(); ++i)
+      for (std::size_t f = 0; f < kFrames; ++f)
+        last[f] = std::max(last[f], system.output_passages({part, i})[f].last);
+    EXPECT_EQ(last[kFrames - 1] - last[kFrames - 2], design.interval_cycles);
+    EXPECT_EQ(last[0] - first_in, design.latency_cycles);
+    for (std::size_t i = 0; i < design.fifos.size(); ++i) {
+      const auto& fifo = design.fifos[i];
+      const std::string& name = design.netlist.units[fifo.unit].instance.name;
+      EXPECT_GE(system.simulation(part).high_water(i), fifo.high_water) << name;
+      EXPECT_LE(fifo.depth, std::max<std::uint64_t>(2, 2 * system.simulation(part).high_water(i))) << name;
+    }
+  }
+};
+
+TEST_F(GeneratedBlocks, ConvolutionsOfEveryKindEqualTheReferenceInThePredictedCycles) {
+  Blocks blocks;
+  add_convolutions(blocks);
+  run(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
+  Blocks blocks;
+  add_convolutions(blocks);
+  run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceInThePredictedCycles) {
+  Blocks blocks;
+  add_others(blocks);
+  add_branch(blocks);
+  run(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceUnderStalls) {
+  Blocks blocks;
+  add_others(blocks);
+  add_branch(blocks);
+  run(blocks, 0.3);
+}
+
+}  // namespace
+}  // namespace millrace
