@@ -57,6 +57,18 @@ struct Solution {
 /// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
 Result<Solution> solve(const Problem& problem);
 
+/// Who stands where, built how: a plan as a person may have written it.
+struct Choice {
+  std::vector<std::uint32_t> card;            // place -> card, each once
+  std::vector<std::uint32_t> place, region;   // of an operation; unread on the host
+  std::vector<std::uint32_t> implementation;  // of an operation; unread on the host
+};
+
+/// The solution a choice comes to; the problem is predictable. kDoesNotFit, naming what a card has too little
+/// of, the tensor that has no way, the target missed; kInvalidInput where a layer is torn apart or places are
+/// out of order.
+Result<Solution> settle(const Problem& problem, const Choice& choice);
+
 /// What a solution of that problem must satisfy, recomputed from nothing. Empty where all holds.
 std::string verify(const Problem& problem, const Solution& solution);
 

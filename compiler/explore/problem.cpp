@@ -64,10 +64,17 @@ void extend_host(const k::Program& program, Problem& problem) {
   }
 }
 
-/// What a device leaves: the shell is taken from the regions in their order, then the share.
+/// What a device leaves: the shell is taken from the regions in their order, then the share. Regions that
+/// reach the same bank share it equally.
 std::vector<Region> regions_of(const runtime::plan::Device& device, const Shares& shares) {
   std::vector<Region> regions;
   Amounts shell = amounts(device.shell);
+  const auto reaching = [&](const std::string& bank) {
+    return static_cast<std::uint64_t>(
+        std::count_if(device.regions.begin(), device.regions.end(), [&](const auto& region) {
+          return std::find(region.memory.begin(), region.memory.end(), bank) != region.memory.end();
+        }));
+  };
   for (const auto& from : device.regions) {
     Region region{from.name, amounts(from.resources)};
     const Amounts rest = less(shell, region.available);
@@ -75,7 +82,7 @@ std::vector<Region> regions_of(const runtime::plan::Device& device, const Shares
     shell = rest;
     for (const auto& bank : device.memory)
       if (std::find(from.memory.begin(), from.memory.end(), bank.name) != from.memory.end())
-        region.available[kMemoryBytes] += bank.bandwidth_bytes_per_second;
+        region.available[kMemoryBytes] += bank.bandwidth_bytes_per_second / reaching(bank.name);
     for (std::size_t k = 0; k < kKinds; ++k)
       region.available[k] =
           static_cast<std::uint64_t>(std::floor(static_cast<double>(region.available[k]) * shares[k]));

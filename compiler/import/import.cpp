@@ -61,8 +61,8 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  Importer(const onnx::ModelProto& model, std::filesystem::path directory)
-      : model_(model), proto_(model.graph()), directory_(std::move(directory)) {}
+  Importer(const onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
+      : model_(model), proto_(model.graph()), directory_(std::move(directory)), float_model_(unquantised) {}
 
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
@@ -300,7 +300,7 @@ class Importer {
     if (count > 0)
       return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
                          " not supported:" + list);
-    if (!quantised)
+    if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "
           "example with "
@@ -404,6 +404,7 @@ class Importer {
   const onnx::ModelProto& model_;
   const onnx::GraphProto& proto_;
   std::filesystem::path directory_;
+  FloatModel float_model_;
   Graph graph_;
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
@@ -413,10 +414,10 @@ class Importer {
 }  // namespace
 
 Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name,
-                          const std::filesystem::path& directory) {
+                          const std::filesystem::path& directory, FloatModel unquantised) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
-  return Importer(model, directory).run(name);
+  return Importer(model, directory, unquantised).run(name);
 }
 
 Result<Graph> import_onnx(const std::filesystem::path& path) {

@@ -18,8 +18,12 @@ namespace millrace::compiler::import {
 /// without quantisers).
 Result<graph::Graph> import_onnx(const std::filesystem::path& path);
 
+/// Whether a model without quantisers is taken: only where passes::assume_quantised() follows.
+enum class FloatModel { kRefused, kTaken };
+
 /// The same from bytes; external data is looked for in `directory`.
 Result<graph::Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name,
-                                 const std::filesystem::path& directory = {});
+                                 const std::filesystem::path& directory = {},
+                                 FloatModel unquantised = FloatModel::kRefused);
 
 }  // namespace millrace::compiler::import

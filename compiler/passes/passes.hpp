@@ -2,8 +2,11 @@
 // function.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/verify.hpp"
@@ -27,5 +30,17 @@ std::span<const Pass> standard_passes();
 /// Runs all of them, verifying after each; `after`, where given, sees the graph after each pass.
 Result<Graph> run_standard_passes(Graph graph,
                                   const std::function<void(const Pass&, const Graph&)>& after = {});
+
+/// Widths that a float model is taken to be quantised to; 2 to 8 bits, signed.
+struct AssumedTypes {
+  std::uint8_t weight_bits = 8, activation_bits = 8;
+};
+
+/// "int8", "int4" (both), "w4a8" (weights, activations); nothing for anything else.
+std::optional<AssumedTypes> assumed_types(const std::string& text);
+
+/// An imported float model with quantisers where a quantising tool would put them, to be planned on its
+/// structure. Scales are powers of two and its results mean nothing: never to be run.
+Graph assume_quantised(Graph graph, const AssumedTypes& types);
 
 }  // namespace millrace::compiler::passes

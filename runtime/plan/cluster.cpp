@@ -219,10 +219,10 @@ const ClusterCard* Cluster::find_card(const std::string& card) const {
 Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
-  MILLRACE_ASSIGN(const auto map,
-                  yaml::Mapping::of(root, file, "device",
-                                    {"schema", "part", "family", "platform", "clock_mhz", "resources",
-                                     "regions", "shell", "link", "memory", "connectors", "sources"}));
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "device",
+                                                    {"schema", "part", "family", "platform", "plan_only",
+                                                     "clock_mhz", "resources", "regions", "shell", "link",
+                                                     "memory", "connectors", "sources"}));
   MILLRACE_TRY(check_file_schema(map));
   Device out;
   out.name = path.stem().string();
@@ -230,6 +230,7 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(out.part, map.text("part"));
   MILLRACE_ASSIGN(out.family, map.text("family"));
   MILLRACE_ASSIGN(out.platform, map.text("platform", ""));
+  MILLRACE_ASSIGN(out.plan_only, map.text("plan_only", ""));
   MILLRACE_ASSIGN(out.clock_mhz, map.number("clock_mhz"));
   if (out.clock_mhz <= 0 || out.clock_mhz > 2000)
     return map.error("clock_mhz", "must be above 0 and at most 2000");

@@ -35,10 +35,11 @@ struct Region {
 };
 
 struct Device {
-  std::string name;      // "ku060"; the file's stem
-  std::string part;      // "xcku060"
-  std::string family;    // Yosys family: "xcku" … ; see configs/README.md
-  std::string platform;  // Vitis platform; empty: runs emulated only
+  std::string name;       // "ku060"; the file's stem
+  std::string part;       // "xcku060"
+  std::string family;     // Yosys family: "xcku" … ; see configs/README.md
+  std::string platform;   // Vitis platform; empty: runs emulated only
+  std::string plan_only;  // why no deployment is made for it; empty: one is
   double clock_mhz = 0;
   Resources shell;              // taken from the regions by the shell, from the first on
   Resources link;               // taken from the first region by each cable that a partition uses

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "brute_force.hpp"
+#include "compiler/explore/analysis.hpp"
 #include "compiler/explore/partition.hpp"
 
 namespace millrace::compiler::explore {
@@ -231,6 +232,54 @@ TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
   Problem cable = row({64, 64}, 2, 4);
   cable.cables[0].bytes_per_second = 0;
   expect(refusal(cable, ErrorCode::kInvalidInput), "has no bandwidth");
+}
+
+TEST(ExploreSettle, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
+  Problem problem = row({64, 64}, 2, 8);
+  Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // 8 and 4 side by side
+  const auto settled = settle(problem, choice);
+  ASSERT_TRUE(settled.ok()) << settled.error().message();
+  EXPECT_EQ(verify(problem, *settled), "");
+  EXPECT_DOUBLE_EQ(settled->interval_seconds, 16e-8);
+  const auto refused = [&](auto change) {
+    Choice changed = choice;
+    change(changed);
+    const auto result = settle(problem, changed);
+    return result.ok() ? std::string("accepted") : result.error().message();
+  };
+  expect(refused([](auto& c) { c.place = {1, 0}; }), "out of order");
+  expect(refused([](auto& c) { c.card = {0, 0}; }), "named twice");
+  expect(refused([](auto& c) { c.card = {0, 7}; }), "not there");
+  expect(refused([](auto& c) { c.place = {0, 0}; }), "a card holds nothing");
+  expect(refused([](auto& c) { c.region[1] = 1; }), "in a region of 'fpga0'");
+  expect(refused([](auto& c) { c.implementation[0] = 50; }), "no such implementation");
+  expect(refused([](auto& c) { c.implementation[0] = 5; }), "32 DSP are needed, 8 are left");
+  expect(refused([](auto& c) { c.implementation.clear(); }), "does not name every block");
+  problem.targets.frames_per_second = 1e8;
+  expect(refused([](auto&) {}), "misses its targets: 6250000 frames/s");
+  problem.cables.clear();
+  expect(refused([](auto&) {}), "tensor 't1' has no cables");
+}
+
+TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
+  Problem problem = row({1024, 64}, 1, 20);
+  problem.targets.objective = Objective::kThroughput;
+  const Analysis tight = analyse(problem, solved(problem));
+  EXPECT_EQ(tight.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
+  ASSERT_EQ(tight.lifts.size(), 1U);
+  EXPECT_EQ(tight.lifts[0], "70 % more DSP on fpga0 would give +100 %");
+  EXPECT_DOUBLE_EQ(tight.places[0].roofline.compute, 20 * 2 * 1e8 / 1088);
+  EXPECT_DOUBLE_EQ(tight.places[0].roofline.attained, 1e8 / 64);
+  EXPECT_TRUE(std::isinf(tight.places[0].roofline.memory));
+
+  Problem slow_cable = row({64, 64}, 2, 64);
+  slow_cable.partitions = 2;
+  slow_cable.cables[0].bytes_per_second = 1e8;
+  slow_cable.targets.objective = Objective::kThroughput;
+  const Analysis cable = analyse(slow_cable, solved(slow_cable));
+  ASSERT_EQ(cable.cables.size(), 1U);
+  EXPECT_NEAR(cable.cables[0].share, 1, 1e-9);
+  EXPECT_EQ(cable.places[1].roofline.links, 1e6);
 }
 
 TEST(ExploreVerify, RecomputesEveryClaim) {

@@ -82,6 +82,29 @@ TEST(ShippedClusters, LoadAndFormAChain) {
   }
 }
 
+TEST(ShippedClusters, LoadEveryOne) {
+  int count = 0;
+  for (const auto& file : fs::directory_iterator(kConfigs / "clusters")) {
+    const auto cluster = load_cluster(file.path());
+    EXPECT_TRUE(cluster.ok()) << cluster.error().message();
+    ++count;
+  }
+  EXPECT_GE(count, 5);
+}
+
+TEST(ShippedDevices, SayWhereEachFigureComesFrom) {
+  for (const auto& file : fs::directory_iterator(kConfigs / "devices")) {
+    const auto device = load_device(file.path());
+    ASSERT_TRUE(device.ok()) << device.error().message();
+    for (const char* figure :
+         {"part", "clock_mhz", "shell", "memory.bandwidth", "memory.capacity", "connectors"})
+      EXPECT_TRUE(device->sources.contains(figure)) << file.path() << ": " << figure;
+    EXPECT_TRUE(device->sources.contains("resources") || device->sources.contains("regions")) << file.path();
+    EXPECT_EQ(device->link == Resources{}, !device->sources.contains("link")) << file.path();
+    EXPECT_GT(device->regions.front().resources.lut, device->shell.lut) << file.path();
+  }
+}
+
 TEST_F(ClusterFile, RefusesAnUnknownKeyByNameAndLine) {
   const auto text = refusal("schema: 1\nemulated: true\ncabels: []\ncards: []\n", 3);
   has(text, "unknown key 'cabels'");

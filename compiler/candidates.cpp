@@ -1,0 +1,105 @@
+#include "compiler/candidates.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+
+constexpr std::uint64_t kJointDepth = 32;  // beats of a FIFO whose depth is not known yet
+
+explore::Amounts amounts(const gen::Cost& cost) {
+  return {cost.lut, cost.lutram, cost.ff, cost.dsp, cost.ramb18 + 2 * cost.ramb36, cost.uram, 0};
+}
+
+bool as_good(const explore::Implementation& a, const explore::Implementation& b) {
+  return a.interval_cycles <= b.interval_cycles &&
+         a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
+         a.depth_cycles <= b.depth_cycles && explore::within(a.amounts, b.amounts);
+}
+
+/// Of the intervals at which something changes, those far enough apart, the quickest included.
+std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const CandidateOptions& options) {
+  std::vector<std::uint64_t> out;
+  double next = 0;
+  for (const auto interval : all) {
+    if (static_cast<double>(interval) < next) continue;
+    out.push_back(interval);
+    next = static_cast<double>(interval) * options.step;
+    if (options.longest_cycles != 0 && interval > options.longest_cycles) break;
+  }
+  if (options.longest_cycles == 0 && !all.empty() && out.back() != all.back()) out.push_back(all.back());
+  return out;
+}
+
+Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
+                 const gen::Generator& generator, const CandidateOptions& options,
+                 explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+  std::vector<gen::Folding> seen;
+  for (const auto interval : spaced(generator.intervals(), options))
+    for (const auto& folding : generator.foldings(interval)) {
+      if (std::find(seen.begin(), seen.end(), folding) != seen.end()) continue;
+      seen.push_back(folding);
+      MILLRACE_ASSIGN(gen::Candidate candidate, generator.candidate(catalog, folding));
+      MILLRACE_ASSIGN(explore::Implementation way,
+                      implementation(catalog, program, program.blocks[block], candidate));
+      way.candidate = static_cast<std::uint32_t>(candidates.size());
+      candidates.push_back(std::move(candidate));
+      auto& ways = operation.implementations;
+      if (std::any_of(ways.begin(), ways.end(), [&](const auto& other) { return as_good(other, way); }))
+        continue;
+      ways.erase(
+          std::remove_if(ways.begin(), ways.end(), [&](const auto& other) { return as_good(way, other); }),
+          ways.end());
+      ways.push_back(std::move(way));
+    }
+  return {};
+}
+
+}  // namespace
+
+Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
+                                               const kernels::Block& block, const gen::Candidate& candidate) {
+  explore::Implementation way;
+  way.name = gen::to_string(candidate.folding);
+  way.interval_cycles = std::max<std::uint64_t>(1, candidate.interval_cycles);
+  way.fill_cycles = static_cast<std::uint64_t>(std::clamp(candidate.lead, 0.0, 1.0) *
+                                               static_cast<double>(way.interval_cycles));
+  way.depth_cycles = candidate.depth_cycles;
+  gen::Cost cost = candidate.cost;
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    // Who feeds it is chosen elsewhere: half its lanes stand for any other number of them.
+    const std::uint32_t to = candidate.input_lanes[i], bits = program.tensors[block.inputs[i]].type.bits;
+    MILLRACE_ASSIGN(const gen::Cost joint,
+                    gen::edge_cost(catalog, to % 2 == 0 ? to / 2 : to, to, bits, kJointDepth));
+    cost += joint;
+  }
+  way.amounts = amounts(cost);
+  way.amounts[explore::kMemoryBytes] = candidate.memory_bytes;
+  return way;
+}
+
+Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,
+                                  const CandidateOptions& options, explore::Problem& problem) {
+  Candidates out;
+  out.of_block.resize(program.blocks.size());
+  for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
+    auto& operation = problem.operations[i];
+    operation.implementations.clear();
+    if (operation.host) continue;
+    const auto generator = gen::Generator::make(program, i);
+    if (!generator.ok() && generator.error().code() != ErrorCode::kUnsupported) return generator.error();
+    if (!generator.ok()) {
+      if (out.unsupported.empty()) out.unsupported = generator.error().message();
+      continue;
+    }
+    MILLRACE_TRY(add_block(catalog, program, i, **generator, options, operation, out.of_block[i]));
+    if (operation.implementations.empty() && out.unsupported.empty())
+      out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
+  }
+  return out;
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,53 @@
+// What a solution comes to, card by card and cable by cable: use, roofline, bottleneck, and what would lift
+// it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/explore/partition.hpp"
+
+namespace millrace::compiler::explore {
+
+/// Frames a second that something could reach if nothing else held it back; infinite where it has no part.
+struct Roofline {
+  double compute = 0;   // every DSP slice left to it busy at every clock, two multiplications each
+  double memory = 0;    // weights from the regions' banks
+  double links = 0;     // the tightest of its cables
+  double attained = 0;  // its slowest operation
+};
+
+struct RegionUse {
+  std::string name;
+  Amounts used{}, available{};  // [kMemoryBytes]: bytes a second, at the solution's rate
+};
+
+struct PlaceAnalysis {
+  std::uint32_t card = 0;
+  std::vector<RegionUse> regions;  // those of the card
+  double interval_seconds = 0;     // of its slowest operation
+  std::uint32_t slowest = 0;       // operation
+  std::uint64_t cost = 0;          // multiplications and additions a frame
+  std::uint64_t memory_bytes = 0;  // a frame
+  Roofline roofline;
+};
+
+struct CableUse {
+  std::uint32_t from = 0, to = 0;  // places
+  std::uint64_t bytes = 0;         // a frame
+  double bytes_per_second = 0;     // of the cable
+  double share = 0;                // of it, at the solution's rate
+};
+
+struct Analysis {
+  std::vector<PlaceAnalysis> places;
+  std::vector<CableUse> cables;
+  std::string bottleneck;          // one sentence: what limits the rate
+  std::vector<std::string> lifts;  // what would lift it, by how much; may be empty
+};
+
+/// The solution is one of this problem, verified; the problem is predictable.
+Analysis analyse(const Problem& problem, const Solution& solution);
+
+}  // namespace millrace::compiler::explore
