@@ -2,7 +2,7 @@
 ///
 /// UG573 (UltraScale Architecture Memory Resources): table "Block RAM Initialization Attributes" (where INIT and INITP bits lie), "Write
 /// Modes", "Byte-Wide Write Enable", "Simple Dual-Port", "Address Bus", "Set/Reset". UG579 (DSP Slice): 27 x 18 two's complement multiplier,
-/// carry-in.
+/// carry-in. UG574 (CLB): "Carry Logic".
 module check;
   integer errors = 0;
   task automatic expect_value(input string what, input logic [71:0] got, input logic [71:0] want);
@@ -83,7 +83,19 @@ module check;
     .A(d_a), .B(d_b), .C('0), .D('0), .INMODE('0), .ALUMODE('0), .OPMODE(9'b000000101), .CARRYINSEL('0), .ACIN('0), .BCIN('0),
     .PCIN('0), .CARRYIN(d_carry), .P(d_p));
 
+  // ---- CARRY4: S the exclusive or of two operands, DI one of them: O their sum, CO the carries.
+  logic       c_in = 0, c_init = 0;
+  logic [3:0] c_x = 0, c_y = 0, c_co, c_o;
+  CARRY4 carry (.CO(c_co), .O(c_o), .CI(c_in), .CYINIT(c_init), .DI(c_x), .S(c_x ^ c_y));
+
   initial begin
+    for (integer i = 0; i < 512; i = i + 1) begin
+      {c_x, c_y} = i[7:0];
+      {c_in, c_init} = {i[8] & i[0], i[8] & !i[0]};
+      #1;
+      expect_value("a sum by the carry chain", {67'd0, c_co[3], c_o}, 72'(5'(c_x) + 5'(c_y) + 5'(i[8])));
+    end
+
     // Initial content: an 18-bit word k is bits 16k.. of INIT and 2k.. of INITP; a 9-bit one 8k.. and k.
     a_en = 1; b_en = 1;
     a_addr = {10'd3, 4'h0}; b_addr = {11'd5, 3'h0}; tick;

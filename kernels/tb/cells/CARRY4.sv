@@ -1,0 +1,21 @@
+/// The carry chain of four bits, after AMD UG574 (UltraScale Architecture CLB), "Carry Logic".
+///
+/// In the place of Yosys's own model, whose carry vector feeds itself: Verilator 5.006 settles such loops wrongly when several of these are
+/// chained (yosys equiv_induct proves the netlists right that it then shows as wrong).
+module CARRY4 (
+  output logic [3:0] CO,
+  output logic [3:0] O,
+  input  logic       CI,
+  input  logic       CYINIT,
+  input  logic [3:0] DI,
+  input  logic [3:0] S
+);
+  logic c0, c1, c2, c3, c4;
+  assign c0 = CI | CYINIT;
+  assign c1 = S[0] ? c0 : DI[0];
+  assign c2 = S[1] ? c1 : DI[1];
+  assign c3 = S[2] ? c2 : DI[2];
+  assign c4 = S[3] ? c3 : DI[3];
+  assign O  = S ^ {c3, c2, c1, c0};
+  assign CO = {c4, c3, c2, c1};
+endmodule
