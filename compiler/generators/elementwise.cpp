@@ -124,11 +124,11 @@ class AddBlock : public LanesBlock {
  private:
   StreamIndex sum(std::uint32_t lanes, StreamIndex a, StreamIndex b, NetlistBuilder& netlist) const {
     const ElementType ta = input(0).type, tb = input(1).type;
-    const auto products = [](std::int64_t factor, ElementType type) {
-      return std::minmax(factor * type.lowest(), factor * type.highest());
+    const auto products = [](std::int64_t factor, ElementType type) -> std::pair<std::int64_t, std::int64_t> {
+      const std::int64_t one = factor * type.lowest(), other = factor * type.highest();
+      return {std::min(one, other), std::max(one, other)};
     };
-    const std::pair<std::int64_t, std::int64_t> pa = products(add_.multiplier_a, ta),
-                                                pb = products(add_.multiplier_b, tb);
+    const auto pa = products(add_.multiplier_a, ta), pb = products(add_.multiplier_b, tb);
     const std::int64_t low =
         std::min({pa.first, pb.first, pa.first + pb.first, pa.first + pb.first + add_.offset});
     const std::int64_t high =

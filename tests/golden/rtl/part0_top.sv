@@ -1,0 +1,254 @@
+/// part0_top: partition part0 with its shell for ku060: AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.
+///
+/// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
+///
+/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have an AXI4-Lite slave <name>_axil_; host-fed
+/// inputs read and host-read outputs write memory through <name>_axi_. A link port is an AXI-Stream of the dataflow's beats,
+/// zeros above the lanes, and one of tags {time, sequence, epoch}, a tag a frame, to be given before the frame's last beat.
+`default_nettype none
+module part0_top (
+  input  logic clk,
+  input  logic rst,
+  output logic error,
+
+  input  logic control_axil_awvalid,
+  output logic control_axil_awready,
+  input  logic [11:0] control_axil_awaddr,
+  input  logic control_axil_wvalid,
+  output logic control_axil_wready,
+  input  logic [31:0] control_axil_wdata,
+  input  logic [3:0] control_axil_wstrb,
+  output logic control_axil_bvalid,
+  input  logic control_axil_bready,
+  output logic [1:0] control_axil_bresp,
+  input  logic control_axil_arvalid,
+  output logic control_axil_arready,
+  input  logic [11:0] control_axil_araddr,
+  output logic control_axil_rvalid,
+  input  logic control_axil_rready,
+  output logic [31:0] control_axil_rdata,
+  output logic [1:0] control_axil_rresp,
+
+  input  logic supervisor_axil_awvalid,
+  output logic supervisor_axil_awready,
+  input  logic [11:0] supervisor_axil_awaddr,
+  input  logic supervisor_axil_wvalid,
+  output logic supervisor_axil_wready,
+  input  logic [31:0] supervisor_axil_wdata,
+  input  logic [3:0] supervisor_axil_wstrb,
+  output logic supervisor_axil_bvalid,
+  input  logic supervisor_axil_bready,
+  output logic [1:0] supervisor_axil_bresp,
+  input  logic supervisor_axil_arvalid,
+  output logic supervisor_axil_arready,
+  input  logic [11:0] supervisor_axil_araddr,
+  output logic supervisor_axil_rvalid,
+  input  logic supervisor_axil_rready,
+  output logic [31:0] supervisor_axil_rdata,
+  output logic [1:0] supervisor_axil_rresp,
+  output logic supervisor_irq,
+
+  output logic supervisor_axi_awvalid,
+  input  logic supervisor_axi_awready,
+  output logic [63:0] supervisor_axi_awaddr,
+  output logic [7:0] supervisor_axi_awlen,
+  output logic supervisor_axi_wvalid,
+  input  logic supervisor_axi_wready,
+  output logic [511:0] supervisor_axi_wdata,
+  output logic supervisor_axi_wlast,
+  input  logic supervisor_axi_bvalid,
+  output logic supervisor_axi_bready,
+  input  logic [1:0] supervisor_axi_bresp,
+
+  input  logic in0_axil_awvalid,
+  output logic in0_axil_awready,
+  input  logic [11:0] in0_axil_awaddr,
+  input  logic in0_axil_wvalid,
+  output logic in0_axil_wready,
+  input  logic [31:0] in0_axil_wdata,
+  input  logic [3:0] in0_axil_wstrb,
+  output logic in0_axil_bvalid,
+  input  logic in0_axil_bready,
+  output logic [1:0] in0_axil_bresp,
+  input  logic in0_axil_arvalid,
+  output logic in0_axil_arready,
+  input  logic [11:0] in0_axil_araddr,
+  output logic in0_axil_rvalid,
+  input  logic in0_axil_rready,
+  output logic [31:0] in0_axil_rdata,
+  output logic [1:0] in0_axil_rresp,
+  output logic in0_irq,
+
+  output logic in0_axi_arvalid,
+  input  logic in0_axi_arready,
+  output logic [63:0] in0_axi_araddr,
+  output logic [7:0] in0_axi_arlen,
+  input  logic in0_axi_rvalid,
+  output logic in0_axi_rready,
+  input  logic [511:0] in0_axi_rdata,
+  input  logic [1:0] in0_axi_rresp,
+  input  logic in0_axi_rlast,
+
+  input  logic out0_axil_awvalid,
+  output logic out0_axil_awready,
+  input  logic [11:0] out0_axil_awaddr,
+  input  logic out0_axil_wvalid,
+  output logic out0_axil_wready,
+  input  logic [31:0] out0_axil_wdata,
+  input  logic [3:0] out0_axil_wstrb,
+  output logic out0_axil_bvalid,
+  input  logic out0_axil_bready,
+  output logic [1:0] out0_axil_bresp,
+  input  logic out0_axil_arvalid,
+  output logic out0_axil_arready,
+  input  logic [11:0] out0_axil_araddr,
+  output logic out0_axil_rvalid,
+  input  logic out0_axil_rready,
+  output logic [31:0] out0_axil_rdata,
+  output logic [1:0] out0_axil_rresp,
+  output logic out0_irq,
+
+  output logic out0_axi_awvalid,
+  input  logic out0_axi_awready,
+  output logic [63:0] out0_axi_awaddr,
+  output logic [7:0] out0_axi_awlen,
+  output logic out0_axi_wvalid,
+  input  logic out0_axi_wready,
+  output logic [511:0] out0_axi_wdata,
+  output logic out0_axi_wlast,
+  input  logic out0_axi_bvalid,
+  output logic out0_axi_bready,
+  input  logic [1:0] out0_axi_bresp,
+
+  output logic out0_2_tvalid,
+  input  logic out0_2_tready,
+  output logic [31:0] out0_2_tdata,
+  output logic out0_2_tag_tvalid,
+  input  logic out0_2_tag_tready,
+  output logic [159:0] out0_2_tag_tdata,
+
+  output logic [31:0] link_epoch,
+  output logic [63:0] link_now,
+  output logic link_flush,
+  input  logic link_quiet
+);
+  // ---- registers, epochs, faults
+  logic [31:0] epoch;
+  logic [63:0] now;
+  logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, supervisor_error, tags_differ;
+  logic        link_write, unused;
+  logic [11:0] link_waddr, link_raddr;
+  logic [31:0] link_wdata;
+  logic        in0_quiet, in0_error, in0_busy;
+  logic        out0_quiet, out0_error, out0_done;
+  assign port_error = tags_differ || in0_error || out0_error;
+  assign error      = port_error || supervisor_error;
+  assign quiet      = in0_quiet && out0_quiet && link_quiet;
+  assign frame_done = out0_done;
+  assign busy       = out0_tag_valid || out0_2_tag_valid || in0_busy;
+  assign link_epoch = epoch;
+  assign link_now   = now;
+  assign link_flush = flush;
+  mr_control #(.CLOCK_MHZ(156)) control (.clk, .rst,
+    .axil_awvalid(control_axil_awvalid), .axil_awready(control_axil_awready), .axil_awaddr(control_axil_awaddr), .axil_wvalid(control_axil_wvalid),
+    .axil_wready(control_axil_wready), .axil_wdata(control_axil_wdata), .axil_wstrb(control_axil_wstrb), .axil_bvalid(control_axil_bvalid),
+    .axil_bready(control_axil_bready), .axil_bresp(control_axil_bresp), .axil_arvalid(control_axil_arvalid), .axil_arready(control_axil_arready),
+    .axil_araddr(control_axil_araddr), .axil_rvalid(control_axil_rvalid), .axil_rready(control_axil_rready), .axil_rdata(control_axil_rdata),
+    .axil_rresp(control_axil_rresp),
+    .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,
+    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata('0));
+  assign unused = &{1'b0, link_write, link_waddr, link_wdata, link_raddr};
+  always_ff @(posedge clk) port_error_before <= !rst && port_error;
+  mr_supervisor #(.DATA_BYTES(64)) supervisor (.clk, .rst, .error(supervisor_error), .stop,
+    .fault(port_error && !port_error_before), .fault_code(32'd4), .fault_link('0), .irq(supervisor_irq),
+    .axil_awvalid(supervisor_axil_awvalid), .axil_awready(supervisor_axil_awready), .axil_awaddr(supervisor_axil_awaddr), .axil_wvalid(supervisor_axil_wvalid),
+    .axil_wready(supervisor_axil_wready), .axil_wdata(supervisor_axil_wdata), .axil_wstrb(supervisor_axil_wstrb), .axil_bvalid(supervisor_axil_bvalid),
+    .axil_bready(supervisor_axil_bready), .axil_bresp(supervisor_axil_bresp), .axil_arvalid(supervisor_axil_arvalid), .axil_arready(supervisor_axil_arready),
+    .axil_araddr(supervisor_axil_araddr), .axil_rvalid(supervisor_axil_rvalid), .axil_rready(supervisor_axil_rready), .axil_rdata(supervisor_axil_rdata),
+    .axil_rresp(supervisor_axil_rresp),
+    .axi_awvalid(supervisor_axi_awvalid), .axi_awready(supervisor_axi_awready), .axi_awaddr(supervisor_axi_awaddr), .axi_awlen(supervisor_axi_awlen),
+    .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready), .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast),
+    .axi_bvalid(supervisor_axi_bvalid), .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
+
+  // ---- the network
+  logic in0_valid, in0_ready;
+  logic [15:0] in0_data;
+  logic out0_valid, out0_ready;
+  logic [31:0] out0_data;
+  part0_dataflow dataflow (.clk, .rst(flow_rst),
+    .in0_valid, .in0_ready, .in0_data,
+    .out0_valid, .out0_ready, .out0_data);
+
+  // ---- in0
+  logic in0_tag_valid, in0_tag_ready;
+  logic [159:0] in0_tag;
+  mr_ingress #(.DATA_BYTES(64), .BURST(16), .LANES(2), .EBYTES(1), .ABITS(8), .AKIND(1)) in0_ingress (
+    .clk, .rst, .flush, .quiet(in0_quiet), .busy(in0_busy), .error(in0_error), .card_epoch(epoch), .now, .irq(in0_irq),
+    .axil_awvalid(in0_axil_awvalid), .axil_awready(in0_axil_awready), .axil_awaddr(in0_axil_awaddr), .axil_wvalid(in0_axil_wvalid),
+    .axil_wready(in0_axil_wready), .axil_wdata(in0_axil_wdata), .axil_wstrb(in0_axil_wstrb), .axil_bvalid(in0_axil_bvalid),
+    .axil_bready(in0_axil_bready), .axil_bresp(in0_axil_bresp), .axil_arvalid(in0_axil_arvalid), .axil_arready(in0_axil_arready),
+    .axil_araddr(in0_axil_araddr), .axil_rvalid(in0_axil_rvalid), .axil_rready(in0_axil_rready), .axil_rdata(in0_axil_rdata),
+    .axil_rresp(in0_axil_rresp),
+    .axi_arvalid(in0_axi_arvalid), .axi_arready(in0_axi_arready), .axi_araddr(in0_axi_araddr), .axi_arlen(in0_axi_arlen),
+    .axi_rvalid(in0_axi_rvalid), .axi_rready(in0_axi_rready), .axi_rdata(in0_axi_rdata), .axi_rresp(in0_axi_rresp),
+    .axi_rlast(in0_axi_rlast),
+    .m_valid(in0_valid), .m_ready(in0_ready), .m_data(in0_data),
+    .t_valid(in0_tag_valid), .t_ready(in0_tag_ready), .t_data(in0_tag));
+
+  // ---- tags: a frame's, from its inputs to its outputs
+  logic tag_valid, tag_ready;
+  logic [159:0] tag;
+  logic [159:0] tags_in;
+  mr_join #(.WIDTH(160), .N(1)) tag_join (.clk, .rst(flow_rst),
+    .s_valid({in0_tag_valid}), .s_ready({in0_tag_ready}), .s_data({in0_tag}),
+    .m_valid(tag_valid), .m_ready(tag_ready), .m_data(tags_in));
+  assign tag = tags_in[159:0];
+  assign tags_differ = 1'b0;
+  logic [1:0] tags_valid, tags_ready;
+  logic [319:0] tags_out;
+  mr_fork #(.WIDTH(160), .N(2)) tag_fork (.clk, .rst(flow_rst),
+    .s_valid(tag_valid), .s_ready(tag_ready), .s_data(tag),
+    .m_valid(tags_valid), .m_ready(tags_ready), .m_data(tags_out));
+  logic out0_tag_valid, out0_tag_ready;
+  logic [159:0] out0_tag;
+  mr_fifo #(.WIDTH(160), .DEPTH(16), .MEMORY(1)) out0_tag_fifo (.clk, .rst(flow_rst),
+    .s_valid(tags_valid[0]), .s_ready(tags_ready[0]), .s_data(tags_out[0+:160]),
+    .m_valid(out0_tag_valid), .m_ready(out0_tag_ready), .m_data(out0_tag));
+  logic out0_2_tag_valid, out0_2_tag_ready;
+  logic [159:0] out0_2_tag;
+  mr_fifo #(.WIDTH(160), .DEPTH(16), .MEMORY(1)) out0_2_tag_fifo (.clk, .rst(flow_rst),
+    .s_valid(tags_valid[1]), .s_ready(tags_ready[1]), .s_data(tags_out[160+:160]),
+    .m_valid(out0_2_tag_valid), .m_ready(out0_2_tag_ready), .m_data(out0_2_tag));
+
+  logic out0_sent_valid, out0_sent_ready;
+  logic [32-1:0] out0_sent;
+  logic out0_2_sent_valid, out0_2_sent_ready;
+  logic [32-1:0] out0_2_sent;
+  mr_fork #(.WIDTH(32), .N(2)) out0_fork (.clk, .rst(flow_rst),
+    .s_valid(out0_valid), .s_ready(out0_ready), .s_data(out0_data),
+    .m_valid({out0_2_sent_valid, out0_sent_valid}), .m_ready({out0_2_sent_ready, out0_sent_ready}), .m_data({out0_2_sent, out0_sent}));
+
+  // ---- out0
+  mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(4), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
+    .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .frame_done(out0_done), .card_epoch(epoch), .now, .irq(out0_irq),
+    .axil_awvalid(out0_axil_awvalid), .axil_awready(out0_axil_awready), .axil_awaddr(out0_axil_awaddr), .axil_wvalid(out0_axil_wvalid),
+    .axil_wready(out0_axil_wready), .axil_wdata(out0_axil_wdata), .axil_wstrb(out0_axil_wstrb), .axil_bvalid(out0_axil_bvalid),
+    .axil_bready(out0_axil_bready), .axil_bresp(out0_axil_bresp), .axil_arvalid(out0_axil_arvalid), .axil_arready(out0_axil_arready),
+    .axil_araddr(out0_axil_araddr), .axil_rvalid(out0_axil_rvalid), .axil_rready(out0_axil_rready), .axil_rdata(out0_axil_rdata),
+    .axil_rresp(out0_axil_rresp),
+    .axi_awvalid(out0_axi_awvalid), .axi_awready(out0_axi_awready), .axi_awaddr(out0_axi_awaddr), .axi_awlen(out0_axi_awlen),
+    .axi_wvalid(out0_axi_wvalid), .axi_wready(out0_axi_wready), .axi_wdata(out0_axi_wdata), .axi_wlast(out0_axi_wlast),
+    .axi_bvalid(out0_axi_bvalid), .axi_bready(out0_axi_bready), .axi_bresp(out0_axi_bresp),
+    .s_valid(out0_sent_valid), .s_ready(out0_sent_ready), .s_data(out0_sent),
+    .t_valid(out0_tag_valid), .t_ready(out0_tag_ready), .t_data(out0_tag));
+
+  // ---- out0_2
+  assign out0_2_tvalid = out0_2_sent_valid;
+  assign out0_2_sent_ready = out0_2_tready;
+  assign out0_2_tdata = 32'(out0_2_sent);
+  assign out0_2_tag_tvalid = out0_2_tag_valid;
+  assign out0_2_tag_ready = out0_2_tag_tready;
+  assign out0_2_tag_tdata = out0_2_tag;
+
+endmodule
+`default_nettype wire
