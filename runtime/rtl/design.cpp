@@ -191,7 +191,8 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
   if (!fs::is_directory(folder, code))
     return Error(ErrorCode::kNotFound,
                  deployment.string() + " has no " + where +
-                     ": it was compiled without SystemVerilog; compile the model again");
+                     ": that partition has no SystemVerilog; compile the model again, and see what compile "
+                     "says of its hardware");
   Source source;
   auto text = read_text_file(folder / kDesignFile, kMaxDesignBytes);
   if (!text.ok()) return text.error().within(where);

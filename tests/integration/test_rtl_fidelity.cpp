@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
@@ -131,6 +132,34 @@ TEST_F(RtlFidelity, WhatIsMissingOrAlteredIsSaidWithTheRemedy) {
   const Outcome altered = verify(deployment, {});
   EXPECT_EQ(altered.exit_code, 2) << altered.err;
   EXPECT_NE(altered.err.find("altered"), std::string::npos) << altered.err;
+}
+
+TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
+  const fs::path deployment = deployed(1), cache = directory_.path() / "cache",
+                 tools = directory_.path() / "tools";
+  ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // the shared cache has Verilator's runtime
+  fs::create_directories(cache);
+  fs::permissions(cache, fs::perms::owner_all);
+  fs::copy(shared_simulation_cache() / "verilator", cache / "verilator", fs::copy_options::recursive);
+  fs::create_directory(tools);
+  // A compiler that kills who waits for it, and goes on.
+  std::ofstream(tools / "g++") << "#!/bin/sh\n[ \"$1\" = --version ] && exec /usr/bin/g++ --version\n"
+                                  "echo $$ > " +
+                                      (tools / "pid").string() + "\nkill -9 $PPID\nexec sleep 600\n";
+  fs::permissions(tools / "g++", fs::perms::owner_all);
+  const std::string path = std::getenv("PATH");
+  const Outcome killed =
+      verify(deployment, {}, {"MILLRACE_CACHE=" + cache.string(), "PATH=" + tools.string() + ":" + path});
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.err;
+  EXPECT_FALSE(fs::exists(cache / "simulation") && !fs::is_empty(cache / "simulation"));
+  pid_t compiler = 0;
+  std::ifstream(tools / "pid") >> compiler;
+  ASSERT_GT(compiler, 0);
+  for (int i = 0; i < 500 && process_exists(compiler); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(process_exists(compiler)) << "the compiler outlives who started it";
+  const Outcome again = verify(deployment, {"--frames", "3"}, {"MILLRACE_CACHE=" + cache.string()});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(fs::is_empty(cache / "tmp"));
 }
 
 TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {

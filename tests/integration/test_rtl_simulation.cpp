@@ -231,6 +231,41 @@ TEST_F(RtlSimulation, TheSameSeedGivesTheSameRun) {
 // Building.
 // -----------------------------------------------------------------------------------------------------------
 
+TEST(RtlDesign, EveryKeyThatIsMissingOrImpossibleIsNamed) {
+  const TemporaryDirectory directory("millrace-design");
+  write_rtl_folder(directory.path(), HandMade{});
+  const std::string good = read_text_file(directory.path() / "rtl" / "part0" / "design.json").value();
+  ASSERT_TRUE(rtl::parse_design(good).ok());
+  const auto expect_refused = [&](const std::string& from, const std::string& to, const std::string& says) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const auto design = rtl::parse_design(text);
+    ASSERT_FALSE(design.ok()) << to;
+    EXPECT_NE(design.error().message().find(says), std::string::npos) << design.error().message();
+  };
+  expect_refused("\"schema\": 1", "\"schema\": 2", "schema 2");
+  expect_refused("\"schema\": 1,", "", "schema");
+  expect_refused("\"part0_dataflow\"", "\"a b; $system(1)\"", "dataflow");
+  expect_refused("\"library/mr_fifo.sv\"", "\"../../etc/passwd\"", "files");
+  expect_refused("\"library/mr_fifo.sv\"", "\"/etc/passwd\"", "files");
+  expect_refused("\"in0\"", "\"in7\"", "inputs[0].port");
+  expect_refused("\"unsigned\"", "\"complex\"", "kind");
+  expect_refused("\"lanes\": 2", "\"lanes\": 0", "inputs[0].lanes");
+  expect_refused("\"bits\": 8", "\"bits\": 1e99", "inputs[0].bits");
+  expect_refused("\"bits\": 8", "\"bits\": -8", "inputs[0].bits");
+  expect_refused("\"beats\": 8", "\"beats\": 99999999999999999999", "inputs[0].beats");
+  expect_refused("\"lanes\": 2", "\"lanes\": 1000000", "inputs[0].lanes");
+  expect_refused("\"hop_fifo\"", "\"hop_fifo.m_data\"", "streams[0].fifo");
+  expect_refused("\"depth\": 4", "\"depth\": true", "streams[0].depth");
+  expect_refused("\"interval_cycles\": 8", "\"interval_cycles\": 0", "predicted.interval_cycles");
+  expect_refused("\"outputs\": [", "\"outputs\": [], \"x\": [", "outputs");
+  for (std::size_t length = 0; length + 2 < good.size(); length += 7)
+    EXPECT_FALSE(rtl::parse_design(std::string_view(good).substr(0, length)).ok()) << length;
+  EXPECT_FALSE(rtl::parse_design(std::string(100'000, '[')).ok());
+}
+
 TEST_F(RtlSimulation, WhatIsBuiltIsFoundAgainAndOtherSystemVerilogIsBuiltAnew) {
   HandMade made;
   const auto first = build(cache(), made);

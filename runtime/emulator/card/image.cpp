@@ -109,6 +109,8 @@ class Builder {
     MILLRACE_ASSIGN(const Cache cache, Cache::open());
     MILLRACE_ASSIGN(const auto entry, rtl::find_simulation(cache, content_digest_, record.name));
     MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(entry, 1 + card_));
+    if (!record.rtl_digest.empty() && record.rtl_digest != simulation->design().digest)
+      return wrong("partition '" + record.name + "': the simulation found is of other SystemVerilog");
     MILLRACE_TRY(rtl::check_ports(simulation->design(), program));
     return std::make_unique<rtl::Executor>(std::move(simulation), program);
   }
