@@ -39,6 +39,15 @@ Character first_character(std::string_view text) {
   return {length, true};
 }
 
+/// How many bytes stand for themselves: mostly all.
+std::size_t plain_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size() && static_cast<unsigned char>(text[at]) >= 0x20 &&
+         static_cast<unsigned char>(text[at]) < 0x80 && text[at] != '"' && text[at] != '\\')
+    ++at;
+  return at;
+}
+
 void append_ascii(std::string& out, char c) {
   static constexpr char kHex[] = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
@@ -114,6 +123,11 @@ Response error_response(const Error& error) {
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {
+    if (const std::size_t plain = plain_prefix(text); plain > 0) {
+      out += text.substr(0, plain);
+      text.remove_prefix(plain);
+      continue;
+    }
     const Character character = first_character(text);
     if (!character.valid)
       out += "\xEF\xBF\xBD";

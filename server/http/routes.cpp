@@ -75,6 +75,9 @@ Route millrace_route(Segments rest) {
   }
   if (rest.size() == 2 && rest[0] == "models" && !rest[1].empty())
     return {RouteKind::kModelDescription, rest[1], {}};
+  if (rest.size() == 4 && rest[0] == "models" && !rest[1].empty() && rest[2] == "versions" &&
+      !rest[3].empty())
+    return {RouteKind::kModelDescription, rest[1], rest[3]};
   return {};
 }
 

@@ -6,8 +6,6 @@
 //
 // The echo reads a whole request with Beast's own parser and sends its body back: what any server built on
 // Beast does at least.
-#include <pthread.h>
-
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -18,14 +16,11 @@
 #include <boost/beast/http/write.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "runtime/base/log.hpp"
-#include "server/http/server.hpp"
-#include "tools/load/run.hpp"
+#include "tests/bench/http_bench.hpp"
 
 namespace {
 
@@ -33,74 +28,9 @@ namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 namespace load = millrace::load;
-namespace server = millrace::server;
-namespace pipeline = millrace::runtime::pipeline;
+using namespace millrace::bench;
 using boost::system::error_code;
 using net::ip::tcp;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "bench_http: %s\n", what.c_str());
-  std::exit(1);
-}
-
-void pin(int cpu) {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET(static_cast<unsigned>(cpu), &cpus);
-  if (pthread_setaffinity_np(pthread_self(), sizeof cpus, &cpus) != 0)
-    fail("cannot pin to CPU " + std::to_string(cpu));
-}
-
-/// Completes every frame at once; the outputs stay as they are.
-class NullPipeline final : public pipeline::Pipeline {
- public:
-  explicit NullPipeline(std::uint32_t bytes) {
-    plan_.model.name = "null";
-    plan_.model.inputs.push_back({"in", "UINT8", {1, bytes}});
-    plan_.model.outputs.push_back({"out", "UINT8", {1, bytes}});
-  }
-  const millrace::runtime::plan::Deployment& deployment() const override { return plan_; }
-  millrace::Status submit(pipeline::Frame& frame) override {
-    frame.on_complete(frame, frame.context);
-    return {};
-  }
-  void cancel(pipeline::Frame&) override {}
-  bool ready() const override { return true; }
-  pipeline::PipelineStatus status() override { return {}; }
-  void stop(std::chrono::milliseconds) override {}
-
- private:
-  millrace::runtime::plan::Deployment plan_;
-};
-
-class Target {
- public:
-  virtual ~Target() = default;
-  virtual load::Address address() const = 0;
-};
-
-/// Threads inherit the processor of the thread that constructs this.
-class Millrace final : public Target {
- public:
-  explicit Millrace(std::uint32_t bytes) : api_(registry_, *metrics_, {"bench"}) {
-    auto model = std::make_shared<server::models::Model>("null", "1", std::make_shared<NullPipeline>(bytes),
-                                                         metrics_->model("null", "1"));
-    if (!registry_.publish(std::move(model)).ok()) fail("the model cannot be published");
-    auto opened = server::http::Server::open({}, api_, registry_, *metrics_);
-    if (!opened) fail(opened.error().message());
-    server_ = std::move(opened).value();
-  }
-  load::Address address() const override {
-    const std::string text = server_->address();
-    return {text.substr(0, text.rfind(':')), text.substr(text.rfind(':') + 1)};
-  }
-
- private:
-  const std::unique_ptr<server::metrics::Metrics> metrics_ = server::metrics::Metrics::create("bench");
-  server::models::Registry registry_;
-  server::http::Api api_;
-  std::unique_ptr<server::http::Server> server_;
-};
 
 class EchoSession : public std::enable_shared_from_this<EchoSession> {
  public:
@@ -161,47 +91,6 @@ class Echo final : public Target {
   std::jthread thread_;
 };
 
-struct Sample {
-  double p50 = 0, p99 = 0, per_second = 0;
-};
-
-Sample measure(const Target& target, const std::string& request, std::uint32_t connections, double seconds) {
-  load::Settings settings;
-  settings.connections = connections;
-  settings.duration = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-  settings.warmup = settings.duration / 10;
-  const auto tally = load::run_http(target.address(), std::span(&request, 1), settings);
-  if (!tally) fail(tally.error().message());
-  for (const auto& [why, count] : tally->errors) fail(std::to_string(count) + " requests failed: " + why);
-  const auto us = [&](double percent) {
-    return std::chrono::duration<double, std::micro>(tally->latency.percentile(percent)).count();
-  };
-  return {
-      us(50), us(99),
-      static_cast<double>(tally->latency.count()) / std::chrono::duration<double>(tally->measured).count()};
-}
-
-double median_of(const std::vector<double>& values) {
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 2];
-}
-
-using Samples = std::vector<Sample>;
-
-double median(const Samples& samples, double Sample::*value) {
-  std::vector<double> values;
-  for (const Sample& s : samples) values.push_back(s.*value);
-  return median_of(values);
-}
-
-/// The median of the rounds' ratios, so that what disturbed a round disturbed both of its sides.
-double ratio(const Samples& of, const Samples& to, double Sample::*value) {
-  std::vector<double> values;
-  for (std::size_t i = 0; i < of.size(); ++i) values.push_back(of[i].*value / (to[i].*value));
-  return median_of(values);
-}
-
 struct Options {
   double seconds = 1;
   int rounds = 5;
@@ -209,21 +98,15 @@ struct Options {
   std::string serve;
 };
 
-std::string request_for(const load::Address& address, std::uint32_t bytes) {
-  millrace::client::ModelInfo model{
-      "null", "1", {{"in", "UINT8", {1, bytes}}}, {{"out", "UINT8", {1, bytes}}}};
-  const std::vector<std::vector<std::byte>> inputs{std::vector<std::byte>(bytes, std::byte{7})};
-  return load::infer_request(address, model, inputs, false);
-}
-
 void report(const char* placement, int server_cpu, std::uint32_t connections, const Options& options,
             bool first) {
   pin(server_cpu);
-  const Millrace ours(options.bytes);
+  const auto null = std::make_shared<NullPipeline>(options.bytes);
+  const Millrace ours(null);
   const Echo echo;
   pin(0);
-  const std::string to_ours = request_for(ours.address(), options.bytes),
-                    to_echo = request_for(echo.address(), options.bytes);
+  const std::string to_ours = request_for(ours.address(), null->deployment().model),
+                    to_echo = request_for(echo.address(), null->deployment().model);
   Samples a, b;
   for (int round = 0; round < options.rounds; ++round) {
     // Which comes first alternates.
@@ -250,7 +133,7 @@ int serve(const Options& options) {
   if (options.serve == "echo")
     target = std::make_unique<Echo>();
   else if (options.serve == "millrace")
-    target = std::make_unique<Millrace>(options.bytes);
+    target = std::make_unique<Millrace>(std::make_shared<NullPipeline>(options.bytes));
   else
     fail("--serve takes millrace or echo");
   std::printf("listening http %s:%s\n", target->address().host.c_str(), target->address().port.c_str());

@@ -10,6 +10,7 @@ const read = name => {
 
 const rows = [];
 const add = (what, value, goal) => rows.push({what, value, goal, holds: value <= goal});
+const atLeast = (what, value, goal) => rows.push({what, value, goal, least: true, holds: value >= goal});
 
 const emulator = read('emulator.json');
 if (emulator) {
@@ -24,6 +25,23 @@ if (pipeline) {
     add(`LeNet-5, added a card / socketpair round trip, ${place}`, run.added_round_trips, 2);
   }
 }
+const http = read('http.json');
+for (const row of http?.results ?? []) {
+  const what = `HTTP, null pipeline / Beast echo, ${row.placement}, ${row.connections} connection${row.connections > 1 ? 's' : ''}`;
+  if (row.connections === 1) {
+    add(`${what}, p50`, row.ratio.p50, 1.25);
+    add(`${what}, p99`, row.ratio.p99, 1.5);
+  } else {
+    atLeast(`${what}, requests/s`, row.ratio.requests_per_second, 0.8);
+  }
+}
+for (const row of read('http_card.json')?.results ?? [])
+  add(`HTTP, identity - null - the card's own time, us, ${row.placement}`, Math.abs(row.off_us), 10);
+for (const row of read('node_http.json')?.results ?? []) {
+  const what = `LeNet-5 over HTTP / Node and ONNX Runtime, ${row.placement}, ${row.connections} connection${row.connections > 1 ? 's' : ''}`;
+  add(`${what}, p50`, row.ratio.p50, 1);
+  atLeast(`${what}, requests/s`, row.ratio.requests_per_second, 1);
+}
 const kernels = read('onnxruntime.json');
 if (kernels) {
   for (const net of kernels.nets.filter(n => ['lenet5', 'ptt', 'mpcnn'].includes(n.name ?? n.net))) {
@@ -35,8 +53,8 @@ if (kernels) {
 }
 
 const width = Math.max(...rows.map(row => row.what.length));
-for (const {what, value, goal, holds} of rows) {
-  const verdict = goal === undefined ? '' : `  <= ${goal}  ${holds ? 'holds' : 'MISSED'}`;
+for (const {what, value, goal, least, holds} of rows) {
+  const verdict = goal === undefined ? '' : `  ${least ? '>=' : '<='} ${goal}  ${holds ? 'holds' : 'MISSED'}`;
   console.log(`${what.padEnd(width)}  ${value.toFixed(2).padStart(6)}${verdict}`);
 }
 process.exit(rows.some(row => row.goal !== undefined && !row.holds) ? 1 : 0);

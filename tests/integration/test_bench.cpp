@@ -122,6 +122,23 @@ TEST_F(Bench, SweepsConnectionsAndComparesWithAnEarlierRun) {
   refused({"--compare", (directory_.path() / "none").string()}, 2, "none");
 }
 
+TEST_F(Bench, WritesTheHistogramOfEachRunAndNoPowerOfEmulatedCards) {
+  const auto file = directory_.path() / "latency.hgrm";
+  const json::value sweep = measured(http_, {"--concurrency", "1,2", "--histogram", file.string()});
+  for (const char* connections : {".1", ".2"}) {
+    const auto text = read_text_file(file.string() + connections);
+    ASSERT_TRUE(text.ok()) << connections;
+    EXPECT_NE(text->find("#[Total count = "), std::string::npos) << *text;
+  }
+  EXPECT_TRUE(sweep.at("runs").at(0).at("joules_per_request").is_null());
+  ASSERT_FALSE(std::filesystem::exists(file));
+  measured(http_, {"--histogram", file.string()});
+  EXPECT_TRUE(std::filesystem::exists(file));
+  const Outcome nowhere = bench(http_, {"--histogram", "/no/such/place/file"});
+  EXPECT_NE(nowhere.exit_code, 0);
+  EXPECT_NE(nowhere.err.find("--histogram"), std::string::npos) << nowhere.err;
+}
+
 TEST_F(Bench, SendsTheFramesOfFiles) {
   const auto file = directory_.path() / "frames.raw";
   const std::size_t bytes = program_.tensors[program_.inputs[0]].elements() * sizeof(float);

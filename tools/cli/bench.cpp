@@ -6,11 +6,14 @@
 #include <iostream>
 #include <ostream>
 #include <random>
+#include <sstream>
 #include <utility>
 
+#include "runtime/base/file.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
 #include "tools/clients/samples.hpp"
+#include "tools/load/power.hpp"
 #include "tools/load/report.hpp"
 
 namespace millrace::cli {
@@ -150,6 +153,18 @@ Status comparable(const BenchCommand& command, const load::Report& old,
   return {};
 }
 
+Status write_histograms(const BenchCommand& command, const load::Report& report) {
+  for (const load::RunReport& run : report.runs) {
+    std::filesystem::path file = command.histogram;
+    if (report.runs.size() > 1) file += "." + std::to_string(run.connections);
+    std::ostringstream text;
+    load::print_histogram(text, run);
+    if (const Status written = write_file_atomically(file, text.str()); !written.ok())
+      return written.error().within("--histogram");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status run(const BenchCommand& command, std::ostream& out) {
@@ -188,16 +203,19 @@ Status run(const BenchCommand& command, std::ostream& out) {
 
   load::Report report{
       url, command.model, bytes_of(frames.front()), command.duration_seconds, command.warmup_seconds, {}};
+  const auto power = udp ? nullptr : load::PowerMeter::open(address, command.model);
   for (const load::Settings& settings : planned) {
+    if (power) power->mean_watts();  // what was before the run
     if (!command.common.quiet)
       std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with "
                 << settings.connections << (settings.connections == 1 ? " connection" : " connections")
                 << (udp ? " over UDP" : "") << '\n';
     MILLRACE_ASSIGN(const load::Tally tally, udp ? load::run_udp(url, command.model, frames, settings)
                                                  : load::run_http(address, requests, settings));
-    report.runs.push_back(load::summarise(tally, settings));
+    report.runs.push_back(load::summarise(tally, settings, power ? power->mean_watts() : std::nullopt));
   }
 
+  if (!command.histogram.empty()) MILLRACE_TRY(write_histograms(command, report));
   std::optional<load::Comparison> comparison;
   if (old) {
     MILLRACE_ASSIGN(comparison, load::compare(command.compare.string(), *old, report));

@@ -101,6 +101,7 @@ struct BenchCommand {
   std::uint64_t seed = 1;
   bool raw = false;                          // HTTP: the tensor alone, without a JSON header
   std::filesystem::path compare;             // what an earlier run printed with --json
+  std::filesystem::path histogram;           // percentile distribution; of a sweep one file a run
   std::chrono::milliseconds timeout{10000};  // of one request
 };
 /// kDoesNotFit (exit 1) where a request failed; the results are printed first.

@@ -158,6 +158,9 @@ void add_bench(Builder& builder, BenchCommand& c) {
                   ".npy or raw file of frames, sent in turn; may be repeated (default: random frames)");
   sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
   sub->add_flag("--raw", c.raw, "HTTP: send the tensor alone, without a JSON header");
+  sub->add_option("--histogram", c.histogram,
+                  "Write the percentile distribution as HdrHistogram's plotters read it; of a sweep "
+                  "FILE.<connections> each");
   sub->add_option("--compare", c.compare,
                   "What an earlier run printed with --json: print both and the ratios");
   sub->add_option_function<std::uint32_t>(

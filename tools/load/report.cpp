@@ -30,6 +30,10 @@ json::object as_json(const Latencies& l) {
           {"p99", rounded(l.p99)},   {"p99_9", rounded(l.p999)}, {"max", rounded(l.max)}};
 }
 
+json::value as_json(const std::optional<double>& value) {
+  return value ? json::value(rounded(*value)) : json::value(nullptr);
+}
+
 json::object as_json(const RunReport& run) {
   json::object by_status;
   for (const auto& [status, count] : run.errors_by_status) by_status[status] = count;
@@ -44,6 +48,9 @@ json::object as_json(const RunReport& run) {
                    {"errors_by_status", std::move(by_status)},
                    {"late_sends", run.late_sends},
                    {"send_delay_max_us", rounded(run.send_delay_max_us)},
+                   {"watts", as_json(run.watts)},
+                   {"joules_per_request",
+                    run.joules_per_request ? json::value(*run.joules_per_request) : json::value(nullptr)},
                    {"histogram_us", std::move(histogram)}};
   if (run.rate) out["rate"] = *run.rate;
   return out;
@@ -59,10 +66,6 @@ const RunReport& best_of(const Report& report) {
 std::optional<double> ratio(double now, double then) {
   if (then == 0) return std::nullopt;
   return now / then;
-}
-
-json::value as_json(const std::optional<double>& value) {
-  return value ? json::value(rounded(*value)) : json::value(nullptr);
 }
 
 json::object as_json(const Comparison& comparison) {
@@ -164,7 +167,7 @@ std::uint64_t Report::errors() const {
   return sum;
 }
 
-RunReport summarise(const Tally& tally, const Settings& settings) {
+RunReport summarise(const Tally& tally, const Settings& settings, std::optional<double> watts) {
   RunReport run;
   run.connections = settings.connections;
   run.rate = settings.rate;
@@ -174,6 +177,8 @@ RunReport summarise(const Tally& tally, const Settings& settings) {
   const auto at = [&](double percent) { return microseconds(tally.latency.percentile(percent)); };
   run.latency_us = {tally.latency.mean_ns() / 1000,   at(50), at(90), at(99), at(99.9),
                     microseconds(tally.latency.max())};
+  run.watts = watts;
+  if (watts && run.requests_per_second > 0) run.joules_per_request = *watts / run.requests_per_second;
   run.errors_by_status = tally.errors;
   for (const auto& [status, count] : tally.errors) run.errors += count;
   if (settings.rate) {
@@ -257,6 +262,24 @@ std::string to_json(const Report& report, const Comparison* comparison) {
   return json::serialize(out);
 }
 
+void print_histogram(std::ostream& out, const RunReport& run) {
+  line(out, "%12s %14s %10s %14s\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+  std::uint64_t total = 0, seen = 0;
+  for (const auto& [below, count] : run.histogram_us) total += count;
+  for (const auto& [below, count] : run.histogram_us) {
+    seen += count;
+    const double share = static_cast<double>(seen) / static_cast<double>(total);
+    const double value = seen == total ? run.latency_us.max : below;
+    if (seen == total)
+      line(out, "%12.3f %14.12f %10llu", value, share, static_cast<unsigned long long>(seen));
+    else
+      line(out, "%12.3f %14.12f %10llu %14.2f", value, share, static_cast<unsigned long long>(seen),
+           1 / (1 - share));
+  }
+  line(out, "#[Mean    = %12.3f, Max         = %12.3f]", run.latency_us.mean, run.latency_us.max);
+  line(out, "#[Total count = %llu]", static_cast<unsigned long long>(total));
+}
+
 void print_table(std::ostream& out, const Report& report) {
   const bool open = report.runs.front().rate.has_value();
   out << report.model << " at " << report.url << ", " << (open ? "open" : "closed") << " loop, "
@@ -269,6 +292,9 @@ void print_table(std::ostream& out, const Report& report) {
       for (const auto& [status, count] : run.errors_by_status) out << ' ' << status << " x " << count;
       out << '\n';
     }
+    if (run.joules_per_request)
+      out << "power with " << described(run) << ": " << column(*run.watts) << " W, "
+          << shortest(*run.joules_per_request) << " J a request\n";
     if (run.late_sends > 0)
       out << run.late_sends << " requests were sent over 1 ms late, at most " << column(run.send_delay_max_us)
           << " us\n";

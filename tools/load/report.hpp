@@ -30,6 +30,8 @@ struct RunReport {
   std::map<std::string, std::uint64_t> errors_by_status;
   std::uint64_t late_sends = 0;
   double send_delay_max_us = 0;
+  std::optional<double> watts;               // mean of all cards of the model
+  std::optional<double> joules_per_request;  // the same over the requests a second
   // (below, count), non-empty buckets; not read back
   std::vector<std::pair<double, std::uint64_t>> histogram_us;
 };
@@ -43,7 +45,8 @@ struct Report {
   std::uint64_t errors() const;
 };
 
-RunReport summarise(const Tally& tally, const Settings& settings);
+/// `watts`: what the cards took meanwhile, where that is known.
+RunReport summarise(const Tally& tally, const Settings& settings, std::optional<double> watts = std::nullopt);
 
 /// Runs of two reports that were made alike: the same connections and the same rate.
 struct Comparison {
@@ -59,6 +62,9 @@ Result<Comparison> compare(const std::string& file, const Report& then, const Re
 Result<Report> read_report(const std::filesystem::path& file);
 
 std::string to_json(const Report& report, const Comparison* comparison);
+
+/// The percentile distribution of a run as HdrHistogram writes it, in microseconds: what its plotters read.
+void print_histogram(std::ostream& out, const RunReport& run);
 
 void print_table(std::ostream& out, const Report& report);
 void print_comparison(std::ostream& out, const Comparison& comparison);

@@ -23,7 +23,7 @@ export class Try {
     if (key === this.shown) return;
     this.shown = key;
     try {
-      this.model = await get(`/v2/millrace/models/${part(name)}`);
+      this.model = await get(`/v2/millrace/models/${part(name)}/versions/${part(version)}`);
     } catch (error) {
       this.shown = '';
       find('try').replaceChildren(make('p', {class: 'bad'}, error.message));

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "tools/load/power.hpp"
 #include "tools/load/run.hpp"
 
 namespace millrace::load {
@@ -95,6 +96,29 @@ TEST(LoadOverHttp, EveryRequestOfAClosedLoopIsCountedOnce) {
   EXPECT_GT(tally->latency.count(), 0U);
   EXPECT_EQ(tally->latency.count(), server.requests());
   EXPECT_TRUE(tally->errors.empty());
+}
+
+TEST(PowerMeter, TakesTheMeanOfWhatTheServerTellsMeanwhile) {
+  TinyServer server([](std::uint64_t i) {
+    const std::string body = R"({"models":[{"name":"m","cards":[{"power_watts":)" +
+                             std::string(i % 2 == 0 ? "40" : "60") + "}]}]}";
+    return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  });
+  EXPECT_EQ(PowerMeter::open(server.address(), "other"), nullptr);
+  const auto meter = PowerMeter::open(server.address(), "m");
+  ASSERT_NE(meter, nullptr);
+  EXPECT_TRUE(meter->mean_watts().has_value()) << "the first look is its opening";
+  std::optional<double> mean;
+  const auto end = Clock::now() + 30s;
+  while (!(mean = meter->mean_watts()) && Clock::now() < end) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_TRUE(*mean >= 40 && *mean <= 60) << *mean;
+}
+
+TEST(PowerMeter, IsNoneWhereTheServerTellsNothing) {
+  TinyServer server([](std::uint64_t) { return kGood; });
+  EXPECT_EQ(PowerMeter::open(server.address(), "m"), nullptr);
+  EXPECT_EQ(PowerMeter::open({"127.0.0.1", "1"}, "m"), nullptr);
 }
 
 TEST(LoadOverHttp, AnOpenLoopSendsWhatTheRateSays) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "runtime/base/file.hpp"
+#include "tools/load/power.hpp"
 #include "tools/load/report.hpp"
 
 namespace millrace::load {
@@ -53,6 +54,63 @@ TEST(BenchReport, JsonHasTheKeysThatScriptsRelyOn) {
   EXPECT_EQ(value.at("runs").as_array().size(), 2U);
   EXPECT_EQ(value.at("runs").at(1).at("errors_by_status").at("429").to_number<int>(), 3);
   EXPECT_FALSE(value.as_object().contains("comparison"));
+}
+
+TEST(BenchReport, JoulesARequestAreWattsOverRequestsASecondAndNullWhereNoPowerIsTold) {
+  json::value value = json::parse(to_json(report_of({run_of(1, 100us)}), nullptr));
+  EXPECT_TRUE(value.at("runs").at(0).at("watts").is_null());
+  EXPECT_TRUE(value.at("runs").at(0).at("joules_per_request").is_null());
+
+  Tally tally;
+  Schedule schedule(Clock::time_point(1s), 0s, 2s, std::nullopt);
+  for (int i = 0; i < 100; ++i) tally.succeeded(*schedule.take(Clock::time_point(1s)), Clock::time_point(2s));
+  tally.finish(schedule);
+  const RunReport run = summarise(tally, Settings{}, 75.0);
+  EXPECT_DOUBLE_EQ(*run.joules_per_request, 75.0 / run.requests_per_second);
+  std::ostringstream table;
+  print_table(table, report_of({run}));
+  EXPECT_NE(table.str().find("75.0 W, 1.5 J a request"), std::string::npos) << table.str();
+}
+
+TEST(BenchReport, WattsAreTheSumOverAModelsCardsAndNothingWhereOneTellsNone) {
+  const std::string cards =
+      R"({"models":[{"name":"m","cards":[{"power_watts":20.5},{"power_watts":30}]},)"
+      R"({"name":"other","cards":[{"power_watts":1000}]},{"name":"half","cards":[{"power_watts":1},)"
+      R"({"power_watts":null}]},{"name":"none","cards":[]}]})";
+  EXPECT_DOUBLE_EQ(*watts_of(cards, "m"), 50.5);
+  for (const char* model : {"half", "none", "unknown"})
+    EXPECT_FALSE(watts_of(cards, model).has_value()) << model;
+  for (const char* text :
+       {"", "[]", "{}", R"({"models":[{"name":7}]})", R"({"models":[{"name":"m","cards":[{}]}]})"})
+    EXPECT_FALSE(watts_of(text, "m").has_value()) << text;
+}
+
+TEST(BenchReport, AHistogramIsWrittenAsHdrHistogramsPlottersReadIt) {
+  Tally tally;
+  Schedule schedule(Clock::time_point(1s), 0s, 2s, std::nullopt);
+  for (const auto latency : {100us, 100us, 100us, 1000us})
+    tally.succeeded(*schedule.take(Clock::time_point(1s)), Clock::time_point(1s) + latency);
+  tally.finish(schedule);
+  std::ostringstream out;
+  print_histogram(out, summarise(tally, Settings{}));
+  std::istringstream lines(out.str());
+  std::string head, blank, first, last;
+  std::getline(lines, head);
+  std::getline(lines, blank);
+  std::getline(lines, first);
+  std::getline(lines, last);
+  EXPECT_EQ(blank, "");
+  double value = 0, share = 0, inverse = 0;
+  std::uint64_t count = 0;
+  ASSERT_TRUE(std::istringstream(first) >> value >> share >> count >> inverse) << first;
+  EXPECT_NEAR(value, 100, 1);
+  EXPECT_DOUBLE_EQ(share, 0.75);
+  EXPECT_EQ(count, 3U);
+  EXPECT_DOUBLE_EQ(inverse, 4);
+  ASSERT_TRUE(std::istringstream(last) >> value >> share >> count) << last;
+  EXPECT_NEAR(value, 1000, 0.001) << "the largest, exactly";
+  EXPECT_DOUBLE_EQ(share, 1);
+  EXPECT_NE(out.str().find("#[Total count = 4]"), std::string::npos);
 }
 
 TEST(BenchReport, ARunWithoutAnySuccessIsAReportToo) {

@@ -552,12 +552,52 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
     EXPECT_EQ(route.model, one.model) << one.target;
     EXPECT_EQ(route.version, one.version) << one.target;
   }
-  for (const std::string_view unknown :
-       {"", "v2", "/", "/v1", "/v2x", "/v2/models", "/v2/models//infer", "/v2/models/m/versions",
-        "/v2/models/m/versions//infer", "/v2/models/m/infer/more", "/v2/models/m%/infer", "/v2/models/m%zz",
-        "/v2/models/m%00", "/v2//models/m", "/metrics/x", "/v2/health", "/v2/a/b/c/d/e/f/g/h/i",
-        "http://host", "ftp://host/v2"})
+  for (const std::string_view unknown : {"",
+                                         "v2",
+                                         "/v1",
+                                         "/v2x",
+                                         "/v2/models",
+                                         "/v2/models//infer",
+                                         "/v2/models/m/versions",
+                                         "/v2/models/m/versions//infer",
+                                         "/v2/models/m/infer/more",
+                                         "/v2/models/m%/infer",
+                                         "/v2/models/m%zz",
+                                         "/v2/models/m%00",
+                                         "/v2//models/m",
+                                         "/metrics/x",
+                                         "/v2/health",
+                                         "/console",
+                                         "/console/",
+                                         "/console/a/b",
+                                         "/v2/a/b/c/d/e/f/g/h/i",
+                                         "ftp://host/v2"})
     EXPECT_EQ(find_route(unknown).kind, RouteKind::kUnknown) << unknown;
+  EXPECT_EQ(find_route("/").kind, RouteKind::kConsole);
+  EXPECT_EQ(find_route("/console/main.js").model, "main.js");
+}
+
+TEST(Routes, of_inferences_in_plain_letters_are_found_without_a_copy) {
+  for (const auto& [target, model, version] :
+       std::vector<std::tuple<std::string_view, std::string_view, std::string_view>>{
+           {"/v2/models/m/infer", "m", ""},
+           {"/v2/models/a-rather.long_name-of-a-model/versions/12/infer", "a-rather.long_name-of-a-model",
+            "12"},
+           {"/v2/models/versions/infer", "versions", ""}}) {
+    const auto found = plain_infer_target(target);
+    ASSERT_TRUE(found.has_value()) << target;
+    EXPECT_EQ(found->model, model) << target;
+    EXPECT_EQ(found->version, version) << target;
+    EXPECT_EQ(find_route(target).kind, RouteKind::kInfer) << "both ways agree";
+    EXPECT_EQ(find_route(target).model, model);
+    EXPECT_EQ(find_route(target).version, version);
+  }
+  for (const std::string_view other :
+       {"", "/v2/models/infer", "/v2/models//infer", "/v2/models/m/versions//infer",
+        "/v2/models/m/versions/1/2/infer", "/v2/models/m/x/infer", "/v2/models/m%20/infer",
+        "/v2/models/m/infer?x=y", "/v2/models/m/infer/", "/v2/models/m/ready", "/v2/models/infer/infer/infer",
+        "http://h/v2/models/m/infer"})
+    EXPECT_FALSE(plain_infer_target(other).has_value()) << other;
 }
 
 // Text that is not UTF-8.
