@@ -136,11 +136,29 @@ class Builder {
     }
   }
 
+  /// What a region offers once the shell has its share, which it takes from the regions in their order.
+  static runtime::plan::Resources available_in(const Device& device, const std::string& region) {
+    using runtime::plan::Resources;
+    Resources shell = device.shell;
+    for (const auto& one : device.regions) {
+      Resources left = one.resources;
+      for (const auto kind : {&Resources::lut, &Resources::lutram, &Resources::ff, &Resources::dsp,
+                              &Resources::bram36, &Resources::uram}) {
+        const auto taken = std::min(left.*kind, shell.*kind);
+        left.*kind -= taken;
+        shell.*kind -= taken;
+      }
+      if (one.name == region || device.regions.size() == 1) return left;
+    }
+    return {};
+  }
+
   /// Its SystemVerilog, and what the image's record says of it.
   Status add_rtl(const generators::Design& design, const kernels::Program& program, const Device& device,
                  ImagePartition& made) {
-    MILLRACE_ASSIGN(const Rtl rtl,
-                    emit_rtl(design, program, made.ports, {device.clock_mhz, device.name, kGenerator}));
+    MILLRACE_ASSIGN(const Rtl rtl, emit_rtl(design, program, made.ports,
+                                            {device.clock_mhz, device.name, kGenerator, device.family,
+                                             available_in(device, made.region)}));
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;

@@ -115,16 +115,6 @@ std::string script(const std::string& family, const std::set<std::string>& sourc
          kCells + " stat\n";
 }
 
-std::string key_of(const Yosys& yosys, const SynthesisJob& job) {
-  const Neutral files = neutral(job, "");
-  Sha256 digest;
-  digest.update(yosys.version).update(script(job.family, {})).update(job.module);
-  digest.update(actual_parameters(job, files.names));
-  for (const auto& [name, text] : job.sources) digest.update("\n" + name + " " + sha256_hex(text));
-  for (const auto& [name, text] : files.memories) digest.update("\n" + name + " " + sha256_hex(text));
-  return to_hex(digest.finish());
-}
-
 std::string last_lines(const std::string& text, std::size_t lines) {
   std::size_t from = text.size();
   while (from > 0 && lines > 0) {
@@ -273,6 +263,16 @@ Result<Cost> count_cells(const std::string& statistics, const std::string& modul
   }
   if (!found) return Error(ErrorCode::kCorrupt, "no cells of '" + module + "' in what yosys wrote");
   return cost;
+}
+
+std::string key_of(const Yosys& yosys, const SynthesisJob& job) {
+  const Neutral files = neutral(job, "");
+  Sha256 digest;
+  digest.update(yosys.version).update(script(job.family, {})).update(job.module);
+  digest.update(actual_parameters(job, files.names));
+  for (const auto& [name, text] : job.sources) digest.update("\n" + name + " " + sha256_hex(text));
+  for (const auto& [name, text] : files.memories) digest.update("\n" + name + " " + sha256_hex(text));
+  return to_hex(digest.finish());
 }
 
 std::optional<Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job) {

@@ -51,6 +51,10 @@ Result<std::map<std::string, std::string>> sources_of(const std::string& module,
 Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache& cache,
                                                  const std::vector<SynthesisJob>& jobs);
 
+/// Digest of everything the result of a job depends on: the cache's key. Names of memory files and of the
+/// instance are not among it.
+std::string key_of(const Yosys& yosys, const SynthesisJob& job);
+
 /// What the cache has of one job.
 std::optional<generators::Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job);
 

@@ -58,6 +58,17 @@ struct VerifyCommand {
 };
 Status run(const VerifyCommand& command, std::ostream& out);
 
+/// Resources by Yosys beside the prediction; kDoesNotFit where a partition takes more than its device's
+/// region.
+struct SynthCommand {
+  Common common;
+  std::filesystem::path target;   // a deployment directory or one rtl/<partition>
+  std::filesystem::path catalog;  // empty: the embedded one
+  std::string family;             // "xcu", "xcup"; empty: the design's
+  unsigned jobs = 0;              // runs of Yosys at once; 0: as many as processors
+};
+Status run(const SynthCommand& command, std::ostream& out);
+
 struct DevicesCommand {
   Common common;
   std::filesystem::path cluster;

@@ -37,6 +37,7 @@ struct Commands {
   ServeCommand serve;
   InferCommand infer;
   BenchCommand bench;
+  SynthCommand synth;
 };
 
 void add_compile(Builder& builder, CompileCommand& c) {
@@ -77,6 +78,17 @@ void add_verify(Builder& builder, VerifyCommand& c) {
   sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
   sub->add_option("--dump-tensors", c.dump_tensors,
                   "Write every tensor of one frame below this directory; names the first differing node");
+}
+
+void add_synth(Builder& builder, SynthCommand& c) {
+  CLI::App* sub =
+      builder.add("synth", "Count resources by Yosys, instance by instance, beside the prediction", c);
+  sub->add_option("DEPLOYMENT", c.target, "Deployment directory, or one partition's rtl folder")->required();
+  sub->add_option("--jobs,-j", c.jobs, "Runs of Yosys at once (default: one a processor)")
+      ->check(CLI::Range(1, 1024));
+  sub->add_option("--catalog", c.catalog, "Cost catalogue to predict with (default: the built-in one)");
+  sub->add_option("--family", c.family, "Device family (default: the design's)")
+      ->check(CLI::IsMember({"xcu", "xcup"}));
 }
 
 void add_devices(Builder& builder, DevicesCommand& c) {
@@ -176,6 +188,7 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "serve") return Command(std::move(c.serve));
   if (name == "infer") return Command(std::move(c.infer));
   if (name == "bench") return Command(std::move(c.bench));
+  if (name == "synth") return Command(std::move(c.synth));
   return std::nullopt;
 }
 
@@ -200,6 +213,7 @@ Parsed parse(int argc, const char* const* argv) {
   Builder builder(app);
   add_compile(builder, commands.compile);
   add_verify(builder, commands.verify);
+  add_synth(builder, commands.synth);
   add_inspect(builder, commands.inspect);
   add_serve(builder, commands.serve);
   add_infer(builder, commands.infer);

@@ -10,7 +10,7 @@
 namespace millrace::cli {
 
 using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand,
-                             InferCommand, BenchCommand>;
+                             InferCommand, BenchCommand, SynthCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

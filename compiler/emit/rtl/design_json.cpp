@@ -175,6 +175,16 @@ std::string design_json(const generators::Design& design, const kernels::Program
   char clock[32];
   std::snprintf(clock, sizeof clock, "%.10g", options.clock_mhz);
   json.key("clock_mhz").raw(clock);
+  json.key("family").value(options.family);
+  const runtime::plan::Resources& available = options.available;
+  json.key("available").open('{');
+  json.key("lut").value(available.lut);
+  json.key("lutram").value(available.lutram);
+  json.key("ff").value(available.ff);
+  json.key("dsp").value(available.dsp);
+  json.key("bram36").value(available.bram36);
+  json.key("uram").value(available.uram);
+  json.close('}');
   json.key("digest").value(digest);
   json.key("files").open('[');
   for (const auto& file : files) json.value(file);

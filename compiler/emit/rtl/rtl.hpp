@@ -8,6 +8,7 @@
 #include "compiler/generators/design.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "runtime/plan/image.hpp"
 
 namespace millrace::compiler::emit {
@@ -16,6 +17,9 @@ struct RtlOptions {
   double clock_mhz = 0;   // of the device: written into headers, and the shell's counters
   std::string device;     // kind: written into headers
   std::string generator;  // "millrace 0.1.0"
+  std::string family;     // of the device, as configs/devices has it; empty: not known
+  // What the device's region offers less the shell's share; all zero: not known.
+  runtime::plan::Resources available;
 };
 
 struct Rtl {

@@ -1,0 +1,377 @@
+#include "compiler/synth/partition.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json.hpp>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "runtime/base/file.hpp"
+#include "runtime/base/process.hpp"
+#include "runtime/base/text.hpp"
+
+namespace millrace::compiler::synth {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using generators::Cost;
+
+constexpr std::uint64_t kMaxFileBytes = 256U << 20U;
+
+Error wrong(const fs::path& folder, const std::string& message) {
+  return Error(ErrorCode::kInvalidInput, folder.string() + ": " + message);
+}
+
+bool is_identifier(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+Result<json::value> parse_json(const std::string& text, const fs::path& folder, const char* what) {
+  json::error_code code;
+  json::value value = json::parse(text, code);
+  if (code || !value.is_object()) return wrong(folder, std::string(what) + " is not a JSON object");
+  return value;
+}
+
+/// A member of `object` that must be a string.
+Result<std::string> text_of(const json::object& object, const char* key, const fs::path& folder) {
+  const json::value* value = object.if_contains(key);
+  if (value == nullptr || !value->is_string())
+    return wrong(folder, "design.json: '" + std::string(key) + "' is not a string");
+  return std::string(value->as_string());
+}
+
+std::uint64_t count_of(const json::object& object, const char* key) {
+  const json::value* value = object.if_contains(key);
+  if (value == nullptr) return 0;
+  if (value->is_uint64()) return value->as_uint64();
+  return value->is_int64() && value->as_int64() > 0 ? static_cast<std::uint64_t>(value->as_int64()) : 0;
+}
+
+struct Folder {
+  std::string partition, device, family, dataflow, top;
+  runtime::plan::Resources available;
+  std::map<std::string, std::string> blocks;    // instance -> block
+  std::map<std::string, std::string> library;   // "mr_mvu.sv" -> text
+  std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
+};
+
+Result<Folder> read_folder(const fs::path& folder) {
+  Folder result;
+  MILLRACE_ASSIGN(const std::string text, read_text_file(folder / "design.json", kMaxFileBytes));
+  MILLRACE_ASSIGN(const json::value document, parse_json(text, folder, "design.json"));
+  const json::object& design = document.as_object();
+  if (count_of(design, "schema") != 1) return wrong(folder, "design.json: 'schema' is not 1");
+  MILLRACE_ASSIGN(result.partition, text_of(design, "partition", folder));
+  MILLRACE_ASSIGN(result.device, text_of(design, "device", folder));
+  MILLRACE_ASSIGN(result.dataflow, text_of(design, "dataflow", folder));
+  MILLRACE_ASSIGN(result.top, text_of(design, "top", folder));
+  for (const std::string& name : {result.partition, result.dataflow, result.top}) {
+    if (!is_identifier(name)) return wrong(folder, "design.json: '" + printable(name) + "' is no identifier");
+  }
+  if (const json::value* family = design.if_contains("family"); family != nullptr && family->is_string()) {
+    result.family = std::string(family->as_string());
+  }
+  if (const json::value* available = design.if_contains("available");
+      available != nullptr && available->is_object()) {
+    const json::object& a = available->as_object();
+    result.available = {count_of(a, "lut"), count_of(a, "lutram"), count_of(a, "ff"),
+                        count_of(a, "dsp"), count_of(a, "bram36"), count_of(a, "uram")};
+  }
+  const json::value* instances = design.if_contains("instances");
+  if (instances == nullptr || !instances->is_array())
+    return wrong(folder, "design.json: 'instances' is not a list");
+  for (const json::value& instance : instances->as_array()) {
+    if (!instance.is_object()) return wrong(folder, "design.json: an instance is not an object");
+    MILLRACE_ASSIGN(const std::string name, text_of(instance.as_object(), "name", folder));
+    MILLRACE_ASSIGN(result.blocks[name], text_of(instance.as_object(), "block", folder));
+  }
+  std::error_code code;
+  for (const auto& [place, files] :
+       {std::pair(folder / "library", &result.library), std::pair(folder, &result.memories)}) {
+    for (auto it = fs::directory_iterator(place, code); !code && it != fs::directory_iterator();
+         it.increment(code)) {
+      const std::string name = it->path().filename().string();
+      const bool wanted = files == &result.library
+                              ? name.ends_with(".sv") && is_identifier(name.substr(0, name.size() - 3))
+                              : is_name(name) && !name.ends_with(".sv") && name != "design.json";
+      if (!wanted || !it->is_regular_file(code)) continue;
+      MILLRACE_ASSIGN((*files)[name], read_text_file(it->path(), kMaxFileBytes));
+    }
+    if (code) return wrong(place, "cannot be listed: " + code.message());
+  }
+  return result;
+}
+
+/// The modules of the dataflow and the top as Yosys reads them, instances of the library left alone.
+Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, const Folder& files) {
+  const TemporaryDirectory scratch("millrace-synth");
+  const std::string target = (scratch.path() / "structure.json").string();
+  std::vector<std::string> command = {
+      yosys.program.string(), "-Q", "-q", "-p",
+      "read_verilog -sv " + files.dataflow + ".sv " + files.top + ".sv; proc; write_json structure.json"};
+  for (const std::string& name : {files.dataflow + ".sv", files.top + ".sv"}) {
+    std::error_code code;
+    fs::copy_file(folder / name, scratch.path() / name, code);
+    if (code) return wrong(folder, name + " cannot be read: " + code.message());
+  }
+  MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, scratch.path()));
+  if (outcome.signal != 0) {
+    return Error(ErrorCode::kUnavailable, "yosys was killed by signal " + std::to_string(outcome.signal));
+  }
+  if (!outcome.ok())
+    return wrong(folder, "yosys does not read the SystemVerilog:\n" + printable(outcome.output, true));
+  MILLRACE_ASSIGN(const std::string text, read_text_file(target, kMaxFileBytes));
+  return parse_json(text, folder, "what yosys wrote");
+}
+
+/// Yosys writes numbers as binary digits, two's complement; anything else is a string.
+std::optional<std::int64_t> number_of(const std::string& digits) {
+  if (digits.empty() || digits.size() > 64 || digits.find_first_not_of("01") != std::string::npos)
+    return std::nullopt;
+  std::uint64_t value = digits[0] == '1' ? ~std::uint64_t{0} : 0;
+  for (const char c : digits) value = (value << 1U) | (c == '1' ? 1U : 0U);
+  return static_cast<std::int64_t>(value);
+}
+
+class Reader {
+ public:
+  Reader(const fs::path& folder, const Folder& files, const json::object& modules, EmittedPartition& result)
+      : folder_(folder), files_(files), modules_(modules), result_(result) {}
+
+  Status read(const std::string& module, bool shell, int depth = 0) {
+    const json::value* found = modules_.if_contains(module);
+    if (found == nullptr || !found->is_object() || depth > 4)
+      return wrong(folder_, "no module '" + module + "'");
+    const json::value* cells = found->as_object().if_contains("cells");
+    if (cells == nullptr || !cells->is_object())
+      return wrong(folder_, "module '" + module + "' has no cells");
+    for (const auto& [name, value] : cells->as_object()) {
+      const json::object& cell = value.as_object();
+      const std::string type(cell.at("type").as_string());
+      if (type.starts_with("$")) {
+        add_glue(type, cell.at("parameters").as_object());
+      } else if (modules_.contains(type)) {
+        MILLRACE_TRY(read(type, shell && type != files_.dataflow, depth + 1));
+      } else {
+        MILLRACE_TRY(add(std::string(name), type, shell, cell.at("parameters").as_object()));
+      }
+    }
+    return {};
+  }
+
+ private:
+  void add_glue(const std::string& type, const json::object& parameters) {
+    const auto width = [&](const char* key) {
+      const json::value* value = parameters.if_contains(key);
+      const auto number =
+          value != nullptr && value->is_string() ? number_of(std::string(value->as_string())) : std::nullopt;
+      return static_cast<std::uint64_t>(std::max<std::int64_t>(number.value_or(1), 1));
+    };
+    if (type.find("dff") != std::string::npos) {
+      result_.glue.ff += width("WIDTH");
+    } else {
+      result_.glue.lut += std::max(width("Y_WIDTH"), width("WIDTH"));
+    }
+  }
+
+  Status add(const std::string& name, const std::string& type, bool shell, const json::object& parameters) {
+    if (!is_identifier(type) || !files_.library.contains(type + ".sv")) {
+      return wrong(folder_, "instance '" + printable(name) + "' is of a module '" + printable(type) +
+                                "' that library/ has not");
+    }
+    EmittedInstance instance;
+    instance.name = name;
+    instance.shell = shell;
+    if (const auto block = files_.blocks.find(name); block != files_.blocks.end())
+      instance.block = block->second;
+    instance.job.module = type;
+    instance.job.family = files_.family;
+    MILLRACE_ASSIGN(instance.job.sources, sources_of(type, files_.library));
+    for (const auto& [key, value] : parameters) {
+      const std::string text(value.as_string());
+      if (!is_identifier(key)) return wrong(folder_, "a parameter's name is no identifier");
+      if (const auto number = number_of(text)) {
+        instance.job.parameters.emplace_back(std::string(key), *number);
+        continue;
+      }
+      instance.job.names.emplace_back(std::string(key), text);
+      bool any = false;
+      for (const auto& [file, content] : files_.memories) {
+        if (file != text && !file.starts_with(text + ".")) continue;
+        instance.job.memories.emplace(file, content);
+        any = true;
+      }
+      if (!any)
+        return wrong(folder_, "instance '" + name + "' reads '" + printable(text) + "', which is not there");
+    }
+    result_.instances.push_back(std::move(instance));
+    return {};
+  }
+
+  const fs::path& folder_;
+  const Folder& files_;
+  const json::object& modules_;
+  EmittedPartition& result_;
+};
+
+/// A part of the work: jobs that go through Yosys together.
+struct Batch {
+  std::vector<SynthesisJob> jobs;
+  std::vector<std::size_t> positions;  // in the list of distinct jobs
+  std::uint64_t weight = 0;
+};
+
+/// Yosys' time grows with the logic, and there is a fixed part: few batches, the largest jobs apart.
+constexpr std::uint64_t kBatchWeight = 12000;
+
+std::vector<Batch> make_batches(const std::vector<std::pair<const SynthesisJob*, std::uint64_t>>& work,
+                                std::size_t least) {
+  std::uint64_t total = 0;
+  for (const auto& [unused, weight] : work) total += weight;
+  const std::size_t count =
+      std::min<std::size_t>(work.size(), std::max<std::size_t>(least, total / kBatchWeight + 1));
+  std::vector<Batch> batches(count);
+  std::vector<std::size_t> order(work.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return work[a].second > work[b].second; });
+  for (const std::size_t i : order) {
+    Batch& lightest = *std::min_element(batches.begin(), batches.end(),
+                                        [](const Batch& a, const Batch& b) { return a.weight < b.weight; });
+    lightest.jobs.push_back(*work[i].first);
+    lightest.positions.push_back(i);
+    lightest.weight += work[i].second;
+  }
+  return batches;
+}
+
+Result<std::vector<Cost>> run_all(const Yosys& yosys, const Cache& cache,
+                                  const std::vector<std::pair<const SynthesisJob*, std::uint64_t>>& work,
+                                  const SynthesisOptions& options) {
+  const unsigned processors = std::max(1U, std::thread::hardware_concurrency());
+  const unsigned threads = options.jobs == 0 ? processors : options.jobs;
+  std::vector<Cost> costs(work.size());
+  std::vector<std::pair<const SynthesisJob*, std::uint64_t>> missing;
+  std::vector<std::size_t> missing_at;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (const auto known = known_cost(yosys, cache, *work[i].first)) {
+      costs[i] = *known;
+    } else {
+      missing.push_back(work[i]);
+      missing_at.push_back(i);
+    }
+  }
+  std::size_t done = work.size() - missing.size();
+  if (options.progress) options.progress(done, work.size());
+  if (missing.empty()) return costs;
+
+  const std::vector<Batch> batches = make_batches(missing, threads);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;  // protects done, failure and the calls of progress
+  std::optional<Error> failure;
+  const auto work_off = [&] {
+    for (std::size_t b = next++; b < batches.size(); b = next++) {
+      auto made = synthesise(yosys, cache, batches[b].jobs);
+      const std::lock_guard lock(mutex);
+      if (!made.ok()) {
+        if (!failure) failure = made.error();
+        next = batches.size();
+        return;
+      }
+      for (std::size_t i = 0; i < made->size(); ++i) costs[missing_at[batches[b].positions[i]]] = (*made)[i];
+      done += made->size();
+      if (options.progress) options.progress(done, work.size());
+    }
+  };
+  {
+    std::vector<std::jthread> pool;
+    for (unsigned t = 1; t < std::min<std::size_t>(threads, batches.size()); ++t) pool.emplace_back(work_off);
+    work_off();
+  }
+  if (failure) return *failure;
+  return costs;
+}
+
+}  // namespace
+
+Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& folder,
+                                        const std::string& family) {
+  MILLRACE_ASSIGN(Folder files, read_folder(folder));
+  if (!family.empty()) files.family = family;
+  if (files.family.empty()) {
+    return wrong(folder, "design.json names no device family; give one with --family");
+  }
+  MILLRACE_TRY(check_family(files.family));
+  MILLRACE_ASSIGN(const json::value structure, read_structure(yosys, folder, files));
+  const json::value* modules = structure.as_object().if_contains("modules");
+  if (modules == nullptr || !modules->is_object()) return wrong(folder, "yosys wrote no modules");
+  EmittedPartition result;
+  result.partition = files.partition;
+  result.device = files.device;
+  result.available = files.available;
+  MILLRACE_TRY(Reader(folder, files, modules->as_object(), result).read(files.top, true));
+  return result;
+}
+
+Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, const Cache& cache,
+                                                         const generators::Catalog& catalog,
+                                                         const std::vector<EmittedPartition>& partitions,
+                                                         const SynthesisOptions& options) {
+  std::vector<std::pair<const SynthesisJob*, std::uint64_t>> work;
+  std::map<std::string, std::size_t> distinct;  // key -> position in work
+  std::vector<std::vector<std::size_t>> position(partitions.size());
+  std::vector<PartitionCost> result;
+  for (const EmittedPartition& partition : partitions) {
+    PartitionCost costs;
+    costs.partition = partition.partition;
+    costs.device = partition.device;
+    costs.available = partition.available;
+    for (const EmittedInstance& emitted : partition.instances) {
+      InstanceCost instance{
+          emitted.name, emitted.job.module, emitted.block, emitted.shell, emitted.job.parameters, {}, {}};
+      // A module the catalogue does not have (a plugin's) is measured all the same.
+      const auto predicted = generators::cost(catalog, emitted.job.module, emitted.job.parameters);
+      if (predicted.ok()) instance.predicted = *predicted;
+      const auto [at, fresh] = distinct.emplace(key_of(yosys, emitted.job), work.size());
+      if (fresh) work.emplace_back(&emitted.job, instance.predicted.lut + instance.predicted.ff + 1);
+      position[result.size()].push_back(at->second);
+      costs.instances.push_back(std::move(instance));
+    }
+    result.push_back(std::move(costs));
+  }
+  MILLRACE_ASSIGN(const std::vector<Cost> measured, run_all(yosys, cache, work, options));
+  for (std::size_t p = 0; p < result.size(); ++p) {
+    result[p].shell = partitions[p].glue;
+    for (std::size_t i = 0; i < result[p].instances.size(); ++i) {
+      InstanceCost& instance = result[p].instances[i];
+      instance.measured = measured[position[p][i]];
+      (instance.shell ? result[p].shell : result[p].dataflow) += instance.measured;
+      (instance.shell ? result[p].shell_predicted : result[p].dataflow_predicted) += instance.predicted;
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> exceeded(const PartitionCost& partition) {
+  const runtime::plan::Resources taken = partition.dataflow.resources(), &there = partition.available;
+  std::vector<std::string> names;
+  if (there == runtime::plan::Resources{}) return names;
+  const auto compare = [&](std::uint64_t needed, std::uint64_t offered, const char* name) {
+    if (needed > offered) {
+      names.push_back(std::to_string(needed) + " " + name + " of " + std::to_string(offered));
+    }
+  };
+  compare(taken.lut, there.lut, "LUT");
+  if (there.lutram > 0) compare(taken.lutram, there.lutram, "LUT as memory");
+  compare(taken.ff, there.ff, "FF");
+  compare(taken.dsp, there.dsp, "DSP");
+  compare(taken.bram36, there.bram36, "BRAM36");
+  compare(taken.uram, there.uram, "URAM");
+  return names;
+}
+
+}  // namespace millrace::compiler::synth

@@ -1,0 +1,73 @@
+// A partition's emitted SystemVerilog (compiler/emit/rtl) through Yosys: what each instance takes, beside
+// what was predicted.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/catalog.hpp"
+#include "compiler/generators/cost.hpp"
+#include "compiler/synth/yosys.hpp"
+#include "runtime/base/cache.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::compiler::synth {
+
+/// An instance of a module of the library, wherever in the hierarchy.
+struct EmittedInstance {
+  std::string name;    // below the dataflow or the top: "conv_5_mvu"
+  std::string block;   // "" for what joins blocks
+  bool shell = false;  // around the dataflow
+  SynthesisJob job;
+};
+
+struct EmittedPartition {
+  std::string partition, device;
+  runtime::plan::Resources available;  // for the dataflow: all zero where it is not known
+  std::vector<EmittedInstance> instances;
+  generators::Cost glue;  // of gates and registers between instances, at most: a LUT a bit of each gate
+};
+
+/// Reads `folder` (rtl/<partition>). The hierarchy is Yosys' reading of the sources. kInvalidInput where it
+/// is not what compiler/emit/rtl/README.md says; kUnsupported for a family that is not for synthesis.
+/// `family`: instead of the folder's.
+Result<EmittedPartition> read_partition(const Yosys& yosys, const std::filesystem::path& folder,
+                                        const std::string& family = {});
+
+struct InstanceCost {
+  std::string name, module, block;
+  bool shell = false;
+  generators::Parameters parameters;
+  generators::Cost measured, predicted;
+};
+
+struct PartitionCost {
+  std::string partition, device;
+  runtime::plan::Resources available;
+  std::vector<InstanceCost> instances;
+  generators::Cost dataflow, dataflow_predicted;
+  generators::Cost shell, shell_predicted;  // what is around it, with the glue (which is not predicted)
+};
+
+struct SynthesisOptions {
+  unsigned jobs = 0;  // runs of Yosys at once; 0: as many as processors
+  /// After each run, from one thread at a time: distinct instances done, of how many.
+  std::function<void(std::size_t done, std::size_t of)> progress;
+};
+
+/// Equal instances once, those the cache has not at all. Errors as synthesise(); the first one ends it, once
+/// the runs under way have ended.
+Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, const Cache& cache,
+                                                         const generators::Catalog& catalog,
+                                                         const std::vector<EmittedPartition>& partitions,
+                                                         const SynthesisOptions& options = {});
+
+/// Names of the resources of which the dataflow takes more than there is; empty where it fits or nothing is
+/// known.
+std::vector<std::string> exceeded(const PartitionCost& partition);
+
+}  // namespace millrace::compiler::synth

@@ -1,0 +1,324 @@
+// compiler/synth against a stand-in for Yosys: a script that answers as Yosys 0.23 does, or dies, or fails.
+// What the real one counts is in test_synth_yosys.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/synth/partition.hpp"
+#include "compiler/synth/yosys.hpp"
+#include "runtime/base/file.hpp"
+
+namespace millrace::compiler::synth {
+namespace {
+
+namespace fs = std::filesystem;
+using generators::Cost;
+
+constexpr const char* kStatistics = R"(
+=== all_instances ===
+
+   Number of cells:                  1
+     instance_0                      1
+
+=== instance_0 ===
+
+   Number of wires:                  4
+   Number of cells:                 25
+     CARRY4                          3
+     DSP48E2                         4
+     FDRE                           10
+     FDSE                            1
+     INV                             1
+     LUT2                            2
+     LUT6                            1
+     RAM32M16                        2
+     RAMB18E2                        3
+     RAMB36E2                        5
+
+=== instance_1 ===
+
+   Number of cells:                  7
+     LUT1                            7
+
+   Estimated number of LCs:          9
+)";
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+std::size_t entries(const fs::path& folder) {
+  std::error_code none;
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder, none), fs::directory_iterator()));
+}
+
+/// A scratch folder with a `yosys` that does what `body` says, and a cache.
+class Stand {
+ public:
+  explicit Stand(const std::string& body) {
+    write(folder_.path() / "yosys",
+          "#!/bin/sh\n[ \"$1\" = -V ] && echo 'Yosys 0.23 (stand-in)' && exit 0\n" + body);
+    ::chmod((folder_.path() / "yosys").c_str(), 0755);
+    write(folder_.path() / "statistics", kStatistics);
+    yosys_ = {folder_.path() / "yosys", "Yosys 0.23 (stand-in)"};
+  }
+  const fs::path& folder() const { return folder_.path(); }
+  const Yosys& yosys() const { return yosys_; }
+  Cache cache() const { return std::move(Cache::open(folder() / "cache")).value(); }
+  std::size_t runs() const {
+    std::ifstream file(folder() / "runs");
+    std::size_t lines = 0;
+    for (std::string line; std::getline(file, line);) ++lines;
+    return lines;
+  }
+  std::string counting() const { return "echo run >> " + (folder() / "runs").string() + "\n"; }
+  void set_body(const std::string& body) { write(folder() / "yosys", "#!/bin/sh\n" + body); }
+
+ private:
+  TemporaryDirectory folder_{"millrace-synth-test"};
+  Yosys yosys_;
+};
+
+const std::map<std::string, std::string> kLibrary = {
+    {"mr_top.sv", "module mr_top; mr_part #(.N(2)) a (); endmodule  // like mr_other_thing\n"},
+    {"mr_part.sv", "module mr_part; mr_leaf b (); endmodule\n"},
+    {"mr_leaf.sv", "module mr_leaf; mr_handshake_check c (); endmodule\n"},
+    {"mr_alone.sv", "module mr_alone; endmodule\n"},
+    {"mr_handshake_check.sv", "module mr_handshake_check; endmodule\n"}};
+
+SynthesisJob job(const std::string& module, std::int64_t n) {
+  return {module, {{"N", n}}, {}, {}, {{module + ".sv", kLibrary.at(module + ".sv")}}, "xcu"};
+}
+
+TEST(Synth, CountsThePrimitivesOfOneModule) {
+  const Result<Cost> cost = count_cells(kStatistics, "instance_0");
+  ASSERT_TRUE(cost.ok());
+  EXPECT_EQ(*cost, (Cost{.lut = 20, .lutram = 16, .ff = 11, .dsp = 4, .ramb18 = 3, .ramb36 = 5, .uram = 0}));
+  EXPECT_EQ(count_cells(kStatistics, "instance_1")->lut, 7U);
+  EXPECT_EQ(count_cells(kStatistics, "instance_2").error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(count_cells("", "instance_0").error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(Synth, TakesOfTheLibraryWhatAModuleNeeds) {
+  const auto sources = sources_of("mr_top", kLibrary);
+  ASSERT_TRUE(sources.ok());
+  std::string names;
+  for (const auto& [name, text] : *sources) names += name + " ";
+  EXPECT_EQ(names, "mr_leaf.sv mr_part.sv mr_top.sv ");
+  EXPECT_EQ(sources_of("mr_missing", kLibrary).error().code(), ErrorCode::kInvalidInput);
+}
+
+TEST(Synth, RunsOnceForInstancesThatAreEqualAndNotAtAllForKnownOnes) {
+  Stand stand("");
+  stand.set_body(stand.counting() + "cp " + (stand.folder() / "statistics").string() + " cells.txt\n");
+  const Cache cache = stand.cache();
+  auto first = synthesise(stand.yosys(), cache, {job("mr_alone", 1), job("mr_alone", 2), job("mr_alone", 1)});
+  ASSERT_TRUE(first.ok()) << first.error().message();
+  EXPECT_EQ((*first)[0].dsp, 4U);
+  EXPECT_EQ((*first)[1].lut, 7U);
+  EXPECT_EQ((*first)[2], (*first)[0]);
+  EXPECT_EQ(stand.runs(), 1U);
+  EXPECT_EQ(*known_cost(stand.yosys(), cache, job("mr_alone", 2)), (*first)[1]);
+  ASSERT_TRUE(synthesise(stand.yosys(), cache, {job("mr_alone", 2)}).ok());
+  EXPECT_EQ(stand.runs(), 1U);
+  EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
+}
+
+TEST(Synth, KeysWhatAResultDependsOnAndNothingElse) {
+  const Yosys yosys{"yosys", "Yosys 0.23"};
+  SynthesisJob one = job("mr_alone", 1);
+  one.names = {{"WFILE", "conv_1.hex"}};
+  one.memories = {{"conv_1.hex", "00\n"}, {"conv_1.hex.5", "01\n"}};
+  SynthesisJob other = one;
+  other.names = {{"WFILE", "conv_2.hex"}};
+  other.memories = {{"conv_2.hex", "00\n"}, {"conv_2.hex.5", "01\n"}};
+  EXPECT_EQ(key_of(yosys, one), key_of(yosys, other));
+  other.memories["conv_2.hex"] = "02\n";
+  EXPECT_NE(key_of(yosys, one), key_of(yosys, other));
+  EXPECT_NE(key_of(yosys, one), key_of({"yosys", "Yosys 0.24"}, one));
+  SynthesisJob plus = one;
+  plus.family = "xcup";
+  EXPECT_NE(key_of(yosys, one), key_of(yosys, plus));
+  plus = one;
+  plus.sources["mr_alone.sv"] += " ";
+  EXPECT_NE(key_of(yosys, one), key_of(yosys, plus));
+  plus = one;
+  plus.parameters[0].second = -1;
+  EXPECT_NE(key_of(yosys, one), key_of(yosys, plus));
+}
+
+TEST(Synth, WritesInstancesThatSystemVerilogTakes) {
+  Stand stand("");
+  stand.set_body("cp all_instances.sv " + (stand.folder() / "seen.sv").string() + "\ncp run.ys " +
+                 (stand.folder() / "seen.ys").string() + "\nls > " + (stand.folder() / "seen.ls").string() +
+                 "\ncp " + (stand.folder() / "statistics").string() + " cells.txt\n");
+  SynthesisJob one = job("mr_alone", -128);
+  one.parameters.emplace_back("OFFSET", std::int64_t{-1} << 40);
+  one.names = {{"WFILE", "conv_1.hex"}};
+  one.memories = {{"conv_1.hex", "00\n"}};
+  ASSERT_TRUE(synthesise(stand.yosys(), stand.cache(), {one}).ok());
+  const std::string wrapper = *read_text_file(stand.folder() / "seen.sv");
+  EXPECT_NE(
+      wrapper.find("mr_alone #(.N(-128), .OFFSET(-64'sd1099511627776), .WFILE(\"instance_0_f0\")) dut ();"),
+      std::string::npos)
+      << wrapper;
+  EXPECT_NE(read_text_file(stand.folder() / "seen.ls")->find("instance_0_f0"), std::string::npos);
+  EXPECT_NE(read_text_file(stand.folder() / "seen.ys")->find("synth_xilinx -family xcu -nosrl"),
+            std::string::npos);
+}
+
+/// What a run that must fail says and leaves.
+void expect_failure(const Stand& stand, ErrorCode code, const std::string& words) {
+  const Cache cache = stand.cache();
+  const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1)});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code(), code) << failed.error().message();
+  EXPECT_NE(failed.error().message().find(words), std::string::npos) << failed.error().message();
+  EXPECT_EQ(entries(cache.root() / "synth"), 0U);
+  EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
+  EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
+}
+
+TEST(Synth, KeepsNothingOfAYosysThatWasKilled) {
+  expect_failure(Stand("echo 'LUT6 3' > cells.txt; kill -9 $$\n"), ErrorCode::kUnavailable, "signal 9");
+}
+
+TEST(Synth, SaysWhatYosysSaidWhenItRefused) {
+  expect_failure(Stand("echo \"ERROR: Module 'mr_alone' does not parse\"; exit 1\n"), ErrorCode::kInternal,
+                 "does not parse");
+}
+
+TEST(Synth, KeepsNothingOfStatisticsThatAreCutOff) {
+  expect_failure(Stand("head -c 60 ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt, "no cells");
+}
+
+TEST(Synth, RefusesAFamilyTheLibraryIsNotFor) {
+  SynthesisJob one = job("mr_alone", 1);
+  one.family = "xc7";
+  EXPECT_EQ(synthesise(Stand("").yosys(), Stand("").cache(), {one}).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Synth, SaysWhatToInstallWhereThereIsNoYosys) {
+  const TemporaryDirectory empty("millrace-no-yosys");
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", empty.path().c_str(), 1);
+  const auto found = Yosys::find();
+  ::setenv("PATH", before.c_str(), 1);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(exit_code(found.error().code()), 3);
+  EXPECT_NE(found.error().message().find("tools/setup"), std::string::npos);
+}
+
+// ---- partitions
+
+constexpr const char* kDesign = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
+ "device": "ku060", "family": "xcu", "available": {"lut": 30, "ff": 1000, "dsp": 3, "bram36": 50},
+ "instances": [{"name": "a", "module": "mr_alone", "block": "conv", "parameters": {"N": 5}}]})";
+constexpr const char* kStructure = R"({"modules": {
+ "p_dataflow": {"cells": {
+   "a": {"type": "mr_alone", "parameters": {"N": "00000000000000000000000000000101", "WFILE": "a.hex"}},
+   "b": {"type": "mr_alone", "parameters": {"N": "11111111111111111111111110000000"}}}},
+ "p_top": {"cells": {
+   "flow": {"type": "p_dataflow", "parameters": {}},
+   "s": {"type": "mr_top", "parameters": {}},
+   "$and$1": {"type": "$and", "parameters": {"Y_WIDTH": "00000000000000000000000000000011"}},
+   "$procdff$2": {"type": "$dff", "parameters": {"WIDTH": "00000000000000000000000000000010"}}}}}})";
+
+class Partition : public testing::Test {
+ protected:
+  Partition() : stand_("") {
+    stand_.set_body("if [ \"$3\" = -p ]; then cp " + (stand_.folder() / "structure").string() +
+                    " structure.json; else i=0; for m in 0 1 2 3; do sed s/instance_0/instance_$m/ " +
+                    (stand_.folder() / "statistics").string() +
+                    " | head -21 | tail -16; done > cells.txt; fi\n");
+    write(stand_.folder() / "structure", kStructure);
+    write(rtl() / "design.json", kDesign);
+    write(rtl() / "p_dataflow.sv", "module p_dataflow; endmodule\n");
+    write(rtl() / "p_top.sv", "module p_top; endmodule\n");
+    write(rtl() / "a.hex", "00\n");
+    for (const auto& [name, text] : kLibrary) write(rtl() / "library" / name, text);
+  }
+  fs::path rtl() const { return stand_.folder() / "rtl"; }
+  std::string refusal() const {
+    const auto read = read_partition(stand_.yosys(), rtl());
+    return read.ok() ? "accepted"
+                     : std::string(to_string(read.error().code())) + ": " + read.error().message();
+  }
+  Stand stand_;
+};
+
+TEST_F(Partition, IsReadThroughItsHierarchy) {
+  const auto read = read_partition(stand_.yosys(), rtl());
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ASSERT_EQ(read->instances.size(), 3U);
+  const EmittedInstance& a = read->instances[0];
+  EXPECT_EQ(a.name, "a");
+  EXPECT_EQ(a.block, "conv");
+  EXPECT_FALSE(a.shell);
+  EXPECT_EQ(a.job.parameters, (generators::Parameters{{"N", 5}}));
+  EXPECT_EQ(a.job.memories.at("a.hex"), "00\n");
+  EXPECT_EQ(read->instances[1].job.parameters, (generators::Parameters{{"N", -128}}));
+  EXPECT_TRUE(read->instances[2].shell);
+  EXPECT_EQ(read->instances[2].job.sources.size(), 3U);
+  EXPECT_EQ(read->glue, (Cost{.lut = 3, .ff = 2}));
+}
+
+TEST_F(Partition, IsAddedUpAndHeldToItsDevice) {
+  const auto read = read_partition(stand_.yosys(), rtl());
+  ASSERT_TRUE(read.ok());
+  std::vector<std::pair<std::size_t, std::size_t>> steps;
+  SynthesisOptions options;
+  options.progress = [&](std::size_t done, std::size_t of) { steps.emplace_back(done, of); };
+  const auto costs =
+      synthesise_partitions(stand_.yosys(), stand_.cache(), generators::Catalog(), {*read, *read}, options);
+  ASSERT_TRUE(costs.ok()) << costs.error().message();
+  ASSERT_EQ(costs->size(), 2U);
+  EXPECT_EQ((*costs)[0].dataflow,
+            (Cost{.lut = 40, .lutram = 32, .ff = 22, .dsp = 8, .ramb18 = 6, .ramb36 = 10}));
+  EXPECT_EQ((*costs)[0].shell.lut, 20U + 3U);
+  EXPECT_EQ(steps.front(), std::make_pair(std::size_t{0}, std::size_t{3}));
+  EXPECT_EQ(steps.back(), std::make_pair(std::size_t{3}, std::size_t{3}));
+  EXPECT_EQ(exceeded((*costs)[0]), (std::vector<std::string>{"40 LUT of 30", "8 DSP of 3"}));
+}
+
+TEST_F(Partition, IsRefusedByNameWhereItsFolderIsNotAsItShouldBe) {
+  write(rtl() / "design.json", "{");
+  EXPECT_NE(refusal().find("invalid_input"), std::string::npos);
+  write(rtl() / "design.json", "[]");
+  EXPECT_NE(refusal().find("not a JSON object"), std::string::npos);
+  write(rtl() / "design.json", R"({"schema": 1, "partition": "p; exec rm"})");
+  EXPECT_NE(refusal().find("'device'"), std::string::npos);
+  write(
+      rtl() / "design.json",
+      R"({"schema": 1, "partition": "p", "device": "d", "dataflow": "p; shell touch x", "top": "t", "instances": []})");
+  EXPECT_NE(refusal().find("no identifier"), std::string::npos);
+  write(rtl() / "design.json",
+        R"({"schema": 1, "partition": "p", "device": "d", "dataflow": "p_dataflow", "top": "p_top",
+                                   "instances": []})");
+  EXPECT_NE(refusal().find("--family"), std::string::npos);
+  fs::remove(rtl() / "design.json");
+  EXPECT_NE(refusal().find("not_found"), std::string::npos);
+}
+
+TEST_F(Partition, IsRefusedWhereAModuleOrAMemoryFileIsMissing) {
+  fs::remove(rtl() / "a.hex");
+  EXPECT_NE(refusal().find("'a.hex', which is not there"), std::string::npos) << refusal();
+  write(rtl() / "a.hex", "00\n");
+  fs::remove(rtl() / "library" / "mr_part.sv");
+  EXPECT_EQ(refusal(),
+            "accepted");  // nobody names it but mr_top's text, and then it is no module of the library
+  fs::remove(rtl() / "library" / "mr_top.sv");
+  EXPECT_NE(refusal().find("'mr_top' that library/ has not"), std::string::npos) << refusal();
+  write(rtl() / "library" / "mr_top.sv", "");
+  write(stand_.folder() / "structure", R"({"modules": {}})");
+  EXPECT_NE(refusal().find("no module 'p_top'"), std::string::npos) << refusal();
+}
+
+}  // namespace
+}  // namespace millrace::compiler::synth

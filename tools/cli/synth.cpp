@@ -1,0 +1,209 @@
+#include <unistd.h>
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+
+#include "compiler/synth/partition.hpp"
+#include "runtime/base/text.hpp"
+#include "tools/cli/commands.hpp"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using compiler::generators::Cost;
+using compiler::synth::InstanceCost;
+using compiler::synth::PartitionCost;
+
+/// A deployment's rtl/<partition> folders by name, or the one folder that is given.
+Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
+  std::error_code code;
+  if (!fs::is_directory(target, code)) {
+    return Error(ErrorCode::kNotFound, target.string() + ": no such directory");
+  }
+  if (fs::is_regular_file(target / "design.json", code)) return std::vector<fs::path>{target};
+  std::vector<fs::path> folders;
+  for (auto it = fs::directory_iterator(target / "rtl", code); !code && it != fs::directory_iterator();
+       it.increment(code)) {
+    if (fs::is_regular_file(it->path() / "design.json", code)) folders.push_back(it->path());
+  }
+  if (folders.empty()) {
+    return Error(ErrorCode::kInvalidInput,
+                 target.string() +
+                     " has no rtl/<partition>/design.json: it holds no generated hardware; compile the "
+                     "model again");
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+/// A bar that is drawn over on a terminal, a line a step elsewhere.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (drawn_) std::fputc('\n', stderr);
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::size_t done, std::size_t of) {
+    if (quiet_) return;
+    if (!terminal_) {
+      std::fprintf(stderr, "synthesised %zu of %zu different instances\n", done, of);
+      return;
+    }
+    constexpr std::size_t kWidth = 40;
+    const std::size_t filled = of == 0 ? kWidth : done * kWidth / of;
+    std::fprintf(stderr, "\r[%s%s] %zu of %zu different instances", std::string(filled, '#').c_str(),
+                 std::string(kWidth - filled, ' ').c_str(), done, of);
+    drawn_ = true;
+  }
+
+ private:
+  bool quiet_, terminal_, drawn_ = false;
+};
+
+json::object to_json(const Cost& cost) {
+  return {{"lut", cost.lut},       {"lutram", cost.lutram}, {"ff", cost.ff},    {"dsp", cost.dsp},
+          {"ramb18", cost.ramb18}, {"ramb36", cost.ramb36}, {"uram", cost.uram}};
+}
+
+json::object to_json(const PartitionCost& partition) {
+  json::array instances;
+  for (const InstanceCost& i : partition.instances) {
+    json::object parameters;
+    for (const auto& [name, value] : i.parameters) parameters[name] = value;
+    instances.push_back({{"name", i.name},
+                         {"module", i.module},
+                         {"block", i.block},
+                         {"shell", i.shell},
+                         {"parameters", std::move(parameters)},
+                         {"measured", to_json(i.measured)},
+                         {"predicted", to_json(i.predicted)}});
+  }
+  return {
+      {"partition", partition.partition},
+      {"device", partition.device},
+      {"dataflow",
+       {{"measured", to_json(partition.dataflow)}, {"predicted", to_json(partition.dataflow_predicted)}}},
+      {"shell", {{"measured", to_json(partition.shell)}, {"predicted", to_json(partition.shell_predicted)}}},
+      {"available",
+       {{"lut", partition.available.lut},
+        {"lutram", partition.available.lutram},
+        {"ff", partition.available.ff},
+        {"dsp", partition.available.dsp},
+        {"bram36", partition.available.bram36},
+        {"uram", partition.available.uram}}},
+      {"exceeded", json::value_from(compiler::synth::exceeded(partition))},
+      {"instances", std::move(instances)}};
+}
+
+std::string against(std::uint64_t measured, std::uint64_t predicted) {
+  if (measured == 0) return predicted == 0 ? "" : "(+)";
+  const double percent = 100.0 * (static_cast<double>(predicted) - static_cast<double>(measured)) /
+                         static_cast<double>(measured);
+  char text[16];
+  std::snprintf(text, sizeof text, "%+.1f %%", percent);
+  return text;
+}
+
+void print_row(std::ostream& out, std::size_t width, const std::string& name, const std::string& module,
+               const Cost& measured, const Cost* predicted) {
+  char line[256];
+  const auto n = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::snprintf(line, sizeof line, "  %-*s  %-16s %7llu %7llu %7llu %5llu %6llu %6llu %5llu  %9s %9s\n",
+                static_cast<int>(width), name.c_str(), module.c_str(), n(measured.lut), n(measured.lutram),
+                n(measured.ff), n(measured.dsp), n(measured.ramb18), n(measured.ramb36), n(measured.uram),
+                predicted ? against(measured.lut, predicted->lut).c_str() : "",
+                predicted ? against(measured.ff, predicted->ff).c_str() : "");
+  out << line;
+}
+
+void print_table(const PartitionCost& partition, std::ostream& out) {
+  std::size_t width = 24;
+  for (const InstanceCost& i : partition.instances)
+    width = std::max(width, std::min<std::size_t>(i.name.size(), 60));
+  out << partition.partition << (partition.device.empty() ? "" : " on " + partition.device) << '\n';
+  char head[256];
+  std::snprintf(head, sizeof head, "  %-*s  %-16s %7s %7s %7s %5s %6s %6s %5s  %9s %9s\n",
+                static_cast<int>(width), "instance", "module", "LUT", "LUTRAM", "FF", "DSP", "RAMB18",
+                "RAMB36", "URAM", "pred. LUT", "pred. FF");
+  out << head;
+  for (const bool shell : {false, true}) {
+    for (const InstanceCost& i : partition.instances) {
+      if (i.shell == shell) print_row(out, width, printable(i.name), i.module, i.measured, &i.predicted);
+    }
+    print_row(out, width, shell ? "= shell" : "= dataflow", "", shell ? partition.shell : partition.dataflow,
+              shell ? &partition.shell_predicted : &partition.dataflow_predicted);
+  }
+  const Cost &measured = partition.dataflow, &predicted = partition.dataflow_predicted;
+  const bool exact = measured.dsp == predicted.dsp && measured.ramb18 == predicted.ramb18 &&
+                     measured.ramb36 == predicted.ramb36 && measured.lutram == predicted.lutram;
+  out << "  DSP, block RAM and LUTs as memory of the dataflow are " << (exact ? "" : "not ")
+      << "as predicted\n";
+  const auto& there = partition.available;
+  if (there == runtime::plan::Resources{}) {
+    out << "  not compared with a device: the design names no region's resources\n";
+  } else {
+    const auto taken = measured.resources();
+    out << "  of the region less the shell's share: " << taken.lut << " of " << there.lut << " LUT, "
+        << taken.ff << " of " << there.ff << " FF, " << taken.dsp << " of " << there.dsp << " DSP, "
+        << taken.bram36 << " of " << there.bram36 << " BRAM36"
+        << (there.uram > 0 ? ", " + std::to_string(taken.uram) + " of " + std::to_string(there.uram) + " URAM"
+                           : "")
+        << '\n';
+  }
+  out << '\n';
+}
+
+}  // namespace
+
+Status run(const SynthCommand& command, std::ostream& out) {
+  MILLRACE_ASSIGN(const std::vector<fs::path> folders, partition_folders(command.target));
+  MILLRACE_ASSIGN(const compiler::synth::Yosys yosys, compiler::synth::Yosys::find());
+  MILLRACE_ASSIGN(const Cache cache, Cache::open());
+  MILLRACE_ASSIGN(const compiler::generators::Catalog catalog,
+                  compiler::generators::load_catalog(command.catalog));
+  std::vector<compiler::synth::EmittedPartition> emitted;
+  for (const fs::path& folder : folders) {
+    MILLRACE_ASSIGN(auto partition, compiler::synth::read_partition(yosys, folder, command.family));
+    emitted.push_back(std::move(partition));
+  }
+  std::vector<PartitionCost> partitions;
+  {
+    Progress progress(command.common.quiet);
+    compiler::synth::SynthesisOptions options;
+    options.jobs = command.jobs;
+    options.progress = [&](std::size_t done, std::size_t of) { progress.show(done, of); };
+    MILLRACE_ASSIGN(partitions,
+                    compiler::synth::synthesise_partitions(yosys, cache, catalog, emitted, options));
+  }
+  if (command.common.json) {
+    json::array all;
+    for (const PartitionCost& partition : partitions) all.push_back(to_json(partition));
+    out << json::serialize(
+               json::object{{"schema", 1}, {"tool", yosys.version}, {"partitions", std::move(all)}})
+        << '\n';
+  } else {
+    out << yosys.version << ", synth_xilinx " << compiler::synth::kSynthesisOptions
+        << "; no vendor tool, no timing\n\n";
+    for (const PartitionCost& partition : partitions) print_table(partition, out);
+  }
+  std::string over;
+  for (const PartitionCost& partition : partitions) {
+    for (const std::string& what : compiler::synth::exceeded(partition)) {
+      over += (over.empty() ? "" : ", ") + partition.partition + " takes " + what;
+    }
+  }
+  if (!over.empty()) {
+    return Error(ErrorCode::kDoesNotFit,
+                 "more than the device has: " + over + "; fold more, or use more cards");
+  }
+  return {};
+}
+
+}  // namespace millrace::cli
