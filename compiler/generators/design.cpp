@@ -235,8 +235,9 @@ class FifoSizing {
     }
     interval_ = timing.interval_cycles;
     latency_ = timing.latency_cycles;
-    shrink();
-    MILLRACE_ASSIGN(timing, play());
+    if (shrink()) {
+      MILLRACE_ASSIGN(timing, play());
+    }
     for (auto& fifo : design_.fifos) {
       set_depth(design_, fifo, std::min(fifo.depth, timing.high_water[fifo.unit]));
       fifo.high_water = timing.high_water[fifo.unit];
@@ -248,7 +249,7 @@ class FifoSizing {
   static constexpr std::uint32_t kFrames = 10;
   static constexpr int kGrowths = 6;
   static constexpr std::uint64_t kWorthShrinking = 16;  // beats
-  static constexpr std::uint64_t kMostCycles = 400000;  // of an interval that is played often
+  static constexpr std::uint64_t kMostCycles = 60000;   // of an interval that is played often
 
   Result<Timing> play() const {
     TimingOptions options;
@@ -256,9 +257,9 @@ class FifoSizing {
     return simulate(design_.netlist, options);
   }
 
-  /// Each deep FIFO as shallow as interval and latency allow, the largest first.
-  void shrink() {
-    if (interval_ * kFrames > kMostCycles) return;
+  /// Each deep FIFO as shallow as interval and latency allow, the largest first. Whether there was one.
+  bool shrink() {
+    if (interval_ * kFrames > kMostCycles) return false;
     std::vector<FifoDesign*> deep;
     for (auto& fifo : design_.fifos)
       if (fifo.depth > kWorthShrinking) deep.push_back(&fifo);
@@ -279,6 +280,7 @@ class FifoSizing {
       }
       set_depth(design_, *fifo, enough);
     }
+    return !deep.empty();
   }
 
   Design& design_;

@@ -46,6 +46,49 @@ UnitCycles window_cycles(const Instance& i, std::uint64_t beats_in, std::uint64_
 
 }  // namespace
 
+namespace {
+
+/// Between a frame's last window and the next one's first mr_swu_par scans pixels, and the matrix-vector unit
+/// behind it has only the windows kept before it to work on: the cycles in which it has none.
+std::uint64_t window_gap(const Netlist& netlist) {
+  const Unit *window = nullptr, *matrix = nullptr;
+  for (const auto& unit : netlist.units) {
+    if (unit.instance.module == "mr_swu_par") window = &unit;
+    if (unit.instance.module == "mr_mvu") matrix = &unit;
+  }
+  if (window == nullptr || matrix == nullptr) return 0;
+  const auto& i = window->instance;
+  const std::int64_t px = parameter(i, "PX", 1), sw = parameter(i, "SW", 1), m = px > sw ? px / sw : 1;
+  const auto reach = [&](const char* kernel, const char* dilation) {
+    return (parameter(i, kernel, 1) - 1) * parameter(i, dilation, 1) + 1;
+  };
+  const std::int64_t down =
+      (parameter(i, "H", 1) + parameter(i, "PT", 0) + parameter(i, "PB", 0) - reach("KH", "DH")) /
+      parameter(i, "SH", 1);
+  const std::int64_t across =
+      ((parameter(i, "W", 1) + parameter(i, "PL", 0) + parameter(i, "PR", 0) - reach("KW", "DW")) / sw + 1) /
+          m -
+      1;
+  const std::int64_t rows = parameter(i, "H", 1) + std::max(parameter(i, "PT", 0), parameter(i, "PB", 0));
+  const auto scan = static_cast<std::int64_t>(
+      window_cycles(i, netlist.streams[window->inputs[0]].beats, netlist.streams[window->outputs[0]].beats)
+          .interval);
+  const std::int64_t line = scan / rows, stride = parameter(i, "SH", 1);
+  const std::int64_t row_gap = stride * line - across * std::max<std::int64_t>(1, sw / px);
+  const std::int64_t frame_gap = scan - down * stride * line - across * std::max<std::int64_t>(1, sw / px);
+  // What is kept: a vector in the adapter, and two in the buffer of a unit that takes several passes.
+  const auto nf = static_cast<std::int64_t>(folds(matrix->instance, "MH", "PE"));
+  const auto sf = static_cast<std::int64_t>(folds(matrix->instance, "MW", "SIMD"));
+  const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
+  const std::int64_t covered = kept * nf * sf - (nf > 1 ? kept - 1 : 0);
+  const auto lost = [&](std::int64_t gap) {
+    return std::max<std::int64_t>(0, gap - std::max<std::int64_t>(1, covered));
+  };
+  return static_cast<std::uint64_t>(lost(frame_gap) + down * lost(row_gap));
+}
+
+}  // namespace
+
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
   if (unit.wiring != Wiring::kNone) return {};
   const Instance& i = unit.instance;
@@ -155,7 +198,9 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   MILLRACE_ASSIGN(made.cost, netlist_cost(catalog, netlist));
   for (const auto& unit : netlist.units) {
     const UnitCycles cycles = unit_cycles(netlist, unit);
-    made.interval_cycles = std::max(made.interval_cycles, cycles.interval);
+    const bool matrix = unit.instance.module == "mr_mvu";
+    made.interval_cycles =
+        std::max(made.interval_cycles, cycles.interval + (matrix ? window_gap(netlist) : 0));
     made.depth_cycles += cycles.latency;
   }
   for (const auto s : netlist.inputs) {
@@ -165,17 +210,21 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   const Stream& out = netlist.streams[netlist.outputs.front()];
   made.output_lanes = out.lanes;
   made.lead = lead();
-  // The last window's input is there after the whole frame; before, windows are computed as their input
-  // comes.
+  // Windows are computed as their input comes; behind the last input its own window is left, of which the
+  // first pass went along with the input.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
-  std::uint64_t last = 0;  // the units' work on the last of what came
+  std::uint64_t passes = 0, vector = 0, work = 0;
   for (const auto& unit : netlist.units)
     if (unit.instance.module == "mr_mvu") {
-      const std::uint64_t vectors = netlist.streams[unit.outputs[0]].beats / folds(unit.instance, "MH", "PE");
-      last += unit_cycles(netlist, unit).interval / std::max<std::uint64_t>(vectors, 1);
+      const std::uint64_t nf = folds(unit.instance, "MH", "PE"), sf = folds(unit.instance, "MW", "SIMD");
+      passes = (nf - 1) * sf;
+      vector = nf * sf;
+      work = unit_cycles(netlist, unit).interval;
     }
-  made.latency_cycles = std::max(beats + last, first + made.interval_cycles) + made.depth_cycles;
+  if (work == 0 && made.interval_cycles > beats) work = made.interval_cycles;
+  const std::uint64_t rest = work > vector ? work - vector : 0;
+  made.latency_cycles = std::max(beats, first + rest) + passes + made.depth_cycles;
   return made;
 }
 

@@ -61,7 +61,6 @@ class Player {
  private:
   Status build() {
     wires_.resize(netlist_.streams.size());
-    busy_.assign(netlist_.units.size(), 0);
     for (const auto& unit : netlist_.units) {
       auto made = make_timing_unit(netlist_, unit, wires_, options_.unlimited_fifos);
       if (!made)
@@ -69,7 +68,7 @@ class Player {
                      "timing: there is no model of module '" + unit.instance.module + "'");
       if (made->combinational()) combinational_.push_back(made.get());
       units_.push_back(std::move(made));
-      patience_ = std::max(patience_, 2 * unit_cycles(netlist_, unit).interval);
+      patience_ += 2 * unit_cycles(netlist_, unit).interval;
     }
     for (const auto s : netlist_.inputs)
       sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval);
@@ -80,42 +79,36 @@ class Player {
     return {};
   }
 
-  /// One clock; whether anything moved, or is only waiting for its time.
+  /// One clock; whether a beat came in or went out, or one waits for its time.
   bool clock() {
-    bool moved = false;
     for (auto& source : sources_) source.offer(now_);
     for (auto* unit : combinational_) unit->offer();
-    take_outputs();
-    // A unit's clock edge reads its input wires and writes its output wires: readers go first.
-    for (std::size_t i = units_.size(); i-- > 0;) {
-      units_[i]->accept();
-      const auto& in = wires_[netlist_.units[i].inputs.front()];
-      const auto& out = wires_[netlist_.units[i].outputs.front()];
-      const bool works = in.moves() || out.moves();
-      busy_[i] += works ? 1 : 0;
-      moved = moved || works;
-      units_[i]->tick();
-    }
+    bool moved = take_outputs();
+    for (std::size_t i = units_.size(); i-- > 0;) units_[i]->step();
     for (auto& source : sources_) {
-      if (source.tick() && !started_) {
+      const bool sent = source.tick();
+      if (sent && !started_) {
         started_ = true;
         first_in_ = now_;
       }
-      moved = moved || source.waits();
+      moved = moved || sent || source.waits();
     }
-    finish_frames();
+    if (taken_) finish_frames();
     return moved;
   }
 
-  void take_outputs() {
+  bool take_outputs() {
+    taken_ = false;
     for (auto& sink : sinks_) {
       if (!sink.wire->valid) continue;
       ++sink.taken;
-      if (!first_out_set_) {
-        first_out_set_ = true;
-        first_out_ = now_;
-      }
+      taken_ = true;
     }
+    if (taken_ && !first_out_set_) {
+      first_out_set_ = true;
+      first_out_ = now_;
+    }
+    return taken_;
   }
   void finish_frames() {
     const std::uint64_t frame = done_.size() + 1;
@@ -148,7 +141,6 @@ class Player {
     timing.latency_cycles = done_.front() - first_in_;
     timing.first_output_cycles = first_out_ - first_in_;
     for (const auto& unit : units_) timing.high_water.push_back(unit->high_water());
-    for (const auto cycles : busy_) timing.busy.push_back(cycles / n);
     return timing;
   }
 
@@ -159,10 +151,10 @@ class Player {
   std::vector<TimingUnit*> combinational_;
   std::vector<Source> sources_;
   std::vector<Sink> sinks_;
-  std::vector<std::uint64_t> busy_, done_;
+  std::vector<std::uint64_t> done_;
   std::uint64_t now_ = 0, first_in_ = 0, first_out_ = 0;
-  std::uint64_t patience_ = 1000;  // clocks without a beat: more than any unit computes in silence
-  bool started_ = false, first_out_set_ = false;
+  std::uint64_t patience_ = 1000;  // clocks without a beat in or out: more than all units take for a frame
+  bool started_ = false, first_out_set_ = false, taken_ = false;
 };
 
 }  // namespace

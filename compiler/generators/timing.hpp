@@ -14,19 +14,18 @@ namespace millrace::compiler::generators {
 
 struct TimingOptions {
   std::uint32_t frames = 6;  // at least 3
-  std::uint64_t frame_interval =
-      0;  // > 0: each input's beats come spread evenly over this many cycles; 0: at once
-  bool unlimited_fifos = false;                                           // FIFOs never full
-  std::uint64_t most_cycles = std::numeric_limits<std::uint64_t>::max();  // give up after these
+  /// 0: inputs come at once; else each frame's beats are spread evenly over so many cycles.
+  std::uint64_t frame_interval = 0;
+  bool unlimited_fifos = false;  // FIFOs are never full
+  /// Give up after these.
+  std::uint64_t most_cycles = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct Timing {
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames, in steady state
-  std::uint64_t latency_cycles = 0;   // first frame: first input beat taken to last output beat given
-  std::uint64_t first_output_cycles = 0;  // first frame: first input beat taken to first output beat given
-  std::vector<std::uint64_t>
-      high_water;                   // a unit of the netlist each: most beats a FIFO held; 0 for what is none
-  std::vector<std::uint64_t> busy;  // a unit each: cycles in one frame in which it put out or took in a beat
+  /// Of the first frame, from its first input beat taken to its last, and to its first, output beat given.
+  std::uint64_t latency_cycles = 0, first_output_cycles = 0;
+  std::vector<std::uint64_t> high_water;  // one a unit: the most beats a FIFO held; 0 for what is none
 };
 
 /// All inputs are fed and all outputs taken at every clock. kInternal where it stands still: says which

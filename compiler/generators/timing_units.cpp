@@ -10,11 +10,11 @@ namespace {
 
 /// `s_ready = en`, what is taken comes out `delay` enabled clocks later (delay 1: only m_valid is a
 /// register).
-class Pipeline : public TimingUnit {
+class Pipeline {
  public:
   Pipeline(Wire& in, Wire& out, unsigned delay) : in_(in), out_(out), stages_(delay - 1) {}
-  void accept() override { in_.ready = enabled(); }
-  void tick() override {
+  void accept() { in_.ready = enabled(); }
+  void tick() {
     if (enabled()) shift(in_.valid);
   }
 
@@ -31,11 +31,11 @@ class Pipeline : public TimingUnit {
   std::uint64_t flags_ = 0;
 };
 
-class Skid : public TimingUnit {
+class Skid {
  public:
   Skid(Wire& in, Wire& out) : in_(in), out_(out) {}
-  void accept() override { in_.ready = !spare_; }
-  void tick() override {
+  void accept() { in_.ready = !spare_; }
+  void tick() {
     if (!out_.valid || out_.ready) {
       out_.valid = spare_ || in_.valid;
       spare_ = false;
@@ -49,11 +49,11 @@ class Skid : public TimingUnit {
   bool spare_ = false;
 };
 
-class Fifo : public TimingUnit {
+class Fifo {
  public:
   Fifo(Wire& in, Wire& out, std::uint64_t depth) : in_(in), out_(out), depth_(depth) {}
-  void accept() override { in_.ready = count_ != depth_; }
-  void tick() override {
+  void accept() { in_.ready = count_ != depth_; }
+  void tick() {
     high_water_ = std::max(high_water_, count_ + (out_.valid ? 1 : 0));
     const bool enabled = !out_.valid || out_.ready, read = enabled && count_ != 0;
     const bool write = in_.moves();
@@ -61,7 +61,7 @@ class Fifo : public TimingUnit {
     count_ += (write ? 1U : 0U);
     count_ -= (read ? 1U : 0U);
   }
-  std::uint64_t high_water() const override { return high_water_; }
+  std::uint64_t high_water() const { return high_water_; }
 
  private:
   Wire &in_, &out_;
@@ -71,7 +71,7 @@ class Fifo : public TimingUnit {
 class AdapterUp : public Pipeline {
  public:
   AdapterUp(Wire& in, Wire& out, std::uint64_t n) : Pipeline(in, out, 1), n_(n) {}
-  void tick() override {
+  void tick() {
     if (!enabled()) return;
     const bool whole = in_.valid && ++have_ == n_;
     if (whole) have_ = 0;
@@ -82,11 +82,11 @@ class AdapterUp : public Pipeline {
   std::uint64_t n_, have_ = 0;
 };
 
-class AdapterDown : public TimingUnit {
+class AdapterDown {
  public:
   AdapterDown(Wire& in, Wire& out, std::uint64_t n) : in_(in), out_(out), n_(n) {}
-  void accept() override { in_.ready = !out_.valid || (out_.ready && left_ == 0); }
-  void tick() override {
+  void accept() { in_.ready = !out_.valid || (out_.ready && left_ == 0); }
+  void tick() {
     if (in_.moves()) {
       out_.valid = true;
       left_ = n_ - 1;
@@ -101,11 +101,11 @@ class AdapterDown : public TimingUnit {
   std::uint64_t n_, left_ = 0;
 };
 
-class AdapterAny : public TimingUnit {
+class AdapterAny {
  public:
   AdapterAny(Wire& in, Wire& out, std::uint64_t s, std::uint64_t m) : in_(in), out_(out), s_(s), m_(m) {}
-  void accept() override { in_.ready = stay() < m_; }
-  void tick() override {
+  void accept() { in_.ready = stay() < m_; }
+  void tick() {
     count_ = stay() + (in_.moves() ? s_ : 0);
     out_.valid = count_ >= m_;
   }
@@ -117,18 +117,17 @@ class AdapterAny : public TimingUnit {
 };
 
 /// mr_fork and mr_split.
-class Fork : public TimingUnit {
+class Fork {
  public:
   Fork(Wire& in, std::vector<Wire*> out) : in_(in), out_(std::move(out)), served_(out_.size(), false) {}
-  bool combinational() const override { return true; }
-  void offer() override {
+  void offer() {
     for (std::size_t i = 0; i < out_.size(); ++i) out_[i]->valid = in_.valid && !served_[i];
   }
-  void accept() override {
+  void accept() {
     in_.ready = true;
     for (std::size_t i = 0; i < out_.size(); ++i) in_.ready = in_.ready && (served_[i] || out_[i]->ready);
   }
-  void tick() override {
+  void tick() {
     for (std::size_t i = 0; i < out_.size(); ++i)
       served_[i] = !in_.moves() && (served_[i] || (in_.valid && out_[i]->ready));
   }
@@ -139,17 +138,16 @@ class Fork : public TimingUnit {
   std::vector<bool> served_;
 };
 
-class Join : public TimingUnit {
+class Join {
  public:
   Join(std::vector<Wire*> in, Wire& out) : in_(std::move(in)), out_(out) {}
-  bool combinational() const override { return true; }
-  void offer() override {
+  void offer() {
     out_.valid = std::all_of(in_.begin(), in_.end(), [](const Wire* w) { return w->valid; });
   }
-  void accept() override {
+  void accept() {
     for (Wire* w : in_) w->ready = out_.moves();
   }
-  void tick() override {}
+  void tick() {}
 
  private:
   std::vector<Wire*> in_;
@@ -157,27 +155,26 @@ class Join : public TimingUnit {
 };
 
 /// Bare wires, and adapters between equal widths.
-class Through : public TimingUnit {
+class Through {
  public:
   Through(Wire& in, Wire& out) : in_(in), out_(out) {}
-  bool combinational() const override { return true; }
-  void offer() override { out_.valid = in_.valid; }
-  void accept() override { in_.ready = out_.ready; }
-  void tick() override {}
+  void offer() { out_.valid = in_.valid; }
+  void accept() { in_.ready = out_.ready; }
+  void tick() {}
 
  private:
   Wire &in_, &out_;
 };
 
-class Add : public TimingUnit {
+class Add {
  public:
   Add(Wire& a, Wire& b, Wire& out) : a_(a), b_(b), out_(out) {}
-  void accept() override {
+  void accept() {
     const bool en = !out_.valid || out_.ready;
     a_.ready = en && b_.valid;
     b_.ready = en && a_.valid;
   }
-  void tick() override {
+  void tick() {
     if (out_.valid && !out_.ready) return;
     flags_ = flags_ << 1 | (a_.valid && b_.valid ? 1U : 0U);
     out_.valid = (flags_ >> 2 & 1U) != 0;
@@ -188,16 +185,16 @@ class Add : public TimingUnit {
   unsigned flags_ = 0;
 };
 
-class Concat : public TimingUnit {
+class Concat {
  public:
   Concat(Wire& a, Wire& b, Wire& out, std::uint64_t first, std::uint64_t second)
       : a_(a), b_(b), out_(out), first_(first), all_(first + second) {}
-  void accept() override {
+  void accept() {
     const bool en = !out_.valid || out_.ready;
     a_.ready = en && at_ < first_;
     b_.ready = en && at_ >= first_;
   }
-  void tick() override {
+  void tick() {
     if (out_.valid && !out_.ready) return;
     out_.valid = (at_ < first_ ? a_ : b_).valid;
     if (out_.valid && ++at_ == all_) at_ = 0;
@@ -212,7 +209,7 @@ class Concat : public TimingUnit {
 class MatrixOnce : public Pipeline {
  public:
   MatrixOnce(Wire& in, Wire& out, unsigned delay, std::uint64_t sf) : Pipeline(in, out, delay), sf_(sf) {}
-  void tick() override {
+  void tick() {
     if (!enabled()) return;
     const bool whole = in_.valid && ++at_ == sf_;
     if (whole) at_ = 0;
@@ -228,8 +225,8 @@ class MatrixBuffered : public Pipeline {
  public:
   MatrixBuffered(Wire& in, Wire& out, unsigned delay, std::int64_t sf, std::int64_t nf, std::int64_t room)
       : Pipeline(in, out, delay), sf_(sf), nf_(nf), room_(room) {}
-  void accept() override { in_.ready = held_ != room_; }
-  void tick() override {
+  void accept() { in_.ready = held_ != room_; }
+  void tick() {
     const bool write = in_.moves(), en = enabled();
     const bool step = en && ahead_ != 0, sf_end = at_ == sf_ - 1, nf_end = pass_ == nf_ - 1;
     if (en) shift(step && sf_end);
@@ -249,7 +246,7 @@ class LastRound : public Pipeline {
  public:
   LastRound(Wire& in, Wire& out, unsigned delay, std::uint64_t taps, std::uint64_t folds)
       : Pipeline(in, out, delay), before_((taps - 1) * folds), all_(taps * folds) {}
-  void tick() override {
+  void tick() {
     if (!enabled()) return;
     shift(in_.valid && at_ >= before_);
     if (in_.valid && ++at_ == all_) at_ = 0;
@@ -269,7 +266,7 @@ class Pool : public Pipeline {
         cf_(parameter(i, "CF", 1)),
         kh_(parameter(i, "KH", 2)),
         kw_(parameter(i, "KW", 2) / px_) {}
-  void tick() override {
+  void tick() {
     if (!enabled()) return;
     const bool used = x_ < w_ / kw_ * kw_ && y_ < h_ / kh_ * kh_;
     shift(in_.valid && used && x_ % kw_ == kw_ - 1 && y_ % kh_ == kh_ - 1);
@@ -287,18 +284,18 @@ class Pool : public Pipeline {
 std::unique_ptr<TimingUnit> make_adapter(const Instance& i, Wire& in, Wire& out) {
   const auto s = static_cast<std::uint64_t>(parameter(i, "S_LANES", 1)),
              m = static_cast<std::uint64_t>(parameter(i, "M_LANES", 3));
-  if (s == m) return std::make_unique<Through>(in, out);
-  if (m % s == 0) return std::make_unique<AdapterUp>(in, out, m / s);
-  if (s % m == 0) return std::make_unique<AdapterDown>(in, out, s / m);
-  return std::make_unique<AdapterAny>(in, out, s, m);
+  if (s == m) return std::make_unique<Played<Through>>(in, out);
+  if (m % s == 0) return std::make_unique<Played<AdapterUp>>(in, out, m / s);
+  if (s % m == 0) return std::make_unique<Played<AdapterDown>>(in, out, s / m);
+  return std::make_unique<Played<AdapterAny>>(in, out, s, m);
 }
 
 std::unique_ptr<TimingUnit> make_matrix(const Instance& i, Wire& in, Wire& out) {
   const std::int64_t nf = parameter(i, "MH", 4) / parameter(i, "PE", 2), simd = parameter(i, "SIMD", 2);
   const std::int64_t sf = parameter(i, "MW", 8) / simd;
   const auto delay = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(simd - 1))) + 3;
-  if (nf == 1) return std::make_unique<MatrixOnce>(in, out, delay, static_cast<std::uint64_t>(sf));
-  return std::make_unique<MatrixBuffered>(in, out, delay, sf, nf, parameter(i, "IBUF", 8));
+  if (nf == 1) return std::make_unique<Played<MatrixOnce>>(in, out, delay, static_cast<std::uint64_t>(sf));
+  return std::make_unique<Played<MatrixBuffered>>(in, out, delay, sf, nf, parameter(i, "IBUF", 8));
 }
 
 }  // namespace
@@ -315,30 +312,32 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist&, const Unit& unit, s
     return static_cast<std::uint64_t>(parameter(i, name, otherwise));
   };
   Wire &in = wires[unit.inputs.front()], &out = wires[unit.outputs.front()];
-  if (unit.wiring != Wiring::kNone) return std::make_unique<Through>(in, out);
+  if (unit.wiring != Wiring::kNone) return std::make_unique<Played<Through>>(in, out);
   if (i.module == "mr_fifo")
-    return std::make_unique<Fifo>(in, out, unlimited_fifos ? ~std::uint64_t{0} : count("DEPTH", 16));
-  if (i.module == "mr_skid") return std::make_unique<Skid>(in, out);
+    return std::make_unique<Played<Fifo>>(in, out, unlimited_fifos ? ~std::uint64_t{0} : count("DEPTH", 16));
+  if (i.module == "mr_skid") return std::make_unique<Played<Skid>>(in, out);
   if (i.module == "mr_width_adapter") return make_adapter(i, in, out);
-  if (i.module == "mr_fork" || i.module == "mr_split") return std::make_unique<Fork>(in, at(unit.outputs));
-  if (i.module == "mr_join") return std::make_unique<Join>(at(unit.inputs), out);
+  if (i.module == "mr_fork" || i.module == "mr_split")
+    return std::make_unique<Played<Fork>>(in, at(unit.outputs));
+  if (i.module == "mr_join") return std::make_unique<Played<Join>>(at(unit.inputs), out);
   if (i.module == "mr_mvu") return make_matrix(i, in, out);
   if (i.module == "mr_vvu")
-    return std::make_unique<LastRound>(in, out, 3, count("TAPS", 9), count("CHANNELS", 4) / count("PE", 2));
+    return std::make_unique<Played<LastRound>>(in, out, 3, count("TAPS", 9),
+                                               count("CHANNELS", 4) / count("PE", 2));
   if (i.module == "mr_reduce")
-    return std::make_unique<LastRound>(in, out, 1, count("TAPS", 9), count("CF", 1));
-  if (i.module == "mr_pool") return std::make_unique<Pool>(in, out, i);
+    return std::make_unique<Played<LastRound>>(in, out, 1, count("TAPS", 9), count("CF", 1));
+  if (i.module == "mr_pool") return std::make_unique<Played<Pool>>(in, out, i);
   if (i.module == "mr_requant") {
     const unsigned extra = (count("MBITS", 17) != 0 ? 1U : 0U) + (count("OFFBITS", 40) != 0 ? 1U : 0U) +
                            (count("ROUND_HALF_EVEN", 0) != 0 ? 1U : 0U);
-    return std::make_unique<Pipeline>(in, out, 2 + extra);
+    return std::make_unique<Played<Pipeline>>(in, out, 2 + extra);
   }
   if (i.module == "mr_threshold")
-    return std::make_unique<Pipeline>(in, out, static_cast<unsigned>(count("OBITS", 4)) + 1);
-  if (i.module == "mr_lut") return std::make_unique<Pipeline>(in, out, 2);
-  if (i.module == "mr_add") return std::make_unique<Add>(in, wires[unit.inputs[1]], out);
+    return std::make_unique<Played<Pipeline>>(in, out, static_cast<unsigned>(count("OBITS", 4)) + 1);
+  if (i.module == "mr_lut") return std::make_unique<Played<Pipeline>>(in, out, 2);
+  if (i.module == "mr_add") return std::make_unique<Played<Add>>(in, wires[unit.inputs[1]], out);
   if (i.module == "mr_concat")
-    return std::make_unique<Concat>(in, wires[unit.inputs[1]], out, count("CF0", 1), count("CF1", 1));
+    return std::make_unique<Played<Concat>>(in, wires[unit.inputs[1]], out, count("CF0", 1), count("CF1", 1));
   if (i.module == "mr_swu") return make_folded_window(i, in, out);
   if (i.module == "mr_swu_par") return make_parallel_window(i, in, out);
   return nullptr;

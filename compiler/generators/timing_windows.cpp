@@ -18,15 +18,15 @@ struct Geometry {
 };
 
 /// mr_swu.
-class FoldedWindow : public TimingUnit {
+class FoldedWindow {
  public:
   FoldedWindow(const Instance& i, Wire& in, Wire& out)
       : in_(in), out_(out), g_(i), cf_(parameter(i, "CF", 1)), rows_(parameter(i, "ROWS", 4)) {
     iy_ = iy0_ = -g_.pt;
     ix_ = ix0_ = -g_.pl;
   }
-  void accept() override { in_.ready = held_ < rows_; }
-  void tick() override {
+  void accept() { in_.ready = held_ < rows_; }
+  void tick() {
     const bool en = !out_.valid || out_.ready, step = en && present();
     const bool row_end = c_ == cf_ - 1 && kx_ == g_.kw - 1 && ky_ == g_.kh - 1 && ox_ == g_.ow - 1;
     const bool frame_end = row_end && oy_ == g_.oh - 1;
@@ -92,7 +92,7 @@ class FoldedWindow : public TimingUnit {
 };
 
 /// mr_swu_par: a scan over the padded image.
-class ParallelWindow : public TimingUnit {
+class ParallelWindow {
  public:
   ParallelWindow(const Instance& i, Wire& in, Wire& out)
       : in_(in), out_(out), g_(i), px_(parameter(i, "PX", 1)) {
@@ -107,8 +107,8 @@ class ParallelWindow : public TimingUnit {
     start_rows();
     start_beats();
   }
-  void accept() override { in_.ready = enabled() && real(); }
-  void tick() override {
+  void accept() { in_.ready = enabled() && real(); }
+  void tick() {
     if (!enabled()) return;
     const bool step = in_.valid || !real();
     const std::int64_t r = t_ >= above_ ? t_ - above_ : t_ + g_.h,
@@ -163,11 +163,11 @@ class ParallelWindow : public TimingUnit {
 }  // namespace
 
 std::unique_ptr<TimingUnit> make_folded_window(const Instance& instance, Wire& in, Wire& out) {
-  return std::make_unique<FoldedWindow>(instance, in, out);
+  return std::make_unique<Played<FoldedWindow>>(instance, in, out);
 }
 
 std::unique_ptr<TimingUnit> make_parallel_window(const Instance& instance, Wire& in, Wire& out) {
-  return std::make_unique<ParallelWindow>(instance, in, out);
+  return std::make_unique<Played<ParallelWindow>>(instance, in, out);
 }
 
 }  // namespace millrace::compiler::generators
