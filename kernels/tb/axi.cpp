@@ -89,14 +89,16 @@ Memory::Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std:
                unsigned longest_burst, Rng& rng, Report report)
     : ports_(ports),
       prefix_(prefix),
-      reads_too_(ports.contains(prefix + "arvalid")),
+      reads_it_(ports.contains(prefix + "arvalid")),
+      writes_it_(ports.contains(prefix + "awvalid")),
       base_(base),
       content_(bytes),
-      word_bytes_(ports.at(prefix + "wdata").bits / 8),
+      word_bytes_(ports.at(prefix + (writes_it_ ? "wdata" : "rdata")).bits / 8),
       longest_(longest_burst),
       rng_(rng),
       report_(std::move(report)) {
-  if (reads_too_) rules_.emplace_back(ports, prefix + "ar", std::vector<std::string>{"addr", "len"});
+  if (reads_it_) rules_.emplace_back(ports, prefix + "ar", std::vector<std::string>{"addr", "len"});
+  if (!writes_it_) return;
   rules_.emplace_back(ports, prefix + "aw", std::vector<std::string>{"addr", "len"});
   rules_.emplace_back(ports, prefix + "w", std::vector<std::string>{"data", "last"});
 }
@@ -111,12 +113,16 @@ void Memory::check_burst(const char* channel, std::uint64_t address, unsigned wo
 }
 
 void Memory::drive() {
+  if (writes_it_) drive_writes();
+  if (reads_it_) drive_reads();
+}
+
+void Memory::drive_writes() {
   port("awready").set(rng_.chance(pace));
   port("wready").set(rng_.chance(pace));
   responding_ = responding_ || (responses_ > 0 && rng_.chance(pace));
   port("bvalid").set(responding_);
   port("bresp").set(failing ? kSlaveError : 0);
-  if (reads_too_) drive_reads();
 }
 
 void Memory::drive_reads() {
@@ -136,24 +142,29 @@ void Memory::drive_reads() {
   port("rdata").write(0, word);
 }
 
+bool Memory::fires(const std::string& channel) const {
+  return ports_.at(prefix_ + channel + "valid").get() != 0 &&
+         ports_.at(prefix_ + channel + "ready").get() != 0;
+}
+
 void Memory::sample() {
   for (auto& rule : rules_) rule.sample(report_);
-  const auto fires = [this](const std::string& channel) {
-    return ports_.at(prefix_ + channel + "valid").get() != 0 &&
-           ports_.at(prefix_ + channel + "ready").get() != 0;
-  };
-  if (reads_too_ && fires("r")) {
+  if (reads_it_ && fires("r")) {
     reading_ = false;
     reads_.front().address += word_bytes_;
     if (--reads_.front().words == 0) reads_.pop_front();
   }
+  if (reads_it_ && fires("ar")) {
+    reads_.push_back({port("araddr").get(), static_cast<unsigned>(port("arlen").get()) + 1});
+    check_burst("axi_ar", reads_.back().address, reads_.back().words);
+  }
+  if (writes_it_) sample_writes();
+}
+
+void Memory::sample_writes() {
   if (fires("b")) {
     responding_ = false;
     --responses_;
-  }
-  if (reads_too_ && fires("ar")) {
-    reads_.push_back({port("araddr").get(), static_cast<unsigned>(port("arlen").get()) + 1});
-    check_burst("axi_ar", reads_.back().address, reads_.back().words);
   }
   if (fires("aw")) {
     writes_.push_back({port("awaddr").get(), static_cast<unsigned>(port("awlen").get()) + 1});

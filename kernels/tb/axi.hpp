@@ -59,7 +59,7 @@ class RegisterMaster {
   StableUntilTaken write_response_, read_response_;
 };
 
-/// AXI4 memory of `bytes` bytes at `base`, one port for reads (where the model has it) and one for writes.
+/// AXI4 memory of `bytes` bytes at `base`: a port for reads, one for writes, or both, as the model has them.
 class Memory {
  public:
   Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,
@@ -76,7 +76,10 @@ class Memory {
     std::uint64_t address;
     unsigned words;
   };
+  bool fires(const std::string& channel) const;
   void drive_reads();
+  void drive_writes();
+  void sample_writes();
   void check_burst(const char* channel, std::uint64_t address, unsigned words);
   std::size_t offset(std::uint64_t address) const { return static_cast<std::size_t>(address - base_); }
 
@@ -84,7 +87,7 @@ class Memory {
 
   Ports& ports_;
   std::string prefix_;
-  bool reads_too_;
+  bool reads_it_, writes_it_;
   std::uint64_t base_;
   std::vector<std::uint8_t> content_;
   unsigned word_bytes_, longest_;

@@ -70,6 +70,7 @@ void add_element_cases(Cases& cases);
 void add_shell_bench(Benches& benches);
 void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
+void add_top_bench(Benches& benches);
 
 /// Runs every row of the model; prints one line a row and every failure; returns the number of failures.
 int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);

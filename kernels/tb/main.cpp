@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
     add_shell_bench(benches);
     add_link_bench(benches);
     add_aurora_bench(benches);
+    add_top_bench(benches);
     if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
       failures = bench->second(seed, rounds);
     } else if (const auto make = cases.find(kModuleName); make != cases.end()) {

@@ -287,6 +287,8 @@ class Top {
     text +=
         "  assign tags_differ = " + (differ.empty() ? std::string("1'b0") : "tag_valid && (" + differ + ")") +
         ";\n";
+    // Of the other inputs' tags the time is nobody's business.
+    if (inputs_.size() > 1) text += "  logic tags_unused;\n  assign tags_unused = &{1'b0, tags_in};\n";
     text +=
         "  logic " + range(outputs_.size()) + "tags_valid, tags_ready;\n  logic " +
         range(kTagBits * outputs_.size()) + "tags_out;\n  mr_fork #(.WIDTH(" + number(kTagBits) + "), .N(" +
