@@ -374,10 +374,17 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
                                     std::vector<Folding>& found) const {
   constexpr std::size_t kEach = 4;  // foldings of one multiplier
   const std::uint64_t vectors = vectors_ / windows(window);
+  WindowGaps gaps;
+  if (window.window == WindowStyle::kParallel) {
+    NetlistBuilder alone("", 0, false);
+    const Netlist netlist = alone.finish(this->window(window, alone));
+    gaps = window_gaps(netlist, netlist.units.front());
+  }
   std::vector<Folding> fit;
   for (const std::uint32_t pe : divisors(rows()))
     for (const std::uint32_t simd : divisors(columns())) {
-      if (vectors * (rows() / pe) * (columns() / simd) > interval_cycles) continue;
+      const std::uint64_t nf = rows() / pe, sf = columns() / simd;
+      if (vectors * nf * sf + gaps.cost(nf, sf) > interval_cycles) continue;
       fit.push_back(window);
       fit.back().pe = pe;
       fit.back().simd = simd;

@@ -66,6 +66,16 @@ struct UnitCycles {
 };
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit);
 
+/// mr_swu_par's scan over pixels between the last window of a row (of a frame) and the first of the next, in
+/// which the matrix-vector unit behind it has only the windows kept before it to work on.
+struct WindowGaps {
+  std::int64_t row = 0, frame = 0, rows = 0;
+  /// Cycles a frame in which that unit has nothing to do.
+  std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
+};
+/// Of the netlist's window; nothing for any other unit.
+WindowGaps window_gaps(const Netlist& netlist, const Unit& window);
+
 // One a kind of block. The block is valid; errors as Generator::make().
 using MadeGenerator = Result<std::unique_ptr<Generator>>;
 MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t block);

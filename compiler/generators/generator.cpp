@@ -46,48 +46,36 @@ UnitCycles window_cycles(const Instance& i, std::uint64_t beats_in, std::uint64_
 
 }  // namespace
 
-namespace {
-
-/// Between a frame's last window and the next one's first mr_swu_par scans pixels, and the matrix-vector unit
-/// behind it has only the windows kept before it to work on: the cycles in which it has none.
-std::uint64_t window_gap(const Netlist& netlist) {
-  const Unit *window = nullptr, *matrix = nullptr;
-  for (const auto& unit : netlist.units) {
-    if (unit.instance.module == "mr_swu_par") window = &unit;
-    if (unit.instance.module == "mr_mvu") matrix = &unit;
-  }
-  if (window == nullptr || matrix == nullptr) return 0;
-  const auto& i = window->instance;
+WindowGaps window_gaps(const Netlist& netlist, const Unit& window) {
+  const auto& i = window.instance;
+  if (i.module != "mr_swu_par") return {};
   const std::int64_t px = parameter(i, "PX", 1), sw = parameter(i, "SW", 1), m = px > sw ? px / sw : 1;
   const auto reach = [&](const char* kernel, const char* dilation) {
     return (parameter(i, kernel, 1) - 1) * parameter(i, dilation, 1) + 1;
   };
-  const std::int64_t down =
-      (parameter(i, "H", 1) + parameter(i, "PT", 0) + parameter(i, "PB", 0) - reach("KH", "DH")) /
-      parameter(i, "SH", 1);
-  const std::int64_t across =
-      ((parameter(i, "W", 1) + parameter(i, "PL", 0) + parameter(i, "PR", 0) - reach("KW", "DW")) / sw + 1) /
-          m -
-      1;
-  const std::int64_t rows = parameter(i, "H", 1) + std::max(parameter(i, "PT", 0), parameter(i, "PB", 0));
+  const auto p = [&](const char* name) { return parameter(i, name, 0); };
+  WindowGaps gaps;
+  gaps.rows = (p("H") + p("PT") + p("PB") - reach("KH", "DH")) / p("SH");
+  const std::int64_t across = ((p("W") + p("PL") + p("PR") - reach("KW", "DW")) / sw + 1) / m - 1;
   const auto scan = static_cast<std::int64_t>(
-      window_cycles(i, netlist.streams[window->inputs[0]].beats, netlist.streams[window->outputs[0]].beats)
+      window_cycles(i, netlist.streams[window.inputs[0]].beats, netlist.streams[window.outputs[0]].beats)
           .interval);
-  const std::int64_t line = scan / rows, stride = parameter(i, "SH", 1);
-  const std::int64_t row_gap = stride * line - across * std::max<std::int64_t>(1, sw / px);
-  const std::int64_t frame_gap = scan - down * stride * line - across * std::max<std::int64_t>(1, sw / px);
-  // What is kept: a vector in the adapter, and two in the buffer of a unit that takes several passes.
-  const auto nf = static_cast<std::int64_t>(folds(matrix->instance, "MH", "PE"));
-  const auto sf = static_cast<std::int64_t>(folds(matrix->instance, "MW", "SIMD"));
-  const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
-  const std::int64_t covered = kept * nf * sf - (nf > 1 ? kept - 1 : 0);
-  const auto lost = [&](std::int64_t gap) {
-    return std::max<std::int64_t>(0, gap - std::max<std::int64_t>(1, covered));
-  };
-  return static_cast<std::uint64_t>(lost(frame_gap) + down * lost(row_gap));
+  const std::int64_t line = scan / (p("H") + std::max(p("PT"), p("PB"))),
+                     step = std::max<std::int64_t>(1, sw / px);
+  gaps.row = p("SH") * line - across * step;
+  gaps.frame = scan - gaps.rows * p("SH") * line - across * step;
+  return gaps;
 }
 
-}  // namespace
+std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {
+  // What is kept before the unit: a vector in the adapter, and two in the buffer of one that takes several
+  // passes.
+  const std::int64_t kept = (sf > 1 ? 1 : 0) + (nf > 1 ? 2 : 0);
+  const std::int64_t covered =
+      std::max<std::int64_t>(1, kept * static_cast<std::int64_t>(nf * sf) - (nf > 1 ? kept - 1 : 0));
+  const auto lost = [&](std::int64_t gap) { return std::max<std::int64_t>(0, gap - covered); };
+  return static_cast<std::uint64_t>(lost(frame) + rows * lost(row));
+}
 
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
   if (unit.wiring != Wiring::kNone) return {};
@@ -198,9 +186,11 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   MILLRACE_ASSIGN(made.cost, netlist_cost(catalog, netlist));
   for (const auto& unit : netlist.units) {
     const UnitCycles cycles = unit_cycles(netlist, unit);
-    const bool matrix = unit.instance.module == "mr_mvu";
-    made.interval_cycles =
-        std::max(made.interval_cycles, cycles.interval + (matrix ? window_gap(netlist) : 0));
+    std::uint64_t starved = 0;
+    if (unit.instance.module == "mr_mvu")
+      starved = window_gaps(netlist, netlist.units.front())
+                    .cost(folds(unit.instance, "MH", "PE"), folds(unit.instance, "MW", "SIMD"));
+    made.interval_cycles = std::max(made.interval_cycles, cycles.interval + starved);
     made.depth_cycles += cycles.latency;
   }
   for (const auto s : netlist.inputs) {

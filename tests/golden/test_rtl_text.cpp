@@ -54,7 +54,11 @@ compiler::emit::Rtl small_net() {
   };
   const std::vector<ImagePort> ports = {port(in, PortKind::kIngress), port(out, PortKind::kEgress),
                                         port(out, PortKind::kLinkSend)};
-  auto rtl = compiler::emit::emit_rtl(design, program, ports, {156.25, "ku060", "millrace"});
+  compiler::emit::RtlOptions options;
+  options.clock_mhz = 156.25;
+  options.device = "ku060";
+  options.generator = "millrace";
+  auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
   if (!rtl.ok()) ADD_FAILURE() << rtl.error().message();
   return rtl.ok() ? *rtl : compiler::emit::Rtl{};
 }

@@ -284,7 +284,11 @@ void write(const Design& design, const Program& program, const std::filesystem::
   };
   add(design.inputs, runtime::plan::PortKind::kIngress);
   add(design.outputs, runtime::plan::PortKind::kEgress);
-  const auto rtl = compiler::emit::emit_rtl(design, program, ports, {156.25, "none", "a test"});
+  compiler::emit::RtlOptions options;
+  options.clock_mhz = 156.25;
+  options.device = "none";
+  options.generator = "a test";
+  const auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
   ASSERT_TRUE(rtl.ok()) << rtl.error().message();
   for (const auto& [path, content] : rtl->files) {
     const auto file = directory / "rtl" / design.partition / path;

@@ -29,7 +29,7 @@ module part0_dataflow (
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(conv0_in0_valid), .m_ready(conv0_in0_ready), .m_data(conv0_in0_data));
 
-  // ---- conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; 128 of 144 cycles
+  // ---- conv0: convolution, 8x8x2 -> 8x8x4; PE 2 SIMD 18, a window a cycle, 2 MACs a DSP; 136 of 144 cycles
   logic conv0_window_valid, conv0_window_ready;
   logic [143:0] conv0_window_data;
   mr_swu_par #(
