@@ -90,6 +90,7 @@ class LinkRow {
   }
   bool high(const char* port) const { return ports_.at(port).get() != 0; }
 
+  std::uint32_t rounded(std::uint32_t size) const { return (size + bytes_ - 1) / bytes_ * bytes_; }
   void begin_script();
   void set_up();
   LinkFrame make_frame();
@@ -173,10 +174,10 @@ void LinkRow::begin_script() {
 void LinkRow::set_up() {
   connector_ = static_cast<std::uint32_t>(rng_.between(0, parameters_["CONNECTORS"] - 1));
   tag_ = static_cast<std::uint32_t>(rng_.between(0, 15));
-  packet_bytes_ =
-      bytes_ * static_cast<std::uint32_t>(rng_.between(1, parameters_["PACKET"] / static_cast<int>(bytes_)));
-  const auto room =
-      static_cast<std::int64_t>(static_cast<std::uint32_t>(parameters_["BUFFER"]) * bytes_ / packet_bytes_);
+  packet_bytes_ = static_cast<std::uint32_t>(rng_.between(1, parameters_["PACKET"]));
+  if (rng_.chance(0.5)) packet_bytes_ = rounded(packet_bytes_);
+  const auto room = static_cast<std::int64_t>(static_cast<std::uint32_t>(parameters_["BUFFER"]) * bytes_ /
+                                              rounded(packet_bytes_));
   credits_ = static_cast<std::uint32_t>(rng_.between(1, std::min<std::int64_t>(room, parameters_["MOST"])));
   const std::uint32_t first = rng_.chance(0.5) ? kReceiver : kSender;
   for (const std::uint32_t row : {kReceiver, kSender}) {
@@ -310,7 +311,7 @@ void LinkRow::check_data(const Packet& packet) {
   }
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
-  if (length == 0 || length > packet_bytes_) fail("a packet too large");
+  if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
   // Frames that a flush cut off: the packets of the next one begin anew.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();

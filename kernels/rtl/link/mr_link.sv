@@ -1,9 +1,7 @@
-/// A receiving port (row 0 of the link table) and a sending one (row 1) on CONNECTORS cables, with their table and switch.
+/// A receiving port (row 0 of the link table) and a sending one (row 1) on CONNECTORS cables, with their hub.
 ///
 /// An image with other ports is put together from the same parts. Frames of both have BEATS beats of LANES elements of ABITS. in_ is the
-/// dataflow's output with its tags, out_ its input. `fault` for a cycle with code (image_abi.hpp: 2 a cable in service went
-/// down, 3 protocol) and row: for mr_supervisor. One clock; to a cable's core of another clock put a clock converter behind tx_ and
-/// rx_. rx_ cannot wait.
+/// dataflow's output with its tags, out_ its input.
 `default_nettype none
 module mr_link #(
   parameter integer BYTES      = 8,
@@ -56,19 +54,16 @@ module mr_link #(
   input  logic [CONNECTORS-1:0]         rx_last
 );
   localparam integer W = BYTES * 8;
-  logic [1:0]     enable, cable, cable_before, bad, peer, packet, port_fault, stall, port_valid, port_ready, port_last;
+  logic [1:0]     enable, peer, packet, port_fault, stall, port_valid, port_ready, port_last;
   logic [1:0]     start, word, finish, good;
   logic [7:0]     tag;
-  logic [15:0]    connector;
   logic [31:0]    packet_bytes, credits, bytes;
   logic [2*W-1:0] port_data, data;
   logic [511:0]   header;
-  mr_link_table #(.PORTS(2), .BYTES(BYTES), .PACKET(PACKET)) table_ (
-    .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata,
-    .enable, .connector, .tag, .packet_bytes, .credits, .cable, .peer, .packet, .bytes, .stall);
-
-  mr_link_switch #(.BYTES(BYTES), .PORTS(2), .CONNECTORS(CONNECTORS)) switch_ (
-    .clk, .rst, .connector, .cable, .bad, .s_valid(port_valid), .s_ready(port_ready), .s_data(port_data), .s_last(port_last),
+  mr_link_hub #(.BYTES(BYTES), .PORTS(2), .CONNECTORS(CONNECTORS), .PACKET(PACKET)) hub (
+    .clk, .rst, .fault, .fault_code, .fault_link, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata,
+    .enable, .tag, .packet_bytes, .credits, .peer, .port_fault, .packet, .bytes, .stall,
+    .s_valid(port_valid), .s_ready(port_ready), .s_data(port_data), .s_last(port_last),
     .start, .header, .word, .data, .finish, .good,
     .up, .tx_valid, .tx_ready, .tx_data, .tx_last, .rx_valid, .rx_data, .rx_last);
 
@@ -92,12 +87,5 @@ module mr_link #(
     .m_valid(port_valid[1]), .m_ready(port_ready[1]), .m_data(port_data[2*W-1:W]), .m_last(port_last[1]));
   logic unused;
   assign unused = &{1'b0, start[1], word[1], data[2*W-1:W]};
-
-  always_ff @(posedge clk) begin
-    cable_before <= cable;
-    fault        <= !rst && |(enable & (port_fault | bad | (cable_before & ~cable)));
-    fault_code   <= (|(enable & cable_before & ~cable)) ? 32'd2 : 32'd3;
-    fault_link   <= (enable[0] && (port_fault[0] || bad[0] || (cable_before[0] && !cable[0]))) ? 32'd0 : 32'd1;
-  end
 endmodule
 `default_nettype wire

@@ -2,7 +2,7 @@
 ///
 /// Elements arrive LANES a beat, BEATS beats a frame, ABITS each, and travel without gaps, the first in the lowest bits; a frame begins a
 /// word of its own. t_ brings each frame's tag {time, sequence, epoch}, taken with the frame's last beat. A packet begins only when
-/// all of it is here, so that none holds up the cable. The row of the link table: enable, tag, packet_bytes, credits.
+/// all of it is here, so that none holds up the cable; its size is rounded up to whole words. The row of the link table: enable, tag, packet_bytes, credits.
 /// In service it says so to the receiver (a greeting, every REFRESH cycles, until it is welcomed), then sends while fewer than `credits` packets are
 /// not known to be taken. `peer`: welcomed. `fault`: the receiver claims to have taken what was not sent. `stall`: a
 /// packet began to wait for credit.
@@ -112,6 +112,7 @@ module mr_link_send #(
   state_t state;
   logic [HW-1:0]  waiting;       // words that no packet has taken
   logic [31:0]    offset, rest;  // bytes of the frame sent, not sent
+  logic [15:0]    most;          // of a packet: whole words
   logic [15:0]    length;        // of the next packet, of the present one
   logic [16:0]    length_words, left;
   logic [31:0]    sent, taken;
@@ -121,7 +122,8 @@ module mr_link_send #(
   logic [3:0]     head_left;
   logic           greeting, greet, enable_before, starved, complete, credit, last_packet, word_sent;
   assign rest         = 32'(FRAME_BYTES) - offset;
-  assign last_packet  = (rest <= 32'(packet_bytes));
+  assign most         = (packet_bytes + 16'(BYTES - 1)) & ~16'(BYTES - 1);
+  assign last_packet  = (rest <= 32'(most));
   assign length_words = (17'(length) + 17'(BYTES - 1)) >> SHIFT;
   assign complete     = frame_valid && (32'(waiting) >= 32'(length_words));
   assign credit       = (sent - taken < 32'(credits));
@@ -162,7 +164,7 @@ module mr_link_send #(
                                    16'd0, length, generation, 7'd0, last_packet, 4'd0, tag, DATA};
           if (!greeting && !flush) begin
             bytes   <= length;
-            offset  <= last_packet ? '0 : offset + 32'(packet_bytes);
+            offset  <= last_packet ? '0 : offset + 32'(most);
             sent    <= sent + 32'd1;
           end
         end
@@ -185,7 +187,7 @@ module mr_link_send #(
       stall   <= state == IDLE && peer && complete && !credit && !starved;
     end
   end
-  always_ff @(posedge clk) length <= last_packet ? 16'(rest) : packet_bytes;
+  always_ff @(posedge clk) length <= last_packet ? 16'(rest) : most;
 
   // ---- what the receiver says
   logic mine;
