@@ -93,6 +93,9 @@ TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy) {
 }
 
 TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_and_told_as_such) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own map needs more address space than this test leaves";
+#endif
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   const Outcome outcome = run_program({"bash", "-c",
                                        "ulimit -v 4000000 && exec '" + millrace_binary() + "' verify '" +

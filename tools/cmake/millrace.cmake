@@ -102,7 +102,7 @@ function(millrace_test name)
     set(T_LABELS unit)
   endif()
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 240)
+    set(T_TIMEOUT 600)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
     ENVIRONMENT "${MILLRACE_TEST_ENVIRONMENT}")
