@@ -14,10 +14,10 @@ export class Refused extends Error {
   }
 }
 
-/** The JSON of an answer; throws Refused, or a TypeError where nobody answers. */
-export async function ask(method, target, body, headers = {}) {
+/** The JSON of an answer; throws Refused, or another error where nobody answers within `wait` ms. */
+export async function ask(method, target, body, headers = {}, wait = 30000) {
   if (token.get()) headers = {...headers, Authorization: `Bearer ${token.get()}`};
-  const answer = await fetch(target, {method, body, headers, cache: 'no-store', signal: AbortSignal.timeout(30000)});
+  const answer = await fetch(target, {method, body, headers, cache: 'no-store', signal: AbortSignal.timeout(wait)});
   const text = await answer.text();
   let document = null;
   try {
@@ -30,5 +30,5 @@ export async function ask(method, target, body, headers = {}) {
 }
 
 export const get = (target) => ask('GET', target);
-export const post = (target, body, headers) => ask('POST', target, body, headers);
+export const post = (target, body, headers, wait) => ask('POST', target, body, headers, wait);
 export const part = encodeURIComponent;

@@ -7,6 +7,7 @@ import {find, make, say} from './text.js';
 
 const kLook = 1000;   // ms between looks at the pipelines
 const kSlow = 5;      // looks between looks at versions and errors
+const kLoad = 1800e3; // ms a load may take: a compilation, verification, a swap
 
 const pipeline = new Pipeline();
 const trial = new Try();
@@ -85,7 +86,7 @@ function loadModel(name, version, policy) {
   const parameters = {};
   if (version) parameters.version = version;
   if (policy && policy !== 'auto') parameters.policy = policy;
-  return post(`/v2/repository/models/${part(name)}/load`, JSON.stringify({parameters}));
+  return post(`/v2/repository/models/${part(name)}/load`, JSON.stringify({parameters}), {}, kLoad);
 }
 
 let shownVersions = '';
@@ -102,7 +103,7 @@ async function showVersions() {
     const actions = [action(state === 'READY' ? 'Reload' : 'Load', `${state === 'READY' ? 'Reload' : 'Load'} ${of}`, () => loadModel(entry.name, entry.version))];
     if (state === 'READY')
       actions.push(action('Unload', `Unload ${of}`, () => post(`/v2/repository/models/${part(entry.name)}/unload`,
-        JSON.stringify(entry.version ? {parameters: {version: entry.version}} : {}))));
+        JSON.stringify(entry.version ? {parameters: {version: entry.version}} : {}), {}, kLoad)));
     return make('tr', {}, make('th', {scope: 'row'}, entry.name), make('td', {}, entry.version ?? ''), cell, make('td', {}, ...actions));
   }));
   if (index.length && !find('load-name').value) find('load-name').value = index[0].name;
