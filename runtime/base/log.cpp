@@ -27,13 +27,15 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+/// What is not UTF-8 is taken for Latin-1: a line is JSON whatever it says.
 void append_escaped(std::string& out, std::string_view text) {
+  const bool utf8 = is_utf8(text);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (byte < 0x20) {
+    } else if (byte < 0x20 || (byte >= 0x80 && !utf8)) {
       out += fmt::format("\\u{:04x}", static_cast<unsigned>(byte));
     } else {
       out += c;
@@ -67,7 +69,24 @@ void keep(Level level, std::string_view component, std::string_view message) {
   }
 }
 
-void write(spdlog::level::level_enum level, std::string_view component, std::string_view message) {
+spdlog::level::level_enum level_of(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarning:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+    case Level::kOff:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+void write(spdlog::level::level_enum level, std::string_view component, std::string_view message,
+           std::string_view request = {}) {
   auto& out = logger();
   if (!out.should_log(level)) return;
   std::string line;
@@ -77,8 +96,14 @@ void write(spdlog::level::level_enum level, std::string_view component, std::str
     line += "\",\"message\":\"";
     append_escaped(line, message);
     line += '"';
+    if (!request.empty()) {
+      line += ",\"request\":\"";
+      append_escaped(line, request);
+      line += '"';
+    }
   } else {
     line.append(component).append(": ").append(printable(message));
+    if (!request.empty()) line.append(" [").append(printable(request)).append("]");
   }
   out.log(level, "{}", line);
 }
@@ -93,24 +118,17 @@ void configure(Level level, bool json) {
 }
 
 void set_level(Level level) {
-  auto& out = logger();
-  switch (level) {
-    case Level::kDebug:
-      out.set_level(spdlog::level::debug);
-      break;
-    case Level::kInfo:
-      out.set_level(spdlog::level::info);
-      break;
-    case Level::kWarning:
-      out.set_level(spdlog::level::warn);
-      break;
-    case Level::kError:
-      out.set_level(spdlog::level::err);
-      break;
-    case Level::kOff:
-      out.set_level(spdlog::level::off);
-      break;
-  }
+  logger().set_level(level_of(level));
+}
+
+bool enabled(Level level) {
+  return logger().should_log(level_of(level));
+}
+
+void about_request(Level level, std::string_view component, std::string_view message,
+                   std::string_view request) {
+  if (level == Level::kWarning || level == Level::kError) keep(level, component, message);
+  write(level_of(level), component, message, request);
 }
 
 bool parse_level(std::string_view text, Level& level) {

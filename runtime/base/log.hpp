@@ -16,6 +16,9 @@ void configure(Level level, bool json);
 /// From now on. Any thread.
 void set_level(Level level);
 
+/// Whether a line of this level is written: for lines that cost something to make. Any thread.
+bool enabled(Level level);
+
 /// "debug", "info", "warning", "error", "off"; false for anything else.
 bool parse_level(std::string_view text, Level& level);
 
@@ -33,5 +36,9 @@ struct Entry {
 
 /// The last warnings and errors, whatever the level set, oldest first: at most 64, long messages cut.
 std::vector<Entry> recent();
+
+/// A line about one request; `request` is its id.
+void about_request(Level level, std::string_view component, std::string_view message,
+                   std::string_view request);
 
 }  // namespace millrace::log

@@ -20,8 +20,13 @@ struct Settings {
   std::string cluster;  // empty: an emulated cluster made to fit the first deployment
   std::string fidelity = "functional";
 
-  std::string http_listen = "127.0.0.1:8000";  // HOST:PORT; port 0: the system chooses
-  std::uint64_t http_threads = 0;              // 0: one for two processors, at most 4
+  std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // server/http/address.hpp
+  std::vector<std::string> http_admin_listen;  // empty: admin routes are answered by every listener
+  std::string http_certificate, http_key;      // PEM; for "tls:" listeners
+  std::string http_tokens;                     // empty: nobody needs a token
+  std::vector<std::string> http_cors_origins;
+  std::uint64_t http_compress_from_bytes = 1'024;  // 0: never
+  std::uint64_t http_threads = 0;                  // 0: one for two processors, at most 4
   std::uint64_t http_max_connections = 16'384;
   std::uint64_t http_max_header_bytes = 16'384;
   std::uint64_t http_max_body_bytes = 0;  // 0: what the largest of the models needs

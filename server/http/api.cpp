@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "runtime/base/log.hpp"
 #include "server/console/console.hpp"
 #include "server/http/documents.hpp"
 #include "server/http/json_text.hpp"
@@ -70,6 +71,25 @@ Response console_file(const std::string& name) {
   return response;
 }
 
+Response no_such_route(const Request& request) {
+  return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+}
+
+/// RFC 6750, 3: what a client must do to be let in.
+Response unauthorised(unsigned status, std::string_view message, std::string_view challenge) {
+  Response response = error_response(status, message);
+  response.more_headers = "WWW-Authenticate: Bearer realm=\"millrace\"";
+  response.more_headers.append(challenge).append("\r\n");
+  return response;
+}
+
+/// Whether a page of another host sent this: a browser says so of every page's POST.
+bool from_another_host(const Request& request, std::string_view origin) {
+  const auto scheme = origin.find("://");
+  const std::string_view host = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
+  return !origin.empty() && host != request.header("Host");
+}
+
 Response wrong_method(RouteKind kind) {
   const bool post = method_of(kind) == Method::kPost;
   Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
@@ -80,17 +100,23 @@ Response wrong_method(RouteKind kind) {
 }  // namespace
 
 Api::Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options)
-    : registry_(registry), metrics_(metrics), options_(std::move(options)) {}
+    : registry_(registry),
+      metrics_(metrics),
+      options_(std::move(options)),
+      default_timeout_(options_.default_timeout) {}
 
 Api::Outcome Api::handle(const Request& request, Workspace& workspace,
                          runtime::pipeline::Clock::time_point arrival) const {
   if (request.method == Method::kPost)
-    if (const auto target = plain_infer_target(request.target))
+    if (const auto target = plain_infer_target(request.target)) {
+      if (auto no = refused(request, auth::Scope::kInfer, workspace)) return std::move(*no);
       return infer(request, *target, workspace, arrival);
+    }
+  if (request.method == Method::kOptions && allows(request.header("Origin"))) return preflight(request);
   const Route route = find_route(request.target);
-  if (route.kind == RouteKind::kUnknown)
-    return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+  if (route.kind == RouteKind::kUnknown) return no_such_route(request);
   if (request.method != method_of(route.kind)) return wrong_method(route.kind);
+  if (auto no = refused(request, scope_of(route.kind), workspace)) return std::move(*no);
   const Snapshot& snapshot = registry_.refresh(workspace.view);
   switch (route.kind) {
     case RouteKind::kInfer:
@@ -132,6 +158,74 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
   }
 }
 
+std::optional<Response> Api::refusal(const Request& request, Workspace& workspace) const {
+  if (request.method == Method::kOptions) return std::nullopt;
+  const Route route = find_route(request.target);
+  if (route.kind == RouteKind::kUnknown) return no_such_route(request);
+  if (request.method != method_of(route.kind)) return wrong_method(route.kind);
+  return refused(request, scope_of(route.kind), workspace);
+}
+
+std::optional<Response> Api::refused(const Request& request, auth::Scope scope, Workspace& workspace) const {
+  using auth::Scope;
+  if (scope == Scope::kNone) return std::nullopt;
+  const auth::Tokens* tokens = options_.guard == nullptr ? nullptr : options_.guard->refresh(workspace.guard);
+  if (tokens == nullptr && scope != Scope::kAdmin) return std::nullopt;
+  if (scope == Scope::kAdmin && !request.gate.admin)
+    return error_response(403, "this route is answered on the admin listener only");
+  if (tokens != nullptr) {
+    const std::string_view authorization = request.header("Authorization");
+    const std::string wanted(to_string(scope));
+    const auth::Holder* holder = tokens->find(authorization);
+    if (holder == nullptr && authorization.empty())
+      return unauthorised(
+          401, "this route needs a token with the scope '" + wanted + "': Authorization: Bearer TOKEN", "");
+    if (holder == nullptr)
+      return unauthorised(401, "the token is not known here", ", error=\"invalid_token\"");
+    if (holder->scope < scope)
+      return unauthorised(403, "the token of '" + holder->name + "' lacks the scope '" + wanted + "'",
+                          ", error=\"insufficient_scope\", scope=\"" + wanted + "\"");
+    if (scope == Scope::kAdmin)
+      log::info("http", "admin '" + holder->name + "': " + std::string(request.target));
+    return std::nullopt;
+  }
+  if (!request.gate.trusted)
+    return error_response(403,
+                          "admin routes need tokens where other machines reach this listener (http.tokens)");
+  if (const auto origin = request.header("Origin"); from_another_host(request, origin) && !allows(origin))
+    return error_response(403, "a page of " + std::string(origin.substr(0, 200)) +
+                                   " may not use admin routes here (http.cors_origins)");
+  log::info("http", "admin: " + std::string(request.target));
+  return std::nullopt;
+}
+
+bool Api::allows(std::string_view origin) const {
+  if (origin.empty()) return false;
+  for (const auto& allowed : options_.cors_origins)
+    if (allowed == "*" || allowed == origin) return true;
+  return false;
+}
+
+std::string Api::cors_headers(const Request& request) const {
+  if (options_.cors_origins.empty()) return {};
+  const std::string_view origin = request.header("Origin");
+  if (!allows(origin)) return "Vary: Origin\r\n";
+  return "Access-Control-Allow-Origin: " + std::string(origin) +
+         "\r\nAccess-Control-Expose-Headers: Inference-Header-Content-Length, Retry-After, X-Request-Id"
+         "\r\nVary: Origin\r\n";
+}
+
+/// What a browser asks before it lets a page send (Fetch standard, 3.2.2).
+Api::Outcome Api::preflight(const Request& request) const {
+  if (find_route(request.target).kind == RouteKind::kUnknown) return no_such_route(request);
+  Response response;
+  response.more_headers =
+      "Access-Control-Allow-Methods: GET, POST\r\n"
+      "Access-Control-Allow-Headers: Authorization, Content-Type, Content-Encoding, "
+      "Inference-Header-Content-Length, X-Request-Id\r\nAccess-Control-Max-Age: 600\r\n";
+  return response;
+}
+
 Response Api::server_ready(const Snapshot& snapshot) const {
   std::string reason;
   if (draining()) reason = "the server is draining";
@@ -171,16 +265,13 @@ Api::Outcome Api::infer(const Request& request, const InferTarget& target, Works
     return error_response(error);
   };
   if (draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));
-  if (!request.content_encoding.empty() && request.content_encoding != "identity")
-    return refused(Error(ErrorCode::kUnsupported, "Content-Encoding '" +
-                                                      std::string(request.content_encoding.substr(0, 64)) +
-                                                      "' is not offered; send the body uncompressed"));
   InferencePool::Lease inference = workspace.inferences.take();
   if (const Status parsed = parse_infer_request(model->info(), request.body, request.inference_header_length,
                                                 inference->request());
       !parsed.ok())
     return refused(parsed.error());
-  const auto timeout = inference->request().timeout.value_or(options_.default_timeout);
+  const auto timeout =
+      inference->request().timeout.value_or(default_timeout_.load(std::memory_order_relaxed));
   inference->prepare(std::move(model), target.version.empty(), arrival, arrival + timeout);
   return inference;
 }

@@ -6,9 +6,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
+#include "server/auth/tokens.hpp"
 #include "server/http/failure_log.hpp"
 #include "server/http/inference.hpp"
 #include "server/http/message.hpp"
@@ -21,11 +25,14 @@ namespace millrace::server::http {
 struct ApiOptions {
   std::string server_version;
   std::chrono::milliseconds default_timeout{60'000};  // of an infer request that names none
+  const auth::Guard* guard = nullptr;                 // null: nobody needs a token
+  std::vector<std::string> cors_origins = {};         // origins whose pages may ask; "*": all
 };
 
 /// What a thread that answers requests keeps between them.
 struct Workspace {
   models::Registry::View view;
+  auth::Guard::View guard;
   InferencePool inferences;  // those it gave must be gone before it
 };
 
@@ -48,6 +55,16 @@ class Api {
     failures_.note(target, response.status, response.body);
   }
 
+  /// Why a request may not be answered, whatever its body holds: no such route, no right to it. Nothing where
+  /// it may. As handle() says it; for a look before the body is read.
+  std::optional<Response> refusal(const Request& request, Workspace& workspace) const;
+
+  /// The lines that let a page of the request's origin read the answer; empty where none may.
+  std::string cors_headers(const Request& request) const;
+
+  /// Of infer requests that name no timeout, from now on. Any thread.
+  void set_default_timeout(std::chrono::milliseconds timeout) { default_timeout_.store(timeout); }
+
   /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
   void begin_drain() { draining_.store(true, std::memory_order_release); }
   bool draining() const { return draining_.load(std::memory_order_acquire); }
@@ -55,12 +72,16 @@ class Api {
  private:
   Outcome infer(const Request& request, const InferTarget& target, Workspace& workspace,
                 runtime::pipeline::Clock::time_point arrival) const;
+  std::optional<Response> refused(const Request& request, auth::Scope scope, Workspace& workspace) const;
+  bool allows(std::string_view origin) const;
+  Outcome preflight(const Request& request) const;
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
   Response server_ready(const models::Snapshot& snapshot) const;
 
   const models::Registry& registry_;
   metrics::Metrics& metrics_;
   const ApiOptions options_;
+  std::atomic<std::chrono::milliseconds> default_timeout_;
   std::atomic<bool> draining_{false};
   FailureLog failures_;
 };

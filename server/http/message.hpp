@@ -13,15 +13,37 @@
 
 namespace millrace::server::http {
 
-enum class Method { kGet, kPost, kOther };
+enum class Method { kGet, kPost, kOptions, kOther };
 
-/// Views into what the connection read; valid until the answer is written.
+/// The headers of a request beside those in Request, looked up where they are wanted.
+class Headers {
+ public:
+  /// Empty where there is none. Names are compared without regard to case.
+  virtual std::string_view find(std::string_view name) const = 0;
+
+ protected:
+  ~Headers() = default;
+};
+
+/// Where a request came in.
+struct Gate {
+  bool admin = true;    // admin routes are answered here
+  bool trusted = true;  // reached from this machine only: admin routes need no token while there are none
+};
+
+/// Views into what the connection read; valid until the answer is written, `headers` while the request is
+/// handled.
 struct Request {
   Method method = Method::kGet;
   std::string_view target;                                  // as received, query string included
   std::optional<std::string_view> inference_header_length;  // the text of Inference-Header-Content-Length
-  std::string_view content_encoding;                        // empty where absent
-  std::span<const std::byte> body;
+  std::span<const std::byte> body;                          // its content coding taken off
+  const Headers* headers = nullptr;
+  Gate gate;
+
+  std::string_view header(std::string_view name) const {
+    return headers == nullptr ? std::string_view() : headers->find(name);
+  }
 };
 
 struct Response {
@@ -33,6 +55,7 @@ struct Response {
   std::optional<std::size_t> inference_header_length;  // sent where set
   std::optional<unsigned> retry_after_seconds;         // sent where set
   std::string_view allow;                              // the Allow header of a 405
+  std::string more_headers;                            // whole lines, each with its CR LF
 };
 
 /// The HTTP status of an error: README.md, "Status codes".

@@ -145,6 +145,23 @@ std::optional<InferTarget> plain_infer_target(std::string_view target) {
   return out;
 }
 
+auth::Scope scope_of(RouteKind kind) {
+  switch (kind) {
+    case RouteKind::kUnknown:
+    case RouteKind::kServerLive:
+    case RouteKind::kServerReady:
+    case RouteKind::kConsole:  // the page; what it asks for has scopes of its own
+      return auth::Scope::kNone;
+    case RouteKind::kInfer:
+      return auth::Scope::kInfer;
+    case RouteKind::kRepositoryLoad:
+    case RouteKind::kRepositoryUnload:
+      return auth::Scope::kAdmin;
+    default:
+      return auth::Scope::kRead;
+  }
+}
+
 Method method_of(RouteKind kind) {
   switch (kind) {
     case RouteKind::kInfer:

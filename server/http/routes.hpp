@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "server/auth/tokens.hpp"
 #include "server/http/message.hpp"
 
 namespace millrace::server::http {
@@ -49,6 +50,9 @@ struct InferTarget {
   std::string_view model, version;  // version empty: the newest
 };
 std::optional<InferTarget> plain_infer_target(std::string_view target);
+
+/// What a client must be allowed for a route.
+auth::Scope scope_of(RouteKind kind);
 
 /// The one method a route answers to.
 Method method_of(RouteKind kind);

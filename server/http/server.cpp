@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <charconv>
 #include <new>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/log.hpp"
 #include "server/http/limits.hpp"
+#include "server/http/listener.hpp"
 #include "server/http/session.hpp"
 
 namespace millrace::server::http {
@@ -21,11 +19,9 @@ namespace {
 
 namespace net = boost::asio;
 using boost::system::error_code;
-using net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kAcceptRetry{100};
 constexpr milliseconds kCloseBound{1'000};
 
 /// How often deadlines are looked at: often enough that the shortest is kept to within a quarter.
@@ -38,8 +34,8 @@ milliseconds tick_of(const ServerOptions& options) {
 /// One I/O thread: its connections, and the timer that looks at their deadlines.
 class IoThread {
  public:
-  explicit IoThread(ServerState& server)
-      : state_(server, &context_), timer_(context_), tick_(tick_of(server.options)) {}
+  IoThread(ServerState& server, unsigned number)
+      : state_(server, number, &context_), timer_(context_), tick_(tick_of(server.options)) {}
 
   void start() {
     schedule();
@@ -48,10 +44,11 @@ class IoThread {
 
   net::io_context& context() { return context_; }
 
-  void adopt(tcp::socket socket, Admission admission) {
-    net::post(context_, [this, socket = std::move(socket), admission]() mutable {
-      start_session(std::move(socket), state_, admission);
-    });
+  void adopt(Listener::Socket socket, Admission admission, Entrance entrance) {
+    net::post(context_,
+              [this, socket = std::move(socket), admission, entrance = std::move(entrance)]() mutable {
+                start_session(std::move(socket), state_, admission, std::move(entrance));
+              });
   }
 
   /// Connections close as soon as nothing is being answered on them.
@@ -107,52 +104,42 @@ class IoThread {
   std::jthread thread_;
 };
 
-std::string text_of(const tcp::endpoint& endpoint) {
-  const std::string host = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
-}
-
 class BeastServer final : public Server {
  public:
   BeastServer(const ServerOptions& options, Api& api, models::Registry& registry, metrics::Metrics& metrics)
       : api_(api), registry_(registry), state_{options, api, registry, metrics} {
     for (unsigned i = 0; i < std::max(1U, options.io_threads); ++i)
-      threads_.push_back(std::make_unique<IoThread>(state_));
-    acceptor_.emplace(threads_.front()->context());
-    accept_retry_.emplace(threads_.front()->context());
+      threads_.push_back(std::make_unique<IoThread>(state_, i));
+    for (const ListenAddress& address : state_.options.listen)
+      listeners_.push_back(std::make_unique<Listener>(accepting(), address, state_.options));
   }
   ~BeastServer() override { stop(milliseconds(0)); }
 
   Status bind() {
-    const HostPort& where = state_.options.listen;
-    error_code error;
-    tcp::resolver resolver(threads_.front()->context());
-    const auto found = resolver.resolve(where.host, std::to_string(where.port),
-                                        tcp::resolver::passive | tcp::resolver::numeric_service, error);
-    if (error) return failed(error);
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    acceptor_->open(endpoint.protocol(), error);
-    if (error) return failed(error);
-    acceptor_->set_option(net::socket_base::reuse_address(true), error);
-    if (error) return failed(error);
-    acceptor_->bind(endpoint, error);
-    if (error) return failed(error);
-    address_ = text_of(acceptor_->local_endpoint(error));
-    if (error) return failed(error);
+    for (auto& listener : listeners_) MILLRACE_TRY(listener->bind());
     return {};
   }
 
   Status start() override {
-    error_code error;
-    acceptor_->listen(net::socket_base::max_listen_connections, error);
-    if (error) return failed(error);
+    for (auto& listener : listeners_)
+      MILLRACE_TRY(listener->start(
+          [this] {
+            const std::size_t thread = next_++ % threads_.size();
+            return Listener::Place{thread, threads_[thread]->context()};
+          },
+          [this](Listener::Socket socket, std::size_t thread, const Listener& from) {
+            admit(std::move(socket), *threads_[thread], from);
+          }));
     started_ = true;
-    accept();
     for (auto& thread : threads_) thread->start();
     return {};
   }
 
-  std::string address() const override { return address_; }
+  std::vector<Address> addresses() const override {
+    std::vector<Address> out;
+    for (const auto& listener : listeners_) out.push_back(listener->address());
+    return out;
+  }
   void begin_drain() override { api_.begin_drain(); }
   bool idle() const override { return state_.answering.load() == 0; }
 
@@ -163,10 +150,8 @@ class BeastServer final : public Server {
     while (!idle() && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
     // Every accepted frame completes in here, so every waiting session gets something to answer.
     registry_.stop(milliseconds(0));
-    net::post(threads_.front()->context(), [this] {
-      error_code ignored;
-      acceptor_->close(ignored);
-      accept_retry_->cancel();
+    net::post(accepting(), [this] {
+      for (auto& listener : listeners_) listener->close();
     });
     for (auto& thread : threads_) thread->begin_close();
     const auto close_end = Clock::now() + kCloseBound;
@@ -177,27 +162,10 @@ class BeastServer final : public Server {
   }
 
  private:
-  Error failed(const error_code& error) const {
-    const HostPort& where = state_.options.listen;
-    const bool taken = error == net::error::address_in_use;
-    return Error(ErrorCode::kEnvironment,
-                 "cannot listen on " + where.host + ":" + std::to_string(where.port) + ": " +
-                     error.message() +
-                     (taken ? "; stop what uses the port, or choose another (0: any free one)" : ""));
-  }
+  /// The thread that accepts for all listeners.
+  net::io_context& accepting() { return threads_.front()->context(); }
 
-  void accept() {
-    IoThread& next = *threads_[next_++ % threads_.size()];
-    acceptor_->async_accept(next.context(), [this, &next](error_code error, tcp::socket socket) {
-      if (error == net::error::operation_aborted || !acceptor_->is_open()) return;
-      if (error) return retry_accept(error);
-      if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
-      admit(std::move(socket), next);
-      accept();
-    });
-  }
-
-  void admit(tcp::socket socket, IoThread& thread) {
+  void admit(Listener::Socket socket, IoThread& thread, const Listener& from) {
     const std::size_t before = state_.connections.fetch_add(1);
     if (before >= state_.options.max_connections + kRefusedAtOnce) {
       state_.connections.fetch_sub(1);
@@ -206,59 +174,24 @@ class BeastServer final : public Server {
     }
     try {
       thread.adopt(std::move(socket),
-                   before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse);
+                   before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse,
+                   from.entrance());
     } catch (const std::bad_alloc&) {
       state_.connections.fetch_sub(1);
       state_.metrics.connection_refused();
     }
   }
 
-  /// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at
-  /// every retry.
-  void retry_accept(error_code error) {
-    if (!std::exchange(cannot_accept_, true))
-      log::warning("http", "cannot accept connections: " + error.message());
-    accept_retry_->expires_after(kAcceptRetry);
-    accept_retry_->async_wait([this](error_code cancelled) {
-      if (!cancelled && acceptor_->is_open()) accept();
-    });
-  }
-
   Api& api_;
   models::Registry& registry_;
   ServerState state_;
   std::vector<std::unique_ptr<IoThread>> threads_;
-  std::optional<tcp::acceptor> acceptor_;
-  std::optional<net::steady_timer> accept_retry_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   std::size_t next_ = 0;
-  std::string address_;
   bool started_ = false, stopped_ = false;
-  bool cannot_accept_ = false;  // said so; of the accepting thread
 };
 
 }  // namespace
-
-Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
-  const auto bad = [&] {
-    return Error(ErrorCode::kInvalidInput,
-                 std::string(what) + " '" + std::string(text.substr(0, 200)) +
-                     "' is not HOST:PORT; examples: 127.0.0.1:8000, localhost:0, [::1]:8000");
-  };
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return bad();
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  HostPort out;
-  const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-  if (port.empty() || code != std::errc() || end != port.data() + port.size()) return bad();
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  else if (host.find_first_of(":[]") != std::string_view::npos)
-    return bad();
-  if (host.empty()) return bad();
-  out.host = host;
-  return out;
-}
 
 Result<std::unique_ptr<Server>> Server::bind(const ServerOptions& options, Api& api,
                                              models::Registry& registry, metrics::Metrics& metrics) {

@@ -13,31 +13,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/base/service.hpp"
+#include "server/http/address.hpp"
 #include "server/http/api.hpp"
+#include "server/http/tls.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
 
 namespace millrace::server::http {
 
-struct HostPort {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-/// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form
-/// expected.
-Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
-
 struct ServerOptions {
-  HostPort listen{"127.0.0.1", 0};  // port 0: the system chooses
+  std::vector<ListenAddress> listen = {{}};   // at least one; port 0: the system chooses
+  std::shared_ptr<TlsIdentity> tls;           // of listeners that ask for it
+  std::vector<service::PassedSocket> passed;  // what "systemd:NAME" finds
   unsigned io_threads = 1;
   // above: 503 and closed; connections_within() says how many the process can have
   std::size_t max_connections = 16'384;
   std::size_t max_header_bytes = 16'384;      // above: 431
   std::uint64_t max_body_bytes = 64U << 20U;  // above: 413; body_bytes_for() says what a model needs
   std::uint64_t max_held_bytes = 1U << 30U;   // bodies and answers of all connections together; above: 503
+  std::uint64_t compress_from_bytes = 1'024;  // answers, for clients that accept a coding; 0: never
   std::chrono::milliseconds idle_timeout{600'000};   // between two requests
   std::chrono::milliseconds header_timeout{10'000};  // from a request's first byte to the end of its header
   std::chrono::milliseconds body_timeout{60'000};    // from there to the end of its body
@@ -49,8 +47,9 @@ struct ServerOptions {
 class Server {
  public:
   /// Takes the address, so that a conflict is known before cards are programmed; clients are refused until
-  /// start(). All references must outlive the server. kEnvironment where the address cannot be had (in use,
-  /// not ours, no permission).
+  /// start(). All references must outlive the server. kEnvironment where an address cannot be had (in use,
+  /// not ours, no permission, no such passed socket); kInvalidInput where a listener wants TLS and there is
+  /// no certificate.
   static Result<std::unique_ptr<Server>> bind(const ServerOptions& options, Api& api,
                                               models::Registry& registry, metrics::Metrics& metrics);
 
@@ -62,8 +61,13 @@ class Server {
                                               models::Registry& registry, metrics::Metrics& metrics);
   virtual ~Server() = default;  // as stop(0)
 
-  /// "127.0.0.1:43211": what was really bound.
-  virtual std::string address() const = 0;
+  /// What was really bound, in the order of the options: {"http", "127.0.0.1:43211"}, {"https", …}, {"http",
+  /// "unix:/run/millrace.sock"}, {"admin", …}.
+  struct Address {
+    std::string kind, text;
+  };
+  virtual std::vector<Address> addresses() const = 0;
+  std::string address() const { return addresses().front().text; }
 
   /// `ready` says 503, new inferences are refused, everything else goes on. Any thread.
   virtual void begin_drain() = 0;

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/vector_body.hpp>
 #include <exception>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "server/http/beast_request.hpp"
 #include "server/http/handler_memory.hpp"
-#include "server/http/json_text.hpp"
+#include "server/http/response_head.hpp"
+#include "server/http/transport.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -22,21 +22,11 @@ namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
-using net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kFirstChunk = 8'192;  // an idle connection costs no more
 constexpr std::size_t kReadChunk = 65'536;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-
-std::string_view reason_phrase(unsigned status) {
-  const auto text = bhttp::obsolete_reason(static_cast<bhttp::status>(status));
-  return {text.data(), text.size()};
-}
-
-std::string_view view_of(beast::string_view text) {
-  return {text.data(), text.size()};
-}
 
 /// Asio copies the sequence it is given, several times: this costs nothing, where a vector would be allocated
 /// anew.
@@ -49,6 +39,7 @@ struct BufferView {
 };
 
 enum class State {
+  kHandshake,  // of TLS
   kReading,    // waiting for a request, or in the middle of one
   kControl,    // a control job runs
   kInferring,  // a frame is with a pipeline
@@ -59,8 +50,11 @@ enum class State {
 
 class Session final : public Connection, public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, ThreadState& thread)
-      : socket_(std::move(socket)), thread_(thread), server_(thread.server) {
+  Session(Socket socket, ThreadState& thread, Entrance entrance)
+      : transport_(std::move(socket), std::move(entrance.tls)),
+        gate_(entrance.gate),
+        thread_(thread),
+        server_(thread.server) {
     place_ = thread_.connections.insert(thread_.connections.end(), this);
     server_.metrics.connection_opened();
   }
@@ -83,21 +77,18 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       // The aborted read comes back and answers.
       expired_ = true;
       deadline_ = Clock::time_point::max();
-      error_code ignored;
-      socket_.cancel(ignored);
+      transport_.cancel();
       return;
     }
     close();
   }
 
   void close_when_answered() override {
-    if (state_ == State::kReading || state_ == State::kLingering) close();
+    if (state_ == State::kHandshake || state_ == State::kReading || state_ == State::kLingering) close();
     keep_alive_ = false;
   }
 
  private:
-  using Body = bhttp::vector_body<unsigned char>;
-
   // Memory.
   // ----------------------------------------------------------------------------------------------------------
 
@@ -138,14 +129,25 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void start_with(Admission admission) {
     error_code ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
-    socket_.non_blocking(true, ignored);
-    if (admission == Admission::kServe) return next_request();
+    transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
+    transport_.socket().non_blocking(true, ignored);
+    if (admission == Admission::kServe) return transport_.secure() ? handshake() : next_request();
     server_.metrics.connection_refused();
+    if (transport_.secure()) return close();  // to say why would take a handshake
     keep_alive_ = false;
     Response refusal = error_response(503, "the server's limit of connections is reached");
     refusal.retry_after_seconds = 1;
     answer(std::move(refusal));
+  }
+
+  void handshake() {
+    state_ = State::kHandshake;
+    deadline_ = Clock::now() + server_.options.header_timeout;
+    transport_.async_handshake([self = shared_from_this()](error_code error) {
+      if (self->state_ != State::kHandshake) return;
+      if (error) return self->close();
+      self->or_close([&] { self->next_request(); });
+    });
   }
 
   // Reading.
@@ -154,12 +156,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void next_request() {
     if (thread_.closing) return close();
     state_ = State::kReading;
-    if (buffer_.size() == 0 && buffer_.capacity() > kReadChunk) buffer_ = {};
+    if (!reading_ && buffer_.size() == 0 && buffer_.capacity() > kReadChunk) buffer_ = {};
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(server_.options.max_header_bytes));
     parser_->body_limit(server_.options.max_body_bytes);
     parser_->eager(true);
     request_begun_ = header_done_ = continued_ = false;
+    more_headers_.clear();
     deadline_ = Clock::now() + server_.options.idle_timeout;
     parse();
   }
@@ -183,6 +186,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       deadline_ = Clock::now() + server_.options.body_timeout;
       // What was announced and cannot be had is refused before it is sent.
       const auto announced = parser_->content_length();
+      if (auto no = refusal()) return refuse(std::move(*no));
       if (announced && *announced - body_bytes > room()) return too_much_held();
       if (expects_continue()) return send_continue();
     }
@@ -190,12 +194,20 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void read() {
-    socket_.async_read_some(
+    if (reading_) return;  // what watch() began goes on
+    reading_ = true;
+    transport_.async_read_some(
         buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
         [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
   }
 
   void on_read(error_code error, std::size_t bytes) {
+    reading_ = false;
+    if (state_ == State::kInferring || state_ == State::kControl) {
+      if (error) return client_went();
+      return buffer_.commit(bytes);  // the next request, early
+    }
+    if (state_ == State::kWriting && !error) return buffer_.commit(bytes);
     if (state_ != State::kReading) return;
     if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
     if (error) return close();
@@ -216,12 +228,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void send_continue() {
     continued_ = true;
-    net::async_write(socket_, net::buffer(kContinue),
-                     [self = shared_from_this()](error_code error, std::size_t) {
-                       if (self->state_ != State::kReading) return;
-                       if (error) return self->close();
-                       self->or_close([&] { self->read(); });
-                     });
+    transport_.async_write(net::buffer(kContinue),
+                           [self = shared_from_this()](error_code error, std::size_t) {
+                             if (self->state_ != State::kReading) return;
+                             if (error) return self->close();
+                             self->or_close([&] { self->read(); });
+                           });
   }
 
   std::uint64_t room() const {
@@ -229,12 +241,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
   }
 
-  void too_much_held() {
+  static Response held_too_much() {
     Response response =
         error_response(503, "the server holds as many bytes of requests and answers as it may");
     response.retry_after_seconds = 1;
-    refuse(std::move(response));
+    return response;
   }
+  void too_much_held() { refuse(held_too_much()); }
 
   void bad_request(error_code error) {
     if (error == bhttp::error::body_limit)
@@ -257,6 +270,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   // Handling.
   // --------------------------------------------------------------------------------------------------------
 
+  /// Where a request whose body is still to come will be refused anyway.
+  std::optional<Response> refusal() {
+    const auto& message = parser_->get();
+    const FieldsView headers(message);
+    return server_.api.refusal(request_of(message, headers, gate_), thread_.workspace);
+  }
+
   void handle() {
     const auto arrival = Clock::now();
     deadline_ = Clock::time_point::max();
@@ -265,18 +285,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     http_1_0_ = message.version() < 11;
     head_only_ = message.method() == bhttp::verb::head;
 
-    Request request;
-    request.method = message.method() == bhttp::verb::get    ? Method::kGet
-                     : message.method() == bhttp::verb::post ? Method::kPost
-                                                             : Method::kOther;
-    request.target = view_of(message.target());
+    const FieldsView headers(message);
+    Request request = request_of(message, headers, gate_);
     if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())
       request.inference_header_length = view_of(found->value());
-    request.content_encoding = view_of(message[bhttp::field::content_encoding]);
     request.body = std::as_bytes(std::span(message.body()));
 
     begin_answering();
     or_answer([&] {
+      more_headers_ = server_.api.cors_headers(request);
+      if (const auto coding = view_of(message[bhttp::field::content_encoding]); !coding.empty())
+        if (auto no = decode(coding, request)) return answer(std::move(*no));
       Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
       if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
       if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
@@ -284,12 +303,34 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     });
   }
 
+  /// Takes the content coding off the request's body; an answer where that cannot be.
+  std::optional<Response> decode(std::string_view name, Request& request) {
+    if (auto no = server_.api.refusal(request, thread_.workspace)) return no;
+    const auto coding = parse_coding(name);
+    if (!coding)
+      return error_response(501, "Content-Encoding '" + std::string(name.substr(0, 64)) +
+                                     "' is not offered; gzip and deflate are");
+    if (*coding == Coding::kIdentity) return std::nullopt;
+    const std::uint64_t limit = server_.options.max_body_bytes;
+    auto body = decoded(*coding, request.body, limit);
+    if (!body) {
+      const bool long_one = body.error().code() == ErrorCode::kResourceExhausted;
+      return error_response(long_one ? 413 : 400, body.error().message());
+    }
+    if (!hold(body->size())) return held_too_much();
+    decoded_ = std::move(body).value();
+    request.body = decoded_;
+    return std::nullopt;
+  }
+
   void run_control(Api::ControlJob job) {
     state_ = State::kControl;
-    net::post(server_.control, [self = shared_from_this(), job = std::move(job)]() mutable {
-      // The connection's thread leaves these two alone until it is called.
+    const Coding coding = wanted_coding();
+    net::post(server_.control, [self = shared_from_this(), job = std::move(job), coding]() mutable {
+      // The connection's thread leaves these alone until it is called.
       try {
         self->response_ = job();
+        self->compress(self->response_, coding);
       } catch (...) {
         self->failure_ = std::current_exception();
       }
@@ -340,11 +381,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may
   /// outlive the request, and then completes with the next request's bytes, or with the socket. Where there
   /// is no memory to watch, the request goes on unwatched.
+  ///
+  /// In TLS only a read tells whether what came is a request or the end: it goes into the buffer.
   void watch() {
-    if (watching_) return;
     try {
-      socket_.async_wait(tcp::socket::wait_read,
-                         [self = shared_from_this()](error_code error) { self->on_watch(error); });
+      if (transport_.secure()) return read();
+      if (watching_) return;
+      transport_.socket().async_wait(
+          Socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
       watching_ = true;
     } catch (const std::bad_alloc&) {
     }
@@ -355,10 +399,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (state_ != State::kInferring && state_ != State::kControl) return;
     if (!error) {
       char byte = 0;
-      const std::size_t got = socket_.receive(net::buffer(&byte, 1), tcp::socket::message_peek, error);
+      const std::size_t got = transport_.socket().receive(net::buffer(&byte, 1), Socket::message_peek, error);
       if (!error && got > 0) return;  // the next request, early
       if (error == net::error::would_block) return watch();
     }
+    client_went();
+  }
+
+  void client_went() {
     client_gone_ = true;
     if (state_ == State::kInferring) inference_->cancel();
   }
@@ -385,7 +433,17 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     state_ = State::kWriting;
     response_ = std::move(response);
     deadline_ = Clock::now() + server_.options.write_timeout;
-    write_head();
+    std::string request_id;
+    if (response_.status >= 400) request_id = complain();
+    compress(response_, wanted_coding());
+    HeadOptions head;
+    head.content_length = body_bytes(response_);
+    head.http_1_0 = http_1_0_;
+    head.keep_alive = keep_alive_;
+    head.coding = coding_;
+    head.more_headers = more_headers_;
+    head.request_id = request_id;
+    write_response_head(head_, response_, head);
     buffers_.clear();
     buffers_.push_back(net::buffer(head_));
     if (!head_only_) {
@@ -397,36 +455,34 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (response_.status >= 429 && parser_ && parser_->get().method() == bhttp::verb::post)
       server_.api.note_failure(view_of(parser_->get().target()), response_);
     // The last step: once it has begun, nothing may throw, or the request would be answered twice.
-    net::async_write(socket_, BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
-                     [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+    transport_.async_write(
+        BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
+        [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
 
-  void write_head() {
-    std::size_t length = response_.body.size();
-    for (const auto part : response_.binary) length += part.size();
-    head_ = http_1_0_ ? "HTTP/1.0 " : "HTTP/1.1 ";
-    head_ += std::to_string(response_.status);
-    head_ += ' ';
-    head_ += reason_phrase(response_.status);
-    head_ += "\r\nContent-Type: ";
-    head_ += response_.content_type;
-    head_ += "\r\nContent-Length: ";
-    head_ += std::to_string(length);
-    if (response_.inference_header_length) {
-      head_ += "\r\nInference-Header-Content-Length: ";
-      append_number(head_, *response_.inference_header_length);
-    }
-    if (response_.retry_after_seconds)
-      head_ += "\r\nRetry-After: " + std::to_string(*response_.retry_after_seconds);
-    if (!response_.allow.empty()) {
-      head_ += "\r\nAllow: ";
-      head_ += response_.allow;
-    }
-    if (!keep_alive_)
-      head_ += "\r\nConnection: close";
-    else if (http_1_0_)
-      head_ += "\r\nConnection: keep-alive";
-    head_ += "\r\n\r\n";
+  /// Of the request being answered; its client's choice.
+  Coding wanted_coding() const {
+    if (server_.options.compress_from_bytes == 0 || !parser_ || !parser_->is_header_done())
+      return Coding::kIdentity;
+    const auto accepts = parser_->get()[bhttp::field::accept_encoding];
+    return accepts.empty() ? Coding::kIdentity : preferred_coding(view_of(accepts));
+  }
+
+  /// Once for an answer; a second time does nothing.
+  void compress(Response& response, Coding coding) {
+    if (coding_ == Coding::kIdentity && !head_only_)
+      coding_ = compressed(response, coding, server_.options.compress_from_bytes);
+  }
+
+  /// The id of a request that is refused or fails, for its answer and for the log.
+  std::string complain() {
+    if (!parser_ || !parser_->is_header_done())
+      return thread_.complaints.about(response_, "a request that was not read", {});
+    const auto& message = parser_->get();
+    return thread_.complaints.about(
+        response_,
+        std::string(view_of(message.method_string())) + " " + std::string(view_of(message.target())),
+        view_of(message["X-Request-Id"]));
   }
 
   void on_written(error_code error) {
@@ -434,6 +490,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     inference_.reset();
     parser_.reset();
     response_ = {};
+    decoded_ = {};
+    coding_ = Coding::kIdentity;
     release();
     end_answering();
     if (state_ != State::kWriting) return;
@@ -444,29 +502,38 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void linger() {
     state_ = State::kLingering;
     deadline_ = Clock::now() + server_.options.linger;
+    if (!transport_.secure()) return linger_bare();
+    // Said, and not waited for: a client that still sends would not answer.
+    transport_.async_shutdown([self = shared_from_this()](error_code) {
+      if (self->state_ == State::kLingering) self->or_close([&] { self->linger_bare(); });
+    });
+  }
+
+  void linger_bare() {
     error_code error;
-    socket_.shutdown(tcp::socket::shutdown_send, error);
+    transport_.socket().shutdown(Socket::shutdown_send, error);
     if (error || thread_.closing) return close();
     discard();
   }
 
   void discard() {
-    buffer_.clear();
-    socket_.async_read_some(buffer_.prepare(kReadChunk),
-                            [self = shared_from_this()](error_code error, std::size_t) {
-                              if (self->state_ != State::kLingering) return;
-                              if (error) return self->close();
-                              self->or_close([&] { self->discard(); });
-                            });
+    if (!reading_) buffer_ = {};
+    discarded_.resize(kFirstChunk);
+    transport_.socket().async_read_some(net::buffer(discarded_),
+                                        [self = shared_from_this()](error_code error, std::size_t) {
+                                          if (self->state_ != State::kLingering) return;
+                                          if (error) return self->close();
+                                          self->or_close([&] { self->discard(); });
+                                        });
   }
 
   void close() {
     state_ = State::kClosed;
-    error_code ignored;
-    socket_.close(ignored);
+    transport_.close();
   }
 
-  tcp::socket socket_;
+  Transport transport_;
+  const Gate gate_;
   ThreadState& thread_;
   ServerState& server_;
   std::list<Connection*>::iterator place_;
@@ -478,13 +545,18 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   bool request_begun_ = false, header_done_ = false, continued_ = false, expired_ = false;
 
   bool keep_alive_ = true, http_1_0_ = false, head_only_ = false;
-  bool watching_ = false, client_gone_ = false, answering_ = false;
+  bool watching_ = false, reading_ = false, client_gone_ = false, answering_ = false;
   InferencePool::Lease inference_;
   std::shared_ptr<Session> self_while_inferring_;  // the pipeline holds addresses in here
 
   HandlerMemory way_back_;
   std::exception_ptr failure_;  // of a control job
   std::uint64_t held_ = 0;      // counted in server_.held_bytes
+
+  std::vector<std::byte> decoded_;     // the body, where it came in a content coding
+  std::vector<std::byte> discarded_;   // while lingering
+  std::string more_headers_;           // of the answer: who may read it
+  Coding coding_ = Coding::kIdentity;  // of the answer
 
   Response response_;
   std::string head_;
@@ -493,10 +565,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
 }  // namespace
 
-void start_session(tcp::socket socket, ThreadState& thread, Admission admission) {
+void start_session(Socket socket, ThreadState& thread, Admission admission, Entrance entrance) {
   std::shared_ptr<Session> session;
   try {
-    session = std::make_shared<Session>(std::move(socket), thread);
+    session = std::make_shared<Session>(std::move(socket), thread, std::move(entrance));
   } catch (const std::bad_alloc&) {
     thread.server.connections.fetch_sub(1);
     return;

@@ -1,16 +1,19 @@
-// One connection, from accept to close. Internal to the folder: Asio here, Beast in session.cpp only.
+// One connection, from accept to close. Internal to the folder: Asio here and in transport.hpp, Beast in
+// session.cpp and response_head.cpp only.
 #pragma once
 
 #include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 
 #include "server/http/api.hpp"
+#include "server/http/complaints.hpp"
 #include "server/http/server.hpp"
 
 namespace millrace::server::http {
@@ -40,19 +43,28 @@ struct ServerState {
 
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
 struct ThreadState {
-  ThreadState(ServerState& of, boost::asio::io_context* on) : server(of), context(on) {}
+  ThreadState(ServerState& of, unsigned number, boost::asio::io_context* on)
+      : server(of), context(on), complaints(number) {}
 
   ServerState& server;
   boost::asio::io_context* const context;
   Workspace workspace;
+  Complaints complaints;
   std::list<Connection*> connections;
   bool closing = false;
 };
 
 enum class Admission { kServe, kRefuse };
 
+/// What the listener a connection came through says of it.
+struct Entrance {
+  Gate gate;
+  std::shared_ptr<boost::asio::ssl::context> tls;  // null: bare
+};
+
 /// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at
 /// once. On the thread of `thread`.
-void start_session(boost::asio::ip::tcp::socket socket, ThreadState& thread, Admission admission);
+void start_session(boost::asio::generic::stream_protocol::socket socket, ThreadState& thread,
+                   Admission admission, Entrance entrance);
 
 }  // namespace millrace::server::http

@@ -15,11 +15,13 @@
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/base/service.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
 #include "runtime/rtl/build.hpp"
+#include "server/auth/tokens.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
@@ -212,9 +214,46 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
+Result<std::vector<server::http::ListenAddress>> listeners(const Settings& settings) {
+  std::vector<server::http::ListenAddress> out;
+  for (const auto& text : settings.http_listen) {
+    MILLRACE_ASSIGN(auto address, server::http::parse_listen_address(text, "--http"));
+    out.push_back(std::move(address));
+  }
+  for (const auto& text : settings.http_admin_listen) {
+    MILLRACE_ASSIGN(auto address, server::http::parse_listen_address(text, "--http-admin"));
+    address.admin = true;
+    out.push_back(std::move(address));
+  }
+  if (out.empty()) return Error(ErrorCode::kInvalidInput, "--http names no listener");
+  const bool tls = std::any_of(out.begin(), out.end(), [](const auto& address) { return address.tls; });
+  if (tls != !settings.http_certificate.empty())
+    return Error(ErrorCode::kInvalidInput,
+                 tls ? "a listener with tls: needs --tls-certificate and --tls-key"
+                     : "--tls-certificate is of no use without a listener that begins with tls:");
+  return out;
+}
+
+/// Who may do what, from now on.
+Status load_tokens(const Settings& settings, server::auth::Guard& guard) {
+  if (settings.http_tokens.empty()) {
+    guard.replace(nullptr);
+    return {};
+  }
+  MILLRACE_ASSIGN(const std::string text, read_text_file(settings.http_tokens));
+  MILLRACE_ASSIGN(auto tokens, server::auth::Tokens::parse(text, settings.http_tokens));
+  guard.replace(std::make_shared<const server::auth::Tokens>(std::move(tokens)));
+  return {};
+}
+
 Result<server::http::ServerOptions> http_options(const Settings& settings) {
   server::http::ServerOptions options;
-  MILLRACE_ASSIGN(options.listen, server::http::parse_host_port(settings.http_listen, "--http"));
+  MILLRACE_ASSIGN(options.listen, listeners(settings));
+  if (!settings.http_certificate.empty()) {
+    MILLRACE_ASSIGN(options.tls,
+                    server::http::TlsIdentity::load(settings.http_certificate, settings.http_key));
+  }
+  options.compress_from_bytes = settings.http_compress_from_bytes;
   options.io_threads = io_threads(settings);
   options.max_connections = settings.http_max_connections;
   options.max_header_bytes = settings.http_max_header_bytes;
@@ -232,6 +271,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(LiveSettings live, LiveSettings::load(command));
   const Settings settings = live.settings();
   MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(settings));
+  options.passed = service::take_passed_sockets();
+  server::auth::Guard guard;
+  MILLRACE_TRY(load_tokens(settings, guard));
   if (command.check_config) {
     live.print(out);
     return {};
@@ -265,7 +307,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
       MILLRACE_VERSION, settings.metrics_compat == "triton" ? server::metrics::Compatibility::kTriton
                                                             : server::metrics::Compatibility::kNone);
   server::models::Registry registry;
-  server::http::Api api(registry, *metrics, {MILLRACE_VERSION, settings.default_timeout});
+  server::http::Api api(registry, *metrics,
+                        {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins});
 
   // Before the cards are programmed as well: a port in use is known at once.
   server::udp::RegistryDirectory directory(registry);
@@ -293,9 +336,17 @@ Status run(const ServeCommand& command, std::ostream& out) {
     registry.sample(samples);
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
   });
+  live.on_reload([&](const Settings& now) {
+    api.set_default_timeout(now.default_timeout);
+    return load_tokens(now, guard);
+  });
+  if (options.tls)
+    live.on_reload(
+        [&](const Settings& now) { return options.tls->reload(now.http_certificate, now.http_key); });
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
-  out << "listening http " << server->address() << std::endl;
+  for (const auto& [kind, text] : server->addresses())
+    out << "listening " << kind << ' ' << text << std::endl;
   if (udp) out << "listening udp " << udp->address() << std::endl;
   serve_until_stopped(signals, live, *server, udp.get());
   log::info("serve", "stopped");

@@ -1,0 +1,70 @@
+// Bearer tokens and what their holders may do. The file's format: README.md.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+
+namespace millrace::server::auth {
+
+/// Each scope includes those before it. kNone: nobody needs a token for it.
+enum class Scope : std::uint8_t { kNone, kRead, kInfer, kAdmin };
+
+std::string_view to_string(Scope scope);
+
+struct Holder {
+  std::string name;
+  Scope scope = Scope::kRead;
+};
+
+/// Immutable: any thread.
+class Tokens {
+ public:
+  /// kInvalidInput naming `file` and the line, never a secret.
+  static Result<Tokens> parse(std::string_view text, const std::string& file);
+
+  /// The holder of the token in an Authorization header ("Bearer …"); null where it is none of these. Takes
+  /// as long whatever the token is. Throws std::bad_alloc where there is no memory for a digest.
+  const Holder* find(std::string_view authorization) const;
+
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    Holder holder;
+    std::array<std::byte, 32> digest;
+  };
+  std::vector<Entry> entries_;
+};
+
+/// The tokens of a running server. Until the first replace() nobody needs one.
+class Guard {
+ public:
+  /// A thread's own reference to the tokens: while they stay, looking at them is one atomic load.
+  class View {
+    friend class Guard;
+    std::shared_ptr<const Tokens> tokens_;
+    std::uint64_t generation_ = 0;
+  };
+
+  /// Null: nobody needs a token. Any thread.
+  void replace(std::shared_ptr<const Tokens> tokens);
+
+  /// Null where nobody needs a token. Valid until the view's next refresh.
+  const Tokens* refresh(View& view) const;
+
+ private:
+  mutable std::mutex mutex_;  // tokens_
+  std::shared_ptr<const Tokens> tokens_;
+  std::atomic<std::uint64_t> generation_{0};
+};
+
+}  // namespace millrace::server::auth

@@ -1,0 +1,74 @@
+#include "server/http/address.hpp"
+
+#include <sys/un.h>
+
+#include <charconv>
+
+namespace millrace::server::http {
+namespace {
+
+constexpr std::string_view kTls = "tls:", kUnix = "unix:", kSystemd = "systemd:";
+constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
+
+}  // namespace
+
+Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
+  const auto bad = [&] {
+    return Error(ErrorCode::kInvalidInput,
+                 std::string(what) + " '" + std::string(text.substr(0, 200)) +
+                     "' is not HOST:PORT; examples: 127.0.0.1:8000, localhost:0, [::1]:8000");
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad();
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  HostPort out;
+  const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (port.empty() || code != std::errc() || end != port.data() + port.size()) return bad();
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  else if (host.find_first_of(":[]") != std::string_view::npos)
+    return bad();
+  if (host.empty()) return bad();
+  out.host = host;
+  return out;
+}
+
+Result<ListenAddress> parse_listen_address(std::string_view text, std::string_view what) {
+  const auto bad = [&](const std::string& why) {
+    return Error(ErrorCode::kInvalidInput,
+                 std::string(what) + " '" + std::string(text.substr(0, 200)) + "': " + why);
+  };
+  ListenAddress out;
+  std::string_view rest = text;
+  if (rest.starts_with(kTls)) {
+    out.tls = true;
+    rest.remove_prefix(kTls.size());
+  }
+  if (rest.starts_with(kUnix)) {
+    rest.remove_prefix(kUnix.size());
+    if (rest.empty() || rest.size() > kLongestPath || rest.find('\0') != std::string_view::npos)
+      return bad("a socket's path has 1 to " + std::to_string(kLongestPath) + " bytes");
+    out.at = UnixPath{std::string(rest)};
+    return out;
+  }
+  if (rest.starts_with(kSystemd)) {
+    rest.remove_prefix(kSystemd.size());
+    if (rest.empty()) return bad("systemd: takes the FileDescriptorName of a socket unit");
+    out.at = Passed{std::string(rest)};
+    return out;
+  }
+  MILLRACE_ASSIGN(out.at, parse_host_port(rest, what));
+  return out;
+}
+
+std::string to_string(const ListenAddress& address) {
+  std::string out = address.tls ? std::string(kTls) : std::string();
+  if (const auto* path = std::get_if<UnixPath>(&address.at)) return out.append(kUnix) + path->path;
+  if (const auto* passed = std::get_if<Passed>(&address.at)) return out.append(kSystemd) + passed->name;
+  const auto& host = std::get<HostPort>(address.at);
+  const bool v6 = host.host.find(':') != std::string::npos;
+  return out + (v6 ? "[" + host.host + "]" : host.host) + ":" + std::to_string(host.port);
+}
+
+}  // namespace millrace::server::http

@@ -1,0 +1,38 @@
+// The server's certificate and key. OpenSSL's types stay in tls.cpp and transport.hpp.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/base/result.hpp"
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace millrace::server::http {
+
+/// TLS 1.2 and 1.3. Any thread; connections keep the certificate they began with.
+class TlsIdentity {
+ public:
+  /// kNotFound, kEnvironment (a file cannot be read), kInvalidInput (no PEM, key of another certificate,
+  /// expired, not valid yet), naming the file.
+  static Result<std::shared_ptr<TlsIdentity>> load(const std::string& certificate, const std::string& key);
+
+  /// Reads the files again; on failure what was there stays.
+  Status reload(const std::string& certificate, const std::string& key);
+
+  std::shared_ptr<boost::asio::ssl::context> context() const;
+
+  /// When the certificate ends.
+  std::chrono::system_clock::time_point expires() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<boost::asio::ssl::context> context_;
+  std::chrono::system_clock::time_point expires_{};
+};
+
+}  // namespace millrace::server::http

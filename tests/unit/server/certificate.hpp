@@ -1,0 +1,42 @@
+// Certificates made for a test: self-signed, on an elliptic curve, valid from and for as long as it wants.
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+
+namespace millrace::server::test {
+
+struct Certificate {
+  std::string certificate, key;  // PEM
+};
+
+inline Certificate make_certificate(long begins_in_seconds, long ends_in_seconds) {
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> x509(X509_new(), X509_free);
+  X509_set_version(x509.get(), X509_VERSION_3);
+  ASN1_INTEGER_set(X509_get_serialNumber(x509.get()), 1);
+  X509_gmtime_adj(X509_getm_notBefore(x509.get()), begins_in_seconds);
+  X509_gmtime_adj(X509_getm_notAfter(x509.get()), ends_in_seconds);
+  X509_set_pubkey(x509.get(), key.get());
+  X509_NAME* name = X509_get_subject_name(x509.get());
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"),
+                             -1, -1, 0);
+  X509_set_issuer_name(x509.get(), name);
+  X509_sign(x509.get(), key.get(), EVP_sha256());
+  const auto text = [](auto write) {
+    const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
+    write(bio.get());
+    char* data = nullptr;
+    const long bytes = BIO_get_mem_data(bio.get(), &data);
+    return std::string(data, static_cast<std::size_t>(bytes));
+  };
+  return {text([&](BIO* bio) { PEM_write_bio_X509(bio, x509.get()); }), text([&](BIO* bio) {
+            PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+          })};
+}
+
+}  // namespace millrace::server::test

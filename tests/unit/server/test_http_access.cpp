@@ -1,0 +1,492 @@
+// Who may reach the server, and how: tokens, origins, listeners, TLS, content codings.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/ssl.hpp>
+#include <thread>
+#include <vector>
+
+#include "certificate.hpp"
+#include "http_server_fixture.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "server/http/coding.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+constexpr std::string_view kReader = "reader-token-0123456789", kAsker = "asker-token-0123456789",
+                           kMaster = "master-token-0123456789";
+const std::string kLoad = "/v2/repository/models/small/load";
+
+std::string bearer(std::string_view token) {
+  return "Authorization: Bearer " + std::string(token) + "\r\n";
+}
+
+std::string coded(Coding coding, std::string_view text) {
+  const auto part = std::as_bytes(std::span(text));
+  return encoded(coding, std::span(&part, 1));
+}
+
+// Tokens.
+// ---------------------------------------------------------------------------------------------------------------
+
+class Guarded : public HttpServer {
+ protected:
+  void SetUp() override {
+    auto tokens = auth::Tokens::parse("prometheus read " + std::string(kReader) +
+                                          "\nweb infer sha256:" + sha256_hex(kAsker) +
+                                          " # hashed\n\noperator admin " + std::string(kMaster) + "\n",
+                                      "tokens");
+    ASSERT_TRUE(tokens.ok()) << tokens.error().message();
+    guard.replace(std::make_shared<const auth::Tokens>(std::move(tokens).value()));
+    start();
+  }
+};
+
+TEST_F(Guarded, every_scope_opens_its_routes_and_those_below) {
+  RawClient to = client();
+  const struct {
+    std::string_view token;
+    int read, infer, admin;
+  } cases[] = {{"", 401, 401, 401},
+               {"not-a-token-at-all-000", 401, 401, 401},
+               {kReader, 200, 403, 403},
+               {kAsker, 200, 200, 403},
+               {kMaster, 200, 200, 501}};
+  for (const auto& one : cases) {
+    const std::string header = one.token.empty() ? "" : bearer(one.token);
+    EXPECT_EQ(to.exchange(get("/v2/models/small", header)).status, one.read) << one.token;
+    EXPECT_EQ(to.exchange(get("/metrics", header)).status, one.read) << one.token;
+    EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput, header)).status, one.infer) << one.token;
+    const int admin = to.exchange(post(kLoad, "", header)).status;
+    if (one.admin == 501)
+      EXPECT_NE(admin / 100, 4) << "let in, whatever the route says then";
+    else
+      EXPECT_EQ(admin, one.admin) << one.token;
+    EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200) << "health needs none";
+  }
+}
+
+TEST_F(Guarded, a_refusal_says_what_is_missing_and_never_a_secret) {
+  RawClient to = client();
+  const Answer none = to.exchange(post(kInferTarget, kJsonInput));
+  EXPECT_EQ(none.headers.at("www-authenticate"), "Bearer realm=\"millrace\"");
+  EXPECT_NE(none.body.find("scope 'infer'"), std::string::npos) << none.body;
+  const Answer wrong = to.exchange(post(kInferTarget, kJsonInput, bearer("wrong-token-0123456789")));
+  EXPECT_EQ(wrong.headers.at("www-authenticate"), "Bearer realm=\"millrace\", error=\"invalid_token\"");
+  EXPECT_EQ(wrong.body.find("wrong-token"), std::string::npos);
+  const Answer weak = to.exchange(post(kLoad, "", bearer(kReader)));
+  EXPECT_EQ(weak.status, 403);
+  EXPECT_EQ(weak.headers.at("www-authenticate"),
+            "Bearer realm=\"millrace\", error=\"insufficient_scope\", scope=\"admin\"");
+  EXPECT_NE(weak.body.find("'prometheus' lacks the scope 'admin'"), std::string::npos) << weak.body;
+  for (const std::string& odd : std::vector<std::string>{
+           "Authorization: Basic eDp5\r\n", "Authorization: Bearer\r\n", "Authorization: Bearer  \r\n",
+           "Authorization:\r\n", "Authorization: Bearer " + std::string(4000, 'a') + "\r\n"})
+    EXPECT_EQ(to.exchange(get("/v2", odd)).status, 401) << odd;
+  EXPECT_EQ(to.exchange(get("/v2", "authorization: bearer " + std::string(kReader) + "\r\n")).status, 200);
+}
+
+TEST_F(Guarded, a_body_is_not_read_for_a_client_that_will_be_refused) {
+  RawClient to = client();
+  const Answer answer =
+      to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n");
+  EXPECT_EQ(answer.status, 401);
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+}
+
+TEST_F(Guarded, new_tokens_take_effect_on_open_connections) {
+  RawClient to = client();
+  EXPECT_EQ(to.exchange(get("/v2", bearer(kReader))).status, 200);
+  guard.replace(std::make_shared<const auth::Tokens>(
+      auth::Tokens::parse("other read other-token-0123456789\n", "tokens").value()));
+  EXPECT_EQ(to.exchange(get("/v2", bearer(kReader))).status, 401);
+  EXPECT_EQ(to.exchange(get("/v2", bearer("other-token-0123456789"))).status, 200);
+  guard.replace(nullptr);
+  EXPECT_EQ(to.exchange(get("/v2")).status, 200);
+}
+
+TEST(Tokens, what_is_wrong_in_the_file_is_named_by_line_and_never_by_its_secret) {
+  const struct {
+    std::string text, says;
+  } cases[] = {{"", "f: holds no token"},
+               {"# only a comment\n", "holds no token"},
+               {"a read\n", "f:1: three words"},
+               {"a read secretsecretsecret more\n", "f:1: three words"},
+               {"\na write secretsecretsecret\n", "f:2: the scope is none of read, infer, admin"},
+               {"a read short\n", "f:1: the secret takes 16 to 512"},
+               {"a read sha256:12\n", "f:1: sha256: takes 64 hexadecimal digits"},
+               {"-a read secretsecretsecret\n", "f:1: the name takes"},
+               {"a read secretsecretsecret\na read other-secret-secret\n", "f:2: the name 'a' stands twice"},
+               {"a read secretsecretsecret\nb read secretsecretsecret\n", "f:2: 'a' has the same secret"}};
+  for (const auto& one : cases) {
+    const auto parsed = auth::Tokens::parse(one.text, "f");
+    ASSERT_FALSE(parsed.ok()) << one.text;
+    EXPECT_NE(parsed.error().message().find(one.says), std::string::npos) << parsed.error().message();
+    EXPECT_EQ(parsed.error().message().find("secretsecret"), std::string::npos);
+  }
+}
+
+// Admin routes and pages of other origins.
+// ----------------------------------------------------------------------------------
+
+TEST_F(HttpServer, admin_routes_are_answered_on_their_own_listener_where_there_is_one) {
+  ServerOptions options;
+  options.listen = {{}, {}};
+  options.listen[1].admin = true;
+  start(options);
+  const auto addresses = server->addresses();
+  ASSERT_EQ(addresses.size(), 2U);
+  EXPECT_EQ(addresses[0].kind, "http");
+  EXPECT_EQ(addresses[1].kind, "admin");
+  RawClient outside(addresses[0].text), inside(addresses[1].text);
+  const Answer refused = outside.exchange(post(kLoad, ""));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_NE(refused.body.find("admin listener only"), std::string::npos);
+  EXPECT_NE(inside.exchange(post(kLoad, "")).status / 100, 4);
+  EXPECT_EQ(inside.exchange(post(kInferTarget, kJsonInput)).status, 200) << "it answers all else as well";
+}
+
+TEST_F(HttpServer, admin_routes_without_tokens_are_for_this_machine_only) {
+  ServerOptions options;
+  options.listen = {{HostPort{"0.0.0.0", 0}}};
+  start(options);
+  const auto port = server->address().substr(server->address().rfind(':'));
+  RawClient to("127.0.0.1" + port);
+  const Answer refused = to.exchange(post(kLoad, ""));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_NE(refused.body.find("http.tokens"), std::string::npos) << refused.body;
+  EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
+}
+
+TEST_F(HttpServer, a_page_of_another_host_cannot_use_admin_routes) {
+  start();
+  RawClient to = client();
+  EXPECT_EQ(to.exchange(post(kLoad, "", "Origin: http://evil.example\r\n")).status, 403);
+  EXPECT_NE(to.exchange(post(kLoad, "", "Origin: http://t\r\n")).status / 100, 4) << "its own page may";
+  EXPECT_EQ(to.exchange(get("/v2", "Origin: http://evil.example\r\n")).headers.count("vary"), 0U)
+      << "CORS is off";
+  EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
+}
+
+TEST_F(HttpServer, pages_of_configured_origins_may_read_answers) {
+  const Api open(registry, *metrics, {"9.8.7", 60'000ms, nullptr, {"https://panel.example"}});
+  Workspace workspace;
+  class Fields final : public Headers {
+   public:
+    std::string_view origin;
+    std::string_view find(std::string_view name) const override {
+      return name == "Origin" ? origin : std::string_view();
+    }
+  } fields;
+  Request request;
+  request.target = "/v2";
+  request.headers = &fields;
+  fields.origin = "https://panel.example";
+  EXPECT_NE(open.cors_headers(request).find("Access-Control-Allow-Origin: https://panel.example\r\n"),
+            std::string::npos);
+  request.method = Method::kOptions;
+  auto outcome = open.handle(request, workspace, {});
+  EXPECT_NE(std::get<Response>(outcome).more_headers.find("Access-Control-Allow-Headers: Authorization"),
+            std::string::npos);
+  fields.origin = "https://other.example";
+  EXPECT_EQ(open.cors_headers(request), "Vary: Origin\r\n");
+  outcome = open.handle(request, workspace, {});
+  EXPECT_EQ(std::get<Response>(outcome).status, 405U);
+}
+
+// Listeners.
+// -------------------------------------------------------------------------------------------------------------
+
+TEST_F(HttpServer, serves_on_a_unix_socket_and_takes_its_file_away) {
+  const TemporaryDirectory directory("millrace-unix");
+  const std::string path = directory.path() / "http.sock";
+  ServerOptions options;
+  options.listen = {parse_listen_address("unix:" + path, "--http").value()};
+  start(options);
+  EXPECT_EQ(server->address(), "unix:" + path);
+  struct stat status {};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0660U);
+  RawClient to("unix:" + path);
+  EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
+
+  const auto second = Server::bind(options, api, registry, *metrics);
+  ASSERT_FALSE(second.ok()) << "somebody listens there";
+  EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
+  server->stop(0ms);
+  EXPECT_NE(::stat(path.c_str(), &status), 0) << "left behind";
+}
+
+TEST_F(HttpServer, takes_over_the_file_of_a_server_that_was_killed_and_no_other_file) {
+  const TemporaryDirectory directory("millrace-unix");
+  const std::string stale = directory.path() / "stale.sock", file = directory.path() / "file";
+  {
+    boost::asio::io_context context;
+    boost::asio::local::stream_protocol::acceptor dead(context, stale);
+  }
+  ASSERT_TRUE(write_file_atomically(file, "precious").ok());
+  ServerOptions options;
+  options.listen = {{UnixPath{stale}}};
+  EXPECT_TRUE(Server::bind(options, api, registry, *metrics).ok());
+  options.listen = {{UnixPath{file}}};
+  EXPECT_FALSE(Server::bind(options, api, registry, *metrics).ok());
+  EXPECT_EQ(read_text_file(file).value(), "precious");
+}
+
+TEST(ListenAddress, takes_every_form_and_refuses_the_rest) {
+  EXPECT_TRUE(parse_listen_address("tls:[::]:8443", "--http")->tls);
+  EXPECT_EQ(std::get<UnixPath>(parse_listen_address("unix:/run/a", "--http")->at).path, "/run/a");
+  EXPECT_EQ(std::get<Passed>(parse_listen_address("systemd:http", "--http")->at).name, "http");
+  for (const std::string& text :
+       {std::string("tls:unix:/x"), std::string("127.0.0.1:80"), std::string("systemd:a")})
+    EXPECT_EQ(to_string(*parse_listen_address(text, "--http")), text);
+  for (const std::string& bad :
+       {std::string("unix:"), "unix:" + std::string(200, 'a'), std::string("systemd:"), std::string("tls:"),
+        std::string("tls:tls:a:1"), std::string("nowhere")}) {
+    const auto parsed = parse_listen_address(bad, "--http");
+    ASSERT_FALSE(parsed.ok()) << bad;
+    EXPECT_NE(parsed.error().message().find("--http"), std::string::npos);
+  }
+}
+
+TEST_F(HttpServer, a_socket_that_was_not_passed_is_named) {
+  ServerOptions options;
+  options.listen = {{Passed{"http"}}};
+  const auto bound = Server::bind(options, api, registry, *metrics);
+  ASSERT_FALSE(bound.ok());
+  EXPECT_NE(bound.error().message().find("no socket named 'http' was passed"), std::string::npos);
+}
+
+// TLS.
+// -------------------------------------------------------------------------------------------------------------------
+
+class Tls : public HttpServer {
+ protected:
+  std::shared_ptr<TlsIdentity> identity(const test::Certificate& made) {
+    EXPECT_TRUE(write_file_atomically(certificate_, made.certificate).ok());
+    EXPECT_TRUE(write_file_atomically(key_, made.key).ok());
+    auto loaded = TlsIdentity::load(certificate_, key_);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message();
+    return loaded.ok() ? loaded.value() : nullptr;
+  }
+  void start_tls(ServerOptions options = {}) {
+    options.tls = identity_ = identity(test::make_certificate(-60, 86'400 * 30));
+    options.listen = {{HostPort{"127.0.0.1", 0}, true, false}};
+    start(options);
+  }
+
+  /// A connection that trusts any certificate.
+  struct Client {
+    boost::asio::io_context context;
+    boost::asio::ssl::context tls{boost::asio::ssl::context::tls_client};
+    boost::asio::ssl::stream<boost::asio::ip::tcp::socket> stream{context, tls};
+    std::string buffered;
+
+    explicit Client(const std::string& address) {
+      const auto colon = address.rfind(':');
+      stream.next_layer().connect({boost::asio::ip::make_address(address.substr(0, colon)),
+                                   static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1)))});
+      stream.handshake(boost::asio::ssl::stream_base::client);
+    }
+    std::string exchange(const std::string& request) {
+      boost::asio::write(stream, boost::asio::buffer(request));
+      return receive();
+    }
+    /// The status line and all up to the end of the body; empty where the connection ended.
+    std::string receive() {
+      std::string out;
+      while (true) {
+        const auto end = out.find("\r\n\r\n");
+        if (end != std::string::npos) {
+          const auto length = out.find("Content-Length: ");
+          if (out.size() >= end + 4 + std::stoul(out.substr(length + 16))) return out;
+        }
+        char bytes[4096];
+        boost::system::error_code error;
+        const auto got = stream.read_some(boost::asio::buffer(bytes), error);
+        if (error) return {};
+        out.append(bytes, got);
+      }
+    }
+  };
+
+  const TemporaryDirectory directory_{"millrace-tls"};
+  const std::string certificate_ = directory_.path() / "chain.pem", key_ = directory_.path() / "key.pem";
+  std::shared_ptr<TlsIdentity> identity_;
+};
+
+TEST_F(Tls, answers_in_tls_and_refuses_bare_http) {
+  start_tls();
+  EXPECT_EQ(server->addresses()[0].kind, "https");
+  Client to(server->address());
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(to.exchange(post(kInferTarget, kJsonInput)).starts_with("HTTP/1.1 200")) << i;
+  EXPECT_TRUE(to.exchange(get("/metrics")).starts_with("HTTP/1.1 200"));
+  EXPECT_EQ(client().exchange(get("/v2")).status, 0);
+  EXPECT_TRUE(
+      to.exchange("GET /v2 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 200"));
+  char byte = 0;
+  boost::system::error_code error;
+  to.stream.read_some(boost::asio::buffer(&byte, 1), error);
+  EXPECT_EQ(error, boost::asio::error::eof) << "a goodbye, not a cut: " << error.message();
+}
+
+TEST_F(Tls, takes_a_queued_request_back_when_its_client_says_goodbye) {
+  start_tls();
+  pipeline->hold();
+  {
+    Client to(server->address());
+    boost::asio::write(to.stream, boost::asio::buffer(post(kInferTarget, kJsonInput)));
+    ASSERT_TRUE(pipeline->wait_for_queued(1));
+    boost::system::error_code ignored;
+    to.stream.next_layer().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+    EXPECT_TRUE(pipeline->wait_for_cancelled(1));
+  }
+  pipeline->release();
+}
+
+TEST_F(Tls, keeps_the_next_request_that_comes_while_one_is_worked_on) {
+  start_tls();
+  pipeline->hold();
+  Client to(server->address());
+  boost::asio::write(to.stream, boost::asio::buffer(post(kInferTarget, kJsonInput)));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  std::this_thread::sleep_for(1100ms);  // deadlines were looked at, and the connection watched, meanwhile
+  boost::asio::write(to.stream, boost::asio::buffer(get("/v2/health/live")));
+  std::this_thread::sleep_for(20ms);
+  pipeline->release();
+  EXPECT_TRUE(to.receive().starts_with("HTTP/1.1 200"));
+  EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
+}
+
+TEST_F(Tls, cuts_off_a_handshake_that_does_not_come) {
+  ServerOptions options;
+  options.header_timeout = 100ms;
+  start_tls(options);
+  RawClient silent = client();
+  EXPECT_TRUE(silent.closed_by_server());
+}
+
+TEST_F(Tls, new_connections_get_the_certificate_that_was_loaded_last) {
+  start_tls();
+  const auto before = identity_->expires();
+  const auto fresh = test::make_certificate(-60, 86'400 * 90);
+  ASSERT_TRUE(write_file_atomically(certificate_, fresh.certificate).ok());
+  ASSERT_TRUE(write_file_atomically(key_, fresh.key).ok());
+  ASSERT_TRUE(identity_->reload(certificate_, key_).ok());
+  EXPECT_GT(identity_->expires(), before);
+  Client to(server->address());
+  const std::unique_ptr<X509, decltype(&X509_free)> seen(SSL_get1_peer_certificate(to.stream.native_handle()),
+                                                         X509_free);
+  std::tm parts{};
+  ASSERT_EQ(ASN1_TIME_to_tm(X509_get0_notAfter(seen.get()), &parts), 1);
+  EXPECT_EQ(std::chrono::system_clock::from_time_t(::timegm(&parts)), identity_->expires());
+}
+
+TEST_F(Tls, what_is_wrong_with_a_certificate_is_said_and_changes_nothing) {
+  identity_ = identity(test::make_certificate(-60, 86'400 * 30));
+  const auto context = identity_->context();
+  const auto expect = [&](const test::Certificate& made, const std::string& says) {
+    ASSERT_TRUE(write_file_atomically(certificate_, made.certificate).ok());
+    ASSERT_TRUE(write_file_atomically(key_, made.key).ok());
+    const Status reloaded = identity_->reload(certificate_, key_);
+    ASSERT_FALSE(reloaded.ok()) << says;
+    EXPECT_NE(reloaded.error().message().find(says), std::string::npos) << reloaded.error().message();
+    EXPECT_EQ(identity_->context(), context);
+  };
+  const auto good = test::make_certificate(-60, 3600), other = test::make_certificate(-60, 3600);
+  expect(test::make_certificate(-7200, -3600), "expired on 2");
+  expect(test::make_certificate(3600, 7200), "is not valid before");
+  expect({good.certificate, other.key}, "key.pem");
+  expect({"nonsense", good.key}, "holds no certificate in PEM");
+  expect({good.certificate, "nonsense"}, "key.pem");
+  expect({"", ""}, "holds no certificate");
+  EXPECT_EQ(TlsIdentity::load(directory_.path() / "absent", key_).error().code(), ErrorCode::kNotFound);
+}
+
+// Content codings.
+// -------------------------------------------------------------------------------------------------------
+
+TEST_F(HttpServer, takes_a_body_in_gzip_and_in_deflate) {
+  start();
+  RawClient to = client();
+  for (const auto& [name, coding] : {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate),
+                                     std::pair("GZip", Coding::kGzip)}) {
+    const Answer answer = to.exchange(
+        post(kInferTarget, coded(coding, kJsonInput), "Content-Encoding: " + std::string(name) + "\r\n"));
+    EXPECT_EQ(answer.status, 200) << name << answer.body;
+    EXPECT_EQ(answer.headers.count("content-encoding"), 0U);
+  }
+  // The header's length counts the bytes as they were (Triton's client).
+  const std::string json =
+      R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
+  const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
+  const Answer binary = to.exchange(post(
+      kInferTarget, coded(Coding::kGzip, json + tensor),
+      "Content-Encoding: gzip\r\nInference-Header-Content-Length: " + std::to_string(json.size()) + "\r\n"));
+  ASSERT_EQ(binary.status, 200) << binary.body;
+  EXPECT_TRUE(binary.body.ends_with(tensor));
+}
+
+TEST_F(HttpServer, a_bomb_is_refused_at_the_limit_and_damage_is_a_400) {
+  ServerOptions options;
+  options.max_body_bytes = 100'000;
+  start(options);
+  RawClient to = client();
+  const std::string bomb = coded(Coding::kGzip, std::string(10'000'000, ' '));
+  ASSERT_LT(bomb.size(), options.max_body_bytes);
+  const Answer refused = to.exchange(post(kInferTarget, bomb, "Content-Encoding: gzip\r\n"));
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_NE(refused.body.find("more than the limit of 100000 bytes"), std::string::npos) << refused.body;
+  const std::string good = coded(Coding::kGzip, kJsonInput);
+  for (const std::string& bad : {std::string("nonsense"), std::string(), good.substr(0, good.size() / 2),
+                                 good.substr(0, good.size() - 1), good + "more"}) {
+    const Answer answer = to.exchange(post(kInferTarget, bad, "Content-Encoding: gzip\r\n"));
+    EXPECT_EQ(answer.status, 400) << testing::PrintToString(bad);
+  }
+  EXPECT_EQ(to.exchange(post(kInferTarget, good, "Content-Encoding: gzip, gzip\r\n")).status, 501);
+  EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput, "Content-Encoding: identity\r\n")).status, 200);
+}
+
+TEST_F(HttpServer, answers_in_the_coding_a_client_prefers_where_that_is_worth_it) {
+  start();
+  RawClient to = client();
+  const Answer page = to.exchange(get("/metrics", "Accept-Encoding: deflate;q=0.5, gzip\r\n"));
+  ASSERT_EQ(page.status, 200);
+  ASSERT_EQ(page.headers.at("content-encoding"), "gzip");
+  EXPECT_EQ(page.headers.at("vary"), "Accept-Encoding");
+  const auto plain = decoded(Coding::kGzip, std::as_bytes(std::span(page.body)), 1U << 20U);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_NE(std::string_view(reinterpret_cast<const char*>(plain->data()), plain->size()).find("millrace_"),
+            std::string_view::npos);
+  EXPECT_EQ(
+      to.exchange(get("/metrics", "Accept-Encoding: br, gzip;q=0\r\n")).headers.count("content-encoding"),
+      0U);
+  EXPECT_EQ(to.exchange(get("/v2", "Accept-Encoding: gzip\r\n")).headers.count("content-encoding"), 0U)
+      << "too short to be worth it";
+}
+
+TEST(Coding, both_forms_of_deflate_and_several_gzip_members_are_taken) {
+  const std::string text(5000, 'a');
+  const std::string zlib = coded(Coding::kDeflate, text), gzip = coded(Coding::kGzip, text);
+  const auto back = [&](Coding coding, const std::string& bytes) {
+    const auto out = decoded(coding, std::as_bytes(std::span(bytes)), 20'000);
+    return out.ok() ? std::string(reinterpret_cast<const char*>(out->data()), out->size())
+                    : out.error().message();
+  };
+  EXPECT_EQ(back(Coding::kDeflate, zlib), text);
+  EXPECT_EQ(back(Coding::kDeflate, zlib.substr(2, zlib.size() - 6)), text) << "bare, without zlib's frame";
+  EXPECT_EQ(back(Coding::kGzip, gzip + gzip), text + text);
+  EXPECT_TRUE(decoded(Coding::kGzip, std::as_bytes(std::span(gzip)), 5000).ok()) << "exactly the limit";
+  EXPECT_FALSE(decoded(Coding::kGzip, std::as_bytes(std::span(gzip)), 4999).ok());
+}
+
+}  // namespace
+}  // namespace millrace::server::http

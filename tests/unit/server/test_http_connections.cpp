@@ -1,0 +1,376 @@
+// Connections of the server: their order, their limits, their end.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "http_server_fixture.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+// Connections.
+// ---------------------------------------------------------------------------------------------------------
+
+TEST_F(HttpServer, answers_pipelined_requests_in_order) {
+  start();
+  RawClient to = client();
+  to.send(get("/v2/health/live") + post(kInferTarget, kJsonInput) + get("/nowhere") + get("/metrics") +
+          post(kInferTarget, kJsonInput));
+  EXPECT_EQ(to.receive().body, R"({"live":true})");
+  EXPECT_EQ(to.receive().status, 200);
+  EXPECT_EQ(to.receive().status, 404);
+  EXPECT_NE(to.receive().body.find("millrace_build_info"), std::string::npos);
+  EXPECT_EQ(to.receive().status, 200);
+}
+
+TEST_F(HttpServer, takes_a_request_that_comes_byte_by_byte) {
+  start();
+  RawClient to = client();
+  for (const char byte : post(kInferTarget, kJsonInput)) ASSERT_TRUE(to.send(std::string_view(&byte, 1)));
+  EXPECT_EQ(to.receive().status, 200);
+}
+
+TEST_F(HttpServer, closes_after_an_answer_where_the_client_asks_for_it) {
+  start();
+  RawClient close = client();
+  EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
+                .headers.at("connection"),
+            "close");
+  EXPECT_TRUE(close.closed_by_server());
+  RawClient old = client();
+  EXPECT_TRUE(old.exchange("GET /v2/health/live HTTP/1.0\r\n\r\n").head.starts_with("HTTP/1.0 200"));
+  EXPECT_TRUE(old.closed_by_server());
+  RawClient kept = client();
+  EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+                .headers.at("connection"),
+            "keep-alive");
+  EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").status, 200);
+}
+
+TEST_F(HttpServer, gives_each_of_many_clients_its_own_answer) {
+  ServerOptions options;
+  options.io_threads = 2;
+  start(options);
+  constexpr int kClients = 3, kRequests = 200;
+  std::vector<std::jthread> threads;
+  std::atomic<int> right{0}, refused{0};
+  for (int c = 0; c < kClients; ++c)
+    threads.emplace_back([&, c] {
+      RawClient to = client();
+      for (int i = 0; i < kRequests; ++i) {
+        const std::string tensor = test::bytes_of_values<std::int32_t>({c, i, c + i, -i});
+        const Answer answer =
+            to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
+        if (answer.status == 429) ++refused;
+        if (answer.status == 200 && answer.body.ends_with(tensor)) ++right;
+      }
+    });
+  threads.clear();
+  EXPECT_EQ(right + refused, kClients * kRequests);
+  EXPECT_EQ(refused, 0);
+}
+
+TEST_F(HttpServer, takes_a_queued_request_back_when_its_client_goes_away) {
+  start();
+  pipeline->hold();
+  {
+    RawClient gone = client();
+    gone.send(post(kInferTarget, kJsonInput));
+    ASSERT_TRUE(pipeline->wait_for_queued(1));
+  }
+  EXPECT_TRUE(pipeline->wait_for_cancelled(1));
+  pipeline->release();
+  EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200);
+}
+
+TEST_F(HttpServer, keeps_a_queued_request_whose_client_already_sends_the_next) {
+  start();
+  pipeline->hold();
+  RawClient to = client();
+  to.send(post(kInferTarget, kJsonInput));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  to.send(get("/v2/health/live"));
+  std::this_thread::sleep_for(20ms);
+  pipeline->release();
+  EXPECT_EQ(to.receive().status, 200);
+  EXPECT_EQ(to.receive().body, R"({"live":true})");
+}
+
+// Limits.
+// --------------------------------------------------------------------------------------------------------------
+
+TEST_F(HttpServer, refuses_a_body_over_the_limit_before_and_while_it_comes) {
+  ServerOptions options;
+  options.max_body_bytes = 1000;
+  start(options);
+  RawClient announced = client();
+  const Answer early =
+      announced.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 1001\r\n\r\n");
+  EXPECT_EQ(early.status, 413);
+  EXPECT_EQ(early.headers.at("connection"), "close");
+  RawClient chunked = client();
+  const Answer late = chunked.exchange("POST " + kInferTarget +
+                                       " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
+                                       std::string(2000, 'x') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(late.status, 413);
+  RawClient sending = client();
+  sending.send(post(kInferTarget, std::string(3'000'000, 'x')));
+  EXPECT_EQ(sending.receive().status, 413);
+}
+
+TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
+  ServerOptions options;
+  options.max_header_bytes = 1000;
+  start(options);
+  RawClient long_header = client();
+  EXPECT_EQ(long_header.exchange("GET /v2 HTTP/1.1\r\nX: " + std::string(2000, 'a') + "\r\n\r\n").status,
+            431);
+  for (const char* nonsense : {"hello\r\n\r\n", "GET /v2 HTTP/9.9\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
+                               "POST /v2 HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                               "POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                               "POST /v2 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
+    RawClient to = client();
+    const Answer answer = to.exchange(nonsense);
+    EXPECT_EQ(answer.status, 400) << nonsense;
+    EXPECT_TRUE(to.closed_by_server()) << nonsense;
+  }
+  EXPECT_EQ(client().exchange(get("/v2")).status, 200);
+}
+
+TEST_F(HttpServer, closes_a_connection_on_which_nothing_comes) {
+  ServerOptions options;
+  options.idle_timeout = 100ms;
+  start(options);
+  RawClient idle = client();
+  EXPECT_TRUE(idle.closed_by_server());
+}
+
+TEST_F(HttpServer, cuts_off_a_header_that_comes_slowly) {
+  ServerOptions options;
+  options.header_timeout = 100ms;
+  start(options);
+  RawClient header = client();
+  EXPECT_EQ(header.exchange("GET /v2 HT").status, 408);
+  EXPECT_TRUE(header.closed_by_server());
+}
+
+TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
+  ServerOptions options;
+  options.body_timeout = 100ms;
+  start(options);
+  RawClient body = client();
+  EXPECT_EQ(
+      body.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n123").status,
+      408);
+  EXPECT_TRUE(body.closed_by_server());
+}
+
+TEST_F(HttpServer, a_deadline_on_reading_does_not_cut_off_a_long_inference) {
+  ServerOptions options;
+  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = 100ms;
+  start(options);
+  pipeline->hold();
+  RawClient to = client();
+  to.send(post(kInferTarget, kJsonInput));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  std::this_thread::sleep_for(300ms);
+  pipeline->release();
+  EXPECT_EQ(to.receive().status, 200);
+}
+
+TEST_F(HttpServer, refuses_connections_over_the_limit_and_takes_new_ones_when_some_close) {
+  ServerOptions options;
+  options.max_connections = 2;
+  start(options);
+  RawClient first = client(), second = client();
+  EXPECT_EQ(first.exchange(get("/v2")).status, 200);
+  EXPECT_EQ(second.exchange(get("/v2")).status, 200);
+  RawClient third = client();
+  EXPECT_EQ(third.receive().status, 503);
+  EXPECT_TRUE(third.closed_by_server());
+  first.close();
+  third.close();
+  Answer answer;
+  for (int tries = 0; tries < 1000 && answer.status != 200; ++tries) {
+    answer = client().exchange(get("/v2"));
+    std::this_thread::sleep_for(2ms);
+  }
+  EXPECT_EQ(answer.status, 200);
+}
+
+TEST_F(HttpServer, bodies_of_all_connections_together_are_bounded) {
+  ServerOptions options;
+  options.max_held_bytes = 100'000;
+  start(options);
+  const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n";
+  RawClient holder = client();
+  ASSERT_TRUE(holder.send(head + std::string(59'999, ' ')));
+  RawClient announced = client();  // refused before its body was sent
+  Answer answer;
+  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+    announced = client();
+    announced.send(head);
+    announced.shutdown_send();
+    answer = announced.receive();
+    std::this_thread::sleep_for(2ms);
+  }
+  ASSERT_EQ(answer.status, 503) << "the first body is read and counted";
+  EXPECT_EQ(answer.headers.at("retry-after"), "1");
+  EXPECT_TRUE(announced.closed_by_server());
+  RawClient chunked = client();  // says nothing of its length
+  EXPECT_EQ(chunked
+                .exchange("POST " + kInferTarget +
+                          " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nEA60\r\n" +
+                          std::string(60'000, ' '))
+                .status,
+            503);
+  EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "small ones fit beside it";
+  EXPECT_EQ(holder.exchange(" ").status, 400) << "only spaces";
+  EXPECT_EQ(client().exchange(head + std::string(60'000, ' ')).status, 400) << "what was held is given back";
+  holder.close();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(client().send(head + std::string(50'000, ' '))) << "given up half way";
+  }
+  for (int tries = 0; tries < 1000 && answer.status != 400; ++tries) {
+    answer = client().exchange(head + std::string(60'000, ' '));
+    std::this_thread::sleep_for(2ms);
+  }
+  EXPECT_EQ(answer.status, 400) << "what clients gave up is given back";
+}
+
+TEST_F(HttpServer, health_is_answered_while_a_card_that_hangs_keeps_a_scrape_waiting) {
+  start();
+  std::atomic<bool> hanging{true};
+  std::atomic<int> asked{0};
+  pipeline->on_status = [&] {
+    ++asked;
+    while (hanging) std::this_thread::sleep_for(1ms);
+  };
+  RawClient scraper = client();
+  scraper.send(get("/metrics"));
+  while (asked == 0) std::this_thread::yield();
+  pipeline->set_ready(false);
+  RawClient probe = client();
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 503);
+  EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 503);
+  pipeline->set_ready(true);
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 200);
+  EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 200);
+  EXPECT_EQ(asked, 1);
+  hanging = false;
+  EXPECT_EQ(scraper.receive().status, 200);
+}
+
+TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
+  start();
+  const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_NE(answer.body.find("'\xEF\xBF\xBD\xEF\xBF\xBD'"), std::string::npos)
+      << testing::PrintToString(answer.body);
+}
+
+// Start and stop.
+// ------------------------------------------------------------------------------------------------------
+
+TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
+  start();
+  ServerOptions options;
+  options.listen = {parse_listen_address(server->address(), "--http").value()};
+  const auto second = Server::open(options, api, registry, *metrics);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code(), ErrorCode::kEnvironment);
+  EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
+  EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
+}
+
+TEST_F(HttpServer, holds_its_port_from_bind_on_and_takes_clients_from_start_on) {
+  auto bound = Server::bind({}, api, registry, *metrics);
+  ASSERT_TRUE(bound.ok()) << bound.error().message();
+  EXPECT_FALSE(RawClient(bound.value()->address()).connected());
+  ASSERT_TRUE(bound.value()->start().ok());
+  EXPECT_EQ(RawClient(bound.value()->address()).exchange(get("/v2/health/live")).status, 200);
+  const auto unused = Server::bind({}, api, registry, *metrics);  // ends without having started
+  EXPECT_TRUE(unused.ok());
+}
+
+TEST_F(HttpServer, listens_on_ipv6_where_the_machine_has_it) {
+  ServerOptions options;
+  options.listen = {{HostPort{"::1", 0}}};
+  const auto opened = Server::open(options, api, registry, *metrics);
+  if (!opened.ok()) GTEST_SKIP() << opened.error().message();
+  EXPECT_TRUE(opened.value()->address().starts_with("[::1]:"));
+}
+
+TEST_F(HttpServer, drains_accepted_requests_and_refuses_new_ones) {
+  start();
+  pipeline->hold();
+  RawClient accepted = client();
+  accepted.send(post(kInferTarget, kJsonInput));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  server->begin_drain();
+  EXPECT_FALSE(server->idle());
+  RawClient late = client();
+  EXPECT_EQ(late.exchange(post(kInferTarget, kJsonInput)).status, 503);
+  EXPECT_EQ(late.exchange(get("/v2/health/live")).status, 200);
+  EXPECT_EQ(late.exchange(get("/v2/health/ready")).status, 503);
+  std::jthread stopping([this] { server->stop(20'000ms); });
+  pipeline->release();
+  EXPECT_EQ(accepted.receive().status, 200);
+  stopping.join();
+  EXPECT_TRUE(accepted.closed_by_server());
+  EXPECT_TRUE(late.closed_by_server());
+  EXPECT_FALSE(client().connected());
+}
+
+TEST_F(HttpServer, stop_with_a_bound_that_passes_answers_503_to_what_still_waits) {
+  start();
+  pipeline->hold();
+  RawClient stuck = client();
+  stuck.send(post(kInferTarget, kJsonInput));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  server->stop(10ms);
+  EXPECT_EQ(stuck.receive().status, 503);
+}
+
+TEST_F(HttpServer, stops_under_load_with_every_request_answered_or_its_connection_closed) {
+  ServerOptions options;
+  options.io_threads = 2;
+  start(options);
+  std::atomic<int> good{0}, wrong{0};
+  std::vector<std::jthread> threads;
+  for (int c = 0; c < 3; ++c)
+    threads.emplace_back([&] {
+      RawClient to = client();
+      const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
+      while (true) {
+        const Answer answer =
+            to.exchange(post(kInferTarget, tensor, "Inference-Header-Content-Length: 0\r\n"));
+        if (answer.status == 0) return;
+        if (answer.status == 200 && answer.body.ends_with(tensor))
+          ++good;
+        else if (answer.status != 503)
+          ++wrong;
+      }
+    });
+  while (good < 50) std::this_thread::yield();
+  server->stop(5'000ms);
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(HostPort, takes_what_names_an_address_and_refuses_the_rest) {
+  EXPECT_EQ(parse_host_port("[::1]:80", "--http").value().host, "::1");
+  EXPECT_EQ(parse_host_port("localhost:0", "--http").value().port, 0);
+  for (const char* bad : {"", "localhost", "localhost:", ":80", "localhost:65536", "localhost:-1",
+                          "localhost:80x", "::1:80", "[::1:80", "[]:1"}) {
+    const auto parsed = parse_host_port(bad, "--http");
+    ASSERT_FALSE(parsed.ok()) << bad;
+    EXPECT_NE(parsed.error().message().find("--http"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::server::http
