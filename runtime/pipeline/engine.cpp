@@ -1,6 +1,7 @@
 // One frame: from submit() to on_complete.
 #include "runtime/pipeline/engine.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -89,19 +90,27 @@ Status Engine::submit(Frame& frame) {
   if (phase_.load() != Phase::kRunning) {
     return Error(ErrorCode::kUnavailable, lost_reason_ + "; the pipeline is being brought back");
   }
+  const FrameQueue::Entry entry{&frame, now, deadline,
+                                std::clamp(frame.priority, kFirstPriority, kLastPriority), frame.client};
+  FrameQueue::Entry pushed_out;
   if (queue_.empty() && has_free_slot()) {
     stage(frame, now);
-  } else if (queue_.full()) {
+  } else if (queue_.full() && (pushed_out = queue_.make_room(entry)).frame == nullptr) {
     return Error(ErrorCode::kResourceExhausted,
                  "all " + std::to_string(options_.slots) + " slots are in use and " +
                      std::to_string(options_.queue_capacity) + " frames are waiting");
   } else {
-    queue_.push({&frame, now, deadline});
+    queue_.push(entry);
     waiting_.store(queue_.size());
   }
   wake_keeper_at(deadline);
   // A slot that became free between the test above and the store to waiting_ was not offered to this frame.
   if (!queue_.empty()) admit(lock);
+  if (pushed_out.frame == nullptr) return {};
+  lock.unlock();
+  complete(*pushed_out.frame, Error(ErrorCode::kResourceExhausted,
+                                    "the queue is full, and a more urgent frame, or one of a client with "
+                                    "fewer waiting, took the place"));
   return {};
 }
 

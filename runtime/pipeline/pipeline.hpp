@@ -5,7 +5,7 @@
 //                 -> cards -> egress runs -> host stages -> frame.on_complete
 //
 // A frame in: the model's own tensors (usually float32). A frame out: the same. Order of completion is the
-// order of submission within one pipeline. A card that dies fails the frames in flight with kUnavailable,
+// order in which frames got their slots. A card that dies fails the frames in flight with kUnavailable,
 // within 10 ms, and is brought back by the pipeline itself with back-off; meanwhile submit() answers
 // kUnavailable.
 #pragma once
@@ -37,6 +37,9 @@ struct FrameTimes {
   std::chrono::nanoseconds output{0};   // copies out, host stages after the cards
 };
 
+/// Of a frame: what waits with a lower one goes first.
+inline constexpr std::uint8_t kFirstPriority = 1, kUsualPriority = 5, kLastPriority = 10;
+
 /// One inference. Owned by the caller; must stay alive and unmoved from submit() until on_complete has been
 /// called.
 struct Frame {
@@ -44,13 +47,20 @@ struct Frame {
   std::vector<std::span<std::byte>> outputs;       // model.outputs order, exactly signature.bytes() each
   Clock::time_point deadline = Clock::time_point::max();
 
+  // Where frames wait for a slot: kFirstPriority to kLastPriority, and, among equals, whose turn it is. Who
+  // the client is only the caller knows.
+  std::uint8_t priority = kUsualPriority;
+  std::uint64_t client = 0;
+
   /// Called exactly once for every frame that submit() accepted, on a pipeline thread (or inside submit(),
   /// cancel() or stop() of any caller); must not block or throw.
   void (*on_complete)(Frame& frame, void* context) = nullptr;
   void* context = nullptr;
 
   // Written by the pipeline before on_complete:
-  Status status;  // ok; kDeadlineExceeded, kUnavailable (card lost, shutting down), kCancelled
+  // ok; kDeadlineExceeded, kUnavailable (card lost, shutting down), kCancelled, kResourceExhausted (made way
+  // for a more urgent frame, or for one of a client that had fewer waiting)
+  Status status;
   FrameTimes times;
 };
 

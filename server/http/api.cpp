@@ -267,12 +267,12 @@ Api::Outcome Api::infer(const Request& request, const InferTarget& target, Works
   if (draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));
   InferencePool::Lease inference = workspace.inferences.take();
   if (const Status parsed = parse_infer_request(model->info(), request.body, request.inference_header_length,
-                                                inference->request());
+                                                inference->request(), model->quantised());
       !parsed.ok())
     return refused(parsed.error());
   const auto timeout =
       inference->request().timeout.value_or(default_timeout_.load(std::memory_order_relaxed));
-  inference->prepare(std::move(model), target.version.empty(), arrival, arrival + timeout);
+  inference->prepare(std::move(model), target.version.empty(), request.client, arrival, arrival + timeout);
   return inference;
 }
 

@@ -25,6 +25,17 @@ json::array tensors(const std::vector<TensorSignature>& signatures) {
   return out;
 }
 
+/// Inputs say which integers may be sent instead: q stands for (q - zero_point) * scale.
+json::array inputs_of(const models::Model& model) {
+  json::array out = tensors(model.info().inputs);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (const auto& integers = model.quantised()[i])
+      out[i].as_object()["parameters"] = json::object{{"quantized_datatype", integers->datatype},
+                                                      {"quantized_scale", integers->scale},
+                                                      {"quantized_zero_point", integers->zero_point}};
+  return out;
+}
+
 /// Triton's model configuration says TYPE_FP32, and TYPE_STRING for BYTES.
 json::array configured_tensors(const std::vector<TensorSignature>& signatures) {
   json::array out;
@@ -81,7 +92,7 @@ std::string model_metadata(const models::Model& model, const models::Snapshot::V
   return json::serialize(json::object{{"name", model.name()},
                                       {"versions", std::move(names)},
                                       {"platform", "millrace"},
-                                      {"inputs", tensors(model.info().inputs)},
+                                      {"inputs", inputs_of(model)},
                                       {"outputs", tensors(model.info().outputs)}});
 }
 
@@ -117,7 +128,7 @@ std::string model_description(const models::Model& model) {
                    {"version", model.version()},
                    {"digest", model.deployment().digest},
                    {"description", info.description},
-                   {"inputs", tensors(info.inputs)},
+                   {"inputs", inputs_of(model)},
                    {"outputs", tensors(info.outputs)},
                    {"labels", array_of(info.labels)},
                    {"preprocessing", json::object{{"layout", info.preprocessing.layout},

@@ -87,6 +87,7 @@ Result<std::uint64_t> as_count(const Parameter& parameter, const Where& where) {
 struct RequestParameters {
   bool binary_outputs = false;
   std::optional<std::chrono::microseconds> timeout;
+  std::uint8_t priority = runtime::pipeline::kUsualPriority;
 };
 
 Result<RequestParameters> request_parameters(const Parameters& parameters) {
@@ -101,7 +102,11 @@ Result<RequestParameters> request_parameters(const Parameters& parameters) {
       MILLRACE_ASSIGN(const std::uint64_t microseconds, as_count(parameter, where));
       if (microseconds > 0) out.timeout = std::chrono::microseconds(std::min(microseconds, kLongest));
     } else if (parameter.name == "priority") {
-      if (const auto priority = as_count(parameter, where); !priority) return priority.error();
+      MILLRACE_ASSIGN(const std::uint64_t priority, as_count(parameter, where));
+      // 0: the usual one (Triton's clients send it where none is wanted); beyond the last: the last.
+      using namespace runtime::pipeline;
+      if (priority > 0)
+        out.priority = static_cast<std::uint8_t>(std::min<std::uint64_t>(priority, kLastPriority));
     } else if (parameter.name.starts_with("sequence_")) {
       return Error(ErrorCode::kUnsupported, "parameters." + std::string(parameter.name) +
                                                 ": sequences are not offered; models here keep no state");
@@ -122,22 +127,46 @@ Error no_shared_memory(const Where& where) {
 // Inputs.
 // ------------------------------------------------------------------------------------------------------------
 
-Status check_signature(const InputDocument& input, const TensorSignature& signature, const Where& where) {
+/// The type an input came in: the model's own, or the integers it becomes first.
+struct Accepted {
+  const TensorSignature& signature;
+  std::string_view datatype;
+  const runtime::plan::QuantisedInput* quantised;  // null: the model's own
+
+  std::uint64_t bytes() const { return elements_of(signature) * element_bytes(*parse_datatype(datatype)); }
+};
+
+const runtime::plan::QuantisedInput* quantised_at(QuantisedInputs all, std::size_t index) {
+  return index < all.size() && all[index] ? &*all[index] : nullptr;
+}
+
+Result<Accepted> check_signature(const InputDocument& input, const TensorSignature& signature,
+                                 const runtime::plan::QuantisedInput* quantised, const Where& where) {
   if (!input.datatype) return bad(where.text() + " lacks 'datatype'");
   const std::string_view datatype = *input.datatype;
   if (!parse_datatype(datatype)) return bad(where.text() + ": unknown datatype " + shown(datatype));
-  if (datatype != signature.datatype)
+  const bool integers = quantised != nullptr && datatype == quantised->datatype;
+  if (datatype != signature.datatype && !integers)
     return bad(where.text() + ": datatype " + std::string(datatype) + " is not the model's " +
-               signature.datatype);
+               signature.datatype +
+               (quantised == nullptr ? "" : " nor its quantised " + quantised->datatype));
   if (!input.shape) return bad(where.text() + " lacks 'shape'");
-  if (!std::equal(input.shape->begin(), input.shape->end(), signature.shape.begin(), signature.shape.end()))
-    return bad(where.text() + ": shape " + shape_text(*input.shape) + " is not the model's " +
-               shape_text(signature.shape));
-  return {};
+  const auto& shape = *input.shape;
+  if (!std::equal(shape.begin(), shape.end(), signature.shape.begin(), signature.shape.end())) {
+    const bool batch = shape.size() == signature.shape.size() && shape.size() > 1 &&
+                       std::equal(shape.begin() + 1, shape.end(), signature.shape.begin() + 1) &&
+                       signature.shape.front() == 1 && shape.front() > 1;
+    return bad(where.text() + ": shape " + shape_text(shape) + " is not the model's " +
+               shape_text(signature.shape) +
+               (batch ? "; batches are not offered: send a request a frame" : ""));
+  }
+  return Accepted{signature, integers ? std::string_view(quantised->datatype) : signature.datatype,
+                  integers ? quantised : nullptr};
 }
 
-Result<std::vector<std::byte>> json_input(const NumberList& data, const TensorSignature& signature,
+Result<std::vector<std::byte>> json_input(const NumberList& data, const Accepted& accepted,
                                           const Where& where) {
+  const TensorSignature& signature = accepted.signature;
   const std::uint64_t expected = elements_of(signature);
   if (data.numbers.size() != expected)
     return bad(where.text() + ".data holds " + std::to_string(data.numbers.size()) + " elements; shape " +
@@ -148,7 +177,7 @@ Result<std::vector<std::byte>> json_input(const NumberList& data, const TensorSi
                   [](std::size_t a, std::int64_t b) { return static_cast<std::int64_t>(a) == b; }))
     return bad(where.text() + ".data is nested differently from shape " + shape_text(signature.shape) +
                "; write it flat or nested exactly so");
-  return bytes_of_numbers(*parse_datatype(signature.datatype), data.numbers, where.text());
+  return bytes_of_numbers(*parse_datatype(accepted.datatype), data.numbers, where.text());
 }
 
 /// Takes tensors from the bytes behind the JSON, in the order the inputs are named.
@@ -156,13 +185,13 @@ class BinaryTail {
  public:
   explicit BinaryTail(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  Result<std::span<const std::byte>> take(std::uint64_t announced, const TensorSignature& signature,
+  Result<std::span<const std::byte>> take(std::uint64_t announced, const Accepted& accepted,
                                           const Where& where) {
-    const std::uint64_t expected = bytes_of(signature);
+    const std::uint64_t expected = accepted.bytes();
     if (announced != expected)
       return bad(where.text() + ": binary_data_size " + std::to_string(announced) + "; " +
-                 signature.datatype + " of shape " + shape_text(signature.shape) + " takes " +
-                 std::to_string(expected) + " bytes");
+                 std::string(accepted.datatype) + " of shape " + shape_text(accepted.signature.shape) +
+                 " takes " + std::to_string(expected) + " bytes");
     if (rest_.size() < announced)
       return bad(where.text() + ": the body ends " + std::to_string(announced - rest_.size()) +
                  " bytes before the end of this tensor");
@@ -176,8 +205,17 @@ class BinaryTail {
   std::span<const std::byte> rest_;
 };
 
+/// Integers become the reals they stand for: the model makes the same integers of them again.
+Result<std::span<const std::byte>> as_reals(const runtime::plan::QuantisedInput& from,
+                                            std::span<const std::byte> integers, InferRequest& request,
+                                            const Where& where) {
+  auto reals = runtime::plan::dequantised(from, integers);
+  if (!reals) return bad(where.text() + ": " + reals.error().message());
+  return std::span<const std::byte>(request.converted.emplace_back(std::move(reals).value()));
+}
+
 Status take_inputs(const ModelInfo& model, const InferDocument& document, std::span<const std::byte> tail,
-                   InferRequest& request, Memory* memory) {
+                   InferRequest& request, QuantisedInputs quantised, Memory* memory) {
   if (!document.inputs) return bad("the request lacks 'inputs'");
   request.inputs.resize(model.inputs.size());
   std::pmr::vector<bool> given(model.inputs.size(), false, memory);
@@ -192,7 +230,8 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
     if (given[*index]) return bad(where.text() + " occurs twice");
     given[*index] = true;
     const TensorSignature& signature = model.inputs[*index];
-    MILLRACE_TRY(check_signature(input, signature, where));
+    MILLRACE_ASSIGN(const Accepted accepted,
+                    check_signature(input, signature, quantised_at(quantised, *index), where));
 
     std::optional<std::uint64_t> binary_size;
     for (const Parameter& parameter : input.parameters) {
@@ -204,13 +243,16 @@ Status take_inputs(const ModelInfo& model, const InferDocument& document, std::s
     if (binary_size && input.data)
       return bad(where.text() + " has both 'data' and binary_data_size; send one");
     if (binary_size) {
-      MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, signature, where));
+      MILLRACE_ASSIGN(request.inputs[*index], binary.take(*binary_size, accepted, where));
     } else if (input.data) {
-      MILLRACE_ASSIGN(auto bytes, json_input(*input.data, signature, where));
-      request.converted.reserve(model.inputs.size());
+      MILLRACE_ASSIGN(auto bytes, json_input(*input.data, accepted, where));
       request.inputs[*index] = request.converted.emplace_back(std::move(bytes));
     } else {
       return bad(where.text() + " lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
+    }
+    if (accepted.quantised != nullptr) {
+      MILLRACE_ASSIGN(request.inputs[*index],
+                      as_reals(*accepted.quantised, request.inputs[*index], request, where));
     }
   }
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -267,16 +309,24 @@ Status take_outputs(const ModelInfo& model, const InferDocument& document, bool 
   return {};
 }
 
-Status raw_request(const ModelInfo& model, std::span<const std::byte> body, InferRequest& request) {
+Status raw_request(const ModelInfo& model, std::span<const std::byte> body, InferRequest& request,
+                   QuantisedInputs quantised) {
   if (model.inputs.size() != 1)
     return bad("Inference-Header-Content-Length: 0 (raw mode) needs a model of one input; this one has " +
                std::to_string(model.inputs.size()) + ": " + names_of(model.inputs));
   const TensorSignature& signature = model.inputs.front();
-  if (body.size() != bytes_of(signature))
+  const auto* integers = quantised_at(quantised, 0);
+  if (body.size() == bytes_of(signature)) {
+    request.inputs.push_back(body);
+  } else if (integers != nullptr &&
+             body.size() == Accepted{signature, integers->datatype, integers}.bytes()) {
+    MILLRACE_ASSIGN(const auto reals, as_reals(*integers, body, request, {"inputs", 0, signature.name}));
+    request.inputs.push_back(reals);
+  } else {
     return bad("the body is " + std::to_string(body.size()) + " bytes; input " + shown(signature.name) +
                " (" + signature.datatype + " " + shape_text(signature.shape) + ") takes " +
                std::to_string(bytes_of(signature)));
-  request.inputs.push_back(body);
+  }
   take_all_outputs(model, true, request);
   return {};
 }
@@ -284,6 +334,7 @@ Status raw_request(const ModelInfo& model, std::span<const std::byte> body, Infe
 void forget(InferRequest& request) {
   request.id.clear();
   request.timeout.reset();
+  request.priority = runtime::pipeline::kUsualPriority;
   request.inputs.clear();
   request.outputs.clear();
   request.converted.clear();
@@ -299,7 +350,8 @@ Result<InferRequest> parse_infer_request(const ModelInfo& model, std::span<const
 }
 
 Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> body,
-                           std::optional<std::string_view> header_length, InferRequest& request) {
+                           std::optional<std::string_view> header_length, InferRequest& request,
+                           QuantisedInputs quantised) {
   forget(request);
   std::size_t json_bytes = body.size();
   if (header_length) {
@@ -310,7 +362,7 @@ Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> bo
     if (json_bytes > body.size())
       return bad("Inference-Header-Content-Length " + std::to_string(json_bytes) +
                  " is more than the body's " + std::to_string(body.size()) + " bytes");
-    if (json_bytes == 0) return raw_request(model, body, request);
+    if (json_bytes == 0) return raw_request(model, body, request, quantised);
   }
 
   InferLimits limits;
@@ -323,7 +375,8 @@ Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> bo
   request.id = document.id;
   MILLRACE_ASSIGN(const RequestParameters parameters, request_parameters(document.parameters));
   request.timeout = parameters.timeout;
-  MILLRACE_TRY(take_inputs(model, document, body.subspan(json_bytes), request, &memory));
+  request.priority = parameters.priority;
+  MILLRACE_TRY(take_inputs(model, document, body.subspan(json_bytes), request, quantised, &memory));
   return take_outputs(model, document, parameters.binary_outputs, request);
 }
 

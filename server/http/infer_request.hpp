@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
+#include "runtime/plan/quantised.hpp"
 
 namespace millrace::server::http {
 
@@ -27,6 +29,7 @@ struct RequestedOutput {
 struct InferRequest {
   std::string id;
   std::optional<std::chrono::microseconds> timeout;  // > 0 where set
+  std::uint8_t priority = runtime::pipeline::kUsualPriority;
   // model.inputs order; views into the body or into `converted`
   std::vector<std::span<const std::byte>> inputs;
   std::vector<RequestedOutput> outputs;           // in the order asked for, else model.outputs order
@@ -40,9 +43,14 @@ Result<InferRequest> parse_infer_request(const runtime::plan::ModelInfo& model,
                                          std::span<const std::byte> body,
                                          std::optional<std::string_view> header_length);
 
+/// What may come instead of an input's own type, in model.inputs order; empty: nothing.
+using QuantisedInputs = std::span<const std::optional<runtime::plan::QuantisedInput>>;
+
 /// The same into `request`, whose old contents are forgotten. Allocates nothing where `request` has room
-/// already and tensors come as binary data. After an error `request` holds nothing of use.
+/// already and tensors come as binary data of the model's own types. After an error `request` holds nothing
+/// of use.
 Status parse_infer_request(const runtime::plan::ModelInfo& model, std::span<const std::byte> body,
-                           std::optional<std::string_view> header_length, InferRequest& request);
+                           std::optional<std::string_view> header_length, InferRequest& request,
+                           QuantisedInputs quantised = {});
 
 }  // namespace millrace::server::http

@@ -7,8 +7,8 @@
 
 namespace millrace::server::http {
 
-void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, Clock::time_point arrival,
-                        Clock::time_point deadline) {
+void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
+                        Clock::time_point arrival, Clock::time_point deadline) {
   model_ = std::move(model);
   passage_ = {model_, any_version};
   arrival_ = arrival;
@@ -21,6 +21,8 @@ void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, 
     frame_.outputs.emplace_back(outputs_[i]);
   }
   frame_.deadline = deadline;
+  frame_.priority = request_.priority;
+  frame_.client = client;
   frame_.on_complete = &Inference::completed;
   frame_.context = this;
 }

@@ -32,9 +32,10 @@ class Inference {
   InferRequest& request() { return request_; }
 
   /// `any_version`: where another version of the model takes its place meanwhile, that one may answer.
+  /// `client`: whose frame it is, among those that wait.
   /// Allocates nothing where an earlier request had as many and as large outputs.
-  void prepare(std::shared_ptr<models::Model> model, bool any_version, Clock::time_point arrival,
-               Clock::time_point deadline);
+  void prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
+               Clock::time_point arrival, Clock::time_point deadline);
 
   /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
   /// returns; it must not block. An error, or an exception (out of memory): the frame was not taken, `done`

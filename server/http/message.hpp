@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,6 +41,7 @@ struct Request {
   std::span<const std::byte> body;                          // its content coding taken off
   const Headers* headers = nullptr;
   Gate gate;
+  std::uint64_t client = 0;  // the same for what comes from one place: waiting requests are served in turn
 
   std::string_view header(std::string_view name) const {
     return headers == nullptr ? std::string_view() : headers->find(name);

@@ -131,6 +131,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     error_code ignored;
     transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
     transport_.socket().non_blocking(true, ignored);
+    client_ = client_of(transport_.socket(), reinterpret_cast<std::uintptr_t>(this));
     if (admission == Admission::kServe) return transport_.secure() ? handshake() : next_request();
     server_.metrics.connection_refused();
     if (transport_.secure()) return close();  // to say why would take a handshake
@@ -287,6 +288,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
     const FieldsView headers(message);
     Request request = request_of(message, headers, gate_);
+    request.client = client_;
     if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())
       request.inference_header_length = view_of(found->value());
     request.body = std::as_bytes(std::span(message.body()));
@@ -534,6 +536,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   Transport transport_;
   const Gate gate_;
+  std::uint64_t client_ = 0;
   ThreadState& thread_;
   ServerState& server_;
   std::list<Connection*>::iterator place_;

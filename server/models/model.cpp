@@ -54,6 +54,7 @@ Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pip
     : name_(std::move(name)),
       version_(std::move(version)),
       door_(std::make_unique<Door>(std::move(pipeline), waiting)),
+      quantised_(runtime::plan::quantised_inputs(door_->deployment())),
       metrics_(metrics) {}
 
 void Model::succeeded(const metrics::RequestTimes& times) {

@@ -8,15 +8,21 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/pipeline/pipeline.hpp"
+#include "runtime/plan/quantised.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/busy.hpp"
 #include "server/models/door.hpp"
 
 namespace millrace::server::models {
+
+/// In the order of the model's inputs.
+using QuantisedInputs = std::vector<std::optional<runtime::plan::QuantisedInput>>;
 
 enum class ModelState { kUnknown, kReady, kUnavailable, kLoading, kUnloading };
 
@@ -64,6 +70,8 @@ class Model {
   const std::string& version() const { return version_; }
   const runtime::plan::Deployment& deployment() const { return door_->deployment(); }
   const runtime::plan::ModelInfo& info() const { return door_->deployment().model; }
+  /// What may be sent instead of an input's own type.
+  const QuantisedInputs& quantised() const { return quantised_; }
   runtime::pipeline::Pipeline& pipeline() const { return *door_; }
   /// The same, for those who let a frame be answered by the version that takes this one's place.
   Door& door() const { return *door_; }
@@ -84,6 +92,7 @@ class Model {
  private:
   const std::string name_, version_;
   const std::unique_ptr<Door> door_;
+  const QuantisedInputs quantised_;
   metrics::ModelMetrics& metrics_;
   Statistics statistics_;
   BusyRatios busy_;

@@ -167,6 +167,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   r.frame.status = Status();
   r.frame.on_complete = &Engine::completed;
   r.frame.context = &r;
+  r.frame.client = r.peer.client_id;
   r.state = Request::State::kInFlight;
   ++r.session->in_flight;
   in_flight_.fetch_add(1, std::memory_order_relaxed);

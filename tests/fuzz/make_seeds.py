@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Writes seeds/fuzz_udp_datagram/: one file for each kind of talk the protocol knows. The format is the fuzzer's own."""
+"""Writes seeds/<target>/: one file for each kind of talk a target knows. The formats are the fuzzers' own."""
 
+import gzip
+import json
 import pathlib
 import struct
+import zlib
 
 HEADER = struct.Struct("<2sBBBBHQQHHIII")
 REQ, RSP, ACK, NACK, ERR, BUSY, HELLO, COOKIE, PING, PONG = range(1, 11)
@@ -39,7 +42,75 @@ seeds = {
     "signature": bytes([0]) + signature,
     "truncated": talk(0, *((datagram(REQ, 1, bytes(8))[:n], 0) for n in (0, 1, 39, 40, 47))),
 }
-folder = pathlib.Path(__file__).parent / "seeds" / "fuzz_udp_datagram"
-folder.mkdir(parents=True, exist_ok=True)
-for name, data in seeds.items():
-    (folder / name).write_bytes(data)
+
+
+def tensors(x=b"", **parameters):
+    inputs = [{"name": "x", "shape": [1, 2, 2], "datatype": "FP32"}, {"name": "n", "shape": [1, 3], "datatype": "UINT8", "data": [1, 2, 255]}]
+    inputs[0].update({"parameters": {"binary_data_size": len(x)}} if x else {"data": [1.5, -2, 1e-3, 3e2]})
+    return json.dumps({"id": "a", "inputs": inputs, "outputs": [{"name": "y", "parameters": parameters}]}).encode()
+
+
+def request(choice, line, body=b"", *headers):
+    lines = [line + " HTTP/1.1", "Host: h", *headers, *([f"Content-Length: {len(body)}"] if body or line.startswith("POST") else [])]
+    return bytes([choice]) + "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+infer, x = "POST /v2/models/m/infer", struct.pack("<4f", 1, 2, 3, 4)
+binary = tensors(x, binary_data=True)
+length = f"Inference-Header-Content-Length: {len(binary)}"
+http = {
+    **{name: request(0, "GET " + path) for name, path in {
+        "server": "/v2", "live": "/v2/health/live", "ready": "/v2/health/ready", "model": "/v2/models/m", "version": "/v2/models/m/versions/1",
+        "config": "/v2/models/m/config", "stats": "/v2/models/m/stats", "all_stats": "/v2/models/stats", "metrics": "/metrics",
+        "status": "/v2/millrace/status", "description": "/v2/millrace/models/m", "trace": "/v2/millrace/trace", "page": "/", "percent": "/v2/models/%6d%2F"}.items()},
+    "json": request(0, infer, tensors()),
+    "binary": request(0, infer, binary + x, length),
+    "gzip": request(0, infer, gzip.compress(binary + x, mtime=0), length, "Content-Encoding: gzip", "Accept-Encoding: gzip;q=0.5, deflate"),
+    "deflate": request(0, infer, zlib.compress(tensors(classification=2)), "Content-Encoding: deflate"),
+    "bomb": request(0, infer, gzip.compress(bytes(1 << 20), mtime=0), "Content-Encoding: gzip"),
+    "chunked": bytes([0]) + f"{infer} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"%x\r\n" % len(tensors()) + tensors() + b"\r\n0\r\n\r\n",
+    "raw": request(0, infer, x, "Inference-Header-Content-Length: 0"),
+    "index": request(0, "POST /v2/repository/index"),
+    "load": request(0, "POST /v2/repository/models/m/load", b"{}"),
+    "load_elsewhere": request(4, "POST /v2/repository/models/m/load", b"{}"),
+    "load_by_page": request(0, "POST /v2/repository/models/m/load", b"{}", "Origin: http://b"),
+    "token": request(1, infer, tensors(), "Authorization: Bearer writer-token-0000"),
+    "weak_token": request(1, "POST /v2/repository/models/m/load", b"", "Authorization: Bearer reader-token-0000"),
+    "no_token": request(1, infer, tensors()),
+    "preflight": request(2, "OPTIONS /v2", b"", "Origin: http://a"),
+    "delete": request(0, "DELETE /v2"),
+}
+one = json.loads(tensors())
+one["inputs"] = one["inputs"][:1]
+both = json.dumps({"inputs": [{"name": "x", "shape": [1, 2, 2], "datatype": "FP32", "parameters": {"binary_data_size": 16}}],
+                   "parameters": {"binary_data_output": True, "priority": 3, "timeout": "500"}}).encode()
+q = json.dumps({"inputs": [{"name": "x", "shape": [1, 2, 2], "datatype": "INT8", "data": [[[1, -8], [7, 0]]]}]}).encode()
+every = json.dumps({"inputs": [{"name": t, "shape": [1, 2], "datatype": t, "data": d} for t, d in [
+    ("BOOL", [True, False]), ("UINT8", [0, 255]), ("INT16", [-1, 1]), ("UINT32", [0, 4294967295]), ("INT64", [-9223372036854775808, 1]),
+    ("UINT64", [18446744073709551615, 0]), ("FP32", [1e38, -0.0]), ("FP64", [1e308, 5e-324])]] + [
+    {"name": "FP16", "shape": [1, 2], "datatype": "FP16", "parameters": {"binary_data_size": 4}}]}).encode()
+body = {
+    "json": bytes(3) + json.dumps(one).encode(),
+    "binary": struct.pack("<BH", 2, len(both)) + both + x,
+    "raw": struct.pack("<BH", 2, 0) + x,
+    "raw_quantised": struct.pack("<BH", 2, 0) + bytes([1, 255, 7, 248]),
+    "quantised": bytes(3) + q,
+    "every_type": struct.pack("<BH", 3, len(every)) + every + bytes(4),
+    "sequence": bytes(3) + b'{"parameters":{"sequence_id":7},"inputs":[]}',
+    "shared_memory": bytes(3) + b'{"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"shared_memory_region":"r"}}]}',
+    "ragged": bytes(3) + b'{"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[[1,2],[3]]}]}',
+}
+example = (pathlib.Path(__file__).parents[2] / "configs" / "server.yaml").read_bytes()
+config = {
+    "example": b"\0" + example,
+    "sections": b"\0schema: 1\ndeployments: [a, b]\nhttp: {listen: ['tls:[::1]:1', 'unix:/x'], tokens: t}\nudp: {listen: 'h:1', keys: k}\nlog: {level: debug}\n",
+    "wrong": b"\0slots: 0\nhttp:\n  lisen: a\n",
+    "aliases": b"\0a: &a [x, x]\nb: [*a, *a]\n",
+    "tokens": b"\1# names\nr read reader-token-0000\nw infer sha256:" + b"0" * 64 + b"\n",
+    "bad_tokens": b"\1a write secretsecretsecret\n",
+}
+for target, files in {"fuzz_udp_datagram": seeds, "fuzz_http_request": http, "fuzz_infer_request": body, "fuzz_config": config}.items():
+    folder = pathlib.Path(__file__).parent / "seeds" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)

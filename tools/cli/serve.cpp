@@ -165,11 +165,21 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings
 /// bound passes, or a second stop signal comes.
 void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Server& server,
                          server::udp::Listener* udp) {
+  const auto watchdog = service::watchdog_interval();
+  // Twice as often as it is wanted.
+  const auto patience = watchdog ? std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 2)
+                                 : std::chrono::milliseconds(-1);
+  service::notify("READY=1\nSTATUS=serving");
   while (true) {
-    const auto signal = signals.wait(std::chrono::milliseconds(-1));
+    const auto signal = signals.wait(patience);
     if (signal == Signal::kStop) break;
-    if (signal == Signal::kReload) live.reload();
+    if (watchdog) service::notify("WATCHDOG=1");
+    if (signal != Signal::kReload) continue;
+    service::notify_reloading();
+    live.reload();
+    service::notify("READY=1");
   }
+  service::notify("STOPPING=1\nSTATUS=draining");
   const auto drain = live.settings().drain;
   log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
                          " ms more; a second signal stops at once");

@@ -146,9 +146,12 @@ class Stalled : public testing::Test {
     ASSERT_TRUE(pipeline_);
     world_.stall(0, true);
   }
-  TestFrame& submit(Clock::time_point deadline = Clock::time_point::max()) {
+  TestFrame& submit(Clock::time_point deadline = Clock::time_point::max(), std::uint64_t client = 0,
+                    std::uint8_t priority = runtime::pipeline::kUsualPriority) {
     frames_.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(frames_.size())));
     frames_.back()->frame.deadline = deadline;
+    frames_.back()->frame.client = client;
+    frames_.back()->frame.priority = priority;
     last_ = pipeline_->submit(frames_.back()->frame);
     return *frames_.back();
   }
@@ -176,6 +179,25 @@ TEST_F(Stalled, AFullQueueRefuses) {
     EXPECT_TRUE(frames_[static_cast<std::size_t>(i)]->holds(0, 1, kChainSum));
   }
   EXPECT_EQ(refused.completions(), 0);
+}
+
+TEST_F(Stalled, AFullQueueMakesRoomForAnotherClientAndForTheUrgent) {
+  open(1, 2);
+  const auto never = Clock::time_point::max();
+  submit();  // in the slot
+  TestFrame& first = submit();
+  TestFrame& second = submit();
+  TestFrame& other = submit(never, 1);
+  ASSERT_TRUE(last_.ok()) << last_.error().message();
+  EXPECT_EQ(second.code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(second.completions(), 1);
+  TestFrame& urgent = submit(never, 0, runtime::pipeline::kFirstPriority);
+  ASSERT_TRUE(last_.ok());
+  const bool first_went = first.completions() > 0;
+  EXPECT_EQ((first_went ? first : other).code(), ErrorCode::kResourceExhausted);
+  world_.stall(0, false);
+  EXPECT_TRUE(urgent.ok());
+  EXPECT_TRUE((first_went ? other : first).ok());
 }
 
 TEST_F(Stalled, WithoutAQueueOnlyTheSlotsAreTaken) {

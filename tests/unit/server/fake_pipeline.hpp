@@ -37,17 +37,8 @@ inline plan::ModelInfo small_model() {
 
 class FakePipeline final : public pipeline::Pipeline {
  public:
-  explicit FakePipeline(plan::ModelInfo model = small_model()) {
-    deployment_.model = std::move(model);
-    deployment_.digest = "d1g35t";
-    deployment_.endpoints = {{"host", true, "", ""}, {"card0", false, "ku060", "image0"}};
-    plan::Partition partition;
-    partition.name = "part0";
-    partition.kind = plan::PartitionKind::kDataflow;
-    partition.endpoint = "card0";
-    partition.image = "image0";
-    partition.nodes = {"conv"};
-    deployment_.partitions = {partition};
+  explicit FakePipeline(plan::ModelInfo model = small_model()) : FakePipeline(of(std::move(model))) {}
+  explicit FakePipeline(plan::Deployment deployment) : deployment_(std::move(deployment)) {
     status_.ready = true;
     status_.slots = 2;
     status_.queue_capacity = 4;
@@ -162,6 +153,21 @@ class FakePipeline final : public pipeline::Pipeline {
   }
 
  private:
+  static plan::Deployment of(plan::ModelInfo model) {
+    plan::Deployment out;
+    out.model = std::move(model);
+    out.digest = "d1g35t";
+    out.endpoints = {{"host", true, "", ""}, {"card0", false, "ku060", "image0"}};
+    plan::Partition partition;
+    partition.name = "part0";
+    partition.kind = plan::PartitionKind::kDataflow;
+    partition.endpoint = "card0";
+    partition.image = "image0";
+    partition.nodes = {"conv"};
+    out.partitions = {partition};
+    return out;
+  }
+
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock(mutex_);

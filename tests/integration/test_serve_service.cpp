@@ -1,0 +1,160 @@
+// `millrace serve` under a service manager, and its units.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/file.hpp"
+#include "tests/integration/program_deployment.hpp"
+#include "tests/integration/real_plans.hpp"
+#include "tests/support/http.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool have(const char* program) {
+  return std::system((std::string("command -v ") + program + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+class ServeService : public testing::Test {
+ protected:
+  ServeService() { deploy(chain_program(2), emulated_ring(1), 1, deployment_); }
+
+  std::vector<std::string> serve(std::vector<std::string> more) const {
+    std::vector<std::string> command = {millrace_binary(), "serve", "--deployment", deployment_.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  TemporaryDirectory directory_{"millrace-service"};
+  const std::filesystem::path deployment_ = directory_.path() / "deployment";
+};
+
+TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
+  if (!have("systemd-analyze")) GTEST_SKIP() << "systemd-analyze is not installed";
+  const auto units = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/systemd";
+  for (const char* name : {"millrace.service", "millrace.socket"}) {
+    std::string unit = read_text_file(units / name).value();
+    const auto binary = unit.find("/usr/bin/millrace");
+    if (binary != std::string::npos) unit.replace(binary, 17, millrace_binary());
+    ASSERT_TRUE(write_file_atomically(directory_.path() / name, unit).ok());
+  }
+  for (const char* name : {"millrace.service", "millrace.socket"}) {
+    const Outcome outcome = run_program({"systemd-analyze", "verify", (directory_.path() / name).string()});
+    EXPECT_EQ(outcome.exit_code, 0) << name;
+    EXPECT_EQ(outcome.out + outcome.err, "") << "it only warns of unknown keys: " << name;
+  }
+}
+
+TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
+  const std::string path = directory_.path() / "notify";
+  const int listener = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(listener, 0);
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  path.copy(at.sun_path, sizeof at.sun_path - 1);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  const timeval patience{60, 0};
+  ::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const auto next = [&] {
+    char text[1000];
+    const auto got = ::recv(listener, text, sizeof text, 0);
+    return got > 0 ? std::string(text, static_cast<std::size_t>(got)) : std::string("nothing came");
+  };
+
+  BackgroundProgram server(serve({"--http", "127.0.0.1:0"}),
+                           {"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=200000"});
+  EXPECT_EQ(next(), "READY=1\nSTATUS=serving");
+  EXPECT_EQ(next(), "WATCHDOG=1");
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  std::string said = next();
+  while (said == "WATCHDOG=1") said = next();
+  EXPECT_TRUE(said.starts_with("RELOADING=1\nMONOTONIC_USEC=")) << said;
+  EXPECT_EQ(next(), "READY=1");
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+  said = next();
+  while (said == "WATCHDOG=1") said = next();
+  EXPECT_EQ(said, "STOPPING=1\nSTATUS=draining");
+  ::close(listener);
+}
+
+TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
+  if (!have("systemd-socket-activate")) GTEST_SKIP() << "systemd-socket-activate is not installed";
+  const std::string path = directory_.path() / "http.sock";
+  std::vector<std::string> command = {"systemd-socket-activate", "-l", path, "--fdname=http"};
+  const auto rest = serve({"--http", "systemd:http"});
+  command.insert(command.end(), rest.begin(), rest.end());
+  BackgroundProgram server(command);
+  // The first connection starts the server, and is its first client.
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  HttpConnection connection("unix:" + path, 60s);
+  while (!connection.connected() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(5ms);
+    connection = HttpConnection("unix:" + path, 60s);
+  }
+  ASSERT_TRUE(connection.connected()) << server.err();
+  const auto answer = connection.request("GET", "/v2/health/ready");
+  ASSERT_TRUE(answer) << server.err();
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_TRUE(server.wait_for_line("listening http unix:" + path, 30s));
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+}
+
+TEST_F(ServeService, ASocketThatWasNotOpenedIsNamed) {
+  const Outcome outcome = run_program(serve({"--http", "systemd:http"}));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_NE(outcome.err.find("no socket named 'http' was passed"), std::string::npos) << outcome.err;
+}
+
+/// Ten thousand clients that say nothing, and one that does.
+TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndKeepNobodyWaiting) {
+  constexpr int kIdle = 10'000;
+  const Outcome limit = run_program({"sh", "-c", "ulimit -Hn"});
+  if (limit.out.find("unlimited") == std::string::npos && std::atoi(limit.out.c_str()) < kIdle + 500)
+    GTEST_SKIP() << "the limit of open files is " << limit.out;
+  BackgroundProgram server(serve({"--http", "unix:" + (directory_.path() / "http.sock").string()}));
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  rlimit mine{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &mine), 0);
+  mine.rlim_cur = mine.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &mine), 0);
+  const auto resident_pages = [&] {
+    std::ifstream statm("/proc/" + std::to_string(server.pid()) + "/statm");
+    std::uint64_t all = 0, resident = 0;
+    statm >> all >> resident;
+    return resident;
+  };
+  const std::uint64_t before = resident_pages();
+  std::vector<HttpConnection> idle;
+  idle.reserve(kIdle);
+  for (int i = 0; i < kIdle; ++i) {
+    idle.emplace_back(*address);
+    ASSERT_TRUE(idle.back().connected()) << i;
+  }
+  HttpConnection asking(*address);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(asking.request("GET", "/v2/health/ready")->status, 200);
+  EXPECT_GE(open_descriptors(server.pid()), static_cast<std::size_t>(kIdle));
+  EXPECT_EQ(idle[0].request("GET", "/v2/health/live")->status, 200);
+  EXPECT_EQ(idle[kIdle - 1].request("GET", "/v2/health/live")->status, 200);
+  const std::uint64_t bytes =
+      (resident_pages() - before) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  RecordProperty("bytes_a_connection", std::to_string(bytes / kIdle));
+  EXPECT_LT(bytes / kIdle, 32'768U);
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+}
+
+}  // namespace
+}  // namespace millrace::tests
