@@ -33,14 +33,13 @@ class RtlFidelity : public testing::Test {
     if (const auto tools = runtime::rtl::Toolchain::find(); !tools.ok())
       GTEST_SKIP() << tools.error().message();
   }
-  /// A deployment over so many cards: a chain on one, else a net with a connection that skips layers.
+  /// A deployment over so many cards, of a net with a connection that skips layers.
   fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
     const fs::path target = directory_.path() / ("on" + std::to_string(cards));
-    const auto& program = cards == 1 ? chain_ : program_;
     if (with_rtl) {
-      deploy_rtl(program, emulated_ring(3), cards, target, kInterval, program);
+      deploy_rtl(program_, emulated_ring(3), cards, target, kInterval, program_);
     } else {
-      deploy(program, emulated_ring(3), cards, target);
+      deploy(program_, emulated_ring(3), cards, target);
     }
     return target;
   }
@@ -55,8 +54,7 @@ class RtlFidelity : public testing::Test {
   }
 
   TemporaryDirectory directory_{"millrace-fidelity"};
-  const kernels::Program program_ = skip_program(3, 2);  // on several cards
-  const kernels::Program chain_ = chain_program(3, 2);   // on one
+  const kernels::Program program_ = skip_program(3, 2);
 };
 
 TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
@@ -107,7 +105,7 @@ TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
 
 TEST_F(RtlFidelity, WrongHardwareIsFoundAndThePortNamed) {
   const fs::path deployment = directory_.path() / "wrong";
-  deploy_rtl(chain_, emulated_ring(3), 1, deployment, kInterval, chain_program(3, 2, 77));
+  deploy_rtl(program_, emulated_ring(3), 1, deployment, kInterval, skip_program(3, 2, 77));
   const Outcome outcome = verify(deployment, {"--json", "--frames", "4"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err << outcome.out;
   const json::value document = json::parse(outcome.out);

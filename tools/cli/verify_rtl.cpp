@@ -138,7 +138,8 @@ class Run {
                           {channel.packet_bytes, channel.credits});
       linked_.insert(consumer);
       slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, cable));
-      hops_ += cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000;
+      // A cycle until the last packet goes, and one until its last beat is offered.
+      hops_ += std::ceil(cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000) + 2;
       return {};
     }
     return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
