@@ -157,6 +157,7 @@ class FakeCard final : public card::Card {
     const std::lock_guard lock(world_.mutex_);
     if (!world_.operate(card_)) return lost();
     state().supervised = true;
+    state().fault = {};
     return {};
   }
   RunState wait_supervisor(std::chrono::milliseconds bound) override {
@@ -169,7 +170,10 @@ class FakeCard final : public card::Card {
     const std::lock_guard lock(world_.mutex_);
     return !state().alive || !state().supervised;
   }
-  abi::FaultReport fault_report() override { return {}; }
+  abi::FaultReport fault_report() override {
+    const std::lock_guard lock(world_.mutex_);
+    return state().fault;
+  }
   card::CardInfo info() override { return {}; }
 
  private:
@@ -378,6 +382,13 @@ void FakeWorld::hang(std::uint32_t card) {
 void FakeWorld::drop_next(std::uint32_t card) {
   const std::lock_guard lock(mutex_);
   cards_[card].drop = true;
+}
+
+void FakeWorld::report_fault(std::uint32_t card, const abi::FaultReport& fault) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].fault = fault;
+  cards_[card].supervised = false;
+  changed_.notify_all();
 }
 
 void FakeWorld::refuse_loads(std::uint32_t card, std::uint32_t times) {

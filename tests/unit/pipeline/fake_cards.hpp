@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/pipeline/fleet.hpp"
+#include "runtime/plan/image_abi.hpp"
 #include "tests/unit/pipeline/plans.hpp"
 
 namespace millrace::tests {
@@ -37,6 +38,8 @@ class FakeWorld {
   void hang(std::uint32_t card);
   /// The card loses what it is given next (an egress run ends as dropped) without dying.
   void drop_next(std::uint32_t card);
+  /// The card's supervisor ends with this.
+  void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
   /// That many further loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);
   std::uint32_t refusals_left(std::uint32_t card);
@@ -69,6 +72,7 @@ class FakeWorld {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false;
     std::uint32_t refuse = 0, loads = 0;
+    runtime::plan::abi::FaultReport fault;
     std::string image;
     std::map<std::string, Unit> units;
     std::map<std::uint32_t, std::uint32_t> registers;

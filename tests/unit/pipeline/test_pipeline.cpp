@@ -41,6 +41,28 @@ TEST(Pipeline, AFrameGoesThroughHostStagesCardsAndLinks) {
   EXPECT_EQ(status.links.size(), 2U);
 }
 
+TEST(Pipeline, RemembersTheLastFramesWays) {
+  FakeWorld world(chain_of_three(), chain_cluster(3));
+  const auto pipeline = open_or_fail(world, {.slots = 2});
+  ASSERT_TRUE(pipeline);
+  EXPECT_TRUE(pipeline->recent_frames().empty());
+  const auto begin = Clock::now();
+  for (int i = 0; i < 1100; ++i) {
+    TestFrame frame(1, 1, 1);
+    ASSERT_TRUE(pipeline->infer(frame.frame).ok());
+  }
+  const auto frames = pipeline->recent_frames();
+  ASSERT_EQ(frames.size(), 1024U);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const auto& frame = frames[i];
+    EXPECT_EQ(frame.sequence, frames[0].sequence + i);
+    EXPECT_EQ(frame.slot, frame.sequence % 2);
+    EXPECT_TRUE(begin <= frame.submitted && frame.submitted <= frame.staged &&
+                frame.staged <= frame.started && frame.started <= frame.done &&
+                frame.computed <= frame.done && frame.done <= Clock::now());
+  }
+}
+
 TEST(Pipeline, ForksJoinsAndLateInputsMeetFrameByFrame) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);

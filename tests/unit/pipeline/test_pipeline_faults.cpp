@@ -210,6 +210,24 @@ TEST_F(PipelineFaults, ADroppedFrameRaisesTheEpochAndReloadsNothing) {
   for (std::uint32_t card = 0; card < 3; ++card) EXPECT_EQ(world_->loads(card), 1U);
 }
 
+TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  for (const auto& link : pipeline_->status().links) EXPECT_EQ(link.errors, 0U);
+  plan::abi::FaultReport fault;
+  fault.code = plan::abi::FaultCode::kProtocol;
+  fault.link_index = 0;
+  world_->report_fault(0, fault);
+  ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[0].restarts == 1; }));
+  fault.code = plan::abi::FaultCode::kInternal;
+  world_->report_fault(1, fault);
+  ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[1].restarts == 1; }));
+  EXPECT_TRUE(comes_back());
+  for (const auto& link : pipeline_->status().links)
+    EXPECT_EQ(link.errors, link.producer_card == "fpga0" ? 1U : 0U)
+        << link.producer_card << ": card 0 has one link";
+}
+
 TEST_F(PipelineFaults, StopWhileACardIsAwayReturns) {
   open(chain_of_three());
   world_->refuse_loads(2, 1000000);
