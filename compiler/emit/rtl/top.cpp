@@ -1,5 +1,6 @@
 #include "compiler/emit/rtl/top.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -18,6 +19,8 @@ constexpr unsigned kDataBytes = 64;  // of an AXI4 port
 constexpr unsigned kBurst = 16;      // words
 constexpr unsigned kTags = 16;       // frames in a partition at once
 constexpr unsigned kTagBits = 160;
+constexpr unsigned kLinkBytes = 8;  // of a word on a connector
+constexpr unsigned kPacket = 1024;  // bytes, at most
 
 struct Signal {
   const char* name;
@@ -53,6 +56,7 @@ struct End {
   const PortDesign* port = nullptr;
   Stream stream;
   bool link = false;
+  std::uint32_t row = 0;  // of the link table
 };
 
 std::string number(std::uint64_t n) {
@@ -65,7 +69,7 @@ class Top {
 
   Result<std::string> run(const std::vector<ImagePort>& ports) {
     MILLRACE_TRY(match(ports));
-    std::string body = control() + dataflow();
+    std::string body = control() + links() + dataflow();
     for (const auto& end : inputs_) body += input(end);
     body += tags();
     for (const auto& end : outputs_) body += output(end);
@@ -92,9 +96,9 @@ class Top {
       const int copy = ++copies[port.name];
       const bool link = port.kind == PortKind::kLinkReceive || port.kind == PortKind::kLinkSend;
       (in ? inputs_ : outputs_)
-          .push_back(
-              {port.name + (copy > 1 ? "_" + number(static_cast<unsigned>(copy)) : ""), found, stream, link});
-      links_ = links_ || link;
+          .push_back({port.name + (copy > 1 ? "_" + number(static_cast<unsigned>(copy)) : ""), found, stream,
+                      link, port.link_index});
+      if (link) rows_ = std::max(rows_, port.link_index + 1);
     }
     if (inputs_.size() != design_.inputs.size() || outputs_.size() < design_.outputs.size())
       return Error(ErrorCode::kInternal,
@@ -111,21 +115,20 @@ class Top {
     text +=
         "///\n/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have "
         "an AXI4-Lite slave <name>_axil_; "
-        "host-fed\n/// inputs read and host-read outputs write memory through <name>_axi_. A link port is an "
-        "AXI-Stream of the dataflow's beats,\n"
-        "/// zeros above the lanes, and one of tags {time, sequence, epoch}, a tag a frame, to be given "
-        "before the frame's last beat.\n"
+        "host-fed\n/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector "
+        "k's cable core "
+        "stands behind the AXI-Streams\n/// link<k>_tx_ and link<k>_rx_ of 64-bit words "
+        "(kernels/rtl/README.md, \"A packet\"); "
+        "link<k>_up says that it is there.\n"
         "`default_nettype none\nmodule " +
         design_.partition + "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
     text += bus("control", "axil", kAxiLite) + unit_ports("supervisor") + bus("supervisor", "axi", kAxiWrite);
     for (const auto& end : inputs_)
-      text += end.link ? stream_ports(end, true) : unit_ports(end.name) + bus(end.name, "axi", kAxiRead);
+      if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiRead);
     for (const auto& end : outputs_)
-      text += end.link ? stream_ports(end, false) : unit_ports(end.name) + bus(end.name, "axi", kAxiWrite);
-    if (links_)
-      text +=
-          ",\n\n  output logic [31:0] link_epoch,\n  output logic [63:0] link_now,\n  output logic "
-          "link_flush,\n  input  logic link_quiet";
+      if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiWrite);
+    for (std::uint32_t k = 0; rows_ != 0 && k < options_.connectors; ++k)
+      text += connector_ports("link" + number(k));
     return text + "\n);\n";
   }
 
@@ -144,15 +147,13 @@ class Top {
     return text;
   }
 
-  static std::string stream_ports(const End& end, bool input) {
-    const std::string forward = input ? "input " : "output", back = input ? "output" : "input ";
-    const auto one = [&](const std::string& name, std::uint64_t width) {
-      return ",\n  " + forward + " logic " + name + "_tvalid,\n  " + back + " logic " + name +
-             "_tready,\n  " + forward + " logic " + range(width) + name + "_tdata";
-    };
-    return ",\n" + one(end.name, bytes(end) * 8).substr(1) + one(end.name + "_tag", kTagBits);
+  static std::string connector_ports(const std::string& name) {
+    const std::string data = " logic " + range(kLinkBytes * 8) + name;
+    return ",\n\n  input  logic " + name + "_up,\n  output logic " + name + "_tx_tvalid,\n  input  logic " +
+           name + "_tx_tready,\n  output" + data + "_tx_tdata,\n  output logic " + name +
+           "_tx_tlast,\n  input  logic " + name + "_rx_tvalid,\n  input " + data +
+           "_rx_tdata,\n  input  logic " + name + "_rx_tlast";
   }
-  static std::uint64_t bytes(const End& end) { return (end.stream.width() + 7) / 8; }
 
   // ---- connections of an instance
   template <std::size_t N>
@@ -179,7 +180,7 @@ class Top {
         "  logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, "
         "supervisor_error, tags_differ;\n"
         "  logic        link_write, unused;\n  logic [11:0] link_waddr, link_raddr;\n  logic [31:0] "
-        "link_wdata;\n";
+        "link_wdata, link_rdata, link_fault_code, link_fault_row;\n  logic        link_fault;\n";
     std::string quiet = all("_quiet", " && ", true), errors = all("_error", " || ", true), done, busy;
     for (const auto& end : outputs_) {
       if (!end.link) done += (done.empty() ? "" : " || ") + end.name + "_done";
@@ -192,26 +193,34 @@ class Top {
         if (!end.link)
           text += "  logic        " + end.name + "_quiet, " + end.name + "_error" +
                   (ends == &inputs_ ? ", " + end.name + "_busy" : ", " + end.name + "_done") + ";\n";
-    if (links_) quiet += std::string(quiet.empty() ? "" : " && ") + "link_quiet";
+    for (const auto& end : outputs_)
+      if (end.link) {
+        text += "  logic        " + end.name + "_quiet;\n";
+        quiet += (quiet.empty() ? "" : " && ") + end.name + "_quiet";
+      }
+    if (quiet.empty()) quiet = "1'b1";
     // Where no host reads a result, a frame is counted when its tag leaves.
     if (done.empty()) done = outputs_.front().name + "_tag_valid && " + outputs_.front().name + "_tag_ready";
     text += "  assign port_error = tags_differ" + std::string(errors.empty() ? "" : " || ") + errors +
             ";\n  assign error      = port_error || supervisor_error;\n  assign quiet      = " + quiet +
             ";\n  assign frame_done = " + done + ";\n  assign busy       = " + busy.substr(4) + ";\n";
-    if (links_)
-      text += "  assign link_epoch = epoch;\n  assign link_now   = now;\n  assign link_flush = flush;\n";
-    text += "  mr_control #(.CLOCK_MHZ(" +
+    text += "  mr_control #(.LINK_PORTS(" + number(rows_) + "), .CLOCK_MHZ(" +
             number(static_cast<std::uint64_t>(std::llround(options_.clock_mhz))) + ")) control (.clk, .rst" +
             connect("axil", "control", kAxiLite) +
             ",\n    .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,\n"
-            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata('0));\n"
-            "  assign unused = &{1'b0, link_write, link_waddr, link_wdata, link_raddr};\n"
+            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);\n" +
+            (rows_ == 0
+                 ? "  assign link_rdata = '0;\n  assign unused = &{1'b0, link_write, link_waddr, link_wdata, "
+                   "link_raddr};\n  assign link_fault = 1'b0;\n  assign link_fault_code = '0;\n"
+                   "  assign link_fault_row = '0;\n"
+                 : "  assign unused = 1'b0;\n") +
             "  always_ff @(posedge clk) port_error_before <= !rst && port_error;\n"
             "  mr_supervisor #(.DATA_BYTES(" +
             number(kDataBytes) +
             ")) supervisor (.clk, .rst, .error(supervisor_error), .stop,\n"
-            "    .fault(port_error && !port_error_before), .fault_code(32'd4), .fault_link('0), "
-            ".irq(supervisor_irq)" +
+            "    .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? "
+            "link_fault_code : "
+            "32'd4),\n    .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq)" +
             connect("axil", "supervisor", kAxiLite) + connect("axi", "supervisor", kAxiWrite) + ");\n\n";
     return text;
   }
@@ -246,16 +255,7 @@ class Top {
   std::string input(const End& end) const {
     const std::string tag = end.name + "_tag";
     std::string text = "  // ---- " + end.name + "\n" + tag_wires(tag);
-    if (end.link) {
-      text += "  assign " + end.name + "_valid = " + end.name + "_tvalid;\n  assign " + end.name +
-              "_tready = " + end.name + "_ready;\n  assign " + end.name + "_data = " + end.name + "_tdata[" +
-              number(end.stream.width() - 1) + ":0];\n";
-      if (bytes(end) * 8 > end.stream.width())
-        text += "  logic " + end.name + "_unused;\n  assign " + end.name + "_unused = &{1'b0, " + end.name +
-                "_tdata[" + number(bytes(end) * 8 - 1) + ":" + number(end.stream.width()) + "]};\n";
-      return text + "  assign " + tag + "_valid = " + tag + "_tvalid;\n  assign " + tag + "_tready = " + tag +
-             "_ready;\n  assign " + tag + " = " + tag + "_tdata;\n\n";
-    }
+    if (end.link) return text + receive(end);
     return text + "  mr_ingress " + lane_parameters(end) + end.name +
            "_ingress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .busy(" + end.name +
            "_busy), .error(" + end.name + "_error), .card_epoch(epoch), .now, .irq(" + end.name + "_irq)" +
@@ -263,6 +263,137 @@ class Top {
            end.name + "_valid), .m_ready(" + end.name + "_ready), .m_data(" + end.name +
            "_data),\n    .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
            "));\n\n";
+  }
+
+  // ---- links: table, switch, and a unit a port
+  static std::string at(const std::string& name, std::uint64_t row, std::uint64_t width) {
+    return name + "[" + (width == 1 ? number(row) : number(row * width) + "+:" + number(width)) + "]";
+  }
+  static std::string row_connections(std::uint32_t row) {
+    return ".enable(" + at("link_enable", row, 1) + "), .tag(" + at("link_tag", row, 4) +
+           "), .packet_bytes(" + at("link_packet_bytes", row, 16) + "), .credits(" +
+           at("link_credits", row, 16) + "),\n    .peer(" + at("link_peer", row, 1) + "), .fault(" +
+           at("link_port_fault", row, 1) + "), .packet(" + at("link_packet", row, 1) + "), .bytes(" +
+           at("link_bytes", row, 16) + ")";
+  }
+  static std::string port_connections(std::uint32_t row, const char* prefix) {
+    const std::string p = std::string(".") + prefix + "_";
+    return p + "valid(" + at("link_port_valid", row, 1) + "), " + p + "ready(" +
+           at("link_port_ready", row, 1) + "), " + p + "data(" + at("link_port_data", row, kLinkBytes * 8) +
+           "), " + p + "last(" + at("link_port_last", row, 1) + ")";
+  }
+  LinkRoom room(const End& end) const {
+    const auto found = options_.links.find(end.row);
+    return found == options_.links.end() ? LinkRoom{} : found->second;
+  }
+  std::uint64_t packet_words(const End& end) const {
+    return (std::uint64_t{room(end).packet_bytes} + kLinkBytes - 1) / kLinkBytes;
+  }
+
+  std::string receive(const End& end) const {
+    const std::string tag = end.name + "_tag";
+    const std::uint64_t credits = std::max<std::uint64_t>(2, room(end).credits);
+    return "  mr_link_receive #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
+           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .BUFFER(" +
+           number(credits * packet_words(end)) + "), .MOST(" + number(credits) + ")) " + end.name +
+           "_receive (\n    .clk, .rst, .flush, .card_epoch(epoch), .now, " + row_connections(end.row) +
+           ",\n    .start(" + at("link_start", end.row, 1) + "), .header(" + at("link_header", end.row, 256) +
+           "), .word(" + at("link_word", end.row, 1) + "), .data(" +
+           at("link_data", end.row, kLinkBytes * 8) + "), .finish(" + at("link_finish", end.row, 1) +
+           "), .good(" + at("link_good", end.row, 1) + "),\n    .m_valid(" + end.name + "_valid), .m_ready(" +
+           end.name + "_ready), .m_data(" + end.name + "_data), .t_valid(" + tag + "_valid), .t_ready(" +
+           tag + "_ready), .t_data(" + tag + "),\n    " + port_connections(end.row, "c") + ");\n  assign " +
+           at("link_stall", end.row, 1) + " = 1'b0;\n\n";
+  }
+
+  std::string send(const End& end) const {
+    const std::string tag = end.name + "_tag", sent = end.name + "_sent";
+    return "  mr_link_send #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
+           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .PACKET(" +
+           number(kPacket) + ")) " + end.name + "_send (\n    .clk, .rst, .flush, .quiet(" + end.name +
+           "_quiet), " + row_connections(end.row) + ", .stall(" + at("link_stall", end.row, 1) +
+           "),\n    .s_valid(" + sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent +
+           "), .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
+           "),\n    .finish(" + at("link_finish", end.row, 1) + "), .good(" + at("link_good", end.row, 1) +
+           "), .header(" + at("link_header", end.row, 256) + "),\n    " + port_connections(end.row, "m") +
+           ");\n\n";
+  }
+
+  /// All ports and connectors together. Rows that are another partition's have no port here.
+  std::string links() const {
+    if (rows_ == 0) return "";
+    const std::string n = number(rows_), bytes = number(kLinkBytes);
+    std::string text =
+        "  // ---- the link table and the way from ports to connectors\n  logic " + range(rows_) +
+        "link_enable, link_cable, link_cable_before, link_bad, link_peer, link_packet, link_port_fault, "
+        "link_stall, link_broken;\n  logic " +
+        range(rows_) +
+        "link_port_valid, link_port_ready, link_port_last, link_start, link_word, link_finish, "
+        "link_good;\n  logic " +
+        range(rows_ * 8) + "link_connector;\n  logic " + range(rows_ * 4) + "link_tag;\n  logic " +
+        range(rows_ * 16) + "link_packet_bytes, link_credits, link_bytes;\n  logic " +
+        range(rows_ * kLinkBytes * 8) + "link_port_data, link_data;\n  logic " + range(rows_ * 256) +
+        "link_header;\n";
+    text +=
+        "  mr_link_table #(.PORTS(" + n + "), .BYTES(" + bytes + "), .PACKET(" + number(kPacket) +
+        ")) link_table (\n    .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, "
+        ".enable(link_enable),\n    .connector(link_connector), .tag(link_tag), "
+        ".packet_bytes(link_packet_bytes), "
+        ".credits(link_credits), .cable(link_cable),\n    .peer(link_peer), .packet(link_packet), "
+        ".bytes(link_bytes), "
+        ".stall(link_stall));\n";
+    text +=
+        "  mr_link_switch #(.BYTES(" + bytes + "), .PORTS(" + n + "), .CONNECTORS(" +
+        number(options_.connectors) +
+        ")) link_switch (\n    .clk, .rst, .connector(link_connector), .cable(link_cable), .bad(link_bad),\n"
+        "    .s_valid(link_port_valid), .s_ready(link_port_ready), .s_data(link_port_data), "
+        ".s_last(link_port_last),\n"
+        "    .start(link_start), .header(link_header), .word(link_word), .data(link_data), "
+        ".finish(link_finish), "
+        ".good(link_good),\n    .up(" +
+        connectors("_up") + "), .tx_valid(" + connectors("_tx_tvalid") + "), .tx_ready(" +
+        connectors("_tx_tready") + "), .tx_data(" + connectors("_tx_tdata") + "), .tx_last(" +
+        connectors("_tx_tlast") + "),\n    .rx_valid(" + connectors("_rx_tvalid") + "), .rx_data(" +
+        connectors("_rx_tdata") + "), .rx_last(" + connectors("_rx_tlast") + "));\n";
+    text +=
+        "  // Codes of image_abi.hpp: 2 a cable in service went down, 3 protocol.\n"
+        "  assign link_broken = link_enable & (link_port_fault | link_bad | (link_cable_before & "
+        "~link_cable));\n"
+        "  always_ff @(posedge clk) begin\n    link_cable_before <= link_cable;\n"
+        "    link_fault        <= !rst && |link_broken;\n"
+        "    link_fault_code   <= (|(link_enable & link_cable_before & ~link_cable)) ? 32'd2 : 32'd3;\n"
+        "    link_fault_row    <= '0;\n    for (integer i = " +
+        n +
+        " - 1; i >= 0; i = i - 1) if (link_broken[i]) "
+        "link_fault_row <= 32'(i);\n  end\n";
+    return text + idle_rows() +
+           "  logic link_unused;\n  assign link_unused = &{1'b0, link_start, link_word, link_data, "
+           "link_header};\n\n";
+  }
+
+  /// {last, …, first} of the connectors' signals.
+  std::string connectors(const char* what) const {
+    std::string list;
+    for (std::uint32_t k = options_.connectors; k-- > 0;)
+      list += "link" + number(k) + what + (k > 0 ? ", " : "");
+    return "{" + list + "}";
+  }
+
+  std::string idle_rows() const {
+    std::set<std::uint32_t> used;
+    for (const auto* ends : {&inputs_, &outputs_})
+      for (const auto& end : *ends)
+        if (end.link) used.insert(end.row);
+    std::string text;
+    for (std::uint32_t row = 0; row < rows_; ++row) {
+      if (used.contains(row)) continue;
+      for (const char* name :
+           {"link_peer", "link_port_fault", "link_packet", "link_stall", "link_port_valid", "link_port_last"})
+        text += "  assign " + at(name, row, 1) + " = 1'b0;\n";
+      text += "  assign " + at("link_bytes", row, 16) + " = '0;\n  assign " +
+              at("link_port_data", row, kLinkBytes * 8) + " = '0;\n";
+    }
+    return text;
   }
 
   /// The frame's tag: that of its inputs, which must agree, to every output.
@@ -338,12 +469,7 @@ class Top {
   std::string output(const End& end) const {
     const std::string tag = end.name + "_tag", sent = end.name + "_sent";
     std::string text = "  // ---- " + end.name + "\n";
-    if (end.link)
-      return text + "  assign " + end.name + "_tvalid = " + sent + "_valid;\n  assign " + sent +
-             "_ready = " + end.name + "_tready;\n  assign " + end.name +
-             "_tdata = " + number(bytes(end) * 8) + "'(" + sent + ");\n  assign " + tag + "_tvalid = " + tag +
-             "_valid;\n  assign " + tag + "_ready = " + tag + "_tready;\n  assign " + tag +
-             "_tdata = " + tag + ";\n\n";
+    if (end.link) return text + send(end);
     return text + "  mr_egress " + lane_parameters(end) + end.name +
            "_egress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .error(" + end.name +
            "_error), .frame_done(" + end.name + "_done), .card_epoch(epoch), .now, .irq(" + end.name +
@@ -355,13 +481,14 @@ class Top {
   const Design& design_;
   const RtlOptions& options_;
   std::vector<End> inputs_, outputs_;
-  bool links_ = false;
+  std::uint32_t rows_ = 0;  // of the link table; 0: no links
 };
 
 }  // namespace
 
 std::set<std::string> top_modules() {
-  return {"mr_control", "mr_supervisor", "mr_ingress", "mr_egress", "mr_fifo", "mr_fork", "mr_join"};
+  return {"mr_control", "mr_supervisor", "mr_ingress",     "mr_egress",    "mr_fifo",        "mr_fork",
+          "mr_join",    "mr_link_table", "mr_link_switch", "mr_link_send", "mr_link_receive"};
 }
 
 Result<std::string> top_text(const Design& design, const std::vector<ImagePort>& ports,

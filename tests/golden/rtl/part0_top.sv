@@ -3,8 +3,8 @@
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
 /// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have an AXI4-Lite slave <name>_axil_; host-fed
-/// inputs read and host-read outputs write memory through <name>_axi_. A link port is an AXI-Stream of the dataflow's beats,
-/// zeros above the lanes, and one of tags {time, sequence, epoch}, a tag a frame, to be given before the frame's last beat.
+/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector k's cable core stands behind the AXI-Streams
+/// link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md, "A packet"); link<k>_up says that it is there.
 `default_nettype none
 module part0_top (
   input  logic clk,
@@ -120,17 +120,14 @@ module part0_top (
   output logic out0_axi_bready,
   input  logic [1:0] out0_axi_bresp,
 
-  output logic out0_2_tvalid,
-  input  logic out0_2_tready,
-  output logic [31:0] out0_2_tdata,
-  output logic out0_2_tag_tvalid,
-  input  logic out0_2_tag_tready,
-  output logic [159:0] out0_2_tag_tdata,
-
-  output logic [31:0] link_epoch,
-  output logic [63:0] link_now,
-  output logic link_flush,
-  input  logic link_quiet
+  input  logic link0_up,
+  output logic link0_tx_tvalid,
+  input  logic link0_tx_tready,
+  output logic [63:0] link0_tx_tdata,
+  output logic link0_tx_tlast,
+  input  logic link0_rx_tvalid,
+  input  logic [63:0] link0_rx_tdata,
+  input  logic link0_rx_tlast
 );
   // ---- registers, epochs, faults
   logic [31:0] epoch;
@@ -138,29 +135,29 @@ module part0_top (
   logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, supervisor_error, tags_differ;
   logic        link_write, unused;
   logic [11:0] link_waddr, link_raddr;
-  logic [31:0] link_wdata;
+  logic [31:0] link_wdata, link_rdata, link_fault_code, link_fault_row;
+  logic        link_fault;
   logic        in0_quiet, in0_error, in0_busy;
   logic        out0_quiet, out0_error, out0_done;
+  logic        out0_2_quiet;
   assign port_error = tags_differ || in0_error || out0_error;
   assign error      = port_error || supervisor_error;
-  assign quiet      = in0_quiet && out0_quiet && link_quiet;
+  assign quiet      = in0_quiet && out0_quiet && out0_2_quiet;
   assign frame_done = out0_done;
   assign busy       = out0_tag_valid || out0_2_tag_valid || in0_busy;
-  assign link_epoch = epoch;
-  assign link_now   = now;
-  assign link_flush = flush;
-  mr_control #(.CLOCK_MHZ(156)) control (.clk, .rst,
+  mr_control #(.LINK_PORTS(1), .CLOCK_MHZ(156)) control (.clk, .rst,
     .axil_awvalid(control_axil_awvalid), .axil_awready(control_axil_awready), .axil_awaddr(control_axil_awaddr), .axil_wvalid(control_axil_wvalid),
     .axil_wready(control_axil_wready), .axil_wdata(control_axil_wdata), .axil_wstrb(control_axil_wstrb), .axil_bvalid(control_axil_bvalid),
     .axil_bready(control_axil_bready), .axil_bresp(control_axil_bresp), .axil_arvalid(control_axil_arvalid), .axil_arready(control_axil_arready),
     .axil_araddr(control_axil_araddr), .axil_rvalid(control_axil_rvalid), .axil_rready(control_axil_rready), .axil_rdata(control_axil_rdata),
     .axil_rresp(control_axil_rresp),
     .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,
-    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata('0));
-  assign unused = &{1'b0, link_write, link_waddr, link_wdata, link_raddr};
+    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);
+  assign unused = 1'b0;
   always_ff @(posedge clk) port_error_before <= !rst && port_error;
   mr_supervisor #(.DATA_BYTES(64)) supervisor (.clk, .rst, .error(supervisor_error), .stop,
-    .fault(port_error && !port_error_before), .fault_code(32'd4), .fault_link('0), .irq(supervisor_irq),
+    .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? link_fault_code : 32'd4),
+    .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq),
     .axil_awvalid(supervisor_axil_awvalid), .axil_awready(supervisor_axil_awready), .axil_awaddr(supervisor_axil_awaddr), .axil_wvalid(supervisor_axil_wvalid),
     .axil_wready(supervisor_axil_wready), .axil_wdata(supervisor_axil_wdata), .axil_wstrb(supervisor_axil_wstrb), .axil_bvalid(supervisor_axil_bvalid),
     .axil_bready(supervisor_axil_bready), .axil_bresp(supervisor_axil_bresp), .axil_arvalid(supervisor_axil_arvalid), .axil_arready(supervisor_axil_arready),
@@ -169,6 +166,36 @@ module part0_top (
     .axi_awvalid(supervisor_axi_awvalid), .axi_awready(supervisor_axi_awready), .axi_awaddr(supervisor_axi_awaddr), .axi_awlen(supervisor_axi_awlen),
     .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready), .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast),
     .axi_bvalid(supervisor_axi_bvalid), .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
+
+  // ---- the link table and the way from ports to connectors
+  logic [0:0] link_enable, link_cable, link_cable_before, link_bad, link_peer, link_packet, link_port_fault, link_stall, link_broken;
+  logic [0:0] link_port_valid, link_port_ready, link_port_last, link_start, link_word, link_finish, link_good;
+  logic [7:0] link_connector;
+  logic [3:0] link_tag;
+  logic [15:0] link_packet_bytes, link_credits, link_bytes;
+  logic [63:0] link_port_data, link_data;
+  logic [255:0] link_header;
+  mr_link_table #(.PORTS(1), .BYTES(8), .PACKET(1024)) link_table (
+    .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable),
+    .connector(link_connector), .tag(link_tag), .packet_bytes(link_packet_bytes), .credits(link_credits), .cable(link_cable),
+    .peer(link_peer), .packet(link_packet), .bytes(link_bytes), .stall(link_stall));
+  mr_link_switch #(.BYTES(8), .PORTS(1), .CONNECTORS(1)) link_switch (
+    .clk, .rst, .connector(link_connector), .cable(link_cable), .bad(link_bad),
+    .s_valid(link_port_valid), .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last),
+    .start(link_start), .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), .good(link_good),
+    .up({link0_up}), .tx_valid({link0_tx_tvalid}), .tx_ready({link0_tx_tready}), .tx_data({link0_tx_tdata}), .tx_last({link0_tx_tlast}),
+    .rx_valid({link0_rx_tvalid}), .rx_data({link0_rx_tdata}), .rx_last({link0_rx_tlast}));
+  // Codes of image_abi.hpp: 2 a cable in service went down, 3 protocol.
+  assign link_broken = link_enable & (link_port_fault | link_bad | (link_cable_before & ~link_cable));
+  always_ff @(posedge clk) begin
+    link_cable_before <= link_cable;
+    link_fault        <= !rst && |link_broken;
+    link_fault_code   <= (|(link_enable & link_cable_before & ~link_cable)) ? 32'd2 : 32'd3;
+    link_fault_row    <= '0;
+    for (integer i = 1 - 1; i >= 0; i = i - 1) if (link_broken[i]) link_fault_row <= 32'(i);
+  end
+  logic link_unused;
+  assign link_unused = &{1'b0, link_start, link_word, link_data, link_header};
 
   // ---- the network
   logic in0_valid, in0_ready;
@@ -243,12 +270,12 @@ module part0_top (
     .t_valid(out0_tag_valid), .t_ready(out0_tag_ready), .t_data(out0_tag));
 
   // ---- out0_2
-  assign out0_2_tvalid = out0_2_sent_valid;
-  assign out0_2_sent_ready = out0_2_tready;
-  assign out0_2_tdata = 32'(out0_2_sent);
-  assign out0_2_tag_tvalid = out0_2_tag_valid;
-  assign out0_2_tag_ready = out0_2_tag_tready;
-  assign out0_2_tag_tdata = out0_2_tag;
+  mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_send (
+    .clk, .rst, .flush, .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]), .packet_bytes(link_packet_bytes[0+:16]), .credits(link_credits[0+:16]),
+    .peer(link_peer[0]), .fault(link_port_fault[0]), .packet(link_packet[0]), .bytes(link_bytes[0+:16]), .stall(link_stall[0]),
+    .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready), .t_data(out0_2_tag),
+    .finish(link_finish[0]), .good(link_good[0]), .header(link_header[0+:256]),
+    .m_valid(link_port_valid[0]), .m_ready(link_port_ready[0]), .m_data(link_port_data[0+:64]), .m_last(link_port_last[0]));
 
 endmodule
 `default_nettype wire
