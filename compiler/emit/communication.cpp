@@ -12,7 +12,6 @@ namespace {
 using namespace runtime::plan;
 
 constexpr std::uint32_t kPacketBytes = 1024;
-constexpr std::uint64_t kWordBytes = 32;  // a packet is whole words of any link (kernels/rtl/README.md)
 constexpr std::uint64_t kFewestCredits = 2, kUsualCredits = 16;
 
 std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
@@ -72,8 +71,8 @@ class Planner {
     } else {
       channel.transport = Transport::kAurora;
       channel.frame_bytes = kernels::packed_bytes(port.type, port.elements());
-      const std::uint64_t whole = (channel.frame_bytes + kWordBytes - 1) / kWordBytes * kWordBytes;
-      channel.packet_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, kPacketBytes));
+      channel.packet_bytes =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(channel.frame_bytes, kPacketBytes));
     }
     d_.channels.push_back(std::move(channel));
     return {};

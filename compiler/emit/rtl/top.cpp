@@ -322,50 +322,33 @@ class Top {
   /// All ports and connectors together. Rows that are another partition's have no port here.
   std::string links() const {
     if (rows_ == 0) return "";
-    const std::string n = number(rows_), bytes = number(kLinkBytes);
     std::string text =
         "  // ---- the link table and the way from ports to connectors\n  logic " + range(rows_) +
-        "link_enable, link_cable, link_cable_before, link_bad, link_peer, link_packet, link_port_fault, "
-        "link_stall, link_broken;\n  logic " +
-        range(rows_) +
-        "link_port_valid, link_port_ready, link_port_last, link_start, link_word, link_finish, "
-        "link_good;\n  logic " +
-        range(rows_ * 8) + "link_connector;\n  logic " + range(rows_ * 4) + "link_tag;\n  logic " +
-        range(rows_ * 16) + "link_packet_bytes, link_credits, link_bytes;\n  logic " +
+        "link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, "
+        "link_finish, link_good;\n"
+        "  logic " +
+        range(rows_) + "link_port_valid, link_port_ready, link_port_last;\n  logic " + range(rows_ * 4) +
+        "link_tag;\n  logic " + range(rows_ * 16) + "link_packet_bytes, link_credits, link_bytes;\n  logic " +
         range(rows_ * kLinkBytes * 8) + "link_port_data, link_data;\n  logic " + range(rows_ * 256) +
         "link_header;\n";
-    text +=
-        "  mr_link_table #(.PORTS(" + n + "), .BYTES(" + bytes + "), .PACKET(" + number(kPacket) +
-        ")) link_table (\n    .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, "
-        ".enable(link_enable),\n    .connector(link_connector), .tag(link_tag), "
-        ".packet_bytes(link_packet_bytes), "
-        ".credits(link_credits), .cable(link_cable),\n    .peer(link_peer), .packet(link_packet), "
-        ".bytes(link_bytes), "
-        ".stall(link_stall));\n";
-    text +=
-        "  mr_link_switch #(.BYTES(" + bytes + "), .PORTS(" + n + "), .CONNECTORS(" +
-        number(options_.connectors) +
-        ")) link_switch (\n    .clk, .rst, .connector(link_connector), .cable(link_cable), .bad(link_bad),\n"
-        "    .s_valid(link_port_valid), .s_ready(link_port_ready), .s_data(link_port_data), "
-        ".s_last(link_port_last),\n"
-        "    .start(link_start), .header(link_header), .word(link_word), .data(link_data), "
-        ".finish(link_finish), "
-        ".good(link_good),\n    .up(" +
-        connectors("_up") + "), .tx_valid(" + connectors("_tx_tvalid") + "), .tx_ready(" +
-        connectors("_tx_tready") + "), .tx_data(" + connectors("_tx_tdata") + "), .tx_last(" +
-        connectors("_tx_tlast") + "),\n    .rx_valid(" + connectors("_rx_tvalid") + "), .rx_data(" +
-        connectors("_rx_tdata") + "), .rx_last(" + connectors("_rx_tlast") + "));\n";
-    text +=
-        "  // Codes of image_abi.hpp: 2 a cable in service went down, 3 protocol.\n"
-        "  assign link_broken = link_enable & (link_port_fault | link_bad | (link_cable_before & "
-        "~link_cable));\n"
-        "  always_ff @(posedge clk) begin\n    link_cable_before <= link_cable;\n"
-        "    link_fault        <= !rst && |link_broken;\n"
-        "    link_fault_code   <= (|(link_enable & link_cable_before & ~link_cable)) ? 32'd2 : 32'd3;\n"
-        "    link_fault_row    <= '0;\n    for (integer i = " +
-        n +
-        " - 1; i >= 0; i = i - 1) if (link_broken[i]) "
-        "link_fault_row <= 32'(i);\n  end\n";
+    text += "  mr_link_hub #(.BYTES(" + number(kLinkBytes) + "), .PORTS(" + number(rows_) +
+            "), .CONNECTORS(" + number(options_.connectors) + "), .PACKET(" + number(kPacket) +
+            ")) link_hub (\n    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), "
+            ".fault_link(link_fault_row),\n"
+            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable), "
+            ".tag(link_tag),\n"
+            "    .packet_bytes(link_packet_bytes), .credits(link_credits), .peer(link_peer), "
+            ".port_fault(link_port_fault),\n"
+            "    .packet(link_packet), .bytes(link_bytes), .stall(link_stall), .s_valid(link_port_valid),\n"
+            "    .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last), "
+            ".start(link_start),\n"
+            "    .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), "
+            ".good(link_good),\n"
+            "    .up(" +
+            connectors("_up") + "), .tx_valid(" + connectors("_tx_tvalid") + "), .tx_ready(" +
+            connectors("_tx_tready") + "),\n    .tx_data(" + connectors("_tx_tdata") + "), .tx_last(" +
+            connectors("_tx_tlast") + "),\n    .rx_valid(" + connectors("_rx_tvalid") + "), .rx_data(" +
+            connectors("_rx_tdata") + "), .rx_last(" + connectors("_rx_tlast") + "));\n";
     return text + idle_rows() +
            "  logic link_unused;\n  assign link_unused = &{1'b0, link_start, link_word, link_data, "
            "link_header};\n\n";
@@ -487,8 +470,8 @@ class Top {
 }  // namespace
 
 std::set<std::string> top_modules() {
-  return {"mr_control", "mr_supervisor", "mr_ingress",     "mr_egress",    "mr_fifo",        "mr_fork",
-          "mr_join",    "mr_link_table", "mr_link_switch", "mr_link_send", "mr_link_receive"};
+  return {"mr_control", "mr_supervisor", "mr_ingress",  "mr_egress",    "mr_fifo",
+          "mr_fork",    "mr_join",       "mr_link_hub", "mr_link_send", "mr_link_receive"};
 }
 
 Result<std::string> top_text(const Design& design, const std::vector<ImagePort>& ports,

@@ -168,32 +168,22 @@ module part0_top (
     .axi_bvalid(supervisor_axi_bvalid), .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
 
   // ---- the link table and the way from ports to connectors
-  logic [0:0] link_enable, link_cable, link_cable_before, link_bad, link_peer, link_packet, link_port_fault, link_stall, link_broken;
-  logic [0:0] link_port_valid, link_port_ready, link_port_last, link_start, link_word, link_finish, link_good;
-  logic [7:0] link_connector;
+  logic [0:0] link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, link_finish, link_good;
+  logic [0:0] link_port_valid, link_port_ready, link_port_last;
   logic [3:0] link_tag;
   logic [15:0] link_packet_bytes, link_credits, link_bytes;
   logic [63:0] link_port_data, link_data;
   logic [255:0] link_header;
-  mr_link_table #(.PORTS(1), .BYTES(8), .PACKET(1024)) link_table (
-    .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable),
-    .connector(link_connector), .tag(link_tag), .packet_bytes(link_packet_bytes), .credits(link_credits), .cable(link_cable),
-    .peer(link_peer), .packet(link_packet), .bytes(link_bytes), .stall(link_stall));
-  mr_link_switch #(.BYTES(8), .PORTS(1), .CONNECTORS(1)) link_switch (
-    .clk, .rst, .connector(link_connector), .cable(link_cable), .bad(link_bad),
-    .s_valid(link_port_valid), .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last),
-    .start(link_start), .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), .good(link_good),
-    .up({link0_up}), .tx_valid({link0_tx_tvalid}), .tx_ready({link0_tx_tready}), .tx_data({link0_tx_tdata}), .tx_last({link0_tx_tlast}),
+  mr_link_hub #(.BYTES(8), .PORTS(1), .CONNECTORS(1), .PACKET(1024)) link_hub (
+    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), .fault_link(link_fault_row),
+    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable), .tag(link_tag),
+    .packet_bytes(link_packet_bytes), .credits(link_credits), .peer(link_peer), .port_fault(link_port_fault),
+    .packet(link_packet), .bytes(link_bytes), .stall(link_stall), .s_valid(link_port_valid),
+    .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last), .start(link_start),
+    .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), .good(link_good),
+    .up({link0_up}), .tx_valid({link0_tx_tvalid}), .tx_ready({link0_tx_tready}),
+    .tx_data({link0_tx_tdata}), .tx_last({link0_tx_tlast}),
     .rx_valid({link0_rx_tvalid}), .rx_data({link0_rx_tdata}), .rx_last({link0_rx_tlast}));
-  // Codes of image_abi.hpp: 2 a cable in service went down, 3 protocol.
-  assign link_broken = link_enable & (link_port_fault | link_bad | (link_cable_before & ~link_cable));
-  always_ff @(posedge clk) begin
-    link_cable_before <= link_cable;
-    link_fault        <= !rst && |link_broken;
-    link_fault_code   <= (|(link_enable & link_cable_before & ~link_cable)) ? 32'd2 : 32'd3;
-    link_fault_row    <= '0;
-    for (integer i = 1 - 1; i >= 0; i = i - 1) if (link_broken[i]) link_fault_row <= 32'(i);
-  end
   logic link_unused;
   assign link_unused = &{1'b0, link_start, link_word, link_data, link_header};
 
