@@ -42,7 +42,7 @@ struct Run {
 
 /// An ingress or egress unit with the memory behind it.
 struct Unit {
-  std::string name;
+  std::string name, folder;
   bool input = false;
   std::vector<Bytes> frames;
   std::size_t stride = 0;
@@ -53,9 +53,23 @@ struct Unit {
   unsigned delivered = 0, dropped = 0;
 };
 
+/// What each card has once.
+struct Card {
+  Card(Ports& all, Rng& rng, const Report& report)
+      : ports(all),
+        control(all, "control_axil", rng, report),
+        supervisor(all, "supervisor_axil", rng, report),
+        reports(all, "supervisor_axi_", 0x2'0000'0000u, 128, kBurst, rng, report) {}
+  Ports& ports;
+  RegisterMaster control, supervisor;
+  Memory reports;
+  std::deque<std::pair<Beat, bool>> arriving;  // words on the cable to it
+  bool reported = false;
+};
+
 class Host {
  public:
-  Host(Ports& ports, std::size_t frames, std::uint64_t seed, int rounds);
+  Host(Model& model, std::uint64_t seed, int rounds);
 
   int failures() const { return failures_; }
   bool finished() const { return stage_ == Stage::kFinished; }
@@ -64,65 +78,104 @@ class Host {
   void print() const;
 
  private:
-  enum class Stage { kReset, kBatch, kNewEpoch, kCounters, kStop, kFinished };
+  enum class Stage { kReset, kBind, kBatch, kNewEpoch, kCounters, kStop, kFinished };
 
   Report report() {
     return [this](const std::string& what) {
       if (++failures_ <= 8) std::printf("  cycle %" PRIu64 ": %s\n", cycle_, what.c_str());
     };
   }
-  void add_unit(const std::string& name, std::size_t frames);
+  void add_unit(Ports& ports, const std::string& name, const std::string& folder);
+  void bind();
+  void wait_for_links(std::size_t card);
+  void cables();
   void begin_batch();
   void start(Unit& unit);
   void poll(Unit& unit);
   void check(Unit& unit, const Run& run);
   void advance();
   void check_counters();
-  void stop_supervisor();
+  void stop_supervisor(Card& card);
+  bool controls_idle() const;
 
-  Ports& ports_;
   Rng rng_;
   int batches_;
+  std::vector<std::unique_ptr<Card>> cards_;
   std::vector<std::unique_ptr<Unit>> units_;
-  RegisterMaster control_, supervisor_;
-  Memory reports_;
   Stage stage_ = Stage::kReset;
   std::uint64_t cycle_ = 0, quiet_ = 0, change_at_ = 0, sequence_ = 0;
   std::uint32_t epoch_ = 0;
   std::size_t frames_;
-  bool disturbed_ = false, reported_ = false;
+  bool disturbed_ = false;
+  std::size_t bound_ = 0;  // cards whose links are in service
   int failures_ = 0;
 };
 
-Host::Host(Ports& ports, std::size_t frames, std::uint64_t seed, int rounds)
-    : ports_(ports),
-      rng_(seed),
-      batches_(10 * rounds),
-      control_(ports, "control_axil", rng_, report()),
-      supervisor_(ports, "supervisor_axil", rng_, report()),
-      reports_(ports, "supervisor_axi_", 0x2'0000'0000u, 128, kBurst, rng_, report()),
-      frames_(frames) {
+Host::Host(Model& model, std::uint64_t seed, int rounds)
+    : rng_(seed), batches_(10 * rounds), frames_(static_cast<std::size_t>(model_rows().front()["FRAMES"])) {
   const std::string suffix = "_axil_awvalid";
-  for (const auto& [port, unused] : ports) {
-    if (port.size() <= suffix.size() || port.substr(port.size() - suffix.size()) != suffix) continue;
-    const std::string name = port.substr(0, port.size() - suffix.size());
-    if (name != "control" && name != "supervisor") add_unit(name, frames);
+  for (std::size_t card = 0; card < model_rows().size(); ++card) {
+    Ports& ports = model.ports(card);
+    cards_.push_back(std::make_unique<Card>(ports, rng_, report()));
+    for (const auto& [port, unused] : ports) {
+      if (port.size() <= suffix.size() || port.substr(port.size() - suffix.size()) != suffix) continue;
+      const std::string name = port.substr(0, port.size() - suffix.size());
+      if (name != "control" && name != "supervisor") add_unit(ports, name, model_rows()[card].text("DIR"));
+    }
   }
 }
 
-void Host::add_unit(const std::string& name, std::size_t frames) {
+void Host::add_unit(Ports& ports, const std::string& name, const std::string& folder) {
   auto unit = std::make_unique<Unit>();
   unit->name = name;
-  unit->input = ports_.contains(name + "_axi_arvalid");
-  for (std::size_t i = 0; i < frames; ++i)
-    unit->frames.push_back(read_file("bench/" + name + "." + std::to_string(i) + ".bin"));
+  unit->input = ports.contains(name + "_axi_arvalid");
+  for (std::size_t i = 0; i < frames_; ++i)
+    unit->frames.push_back(read_file(folder + "/bench/" + name + "." + std::to_string(i) + ".bin"));
   unit->stride = abi::egress_buffer_bytes(unit->frames.front().size()) + 64;
   const auto base =
       0x7'4000'0000u + 0x100'0000u * units_.size() - 64u * static_cast<unsigned>(rng_.between(1, 8));
-  unit->memory = std::make_unique<Memory>(ports_, name + "_axi_", base, kMostRuns * unit->stride, kBurst,
-                                          rng_, report());
-  unit->registers = std::make_unique<RegisterMaster>(ports_, name + "_axil", rng_, report());
+  unit->memory =
+      std::make_unique<Memory>(ports, name + "_axi_", base, kMostRuns * unit->stride, kBurst, rng_, report());
+  unit->registers = std::make_unique<RegisterMaster>(ports, name + "_axil", rng_, report());
   units_.push_back(std::move(unit));
+}
+
+/// Row 0 of each card's table onto the one cable; the receiver and the sender are told alike.
+void Host::bind() {
+  stage_ = Stage::kBind;
+  if (cards_.size() == 1) return begin_batch();
+  const auto packet_bytes = static_cast<std::uint32_t>(rng_.between(1, 60));
+  const auto credits = static_cast<std::uint32_t>(rng_.between(1, 16));
+  for (std::size_t card = 0; card < cards_.size(); ++card) {
+    RegisterMaster& control = cards_[card]->control;
+    control.read(abi::kRegLinkPorts, [this](std::uint32_t got) {
+      if (got != 1) report()("link ports: register says " + std::to_string(got));
+    });
+    control.write(abi::kLinkTable + abi::kLinkTag, 5);
+    control.write(abi::kLinkTable + abi::kLinkPacketBytes, packet_bytes);
+    control.write(abi::kLinkTable + abi::kLinkCredits, credits);
+    control.write(abi::kLinkTable + abi::kLinkEnable, 1);
+    wait_for_links(card);
+  }
+}
+
+void Host::wait_for_links(std::size_t card) {
+  cards_[card]->control.read(abi::kLinkTable + abi::kLinkStatus, [this, card](std::uint32_t status) {
+    if (status != 3) return wait_for_links(card);
+    quiet_ = 0;
+    if (++bound_ == cards_.size()) begin_batch();
+  });
+}
+
+/// What a card sends on connector 0 the other one hears, some cycles later; the other connectors are open.
+void Host::cables() {
+  if (cards_.size() < 2) return;
+  for (std::size_t i = 0; i < 2; ++i) {
+    Ports& ports = cards_[i]->ports;
+    if (ports.at("link0_tx_tvalid").get() != 0 && ports.at("link0_tx_tready").get() != 0)
+      cards_[1 - i]->arriving.emplace_back(ports.at("link0_tx_tdata").read(),
+                                           ports.at("link0_tx_tlast").get() != 0);
+  }
 }
 
 void Host::begin_batch() {
@@ -201,30 +254,48 @@ void Host::check(Unit& unit, const Run& run) {
 }
 
 void Host::drive() {
-  ports_.at("rst").set(stage_ == Stage::kReset);
+  for (auto& card : cards_) {
+    card->ports.at("rst").set(stage_ == Stage::kReset);
+    card->control.drive();
+    card->supervisor.drive();
+    card->reports.drive();
+    if (cards_.size() < 2) continue;
+    card->ports.at("link0_up").set(1);
+    card->ports.at("link0_tx_tready").set(rng_.chance(0.9));
+    const bool word = !card->arriving.empty() && rng_.chance(0.8);
+    card->ports.at("link0_rx_tvalid").set(word);
+    if (!word) continue;
+    card->ports.at("link0_rx_tdata").write(0, card->arriving.front().first);
+    card->ports.at("link0_rx_tlast").set(card->arriving.front().second);
+    card->arriving.pop_front();
+  }
   for (auto& unit : units_) {
     unit->memory->drive();
     unit->registers->drive();
   }
-  control_.drive();
-  supervisor_.drive();
-  reports_.drive();
 }
 
 void Host::sample() {
   ++cycle_;
   if (stage_ == Stage::kReset) {
-    if (cycle_ == 4) begin_batch();
+    if (cycle_ == 4) bind();
     return;
   }
+  cables();
   for (auto& unit : units_) {
     unit->memory->sample();
     unit->registers->sample();
   }
-  control_.sample();
-  supervisor_.sample();
-  reports_.sample();
+  for (auto& card : cards_) {
+    card->control.sample();
+    card->supervisor.sample();
+    card->reports.sample();
+  }
   advance();
+}
+
+bool Host::controls_idle() const {
+  return std::all_of(cards_.begin(), cards_.end(), [](const auto& card) { return card->control.idle(); });
 }
 
 void Host::advance() {
@@ -247,24 +318,30 @@ void Host::advance() {
       for (auto& unit : units_)
         while (unit->runs.size() > (unit->running ? 1u : 0u)) unit->runs.pop_back();
       stage_ = Stage::kNewEpoch;
-      if (!done || rng_.chance(0.3)) control_.write(abi::kRegEpoch, ++epoch_);
+      if (!done || rng_.chance(0.3)) {
+        ++epoch_;
+        for (auto& card : cards_) card->control.write(abi::kRegEpoch, epoch_);
+      }
     }
   } else if (stage_ == Stage::kNewEpoch) {
     const bool rest =
         std::all_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->runs.empty(); });
-    if (!rest || !control_.idle()) return;
+    if (!rest || !controls_idle()) return;
     if (--batches_ > 0) return begin_batch();
     stage_ = Stage::kCounters;
     check_counters();
-  } else if (stage_ == Stage::kCounters && control_.idle()) {
+  } else if (stage_ == Stage::kCounters && controls_idle()) {
     stage_ = Stage::kStop;
-    stop_supervisor();
-  } else if (stage_ == Stage::kStop && reported_ && control_.idle()) {
-    abi::FaultReport got;
-    std::memcpy(&got, reports_.content().data(), sizeof got);
-    if (got.magic != abi::FaultReport{}.magic || got.code != abi::FaultCode::kStopped)
-      report()("a wrong report");
-    if (ports_.at("error").get() != 0) report()("error raised");
+    for (auto& card : cards_) stop_supervisor(*card);
+  } else if (stage_ == Stage::kStop && controls_idle() &&
+             std::all_of(cards_.begin(), cards_.end(), [](const auto& card) { return card->reported; })) {
+    for (auto& card : cards_) {
+      abi::FaultReport got;
+      std::memcpy(&got, card->reports.content().data(), sizeof got);
+      if (got.magic != abi::FaultReport{}.magic || got.code != abi::FaultCode::kStopped)
+        report()("a wrong report: code " + std::to_string(static_cast<unsigned>(got.code)));
+      if (card->ports.at("error").get() != 0) report()("error raised");
+    }
     stage_ = Stage::kFinished;
   }
 }
@@ -275,30 +352,32 @@ void Host::check_counters() {
     outputs += unit->input ? 0 : 1;
     delivered += unit->input ? 0 : unit->delivered;
   }
-  control_.read(abi::kRegAbiVersion, [this](std::uint32_t got) {
-    if (got != abi::kAbiVersion) report()("another ABI version");
-  });
-  control_.read(abi::kRegEpoch, [this](std::uint32_t got) {
-    if (got != epoch_) report()("another epoch");
-  });
-  control_.read(abi::kRegFramesLow, [this, outputs, delivered](std::uint32_t got) {
+  for (auto& card : cards_) {
+    card->control.read(abi::kRegAbiVersion, [this](std::uint32_t got) {
+      if (got != abi::kAbiVersion) report()("another ABI version");
+    });
+    card->control.read(abi::kRegEpoch, [this](std::uint32_t got) {
+      if (got != epoch_) report()("another epoch");
+    });
+  }
+  cards_.back()->control.read(abi::kRegFramesLow, [this, outputs, delivered](std::uint32_t got) {
     if (outputs == 1 && got != delivered)
       report()("frames: register says " + std::to_string(got) + ", delivered " + std::to_string(delivered));
   });
 }
 
-void Host::stop_supervisor() {
-  supervisor_.write(0x10, static_cast<std::uint32_t>(reports_.base()));
-  supervisor_.write(0x14, static_cast<std::uint32_t>(reports_.base() >> 32));
-  supervisor_.write(0x00, 1, [this] { control_.write(abi::kRegSupervisorStop, 1); });
+void Host::stop_supervisor(Card& card) {
+  card.supervisor.write(0x10, static_cast<std::uint32_t>(card.reports.base()));
+  card.supervisor.write(0x14, static_cast<std::uint32_t>(card.reports.base() >> 32));
+  card.supervisor.write(0x00, 1, [&card] { card.control.write(abi::kRegSupervisorStop, 1); });
   struct Poll {
-    Host& host;
+    Card& card;
     void operator()(std::uint32_t control) const {
-      if ((control & 2u) == 0) return host.supervisor_.read(0x00, Poll{host});
-      host.supervisor_.write(0x00, 0x10, [&host = host] { host.reported_ = true; });
+      if ((control & 2u) == 0) return card.supervisor.read(0x00, Poll{card});
+      card.supervisor.write(0x00, 0x10, [&card = card] { card.reported = true; });
     }
   };
-  supervisor_.read(0x00, Poll{*this});
+  card.supervisor.read(0x00, Poll{card});
 }
 
 void Host::print() const {
@@ -312,16 +391,17 @@ void Host::print() const {
 
 int run_top_bench(std::uint64_t seed, int rounds) {
   const auto model = make_model();
-  Ports& ports = model->ports(0);
-  const Port clk = ports.at("clk");
-  Host host(ports, static_cast<std::size_t>(model_rows().front()["FRAMES"]), seed, rounds);
+  Host host(*model, seed, rounds);
+  const auto clock = [&](bool high) {
+    for (std::size_t card = 0; card < model_rows().size(); ++card) model->ports(card).at("clk").set(high);
+  };
   while (!host.finished()) {
     host.drive();
     model->eval();
     host.sample();
-    clk.set(1);
+    clock(true);
     model->eval();
-    clk.set(0);
+    clock(false);
   }
   model->final();
   host.print();

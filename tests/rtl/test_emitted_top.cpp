@@ -59,11 +59,53 @@ Program two_and_two() {
   return program;
 }
 
+/// Which ports of a partition are links; all are row 0.
+enum class Links { kNone, kInput, kOutput };
+
 class EmittedTop : public testing::Test {
  protected:
   void run(const Program& program, std::uint64_t interval) {
-    const char* const tool = std::getenv("MILLRACE_RTL_SWEEP");
-    if (tool == nullptr)
+    const TemporaryDirectory directory("emitted_top");
+    emit(program, interval, Links::kNone, directory.path() / "rtl");
+    if (HasFatalFailure() || IsSkipped()) return;
+    sweep(directory.path(), {directory.path() / "rtl"});
+  }
+
+  /// The program cut behind block `first`: two cards and a cable.
+  void run_on_two(const Program& program, std::uint32_t first, std::uint64_t interval) {
+    std::vector<std::uint32_t> before, behind;
+    for (std::uint32_t b = 0; b < program.blocks.size(); ++b) (b <= first ? before : behind).push_back(b);
+    const TemporaryDirectory directory("emitted_tops");
+    const Program one = kernels::extract(program, before, "part0"),
+                  two = kernels::extract(program, behind, "part1");
+    emit(one, interval, Links::kOutput, directory.path() / "one");
+    if (HasFatalFailure() || IsSkipped()) return;
+    emit(two, interval, Links::kInput, directory.path() / "two");
+    if (HasFatalFailure()) return;
+    // What goes in at one end comes out, computed by both, at the other.
+    write_frames(program, directory.path() / "one", directory.path() / "two");
+    sweep(directory.path(), {directory.path() / "one", directory.path() / "two"});
+  }
+
+ private:
+  static const char* tool() { return std::getenv("MILLRACE_RTL_SWEEP"); }
+
+  static void sweep(const std::filesystem::path& directory,
+                    const std::vector<std::filesystem::path>& designs) {
+    std::vector<std::string> command;
+    std::istringstream words(tool());
+    for (std::string word; std::getline(words, word, ':');) command.push_back(word);
+    command.insert(command.end(), {"--work", (directory / "work").string(), "--design"});
+    for (const auto& design : designs) command.push_back(design.string());
+    const auto outcome = run_child(command);
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+    EXPECT_TRUE(outcome->ok()) << outcome->output;
+    EXPECT_NE(outcome->output.find("top: passed"), std::string::npos) << outcome->output;
+  }
+
+  static void emit(const Program& program, std::uint64_t interval, Links links,
+                   const std::filesystem::path& folder) {
+    if (tool() == nullptr)
       GTEST_SKIP() << "MILLRACE_RTL_SWEEP is not set: ctest sets it to the tool and the bench";
     ASSERT_EQ(kernels::validate(program), "");
     const auto catalog = compiler::generators::load_catalog();
@@ -73,55 +115,47 @@ class EmittedTop : public testing::Test {
     ASSERT_TRUE(foldings.ok()) << foldings.error().message();
     const auto design = compiler::generators::assemble(*catalog, program, *foldings);
     ASSERT_TRUE(design.ok()) << design.error().message();
-    const TemporaryDirectory directory("emitted_top");
-    const auto folder = directory.path() / "rtl";
-    write(*design, program, folder);
-
-    std::vector<std::string> command;
-    std::istringstream words(tool);
-    for (std::string word; std::getline(words, word, ':');) command.push_back(word);
-    command.insert(command.end(),
-                   {"--work", (directory.path() / "work").string(), "--design", folder.string()});
-    const auto outcome = run_child(command);
-    ASSERT_TRUE(outcome.ok()) << outcome.error().message();
-    EXPECT_TRUE(outcome->ok()) << outcome->output;
-    EXPECT_NE(outcome->output.find("top: passed"), std::string::npos) << outcome->output;
-  }
-
- private:
-  static void write(const Design& design, const Program& program, const std::filesystem::path& folder) {
     std::vector<runtime::plan::ImagePort> ports;
     const auto add = [&](const auto& from, runtime::plan::PortKind kind) {
       for (const auto& port : from) {
-        const auto& stream = design.netlist.streams[port.stream];
+        const auto& stream = design->netlist.streams[port.stream];
         ports.push_back({port.name, kind, "", 0, 0, port.type, stream.lanes * stream.beats});
       }
     };
-    add(design.inputs, runtime::plan::PortKind::kIngress);
-    add(design.outputs, runtime::plan::PortKind::kEgress);
-    const auto rtl = compiler::emit::emit_rtl(design, program, ports, {156.25, "none", "a test"});
+    using runtime::plan::PortKind;
+    add(design->inputs, links == Links::kInput ? PortKind::kLinkReceive : PortKind::kIngress);
+    add(design->outputs, links == Links::kOutput ? PortKind::kLinkSend : PortKind::kEgress);
+    compiler::emit::RtlOptions options{156.25, "none", "a test", "", {}};
+    options.connectors = 2;
+    const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();
     for (const auto& [path, content] : rtl->files) {
       std::filesystem::create_directories((folder / path).parent_path());
       std::ofstream(folder / path, std::ios::binary) << content;
     }
-    std::filesystem::create_directories(folder / "bench");
+    if (links == Links::kNone) write_frames(program, folder, folder);
+  }
+
+  /// Frames for a host: inputs below one folder, what must come out below another; ports as the program's.
+  static void write_frames(const Program& program, const std::filesystem::path& in,
+                           const std::filesystem::path& out) {
     std::mt19937 random(7);
+    const auto name = [](const std::filesystem::path& folder, const char* port, std::size_t i, int frame) {
+      std::filesystem::create_directories(folder / "bench");
+      return folder / "bench" / (port + std::to_string(i) + "." + std::to_string(frame) + ".bin");
+    };
     for (int frame = 0; frame < kFrames; ++frame) {
       std::vector<Buffer> inputs;
-      const auto name = [&](const std::string& port) {
-        return folder / "bench" / (port + "." + std::to_string(frame) + ".bin");
-      };
       for (const auto index : program.inputs) {
         const auto& type = program.tensors[index].type;
         Buffer& bytes = inputs.emplace_back(program.tensors[index].storage_bytes());
         for (auto& byte : bytes)
           byte = static_cast<std::byte>(type.lowest() + static_cast<std::int64_t>(random() % 256) %
                                                             (type.highest() - type.lowest() + 1));
-        write_bytes(name(design.inputs[inputs.size() - 1].name), bytes);
+        write_bytes(name(in, "in", inputs.size() - 1, frame), bytes);
       }
       const auto outputs = kernels::reference::run(program, inputs);
-      for (std::size_t i = 0; i < outputs.size(); ++i) write_bytes(name(design.outputs[i].name), outputs[i]);
+      for (std::size_t i = 0; i < outputs.size(); ++i) write_bytes(name(out, "out", i, frame), outputs[i]);
     }
   }
 };
@@ -132,6 +166,10 @@ TEST_F(EmittedTop, ReturnsEveryFrameOfAChainOfConvolutions) {
 
 TEST_F(EmittedTop, MatchesTheFramesOfTwoInputsAndTellsTwoOutputs) {
   run(two_and_two(), 36);
+}
+
+TEST_F(EmittedTop, SendsFramesOverACableToAnother) {
+  run_on_two(card_part(tests::chain_program(2)), 1, 200);
 }
 
 }  // namespace
