@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "runtime/base/file.hpp"
 #include "tests/support/http.hpp"
@@ -18,49 +19,83 @@ const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
 
 class Console : public testing::Test {
  protected:
-  void SetUp() override {
+  void start(const std::vector<std::string>& more = {}) {
     const auto deployment = directory_.path() / "lenet5";
     const std::string cluster = kSource / "configs/clusters/three-ku060.yaml";
     const Outcome compiled = run_program(
         {millrace_binary(), "compile", kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
          "--name", "lenet5", "--cluster", cluster, "-o", deployment, "--quiet"});
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
-    server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment,
-                                             "--cluster", cluster, "--http", "127.0.0.1:0"});
+    std::vector<std::string> command{millrace_binary(), "serve", "--deployment", deployment,
+                                     "--cluster",       cluster, "--http",       "127.0.0.1:0"};
+    command.insert(command.end(), more.begin(), more.end());
+    server_.emplace(command);
     const auto address = server_->wait_for_line("listening http ", 60s);
     ASSERT_TRUE(address.has_value()) << server_->err();
     url_ = "http://" + *address;
+    port_ = static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1)));
+  }
+
+  /// Drives the page, and ends the server.
+  void browse(const std::vector<std::string>& more) {
+    const char* shots = std::getenv("MILLRACE_SHOTS");
+    std::vector<std::string> command{
+        "node",      kSource / "tests/node/console.mjs",
+        "--url",     url_,
+        "--picture", kSource / "tests/vectors/lenet5_mnist/seven.png",
+        "--shots",   shots != nullptr ? std::filesystem::path(shots) : directory_.path() / "shots"};
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run_program(command, {}, 200s);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
   }
 
   TemporaryDirectory directory_{"millrace-console"};
   std::optional<BackgroundProgram> server_;
   std::string url_;
+  std::uint16_t port_ = 0;
 };
 
-bool works(const std::string& command) {
-  return run_program({"sh", "-c", command}).exit_code == 0;
+/// What a browser test lacks; empty where it lacks nothing.
+std::string missing() {
+  for (const char* program : {"node", "chromium"})
+    if (run_program({"sh", "-c", std::string("command -v ") + program}).exit_code != 0)
+      return std::string(program) + " is not installed: tools/setup test";
+  if (!std::filesystem::exists(kSource / "tests/node/node_modules/playwright-core"))
+    return "playwright-core is not installed: tools/setup test";
+  return "";
 }
 
 TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
-  if (!works("command -v node")) GTEST_SKIP() << "Debian package nodejs is not installed";
-  if (!works("command -v chromium")) GTEST_SKIP() << "Debian package chromium is not installed";
-  if (!std::filesystem::exists(kSource / "tests/node/node_modules/playwright-core"))
-    GTEST_SKIP() << "playwright-core is not installed: tools/setup test";
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  start();
   BackgroundProgram load({millrace_binary(), "bench", "--url", url_, "--model", "lenet5", "--rate", "50",
                           "--duration", "600", "--warmup", "0"});
-  const char* shots = std::getenv("MILLRACE_SHOTS");
-  const Outcome outcome =
-      run_program({"node", kSource / "tests/node/console.mjs", "--url", url_, "--picture",
-                   kSource / "tests/vectors/lenet5_mnist/seven.png", "--shots",
-                   shots != nullptr ? std::filesystem::path(shots) : directory_.path() / "shots"},
-                  {}, 200s);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  load.stop(SIGKILL);
-  EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
+  browse({});
+}
+
+TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const std::string secret = "a-token-of-the-operator";
+  const auto tokens = directory_.path() / "tokens";
+  ASSERT_TRUE(write_file_atomically(tokens, "operator admin " + secret + "\n").ok());
+  start({"--tokens", tokens});
+  // `millrace bench` sends no token.
+  std::jthread load([&](const std::stop_token& stop) {
+    HttpConnection connection(port_);
+    const std::string frame(28 * 28 * 4, '\0');
+    while (
+        !stop.stop_requested() &&
+        connection.request("POST", "/v2/models/lenet5/infer", frame,
+                           "Inference-Header-Content-Length: 0\r\nAuthorization: Bearer " + secret + "\r\n"))
+      std::this_thread::sleep_for(20ms);
+  });
+  browse({"--token", secret});
 }
 
 TEST_F(Console, IsInTheBinaryAndNamesNothingThatIsNot) {
-  HttpConnection connection(static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1))));
+  start();
+  HttpConnection connection(port_);
   const auto page = connection.request("GET", "/");
   ASSERT_TRUE(page && page->status == 200);
   EXPECT_EQ(page->headers.at("content-type"), "text/html; charset=utf-8");
@@ -68,7 +103,7 @@ TEST_F(Console, IsInTheBinaryAndNamesNothingThatIsNot) {
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "server/console/page")) {
     const auto file = connection.request("GET", "/console/" + entry.path().filename().string());
     ASSERT_TRUE(file && file->status == 200) << entry.path();
-    EXPECT_EQ(file->body, *read_text_file(entry.path())) << entry.path();
+    EXPECT_TRUE(file->body == *read_text_file(entry.path())) << entry.path();
     for (const char* elsewhere : {"http://", "https://", "//cdn"}) {
       const auto at = file->body.find(elsewhere);
       EXPECT_TRUE(at == std::string::npos || file->body.substr(at).starts_with("http://www.w3.org/2000/svg"))

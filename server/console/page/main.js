@@ -126,6 +126,18 @@ async function showErrors() {
   }));
 }
 
+// Links need the token too: what they lead to is fetched, and kept as a file.
+
+async function follow(event) {
+  if (!token.get()) return;
+  event.preventDefault();
+  const link = event.currentTarget;
+  const answer = await fetch(link.href, {headers: {Authorization: `Bearer ${token.get()}`}, cache: 'no-store'});
+  const url = URL.createObjectURL(await answer.blob());
+  make('a', {href: url, download: link.getAttribute('download') ?? `millrace-${link.textContent.toLowerCase()}.txt`}).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
 // Going round.
 
 async function round(count) {
@@ -146,6 +158,7 @@ async function round(count) {
 
 find('token').value = token.get();
 find('token').addEventListener('change', (event) => token.set(event.target.value.trim()));
+for (const link of document.querySelectorAll('footer a')) link.addEventListener('click', (event) => follow(event).catch(() => {}));
 find('model').addEventListener('change', () => { before = null; look().catch(() => {}); });
 find('load').addEventListener('submit', (event) => {
   event.preventDefault();
