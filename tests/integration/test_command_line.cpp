@@ -67,10 +67,8 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
 }
 
 TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
-  expect_error(millrace({"frobnicate"}), 2,
-               {"'frobnicate'", "compile, verify, inspect, serve, infer", "devices"});
-  expect_error(millrace({}), 2,
-               {"a command is missing", "compile, verify, inspect, serve, infer", "devices"});
+  expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, compile, verify", "devices"});
+  expect_error(millrace({}), 2, {"a command is missing", "plan, compile, verify", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
   const Outcome partitions = compile(kModel, kThreeCards, file("d"), {"--partitions", "0"});
   expect_error(partitions, 2, {"--partitions", "1", "1024"});

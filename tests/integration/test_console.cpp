@@ -24,7 +24,7 @@ class Console : public testing::Test {
     const std::string cluster = kSource / "configs/clusters/three-ku060.yaml";
     const Outcome compiled = run_program(
         {millrace_binary(), "compile", kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
-         "--name", "lenet5", "--cluster", cluster, "-o", deployment, "--quiet"});
+         "--name", "lenet5", "--cluster", cluster, "--partitions", "3", "-o", deployment, "--quiet"});
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
     std::vector<std::string> command{millrace_binary(), "serve", "--deployment", deployment,
                                      "--cluster",       cluster, "--http",       "127.0.0.1:0"};

@@ -57,9 +57,10 @@ std::string float_image(const NpyArray& images, std::size_t frame) {
 class EndToEnd : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Outcome compiled = run_program(
-        {millrace_binary(), "compile", kModel.string(), "--name", "lenet5", "--cluster",
-         (kSource / "configs/clusters/three-ku060.yaml").string(), "-o", (dir_.path() / "d").string()});
+    const Outcome compiled =
+        run_program({millrace_binary(), "compile", kModel.string(), "--name", "lenet5", "--cluster",
+                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--partitions", "3", "-o",
+                     (dir_.path() / "d").string()});
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
     server_ = std::make_unique<BackgroundProgram>(std::vector<std::string>{
         millrace_binary(), "serve", "--deployment", (dir_.path() / "d").string(), "--http", "127.0.0.1:0"});

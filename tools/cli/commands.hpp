@@ -25,12 +25,31 @@ struct Common {
   std::string log_level = "info";
 };
 
-struct CompileCommand {
-  Common common;
-  std::filesystem::path model, cluster, output;
+/// What `plan` and `compile` are asked for alike.
+struct PlanWhat {
+  std::filesystem::path model, cluster;
   std::string name;                         // empty: the model file's stem
   std::optional<std::uint32_t> partitions;  // empty: chosen
+  std::optional<double> target_fps;
+  std::string max_latency;  // "500us"
+  std::string objective = "cards";
+  std::vector<std::string> max_utilisation;  // "0.8", "dsp=0.9"
+  std::filesystem::path plan;                // a plan file to follow
   std::vector<std::string> dump_after;
+};
+
+struct PlanCommand {
+  Common common;
+  PlanWhat what;
+  std::string assume;          // "int8"
+  std::filesystem::path save;  // the plan as a file
+};
+Status run(const PlanCommand& command, std::ostream& out);
+
+struct CompileCommand {
+  Common common;
+  PlanWhat what;
+  std::filesystem::path output;
 };
 Status run(const CompileCommand& command, std::ostream& out);
 

@@ -8,16 +8,14 @@
 #include "compiler/compile.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/describe.hpp"
+#include "tools/cli/plan_options.hpp"
 
 namespace millrace::cli {
 namespace {
 
-constexpr char kExploration[] = "partition";
-
-double milliseconds_of(const compiler::CompileReport& report, const std::string& step) {
+double milliseconds_of(const compiler::CompileReport& report) {
   double sum = 0;
-  for (const auto& time : report.steps)
-    if (step.empty() || time.name == step) sum += time.milliseconds;
+  for (const auto& time : report.steps) sum += time.milliseconds;
   return sum;
 }
 
@@ -32,10 +30,14 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   boost::json::array steps;
   for (const auto& step : report.steps)
     steps.push_back({{"name", step.name}, {"milliseconds", step.milliseconds}});
-  const boost::json::object extra{{"output", output.string()},
-                                  {"exploration_ms", milliseconds_of(report, kExploration)},
-                                  {"total_ms", milliseconds_of(report, "")},
-                                  {"steps", std::move(steps)}};
+  boost::json::object extra{{"output", output.string()},
+                            {"exploration_ms", report.design.exploration_ms},
+                            {"total_ms", milliseconds_of(report)},
+                            {"steps", std::move(steps)}};
+  extra["predicted"] = nullptr;
+  if (report.design.unpredicted.empty())
+    extra["predicted"] = {{"frames_per_second", report.design.frames_per_second()},
+                          {"latency_us", report.design.latency_seconds * 1e6}};
   const std::string text = boost::json::serialize(extra);
   return "," + text.substr(1, text.size() - 2);
 }
@@ -44,12 +46,8 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
 
 Status run(const CompileCommand& command, std::ostream& out) {
   compiler::CompileOptions options;
-  options.model = command.model;
-  options.cluster = command.cluster;
+  MILLRACE_TRY(fill(command.what, options));
   options.output = command.output;
-  options.name = command.name;
-  options.partitions = command.partitions;
-  options.dump_after = command.dump_after;
   MILLRACE_ASSIGN(const auto report, compiler::compile(options));
 
   // Read back rather than reported from memory: what is printed is what is on disk.
@@ -61,8 +59,12 @@ Status run(const CompileCommand& command, std::ostream& out) {
   }
   if (command.common.quiet) return {};
   print_table(description, out);
-  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report, ""))
-      << " ms (partitioning " << one_decimal(milliseconds_of(report, kExploration)) << " ms)\n";
+  if (report.design.unpredicted.empty())
+    out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
+        << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
+        << report.design.analysis.bottleneck << '\n';
+  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report))
+      << " ms (explored in " << one_decimal(report.design.exploration_ms) << " ms)\n";
   return {};
 }
 

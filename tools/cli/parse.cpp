@@ -30,6 +30,7 @@ class Builder {
 };
 
 struct Commands {
+  PlanCommand plan;
   CompileCommand compile;
   InspectCommand inspect;
   VerifyCommand verify;
@@ -40,17 +41,41 @@ struct Commands {
   SynthCommand synth;
 };
 
-void add_compile(Builder& builder, CompileCommand& c) {
-  CLI::App* sub = builder.add("compile", "Build a deployment for a cluster from an ONNX model", c);
-  sub->add_option("MODEL", c.model, "Quantised ONNX model; a millrace.yaml beside it gives labels and layout")
+void add_what(CLI::App* sub, PlanWhat& c) {
+  sub->add_option("MODEL", c.model, "ONNX model; a millrace.yaml beside it gives labels and layout")
       ->required();
   sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
-  sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
-  sub->add_option("--partitions", c.partitions, "Number of card partitions (default: one a card)")
+  sub->add_option("--target-fps", c.target_fps, "Frames a second, at least");
+  sub->add_option("--max-latency", c.max_latency,
+                  "From the first card's input to the last one's output, at most: 500us, 1.5ms");
+  sub->add_option("--objective", c.objective,
+                  "What the rest goes to: cards (as few as meet the targets), throughput or latency")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cards", "throughput", "latency"}));
+  sub->add_option("--partitions", c.partitions, "Exactly so many cards (default: chosen)")
       ->check(CLI::Range(1, 1024));
+  sub->add_option("--max-utilisation", c.max_utilisation,
+                  "Share of what the shell leaves that may be used: 0.8 (default), or of one kind: dsp=0.9; "
+                  "may be repeated");
+  sub->add_option("--plan", c.plan,
+                  "Follow this plan file (from 'plan --save-plan', edited) instead of searching");
   sub->add_option("--dump-after", c.dump_after,
                   "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
+}
+
+void add_plan(Builder& builder, PlanCommand& c) {
+  CLI::App* sub = builder.add("plan", "Say how many cards a model takes, how fast it will be, and why", c);
+  add_what(sub, c.what);
+  sub->add_option("--assume", c.assume,
+                  "Plan a float model on its structure, as if quantised: int2 to int8, or w4a8");
+  sub->add_option("--save-plan", c.save, "Write the plan as a file that --plan takes");
+}
+
+void add_compile(Builder& builder, CompileCommand& c) {
+  CLI::App* sub = builder.add("compile", "Build a deployment for a cluster from an ONNX model", c);
+  add_what(sub, c.what);
+  sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
 }
 
 void add_inspect(Builder& builder, InspectCommand& c) {
@@ -181,6 +206,7 @@ void add_bench(Builder& builder, BenchCommand& c) {
 }
 
 std::optional<Command> chosen(const std::string& name, Commands& c) {
+  if (name == "plan") return Command(std::move(c.plan));
   if (name == "compile") return Command(std::move(c.compile));
   if (name == "inspect") return Command(std::move(c.inspect));
   if (name == "verify") return Command(std::move(c.verify));
@@ -211,6 +237,7 @@ Parsed parse(int argc, const char* const* argv) {
 
   Commands commands;
   Builder builder(app);
+  add_plan(builder, commands.plan);
   add_compile(builder, commands.compile);
   add_verify(builder, commands.verify);
   add_synth(builder, commands.synth);

@@ -9,8 +9,8 @@
 
 namespace millrace::cli {
 
-using Command = std::variant<CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand,
-                             InferCommand, BenchCommand, SynthCommand>;
+using Command = std::variant<PlanCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand,
+                             ServeCommand, InferCommand, BenchCommand, SynthCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

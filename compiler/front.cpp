@@ -1,0 +1,130 @@
+#include "compiler/front.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "compiler/emit/program.hpp"
+#include "compiler/graph/print.hpp"
+#include "compiler/import/import.hpp"
+#include "compiler/model_file.hpp"
+#include "compiler/passes/passes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+using runtime::plan::ModelInfo;
+
+constexpr std::uint64_t kMaxModelBytes = std::uint64_t{2} << 30U;
+constexpr char kImportStep[] = "import";
+constexpr char kAllSteps[] = "all";
+
+void dump(const PlanOptions& options, const std::string& step, const graph::Graph& graph) {
+  const auto wanted = [&](const std::string& name) { return name == step || name == kAllSteps; };
+  if (std::any_of(options.dump_after.begin(), options.dump_after.end(), wanted))
+    std::cerr << "--- after " << step << "\n" << graph::print(graph);
+}
+
+/// Names travel in JSON and protobuf, which carry UTF-8 only.
+Status check_names(const kernels::Program& program, const ModelInfo& model) {
+  const auto bad = [](const char* what) {
+    return Error(ErrorCode::kInvalidInput,
+                 std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
+  };
+  for (const auto* signatures : {&model.inputs, &model.outputs})
+    for (const auto& signature : *signatures)
+      if (!is_utf8(signature.name)) return bad("tensor");
+  for (const auto& tensor : program.tensors)
+    if (!is_utf8(tensor.name)) return bad("tensor");
+  for (const auto& block : program.blocks)
+    if (!std::all_of(block.nodes.begin(), block.nodes.end(), is_utf8)) return bad("node");
+  return {};
+}
+
+bool is_quantised(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    const auto* op = std::get_if<graph::OnnxOperator>(&node.operation);
+    return op != nullptr && (op->type == "QuantizeLinear" || op->type == "DequantizeLinear" ||
+                             op->type == "DynamicQuantizeLinear" || op->type.rfind("QLinear", 0) == 0 ||
+                             op->type == "ConvInteger" || op->type == "MatMulInteger");
+  });
+}
+
+Result<graph::Graph> import_model(const PlanOptions& options, ModelInfo& model) {
+  // Read once: the digest is of the very bytes that are compiled.
+  MILLRACE_ASSIGN(const auto bytes, read_file(options.model, kMaxModelBytes));
+  const auto types = passes::assumed_types(options.assume);
+  if (!options.assume.empty() && !types)
+    return Error(ErrorCode::kInvalidInput, "--assume " + options.assume +
+                                               ": give int2 to int8, or weights and activations apart: w4a8");
+  auto imported = import::import_onnx(bytes, options.model.stem().string(), options.model.parent_path(),
+                                      types ? import::FloatModel::kTaken : import::FloatModel::kRefused);
+  if (!imported.ok()) return imported.error().within(options.model.string());
+  graph::Graph graph = std::move(*imported);
+  if (types && is_quantised(graph))
+    return Error(ErrorCode::kInvalidInput, options.model.string() + " is quantised already: --assume " +
+                                               options.assume + " is for float models; leave it out");
+  model.source_digest = sha256_hex(bytes);
+  const auto describe = [](const std::vector<graph::Signature>& from,
+                           std::vector<runtime::plan::TensorSignature>& to) {
+    for (const auto& signature : from)
+      to.push_back({signature.name, graph::datatype(signature.type), signature.shape});
+  };
+  describe(graph.input_signatures, model.inputs);
+  describe(graph.output_signatures, model.outputs);
+  if (types) graph = passes::assume_quantised(std::move(graph), *types);
+  dump(options, kImportStep, graph);
+  return graph;
+}
+
+Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph, Steps& steps) {
+  auto start = std::chrono::steady_clock::now();
+  auto lowered =
+      passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
+        const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+        steps.add(pass.name, took.count());
+        dump(options, pass.name, after);
+        start = std::chrono::steady_clock::now();
+      });
+  if (lowered.ok() && options.assume.empty())
+    for (const auto& diagnostic : lowered->diagnostics)
+      log::warning("compile", diagnostic.node + ": " + diagnostic.message);
+  return lowered;
+}
+
+}  // namespace
+
+Status check_front(const PlanOptions& options, const std::string& name) {
+  if (!is_name(name))
+    return Error(
+        ErrorCode::kInvalidInput,
+        "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
+  std::string known = kImportStep;
+  for (const auto& pass : passes::standard_passes()) known += std::string(", ") + pass.name;
+  known += std::string(", and ") + kAllSteps;
+  for (const auto& wanted : options.dump_after) {
+    const auto all = passes::standard_passes();
+    const bool found =
+        wanted == kAllSteps || wanted == kImportStep ||
+        std::any_of(all.begin(), all.end(), [&](const auto& pass) { return wanted == pass.name; });
+    if (!found)
+      return Error(ErrorCode::kInvalidInput,
+                   "--dump-after " + wanted + ": there is no such step; the steps are " + known);
+  }
+  return {};
+}
+
+Result<kernels::Program> read_model(const PlanOptions& options, ModelInfo& model, Steps& steps) {
+  MILLRACE_ASSIGN(graph::Graph graph, steps.run(kImportStep, [&] { return import_model(options, model); }));
+  MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model); }));
+  MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), steps));
+  MILLRACE_ASSIGN(kernels::Program program,
+                  steps.run("build_program", [&] { return emit::build_program(graph); }));
+  program.name = model.name;
+  MILLRACE_TRY(check_names(program, model));
+  return program;
+}
+
+}  // namespace millrace::compiler

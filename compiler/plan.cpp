@@ -1,0 +1,286 @@
+#include "compiler/plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "compiler/front.hpp"
+#include "compiler/generators/design.hpp"
+#include "compiler/plan_file.hpp"
+#include "compiler/relays.hpp"
+#include "compiler/steps.hpp"
+#include "kernels/program/packing.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+using explore::operator+=;
+
+constexpr int kAttempts = 6;                   // with what the joints turned out to cost
+constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
+
+/// When the first and the last beat of a tensor are there.
+struct Passage {
+  double first = 0, last = 0;
+};
+
+class Planner {
+ public:
+  Planner(const PlanOptions& options, Plan& plan) : options_(options), plan_(plan), steps_(plan.steps) {}
+
+  Status run() {
+    MILLRACE_ASSIGN(plan_.cluster, steps_.run("read_cluster",
+                                              [&] { return runtime::plan::load_cluster(options_.cluster); }));
+    MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, steps_));
+    MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
+    plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares);
+    plan_.problem.targets = options_.targets;
+    MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
+      return add_candidates(catalog_, plan_.program, {}, plan_.problem);
+    }));
+    if (!explore::is_predictable(plan_.problem)) return without_prediction();
+    return options_.plan.empty() ? search() : follow();
+  }
+
+ private:
+  Status without_prediction() {
+    plan_.unpredicted = plan_.candidates.unsupported;
+    const auto& targets = options_.targets;
+    if (targets.frames_per_second || targets.max_latency_seconds || !options_.plan.empty())
+      return Error(ErrorCode::kUnsupported, "nothing can be predicted of this model: " + plan_.unpredicted +
+                                                "; leave targets and --plan out to have it cut by its work");
+    MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
+    plan_.exploration_ms = steps_.total();
+    place();
+    return {};
+  }
+
+  static Result<explore::Solution> solved(const explore::Problem& problem) {
+    MILLRACE_ASSIGN(explore::Solution solution, explore::solve(problem));
+    if (const auto wrong = explore::verify(problem, solution); !wrong.empty())
+      return Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
+    return solution;
+  }
+
+  /// Solves, looks at what the partitions really come to, and solves again with that much less where it was
+  /// too much.
+  Status search() {
+    explore::Problem problem = plan_.problem;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(problem); }));
+      if (attempt == 0) plan_.exploration_ms = steps_.total();
+      MILLRACE_TRY(predict());
+      if (!plan_.played || !tighten(problem)) return {};
+    }
+    return Error(ErrorCode::kDoesNotFit,
+                 "model '" + plan_.model.name +
+                     "': what joins the blocks takes more than is left, however often it is reckoned with; "
+                     "lower --target-fps or --max-utilisation, or give more cards");
+  }
+
+  Status follow() {
+    MILLRACE_ASSIGN(const explore::Solution own,
+                    steps_.run("partition", [&] { return solved(plan_.problem); }));
+    plan_.unedited = Unedited{own.card.size(), own.interval_seconds, own.latency_seconds};
+    MILLRACE_ASSIGN(const explore::Choice choice, read_plan_file(options_.plan, catalog_, plan_));
+    MILLRACE_ASSIGN(plan_.solution, explore::settle(plan_.problem, choice));
+    if (const auto wrong = explore::verify(plan_.problem, plan_.solution); !wrong.empty())
+      return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
+    plan_.exploration_ms = steps_.total();
+    return predict();
+  }
+
+  Status predict() {
+    const double before = steps_.total();
+    place();
+    plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
+    plan_.interval_seconds = plan_.solution.interval_seconds;
+    plan_.latency_seconds = plan_.solution.latency_seconds;
+    MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
+    plan_.prediction_ms += steps_.total() - before;
+    return {};
+  }
+
+  void place() {
+    plan_.placed_program = plan_.program;
+    plan_.placed = plan_.solution;
+    insert_relays(plan_.placed_program, plan_.placed);
+  }
+
+  double clock(const explore::Part& part) const {
+    return plan_.problem.cards[plan_.placed.card[part.place]].clock_hz;
+  }
+
+  Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
+    // Blocks that were explored are found by name; the others pass tensors on.
+    const auto& name = plan_.placed_program.blocks[block].name;
+    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
+      if (plan_.program.blocks[i].name == name) {
+        const auto& way = plan_.problem.operations[i].implementations[plan_.solution.implementation[i]];
+        return plan_.candidates.of_block[i][way.candidate].folding;
+      }
+    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed_program, block));
+    auto foldings =
+        generator->foldings(static_cast<std::uint64_t>(plan_.solution.interval_seconds * clock(part)));
+    if (foldings.empty()) foldings = generator->foldings(generator->intervals().front());
+    return foldings.front();
+  }
+
+  /// Every part on a card clock by clock, where that is affordable.
+  Status play() {
+    plan_.foldings.assign(plan_.placed.parts.size(), {});
+    plan_.designs.clear();
+    plan_.played = true;
+    const auto programs = emit::partition_programs(plan_.placed_program, plan_.placed);
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const auto& part = plan_.placed.parts[p];
+      if (part.host) continue;
+      for (const auto block : part.operations) {
+        MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
+        plan_.foldings[p].push_back(folding);
+      }
+      const double cycles = plan_.solution.interval_seconds * clock(part);
+      if (cycles * static_cast<double>(part.operations.size()) > static_cast<double>(kMostPlayed)) {
+        plan_.played = false;
+        continue;
+      }
+      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p], {false});
+      if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
+      plan_.designs.emplace(programs[p].name, std::move(*design));
+    }
+    if (plan_.played) take_figures(programs);
+    return {};
+  }
+
+  /// Interval, latency and resources of the designs in place of the blocks' sums.
+  void take_figures(const std::vector<kernels::Program>& programs) {
+    double longest = 0;
+    for (const auto& cable : plan_.analysis.cables)
+      longest = std::max(longest, static_cast<double>(cable.bytes) / cable.bytes_per_second);
+    std::vector<explore::Amounts> used(plan_.placed.card.size(), explore::Amounts{});
+    std::vector<double> slowest(plan_.placed.card.size(), 0);
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const auto found = plan_.designs.find(programs[p].name);
+      if (found == plan_.designs.end()) continue;
+      const auto& part = plan_.placed.parts[p];
+      const gen::Cost& cost = found->second.cost;
+      used[part.place] += explore::Amounts{
+          cost.lut, cost.lutram, cost.ff, cost.dsp, cost.ramb18 + 2 * cost.ramb36, cost.uram, 0};
+      slowest[part.place] =
+          std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
+    }
+    for (std::size_t place = 0; place < used.size(); ++place) {
+      auto& figures = plan_.analysis.places[place];
+      longest = std::max(longest, slowest[place]);
+      figures.interval_seconds = slowest[place];
+      figures.roofline.attained = 1 / slowest[place];
+      if (figures.regions.size() != 1) continue;  // which region a joint lies in is not known
+      auto& region = figures.regions.front();
+      const std::uint64_t memory = region.used[explore::kMemoryBytes];
+      region.used = used[place];
+      for (const auto& cable : plan_.analysis.cables)
+        if (cable.from == place || cable.to == place) region.used += plan_.problem.cards[figures.card].link;
+      region.used[explore::kMemoryBytes] = memory;
+    }
+    plan_.interval_seconds = longest;
+    for (auto& cable : plan_.analysis.cables)
+      cable.share = static_cast<double>(cable.bytes) / cable.bytes_per_second / longest;
+    plan_.latency_seconds = latency(programs);
+  }
+
+  /// Parts one after another, tensors over cables in packets; the host counts as no time.
+  double latency(const std::vector<kernels::Program>& programs) const {
+    std::map<std::uint32_t, std::pair<Passage, std::size_t>> made;  // tensor -> when, by which part
+    double end = 0;
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const auto& part = plan_.placed.parts[p];
+      Passage in;
+      for (const auto block : part.operations)
+        for (const auto t : plan_.placed_program.blocks[block].inputs) {
+          const auto from = made.find(t);
+          if (from == made.end() || from->second.second == p) continue;
+          const Passage there = arrival(t, from->second.first, plan_.placed.parts[from->second.second], part);
+          in = {std::max(in.first, there.first), std::max(in.last, there.last)};
+        }
+      Passage out{in.last, in.last};
+      if (!part.host) {
+        const gen::Design& design = plan_.designs.at(programs[p].name);
+        const double whole = static_cast<double>(design.latency_cycles) / clock(part);
+        const double first = static_cast<double>(design.first_output_cycles) / clock(part);
+        const double own = static_cast<double>(design.interval_cycles) / clock(part);
+        const double stretch = std::max(1.0, (in.last - in.first) / whole);
+        out = {in.first + first * stretch, std::max(in.first + whole, in.last + std::max(0.0, whole - own))};
+        end = std::max(end, out.last);
+      }
+      for (const auto block : part.operations)
+        for (const auto t : plan_.placed_program.blocks[block].outputs) made[t] = {out, p};
+    }
+    return end;
+  }
+
+  Passage arrival(std::uint32_t tensor, const Passage& from, const explore::Part& a,
+                  const explore::Part& b) const {
+    if (a.host || b.host || a.place == b.place) return from;
+    double bytes_per_second = 0, wait = 0;
+    for (const auto& cable : plan_.problem.cables) {
+      const auto x = plan_.placed.card[a.place], y = plan_.placed.card[b.place];
+      if ((cable.a != x || cable.b != y) && (cable.a != y || cable.b != x)) continue;
+      bytes_per_second += cable.bytes_per_second;
+      wait = std::max(wait, cable.latency_seconds);
+    }
+    const auto& t = plan_.placed_program.tensors[tensor];
+    const double bytes = static_cast<double>(kernels::packed_bytes(t.type, t.elements()));
+    const double packet = wait + std::min(bytes, 1024.0) / bytes_per_second;
+    return {from.first + packet, std::max(from.last + packet, from.first + wait + bytes / bytes_per_second)};
+  }
+
+  /// Whether the problem had to be made harder because the designs miss what was promised.
+  bool tighten(explore::Problem& problem) const {
+    bool again = false;
+    for (std::uint32_t place = 0; place < plan_.analysis.places.size(); ++place) {
+      const auto& figures = plan_.analysis.places[place];
+      if (figures.regions.size() != 1) continue;
+      const auto& region = figures.regions.front();
+      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
+        if (region.used[k] <= region.available[k]) continue;
+        again = true;
+        const double factor =
+            0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
+        for (auto& card : problem.cards)
+          if (card.device == problem.cards[figures.card].device)
+            card.regions.front().available[k] =
+                static_cast<std::uint64_t>(static_cast<double>(card.regions.front().available[k]) * factor);
+      }
+    }
+    if (auto& target = problem.targets.frames_per_second;
+        target && plan_.interval_seconds * *plan_.problem.targets.frames_per_second > 1) {
+      again = true;
+      *target *= plan_.interval_seconds * *plan_.problem.targets.frames_per_second * 1.001;
+    }
+    if (auto& most = problem.targets.max_latency_seconds;
+        most && plan_.latency_seconds > *plan_.problem.targets.max_latency_seconds) {
+      again = true;
+      *most *= *plan_.problem.targets.max_latency_seconds / plan_.latency_seconds * 0.999;
+    }
+    return again;
+  }
+
+  const PlanOptions& options_;
+  Plan& plan_;
+  Steps steps_;
+  gen::Catalog catalog_;
+};
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanOptions& options) {
+  Plan plan;
+  plan.model.name = options.name.empty() ? options.model.stem().string() : options.name;
+  plan.assumed = options.assume;
+  MILLRACE_TRY(check_front(options, plan.model.name));
+  MILLRACE_TRY(Planner(options, plan).run());
+  return plan;
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,79 @@
+// What a model becomes on a cluster, before anything is built: which blocks on which card, in what folding,
+// how fast, and why. `compile` builds exactly this.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/candidates.hpp"
+#include "compiler/emit/deployment.hpp"
+#include "compiler/explore/analysis.hpp"
+#include "compiler/explore/partition.hpp"
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+#include "runtime/plan/deployment.hpp"
+
+namespace millrace::compiler {
+
+struct PlanOptions {
+  std::filesystem::path model;
+  std::filesystem::path cluster;
+  std::string name;                         // default: the model file's stem
+  std::optional<std::uint32_t> partitions;  // cards, exactly; default: chosen
+  explore::Targets targets;
+  explore::Shares shares = explore::kDefaultShares;
+  std::string assume;                   // "int8", "w4a8", …: a float model, planned on its structure
+  std::filesystem::path plan;           // a plan file that is followed instead of a search
+  std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
+};
+
+struct StepTime {
+  std::string name;
+  double milliseconds = 0;
+};
+
+/// What a search would have found where a plan file was followed.
+struct Unedited {
+  std::uint64_t cards = 0;
+  double interval_seconds = 0, latency_seconds = 0;
+};
+
+struct Plan {
+  runtime::plan::ModelInfo model;
+  std::string assumed;  // "int8" where the model was float; such a plan cannot be built
+  runtime::plan::Cluster cluster;
+
+  // The model's program as it was explored.
+  kernels::Program program;
+  explore::Problem problem;
+  explore::Solution solution;
+  Candidates candidates;
+  std::string unpredicted;  // why there is no prediction; then only `solution`'s cuts are meaningful
+  explore::Analysis analysis;
+  std::optional<Unedited> unedited;
+
+  // As it will be built: with the blocks that pass tensors on through cards, a folding for each block of a
+  // part on cards, and where it was affordable each part's design, without memories.
+  kernels::Program placed_program;
+  explore::Solution placed;
+  std::vector<std::vector<generators::Folding>> foldings;  // of a part's blocks; empty: no hardware
+  emit::Designs designs;
+
+  bool played = false;  // every partition was played clock by clock; else blocks were only added up
+  double interval_seconds = 0, latency_seconds = 0;
+  std::vector<StepTime> steps;
+  double exploration_ms = 0;  // reading, importing, lowering, choosing
+  double prediction_ms = 0;   // playing the partitions
+
+  double frames_per_second() const { return interval_seconds > 0 ? 1 / interval_seconds : 0; }
+};
+
+/// Errors are those of reading, importing, lowering and explore::solve(); kInvalidInput too where options
+/// contradict themselves.
+Result<Plan> make_plan(const PlanOptions& options);
+
+}  // namespace millrace::compiler

@@ -1,0 +1,201 @@
+#include "compiler/plan_file.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/plan/yaml.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+namespace yaml = runtime::plan::yaml;
+
+constexpr std::uint64_t kSchema = 1;
+constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
+
+template <class Value>
+struct Word {
+  const char* text;
+  Value value;
+};
+constexpr Word<gen::WindowStyle> kWindows[] = {{"none", gen::WindowStyle::kNone},
+                                               {"folded", gen::WindowStyle::kFolded},
+                                               {"parallel", gen::WindowStyle::kParallel}};
+constexpr Word<gen::Multiplier> kMultipliers[] = {
+    {"lut", gen::Multiplier::kSoft}, {"dsp", gen::Multiplier::kDsp}, {"dsp_pair", gen::Multiplier::kDspPair}};
+constexpr Word<gen::Placement> kPlacements[] = {{"baked", gen::Placement::kBaked},
+                                                {"loaded", gen::Placement::kLoaded},
+                                                {"streamed", gen::Placement::kStreamed}};
+constexpr Word<gen::TableStyle> kMemories[] = {
+    {"auto", gen::TableStyle::kAuto}, {"block", gen::TableStyle::kBlock}, {"logic", gen::TableStyle::kLogic}};
+
+template <class Value, std::size_t N>
+std::string word(const Word<Value> (&words)[N], Value value) {
+  for (const auto& w : words)
+    if (w.value == value) return w.text;
+  return "?";
+}
+
+template <class Value, std::size_t N>
+Status read_word(const yaml::Mapping& map, const char* key, const Word<Value> (&words)[N], Value& out) {
+  MILLRACE_ASSIGN(const std::string text, map.text(key, word(words, out)));
+  std::string known;
+  for (const auto& w : words) {
+    if (text == w.text) {
+      out = w.value;
+      return {};
+    }
+    known += std::string(known.empty() ? "" : ", ") + w.text;
+  }
+  return map.error(key, "'" + text + "' is none of " + known);
+}
+
+Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out) {
+  MILLRACE_ASSIGN(const std::uint64_t count, map.integer(key, std::uint64_t{out}));
+  if (count == 0 || count > 65535) return map.error(key, "1 to 65535 are allowed");
+  out = static_cast<std::uint32_t>(count);
+  return {};
+}
+
+class Reader {
+ public:
+  Reader(std::string file, const gen::Catalog& catalog, Plan& plan)
+      : file_(std::move(file)), catalog_(catalog), plan_(plan) {
+    const std::size_t count = plan.program.blocks.size();
+    choice_.place.assign(count, kUnset);
+    choice_.region.assign(count, 0);
+    choice_.implementation.assign(count, 0);
+  }
+
+  Result<explore::Choice> run(const yaml::Node& root) {
+    MILLRACE_ASSIGN(const auto map,
+                    yaml::Mapping::of(root, file_, "plan", {"schema", "model", "cluster", "cards"}));
+    MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
+    if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
+    MILLRACE_TRY(check_name(map, "model", plan_.model.name));
+    MILLRACE_TRY(check_name(map, "cluster", plan_.cluster.name));
+    MILLRACE_ASSIGN(const auto* cards, map.sequence("cards"));
+    for (const auto& card : *cards) MILLRACE_TRY(read_card(card));
+    for (std::size_t i = 0; i < choice_.place.size(); ++i)
+      if (choice_.place[i] == kUnset && !plan_.problem.operations[i].host)
+        return map.error("block '" + plan_.program.blocks[i].name + "' stands on no card");
+    for (auto& place : choice_.place)
+      if (place == kUnset) place = 0;
+    return std::move(choice_);
+  }
+
+ private:
+  Status check_name(const yaml::Mapping& map, const char* key, const std::string& expected) const {
+    MILLRACE_ASSIGN(const std::string name, map.text(key, expected));
+    if (name != expected)
+      return map.error(key, "'" + name + "' is not the " + key + " given, '" + expected + "'");
+    return {};
+  }
+
+  Status read_card(const yaml::Node& node) {
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file_, "card", {"card", "blocks"}));
+    MILLRACE_ASSIGN(const std::string name, map.text("card"));
+    std::uint32_t card = 0;
+    while (card < plan_.problem.cards.size() && plan_.problem.cards[card].name != name) ++card;
+    if (card == plan_.problem.cards.size())
+      return map.error("card", "the cluster has no card '" + name + "'");
+    choice_.card.push_back(card);
+    MILLRACE_ASSIGN(const auto* blocks, map.sequence("blocks"));
+    if (blocks->empty()) return map.error("card: '" + name + "' holds no blocks; leave it out");
+    for (const auto& block : *blocks) MILLRACE_TRY(read_block(block, plan_.problem.cards[card]));
+    return {};
+  }
+
+  Status read_block(const yaml::Node& node, const explore::Card& card) {
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file_, "block",
+                                                      {"block", "region", "pe", "simd", "pixels", "window",
+                                                       "window_lanes", "multiplier", "weights", "memory"}));
+    MILLRACE_ASSIGN(const std::string name, map.text("block"));
+    std::uint32_t block = 0;
+    while (block < plan_.program.blocks.size() && plan_.program.blocks[block].name != name) ++block;
+    if (block == plan_.program.blocks.size())
+      return map.error("block", "the model has no block '" + name + "'");
+    if (plan_.problem.operations[block].host) return map.error("block", "'" + name + "' runs on the host");
+    if (choice_.place[block] != kUnset) return map.error("block", "'" + name + "' stands twice");
+    choice_.place[block] = static_cast<std::uint32_t>(choice_.card.size() - 1);
+    MILLRACE_ASSIGN(const std::string region, map.text("region", card.regions.front().name));
+    std::uint32_t r = 0;
+    while (r < card.regions.size() && card.regions[r].name != region) ++r;
+    if (r == card.regions.size())
+      return map.error("region", "'" + card.device + "' has no region '" + region + "'");
+    choice_.region[block] = r;
+    gen::Folding folding;
+    MILLRACE_TRY(read_count(map, "pe", folding.pe));
+    MILLRACE_TRY(read_count(map, "simd", folding.simd));
+    MILLRACE_TRY(read_count(map, "pixels", folding.pixels));
+    MILLRACE_TRY(read_count(map, "window_lanes", folding.window_lanes));
+    MILLRACE_TRY(read_word(map, "window", kWindows, folding.window));
+    MILLRACE_TRY(read_word(map, "multiplier", kMultipliers, folding.multiplier));
+    MILLRACE_TRY(read_word(map, "weights", kPlacements, folding.weights));
+    MILLRACE_TRY(read_word(map, "memory", kMemories, folding.memory));
+    return choose(map, block, folding);
+  }
+
+  /// The implementation of that folding, asked of the generator where it was not proposed.
+  Status choose(const yaml::Mapping& map, std::uint32_t block, const gen::Folding& folding) {
+    auto& ways = plan_.problem.operations[block].implementations;
+    auto& candidates = plan_.candidates.of_block[block];
+    for (std::uint32_t w = 0; w < ways.size(); ++w)
+      if (candidates[ways[w].candidate].folding == folding) {
+        choice_.implementation[block] = w;
+        return {};
+      }
+    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block));
+    auto candidate = generator->candidate(catalog_, folding);
+    if (!candidate.ok()) return map.error("block", candidate.error().message());
+    MILLRACE_ASSIGN(explore::Implementation way,
+                    implementation(catalog_, plan_.program, plan_.program.blocks[block], *candidate));
+    way.candidate = static_cast<std::uint32_t>(candidates.size());
+    candidates.push_back(std::move(*candidate));
+    choice_.implementation[block] = static_cast<std::uint32_t>(ways.size());
+    ways.push_back(std::move(way));
+    return {};
+  }
+
+  std::string file_;
+  const gen::Catalog& catalog_;
+  Plan& plan_;
+  explore::Choice choice_;
+};
+
+}  // namespace
+
+std::string plan_file(const Plan& plan) {
+  std::string out =
+      "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
+      "1\nmodel: \"" +
+      plan.model.name + "\"\ncluster: \"" + plan.cluster.name + "\"\ncards:\n";
+  for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place) {
+    const auto& card = plan.problem.cards[plan.solution.card[place]];
+    out += "  - card: \"" + card.name + "\"\n    blocks:\n";
+    for (const auto& part : plan.solution.parts) {
+      if (part.host || part.place != place) continue;
+      for (const auto i : part.operations) {
+        const auto& way = plan.problem.operations[i].implementations[plan.solution.implementation[i]];
+        const gen::Folding& f = plan.candidates.of_block[i][way.candidate].folding;
+        out += "      - {block: \"" + plan.program.blocks[i].name + "\", region: \"" +
+               card.regions[plan.solution.region[i]].name + "\", pe: " + std::to_string(f.pe) +
+               ", simd: " + std::to_string(f.simd) + ", pixels: " + std::to_string(f.pixels) +
+               ", window: " + word(kWindows, f.window) + ", window_lanes: " + std::to_string(f.window_lanes) +
+               ", multiplier: " + word(kMultipliers, f.multiplier) +
+               ", weights: " + word(kPlacements, f.weights) + ", memory: " + word(kMemories, f.memory) +
+               "}\n";
+      }
+    }
+  }
+  return out;
+}
+
+Result<explore::Choice> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog,
+                                       Plan& plan) {
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
+  return Reader(file.string(), catalog, plan).run(root);
+}
+
+}  // namespace millrace::compiler

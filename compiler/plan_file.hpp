@@ -1,0 +1,19 @@
+// plan.yaml: a plan as a person reads and edits it. The format is described in README.md.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "compiler/plan.hpp"
+
+namespace millrace::compiler {
+
+/// The text of a plan's file; the plan is predicted.
+std::string plan_file(const Plan& plan);
+
+/// What a file chooses for the plan's program and problem. A folding that no generator proposed is asked for
+/// and added to candidates and problem. kInvalidInput, naming file, line and what is wrong.
+Result<explore::Choice> read_plan_file(const std::filesystem::path& file, const generators::Catalog& catalog,
+                                       Plan& plan);
+
+}  // namespace millrace::compiler

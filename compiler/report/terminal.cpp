@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "compiler/report/report.hpp"
+
+namespace millrace::compiler::report {
+namespace {
+
+constexpr std::size_t kColumns = 80;
+
+std::string with_commas(double value) {
+  std::string text = std::to_string(std::llround(value));
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string fixed(double value, int digits) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string short_number(double value) {
+  if (!std::isfinite(value)) return "-";
+  if (value >= 1e6) return fixed(value / 1e6, value >= 1e8 ? 0 : 1) + " M";
+  if (value >= 1e5) return fixed(value / 1e3, 0) + " k";
+  return with_commas(value);
+}
+
+/// At most `width` columns of a name that may be of any length.
+std::string fit(const std::string& text, std::size_t width) {
+  return text.size() <= width ? text : text.substr(0, width - 2) + "..";
+}
+
+std::string left(const std::string& text, std::size_t width) {
+  const std::string fitted = fit(text, width);
+  return fitted + std::string(width - fitted.size(), ' ');
+}
+
+std::string right(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+/// Words over as many lines as it takes, each after `indent`.
+std::string wrapped(const std::string& text, const std::string& first, const std::string& indent) {
+  std::string out, line = first;
+  std::size_t at = 0;
+  bool empty = true;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!empty && line.size() + 1 + word.size() > kColumns) {
+      out += line + "\n";
+      line = indent;
+      empty = true;
+    }
+    line += (empty ? "" : " ") + word;
+    empty = false;
+    at = end + 1;
+  }
+  return out + line + "\n";
+}
+
+class Page {
+ public:
+  Page(const Plan& plan, bool colour) : plan_(plan), colour_(colour) {}
+
+  std::string run() {
+    headline();
+    if (!plan_.unpredicted.empty()) {
+      out_ += wrapped("nothing is predicted: " + plan_.unpredicted, "  ", "  ");
+      for (std::uint32_t p = 0; p < plan_.solution.card.size(); ++p) names(p);
+      return out_;
+    }
+    cards();
+    blocks();
+    cables();
+    rooflines();
+    limits();
+    times();
+    return out_;
+  }
+
+ private:
+  std::string paint(const char* code, const std::string& text) const {
+    return colour_ ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
+  }
+  std::string bold(const std::string& text) const { return paint("1", text); }
+  const explore::Card& card(std::uint32_t place) const {
+    return plan_.problem.cards[plan_.solution.card[place]];
+  }
+
+  void headline() {
+    const std::size_t used = plan_.solution.card.size();
+    std::string text = plan_.model.name + " on " + plan_.cluster.name + ": " + std::to_string(used) + " of " +
+                       std::to_string(plan_.cluster.cards.size()) + " cards";
+    if (plan_.unpredicted.empty())
+      text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
+              fixed(plan_.latency_seconds * 1e6, 1) + " us a frame";
+    out_ += bold(wrapped(text, "", "  "));
+    if (!plan_.assumed.empty())
+      out_ += wrapped("assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
+                          ". It cannot be compiled like this.",
+                      "  ", "  ");
+    if (!plan_.unpredicted.empty()) return;
+    const auto& s = plan_.solution;
+    std::string quality = plan_.unedited ? "as the plan file has it"
+                          : s.exact      ? "nothing better exists among contiguous cuts"
+                                         : "at most " + fixed(s.gap * 100, 1) + " % from the best there is";
+    quality += plan_.played ? "; every partition was played clock by clock"
+                            : "; added up from its blocks, not played clock by clock";
+    out_ += wrapped(quality, "  ", "  ");
+    if (plan_.unedited)
+      out_ += wrapped(
+          "the plan file was followed; a search finds " + std::to_string(plan_.unedited->cards) + " cards, " +
+              with_commas(1 / plan_.unedited->interval_seconds) + " frames/s, " +
+              fixed(plan_.unedited->latency_seconds * 1e6, 1) + " us: the file gives " +
+              fixed((plan_.unedited->interval_seconds / plan_.solution.interval_seconds - 1) * 100, 1) +
+              " % frames/s, " +
+              fixed((plan_.solution.latency_seconds / plan_.unedited->latency_seconds - 1) * 100, 1) +
+              " % latency",
+          "  ", "  ");
+  }
+
+  void names(std::uint32_t place) {
+    std::string text;
+    for (const auto& part : plan_.solution.parts)
+      if (!part.host && part.place == place)
+        for (const auto i : part.operations) text += " " + plan_.program.blocks[i].name;
+    out_ += wrapped(text.empty() ? text : text.substr(1), "  " + left(card(place).name, 10) + " ", "    ");
+  }
+
+  /// What is used of what is left; red where it is nearly all.
+  std::string share(std::uint64_t used, std::uint64_t available) const {
+    if (available == 0 && used == 0) return right("-", 7);
+    const double part = static_cast<double>(used) / std::max(1.0, static_cast<double>(available));
+    const std::string text = right(fixed(part * 100, 0) + " %", 7);
+    return part > 0.95 ? paint("31", text) : text;
+  }
+
+  void cards() {
+    out_ += "\n" + bold("  card       device   region   frames/s    LUT     FF    DSP   BRAM   URAM") + "\n";
+    for (std::uint32_t p = 0; p < plan_.analysis.places.size(); ++p) {
+      const auto& figures = plan_.analysis.places[p];
+      for (std::size_t r = 0; r < figures.regions.size(); ++r) {
+        const auto& region = figures.regions[r];
+        out_ += "  " + left(r == 0 ? card(p).name : "", 10) + " " + left(r == 0 ? card(p).device : "", 8) +
+                " " + left(region.name, 7) +
+                right(r == 0 ? short_number(1 / figures.interval_seconds) : "", 10);
+        for (const auto k : {explore::kLut, explore::kFf, explore::kDsp, explore::kBram18, explore::kUram})
+          out_ += share(region.used[k], region.available[k]);
+        out_ += "\n";
+      }
+    }
+    out_ += "  of what shell and utilisation leave\n";
+  }
+
+  void blocks() {
+    out_ += "\n" + bold("  block                card          cycles  built as") + "\n";
+    for (const auto& part : plan_.solution.parts) {
+      if (part.host) continue;
+      for (const auto i : part.operations) {
+        const auto& way = plan_.problem.operations[i].implementations[plan_.solution.implementation[i]];
+        out_ += wrapped(way.name,
+                        "  " + left(plan_.program.blocks[i].name, 20) + " " + left(card(part.place).name, 8) +
+                            right(with_commas(static_cast<double>(way.interval_cycles)), 12) + "  ",
+                        std::string(45, ' '));
+      }
+    }
+    std::string host;
+    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
+      if (plan_.problem.operations[i].host) host += " " + plan_.program.blocks[i].name;
+    if (!host.empty()) out_ += wrapped(host.substr(1), "  on the host: ", "    ");
+  }
+
+  void cables() {
+    if (plan_.analysis.cables.empty()) return;
+    out_ += "\n" + bold("  cable                          bytes a frame   used") + "\n";
+    for (const auto& cable : plan_.analysis.cables)
+      out_ += "  " + left(card(cable.from).name + " > " + card(cable.to).name, 28) +
+              right(with_commas(static_cast<double>(cable.bytes)), 16) +
+              right(fixed(cable.share * 100, 1) + " %", 7) + "\n";
+  }
+
+  void rooflines() {
+    out_ +=
+        "\n" + bold("  frames/s if only      DSPs    memory    cables   did hold it back; it reaches") + "\n";
+    for (std::uint32_t p = 0; p < plan_.analysis.places.size(); ++p) {
+      const auto& roof = plan_.analysis.places[p].roofline;
+      out_ += "  " + left(card(p).name, 14) + right(short_number(roof.compute), 10) +
+              right(short_number(roof.memory), 10) + right(short_number(roof.links), 10) +
+              right(short_number(roof.attained), 33) + "\n";
+    }
+  }
+
+  void limits() {
+    out_ += "\n" + wrapped(plan_.analysis.bottleneck, "  ", "  ");
+    for (const auto& lift : plan_.analysis.lifts) out_ += wrapped(lift, "  ", "  ");
+  }
+
+  void times() {
+    out_ += "\n  explored in " + fixed(plan_.exploration_ms, 1) + " ms, predicted in " +
+            fixed(plan_.prediction_ms, 1) + " ms\n";
+  }
+
+  const Plan& plan_;
+  bool colour_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string terminal(const Plan& plan, bool colour) {
+  return Page(plan, colour).run();
+}
+
+}  // namespace millrace::compiler::report

@@ -1,0 +1,41 @@
+// Steps that run one after another, each timed. Private to this folder.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "compiler/plan.hpp"
+#include "runtime/base/log.hpp"
+
+namespace millrace::compiler {
+
+class Steps {
+ public:
+  explicit Steps(std::vector<StepTime>& times) : times_(times) {}
+
+  template <class Body>
+  auto run(const std::string& name, Body body) {
+    const auto start = std::chrono::steady_clock::now();
+    auto result = body();
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    add(name, took.count());
+    return result;
+  }
+
+  void add(const std::string& name, double milliseconds) {
+    times_.push_back({name, milliseconds});
+    log::debug("compile", name + ": " + std::to_string(milliseconds) + " ms");
+  }
+
+  double total() const {
+    double sum = 0;
+    for (const auto& time : times_) sum += time.milliseconds;
+    return sum;
+  }
+
+ private:
+  std::vector<StepTime>& times_;
+};
+
+}  // namespace millrace::compiler

@@ -1,0 +1,176 @@
+// `millrace plan`: what it prints, what it refuses, and that `compile` builds what it says.
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+class PlanCommand : public ::testing::Test {
+ protected:
+  Outcome millrace(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), millrace_binary());
+    return run_program(arguments);
+  }
+  Outcome plan(std::vector<std::string> more, const std::string& cluster = "three-ku060") {
+    std::vector<std::string> arguments{"plan", kModel.string(), "--cluster",
+                                       (kSource / "configs/clusters" / (cluster + ".yaml")).string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return millrace(arguments);
+  }
+  json::value planned(std::vector<std::string> more, const std::string& cluster = "three-ku060") {
+    more.emplace_back("--json");
+    const Outcome outcome = plan(more, cluster);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  }
+  static double rate(const json::value& plan) {
+    return plan.at("predicted").at("frames_per_second").to_number<double>();
+  }
+  static void expect_error(const Outcome& outcome, int code, const std::vector<std::string>& words) {
+    EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
+    for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+  }
+  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
+
+  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  TemporaryDirectory directory_{"millrace-plan"};
+};
+
+TEST_F(PlanCommand, As_json_it_has_the_keys_scripts_rely_on) {
+  const auto root = planned({"--target-fps", "5000"});
+  EXPECT_EQ(root.at("schema").as_int64(), 1);
+  EXPECT_EQ(root.at("kind").as_string(), "plan");
+  EXPECT_GE(rate(root), 5000);
+  EXPECT_GT(root.at("predicted").at("latency_us").to_number<double>(), 0);
+  EXPECT_GT(root.at("exploration_ms").to_number<double>(), 0);
+  ASSERT_EQ(root.at("partitions").as_array().size(), 1U);
+  const auto& region = root.at("partitions").at(0).at("regions").at(0);
+  for (const char* kind : {"lut", "lutram", "ff", "dsp", "bram18", "uram"})
+    EXPECT_LE(region.at("used").at(kind).to_number<double>(),
+              region.at("available").at(kind).to_number<double>())
+        << kind;
+  EXPECT_EQ(root.at("partitions").at(0).at("blocks").as_array().size(), 7U);
+  EXPECT_TRUE(root.at("assumed").is_null());
+  EXPECT_FALSE(root.at("bottleneck").as_string().empty());
+}
+
+TEST_F(PlanCommand, On_a_terminal_page_no_line_is_longer_than_80_columns_and_none_is_coloured) {
+  for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3"}}) {
+    const Outcome outcome = plan(more);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+    EXPECT_NE(outcome.out.find(" limits: "), std::string::npos) << outcome.out;
+  }
+}
+
+TEST_F(PlanCommand, Compile_builds_exactly_what_it_says) {
+  const auto promised = planned({"--partitions", "2"});
+  const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--partitions",
+                                     "2", "--json", "-o", file("d")});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto built = json::parse(compiled.out);
+  EXPECT_DOUBLE_EQ(rate(built), rate(promised));
+  std::size_t cards = 0;
+  for (const auto& partition : built.at("partitions").as_array()) {
+    if (!partition.at("device").is_string() || partition.at("device").as_string().empty()) continue;
+    const auto& expected = promised.at("partitions").at(cards++).at("blocks").as_array();
+    ASSERT_EQ(partition.at("blocks").as_array().size(), expected.size());
+    for (std::size_t b = 0; b < expected.size(); ++b)
+      EXPECT_EQ(partition.at("blocks").at(b).as_string(), expected[b].at("name").as_string());
+  }
+  EXPECT_EQ(cards, 2U);
+  EXPECT_EQ(millrace({"verify", file("d"), "--frames", "2", "--quiet"}).exit_code, 0);
+}
+
+TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
+  const std::string yaml = file("plan.yaml");
+  const auto own = planned({"--save-plan", yaml});
+  const auto again = planned({"--plan", yaml});
+  EXPECT_DOUBLE_EQ(rate(again), rate(own));
+  EXPECT_EQ(again.at("unedited").at("cards").to_number<int>(), 1);
+
+  std::ifstream in(yaml);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto edited = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const auto at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in\n" << text;
+    changed.replace(at, from.size(), to);
+    std::ofstream(file("edited.yaml")) << changed;
+    return plan({"--plan", file("edited.yaml"), "--json"});
+  };
+  const Outcome moved =
+      edited("      - {block: \"gemm_36\"", "  - card: fpga1\n    blocks:\n      - {block: \"gemm_36\"");
+  ASSERT_EQ(moved.exit_code, 0) << moved.err;
+  EXPECT_EQ(json::parse(moved.out).at("partitions").as_array().size(), 2U);
+  expect_error(edited("card: \"fpga0\"", "card: fpga9"), 2, {"edited.yaml:", "no card 'fpga9'"});
+  expect_error(edited("block: \"conv_5\"", "block: conv_99"), 2, {"no block 'conv_99'"});
+  expect_error(edited("pe: ", "pe: 7, size: "), 2, {"size"});
+  expect_error(edited("multiplier: ", "multiplier: none, memory: "), 2, {"edited.yaml:"});
+  expect_error(edited("schema: 1", "schema: 7"), 2, {"schema"});
+  expect_error(edited("card: \"fpga0\"", "card: fpga0\n  - card: fpga1"), 2, {"edited.yaml"});
+}
+
+TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met) {
+  expect_error(plan({"--target-fps", "50000000"}, "one-ku060"), 1,
+               {"layer '", "this cluster reaches", "frames/s"});
+  expect_error(plan({"--max-latency", "10ns"}, "one-ku060"), 1, {"the least latency found is"});
+  expect_error(plan({"--target-fps", "-1"}), 2, {"--target-fps must be above 0"});
+  expect_error(plan({"--max-latency", "soon"}), 2, {"--max-latency soon", "500us"});
+  expect_error(plan({"--max-utilisation", "dsp=2"}), 2, {"--max-utilisation dsp=2"});
+  expect_error(plan({"--max-utilisation", "gold=0.5"}), 2, {"the kinds are lut"});
+  expect_error(plan({"--objective", "fun"}), 2, {"--objective"});
+  expect_error(plan({"--assume", "int8"}), 2, {"is quantised already"});
+  expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
+}
+
+TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
+  const auto cards = planned({"--target-fps", "1000"});
+  const auto frames = planned({"--objective", "throughput"});
+  const auto quick = planned({"--objective", "latency"});
+  EXPECT_EQ(cards.at("partitions").as_array().size(), 1U);
+  EXPECT_GE(rate(frames), rate(cards) * 0.99);
+  EXPECT_LE(quick.at("predicted").at("latency_us").to_number<double>(),
+            cards.at("predicted").at("latency_us").to_number<double>() * 1.05);
+  EXPECT_LE(planned({"--max-utilisation", "0.2"}).at("predicted").at("frames_per_second").to_number<double>(),
+            rate(cards));
+}
+
+TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  if (models == nullptr) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();
+  for (const auto& [net, assumed] : {std::pair{"CERN", "int8"},
+                                     {"MPCNN", "int8"},
+                                     {"MPCNN", "int4"},
+                                     {"TFC", "int8"},
+                                     {"MNIST_int8", "int8"},
+                                     {"PTTCNN_int8", "int8"}}) {
+    const Outcome outcome =
+        millrace({"plan", (fs::path(models) / "dosa_originals" / (std::string(net) + ".onnx")).string(),
+                  "--cluster", nine, "--assume", assumed, "--target-fps", "5000", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << net << ": " << outcome.err;
+    const auto root = json::parse(outcome.out);
+    EXPECT_EQ(root.at("assumed").as_string(), assumed);
+    EXPECT_EQ(root.at("partitions").as_array().size(), 1U) << net;
+    EXPECT_GE(rate(root), 5000) << net;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,35 @@
+// `millrace plan`: how many cards, how fast, and why, before anything is built.
+
+#include "compiler/plan.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "compiler/plan_file.hpp"
+#include "compiler/report/report.hpp"
+#include "runtime/base/file.hpp"
+#include "tools/cli/commands.hpp"
+#include "tools/cli/plan_options.hpp"
+
+namespace millrace::cli {
+
+Status run(const PlanCommand& command, std::ostream& out) {
+  compiler::PlanOptions options;
+  MILLRACE_TRY(fill(command.what, options));
+  options.assume = command.assume;
+  MILLRACE_ASSIGN(const auto plan, compiler::make_plan(options));
+  if (!command.save.empty()) {
+    if (!plan.unpredicted.empty())
+      return Error(ErrorCode::kUnsupported, "--save-plan: nothing was predicted: " + plan.unpredicted);
+    const std::string text = compiler::plan_file(plan);
+    MILLRACE_TRY(write_file_atomically(command.save, std::as_bytes(std::span(text.data(), text.size()))));
+  }
+  if (command.common.json)
+    out << compiler::report::json(plan, options) << '\n';
+  else if (!command.common.quiet)
+    out << compiler::report::terminal(plan, &out == &std::cout && ::isatty(STDOUT_FILENO) == 1);
+  return {};
+}
+
+}  // namespace millrace::cli

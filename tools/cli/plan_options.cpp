@@ -1,0 +1,72 @@
+#include "tools/cli/plan_options.hpp"
+
+#include <cmath>
+#include <cstdlib>
+
+namespace millrace::cli {
+namespace {
+
+using compiler::explore::Shares;
+
+constexpr const char* kKinds[] = {"lut", "lutram", "ff", "dsp", "bram", "uram", "memory"};
+
+/// "0.7" for all kinds, "dsp=0.9" for one.
+Status read_share(const std::string& text, Shares& shares) {
+  const auto equals = text.find('=');
+  const std::string kind = equals == std::string::npos ? "" : text.substr(0, equals);
+  const std::string figure = equals == std::string::npos ? text : text.substr(equals + 1);
+  char* end = nullptr;
+  const double share = std::strtod(figure.c_str(), &end);
+  if (figure.empty() || *end != '\0' || !(share > 0) || share > 1)
+    return Error(ErrorCode::kInvalidInput,
+                 "--max-utilisation " + text + ": give a share above 0, at most 1: 0.8, or dsp=0.9");
+  bool found = kind.empty();
+  for (std::size_t k = 0; k < shares.size(); ++k)
+    if (kind.empty() || kind == kKinds[k]) {
+      shares[k] = share;
+      found = true;
+    }
+  if (!found)
+    return Error(ErrorCode::kInvalidInput,
+                 "--max-utilisation " + text + ": the kinds are lut, lutram, ff, dsp, bram, uram and memory");
+  return {};
+}
+
+/// "500us", "1.5ms", "2s"; microseconds where no unit stands.
+Result<double> seconds(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const std::string unit = end;
+  const double factor = unit.empty() || unit == "us" ? 1e-6
+                        : unit == "ms"               ? 1e-3
+                        : unit == "ns"               ? 1e-9
+                        : unit == "s"                ? 1
+                                                     : 0;
+  if (end == text.c_str() || factor == 0 || !(value > 0) || !std::isfinite(value))
+    return Error(ErrorCode::kInvalidInput,
+                 "--max-latency " + text + ": give a time above 0: 500us, 1.5ms, 2s");
+  return value * factor;
+}
+
+}  // namespace
+
+Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
+  options.model = what.model;
+  options.cluster = what.cluster;
+  options.name = what.name;
+  options.partitions = what.partitions;
+  options.dump_after = what.dump_after;
+  options.plan = what.plan;
+  options.targets.frames_per_second = what.target_fps;
+  if (!what.max_latency.empty()) {
+    MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds(what.max_latency));
+  }
+  using compiler::explore::Objective;
+  options.targets.objective = what.objective == "latency"      ? Objective::kLatency
+                              : what.objective == "throughput" ? Objective::kThroughput
+                                                               : Objective::kCards;
+  for (const auto& share : what.max_utilisation) MILLRACE_TRY(read_share(share, options.shares));
+  return {};
+}
+
+}  // namespace millrace::cli
