@@ -4,6 +4,7 @@
 
 #include "compiler/emit/container.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
+#include "compiler/emit/vitis/vitis.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image.hpp"
@@ -55,6 +56,7 @@ class Builder {
     add_partitions();
     MILLRACE_TRY(plan_communication(out_.plan));
     for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
+    MILLRACE_TRY(add_vitis());
     MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding));
     out_.plan.digest = compute_digest(out_.plan);
     if (const auto status = validate(out_.plan); !status.ok())
@@ -162,6 +164,7 @@ class Builder {
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
+    rtl_[made.name] = rtl.files;
     for (const auto& [path, content] : rtl.files) {
       const auto bytes = std::as_bytes(std::span(content));
       out_.files["rtl/" + made.name + "/" + path].assign(bytes.begin(), bytes.end());
@@ -208,12 +211,35 @@ class Builder {
     return {};
   }
 
+  /// What builds the images on devices with a platform.
+  Status add_vitis() {
+    std::vector<VitisImage> images;
+    for (std::size_t place = 0; place < solution_.card.size(); ++place) {
+      const Image& image = out_.plan.images[place];
+      const std::string& partition = image.partitions.front();
+      VitisImage made{image.name, partition, {}, &device(place), {}};
+      for (const auto& one : out_.plan.partitions)
+        if (one.name == partition) made.region = one.region;
+      // A kernel is made around one partition's top.
+      if (const auto rtl = rtl_.find(partition); rtl != rtl_.end() && image.partitions.size() == 1)
+        made.rtl = rtl->second;
+      images.push_back(std::move(made));
+    }
+    MILLRACE_ASSIGN(const auto files, emit_vitis(images));
+    for (const auto& [path, content] : files) {
+      const auto bytes = std::as_bytes(std::span(content));
+      out_.files[path].assign(bytes.begin(), bytes.end());
+    }
+    return {};
+  }
+
   const kernels::Program& program_;
   const explore::Solution& solution_;
   const Cluster& cluster_;
   const Designs& designs_;
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
+  std::map<std::string, std::map<std::string, std::string>> rtl_;  // partition -> its SystemVerilog
 };
 
 }  // namespace

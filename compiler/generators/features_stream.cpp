@@ -1,6 +1,7 @@
 // Terms of the stream modules, windows and pooling: registers and adders as their sources have them.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "compiler/generators/feature_builder.hpp"
 
@@ -50,18 +51,31 @@ void describe_fifo(const Values& v, Builder& b) {
 }
 
 void describe_width_adapter(const Values& v, Builder& b) {
-  const std::int64_t lane = v["LANE"], s = v["S_LANES"], m = v["M_LANES"];
-  const bool same = s == m, up = !same && m % s == 0, down = !same && s % m == 0;
-  const bool any = !same && !up && !down;
-  const std::int64_t held = s + m - 1;
-  b.lut("one", same ? 0 : 1);
-  b.lut("count", up ? clog2(m / s) : down ? clog2(s / m) : any ? clog2(held + 1) : 0);
-  b.lut("shift", down ? (s - m) * lane : 0);
-  b.lut("held", any ? held * lane : 0);
-  b.lut("place", any ? s * m * lane : 0);
-  b.ff("one", same ? 0 : 1);
-  b.ff("count", up ? clog2(m / s) : down ? clog2(s / m) : any ? clog2(held + 1) : 0);
-  b.ff("data", up ? m * lane : down ? s * lane : any ? held * lane : 0);
+  // What both sides share counts as one lane: the numbers of lanes held are multiples of it.
+  const std::int64_t shared = std::gcd(v["S_LANES"], v["M_LANES"]);
+  const std::int64_t lane = v["LANE"] * shared, s = v["S_LANES"] / shared, m = v["M_LANES"] / shared;
+  if (s == m) return;
+  const std::int64_t held = v["S_LANES"] + v["M_LANES"] - 1, held_bits = (s + m - 1) * lane;
+  if (s == 1) {
+    b.lut("up", 1);
+    b.lut("count", clog2(m));
+    b.ff("count", clog2(m));
+    b.ff("data", m * lane);
+  } else if (m == 1) {
+    b.lut("down", 1);
+    b.lut("count", clog2(s));
+    b.lut("shift", s * lane);
+    b.ff("count", clog2(s));
+    b.ff("data", s * lane);
+  } else {
+    // A bit held comes from where it is, from M_LANES further up, or from any lane of a new beat.
+    b.lut("any", clog2(held + 1));
+    b.lut("held", held_bits);
+    b.lut("place", held_bits * std::min(s, m));
+    b.ff("count", clog2(held + 1));
+    b.ff("data", held_bits);
+  }
+  b.ff("one", 1);
 }
 
 void describe_fork(const Values& v, Builder& b) {
@@ -148,6 +162,7 @@ void describe_swu_par(const Values& v, Builder& b) {
   b.lut("position", position + left_over);
   b.lut("padded", before + above > 0 ? block : 0);
   b.lut("above", before > 0 ? lines : 0);
+  b.lut("lines", lines);
   b.ff("one", 1);
   b.ff("control", scan + position + left_over + (lines > 0 ? counter_bits(blocks) : 0));
   b.ff("block", block);

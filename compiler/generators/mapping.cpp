@@ -80,7 +80,29 @@ Cost simple_dual_port(std::int64_t width, std::int64_t depth, MemoryStyle style)
 }
 
 Cost read_modify_write(std::int64_t width, std::int64_t depth) {
-  return distributed_mapping(width, depth).cost;
+  // One port reads and writes: RAM32M16 gives it 16 bits of 32 words, RAMnX1S one bit of 64, 128
+  // or 256 words.
+  constexpr double kSelect = 0.75;
+  struct Shape {
+    std::int64_t words, bits;
+  };
+  double best = 0;
+  Cost cost;
+  for (const Shape& shape : {Shape{256, 2}, Shape{128, 4}, Shape{64, 8}, Shape{32, 16}}) {
+    const std::int64_t copies = ceil_div(depth, shape.words);
+    const double price =
+        static_cast<double>(copies * width) * kLutramPrice / static_cast<double>(shape.bits) +
+        kSelect * static_cast<double>((copies - 1) * width);
+    if (best != 0 && price >= best) continue;
+    best = price;
+    const std::int64_t rest = width % 16;
+    const std::int64_t luts = shape.words == 32 ? width / 16 * 8 + (rest == 0   ? 0
+                                                                    : rest <= 8 ? 4
+                                                                                : 8)
+                                                : width * shape.words / 64;
+    cost.lutram = cost.lut = static_cast<std::uint64_t>(copies * luts);
+  }
+  return cost;
 }
 
 Cost constant_table(std::int64_t width, std::int64_t depth, MemoryStyle style) {

@@ -1,0 +1,195 @@
+#include "compiler/emit/vitis/vitis.hpp"
+
+#include <cmath>
+
+#include "compiler/emit/vitis/kernel.hpp"
+#include "kernels/rtl/library.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+using runtime::plan::Device;
+
+constexpr const char* kNeverRun =
+    "# Written by millrace. Checked against stand-ins only: this has never met Vivado, Vitis or a card.\n";
+
+std::string hex(std::size_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), kDigits[value % 16]);
+    value /= 16;
+  } while (value > 0);
+  return "0x" + text;
+}
+
+/// The bank a region's ports are connected to, as v++ names it: HBM as its first pseudo channels.
+std::string memory_tag(const Device& device, const std::string& region) {
+  for (const auto& one : device.regions) {
+    if (one.name != region || one.memory.empty()) continue;
+    return one.memory.front() == "HBM" ? "HBM[0:3]" : one.memory.front();
+  }
+  return device.memory.front().name == "HBM" ? "HBM[0:3]" : device.memory.front().name;
+}
+
+std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& kernel) {
+  std::string text =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- Written by millrace. Checked against a schema of "
+      "ours only: this has never "
+      "met Vitis. -->\n<root versionMajor=\"1\" versionMinor=\"6\">\n  <kernel name=\"" +
+      kernel + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel +
+      ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" "
+      "hwControlProtocol=\"user_managed\">\n    <ports>\n      <port name=\"s_axi_control\" mode=\"slave\" "
+      "range=\"0x10000\" "
+      "dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
+  std::string args;
+  std::size_t id = 0;
+  for (const std::string& master : interfaces.masters) {
+    text += "      <port name=\"m_axi_" + master +
+            "\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" "
+            "base=\"0x0\"/>\n";
+    for (std::size_t window = 0; window < interfaces.windows.size(); ++window) {
+      if (interfaces.windows[window] != master) continue;
+      args += "      <arg name=\"" + master + "\" addressQualifier=\"1\" id=\"" + std::to_string(id++) +
+              "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" + hex(window * 0x1000 + 0x10) +
+              "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
+    }
+  }
+  return text + "    </ports>\n    <args>\n" + args + "    </args>\n  </kernel>\n</root>\n";
+}
+
+std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfaces,
+                        const std::string& kernel) {
+  const std::string rtl = "../../rtl/" + image.partition;
+  std::string text = std::string(kNeverRun) +
+                     "# Packages the kernel: vivado -mode batch -source package.tcl -tclargs OUTPUT.xo\n"
+                     "if {[llength $argv] != 1} {error \"usage: -tclargs OUTPUT.xo\"}\n"
+                     "set xo [file normalize [lindex $argv 0]]\n"
+                     "set here [file dirname [file normalize [info script]]]\n"
+                     "set work [file join [pwd] package_" +
+                     image.image +
+                     "]\n"
+                     "file delete -force $work $xo\n"
+                     "create_project -force package $work -part " +
+                     image.device->part +
+                     "\n"
+                     "set rtl [file normalize [file join $here " +
+                     rtl +
+                     "]]\n"
+                     "set list [open [file join $rtl files.f]]\n"
+                     "set sources [list [file join $here kernel.sv] [file join $here mr_axil_split.sv]]\n"
+                     "foreach line [split [string trim [read $list]] \\n] {lappend sources [file join $rtl "
+                     "[string trim $line]]}\n"
+                     "close $list\n"
+                     "add_files -norecurse $sources\n"
+                     "set memories [glob -nocomplain -directory $rtl *.hex]\n"
+                     "if {[llength $memories] > 0} {\n  add_files -norecurse $memories\n"
+                     "  set_property file_type {Memory Initialization Files} [get_files $memories]\n}\n"
+                     "set_property top " +
+                     kernel +
+                     " [current_fileset]\n"
+                     "update_compile_order -fileset sources_1\n"
+                     "ipx::package_project -root_dir [file join $work ip] -vendor millrace -library kernel "
+                     "-taxonomy /KernelIP -import_files -set_current true\n"
+                     "set core [ipx::current_core]\n"
+                     "set_property name " +
+                     kernel +
+                     " $core\n"
+                     "set_property version 1.0 $core\n"
+                     "set_property sdx_kernel true $core\n"
+                     "set_property sdx_kernel_type rtl $core\n"
+                     "set_property vitis_drc {ctrl_protocol user_managed} $core\n"
+                     "set_property ipi_drc {ignore_freq_hz true} $core\n"
+                     "ipx::infer_bus_interface ap_clk xilinx.com:signal:clock_rtl:1.0 $core\n"
+                     "ipx::infer_bus_interface ap_rst_n xilinx.com:signal:reset_rtl:1.0 $core\n"
+                     "ipx::infer_bus_interface interrupt xilinx.com:signal:interrupt_rtl:1.0 $core\n"
+                     "foreach bus {s_axi_control";
+  for (const std::string& master : interfaces.masters) text += " m_axi_" + master;
+  text += "} {\n  ipx::associate_bus_interfaces -busif $bus -clock ap_clk $core\n}\n";
+  return text +
+         "ipx::update_checksums $core\n"
+         "ipx::check_integrity -kernel $core\n"
+         "ipx::save_core $core\n"
+         "package_xo -xo_path $xo -kernel_name " +
+         kernel +
+         " -ip_directory [file join $work ip] -kernel_xml [file join $here kernel.xml]\n"
+         "close_project\n";
+}
+
+std::string link_cfg(const VitisImage& image, const KernelInterfaces& interfaces, const std::string& kernel) {
+  std::string text = std::string(kNeverRun) + "platform=" + image.device->platform +
+                     "\nsave-temps=1\n\n[connectivity]\nnk=" + kernel + ":1:" + image.image + "\n";
+  const std::string memory = memory_tag(*image.device, image.region);
+  for (const std::string& master : interfaces.masters)
+    text += "sp=" + image.image + ".m_axi_" + master + ":" + memory + "\n";
+  if (image.region.starts_with("SLR")) text += "slr=" + image.image + ":" + image.region + "\n";
+  return text + "\n[clock]\nfreqHz=" + std::to_string(std::llround(image.device->clock_mhz * 1e6)) + ":" +
+         image.image + ".ap_clk\n";
+}
+
+std::string image_makefile(const VitisImage& image, const std::string& kernel) {
+  return std::string(kNeverRun) +
+         "# make: the image's xclbin. Needs vivado and v++ in PATH (source Vitis' settings64.sh) and the "
+         "platform installed.\n"
+         "TARGET ?= hw\n.DELETE_ON_ERROR:\n.PHONY: all clean\nall: " +
+         image.image + ".xclbin\n\n" + kernel +
+         ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard ../../rtl/" + image.partition +
+         "/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" + image.image +
+         ".xclbin: " + kernel +
+         ".xo link.cfg\n\tv++ --link --target $(TARGET) --config link.cfg --output $@ $<\n\n"
+         "clean:\n\trm -rf " +
+         kernel + ".xo " + image.image + ".xclbin package_" + image.image + " _x .Xil .ipcache\n";
+}
+
+/// The register splitter stands with the kernel: the partition's own library does not use it.
+std::string splitter() {
+  for (const auto& file : kernels::rtl::library()) {
+    if (file.path == "shell/mr_axil_split.sv") return std::string(file.text);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images) {
+  std::map<std::string, std::string> files;
+  std::string built, notes;
+  for (const VitisImage& image : images) {
+    if (image.device == nullptr || image.device->platform.empty()) continue;
+    const std::string top = image.partition + "_top", kernel = "millrace_" + image.image;
+    const auto source = image.rtl.find(top + ".sv");
+    if (source == image.rtl.end()) {
+      notes += "- `" + image.image + "`: no generated SystemVerilog of one partition\n";
+      continue;
+    }
+    MILLRACE_ASSIGN(const KernelInterfaces interfaces, read_top(source->second, top));
+    if (!interfaces.streams.empty()) {
+      notes +=
+          "- `" + image.image + "`: it has link ports, and the vendor's cores they need are not generated\n";
+      continue;
+    }
+    const std::string folder = "vitis/" + image.image + "/";
+    files[folder + "kernel.sv"] = kernel_text(interfaces, kernel, top);
+    files[folder + "mr_axil_split.sv"] = splitter();
+    files[folder + "kernel.xml"] = kernel_xml(interfaces, kernel);
+    files[folder + "package.tcl"] = package_tcl(image, interfaces, kernel);
+    files[folder + "link.cfg"] = link_cfg(image, interfaces, kernel);
+    files[folder + "Makefile"] = image_makefile(image, kernel);
+    built += " " + image.image;
+  }
+  if (built.empty() && notes.empty()) return files;
+  files["vitis/Makefile"] =
+      std::string(kNeverRun) + "# make -j N: all images, N at a time.\nIMAGES :=" + built +
+      "\n.PHONY: all clean $(IMAGES)\nall: $(IMAGES)\n$(IMAGES):\n\t$(MAKE) -C $@\nclean:\n"
+      "\tfor image in $(IMAGES); do $(MAKE) -C $$image clean; done\n";
+  files["vitis/README.md"] =
+      "# Building the images with Vitis\n\n    source <Vitis>/settings64.sh\n    make -C vitis -j 2\n\nEach "
+      "image: package.tcl and kernel.xml make "
+      "an RTL kernel (.xo) of ../rtl, link.cfg links it (.xclbin).\nThis has never been run: there "
+      "was no Vivado, no Vitis "
+      "and no card.\n" +
+      (notes.empty() ? std::string() : "\nNot handed over:\n" + notes);
+  return files;
+}
+
+}  // namespace millrace::compiler::emit

@@ -1,0 +1,27 @@
+// What a machine with Vivado and Vitis needs to build an image: for each image on a device with a platform a
+// folder vitis/<image>/, and a Makefile above them. Text only. README.md says what the files are; none of it
+// has ever met the vendor's tools.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::compiler::emit {
+
+struct VitisImage {
+  std::string image;      // "image0"
+  std::string partition;  // the one it holds: rtl/<partition>/
+  std::string region;     // of the device, "all" where there are none
+  const runtime::plan::Device* device = nullptr;
+  std::map<std::string, std::string> rtl;  // rtl/<partition>/ as emitted: path -> content
+};
+
+/// Files below the deployment ("vitis/image0/link.cfg" …). An image whose partition has link ports gets none,
+/// because the cores they need are not here; `vitis/README.md` says so. Empty where no device has a platform.
+Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images);
+
+}  // namespace millrace::compiler::emit

@@ -1,0 +1,131 @@
+/// One AXI4-Lite slave in front of N: windows of 4 KiB, chosen by the address bits above 11.
+///
+/// One write and one read at a time, independent of each other; a write is taken when its address and data are both there. Window i
+/// has bit (or field) i of the m_ vectors; addresses and write data go to all windows, valid to one. A window that is not there
+/// answers DECERR. Registered: address, data, response.
+`default_nettype none
+module mr_axil_split #(
+  parameter integer N = 2,  // 1 to 16
+  localparam integer SW = (N > 1) ? $clog2(N) : 1
+) (
+  input  logic clk,
+  input  logic rst,
+
+  input  logic        s_awvalid,
+  output logic        s_awready,
+  input  logic [15:0] s_awaddr,
+  input  logic        s_wvalid,
+  output logic        s_wready,
+  input  logic [31:0] s_wdata,
+  input  logic [3:0]  s_wstrb,
+  output logic        s_bvalid,
+  input  logic        s_bready,
+  output logic [1:0]  s_bresp,
+  input  logic        s_arvalid,
+  output logic        s_arready,
+  input  logic [15:0] s_araddr,
+  output logic        s_rvalid,
+  input  logic        s_rready,
+  output logic [31:0] s_rdata,
+  output logic [1:0]  s_rresp,
+
+  output logic [N-1:0]    m_awvalid,
+  input  logic [N-1:0]    m_awready,
+  output logic [11:0]     m_awaddr,
+  output logic [N-1:0]    m_wvalid,
+  input  logic [N-1:0]    m_wready,
+  output logic [31:0]     m_wdata,
+  output logic [3:0]      m_wstrb,
+  input  logic [N-1:0]    m_bvalid,
+  output logic [N-1:0]    m_bready,
+  input  logic [N*2-1:0]  m_bresp,
+  output logic [N-1:0]    m_arvalid,
+  input  logic [N-1:0]    m_arready,
+  output logic [11:0]     m_araddr,
+  input  logic [N-1:0]    m_rvalid,
+  output logic [N-1:0]    m_rready,
+  input  logic [N*32-1:0] m_rdata,
+  input  logic [N*2-1:0]  m_rresp
+);
+  localparam logic [1:0] DECERR = 2'b11;
+
+  // ---- writes
+  logic          w_waiting;  // for the window's response
+  logic [SW-1:0] w_window;
+  assign s_awready = s_awvalid && s_wvalid && !w_waiting && !s_bvalid;
+  assign s_wready  = s_awready;
+  always_ff @(posedge clk) begin
+    if (s_awready) begin
+      m_awaddr <= s_awaddr[11:0];
+      m_wdata  <= s_wdata;
+      m_wstrb  <= s_wstrb;
+      w_window <= SW'(s_awaddr[15:12]);
+    end
+    if (rst) begin
+      w_waiting <= 1'b0;
+      s_bvalid  <= 1'b0;
+      s_bresp   <= 2'b00;
+      m_awvalid <= '0;
+      m_wvalid  <= '0;
+    end else begin
+      m_awvalid <= m_awvalid & ~m_awready;
+      m_wvalid  <= m_wvalid & ~m_wready;
+      if (s_bvalid && s_bready) s_bvalid <= 1'b0;
+      if (s_awready) begin
+        if (32'(s_awaddr[15:12]) < N) begin
+          w_waiting <= 1'b1;
+          m_awvalid <= N'(1) << s_awaddr[15:12];
+          m_wvalid  <= N'(1) << s_awaddr[15:12];
+        end else begin
+          s_bvalid <= 1'b1;
+          s_bresp  <= DECERR;
+        end
+      end
+      if (w_waiting && m_bvalid[w_window]) begin
+        w_waiting <= 1'b0;
+        s_bvalid  <= 1'b1;
+        s_bresp   <= m_bresp[w_window*2+:2];
+      end
+    end
+  end
+  assign m_bready = w_waiting ? N'(1) << w_window : '0;
+
+  // ---- reads
+  logic          r_waiting;
+  logic [SW-1:0] r_window;
+  assign s_arready = !r_waiting && !s_rvalid;
+  always_ff @(posedge clk) begin
+    if (s_arvalid && s_arready) begin
+      m_araddr <= s_araddr[11:0];
+      r_window <= SW'(s_araddr[15:12]);
+    end
+    if (rst) begin
+      r_waiting <= 1'b0;
+      s_rvalid  <= 1'b0;
+      s_rresp   <= 2'b00;
+      s_rdata   <= '0;
+      m_arvalid <= '0;
+    end else begin
+      m_arvalid <= m_arvalid & ~m_arready;
+      if (s_rvalid && s_rready) s_rvalid <= 1'b0;
+      if (s_arvalid && s_arready) begin
+        if (32'(s_araddr[15:12]) < N) begin
+          r_waiting <= 1'b1;
+          m_arvalid <= N'(1) << s_araddr[15:12];
+        end else begin
+          s_rvalid <= 1'b1;
+          s_rdata  <= '0;
+          s_rresp  <= DECERR;
+        end
+      end
+      if (r_waiting && m_rvalid[r_window]) begin
+        r_waiting <= 1'b0;
+        s_rvalid  <= 1'b1;
+        s_rdata   <= m_rdata[r_window*32+:32];
+        s_rresp   <= m_rresp[r_window*2+:2];
+      end
+    end
+  end
+  assign m_rready = r_waiting ? N'(1) << r_window : '0;
+endmodule
+`default_nettype wire

@@ -1,0 +1,279 @@
+// The Vitis hand-over, as far as it can be checked without the vendor's tools: the Tcl runs in tclsh against
+// stand-ins that know the vendor's commands, the XML holds to a schema, the link configuration to a parser,
+// the kernel to Verilator.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "compiler/emit/vitis/kernel.hpp"
+#include "compiler/emit/vitis/vitis.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/process.hpp"
+
+namespace millrace::compiler::emit {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = MILLRACE_SOURCE_DIR;
+
+/// A top of the form emit/rtl writes: control, supervisor, an input, an output.
+std::string top_text(bool link) {
+  std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
+  const auto add = [&](bool input, const std::string& range, const std::string& name) {
+    ports += std::string(",\n  ") + (input ? "input  logic " : "output logic ") + range + name;
+  };
+  for (const std::string unit : {"control", "supervisor", "in0", "out0"}) {
+    for (const auto& [name, input, range] : {std::tuple("awvalid", true, ""),
+                                             {"awready", false, ""},
+                                             {"awaddr", true, "[11:0] "},
+                                             {"wvalid", true, ""},
+                                             {"wready", false, ""},
+                                             {"wdata", true, "[31:0] "},
+                                             {"wstrb", true, "[3:0] "},
+                                             {"bvalid", false, ""},
+                                             {"bready", true, ""},
+                                             {"bresp", false, "[1:0] "},
+                                             {"arvalid", true, ""},
+                                             {"arready", false, ""},
+                                             {"araddr", true, "[11:0] "},
+                                             {"rvalid", false, ""},
+                                             {"rready", true, ""},
+                                             {"rdata", false, "[31:0] "},
+                                             {"rresp", false, "[1:0] "}}) {
+      add(input, range, unit + "_axil_" + name);
+    }
+    if (unit == "control") continue;
+    add(false, "", unit + "_irq");
+    if (unit == "in0") {
+      for (const auto& [name, input, range] : {std::tuple("arvalid", false, ""),
+                                               {"arready", true, ""},
+                                               {"araddr", false, "[63:0] "},
+                                               {"arlen", false, "[7:0] "},
+                                               {"rvalid", true, ""},
+                                               {"rready", false, ""},
+                                               {"rdata", true, "[511:0] "},
+                                               {"rresp", true, "[1:0] "},
+                                               {"rlast", true, ""}}) {
+        add(input, range, unit + "_axi_" + name);
+      }
+    } else {
+      for (const auto& [name, input, range] : {std::tuple("awvalid", false, ""),
+                                               {"awready", true, ""},
+                                               {"awaddr", false, "[63:0] "},
+                                               {"awlen", false, "[7:0] "},
+                                               {"wvalid", false, ""},
+                                               {"wready", true, ""},
+                                               {"wdata", false, "[511:0] "},
+                                               {"wlast", false, ""},
+                                               {"bvalid", true, ""},
+                                               {"bready", false, ""},
+                                               {"bresp", true, "[1:0] "}}) {
+        add(input, range, unit + "_axi_" + name);
+      }
+    }
+  }
+  if (link) {
+    add(false, "", "out1_tvalid");
+    add(true, "", "out1_tready");
+    add(false, "[63:0] ", "out1_tdata");
+  }
+  return "`default_nettype none\nmodule part0_top (\n" + ports + "\n);\nendmodule\n`default_nettype wire\n";
+}
+
+runtime::plan::Device u280() {
+  return *runtime::plan::load_device(kSource / "configs/devices/u280.yaml");
+}
+
+class Vitis : public testing::Test {
+ protected:
+  Vitis() : device_(u280()) {
+    image_ = {"image0",
+              "part0",
+              "SLR1",
+              &device_,
+              {{"part0_top.sv", top_text(false)}, {"files.f", "part0_top.sv\n"}, {"w.hex", "00\n"}}};
+  }
+
+  std::map<std::string, std::string> emit() const {
+    auto files = emit_vitis({image_});
+    EXPECT_TRUE(files.ok()) << files.error().message();
+    return *files;
+  }
+
+  /// The hand-over and the rtl below a folder, as in a deployment.
+  void lay_out(const fs::path& folder) const {
+    const auto put = [&](const std::string& path, const std::string& text) {
+      fs::create_directories((folder / path).parent_path());
+      std::ofstream(folder / path) << text;
+    };
+    for (const auto& [path, text] : emit()) put(path, text);
+    for (const auto& [path, text] : image_.rtl) put("rtl/part0/" + path, text);
+  }
+
+  ChildOutcome run(const std::vector<std::string>& command, const fs::path& folder) const {
+    const auto program = find_program(command[0]);
+    if (!program) throw std::runtime_error("no " + command[0]);
+    std::vector<std::string> words = command;
+    words[0] = program->string();
+    return *run_child(words, folder);
+  }
+
+  runtime::plan::Device device_;
+  VitisImage image_;
+};
+
+TEST_F(Vitis, GivesAnImageWhatItTakesToBuildItAndSaysThatNothingWasRun) {
+  const auto files = emit();
+  std::set<std::string> names;
+  for (const auto& [name, text] : files) {
+    names.insert(name);
+    if (!name.ends_with("mr_axil_split.sv")) {
+      EXPECT_TRUE(text.find("never") != std::string::npos || text.find("Never") != std::string::npos) << name;
+    }
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"vitis/Makefile", "vitis/README.md", "vitis/image0/Makefile",
+                                          "vitis/image0/kernel.sv", "vitis/image0/kernel.xml",
+                                          "vitis/image0/link.cfg", "vitis/image0/mr_axil_split.sv",
+                                          "vitis/image0/package.tcl"}));
+}
+
+TEST_F(Vitis, GivesNothingForDevicesWithoutAPlatform) {
+  device_.platform.clear();
+  EXPECT_TRUE(emit().empty());
+}
+
+TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
+  image_.rtl["part0_top.sv"] = top_text(true);
+  const auto files = emit();
+  EXPECT_FALSE(files.contains("vitis/image0/link.cfg"));
+  EXPECT_NE(files.at("vitis/README.md").find("`image0`: it has link ports"), std::string::npos);
+}
+
+TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
+  if (!find_program("tclsh")) GTEST_SKIP() << "no tclsh";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const std::vector<std::string> command = {"tclsh",
+                                            (kSource / "tests/golden/vitis/vivado_stubs.tcl").string(),
+                                            (folder.path() / "vitis/image0/package.tcl").string()};
+  auto with = command;
+  with.push_back("out.xo");
+  const ChildOutcome outcome = run(with, folder.path());
+  ASSERT_TRUE(outcome.ok()) << outcome.output;
+  std::vector<std::string> called;
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);) called.push_back(line.substr(0, line.find(' ')));
+  const auto at = [&](const std::string& name) {
+    return std::find(called.begin(), called.end(), name) - called.begin();
+  };
+  EXPECT_EQ(called.front(), "create_project");
+  EXPECT_EQ(called.back(), "close_project");
+  EXPECT_LT(at("add_files"), at("ipx::package_project"));
+  EXPECT_LT(at("ipx::save_core"), at("package_xo"));
+  EXPECT_EQ(std::count(called.begin(), called.end(), "ipx::associate_bus_interfaces"),
+            4);  // registers and three masters
+  EXPECT_NE(outcome.output.find("xcu280-fsvh2892-2L-e"), std::string::npos);
+  EXPECT_NE(outcome.output.find("w.hex"), std::string::npos);
+  EXPECT_NE(outcome.output.find("-kernel_name millrace_image0"), std::string::npos);
+
+  EXPECT_FALSE(run(command, folder.path()).ok()) << "without an output";
+  fs::remove(folder.path() / "rtl/part0/part0_top.sv");
+  EXPECT_FALSE(run(with, folder.path()).ok()) << "with a source missing";
+}
+
+TEST_F(Vitis, DescribesTheKernelByTheSchema) {
+  if (!find_program("xmllint")) GTEST_SKIP() << "no xmllint";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const fs::path xml = folder.path() / "vitis/image0/kernel.xml";
+  const std::vector<std::string> command = {
+      "xmllint", "--noout", "--schema", (kSource / "tests/golden/vitis/kernel.xsd").string(), xml.string()};
+  ChildOutcome outcome = run(command, folder.path());
+  EXPECT_TRUE(outcome.ok()) << outcome.output;
+  const std::string text = *read_text_file(xml);
+  // Windows in the order of the top: control, supervisor, in0, out0; buffers at 0x10 of a window.
+  EXPECT_NE(text.find("name=\"supervisor\" addressQualifier=\"1\" id=\"0\" port=\"m_axi_supervisor\" "
+                      "size=\"0x8\" offset=\"0x1010\""),
+            std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find(
+          "name=\"in0\" addressQualifier=\"1\" id=\"1\" port=\"m_axi_in0\" size=\"0x8\" offset=\"0x2010\""),
+      std::string::npos);
+  std::ofstream(xml) << std::string(text).replace(text.find("port=\"m_axi_in0\""), 16, "port=\"m_axi_in7\"");
+  EXPECT_FALSE(run(command, folder.path()).ok()) << "an argument on a port that is not there";
+}
+
+/// section -> lines "key=value"; "" before the first one.
+std::map<std::string, std::vector<std::pair<std::string, std::string>>> parse_cfg(const std::string& text) {
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> sections;
+  std::istringstream lines(text);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    if (line.front() == '[' && line.back() == ']') {
+      section = line.substr(1, line.size() - 2);
+      continue;
+    }
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) throw std::runtime_error("not key=value: " + line);
+    sections[section].emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return sections;
+}
+
+TEST_F(Vitis, LinksTheKernelToItsRegionItsMemoryAndItsClock) {
+  auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(cfg.at(""), (Lines{{"platform", device_.platform}, {"save-temps", "1"}}));
+  EXPECT_EQ(cfg.at("connectivity"), (Lines{{"nk", "millrace_image0:1:image0"},
+                                           {"sp", "image0.m_axi_supervisor:DDR[1]"},
+                                           {"sp", "image0.m_axi_in0:DDR[1]"},
+                                           {"sp", "image0.m_axi_out0:DDR[1]"},
+                                           {"slr", "image0:SLR1"}}));
+  EXPECT_EQ(cfg.at("clock"), (Lines{{"freqHz", "250000000:image0.ap_clk"}}));
+  image_.region = "SLR0";
+  EXPECT_EQ(parse_cfg(emit().at("vitis/image0/link.cfg")).at("connectivity")[1].second,
+            "image0.m_axi_supervisor:HBM[0:3]");
+}
+
+TEST_F(Vitis, BuildsAllImagesSideBySide) {
+  if (!find_program("make")) GTEST_SKIP() << "no make";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const ChildOutcome outcome = run({"make", "-n", "-C", "vitis"}, folder.path());
+  EXPECT_TRUE(outcome.ok()) << outcome.output;
+  EXPECT_NE(outcome.output.find(
+                "vivado -mode batch -nojournal -nolog -source package.tcl -tclargs millrace_image0.xo"),
+            std::string::npos);
+  EXPECT_NE(outcome.output.find(
+                "v++ --link --target hw --config link.cfg --output image0.xclbin millrace_image0.xo"),
+            std::string::npos);
+}
+
+TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
+  if (!find_program("verilator")) GTEST_SKIP() << "no verilator";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const ChildOutcome outcome =
+      run({"verilator", "--lint-only", "-Wall", "-Wno-UNUSED", "-Wno-UNDRIVEN", "-Wno-DECLFILENAME",
+           "-Wno-SYMRSVDWORD", "--top-module", "millrace_image0", "vitis/image0/kernel.sv",
+           "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"},
+          folder.path());
+  EXPECT_TRUE(outcome.ok()) << outcome.output;
+}
+
+TEST_F(Vitis, RefusesATopThatIsNotOne) {
+  EXPECT_EQ(read_top("module other (\n);\n", "part0_top").error().code(), ErrorCode::kInternal);
+  EXPECT_EQ(read_top("module part0_top (\n  input  logic clk\n);\n", "part0_top").error().code(),
+            ErrorCode::kInternal);
+}
+
+}  // namespace
+}  // namespace millrace::compiler::emit

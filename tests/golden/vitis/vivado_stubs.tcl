@@ -1,0 +1,32 @@
+# Stands in for Vivado: tclsh vivado_stubs.tcl SCRIPT ARGS... sources SCRIPT with every command of the vendor's that package.tcl
+# may use recorded on standard output, and no other command known. Objects are handles; a query gives one.
+proc record {name args} {
+  puts [list $name {*}$args]
+  switch -- $name {
+    ipx::current_core {return core_1}
+    current_fileset {return sources_1}
+    get_files {return [lindex $args end]}
+    add_files {
+      # As Vivado does: every file named must be there.
+      foreach file [lindex $args end] {if {![file exists $file]} {error "add_files: no such file $file"}}
+    }
+    package_xo {
+      array set options $args
+      foreach key {-xo_path -kernel_name -ip_directory -kernel_xml} {
+        if {![info exists options($key)]} {error "package_xo: $key is missing"}
+      }
+      if {![file exists $options(-kernel_xml)]} {error "package_xo: no such file $options(-kernel_xml)"}
+    }
+  }
+  return ""
+}
+namespace eval ipx {}
+foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
+              ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
+              ipx::update_checksums ipx::check_integrity ipx::save_core} {
+  interp alias {} $name {} record $name
+}
+set script [lindex $argv 0]
+set argv [lrange $argv 1 end]
+set argc [llength $argv]
+source $script

@@ -1,0 +1,113 @@
+// tools/calibrate: measurements read and written, the fit, and the committed catalogue held to the committed
+// measurements.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/generators/catalog.hpp"
+#include "compiler/generators/features.hpp"
+#include "runtime/base/file.hpp"
+#include "tools/calibrate/fit.hpp"
+#include "tools/calibrate/measurements.hpp"
+#include "tools/calibrate/sample.hpp"
+
+namespace millrace::tools::calibrate {
+namespace {
+
+using namespace compiler::generators;
+
+std::string committed(const char* name) {
+  return *read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/" + name);
+}
+
+TEST(Calibration, TheCommittedCatalogueIsTheFitOfTheCommittedMeasurements) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  ASSERT_TRUE(measurements.ok()) << measurements.error().message();
+  const auto fitted = fit(*measurements);
+  ASSERT_TRUE(fitted.ok()) << fitted.error().message();
+  const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message();
+  for (const auto& [name, model] : fitted->catalog.modules) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(catalog->modules.contains(name));
+    for (Fit ModuleModel::*figure : {&ModuleModel::lut, &ModuleModel::ff}) {
+      const Fit &made = model.*figure, &kept = catalog->modules.at(name).*figure;
+      ASSERT_EQ(made.coefficients.size(), kept.coefficients.size());
+      for (const auto& [term, coefficient] : made.coefficients) {
+        EXPECT_NEAR(kept.coefficients.at(term), coefficient, 1e-3 * (1 + std::abs(coefficient))) << term;
+      }
+    }
+  }
+}
+
+TEST(Calibration, WhatIsExactIsExactInEveryMeasurement) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  ASSERT_TRUE(measurements.ok());
+  const auto fitted = fit(*measurements);
+  ASSERT_TRUE(fitted.ok());
+  for (const Inexact& i : fitted->inexact) {
+    ADD_FAILURE() << i.measurement.module << " " << print_parameters(i.measurement.parameters);
+  }
+  EXPECT_GT(measurements->rows.size(), 200U);
+}
+
+TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {
+  Measurements rows;
+  for (const std::int64_t width : {1, 5, 20, 80, 300, 7, 900, 64, 33, 12, 150}) {
+    Measurement m{"mr_skid", {{"WIDTH", width}}, "0", {}};
+    m.cost.lut = static_cast<std::uint64_t>(4 + 3 * width);
+    m.cost.ff = static_cast<std::uint64_t>(2 + 2 * width);
+    rows.rows.push_back(m);
+  }
+  const auto fitted = fit(rows);
+  ASSERT_TRUE(fitted.ok());
+  const ModuleModel& skid = fitted->catalog.modules.at("mr_skid");
+  EXPECT_NEAR(skid.lut.coefficients.at("width"), 3, 0.01);
+  EXPECT_NEAR(skid.lut.coefficients.at("one"), 4, 0.1);
+  EXPECT_LT(skid.ff.held_out.worst, 0.01);
+  rows.rows[3].cost.dsp = 1;
+  EXPECT_EQ(fit(rows)->inexact.size(), 1U);
+}
+
+TEST(Calibration, ReadsBackTheMeasurementsItPrints) {
+  Measurements rows;
+  rows.tool = "a tool";
+  rows.rows.push_back({"mr_requant", {{"PE", 2}, {"LOWEST", -128}}, "0badcafe", {7, 1, 2, 3, 4, 5, 6}});
+  const auto again = parse_measurements(print_measurements(rows), "csv");
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(print_measurements(*again), print_measurements(rows));
+  EXPECT_EQ(again->rows[0].cost, rows.rows[0].cost);
+}
+
+TEST(Calibration, NamesLineAndFieldOfAMeasurementThatIsNone) {
+  const std::string head = "# t\nmodule,parameters,sources,lut,lutram,ff,dsp,ramb18,ramb36,uram\n";
+  const auto message = [&](const std::string& text) {
+    const auto read = parse_measurements(text, "m.csv");
+    return read.ok() ? std::string("accepted") : read.error().message();
+  };
+  EXPECT_EQ(message(""), "m.csv:1: '# <tool>' is missing");
+  EXPECT_NE(message("# t\nlut\n").find("m.csv:2"), std::string::npos);
+  EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,1,2\n"), "m.csv:3: has 5 fields instead of 10");
+  EXPECT_EQ(message(head + "mr_skid,WIDTH,0,1,0,2,0,0,0,0\n"), "m.csv:3: 'WIDTH' is no NAME=value");
+  EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,x,0,2,0,0,0,0\n"), "m.csv:3: 'x' is no count");
+  EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,-1,0,2,0,0,0,0\n"), "m.csv:3: '-1' is no count");
+}
+
+TEST(Calibration, EverySampleIsAnInstanceTheModelKnowsWithTheMemoryFilesItReads) {
+  for (const std::string& module : sampled_modules()) {
+    ASSERT_FALSE(sample_of(module).empty()) << module;
+    for (const Sample& sample : sample_of(module)) {
+      EXPECT_TRUE(features(module, sample.parameters).ok())
+          << module << " " << print_parameters(sample.parameters);
+      const Memories memories = memories_of(module, sample.parameters);
+      EXPECT_EQ(memories_of(module, sample.parameters).files, memories.files);
+      for (const auto& [parameter, name] : memories.names) {
+        const auto at = memories.files.lower_bound(name);
+        ASSERT_TRUE(at != memories.files.end() && at->first.starts_with(name)) << module << " " << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tools::calibrate
