@@ -10,6 +10,8 @@ using runtime::plan::Resources;
 
 constexpr std::uint64_t kEdgeDepth = 32;  // beats reckoned with for a FIFO whose depth is not known yet
 
+constexpr double kLatencyShare = 1.02;  // of its price a design may cost for a shorter latency
+
 struct Need {
   const char* name;
   std::uint64_t Resources::*field;
@@ -58,6 +60,7 @@ class Chooser {
       }
     }
     if (!best) return does_not_fit(intervals.back());
+    MILLRACE_TRY(shorten(*best));
     std::vector<Folding> foldings;
     for (const auto& candidate : best->blocks) foldings.push_back(candidate.folding);
     return foldings;
@@ -102,6 +105,44 @@ class Chooser {
     }
     MILLRACE_TRY(add_edges(choice));
     return std::optional(std::move(choice));
+  }
+
+  /// A little more where it makes frames arrive sooner: a block that waits for its whole input and then takes
+  /// long over the last of it, often the cheap ones at the end.
+  Status shorten(Choice& choice) const {
+    const double most = price(choice.cost) * kLatencyShare;
+    while (true) {
+      double best_gain = 0;
+      std::size_t at = 0;
+      std::optional<Candidate> better;
+      for (std::size_t b = 0; b < generators_.size(); ++b) {
+        const Candidate& now = choice.blocks[b];
+        for (std::uint64_t part = 2; part <= 64; part *= 2)
+          for (const auto& folding : generators_[b]->foldings(now.interval_cycles / part)) {
+            MILLRACE_ASSIGN(Candidate other, generators_[b]->candidate(catalog_, folding));
+            if (other.tail_cycles >= now.tail_cycles) continue;
+            const double dearer =
+                std::max(1e-9, price(with(choice.cost, now.cost, other.cost)) - price(choice.cost));
+            const double gain = static_cast<double>(now.tail_cycles - other.tail_cycles) / dearer;
+            const Cost cost = with(choice.cost, now.cost, other.cost);
+            if (gain <= best_gain || price(cost) > most || short_of(cost).first != nullptr) continue;
+            best_gain = gain;
+            at = b;
+            better = std::move(other);
+          }
+      }
+      if (!better) return {};
+      choice.cost = with(choice.cost, choice.blocks[at].cost, better->cost);
+      choice.blocks[at] = std::move(*better);
+    }
+  }
+
+  /// The sum with one part exchanged.
+  static Cost with(Cost sum, const Cost& without, const Cost& instead) {
+    for (const auto field :
+         {&Cost::lut, &Cost::lutram, &Cost::ff, &Cost::dsp, &Cost::ramb18, &Cost::ramb36, &Cost::uram})
+      sum.*field = sum.*field - without.*field + instead.*field;
+    return sum;
   }
 
   Status add_edges(Choice& choice) const {

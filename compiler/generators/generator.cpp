@@ -214,7 +214,8 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
     }
   if (work == 0 && made.interval_cycles > beats) work = made.interval_cycles;
   const std::uint64_t rest = work > vector ? work - vector : 0;
-  made.latency_cycles = std::max(beats, first + rest) + passes + made.depth_cycles;
+  made.tail_cycles = passes + made.depth_cycles;
+  made.latency_cycles = std::max(beats, first + rest) + made.tail_cycles;
   return made;
 }
 

@@ -65,6 +65,9 @@ struct Candidate {
   std::uint64_t latency_cycles =
       0;  // first input beat to last output beat of a lone frame, fed as fast as it takes it
   std::uint64_t depth_cycles = 0;  // from the input beat that completes an output beat to that output beat
+  /// From the last input beat to the last output beat, where the input came no faster than the block
+  /// computes.
+  std::uint64_t tail_cycles = 0;
   double lead = 0;  // part of the frame's input that must be there for the first output beat, 0..1
   std::vector<std::uint32_t> input_lanes;  // one an input of the block
   std::uint32_t output_lanes = 1;
