@@ -60,8 +60,16 @@ TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
   struct Case {
     std::string text, says;
   };
-  for (const Case& one : {Case{"slotz: 3\n", ":1: unknown key 'slotz'"},
-                          Case{"http: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"}}) {
+  for (const Case& one :
+       {Case{"slotz: 3\n", ":1: unknown key 'slotz'"},
+        Case{"http: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"},
+        Case{"http: {listen: 'tls:127.0.0.1:0'}\n", "needs --tls-certificate"},
+        Case{"http: {certificate: a}\n", "http.certificate: needs http.key"},
+        Case{"http: {certificate: a, key: b}\n", "of no use without a listener"},
+        Case{"http: {tokens: absent}\n", "absent"}, Case{"deployments: [absent]\n", "absent"},
+        Case{"cluster: absent.yaml\n", "absent.yaml"},
+        Case{"udp: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"},
+        Case{"udp: {listen: '127.0.0.1:0', keys: absent}\n", "absent"}}) {
     const Outcome outcome =
         run_program({millrace_binary(), "serve", "--config", write("bad.yaml", one.text), "--check-config"});
     EXPECT_EQ(outcome.exit_code, 2) << one.text;

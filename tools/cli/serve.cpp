@@ -138,6 +138,32 @@ Result<std::uint64_t> longest_body(const Settings& settings,
                    std::to_string(settings.http_max_held_bytes) + ", which bounds all bodies together");
 }
 
+Result<server::udp::wire::KeyRing> udp_keys(const Settings& settings) {
+  if (settings.udp_keys.empty()) return server::udp::wire::KeyRing();
+  MILLRACE_ASSIGN(const std::string text, read_text_file(settings.udp_keys));
+  auto keys = server::udp::wire::parse_keys(text);
+  if (!keys) return keys.error().within("--udp-keys " + settings.udp_keys);
+  if (keys->empty())
+    return Error(ErrorCode::kInvalidInput, "--udp-keys " + settings.udp_keys + " holds no key");
+  return keys;
+}
+
+/// What --check-config looks at beside the settings themselves: the files they name. Touches no card and
+/// takes no address.
+Status check_files(const Settings& settings) {
+  if (!settings.cluster.empty()) {
+    if (const auto cluster = runtime::plan::load_cluster(settings.cluster); !cluster) return cluster.error();
+  }
+  if (!settings.deployments.empty()) {
+    MILLRACE_ASSIGN(const auto deployments, load_all(settings));
+    if (const auto bytes = longest_body(settings, deployments); !bytes) return bytes.error();
+  }
+  if (settings.udp_listen.empty()) return {};
+  if (const auto at = server::http::parse_host_port(settings.udp_listen, "--udp"); !at) return at.error();
+  if (const auto keys = udp_keys(settings); !keys) return keys.error();
+  return {};
+}
+
 /// Bound and not yet serving; null where no UDP was asked for.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings,
                                                         server::udp::ModelDirectory& models) {
@@ -149,15 +175,7 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings
   options.port = at.port;
   options.allow_unauthenticated = settings.udp_unauthenticated;
   options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
-  server::udp::wire::KeyRing keys;
-  if (!settings.udp_keys.empty()) {
-    MILLRACE_ASSIGN(const std::string text, read_text_file(settings.udp_keys));
-    auto parsed = server::udp::wire::parse_keys(text);
-    if (!parsed) return parsed.error().within("--udp-keys " + settings.udp_keys);
-    if (parsed->empty())
-      return Error(ErrorCode::kInvalidInput, "--udp-keys " + settings.udp_keys + " holds no key");
-    keys = std::move(parsed).value();
-  }
+  MILLRACE_ASSIGN(auto keys, udp_keys(settings));
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
@@ -285,6 +303,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   server::auth::Guard guard;
   MILLRACE_TRY(load_tokens(settings, guard));
   if (command.check_config) {
+    MILLRACE_TRY(check_files(settings));
     live.print(out);
     return {};
   }
@@ -342,8 +361,11 @@ Status run(const ServeCommand& command, std::ostream& out) {
     log::info("serve", "model '" + name + "' is up on " + std::to_string(cards_of(*deployment)) + " card(s)");
   }
 
-  metrics->set_sampler([&registry, listener = udp.get()](server::metrics::Samples& samples) {
+  metrics->set_sampler([&registry, listener = udp.get(), &options](server::metrics::Samples& samples) {
     registry.sample(samples);
+    if (options.tls)
+      samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
+                    std::chrono::duration<double>(options.tls->expires().time_since_epoch()).count());
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
   });
   live.on_reload([&](const Settings& now) {
