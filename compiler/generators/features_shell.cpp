@@ -38,6 +38,7 @@ void describe_control(const Values& v, Builder& b) {
 }
 
 void describe_supervisor(const Values& v, Builder& b) {
+  b.exact(simple_dual_port(8 * v["DATA_BYTES"], 32, MemoryStyle::kDistributed));
   b.lut("one", 1);
   b.lut("bus", 8 * v["DATA_BYTES"]);
   b.ff("one", 1);

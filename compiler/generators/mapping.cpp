@@ -95,11 +95,7 @@ Cost read_modify_write(std::int64_t width, std::int64_t depth) {
         kSelect * static_cast<double>((copies - 1) * width);
     if (best != 0 && price >= best) continue;
     best = price;
-    const std::int64_t rest = width % 16;
-    const std::int64_t luts = shape.words == 32 ? width / 16 * 8 + (rest == 0   ? 0
-                                                                    : rest <= 8 ? 4
-                                                                                : 8)
-                                                : width * shape.words / 64;
+    const std::int64_t luts = shape.words == 32 ? ceil_div(width, 16) * 8 : width * shape.words / 64;
     cost.lutram = cost.lut = static_cast<std::uint64_t>(copies * luts);
   }
   return cost;

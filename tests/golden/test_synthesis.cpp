@@ -1,4 +1,4 @@
-// The cost model against Yosys on whole designs: four nets at three foldings each, as synthesis.csv has them
+// The cost model against Yosys on whole designs: nets at three foldings each, as synthesis.csv has them
 // (written by tools/calibrate/designs.py; nothing of it was used to fit the model).
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ double error(std::uint64_t predicted, std::uint64_t measured) {
   return (static_cast<double>(predicted) - static_cast<double>(measured)) / static_cast<double>(measured);
 }
 
-TEST(Prediction, IsWithinTenPercentInLogicAndExactInSlicesAndMemoryOnTwelveDesigns) {
+TEST(Prediction, IsWithinTenPercentInLogicAndExactInSlicesAndMemoryOnDesignsItWasNotFittedTo) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -82,7 +82,7 @@ TEST(Prediction, IsWithinTenPercentInLogicAndExactInSlicesAndMemoryOnTwelveDesig
     EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
     EXPECT_GT(sums.instances, 10U);
   }
-  EXPECT_EQ(nets, (std::set<std::string>{"lenet5", "mpcnn", "ptt", "tfc"}));
+  EXPECT_EQ(nets, (std::set<std::string>{"lenet5", "ptt", "tfc"}));
   for (const std::string& net : nets) {
     EXPECT_GE(std::count_if(designs.begin(), designs.end(),
                             [&](const auto& d) { return d.first.starts_with(net + "_"); }),

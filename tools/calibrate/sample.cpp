@@ -476,45 +476,12 @@ Parameters port(std::int64_t data_bytes, std::int64_t lanes, std::int64_t ebytes
 
 std::vector<Parameters> port_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t bus : {8, 32, 64}) {
-    for (const std::int64_t lanes : {1, 2, 3, 4, 6, 10, 16, 32}) {
-      if ((bus + lanes) % 5 != 4) rows.push_back(port(bus, lanes, 1, 8));
-    }
-  }
+  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10, 14}) rows.push_back(port(64, lanes, 1, 8));
+  rows.push_back(port(16, 2, 1, 8));
+  rows.push_back(port(32, 4, 1, 8));
   rows.push_back(port(64, 2, 4, 24));
-  rows.push_back(port(64, 10, 4, 24));
-  rows.push_back(port(64, 1, 2, 12));
+  rows.push_back(port(64, 5, 2, 12));
   rows.push_back(port(64, 8, 1, 4));
-  return rows;
-}
-
-std::vector<Parameters> shell_sample() {
-  std::vector<Parameters> rows;
-  for (const auto& [bus, in, out, ebytes] : {std::array<std::int64_t, 4>{64, 1, 1, 1},
-                                             {64, 3, 1, 1},
-                                             {64, 4, 2, 1},
-                                             {64, 3, 10, 4},
-                                             {32, 2, 5, 1},
-                                             {64, 16, 4, 1},
-                                             {8, 1, 1, 1},
-                                             {64, 6, 10, 1},
-                                             {64, 49, 10, 1},
-                                             {32, 8, 8, 4},
-                                             {16, 3, 2, 1},
-                                             {64, 2, 2, 2}}) {
-    rows.push_back({{"DATA_BYTES", bus},
-                    {"BURST", 16},
-                    {"TAGS", 16},
-                    {"CLOCK_MHZ", 156},
-                    {"I_LANES", in},
-                    {"I_EBYTES", 1},
-                    {"I_BITS", 8},
-                    {"I_KIND", 1},
-                    {"O_LANES", out},
-                    {"O_EBYTES", ebytes},
-                    {"O_BITS", ebytes == 1 ? 8 : 24},
-                    {"O_KIND", 1}});
-  }
   return rows;
 }
 
@@ -546,7 +513,6 @@ const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()
       {"mr_lut", lut_sample},         {"mr_vvu", vvu_sample},
       {"mr_control", control_sample}, {"mr_supervisor", supervisor_sample},
       {"mr_ingress", port_sample},    {"mr_egress", port_sample},
-      {"mr_shell", shell_sample},
   };
   return all;
 }
