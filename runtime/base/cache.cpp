@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr char kSums[] = "SHA256SUMS";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
+constexpr char kElsewhere[] = " (MILLRACE_CACHE puts the cache elsewhere)";
 constexpr std::uint64_t kFullBelow = 4U << 20U;
 
 Error failed(const fs::path& path, const std::string& what, int code) {
@@ -161,7 +162,10 @@ Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& k
                    entry.string() + ": what was just written there cannot be read");
     return write_file_atomically(entry / kSums, sums);
   };
-  MILLRACE_TRY(write_directory_atomically(fresh, fill));
+  if (const Status made = write_directory_atomically(fresh, fill); !made.ok()) {
+    const bool full = made.error().code() == ErrorCode::kResourceExhausted;
+    return Error(made.error().code(), made.error().message() + (full ? kElsewhere : ""));
+  }
   fs::remove_all(target, ignored);  // a damaged one
   if (::rename(fresh.c_str(), target.c_str()) != 0) return failed(target, "put the entry in place", errno);
   return target;

@@ -89,12 +89,28 @@ TEST(EmulatedBackend, what_is_missing_is_named) {
       code(ErrorCode::kInvalidInput), "speed=11");
 }
 
+TEST(EmulatedBackend, rtl_fidelity_is_for_emulated_cards_and_tells_them_so) {
+  auto real = test_cluster();
+  real.emulated = false;
+  const auto refused = emulator::select_backend(real, emulator::Fidelity::kRtl);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_EXIT(
+      {
+        const bool ok = emulator::select_backend(test_cluster(), emulator::Fidelity::kRtl).ok();
+        const bool told = std::string(std::getenv("MILLRACE_EMULATION")).find(" rtl=1") != std::string::npos;
+        _exit(ok && told ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(EmulatedTopology, text_and_topology_are_two_forms_of_one_thing) {
   emulator::Topology topology;
   topology.cards = {{"fpga0", "ku060", 1U << 30U}, {"a-b.c", "u250", 4096}};
   topology.cables = {{{0, 1}, {1, 63}}};
   topology.options.program_time = std::chrono::milliseconds(2500);
   topology.options.spin = std::chrono::microseconds(7);
+  topology.options.rtl = true;
   const auto parsed = emulator::parse_topology(emulator::to_text(topology));
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   EXPECT_EQ(*parsed, topology);
