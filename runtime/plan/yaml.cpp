@@ -1,11 +1,13 @@
 #include "runtime/plan/yaml.hpp"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <sstream>
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxNodes = 100000;
 constexpr int kMaxDepth = 64;
+constexpr std::size_t kMaxBytes = 16U << 20U;  // of scalars: an alias repeats one
 constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
 
 Error at_line(const std::string& file, int line, const std::string& message) {
@@ -55,6 +58,28 @@ bool nested_too_deep(const std::string& text) {
   return false;
 }
 
+/// yaml-cpp's LoadAll() reads documents without end where one begins with a stray ',' or ']': asked for two,
+/// and no more.
+bool has_second_document(const std::string& text) {
+  class Ignore final : public YAML::EventHandler {
+    using Mark = YAML::Mark;
+    using Anchor = YAML::anchor_t;
+    using Style = YAML::EmitterStyle::value;
+    void OnDocumentStart(const Mark&) override {}
+    void OnDocumentEnd() override {}
+    void OnNull(const Mark&, Anchor) override {}
+    void OnAlias(const Mark&, Anchor) override {}
+    void OnScalar(const Mark&, const std::string&, Anchor, const std::string&) override {}
+    void OnSequenceStart(const Mark&, const std::string&, Anchor, Style) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const Mark&, const std::string&, Anchor, Style) override {}
+    void OnMapEnd() override {}
+  } ignore;
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
+}
+
 class Converter {
  public:
   explicit Converter(std::string file) : file_(std::move(file)) {}
@@ -62,8 +87,10 @@ class Converter {
   Result<Node> convert(const YAML::Node& in, int depth) {
     Node out;
     out.line = in.Mark().line + 1;
-    if (++count_ > kMaxNodes || depth > kMaxDepth)
-      return at_line(file_, out.line, "too large: at most 100000 values and 64 levels are read");
+    if (in.IsScalar()) bytes_ += in.Scalar().size();
+    if (++count_ > kMaxNodes || depth > kMaxDepth || bytes_ > kMaxBytes)
+      return at_line(file_, out.line,
+                     "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
     switch (in.Type()) {
       case YAML::NodeType::Undefined:
       case YAML::NodeType::Null:
@@ -98,7 +125,7 @@ class Converter {
 
  private:
   std::string file_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, bytes_ = 0;
 };
 
 template <class Number>
@@ -132,10 +159,11 @@ Result<Node> parse(const std::string& text, const std::string& file) {
   }
   if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) return at_line(file, 1, "holds several documents ('---'); one is expected");
-    if (documents.empty() || documents[0].IsNull()) return at_line(file, 1, "is empty");
-    return Converter(file).convert(documents[0], 0);
+    if (has_second_document(text))
+      return at_line(file, 1, "holds several documents ('---'), or text outside of one; one is expected");
+    const YAML::Node document = YAML::Load(text);
+    if (!document.IsDefined() || document.IsNull()) return at_line(file, 1, "is empty");
+    return Converter(file).convert(document, 0);
   } catch (const YAML::Exception& e) {
     return at_line(file, std::max(0, e.mark.line) + 1, "not YAML: " + e.msg);
   }

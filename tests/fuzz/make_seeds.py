@@ -106,6 +106,7 @@ config = {
     "sections": b"\0schema: 1\ndeployments: [a, b]\nhttp: {listen: ['tls:[::1]:1', 'unix:/x'], tokens: t}\nudp: {listen: 'h:1', keys: k}\nlog: {level: debug}\n",
     "wrong": b"\0slots: 0\nhttp:\n  lisen: a\n",
     "aliases": b"\0a: &a [x, x]\nb: [*a, *a]\n",
+    "stray_documents": b"\0, b:x] [*a, *a]\n",
     "tokens": b"\1# names\nr read reader-token-0000\nw infer sha256:" + b"0" * 64 + b"\n",
     "bad_tokens": b"\1a write secretsecretsecret\n",
 }

@@ -81,6 +81,11 @@ TEST(Config, what_is_wrong_in_the_file_is_refused_with_its_line) {
   expect_refused(from_file("[]\n"), "a mapping of settings is expected");
   expect_refused(from_file("slots: {\n"), "not YAML");
   expect_refused(from_file(""), "is empty");
+  expect_refused(from_file("slots: 1\n---\nslots: 2\n"), "several documents");
+  expect_refused(from_file(", b:x] [*a, *a]\n"), "text outside of one");  // this once never ended
+  std::string repeated = "a: &a " + std::string(100'000, 'x') + "\nb: [";
+  for (int i = 0; i < 1000; ++i) repeated += "*a, ";
+  expect_refused(from_file(repeated + "*a]\n"), "too large");
   expect_refused(from_file("slots: \xFF\n"), "not UTF-8");
 }
 
