@@ -118,7 +118,7 @@ class Builder {
 
   /// One image port a channel; `links` counts the image's rows of the link table.
   void add_ports(const Partition& partition, const Port& port, bool input, std::uint32_t& links,
-                 ImagePartition& out) const {
+                 ImagePartition& out) {
     std::size_t copy = 0;
     for (const auto& channel : out_.plan.channels) {
       if ((input ? channel.consumer : channel.producer) != PortRef{partition.name, port.name}) continue;
@@ -132,6 +132,7 @@ class Builder {
             compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
       } else {
         made.kind = input ? PortKind::kLinkReceive : PortKind::kLinkSend;
+        rooms_[links] = {channel.packet_bytes, channel.credits};
         made.link_index = links++;
       }
       out.ports.push_back(std::move(made));
@@ -158,9 +159,15 @@ class Builder {
   /// Its SystemVerilog, and what the image's record says of it.
   Status add_rtl(const generators::Design& design, const kernels::Program& program, const Device& device,
                  ImagePartition& made) {
-    MILLRACE_ASSIGN(const Rtl rtl, emit_rtl(design, program, made.ports,
-                                            {device.clock_mhz, device.name, kGenerator, device.family,
-                                             available_in(device, made.region), device.connectors}));
+    RtlOptions options;
+    options.clock_mhz = device.clock_mhz;
+    options.device = device.name;
+    options.generator = kGenerator;
+    options.family = device.family;
+    options.available = available_in(device, made.region);
+    options.connectors = std::max(1U, device.connectors);
+    options.links = rooms_;
+    MILLRACE_ASSIGN(const Rtl rtl, emit_rtl(design, program, made.ports, options));
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
@@ -183,6 +190,7 @@ class Builder {
     data.record.device = image.device;
     data.record.clock_mhz = device(place).clock_mhz;
     std::uint32_t links = 0;
+    rooms_.clear();
     for (const auto& partition : out_.plan.partitions) {
       if (partition.image != image.name) continue;
       image.partitions.push_back(partition.name);
@@ -240,6 +248,7 @@ class Builder {
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
   std::map<std::string, std::map<std::string, std::string>> rtl_;  // partition -> its SystemVerilog
+  std::map<std::uint32_t, LinkRoom> rooms_;                        // of the image's links
 };
 
 }  // namespace

@@ -125,8 +125,12 @@ class EmittedTop : public testing::Test {
     using runtime::plan::PortKind;
     add(design->inputs, links == Links::kInput ? PortKind::kLinkReceive : PortKind::kIngress);
     add(design->outputs, links == Links::kOutput ? PortKind::kLinkSend : PortKind::kEgress);
-    compiler::emit::RtlOptions options{156.25, "none", "a test", "", {}};
+    compiler::emit::RtlOptions options;
+    options.clock_mhz = 156.25;
+    options.device = "none";
+    options.generator = "a test";
     options.connectors = 2;
+    options.links[0] = {64, 16};  // what the bench binds at most
     const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();
     for (const auto& [path, content] : rtl->files) {

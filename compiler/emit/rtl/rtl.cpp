@@ -23,7 +23,7 @@ std::string digest_of(const std::map<std::string, std::string>& files) {
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
                      const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options) {
   Rtl made;
-  std::set<std::string> modules = top_modules(ports);
+  std::set<std::string> modules = top_modules();
   for (const auto& unit : design.netlist.units) modules.insert(unit.instance.module);
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {

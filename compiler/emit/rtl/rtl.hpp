@@ -14,6 +14,11 @@
 
 namespace millrace::compiler::emit {
 
+/// What a link port keeps: the plan's credits and packet size of its channel.
+struct LinkRoom {
+  std::uint32_t packet_bytes = 1024, credits = 2;
+};
+
 struct RtlOptions {
   double clock_mhz = 0;   // of the device: written into headers, and the shell's counters
   std::string device;     // kind: written into headers
@@ -21,7 +26,8 @@ struct RtlOptions {
   std::string family;     // of the device, as configs/devices has it; empty: not known
   // What the device's region offers less the shell's share; all zero: not known.
   runtime::plan::Resources available;
-  std::uint32_t connectors = 0;  // of the card: what the top has cables for, where the partition has links
+  std::uint32_t connectors = 1;             // for cables, of the device
+  std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> its channel's figures
 };
 
 struct Rtl {

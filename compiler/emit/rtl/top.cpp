@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
 
 #include "compiler/emit/rtl/text.hpp"
 
@@ -20,9 +19,8 @@ constexpr unsigned kDataBytes = 64;  // of an AXI4 port
 constexpr unsigned kBurst = 16;      // words
 constexpr unsigned kTags = 16;       // frames in a partition at once
 constexpr unsigned kTagBits = 160;
-constexpr unsigned kLinkBytes = 8;      // a word on a cable
-constexpr unsigned kLinkBuffer = 2048;  // words a receiving port keeps: what a channel's credits must fit
-constexpr unsigned kLinkPackets = 64;   // and packets
+constexpr unsigned kLinkBytes = 8;  // of a word on a connector
+constexpr unsigned kPacket = 1024;  // bytes, at most
 
 struct Signal {
   const char* name;
@@ -117,20 +115,20 @@ class Top {
     text +=
         "///\n/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have "
         "an AXI4-Lite slave <name>_axil_; "
-        "host-fed\n/// inputs read and host-read outputs write memory through <name>_axi_.\n";
-    if (rows_ > 0)
-      text +=
-          "/// Connector n of the card is the AXI-Stream of packets link<n>_tx_ and link<n>_rx_ (which "
-          "cannot "
-          "wait), and link<n>_up;\n/// which port uses which connector is written to the link table.\n";
-    text += "`default_nettype none\nmodule " + design_.partition +
-            "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
+        "host-fed\n/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector "
+        "k's cable core "
+        "stands behind the AXI-Streams\n/// link<k>_tx_ and link<k>_rx_ of 64-bit words "
+        "(kernels/rtl/README.md, \"A packet\"); "
+        "link<k>_up says that it is there.\n"
+        "`default_nettype none\nmodule " +
+        design_.partition + "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
     text += bus("control", "axil", kAxiLite) + unit_ports("supervisor") + bus("supervisor", "axi", kAxiWrite);
     for (const auto& end : inputs_)
       if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiRead);
     for (const auto& end : outputs_)
       if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiWrite);
-    for (std::uint32_t c = 0; c < connectors(); ++c) text += connector_ports("link" + number(c));
+    for (std::uint32_t k = 0; rows_ != 0 && k < options_.connectors; ++k)
+      text += connector_ports("link" + number(k));
     return text + "\n);\n";
   }
 
@@ -150,16 +148,11 @@ class Top {
   }
 
   static std::string connector_ports(const std::string& name) {
-    const std::string data = range(kLinkBytes * 8);
+    const std::string data = " logic " + range(kLinkBytes * 8) + name;
     return ",\n\n  input  logic " + name + "_up,\n  output logic " + name + "_tx_tvalid,\n  input  logic " +
-           name + "_tx_tready,\n  output logic " + data + name + "_tx_tdata,\n  output logic " + name +
-           "_tx_tlast,\n  input  logic " + name + "_rx_tvalid,\n  input  logic " + data + name +
+           name + "_tx_tready,\n  output" + data + "_tx_tdata,\n  output logic " + name +
+           "_tx_tlast,\n  input  logic " + name + "_rx_tvalid,\n  input " + data +
            "_rx_tdata,\n  input  logic " + name + "_rx_tlast";
-  }
-
-  /// Of the card; none where the partition has no links.
-  std::uint32_t connectors() const {
-    return rows_ == 0 ? 0 : std::max<std::uint32_t>(1, options_.connectors);
   }
 
   // ---- connections of an instance
@@ -187,9 +180,7 @@ class Top {
         "  logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, "
         "supervisor_error, tags_differ;\n"
         "  logic        link_write, unused;\n  logic [11:0] link_waddr, link_raddr;\n  logic [31:0] "
-        "link_wdata;\n";
-    if (rows_ > 0)
-      text += "  logic        link_fault;\n  logic [31:0] link_fault_code, link_fault_row, link_rdata;\n";
+        "link_wdata, link_rdata, link_fault_code, link_fault_row;\n  logic        link_fault;\n";
     std::string quiet = all("_quiet", " && ", true), errors = all("_error", " || ", true), done, busy;
     for (const auto& end : outputs_) {
       if (!end.link) done += (done.empty() ? "" : " || ") + end.name + "_done";
@@ -204,8 +195,8 @@ class Top {
                   (ends == &inputs_ ? ", " + end.name + "_busy" : ", " + end.name + "_done") + ";\n";
     for (const auto& end : outputs_)
       if (end.link) {
-        quiet += (quiet.empty() ? "" : " && ") + end.name + "_quiet";
         text += "  logic        " + end.name + "_quiet;\n";
+        quiet += (quiet.empty() ? "" : " && ") + end.name + "_quiet";
       }
     if (quiet.empty()) quiet = "1'b1";
     // Where no host reads a result, a frame is counted when its tag leaves.
@@ -213,92 +204,25 @@ class Top {
     text += "  assign port_error = tags_differ" + std::string(errors.empty() ? "" : " || ") + errors +
             ";\n  assign error      = port_error || supervisor_error;\n  assign quiet      = " + quiet +
             ";\n  assign frame_done = " + done + ";\n  assign busy       = " + busy.substr(4) + ";\n";
-    text +=
-        "  mr_control #(" + (rows_ > 0 ? ".LINK_PORTS(" + number(rows_) + "), " : std::string()) +
-        ".CLOCK_MHZ(" + number(static_cast<std::uint64_t>(std::llround(options_.clock_mhz))) +
-        ")) control (.clk, .rst" + connect("axil", "control", kAxiLite) +
-        ",\n    .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,\n"
-        "    .link_write, .link_waddr, .link_wdata, .link_raddr, " +
-        (rows_ > 0 ? ".link_rdata);\n"
-                   : ".link_rdata('0));\n  assign unused = &{1'b0, link_write, link_waddr, link_wdata, "
-                     "link_raddr};\n") +
-        "  always_ff @(posedge clk) port_error_before <= !rst && port_error;\n"
-        "  mr_supervisor #(.DATA_BYTES(" +
-        number(kDataBytes) + ")) supervisor (.clk, .rst, .error(supervisor_error), .stop,\n" +
-        std::string(
-            rows_ > 0
-                ? "    .fault((port_error && !port_error_before) || link_fault), .fault_code(link_fault ? "
-                  "link_fault_code : 32'd4),\n    .fault_link(link_fault ? link_fault_row : '0), "
-                : "    .fault(port_error && !port_error_before), .fault_code(32'd4), .fault_link('0), ") +
-        ".irq(supervisor_irq)" + connect("axil", "supervisor", kAxiLite) +
-        connect("axi", "supervisor", kAxiWrite) + ");\n\n";
+    text += "  mr_control #(.LINK_PORTS(" + number(rows_) + "), .CLOCK_MHZ(" +
+            number(static_cast<std::uint64_t>(std::llround(options_.clock_mhz))) + ")) control (.clk, .rst" +
+            connect("axil", "control", kAxiLite) +
+            ",\n    .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,\n"
+            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);\n" +
+            (rows_ == 0
+                 ? "  assign link_rdata = '0;\n  assign unused = &{1'b0, link_write, link_waddr, link_wdata, "
+                   "link_raddr};\n  assign link_fault = 1'b0;\n  assign link_fault_code = '0;\n"
+                   "  assign link_fault_row = '0;\n"
+                 : "  assign unused = 1'b0;\n") +
+            "  always_ff @(posedge clk) port_error_before <= !rst && port_error;\n"
+            "  mr_supervisor #(.DATA_BYTES(" +
+            number(kDataBytes) +
+            ")) supervisor (.clk, .rst, .error(supervisor_error), .stop,\n"
+            "    .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? "
+            "link_fault_code : "
+            "32'd4),\n    .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq)" +
+            connect("axil", "supervisor", kAxiLite) + connect("axi", "supervisor", kAxiWrite) + ");\n\n";
     return text;
-  }
-
-  /// What all link ports share, and the wires to it: bit, or slice, i of each belongs to row i.
-  std::string links() const {
-    if (rows_ == 0) return "";
-    const auto wires = [&](unsigned bits, const std::string& names) {
-      return "  logic " + range(std::uint64_t{bits} * rows_) + names + ";\n";
-    };
-    std::string text =
-        "  // ---- links: rows of the table, and the cables\n" +
-        wires(1, "row_enable, row_peer, row_fault, row_packet, row_stall, row_valid, row_ready, row_last") +
-        wires(1, "row_start, row_word, row_finish, row_good") + wires(4, "row_tag") +
-        wires(16, "row_packet_bytes, row_credits, row_bytes") + wires(kLinkBytes * 8, "row_out, row_in") +
-        wires(256, "row_header") + "  mr_link_hub #(.BYTES(" + number(kLinkBytes) + "), .PORTS(" +
-        number(rows_) + "), .CONNECTORS(" + number(connectors()) +
-        ")) hub (\n    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), "
-        ".fault_link(link_fault_row), .link_write, .link_waddr,\n    .link_wdata, .link_raddr, .link_rdata, "
-        ".enable(row_enable), .tag(row_tag), .packet_bytes(row_packet_bytes),\n    .credits(row_credits), "
-        ".peer(row_peer), .port_fault(row_fault), .packet(row_packet), .bytes(row_bytes), "
-        ".stall(row_stall),\n    .s_valid(row_valid), .s_ready(row_ready), .s_data(row_out), "
-        ".s_last(row_last), .start(row_start), .header(row_header),\n    .word(row_word), .data(row_in), "
-        ".finish(row_finish), .good(row_good)";
-    for (const auto& [port, signal] : {std::pair{"up", "up"}, std::pair{"tx_valid", "tx_tvalid"},
-                                       std::pair{"tx_ready", "tx_tready"}, std::pair{"tx_data", "tx_tdata"},
-                                       std::pair{"tx_last", "tx_tlast"}, std::pair{"rx_valid", "rx_tvalid"},
-                                       std::pair{"rx_data", "rx_tdata"}, std::pair{"rx_last", "rx_tlast"}}) {
-      text += std::string(",\n    .") + port + "({";
-      for (std::uint32_t c = connectors(); c-- > 0;)
-        text += "link" + number(c) + "_" + signal + (c > 0 ? ", " : "})");
-    }
-    text += ");\n  assign unused = &{1'b0, row_start, row_word, row_in};\n";
-    for (std::uint32_t row = 0; row < rows_; ++row) {
-      const auto here = [row](const End& end) { return end.link && end.row == row; };
-      if (std::any_of(inputs_.begin(), inputs_.end(), here) ||
-          std::any_of(outputs_.begin(), outputs_.end(), here))
-        continue;
-      // Another partition's.
-      for (const char* wire : {"peer", "fault", "packet", "stall", "valid", "last"})
-        text += "  assign row_" + std::string(wire) + "[" + number(row) + "] = 1'b0;\n";
-      text += "  assign row_bytes[" + number(16 * row) + "+:16] = '0;\n  assign row_out[" +
-              number(kLinkBytes * 8 * row) + "+:" + number(kLinkBytes * 8) + "] = '0;\n";
-    }
-    return text + "\n";
-  }
-
-  /// A link port's instance up to what its two kinds have not in common.
-  static std::string row_connections(const End& end) {
-    const std::string bit = "[" + number(end.row) + "]";
-    const auto slice = [&](unsigned bits) {
-      return "[" + number(std::uint64_t{bits} * end.row) + "+:" + number(bits) + "]";
-    };
-    return " " + end.name + "_link (\n    .clk, .rst, .flush, .enable(row_enable" + bit + "), .tag(row_tag" +
-           slice(4) + "), .packet_bytes(row_packet_bytes" + slice(16) + "), .credits(row_credits" +
-           slice(16) + "),\n    .peer(row_peer" + bit + "), .fault(row_fault" + bit +
-           "), .packet(row_packet" + bit + "), .bytes(row_bytes" + slice(16) + "), .header(row_header" +
-           slice(256) + "),\n    .finish(row_finish" + bit + "), .good(row_good" + bit + ")";
-  }
-  static std::string link_parameters(const End& end) {
-    return "#(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) + "), .ABITS(" +
-           number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), ";
-  }
-  static std::string packet_connections(const End& end, const char* port) {
-    const std::string p = port, bit = "[" + number(end.row) + "])";
-    return ", ." + p + "_valid(row_valid" + bit + ", ." + p + "_ready(row_ready" + bit + ",\n    ." + p +
-           "_data(row_out[" + number(kLinkBytes * 8 * end.row) + "+:" + number(kLinkBytes * 8) + "]), ." + p +
-           "_last(row_last" + bit;
   }
 
   std::string dataflow() const {
@@ -331,15 +255,7 @@ class Top {
   std::string input(const End& end) const {
     const std::string tag = end.name + "_tag";
     std::string text = "  // ---- " + end.name + "\n" + tag_wires(tag);
-    if (end.link)
-      return text + "  mr_link_receive " + link_parameters(end) + ".BUFFER(" + number(kLinkBuffer) +
-             "), .MOST(" + number(kLinkPackets) + "))" + row_connections(end) +
-             ", .card_epoch(epoch), .now, .start(row_start[" + number(end.row) + "]), .word(row_word[" +
-             number(end.row) + "]),\n    .data(row_in[" + number(kLinkBytes * 8 * end.row) +
-             "+:" + number(kLinkBytes * 8) + "]), .m_valid(" + end.name + "_valid), .m_ready(" + end.name +
-             "_ready), .m_data(" + end.name + "_data),\n    .t_valid(" + tag + "_valid), .t_ready(" + tag +
-             "_ready), .t_data(" + tag + ")" + packet_connections(end, "c") + ");\n  assign row_stall[" +
-             number(end.row) + "] = 1'b0;\n\n";
+    if (end.link) return text + receive(end);
     return text + "  mr_ingress " + lane_parameters(end) + end.name +
            "_ingress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .busy(" + end.name +
            "_busy), .error(" + end.name + "_error), .card_epoch(epoch), .now, .irq(" + end.name + "_irq)" +
@@ -347,6 +263,120 @@ class Top {
            end.name + "_valid), .m_ready(" + end.name + "_ready), .m_data(" + end.name +
            "_data),\n    .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
            "));\n\n";
+  }
+
+  // ---- links: table, switch, and a unit a port
+  static std::string at(const std::string& name, std::uint64_t row, std::uint64_t width) {
+    return name + "[" + (width == 1 ? number(row) : number(row * width) + "+:" + number(width)) + "]";
+  }
+  static std::string row_connections(std::uint32_t row) {
+    return ".enable(" + at("link_enable", row, 1) + "), .tag(" + at("link_tag", row, 4) +
+           "), .packet_bytes(" + at("link_packet_bytes", row, 16) + "), .credits(" +
+           at("link_credits", row, 16) + "),\n    .peer(" + at("link_peer", row, 1) + "), .fault(" +
+           at("link_port_fault", row, 1) + "), .packet(" + at("link_packet", row, 1) + "), .bytes(" +
+           at("link_bytes", row, 16) + ")";
+  }
+  static std::string port_connections(std::uint32_t row, const char* prefix) {
+    const std::string p = std::string(".") + prefix + "_";
+    return p + "valid(" + at("link_port_valid", row, 1) + "), " + p + "ready(" +
+           at("link_port_ready", row, 1) + "), " + p + "data(" + at("link_port_data", row, kLinkBytes * 8) +
+           "), " + p + "last(" + at("link_port_last", row, 1) + ")";
+  }
+  LinkRoom room(const End& end) const {
+    const auto found = options_.links.find(end.row);
+    return found == options_.links.end() ? LinkRoom{} : found->second;
+  }
+  std::uint64_t packet_words(const End& end) const {
+    return (std::uint64_t{room(end).packet_bytes} + kLinkBytes - 1) / kLinkBytes;
+  }
+
+  std::string receive(const End& end) const {
+    const std::string tag = end.name + "_tag";
+    const std::uint64_t credits = std::max<std::uint64_t>(2, room(end).credits);
+    return "  mr_link_receive #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
+           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .BUFFER(" +
+           number(credits * packet_words(end)) + "), .MOST(" + number(credits) + ")) " + end.name +
+           "_receive (\n    .clk, .rst, .flush, .card_epoch(epoch), .now, " + row_connections(end.row) +
+           ",\n    .start(" + at("link_start", end.row, 1) + "), .header(" + at("link_header", end.row, 256) +
+           "), .word(" + at("link_word", end.row, 1) + "), .data(" +
+           at("link_data", end.row, kLinkBytes * 8) + "), .finish(" + at("link_finish", end.row, 1) +
+           "), .good(" + at("link_good", end.row, 1) + "),\n    .m_valid(" + end.name + "_valid), .m_ready(" +
+           end.name + "_ready), .m_data(" + end.name + "_data), .t_valid(" + tag + "_valid), .t_ready(" +
+           tag + "_ready), .t_data(" + tag + "),\n    " + port_connections(end.row, "c") + ");\n  assign " +
+           at("link_stall", end.row, 1) + " = 1'b0;\n\n";
+  }
+
+  std::string send(const End& end) const {
+    const std::string tag = end.name + "_tag", sent = end.name + "_sent";
+    return "  mr_link_send #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
+           "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .PACKET(" +
+           number(kPacket) + ")) " + end.name + "_send (\n    .clk, .rst, .flush, .quiet(" + end.name +
+           "_quiet), " + row_connections(end.row) + ", .stall(" + at("link_stall", end.row, 1) +
+           "),\n    .s_valid(" + sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent +
+           "), .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
+           "),\n    .finish(" + at("link_finish", end.row, 1) + "), .good(" + at("link_good", end.row, 1) +
+           "), .header(" + at("link_header", end.row, 256) + "),\n    " + port_connections(end.row, "m") +
+           ");\n\n";
+  }
+
+  /// All ports and connectors together. Rows that are another partition's have no port here.
+  std::string links() const {
+    if (rows_ == 0) return "";
+    std::string text =
+        "  // ---- the link table and the way from ports to connectors\n  logic " + range(rows_) +
+        "link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, "
+        "link_finish, link_good;\n"
+        "  logic " +
+        range(rows_) + "link_port_valid, link_port_ready, link_port_last;\n  logic " + range(rows_ * 4) +
+        "link_tag;\n  logic " + range(rows_ * 16) + "link_packet_bytes, link_credits, link_bytes;\n  logic " +
+        range(rows_ * kLinkBytes * 8) + "link_port_data, link_data;\n  logic " + range(rows_ * 256) +
+        "link_header;\n";
+    text += "  mr_link_hub #(.BYTES(" + number(kLinkBytes) + "), .PORTS(" + number(rows_) +
+            "), .CONNECTORS(" + number(options_.connectors) + "), .PACKET(" + number(kPacket) +
+            ")) link_hub (\n    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), "
+            ".fault_link(link_fault_row),\n"
+            "    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable), "
+            ".tag(link_tag),\n"
+            "    .packet_bytes(link_packet_bytes), .credits(link_credits), .peer(link_peer), "
+            ".port_fault(link_port_fault),\n"
+            "    .packet(link_packet), .bytes(link_bytes), .stall(link_stall), .s_valid(link_port_valid),\n"
+            "    .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last), "
+            ".start(link_start),\n"
+            "    .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), "
+            ".good(link_good),\n"
+            "    .up(" +
+            connectors("_up") + "), .tx_valid(" + connectors("_tx_tvalid") + "), .tx_ready(" +
+            connectors("_tx_tready") + "),\n    .tx_data(" + connectors("_tx_tdata") + "), .tx_last(" +
+            connectors("_tx_tlast") + "),\n    .rx_valid(" + connectors("_rx_tvalid") + "), .rx_data(" +
+            connectors("_rx_tdata") + "), .rx_last(" + connectors("_rx_tlast") + "));\n";
+    return text + idle_rows() +
+           "  logic link_unused;\n  assign link_unused = &{1'b0, link_start, link_word, link_data, "
+           "link_header};\n\n";
+  }
+
+  /// {last, …, first} of the connectors' signals.
+  std::string connectors(const char* what) const {
+    std::string list;
+    for (std::uint32_t k = options_.connectors; k-- > 0;)
+      list += "link" + number(k) + what + (k > 0 ? ", " : "");
+    return "{" + list + "}";
+  }
+
+  std::string idle_rows() const {
+    std::set<std::uint32_t> used;
+    for (const auto* ends : {&inputs_, &outputs_})
+      for (const auto& end : *ends)
+        if (end.link) used.insert(end.row);
+    std::string text;
+    for (std::uint32_t row = 0; row < rows_; ++row) {
+      if (used.contains(row)) continue;
+      for (const char* name :
+           {"link_peer", "link_port_fault", "link_packet", "link_stall", "link_port_valid", "link_port_last"})
+        text += "  assign " + at(name, row, 1) + " = 1'b0;\n";
+      text += "  assign " + at("link_bytes", row, 16) + " = '0;\n  assign " +
+              at("link_port_data", row, kLinkBytes * 8) + " = '0;\n";
+    }
+    return text;
   }
 
   /// The frame's tag: that of its inputs, which must agree, to every output.
@@ -422,12 +452,7 @@ class Top {
   std::string output(const End& end) const {
     const std::string tag = end.name + "_tag", sent = end.name + "_sent";
     std::string text = "  // ---- " + end.name + "\n";
-    if (end.link)
-      return text + "  mr_link_send " + link_parameters(end) + ".PACKET(1024))" + row_connections(end) +
-             ", .quiet(" + end.name + "_quiet), .stall(row_stall[" + number(end.row) + "]),\n    .s_valid(" +
-             sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent + "), .t_valid(" + tag +
-             "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + ")" + packet_connections(end, "m") +
-             ");\n\n";
+    if (end.link) return text + send(end);
     return text + "  mr_egress " + lane_parameters(end) + end.name +
            "_egress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .error(" + end.name +
            "_error), .frame_done(" + end.name + "_done), .card_epoch(epoch), .now, .irq(" + end.name +
@@ -444,13 +469,9 @@ class Top {
 
 }  // namespace
 
-std::set<std::string> top_modules(const std::vector<ImagePort>& ports) {
-  std::set<std::string> modules = {"mr_control", "mr_supervisor", "mr_ingress", "mr_egress",
-                                   "mr_fifo",    "mr_fork",       "mr_join"};
-  for (const auto& port : ports)
-    if (port.kind == PortKind::kLinkReceive || port.kind == PortKind::kLinkSend)
-      modules.insert({"mr_link_hub", "mr_link_send", "mr_link_receive"});
-  return modules;
+std::set<std::string> top_modules() {
+  return {"mr_control", "mr_supervisor", "mr_ingress",  "mr_egress",    "mr_fifo",
+          "mr_fork",    "mr_join",       "mr_link_hub", "mr_link_send", "mr_link_receive"};
 }
 
 Result<std::string> top_text(const Design& design, const std::vector<ImagePort>& ports,

@@ -10,7 +10,7 @@
 namespace millrace::compiler::emit {
 
 /// Modules of the library a top may use.
-std::set<std::string> top_modules(const std::vector<runtime::plan::ImagePort>& ports);
+std::set<std::string> top_modules();
 
 Result<std::string> top_text(const generators::Design& design,
                              const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);

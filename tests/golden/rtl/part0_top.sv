@@ -3,9 +3,8 @@
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
 /// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have an AXI4-Lite slave <name>_axil_; host-fed
-/// inputs read and host-read outputs write memory through <name>_axi_.
-/// Connector n of the card is the AXI-Stream of packets link<n>_tx_ and link<n>_rx_ (which cannot wait), and link<n>_up;
-/// which port uses which connector is written to the link table.
+/// inputs read and host-read outputs write memory through <name>_axi_. Links: connector k's cable core stands behind the AXI-Streams
+/// link<k>_tx_ and link<k>_rx_ of 64-bit words (kernels/rtl/README.md, "A packet"); link<k>_up says that it is there.
 `default_nettype none
 module part0_top (
   input  logic clk,
@@ -136,9 +135,8 @@ module part0_top (
   logic        flush, flow_rst, stop, frame_done, busy, quiet, port_error, port_error_before, supervisor_error, tags_differ;
   logic        link_write, unused;
   logic [11:0] link_waddr, link_raddr;
-  logic [31:0] link_wdata;
+  logic [31:0] link_wdata, link_rdata, link_fault_code, link_fault_row;
   logic        link_fault;
-  logic [31:0] link_fault_code, link_fault_row, link_rdata;
   logic        in0_quiet, in0_error, in0_busy;
   logic        out0_quiet, out0_error, out0_done;
   logic        out0_2_quiet;
@@ -155,10 +153,11 @@ module part0_top (
     .axil_rresp(control_axil_rresp),
     .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,
     .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);
+  assign unused = 1'b0;
   always_ff @(posedge clk) port_error_before <= !rst && port_error;
   mr_supervisor #(.DATA_BYTES(64)) supervisor (.clk, .rst, .error(supervisor_error), .stop,
-    .fault((port_error && !port_error_before) || link_fault), .fault_code(link_fault ? link_fault_code : 32'd4),
-    .fault_link(link_fault ? link_fault_row : '0), .irq(supervisor_irq),
+    .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? link_fault_code : 32'd4),
+    .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq),
     .axil_awvalid(supervisor_axil_awvalid), .axil_awready(supervisor_axil_awready), .axil_awaddr(supervisor_axil_awaddr), .axil_wvalid(supervisor_axil_wvalid),
     .axil_wready(supervisor_axil_wready), .axil_wdata(supervisor_axil_wdata), .axil_wstrb(supervisor_axil_wstrb), .axil_bvalid(supervisor_axil_bvalid),
     .axil_bready(supervisor_axil_bready), .axil_bresp(supervisor_axil_bresp), .axil_arvalid(supervisor_axil_arvalid), .axil_arready(supervisor_axil_arready),
@@ -168,28 +167,25 @@ module part0_top (
     .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready), .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast),
     .axi_bvalid(supervisor_axi_bvalid), .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
 
-  // ---- links: rows of the table, and the cables
-  logic [0:0] row_enable, row_peer, row_fault, row_packet, row_stall, row_valid, row_ready, row_last;
-  logic [0:0] row_start, row_word, row_finish, row_good;
-  logic [3:0] row_tag;
-  logic [15:0] row_packet_bytes, row_credits, row_bytes;
-  logic [63:0] row_out, row_in;
-  logic [255:0] row_header;
-  mr_link_hub #(.BYTES(8), .PORTS(1), .CONNECTORS(1)) hub (
-    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), .fault_link(link_fault_row), .link_write, .link_waddr,
-    .link_wdata, .link_raddr, .link_rdata, .enable(row_enable), .tag(row_tag), .packet_bytes(row_packet_bytes),
-    .credits(row_credits), .peer(row_peer), .port_fault(row_fault), .packet(row_packet), .bytes(row_bytes), .stall(row_stall),
-    .s_valid(row_valid), .s_ready(row_ready), .s_data(row_out), .s_last(row_last), .start(row_start), .header(row_header),
-    .word(row_word), .data(row_in), .finish(row_finish), .good(row_good),
-    .up({link0_up}),
-    .tx_valid({link0_tx_tvalid}),
-    .tx_ready({link0_tx_tready}),
-    .tx_data({link0_tx_tdata}),
-    .tx_last({link0_tx_tlast}),
-    .rx_valid({link0_rx_tvalid}),
-    .rx_data({link0_rx_tdata}),
-    .rx_last({link0_rx_tlast}));
-  assign unused = &{1'b0, row_start, row_word, row_in};
+  // ---- the link table and the way from ports to connectors
+  logic [0:0] link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, link_finish, link_good;
+  logic [0:0] link_port_valid, link_port_ready, link_port_last;
+  logic [3:0] link_tag;
+  logic [15:0] link_packet_bytes, link_credits, link_bytes;
+  logic [63:0] link_port_data, link_data;
+  logic [255:0] link_header;
+  mr_link_hub #(.BYTES(8), .PORTS(1), .CONNECTORS(1), .PACKET(1024)) link_hub (
+    .clk, .rst, .fault(link_fault), .fault_code(link_fault_code), .fault_link(link_fault_row),
+    .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata, .enable(link_enable), .tag(link_tag),
+    .packet_bytes(link_packet_bytes), .credits(link_credits), .peer(link_peer), .port_fault(link_port_fault),
+    .packet(link_packet), .bytes(link_bytes), .stall(link_stall), .s_valid(link_port_valid),
+    .s_ready(link_port_ready), .s_data(link_port_data), .s_last(link_port_last), .start(link_start),
+    .header(link_header), .word(link_word), .data(link_data), .finish(link_finish), .good(link_good),
+    .up({link0_up}), .tx_valid({link0_tx_tvalid}), .tx_ready({link0_tx_tready}),
+    .tx_data({link0_tx_tdata}), .tx_last({link0_tx_tlast}),
+    .rx_valid({link0_rx_tvalid}), .rx_data({link0_rx_tdata}), .rx_last({link0_rx_tlast}));
+  logic link_unused;
+  assign link_unused = &{1'b0, link_start, link_word, link_data, link_header};
 
   // ---- the network
   logic in0_valid, in0_ready;
@@ -264,12 +260,12 @@ module part0_top (
     .t_valid(out0_tag_valid), .t_ready(out0_tag_ready), .t_data(out0_tag));
 
   // ---- out0_2
-  mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_link (
-    .clk, .rst, .flush, .enable(row_enable[0]), .tag(row_tag[0+:4]), .packet_bytes(row_packet_bytes[0+:16]), .credits(row_credits[0+:16]),
-    .peer(row_peer[0]), .fault(row_fault[0]), .packet(row_packet[0]), .bytes(row_bytes[0+:16]), .header(row_header[0+:256]),
-    .finish(row_finish[0]), .good(row_good[0]), .quiet(out0_2_quiet), .stall(row_stall[0]),
-    .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready), .t_data(out0_2_tag), .m_valid(row_valid[0]), .m_ready(row_ready[0]),
-    .m_data(row_out[0+:64]), .m_last(row_last[0]));
+  mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_send (
+    .clk, .rst, .flush, .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]), .packet_bytes(link_packet_bytes[0+:16]), .credits(link_credits[0+:16]),
+    .peer(link_peer[0]), .fault(link_port_fault[0]), .packet(link_packet[0]), .bytes(link_bytes[0+:16]), .stall(link_stall[0]),
+    .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready), .t_data(out0_2_tag),
+    .finish(link_finish[0]), .good(link_good[0]), .header(link_header[0+:256]),
+    .m_valid(link_port_valid[0]), .m_ready(link_port_ready[0]), .m_data(link_port_data[0+:64]), .m_last(link_port_last[0]));
 
 endmodule
 `default_nettype wire
