@@ -170,6 +170,10 @@ Status ConvolutionBlock::check(const Folding& folding) const {
     return refuse("SIMD " + std::to_string(folding.simd) + " does not divide " +
                   (depthwise_ ? "1 (a depthwise convolution is folded by PE only)"
                               : std::to_string(columns()) + " inputs of an output; choose a divisor"));
+  if (depthwise_ && in_.c / folding.pe > kMostPartialResults)
+    return refuse("PE " + std::to_string(folding.pe) + " leaves " + std::to_string(in_.c / folding.pe) +
+                  " partial sums, a memory in LUTs holds " + std::to_string(kMostPartialResults) +
+                  "; choose a larger PE");
   if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
     return refuse("a depthwise convolution's window lanes are its PE; set both to " +
                   std::to_string(folding.pe));
@@ -412,6 +416,7 @@ std::vector<Folding> ConvolutionBlock::foldings(std::uint64_t interval_cycles) c
       folding.pe = pe;
       folding.window = windowless_ ? WindowStyle::kNone : WindowStyle::kFolded;
       folding.window_lanes = windowless_ ? 1 : pe;
+      if (!check(folding).ok()) continue;
       for (const Multiplier multiplier : {Multiplier::kDsp, Multiplier::kSoft}) {
         folding.multiplier = multiplier;
         found.push_back(folding);
@@ -428,7 +433,8 @@ std::vector<std::uint64_t> ConvolutionBlock::all_intervals() const {
   std::vector<std::uint64_t> all;
   if (depthwise_) {
     for (const std::uint32_t pe : divisors(in_.c))
-      all.push_back(std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * (in_.c / pe));
+      if (in_.c / pe <= kMostPartialResults)
+        all.push_back(std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * (in_.c / pe));
     return all;
   }
   std::vector<std::uint32_t> side_by_side = {1};

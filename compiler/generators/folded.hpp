@@ -38,6 +38,10 @@ class FoldedBlock : public Generator {
   std::uint32_t index_;
 };
 
+/// Lines of a memory in LUTs that is read and written at one address (partial results): deeper ones Yosys
+/// cannot map.
+inline constexpr std::uint32_t kMostPartialResults = 256;
+
 /// Height, width and channels of a tensor of the dataflow.
 struct Image {
   std::uint32_t h = 1, w = 1, c = 1;

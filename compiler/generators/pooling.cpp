@@ -29,7 +29,8 @@ class PoolingBlock : public FoldedBlock {
     const bool unpadded = w.pad_top == 0 && w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
     const bool dense = w.dilation_h == 1 && w.dilation_w == 1;
     whole_ = unpadded && dense && w.kernel_h == in_.h && w.kernel_w == in_.w;
-    apart_ = unpadded && dense && w.kernel_h == w.stride_h && w.kernel_w == w.stride_w;
+    apart_ = unpadded && dense && w.kernel_h == w.stride_h && w.kernel_w == w.stride_w &&
+             out_.w <= kMostPartialResults;
   }
 
   std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
@@ -89,6 +90,11 @@ Status PoolingBlock::check(const Folding& folding) const {
     return refuse(std::to_string(pixels) + " pixels a cycle do not divide the kernel's width of " +
                   std::to_string(window_.kernel_w) + " and a row of " + std::to_string(in_.w) +
                   " with all channels side by side; choose fewer");
+  const std::uint32_t partial = in_.c / folding.simd * (apart_ ? out_.w : 1);
+  if (partial > kMostPartialResults)
+    return refuse("SIMD " + std::to_string(folding.simd) + " leaves " + std::to_string(partial) +
+                  " partial results, a memory in LUTs holds " + std::to_string(kMostPartialResults) +
+                  "; choose a larger SIMD");
   if ((folding.window != WindowStyle::kNone) == windowless() || folding.window == WindowStyle::kParallel)
     return refuse(windowless() ? "its windows need no sliding window"
                                : "its windows need a folded sliding window");

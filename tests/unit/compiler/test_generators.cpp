@@ -114,6 +114,23 @@ TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffer
   for (const auto& f : offered) EXPECT_NE(f.multiplier, Multiplier::kDspPair);
 }
 
+TEST(Generators, PartialResultsDeeperThanALutMemoryAreRefusedAndNotOffered) {
+  Program program;
+  program.tensors.push_back({"x", kInt8, {4, 128, 8}, {}, 0});
+  program.tensors.push_back({"y", kInt8, {2, 64, 8}, {}, 0});
+  program.inputs = {0};
+  program.outputs = {1};
+  kernels::MaxPool pool;
+  pool.window.kernel_h = pool.window.kernel_w = pool.window.stride_h = pool.window.stride_w = 2;
+  program.blocks.push_back({"pool", {}, {0}, {1}, pool});
+  Folding folding;
+  EXPECT_NE(refusal(program, folding).find("512 partial results, a memory in LUTs holds 256"),
+            std::string::npos);
+  folding.simd = 2;
+  EXPECT_EQ(refusal(program, folding), "");
+  for (const auto& f : Generator::make(program, 0).value()->foldings(1000000)) EXPECT_GE(f.simd, 2U);
+}
+
 TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
   Program program = convolution();
   program.tensors[0].type = {ElementType::Kind::kSigned, 12};
