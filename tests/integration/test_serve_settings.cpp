@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "runtime/base/file.hpp"
@@ -100,6 +101,30 @@ TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
   EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
+}
+
+TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {
+  const auto deployment = directory_.path() / "deployment";
+  deploy(chain_program(2), emulated_ring(1), 1, deployment);
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
+                            "127.0.0.1:0", "--log-format", "json", "--log-level", "debug"});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  HttpConnection connection(*address);
+  EXPECT_EQ(connection.request("GET", "/no/such/%22route", {}, "X-Request-Id: my-id\r\n")->status, 404);
+  ASSERT_TRUE(said(server, R"("request":"my-id")")) << server.err();
+  EXPECT_EQ(server.stop(SIGTERM), 0);
+  std::istringstream lines(server.err());
+  std::string line;
+  int count = 0;
+  while (std::getline(lines, line)) {
+    boost::system::error_code error;
+    const json::value parsed = json::parse(line, error);
+    ASSERT_FALSE(error) << line;
+    EXPECT_TRUE(parsed.as_object().contains("level") && parsed.as_object().contains("message")) << line;
+    ++count;
+  }
+  EXPECT_GT(count, 2);
 }
 
 }  // namespace

@@ -203,6 +203,17 @@ TEST_F(HttpServer, gives_the_status_of_the_table_and_keeps_the_connection) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
+TEST_F(HttpServer, errors_carry_the_id_under_which_the_log_speaks_of_them) {
+  start();
+  RawClient to = client();
+  EXPECT_EQ(to.exchange(get("/nowhere", "X-Request-Id: my-id.7\r\n")).headers.at("x-request-id"), "my-id.7");
+  const std::string ours = to.exchange(get("/nowhere")).headers.at("x-request-id");
+  EXPECT_NE(to.exchange(get("/nowhere")).headers.at("x-request-id"), ours) << "each its own";
+  for (const std::string& bad : {std::string(200, 'a'), std::string("two words"), std::string("a\"b")})
+    EXPECT_NE(to.exchange(get("/nowhere", "X-Request-Id: " + bad + "\r\n")).headers.at("x-request-id"), bad);
+  EXPECT_EQ(to.exchange(get("/v2")).headers.count("x-request-id"), 0U);
+}
+
 TEST_F(HttpServer, maps_the_pipelines_refusals_and_failures) {
   start();
   RawClient to = client();
