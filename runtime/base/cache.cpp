@@ -63,9 +63,11 @@ class Lock {
 std::string sums_of(const fs::path& entry) {
   std::vector<std::string> names;
   std::error_code code;
-  for (auto it = fs::directory_iterator(entry, code); !code && it != fs::directory_iterator();
-       it.increment(code))
-    if (it->path().filename() != kSums) names.push_back(it->path().filename().string());
+  for (auto it = fs::recursive_directory_iterator(entry, code);
+       !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
+    const std::string name = it->path().lexically_relative(entry).generic_string();
+    if (name != kSums && !it->is_directory(code)) names.push_back(name);
+  }
   std::sort(names.begin(), names.end());
   std::string text;
   for (const std::string& name : names) {

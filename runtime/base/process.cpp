@@ -1,6 +1,7 @@
 #include "runtime/base/process.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxOutput = 1U << 20;
+constexpr int kStopPollMs = 20;
 
 /// Both ends of a pipe, closed with the object.
 struct Pipe {
@@ -36,9 +38,11 @@ struct Pipe {
 };
 
 /// In the child, between fork and exec: only what a signal handler might call.
-[[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure,
-                         pid_t parent) {
+[[noreturn]] void become(char* const* arguments, const char* directory, int output, int failure, pid_t parent,
+                         int niceness) {
   int code = 0;
+  if (niceness != 0) [[maybe_unused]]
+    const int lower = ::nice(niceness);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);  // it ended before we could be told
   sigset_t none;
@@ -58,13 +62,17 @@ struct Pipe {
   ::_exit(127);
 }
 
-void read_all(int from, std::string& output) {
+/// Until its end, or until the caller is asked to stop.
+void read_all(int from, std::string& output, const ChildWatch& watch = {}) {
   std::array<char, 65536> part;
-  for (;;) {
+  while (!watch.stop.stop_requested()) {
+    pollfd readable{from, POLLIN, 0};
+    if (watch.stop.stop_possible() && ::poll(&readable, 1, kStopPollMs) == 0) continue;
     const ssize_t got = ::read(from, part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
     output.append(part.data(), static_cast<std::size_t>(got));
+    if (watch.on_output) watch.on_output({part.data(), static_cast<std::size_t>(got)});
     if (output.size() > 2 * kMaxOutput) output.erase(0, output.size() - kMaxOutput);
   }
 }
@@ -95,7 +103,8 @@ std::optional<fs::path> find_program(std::string_view name) {
   return std::nullopt;
 }
 
-Result<ChildOutcome> run_child(const std::vector<std::string>& command, const fs::path& directory) {
+Result<ChildOutcome> run_child(const std::vector<std::string>& command, const fs::path& directory,
+                               const ChildWatch& watch) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -107,12 +116,14 @@ Result<ChildOutcome> run_child(const std::vector<std::string>& command, const fs
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return cannot_start(command[0], errno);
-  if (child == 0) become(arguments.data(), folder.c_str(), output.ends[1], failure.ends[1], parent);
+  if (child == 0)
+    become(arguments.data(), folder.c_str(), output.ends[1], failure.ends[1], parent, watch.niceness);
   output.close_end(1);
   failure.close_end(1);
 
   ChildOutcome outcome;
-  read_all(output.ends[0], outcome.output);
+  read_all(output.ends[0], outcome.output, watch);
+  if (watch.stop.stop_requested()) ::kill(child, SIGKILL);
   std::string failed;
   read_all(failure.ends[0], failed);
   int status = 0;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +24,18 @@ struct ChildOutcome {
 /// it is.
 std::optional<std::filesystem::path> find_program(std::string_view name);
 
+/// What a caller that does not just wait wants.
+struct ChildWatch {
+  std::stop_token stop = {};                             // asked to stop: the child is killed
+  std::function<void(std::string_view)> on_output = {};  // each part of its output, as it comes
+  int niceness = 0;                                      // lower priority, as nice(1)
+};
+
 /// Runs `command` in `directory` (empty: the current one) with nothing of this process but its environment,
 /// and waits for its end. It is told to end (SIGTERM) where the calling thread ends first. `command[0]` is a
 /// path. kEnvironment where it cannot be started, kResourceExhausted where there are no descriptors or
 /// processes left. Any thread.
 Result<ChildOutcome> run_child(const std::vector<std::string>& command,
-                               const std::filesystem::path& directory = {});
+                               const std::filesystem::path& directory = {}, const ChildWatch& watch = {});
 
 }  // namespace millrace

@@ -63,6 +63,7 @@ class Engine final : public Pipeline {
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
+  Result<std::unique_ptr<Pipeline>> open_again() const override;
   void stop(std::chrono::milliseconds bound) override;
 
  private:
@@ -154,6 +155,7 @@ class Engine final : public Pipeline {
   const PipelineOptions options_;
   const Images images_;
   const Schedule schedule_;
+  CardSource source_;                // from start() on
   std::uint32_t egress_places_ = 0;  // cards with an egress unit
   Fleet fleet_;
 

@@ -55,13 +55,9 @@ Result<Binding> bind(const plan::Deployment& deployment, const Images& images, c
       });
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                const plan::Cluster& cluster, const PipelineOptions& options,
-                                                const CardSource& source) {
-  MILLRACE_TRY(check(options));
-  MILLRACE_ASSIGN(Images images, read_images(*deployment));
+Result<std::unique_ptr<Pipeline>> open_with(std::shared_ptr<const plan::LoadedDeployment> deployment,
+                                            const plan::Cluster& cluster, const PipelineOptions& options,
+                                            const CardSource& source, Images images) {
   MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, images.records));
   // Two pipelines that open at once must not be given the same card.
   static std::mutex opening;
@@ -71,6 +67,20 @@ Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::Load
                                          std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
   return std::unique_ptr<Pipeline>(std::move(engine));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
+                                                const plan::Cluster& cluster, const PipelineOptions& options,
+                                                const CardSource& source) {
+  MILLRACE_TRY(check(options));
+  MILLRACE_ASSIGN(Images images, read_images(*deployment));
+  return open_with(std::move(deployment), cluster, options, source, std::move(images));
+}
+
+Result<std::unique_ptr<Pipeline>> Engine::open_again() const {
+  return open_with(deployment_, cluster_, options_, source_, images_);
 }
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::LoadedDeployment> deployment,

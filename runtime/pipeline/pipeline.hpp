@@ -162,6 +162,13 @@ class Pipeline {
   /// thread.
   virtual std::vector<FrameRecord> recent_frames() { return {}; }
 
+  /// Another pipeline over the same deployment, from the bytes this one was opened with, whatever became of
+  /// its directory since; as open(). To be stopped first where there are no other cards. kUnsupported where
+  /// there is no such thing.
+  virtual Result<std::unique_ptr<Pipeline>> open_again() const {
+    return Error(ErrorCode::kUnsupported, "this pipeline cannot be opened again");
+  }
+
   /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable,
   /// releases the cards. However many cards hang, that takes the driver's patience with one of them (5 s
   /// where emulated), no more. Idempotent.

@@ -24,6 +24,7 @@ Engine::~Engine() {
 }
 
 Status Engine::start(const CardSource& source) {
+  source_ = source;
   MILLRACE_TRY(fleet_.open(source));
   // Programming takes a real card seconds, and all cards no longer than one.
   std::vector<Status> loaded(fleet_.size());

@@ -13,12 +13,18 @@ constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "warning",
 constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
 constexpr std::array<std::string_view, 2> kCompatibilities = {"none", "triton"};
 constexpr std::array<std::string_view, 2> kFidelities = {"functional", "rtl"};
+constexpr std::array<std::string_view, 3> kModes = {"none", "explicit", "poll"};
+constexpr std::array<std::string_view, 4> kPolicies = {"auto", "overlap", "rolling", "drain"};
 
 const Setting kSettings[] = {
     {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
     {"cluster", "--cluster", Path{&Settings::cluster}, "Cluster file (default: emulated cards made to fit)"},
     {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities},
      "Of emulated cards: functional, or rtl (their SystemVerilog, simulated)"},
+    {"replicas", "--replicas", Count{&Settings::replicas, 1, 32},
+     "Pipelines of each model, on cards of their own"},
+    {"warmup_frames", "--warmup-frames", Count{&Settings::warmup_frames, 0, 10'000},
+     "Frames a version computes before traffic comes"},
     {"slots", "--slots", Count{&Settings::slots, 1, 1024}, "Frames in flight on the cards, of each model"},
     {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
      "Frames that may wait for a slot, of each model"},
@@ -34,6 +40,19 @@ const Setting kSettings[] = {
      "How long accepted requests may take after SIGTERM",
      {},
      true},
+
+    {"repository.root", "--repository", Path{&Settings::repository_root},
+     "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", "cluster"},
+    {"repository.mode", "--repository-mode", Choice{&Settings::repository_mode, kModes},
+     "none (all at the start), explicit (by load and unload) or poll (what changes is loaded)"},
+    {"repository.poll_ms", "--repository-poll-ms", Milliseconds{&Settings::repository_poll, 10, kDayMs},
+     "Between two looks at the repository in mode poll", "repository.root"},
+    {"repository.load", "--load", Texts{&Settings::repository_load},
+     "Model to load at the start in mode explicit; '*' for all; may be repeated", "repository.root"},
+    {"repository.policy", "--swap-policy", Choice{&Settings::repository_policy, kPolicies},
+     "How a version takes another's place: auto, overlap, rolling or drain"},
+    {"repository.compile_cache", "--compile-cache", Path{&Settings::repository_cache},
+     "Where compiled models are kept (default: the user's cache folder)", "repository.root"},
 
     {"http.listen", "--http", Texts{&Settings::http_listen},
      "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "

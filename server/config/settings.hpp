@@ -20,6 +20,15 @@ struct Settings {
   std::string cluster;  // empty: an emulated cluster made to fit the first deployment
   std::string fidelity = "functional";
 
+  std::string repository_root;  // empty: none
+  std::string repository_mode = "none";
+  std::chrono::milliseconds repository_poll{15'000};
+  std::vector<std::string> repository_load;  // mode explicit, at the start
+  std::string repository_policy = "auto";
+  std::string repository_cache;  // empty: the user's
+  std::uint64_t replicas = 1;
+  std::uint64_t warmup_frames = 2;
+
   std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // server/http/address.hpp
   std::vector<std::string> http_admin_listen;  // empty: admin routes are answered by every listener
   std::string http_certificate, http_key;      // PEM; for "tls:" listeners

@@ -8,6 +8,7 @@
 #include "server/http/documents.hpp"
 #include "server/http/json_text.hpp"
 #include "server/http/pipeline_documents.hpp"
+#include "server/http/repository_routes.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -122,7 +123,9 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
     case RouteKind::kInfer:
       return infer(request, {route.model, route.version}, workspace, arrival);
     case RouteKind::kServerMetadata:
-      return json(server_metadata(options_.server_version));
+      return json(server_metadata(
+          options_.server_version,
+          options_.repository != nullptr && options_.repository->mode() != models::RepositoryMode::kNone));
     case RouteKind::kServerLive:
       return json(R"({"live":true})");
     case RouteKind::kServerReady:
@@ -130,11 +133,13 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
     case RouteKind::kAllStatistics:
       return json(model_statistics(snapshot.all()));
     case RouteKind::kRepositoryIndex:
-      return json(repository_index(snapshot));
+      return ControlJob([this, ready = parse_index_request(request.body)] {
+        if (!ready.ok()) return error_response(ready.error());
+        return json(repository_index(options_.repository, *registry_.snapshot(), *ready));
+      });
     case RouteKind::kRepositoryLoad:
     case RouteKind::kRepositoryUnload:
-      return error_response(
-          501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+      return change_repository(request, route);
     case RouteKind::kConsole:
       return console_file(route.model);
     case RouteKind::kPipelineStatus:
@@ -233,6 +238,18 @@ Response Api::server_ready(const Snapshot& snapshot) const {
   for (const auto& model : snapshot.all())
     if (!is_ready(*model)) reason = "a card of model '" + model->name() + "' is not up";
   return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason);
+}
+
+Api::Outcome Api::change_repository(const Request& request, const Route& route) const {
+  if (options_.repository == nullptr)
+    return error_response(
+        501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
+  if (draining()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
+  auto parsed = parse_repository_request(request.body);
+  if (!parsed.ok()) return error_response(parsed.error());
+  return DeferredJob{[this, route, wanted = std::move(*parsed)](std::function<void(Response)> answer) {
+    handle_repository(*options_.repository, route, wanted, answer);
+  }};
 }
 
 Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {

@@ -19,6 +19,7 @@
 #include "server/http/routes.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "server/models/repository.hpp"
 
 namespace millrace::server::http {
 
@@ -27,6 +28,7 @@ struct ApiOptions {
   std::chrono::milliseconds default_timeout{60'000};  // of an infer request that names none
   const auth::Guard* guard = nullptr;                 // null: nobody needs a token
   std::vector<std::string> cors_origins = {};         // origins whose pages may ask; "*": all
+  models::Repository* repository = nullptr;           // where there is one; outlives the Api
 };
 
 /// What a thread that answers requests keeps between them.
@@ -40,7 +42,11 @@ class Api {
  public:
   /// Work that may take long (a scrape, card registers): run it away from the I/O threads.
   using ControlJob = std::function<Response()>;
-  using Outcome = std::variant<Response, ControlJob, InferencePool::Lease>;
+  /// Work that is done elsewhere: call it with what takes the answer, once, on any thread. It does not wait.
+  struct DeferredJob {
+    std::function<void(std::function<void(Response)>)> start;
+  };
+  using Outcome = std::variant<Response, ControlJob, DeferredJob, InferencePool::Lease>;
 
   /// Both must outlive the Api and everything it returned.
   Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options);
@@ -75,6 +81,7 @@ class Api {
   std::optional<Response> refused(const Request& request, auth::Scope scope, Workspace& workspace) const;
   bool allows(std::string_view origin) const;
   Outcome preflight(const Request& request) const;
+  Outcome change_repository(const Request& request, const Route& route) const;
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
   Response server_ready(const models::Snapshot& snapshot) const;
 

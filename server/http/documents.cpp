@@ -79,11 +79,11 @@ json::object statistics(const models::Model& model) {
 
 }  // namespace
 
-std::string server_metadata(const std::string& server_version) {
-  return json::serialize(json::object{{"name", "millrace"},
-                                      {"version", server_version},
-                                      {"extensions", json::array{"classification", "model_configuration",
-                                                                 "binary_tensor_data", "statistics"}}});
+std::string server_metadata(const std::string& server_version, bool repository) {
+  json::array extensions{"classification", "model_configuration", "binary_tensor_data", "statistics"};
+  if (repository) extensions.emplace_back("model_repository");
+  return json::serialize(
+      json::object{{"name", "millrace"}, {"version", server_version}, {"extensions", std::move(extensions)}});
 }
 
 std::string model_metadata(const models::Model& model, const models::Snapshot::Versions& versions) {
@@ -109,16 +109,6 @@ std::string model_statistics(const std::vector<std::shared_ptr<models::Model>>& 
   json::array all;
   for (const auto& model : models) all.push_back(statistics(*model));
   return json::serialize(json::object{{"model_stats", std::move(all)}});
-}
-
-std::string repository_index(const models::Snapshot& snapshot) {
-  json::array out;
-  for (const auto& model : snapshot.all())
-    out.push_back(json::object{{"name", model->name()},
-                               {"version", model->version()},
-                               {"state", models::to_string(model->state())},
-                               {"reason", ""}});
-  return json::serialize(out);
 }
 
 std::string model_description(const models::Model& model) {

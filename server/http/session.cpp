@@ -301,6 +301,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
       if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
       if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
+      if (auto* job = std::get_if<Api::DeferredJob>(&outcome)) return run_deferred(*job);
       infer(std::move(std::get<InferencePool::Lease>(outcome)));
     });
   }
@@ -323,6 +324,20 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     decoded_ = std::move(body).value();
     request.body = decoded_;
     return std::nullopt;
+  }
+
+  void run_deferred(const Api::DeferredJob& job) {
+    state_ = State::kControl;
+    // The answer may come before this returns, and on any thread. There the session must not end: what is
+    // called gives up its hold on it.
+    job.start([hold = std::make_shared<std::shared_ptr<Session>>(shared_from_this())](Response response) {
+      auto self = std::exchange(*hold, nullptr);
+      Session& session = *self;
+      session.response_ = std::move(response);
+      session.come_back(
+          [self = std::move(self)] { self->or_answer([&] { self->answer(std::move(self->response_)); }); });
+    });
+    watch();
   }
 
   void run_control(Api::ControlJob job) {

@@ -60,6 +60,8 @@ class Door final : public runtime::pipeline::Pipeline {
   /// What waits and what comes fails with this.
   void fail_all(const Error& error);
 
+  runtime::pipeline::Pipeline& behind() const { return *behind_; }
+
   /// The pipeline behind completes what it has within `bound` and gives its cards back.
   void finish(std::chrono::milliseconds bound) { behind_->stop(bound); }
 

@@ -50,10 +50,11 @@ compiler::emit::Designs designs_for(const kernels::Program& program,
 
 std::shared_ptr<const plan::LoadedDeployment> write_deployment(
     const kernels::Program& program, const plan::Cluster& cluster, std::uint32_t partitions,
-    const std::filesystem::path& directory,
+    const std::filesystem::path& directory, const std::string& description,
     const std::function<compiler::emit::Designs(const compiler::explore::Solution&)>& design) {
   plan::ModelInfo model;
   model.name = program.name;
+  model.description = description;
   for (const kernels::TensorIndex index : program.inputs)
     model.inputs.push_back(signature_of(program.tensors[index]));
   for (const kernels::TensorIndex index : program.outputs)
@@ -72,8 +73,9 @@ std::shared_ptr<const plan::LoadedDeployment> write_deployment(
 
 std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                      const plan::Cluster& cluster, std::uint32_t partitions,
-                                                     const std::filesystem::path& directory) {
-  return write_deployment(program, cluster, partitions, directory,
+                                                     const std::filesystem::path& directory,
+                                                     const std::string& description) {
+  return write_deployment(program, cluster, partitions, directory, description,
                           [](const auto&) { return compiler::emit::Designs(); });
 }
 
@@ -83,7 +85,7 @@ std::shared_ptr<const plan::LoadedDeployment> deploy_rtl(const kernels::Program&
                                                          const std::filesystem::path& directory,
                                                          std::uint64_t interval_cycles,
                                                          const kernels::Program& hardware_of) {
-  return write_deployment(program, cluster, partitions, directory, [&](const auto& solution) {
+  return write_deployment(program, cluster, partitions, directory, {}, [&](const auto& solution) {
     return designs_for(hardware_of, solution, interval_cycles);
   });
 }

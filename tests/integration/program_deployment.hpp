@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "kernels/program/program.hpp"
 #include "runtime/plan/cluster.hpp"
@@ -11,11 +12,12 @@
 namespace millrace::tests {
 
 /// Cuts the program over `partitions` cards of the cluster and writes the deployment to `directory`, then
-/// loads it. Throws std::runtime_error.
+/// loads it. `description`: of the model, in the plan and in no image. Throws std::runtime_error.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                               const runtime::plan::Cluster& cluster,
                                                               std::uint32_t partitions,
-                                                              const std::filesystem::path& directory);
+                                                              const std::filesystem::path& directory,
+                                                              const std::string& description = {});
 
 /// As deploy(), with SystemVerilog for every card partition, folded for an interval of at most
 /// `interval_cycles`: of `hardware_of`, which is `program` but for its constants.

@@ -38,6 +38,7 @@ class Serve : public testing::Test {
              std::vector<std::string> command = {}) {
     command.insert(command.end(), {millrace_binary(), "serve", "--deployment", deployment_.string(), "--http",
                                    "127.0.0.1:0"});
+    command.insert(command.end(), {"--warmup-frames", "0"});  // the cards' frames are counted below
     command.insert(command.end(), more.begin(), more.end());
     server_.emplace(command, environment);
     const auto address = server_->wait_for_line("listening http ", 60s);

@@ -117,6 +117,19 @@ struct InferCommand {
 };
 Status run(const InferCommand& command, std::ostream& out);
 
+/// Loads a version of a model in a running server, in place of the one that serves, or unloads it.
+struct ReloadCommand {
+  Common common;
+  std::string url = "http://127.0.0.1:8000";
+  std::string model;
+  std::string version;  // empty: the newest
+  std::string policy;   // empty: the server's
+  bool unload = false;
+  std::chrono::milliseconds timeout{3'600'000};  // a compilation may be in it
+};
+/// kDoesNotFit where the version does not load; what served before serves on.
+Status run(const ReloadCommand& command, std::ostream& out);
+
 /// Measures a server: an open loop at a rate, or closed loops of so many connections, one run after the
 /// other.
 struct BenchCommand {

@@ -65,9 +65,12 @@ Result<json::value> document(const std::string& target, Result<HttpClient::Answe
   return body;
 }
 
+constexpr std::string_view kOnlyReadyText = R"({"ready":true})";
+const std::span<const std::byte> kOnlyReady = std::as_bytes(std::span(kOnlyReadyText));
+
 Result<std::string> only_model(HttpClient& client) {
   const std::string target = "/v2/repository/index";
-  MILLRACE_ASSIGN(const json::value index, document(target, client.post(target, {})));
+  MILLRACE_ASSIGN(const json::value index, document(target, client.post(target, kOnlyReady)));
   std::vector<std::string> names;
   if (!index.is_array()) return unexpected(target);
   for (const json::value& entry : index.as_array()) {

@@ -37,6 +37,7 @@ struct Commands {
   DevicesCommand devices;
   ServeCommand serve;
   InferCommand infer;
+  ReloadCommand reload;
   BenchCommand bench;
   SynthCommand synth;
 };
@@ -177,6 +178,20 @@ void add_infer(Builder& builder, InferCommand& c) {
       "Longest wait for one answer (default: 10000)");
 }
 
+void add_reload(Builder& builder, ReloadCommand& c) {
+  CLI::App* sub = builder.add(
+      "reload", "Load a version of a model in a running server, in place of the one that serves", c);
+  sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
+  sub->add_option("--model", c.model, "Model name")->required();
+  sub->add_option("--version", c.version, "Version in the repository (default: the newest)");
+  sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
+      ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
+  sub->add_flag("--unload", c.unload, "Unload it instead");
+  sub->add_option_function<std::uint32_t>(
+      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+      "Longest wait for the load (default: an hour)");
+}
+
 void add_bench(Builder& builder, BenchCommand& c) {
   CLI::App* sub = builder.add("bench", "Measure a server: latencies at a rate, or of so many connections", c);
   sub->add_option("--url", c.url, "http://HOST:PORT or udp://HOST:PORT")->capture_default_str();
@@ -213,6 +228,7 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "devices") return Command(std::move(c.devices));
   if (name == "serve") return Command(std::move(c.serve));
   if (name == "infer") return Command(std::move(c.infer));
+  if (name == "reload") return Command(std::move(c.reload));
   if (name == "bench") return Command(std::move(c.bench));
   if (name == "synth") return Command(std::move(c.synth));
   return std::nullopt;
@@ -244,6 +260,7 @@ Parsed parse(int argc, const char* const* argv) {
   add_inspect(builder, commands.inspect);
   add_serve(builder, commands.serve);
   add_infer(builder, commands.infer);
+  add_reload(builder, commands.reload);
   add_bench(builder, commands.bench);
   add_devices(builder, commands.devices);
 

@@ -10,7 +10,7 @@
 namespace millrace::cli {
 
 using Command = std::variant<PlanCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand,
-                             ServeCommand, InferCommand, BenchCommand, SynthCommand>;
+                             ServeCommand, InferCommand, ReloadCommand, BenchCommand, SynthCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

@@ -20,29 +20,30 @@
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
-#include "runtime/rtl/build.hpp"
 #include "server/auth/tokens.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "server/models/repository.hpp"
+#include "server/models/swap.hpp"
 #include "server/udp/listener.hpp"
 #include "server/udp/registry_directory.hpp"
 #include "server/udp/sample.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/serve_models.hpp"
 #include "tools/cli/serve_settings.hpp"
 
 namespace millrace::cli {
 namespace {
 
-using runtime::pipeline::Pipeline;
 using runtime::plan::Cluster;
 using runtime::plan::LoadedDeployment;
 using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kVersion = "1";  // of every model given by --deployment
 constexpr std::chrono::milliseconds kIdlePoll{10};
+constexpr std::uint64_t kUnknownModelBytes = 64U << 20U;  // of a body, for models that are loaded later
 
 int signal_pipe_write = -1;  // written by the handler only
 
@@ -107,15 +108,18 @@ Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Sett
                                                  name + "'; compile one with another --name");
     out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
   }
-  if (out.empty())
-    return Error(ErrorCode::kInvalidInput,
-                 "nothing to serve: give --deployment DIR (or deployments in --config)");
+  if (out.empty() && settings.repository_root.empty())
+    return Error(
+        ErrorCode::kInvalidInput,
+        "nothing to serve: give --deployment DIR or --repository DIR (or deployments or repository in "
+        "--config)");
   return out;
 }
 
-Result<Cluster> choose_cluster(const Settings& settings, const LoadedDeployment& first) {
+Result<Cluster> choose_cluster(const Settings& settings,
+                               const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
   if (!settings.cluster.empty()) return runtime::plan::load_cluster(settings.cluster);
-  return runtime::plan::emulated_cluster_for(first.plan);
+  return runtime::plan::emulated_cluster_for(deployments.front()->plan);
 }
 
 /// Several cards may carry one image.
@@ -128,7 +132,8 @@ std::size_t cards_of(const LoadedDeployment& deployment) {
 Result<std::uint64_t> longest_body(const Settings& settings,
                                    const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
   std::uint64_t bytes = settings.http_max_body_bytes;
-  if (bytes == 0)
+  if (bytes == 0 && !settings.repository_root.empty()) bytes = kUnknownModelBytes;
+  if (settings.http_max_body_bytes == 0)
     for (const auto& deployment : deployments)
       bytes = std::max(bytes, server::http::body_bytes_for(deployment->plan.model));
   if (bytes <= settings.http_max_held_bytes) return bytes;
@@ -182,7 +187,7 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings
 /// Reads the settings again at SIGHUP; at the first stop signal drains: until nothing is being answered, the
 /// bound passes, or a second stop signal comes.
 void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Server& server,
-                         server::udp::Listener* udp) {
+                         server::udp::Listener* udp, server::models::Repository& repository) {
   const auto watchdog = service::watchdog_interval();
   // Twice as often as it is wanted.
   const auto patience = watchdog ? std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 2)
@@ -202,6 +207,7 @@ void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Ser
   log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
                          " ms more; a second signal stops at once");
   server.begin_drain();
+  repository.begin_stop();
   if (udp != nullptr) udp->begin_drain();
   const auto end = Clock::now() + drain;
   while (!(server.idle() && (udp == nullptr || udp->idle())) && Clock::now() < end)
@@ -209,32 +215,10 @@ void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Ser
       log::warning("serve", "stopping at once: requests in flight get 503");
       break;
     }
+  repository.stop();
   server.stop(std::chrono::milliseconds(
       0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
-}
-
-bool is_rtl(const Settings& settings) {
-  return settings.fidelity == "rtl";
-}
-
-/// What the deployment's cards need on this machine before they are programmed: at rtl fidelity the
-/// simulations of its SystemVerilog.
-Status prepare_cards(const Settings& settings, const LoadedDeployment& deployment) {
-  if (!is_rtl(settings)) return {};
-  runtime::rtl::BuildOptions options;
-  options.progress = [](const std::string& line) { log::info("rtl", line); };
-  const auto built = runtime::rtl::build_simulations(deployment, options);
-  return built.ok() ? Status() : built.error().within("model '" + deployment.plan.model.name + "'");
-}
-
-runtime::pipeline::PipelineOptions pipeline_options(const Settings& settings) {
-  runtime::pipeline::PipelineOptions options;
-  options.slots = static_cast<std::uint32_t>(settings.slots);
-  options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
-  // A simulation takes a thousand to a million times what the hardware does.
-  if (is_rtl(settings)) options.stuck_after = options.stuck_after_deadline = std::chrono::minutes(10);
-  return options;
 }
 
 unsigned io_threads(const Settings& settings) {
@@ -309,16 +293,16 @@ Status run(const ServeCommand& command, std::ostream& out) {
   }
 
   MILLRACE_ASSIGN(const auto deployments, load_all(settings));
-  MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, *deployments.front()));
+  MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   using runtime::emulator::Fidelity;
   MILLRACE_TRY(
       runtime::emulator::select_backend(cluster, is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional));
-  for (const auto& deployment : deployments) MILLRACE_TRY(prepare_cards(settings, *deployment));
 
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(settings, deployments));
 
   std::size_t cards = 0;
-  for (const auto& deployment : deployments) cards += cards_of(*deployment);
+  for (const auto& deployment : deployments) cards += settings.replicas * cards_of(*deployment);
+  if (!settings.repository_root.empty()) cards = cluster.cards.size();
   const std::uint64_t descriptors = server::http::raise_descriptor_limit();
   const std::size_t wanted = options.max_connections;
   MILLRACE_ASSIGN(options.max_connections, server::http::connections_within(wanted, descriptors, cards));
@@ -336,8 +320,13 @@ Status run(const ServeCommand& command, std::ostream& out) {
       MILLRACE_VERSION, settings.metrics_compat == "triton" ? server::metrics::Compatibility::kTriton
                                                             : server::metrics::Compatibility::kNone);
   server::models::Registry registry;
-  server::http::Api api(registry, *metrics,
-                        {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins});
+  MILLRACE_ASSIGN(auto repository_options, repository_options_from(settings));
+  server::models::Swapper swapper(registry, *metrics, pipeline_source(settings, cluster, *metrics),
+                                  swap_options_from(settings));
+  server::models::Repository repository(registry, *metrics, swapper, std::move(repository_options));
+  server::http::Api api(
+      registry, *metrics,
+      {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins, &repository});
 
   // Before the cards are programmed as well: a port in use is known at once.
   server::udp::RegistryDirectory directory(registry);
@@ -346,20 +335,18 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
-    auto pipeline = Pipeline::open(deployment, cluster, pipeline_options(settings));
-    if (!pipeline) {
+    if (const Status served = repository.serve_pinned(deployment); !served.ok()) {
       const bool remedy = settings.cluster.empty() && deployments.size() > 1;
       return Error(
-          pipeline.error().code(),
-          "model '" + name + "': " + pipeline.error().message() +
+          served.error().code(),
+          "model '" + name + "': " + served.error().message() +
               (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)"
                       : ""));
     }
-    std::shared_ptr<Pipeline> shared = std::move(pipeline).value();
-    MILLRACE_TRY(registry.publish(std::make_shared<server::models::Model>(name, kVersion, std::move(shared),
-                                                                          metrics->model(name, kVersion))));
-    log::info("serve", "model '" + name + "' is up on " + std::to_string(cards_of(*deployment)) + " card(s)");
+    log::info("serve", "model '" + name + "' is up on " +
+                           std::to_string(settings.replicas * cards_of(*deployment)) + " card(s)");
   }
+  MILLRACE_TRY(repository.start());
 
   metrics->set_sampler([&registry, listener = udp.get(), &options](server::metrics::Samples& samples) {
     registry.sample(samples);
@@ -380,7 +367,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   for (const auto& [kind, text] : server->addresses())
     out << "listening " << kind << ' ' << text << std::endl;
   if (udp) out << "listening udp " << udp->address() << std::endl;
-  serve_until_stopped(signals, live, *server, udp.get());
+  serve_until_stopped(signals, live, *server, udp.get(), repository);
   log::info("serve", "stopped");
   return {};
 }

@@ -1,0 +1,37 @@
+// The model repository over HTTP: what a load, unload or index request asks for. Formats: README.md.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "server/http/message.hpp"
+#include "server/http/routes.hpp"
+#include "server/models/repository.hpp"
+
+namespace millrace::server::http {
+
+/// The body of a load or unload request, checked; empty is fine. kInvalidInput names the field, kUnsupported
+/// what Triton takes and we do not (config, files).
+struct RepositoryRequest {
+  std::string version;  // empty: the newest, or what is served
+  std::optional<models::SwapPolicy> policy;
+  bool wait = true;
+};
+Result<RepositoryRequest> parse_repository_request(std::span<const std::byte> body);
+
+/// {"ready":true} in the body of an index request: only what is ready. kInvalidInput.
+Result<bool> parse_index_request(std::span<const std::byte> body);
+
+/// Of what a load or unload came to.
+Response repository_response(const Status& status);
+
+/// Starts the load or unload; `answer` is called once, perhaps at once, perhaps on another thread.
+void handle_repository(models::Repository& repository, const Route& route, const RepositoryRequest& request,
+                       const std::function<void(Response)>& answer);
+
+/// `repository` null: what `snapshot` holds.
+std::string repository_index(const models::Repository* repository, const models::Snapshot& snapshot,
+                             bool ready_only);
+
+}  // namespace millrace::server::http

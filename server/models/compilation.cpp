@@ -1,0 +1,115 @@
+#include "server/models/compilation.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/process.hpp"
+
+namespace millrace::server::models {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{4} << 30U;
+constexpr int kNiceness = 10;  // serving goes first
+constexpr char kStepLine[] = " compile: ";
+constexpr char kDeployment[] = "deployment";
+constexpr char kErrorWord[] = "error: ";
+
+/// Of everything in the directory but the stored frames, by content.
+Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name) {
+  std::vector<std::string> files;
+  std::error_code code;
+  for (fs::recursive_directory_iterator it(source, code); !code && it != fs::recursive_directory_iterator();
+       it.increment(code)) {
+    const std::string inside = it->path().lexically_relative(source).generic_string();
+    if (it->is_regular_file(code) && !inside.starts_with("verify/")) files.push_back(inside);
+  }
+  if (code) return Error(ErrorCode::kEnvironment, source.string() + ": cannot be listed: " + code.message());
+  std::sort(files.begin(), files.end());
+  std::string all = compiler.identity + '\n' + name + '\n';
+  for (const auto& file : files) {
+    MILLRACE_ASSIGN(const auto bytes, read_file(source / file, kMaxFileBytes));
+    all += file + '\0' + sha256_hex(bytes) + '\n';
+  }
+  return sha256_hex(std::as_bytes(std::span(all)));
+}
+
+/// Takes a step's name out of each whole line "… compile: <step>: <milliseconds> ms".
+class Lines {
+ public:
+  explicit Lines(const std::function<void(const std::string&)>& progress) : progress_(progress) {}
+
+  void take(std::string_view part) {
+    rest_ += part;
+    for (auto end = rest_.find('\n'); end != std::string::npos; end = rest_.find('\n')) {
+      const std::string line = rest_.substr(0, end);
+      rest_.erase(0, end + 1);
+      const auto at = line.find(kStepLine);
+      if (at == std::string::npos || !line.ends_with(" ms")) continue;
+      const std::string said = line.substr(at + sizeof kStepLine - 1);
+      progress_(said.substr(0, said.find(':')));
+    }
+  }
+
+ private:
+  const std::function<void(const std::string&)>& progress_;
+  std::string rest_;
+};
+
+/// The compiler's own words: its last line, from "error: " on.
+std::string words_of(const std::string& output) {
+  std::string text = output.substr(0, output.find_last_not_of('\n') + 1);
+  text = text.substr(text.rfind('\n') + 1);
+  const auto at = text.find(kErrorWord);
+  return at == std::string::npos ? text : text.substr(at + sizeof kErrorWord - 1);
+}
+
+ErrorCode code_of(int exit_code) {
+  switch (exit_code) {
+    case 1:
+      return ErrorCode::kDoesNotFit;
+    case 2:
+      return ErrorCode::kInvalidInput;
+    case 3:
+      return ErrorCode::kEnvironment;
+    default:
+      return ErrorCode::kInternal;
+  }
+}
+
+}  // namespace
+
+Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, const std::string& name,
+                                 const fs::path& source, const std::stop_token& stop,
+                                 const std::function<void(const std::string&)>& progress) {
+  MILLRACE_ASSIGN(const std::string key, digest_of(source, compiler, name));
+  const auto kept = cache.get("deployments", key, [&](const fs::path& entry, const fs::path&) -> Status {
+    std::vector<std::string> command = compiler.command;
+    command.insert(command.end(),
+                   {(source / "model.onnx").string(), "--cluster", compiler.cluster.string(), "--name", name,
+                    "--log-level", "debug", "-o", (entry / kDeployment).string()});
+    Lines lines(progress);
+    ChildWatch watch;
+    watch.stop = stop;
+    watch.on_output = [&](std::string_view part) { lines.take(part); };
+    watch.niceness = kNiceness;
+    MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, {}, watch));
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "the compilation was cancelled");
+    if (outcome.ok()) return {};
+    if (is_disk_full(entry))
+      return Error(ErrorCode::kResourceExhausted, "compiling: the disk is full: " + words_of(outcome.output) +
+                                                      "; free space in " + cache.root().string());
+    if (outcome.signal != 0)
+      return Error(ErrorCode::kInternal,
+                   "compiling: the compiler ended by signal " + std::to_string(outcome.signal));
+    return Error(code_of(outcome.exit_code), "compiling: " + words_of(outcome.output));
+  });
+  if (!kept.ok()) return kept.error();
+  return *kept / kDeployment;
+}
+
+}  // namespace millrace::server::models

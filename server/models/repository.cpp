@@ -1,0 +1,263 @@
+// The queue of jobs; what they do is in repository_jobs.cpp.
+#include "server/models/repository.hpp"
+
+#include <algorithm>
+#include <latch>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+
+namespace millrace::server::models {
+
+namespace {
+
+constexpr std::size_t kMostJobs = 64;
+
+Error stopping_error() {
+  return Error(ErrorCode::kUnavailable, "the server is stopping");
+}
+
+}  // namespace
+
+Result<RepositoryMode> parse_mode(std::string_view text) {
+  if (text == "none") return RepositoryMode::kNone;
+  if (text == "explicit") return RepositoryMode::kExplicit;
+  if (text == "poll") return RepositoryMode::kPoll;
+  return Error(ErrorCode::kInvalidInput,
+               "repository mode '" + std::string(text) + "' is none of none, explicit, poll");
+}
+
+Repository::Repository(Registry& registry, metrics::Metrics& metrics, Swapper& swapper,
+                       RepositoryOptions options)
+    : registry_(registry), metrics_(metrics), swapper_(swapper), options_(std::move(options)) {}
+
+Repository::~Repository() {
+  stop();
+}
+
+Status Repository::serve_pinned(PipelineSource::Deployment deployment) {
+  const std::string name = deployment->plan.model.name;
+  pinned_[name][1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
+  SwapResult result = swapper_.swap(nullptr, {name, "1", std::move(deployment), {}}, SwapPolicy::kAuto);
+  if (result.status.ok()) set_state(name, 1, ModelState::kReady, "");
+  return result.status;
+}
+
+Status Repository::start() {
+  std::vector<std::pair<std::string, bool>> first;  // and whether it is waited for
+  if (!options_.root.empty()) {
+    MILLRACE_ASSIGN(const Directory found, look());
+    for (const auto& [model, versions] : found) {
+      const auto named = [&](const std::string& name) { return name == "*" || name == model; };
+      if (pinned_.contains(model)) continue;
+      if (options_.mode == RepositoryMode::kExplicit &&
+          std::none_of(options_.load.begin(), options_.load.end(), named))
+        continue;
+      first.emplace_back(model, versions.rbegin()->second.kind != VersionDirectory::Kind::kSource);
+    }
+    for (const auto& wanted : options_.load)
+      if (wanted != "*" && !found.contains(wanted))
+        log::warning("models", "--load " + wanted + ": the repository has no such model");
+    if (options_.mode == RepositoryMode::kPoll) next_poll_ = Clock::now() + options_.poll;
+  }
+  worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  compiler_ = std::jthread([this](const std::stop_token& stop) { compile_all(stop); });
+  // Counted by themselves: whoever is not waited for may outlive this call.
+  const auto waited = std::count_if(first.begin(), first.end(), [](const auto& one) { return one.second; });
+  const auto done = std::make_shared<std::latch>(waited);
+  for (const auto& [model, wait] : first) {
+    auto job = std::make_shared<Job>();
+    job->model = model;
+    if (wait) job->done.push_back([done](const Status&) { done->count_down(); });
+    if (const Status queued = enqueue(job); !queued.ok() && wait) done->count_down();
+  }
+  done->wait();
+  return {};
+}
+
+bool Repository::allowed(Status& refusal) const {
+  if (options_.mode == RepositoryMode::kNone)
+    refusal = Error(ErrorCode::kUnsupported,
+                    "models are fixed at start here; loading and unloading needs 'serve --repository-mode "
+                    "explicit' or 'poll'");
+  return refusal.ok();
+}
+
+Status Repository::load(const LoadOrder& order, Done done) {
+  Status refusal;
+  if (!allowed(refusal)) return refusal;
+  auto job = std::make_shared<Job>();
+  job->model = order.model;
+  job->policy = order.policy;
+  job->version = parse_version(order.version);
+  if (!order.version.empty() && job->version == 0)
+    return Error(ErrorCode::kInvalidInput,
+                 "version '" + order.version.substr(0, 64) + "' is not a positive number");
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& waiting : jobs_) {
+      if (waiting->kind != Job::Kind::kLoad || waiting->model != job->model ||
+          waiting->version != job->version || waiting->policy != job->policy ||
+          waiting->stage == Job::Stage::kRunning || waiting->cancel.stop_requested() || stopping_)
+        continue;
+      waiting->done.push_back(std::move(done));
+      return {};
+    }
+  }
+  job->done.push_back(std::move(done));
+  return enqueue(std::move(job));
+}
+
+Status Repository::unload(const std::string& model, const std::string& version, Done done) {
+  Status refusal;
+  if (!allowed(refusal)) return refusal;
+  auto job = std::make_shared<Job>();
+  job->kind = Job::Kind::kUnload;
+  job->model = model;
+  job->version = parse_version(version);
+  if (!version.empty() && job->version == 0)
+    return Error(ErrorCode::kInvalidInput,
+                 "version '" + version.substr(0, 64) + "' is not a positive number");
+  job->done.push_back(std::move(done));
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& waiting : jobs_) {
+      const bool same = waiting->model == model && (job->version == 0 || waiting->version == job->version);
+      if (!same || waiting->kind != Job::Kind::kLoad || waiting->stage == Job::Stage::kRunning) continue;
+      waiting->cancel.request_stop();
+      job->cancelled_others = true;
+    }
+  }
+  return enqueue(std::move(job));
+}
+
+Status Repository::enqueue(JobPointer job) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return stopping_error();
+  if (jobs_.size() >= kMostJobs)
+    return Error(ErrorCode::kResourceExhausted,
+                 std::to_string(kMostJobs) + " loads and unloads are waiting already");
+  jobs_.push_back(std::move(job));
+  changed_.notify_all();
+  return {};
+}
+
+Repository::JobPointer Repository::take(Job::Stage stage, Job::Stage becomes) {
+  for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
+    const auto same_model = [&](const JobPointer& other) { return other->model == (*it)->model; };
+    if ((*it)->stage != stage || std::any_of(jobs_.begin(), it, same_model)) continue;
+    (*it)->stage = becomes;
+    return *it;
+  }
+  return nullptr;
+}
+
+void Repository::finish(const JobPointer& job, const Status& status) {
+  std::vector<Done> done;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.remove(job);
+    done.swap(job->done);
+    changed_.notify_all();
+  }
+  for (const auto& one : done)
+    if (one) one(status);
+}
+
+void Repository::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (const JobPointer job = take(Job::Stage::kReady, Job::Stage::kRunning)) {
+      lock.unlock();
+      run(job);
+      lock.lock();
+      continue;
+    }
+    const auto next = next_event();
+    JobPointer job;
+    const auto ready = [&] {
+      return std::any_of(jobs_.begin(), jobs_.end(),
+                         [](const JobPointer& one) { return one->stage == Job::Stage::kReady; });
+    };
+    // A job behind another of its model is ready and not to be taken: looked at again when that one is done,
+    // which is noticed in at most this time.
+    constexpr std::chrono::milliseconds kLook{20};
+    if (next == Clock::time_point::max() && !ready())
+      changed_.wait(lock, stop, ready);
+    else if (!ready())
+      changed_.wait_until(lock, stop, next, ready);
+    else
+      changed_.wait_for(lock, stop, kLook, [] { return false; });
+    if (stop.stop_requested() || Clock::now() < next) continue;
+    lock.unlock();
+    try_lost();
+    if (Clock::now() >= next_poll_) poll();
+    lock.lock();
+  }
+}
+
+void Repository::compile_all(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const JobPointer job = take(Job::Stage::kToCompile, Job::Stage::kCompiling);
+    if (job == nullptr) {
+      changed_.wait(lock, stop, [this] {
+        return std::any_of(jobs_.begin(), jobs_.end(),
+                           [](const JobPointer& one) { return one->stage == Job::Stage::kToCompile; });
+      });
+      continue;
+    }
+    lock.unlock();
+    const std::string version = std::to_string(job->version);
+    const auto progress = [&](const std::string& step) {
+      log::info("models", "model '" + job->model + "' version '" + version + "': compiled as far as " + step);
+      set_state(job->model, job->version, ModelState::kLoading, "compiling: " + step + " is done");
+    };
+    log::info("models", "model '" + job->model + "' version '" + version + "': compiling");
+    set_state(job->model, job->version, ModelState::kLoading, "compiling");
+    auto compiled = compile_version(*options_.compiler, *options_.cache, job->model, job->source,
+                                    job->cancel.get_token(), progress);
+    if (!compiled.ok()) {
+      const bool cancelled = job->cancel.stop_requested();
+      set_state(job->model, job->version, ModelState::kUnavailable,
+                cancelled ? "its compilation was cancelled" : compiled.error().message());
+      log::warning("models",
+                   "model '" + job->model + "' version '" + version + "': " + compiled.error().message());
+      metrics_.reloaded(job->model,
+                        cancelled ? metrics::Metrics::Reload::kCancelled : metrics::Metrics::Reload::kFailure,
+                        std::chrono::nanoseconds(0));
+      finish(job, stop.stop_requested() ? stopping_error() : compiled.error());
+    } else {
+      const std::lock_guard again(mutex_);
+      job->compiled = *compiled;
+      job->stage = Job::Stage::kReady;
+      changed_.notify_all();
+    }
+    lock.lock();
+  }
+}
+
+void Repository::begin_stop() {
+  std::vector<JobPointer> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const auto& job : jobs_) {
+      job->cancel.request_stop();
+      const bool busy = job->stage == Job::Stage::kRunning || job->stage == Job::Stage::kCompiling;
+      if (!busy) waiting.push_back(job);
+    }
+  }
+  worker_.request_stop();
+  compiler_.request_stop();
+  for (const auto& job : waiting) finish(job, stopping_error());
+}
+
+void Repository::stop() {
+  begin_stop();
+  if (worker_.joinable()) worker_.join();
+  if (compiler_.joinable()) compiler_.join();
+  begin_stop();  // what was handed from one to the other meanwhile
+}
+
+}  // namespace millrace::server::models

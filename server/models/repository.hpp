@@ -1,0 +1,170 @@
+// The versions there are, and the jobs that load and unload them. README.md describes the layout of a
+// repository, its modes and its states.
+//
+// Threads: one does the jobs and polls, one compiles. Everything here may be called by any thread and waits
+// for neither, unless it says so.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/compilation.hpp"
+#include "server/models/directory.hpp"
+#include "server/models/registry.hpp"
+#include "server/models/swap.hpp"
+
+namespace millrace::server::models {
+
+enum class RepositoryMode { kNone, kExplicit, kPoll };
+
+/// "none", "explicit", "poll"; kInvalidInput for anything else.
+Result<RepositoryMode> parse_mode(std::string_view text);
+
+struct RepositoryOptions {
+  std::filesystem::path root;  // empty: pinned deployments only
+  RepositoryMode mode = RepositoryMode::kNone;
+  std::vector<std::string> load;  // explicit mode, at the start; "*": every model
+  std::chrono::milliseconds poll{15'000};
+  SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name none
+  std::optional<Compiler> compiler;       // none: models without a deployment cannot be loaded
+  std::optional<Cache> cache;             // there with `compiler`
+};
+
+struct LoadOrder {
+  std::string model;
+  std::string version;  // empty: the newest
+  std::optional<SwapPolicy> policy;
+};
+
+struct IndexEntry {
+  std::string name, version;
+  ModelState state = ModelState::kUnknown;
+  std::string reason;
+};
+
+class Repository {
+ public:
+  /// Called once, when the job has come to its end; on a thread of the repository, or of who stops it. Must
+  /// not block or throw.
+  using Done = std::function<void(const Status&)>;
+
+  /// References must outlive it; `swapper` is used by nobody else from start() on.
+  Repository(Registry& registry, metrics::Metrics& metrics, Swapper& swapper, RepositoryOptions options);
+  ~Repository();  // stop()
+  Repository(const Repository&) = delete;
+  Repository& operator=(const Repository&) = delete;
+
+  /// Serves a deployment outside the root as version 1 of its model. Before start(); waits for cards.
+  Status serve_pinned(PipelineSource::Deployment deployment);
+
+  /// Loads what the mode says, and begins to poll. Waits until all is up or has failed that need not be
+  /// compiled. kNotFound, kEnvironment where the root cannot be listed.
+  Status start();
+
+  /// An error says that no job was made, and `done` will not be called: kUnsupported in mode none,
+  /// kInvalidInput (version), kResourceExhausted (64 jobs wait), kUnavailable (stopping). The job's status:
+  /// kNotFound (no such model or version), kCancelled (unloaded meanwhile), or why the version does not load.
+  Status load(const LoadOrder& order, Done done);
+
+  /// Unloads what is served of the model, or that version of it, and cancels loads of it that have not begun
+  /// to swap. As load(); the job's status: kNotFound where there was nothing to unload or to cancel.
+  Status unload(const std::string& model, const std::string& version, Done done);
+
+  /// Every version there is, with its state, by name and number. Lists the root: not for an I/O thread.
+  std::vector<IndexEntry> index() const;
+
+  RepositoryMode mode() const { return options_.mode; }
+
+  /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs.
+  /// What is served goes on. Idempotent.
+  void begin_stop();
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Job {
+    enum class Kind { kLoad, kUnload } kind = Kind::kLoad;
+    enum class Stage { kReady, kToCompile, kCompiling, kRunning } stage = Stage::kReady;
+    std::string model;
+    std::uint64_t version = 0;  // 0: the newest (load), whatever is served (unload)
+    std::optional<SwapPolicy> policy;
+    std::vector<Done> done;
+    std::filesystem::path source, compiled;
+    std::stop_source cancel;
+    bool cancelled_others = false;  // unload: there was something to cancel
+  };
+  using JobPointer = std::shared_ptr<Job>;
+  struct State {
+    ModelState state = ModelState::kUnknown;
+    std::string reason;
+  };
+  struct Tried {
+    std::string fingerprint;
+    bool failed = false;
+  };
+  struct Lost {
+    std::chrono::milliseconds pause;
+    Clock::time_point next_try;
+  };
+
+  // repository.cpp: the queue.
+  Status enqueue(JobPointer job);
+  bool allowed(Status& refusal) const;
+  JobPointer take(Job::Stage stage, Job::Stage becomes);  // mutex_ is held
+  void finish(const JobPointer& job, const Status& status);
+  void work(const std::stop_token& stop);
+  void compile_all(const std::stop_token& stop);
+
+  // repository_jobs.cpp: what the jobs do; on the worker's thread.
+  void run(const JobPointer& job);
+  Status run_load(Job& job, bool& handed_on);
+  Status run_unload(Job& job);
+  Status find_version(Job& job, VersionDirectory& found);
+  void swap_to(Job& job, const NextVersion& next, SwapResult& result);
+  void poll();
+  void poll_model(const std::string& model, const Versions& versions);
+  void try_lost();
+  Clock::time_point next_event() const;
+  Result<Directory> look() const;
+  std::shared_ptr<Model> serving(const std::string& model) const;
+  void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
+  void load_quietly(const std::string& model, std::uint64_t version);
+
+  Registry& registry_;
+  metrics::Metrics& metrics_;
+  Swapper& swapper_;
+  const RepositoryOptions options_;
+  Directory pinned_;  // constant after start()
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Protected by mutex_:
+  std::list<JobPointer> jobs_;  // in the order they came; of one model, only the first is worked on
+  std::map<std::string, std::map<std::uint64_t, State>> states_;
+  bool stopping_ = false;
+
+  // Of the worker's thread:
+  std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
+  std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
+  std::map<std::string, Lost> lost_;                                  // models to be brought up again
+  Clock::time_point next_poll_ = Clock::time_point::max();
+
+  std::jthread worker_, compiler_;
+};
+
+}  // namespace millrace::server::models

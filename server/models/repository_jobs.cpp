@@ -1,0 +1,303 @@
+// What jobs and polls do, on the worker's thread, and what the index says.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "server/models/repository.hpp"
+
+namespace millrace::server::models {
+
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{500};
+constexpr std::chrono::milliseconds kLongestPause{30'000};
+
+std::string named(const std::string& model, const std::string& version) {
+  return "model '" + model + "' version '" + version + "'";
+}
+
+std::string known_versions(const Versions& versions) {
+  std::string text;
+  for (const auto& [version, directory] : versions)
+    text += (text.empty() ? "" : ", ") + std::to_string(version);
+  return text;
+}
+
+}  // namespace
+
+std::shared_ptr<Model> Repository::serving(const std::string& model) const {
+  return registry_.snapshot()->find(model, "");
+}
+
+void Repository::set_state(const std::string& model, std::uint64_t version, ModelState state,
+                           std::string reason) {
+  const std::lock_guard lock(mutex_);
+  states_[model][version] = {state, std::move(reason)};
+}
+
+/// The root and what is pinned, which comes first.
+Result<Directory> Repository::look() const {
+  Directory all;
+  if (!options_.root.empty()) {
+    MILLRACE_ASSIGN(all, scan(options_.root));
+  }
+  for (const auto& [model, versions] : pinned_) all[model] = versions;
+  return all;
+}
+
+std::vector<IndexEntry> Repository::index() const {
+  auto found = look();
+  Directory all = found.ok() ? *std::move(found) : pinned_;
+  for (const auto& model : registry_.snapshot()->all())  // also where its directory is gone
+    all[model->name()].try_emplace(parse_version(model->version()));
+  std::vector<IndexEntry> out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [model, versions] : all)
+    for (const auto& [version, directory] : versions) {
+      IndexEntry entry{model, std::to_string(version), ModelState::kUnknown, "not loaded"};
+      if (const auto states = states_.find(model); states != states_.end())
+        if (const auto state = states->second.find(version); state != states->second.end()) {
+          entry.state = state->second.state;
+          entry.reason = state->second.reason;
+        }
+      if (entry.state == ModelState::kUnknown && directory.kind == VersionDirectory::Kind::kNothing)
+        entry.reason = "holds neither deployment.json nor model.onnx";
+      out.push_back(std::move(entry));
+    }
+  return out;
+}
+
+void Repository::run(const JobPointer& job) {
+  if (job->cancel.stop_requested()) {
+    if (job->version != 0)
+      set_state(job->model, job->version, ModelState::kUnavailable, "its load was cancelled");
+    metrics_.reloaded(job->model, metrics::Metrics::Reload::kCancelled, std::chrono::nanoseconds(0));
+    return finish(job, Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded"));
+  }
+  bool handed_on = false;
+  const Status status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
+  if (!handed_on) return finish(job, status);
+  const std::lock_guard lock(mutex_);
+  job->stage = Job::Stage::kToCompile;
+  changed_.notify_all();
+}
+
+Status Repository::find_version(Job& job, VersionDirectory& found) {
+  MILLRACE_ASSIGN(const Directory all, look());
+  const auto model = all.find(job.model);
+  if (model == all.end())
+    return Error(ErrorCode::kNotFound, "the repository has no model '" + job.model.substr(0, 200) + "'");
+  if (job.version == 0) job.version = model->second.rbegin()->first;
+  const auto version = model->second.find(job.version);
+  if (version == model->second.end())
+    return Error(ErrorCode::kNotFound, "model '" + job.model + "' has no version '" +
+                                           std::to_string(job.version) + "' in the repository; it has " +
+                                           known_versions(model->second));
+  found = version->second;
+  {
+    // Versions that went leave nothing behind.
+    const std::lock_guard lock(mutex_);
+    std::erase_if(states_[job.model], [&](const auto& one) { return !model->second.contains(one.first); });
+  }
+  if (found.kind != VersionDirectory::Kind::kNothing) return {};
+  return Error(ErrorCode::kNotFound, found.path.string() + " holds neither deployment.json nor model.onnx");
+}
+
+Status Repository::run_load(Job& job, bool& handed_on) {
+  VersionDirectory found;
+  MILLRACE_TRY(find_version(job, found));
+  const std::string version = std::to_string(job.version);
+  const auto begin = Clock::now();
+  const auto old = serving(job.model);
+  const bool in_place = old != nullptr && old->version() == version;
+  tried_[job.model][job.version] = {found.fingerprint, false};
+  const auto failed = [&](const Error& error, bool again) {
+    const Error whole = error.within(named(job.model, version));
+    if (again)
+      tried_[job.model].erase(job.version);
+    else
+      tried_[job.model][job.version].failed = true;
+    // Where the version it would have replaced serves on, under the same number, that is what the index says.
+    if (in_place && serving(job.model) != nullptr && !lost_.contains(job.model))
+      set_state(job.model, job.version, ModelState::kReady, "its change was not loaded: " + error.message());
+    else if (!lost_.contains(job.model) || !in_place)
+      set_state(job.model, job.version, ModelState::kUnavailable, error.message());
+    log::warning("models", whole.message());
+    return whole;
+  };
+  const auto failed_early = [&](const Error& error) {
+    metrics_.reloaded(job.model, metrics::Metrics::Reload::kFailure, Clock::now() - begin);
+    return failed(error, error.code() == ErrorCode::kResourceExhausted);
+  };
+
+  if (found.kind == VersionDirectory::Kind::kSource && job.compiled.empty()) {
+    if (!options_.compiler || !options_.cache)
+      return failed_early(Error(ErrorCode::kUnsupported,
+                                "holds a model, and there is no cluster file to compile it for (--cluster)"));
+    job.source = found.path;
+    handed_on = true;
+    return {};
+  }
+  if (!in_place) set_state(job.model, job.version, ModelState::kLoading, "reading its deployment");
+  auto loaded = runtime::plan::load_deployment(job.compiled.empty() ? found.path : job.compiled);
+  if (!loaded.ok()) return failed_early(loaded.error());
+  if (in_place && old->deployment().digest == loaded->plan.digest && !lost_.contains(job.model)) {
+    set_state(job.model, job.version, ModelState::kReady, "");
+    return {};  // it is what serves
+  }
+  auto stored = read_stored_frames(found.path / "verify", loaded->plan.model);
+  if (!stored.ok()) return failed_early(stored.error());
+
+  SwapResult result;
+  swap_to(job,
+          {job.model, version, std::make_shared<const runtime::plan::LoadedDeployment>(std::move(*loaded)),
+           std::move(*stored)},
+          result);
+  using Reload = metrics::Metrics::Reload;
+  metrics_.reloaded(job.model,
+                    result.status.ok()   ? Reload::kSuccess
+                    : result.rolled_back ? Reload::kRollback
+                                         : Reload::kFailure,
+                    Clock::now() - begin);
+  if (!result.status.ok())
+    return failed(result.status.error(),
+                  !result.attempted && result.status.error().code() == ErrorCode::kDoesNotFit);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+  log::info("models", named(job.model, version) + " serves" +
+                          (old == nullptr ? ""
+                                          : " in place of version '" + old->version() + "' (" +
+                                                std::string(to_string(result.used)) + ")") +
+                          "; " + std::to_string(result.programmed) + " card(s) programmed, " +
+                          std::to_string(took.count()) + " ms");
+  return {};
+}
+
+/// The swap, and what the index says while it runs and after it.
+void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) {
+  const auto old = serving(job.model);
+  const std::uint64_t before = old == nullptr ? 0 : parse_version(old->version());
+  if (before != job.version)
+    set_state(job.model, job.version, ModelState::kLoading, "coming up on its cards");
+  result = swapper_.swap(old, next, job.policy.value_or(options_.policy));
+  if (result.status.ok()) {
+    lost_.erase(job.model);
+    if (before != 0 && before != job.version)
+      set_state(job.model, before, ModelState::kUnavailable, "replaced by version " + next.version);
+    set_state(job.model, job.version, ModelState::kReady, result.remark);
+  } else if (result.lost) {
+    lost_[job.model] = {kFirstPause, Clock::now() + kFirstPause};
+    set_state(job.model, before, ModelState::kUnavailable,
+              "it was stopped for another version, and did not come up again; it is tried again");
+  } else if (result.status.error().code() == ErrorCode::kDoesNotFit && !result.attempted) {
+    std::string users;
+    for (const auto& model : registry_.snapshot()->all()) {
+      if (model->name() == job.model) continue;
+      std::string cards;
+      for (const auto& card : model->pipeline().status().cards)
+        cards += (cards.empty() ? "" : ", ") + card.card;
+      if (!cards.empty()) users += (users.empty() ? "" : "; ") + model->name() + " has " + cards;
+    }
+    if (!users.empty())
+      result.status =
+          Error(ErrorCode::kDoesNotFit, result.status.error().message() + "; of the models served, " + users +
+                                            "; unload one, or give a larger cluster");
+  }
+}
+
+Status Repository::run_unload(Job& job) {
+  const auto model = serving(job.model);
+  if (model == nullptr || (job.version != 0 && model->version() != std::to_string(job.version))) {
+    if (job.cancelled_others) return {};
+    return Error(ErrorCode::kNotFound,
+                 "model '" + job.model.substr(0, 200) + "'" +
+                     (job.version == 0 ? "" : " version '" + std::to_string(job.version) + "'") +
+                     " is not loaded");
+  }
+  const std::uint64_t version = parse_version(model->version());
+  const auto begin = Clock::now();
+  set_state(job.model, version, ModelState::kUnloading, "what it accepted is being completed");
+  swapper_.unload(model);
+  lost_.erase(job.model);
+  set_state(job.model, version, ModelState::kUnavailable, "unloaded");
+  metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
+  log::info("models", named(job.model, model->version()) + " is unloaded");
+  return {};
+}
+
+Repository::Clock::time_point Repository::next_event() const {
+  auto next = next_poll_;
+  for (const auto& [model, lost] : lost_) next = std::min(next, lost.next_try);
+  return next;
+}
+
+void Repository::try_lost() {
+  for (auto it = lost_.begin(); it != lost_.end();) {
+    const auto& name = it->first;
+    Lost& lost = it->second;
+    const auto model = serving(name);
+    if (model != nullptr && Clock::now() < lost.next_try) {
+      ++it;
+      continue;
+    }
+    const Status back = model == nullptr ? Status() : swapper_.bring_back(model);
+    if (back.ok()) {
+      if (model != nullptr) {
+        set_state(name, parse_version(model->version()), ModelState::kReady, "");
+        log::info("models", named(name, model->version()) + " is up again");
+      }
+      it = lost_.erase(it);
+      continue;
+    }
+    log::warning("models", named(name, model->version()) + " does not come up: " + back.error().message());
+    lost.pause = std::min(2 * lost.pause, kLongestPause);
+    lost.next_try = Clock::now() + lost.pause;
+    ++it;
+  }
+}
+
+void Repository::load_quietly(const std::string& model, std::uint64_t version) {
+  static_cast<void>(load({model, std::to_string(version), std::nullopt}, nullptr));
+}
+
+void Repository::poll() {
+  next_poll_ = Clock::now() + options_.poll;
+  const auto found = scan(options_.root);
+  if (!found.ok()) return log::warning("models", found.error().message());  // nothing is unloaded for that
+  std::set<std::string> models;
+  for (const auto& [model, versions] : *found) models.insert(model);
+  for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
+  for (const auto& model : models) {
+    if (pinned_.contains(model)) continue;
+    const auto versions = found->find(model);
+    if (versions != found->end()) {
+      poll_model(model, versions->second);
+    } else {
+      static_cast<void>(unload(model, "", nullptr));
+    }
+  }
+  seen_.clear();
+  for (const auto& [model, versions] : *found)
+    for (const auto& [version, directory] : versions) seen_[model][version] = directory.fingerprint;
+  std::erase_if(tried_, [&](const auto& entry) { return !found->contains(entry.first); });
+}
+
+/// Loads the newest version where it is new or changed, and the same as at the last poll. Where what serves
+/// is gone, and the newest left was loaded or tried before, that one all the same.
+void Repository::poll_model(const std::string& model, const Versions& versions) {
+  const auto newest = std::find_if(versions.rbegin(), versions.rend(), [](const auto& one) {
+    return one.second.kind != VersionDirectory::Kind::kNothing && !one.second.fingerprint.empty();
+  });
+  const auto now = serving(model);
+  if (newest == versions.rend()) {
+    if (now != nullptr) static_cast<void>(unload(model, "", nullptr));
+    return;
+  }
+  const auto& [version, directory] = *newest;
+  if (seen_[model][version] != directory.fingerprint) return;  // it may be being written
+  const Tried& tried = tried_[model][version];
+  const bool gone = now != nullptr && !versions.contains(parse_version(now->version()));
+  if (tried.fingerprint != directory.fingerprint || (gone && !tried.failed)) load_quietly(model, version);
+}
+
+}  // namespace millrace::server::models

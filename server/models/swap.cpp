@@ -1,0 +1,245 @@
+#include "server/models/swap.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "server/models/replicas.hpp"
+
+namespace millrace::server::models {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
+    {"auto", SwapPolicy::kAuto},
+    {"overlap", SwapPolicy::kOverlap},
+    {"rolling", SwapPolicy::kRolling},
+    {"drain", SwapPolicy::kDrain},
+}};
+
+// A card that dies while it is programmed comes up at the second try.
+constexpr int kTries = 2;
+
+std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {
+  std::vector<std::string> cards;
+  for (const auto& card : pipeline.status().cards) cards.push_back(card.card);
+  return cards;
+}
+
+std::uint64_t programmed_by(runtime::pipeline::Pipeline& pipeline) {
+  std::uint64_t cards = 0;
+  for (const auto& card : pipeline.status().cards) cards += card.programmed;
+  return cards;
+}
+
+Replicas* replicas_of(const std::shared_ptr<Model>& model) {
+  return model == nullptr ? nullptr : dynamic_cast<Replicas*>(&model->door().behind());
+}
+
+}  // namespace
+
+std::string_view to_string(SwapPolicy policy) {
+  for (const auto& [name, known] : kPolicies)
+    if (known == policy) return name;
+  return "auto";
+}
+
+Result<SwapPolicy> parse_policy(std::string_view text) {
+  for (const auto& [name, known] : kPolicies)
+    if (name == text) return known;
+  return Error(ErrorCode::kInvalidInput,
+               "policy '" + std::string(text.substr(0, 64)) + "' is none of auto, overlap, rolling, drain");
+}
+
+Swapper::Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options)
+    : registry_(registry), metrics_(metrics), source_(std::move(source)), options_(options) {}
+
+std::shared_ptr<Model> Swapper::make(const std::string& name, const std::string& version,
+                                     std::shared_ptr<Pipeline> pipeline) {
+  return std::make_shared<Model>(name, version, std::move(pipeline), metrics_.model(name, version),
+                                 options_.waiting);
+}
+
+SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
+  SwapResult result;
+  const auto chosen = choose(old, next, policy);
+  if (!chosen.ok()) {
+    result.status = chosen.error();
+    return result;
+  }
+  result.used = *chosen;
+  result.attempted = true;
+  if (old == nullptr) {
+    result.status = load(next, result);
+  } else if (*chosen == SwapPolicy::kOverlap) {
+    result.status = overlap(old, next, result);
+  } else if (*chosen == SwapPolicy::kRolling) {
+    result.status = roll(old, next, result);
+  } else {
+    result.status = drain(old, next, result);
+  }
+  return result;
+}
+
+/// The first policy that is possible; touches no card.
+Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const NextVersion& next,
+                                   SwapPolicy policy) {
+  if (old == nullptr) {
+    MILLRACE_TRY(source_.check(next.deployment, {}));
+    return policy;
+  }
+  // A version that is lost gives way; nothing of it serves meanwhile.
+  const bool lost = old->state() == ModelState::kUnavailable;
+  Replicas* const replicas = replicas_of(old);
+  const bool several = replicas != nullptr && replicas->size() > 1;
+  if (policy == SwapPolicy::kRolling && !several)
+    return Error(ErrorCode::kInvalidInput,
+                 "policy rolling needs a model with several replicas (serve --replicas)");
+  Status fits = Error(ErrorCode::kDoesNotFit, "it is lost");
+  if ((policy == SwapPolicy::kAuto && !lost) || policy == SwapPolicy::kOverlap)
+    fits = source_.check(next.deployment, {});
+  if (fits.ok()) return SwapPolicy::kOverlap;
+  if (policy == SwapPolicy::kOverlap) return fits.error().within("policy overlap");
+  MILLRACE_TRY(source_.check(next.deployment, cards_of(old->pipeline())));
+  if (several && !lost && policy != SwapPolicy::kDrain) return SwapPolicy::kRolling;
+  return SwapPolicy::kDrain;
+}
+
+Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_proved(const NextVersion& next,
+                                                                          SwapResult& result) {
+  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, source_.open(next.deployment));
+  result.programmed += programmed_by(*pipeline);
+  if (const Status proved = prove(*pipeline, next.stored, options_.proof); !proved.ok()) {
+    pipeline->stop(std::chrono::milliseconds(0));
+    return proved.error();
+  }
+  return pipeline;
+}
+
+/// All of them, or none.
+Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_replicas(const NextVersion& next,
+                                                                            SwapResult& result) {
+  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, open_proved(next, result));
+  if (options_.replicas <= 1) return first;
+  auto replicas = std::make_shared<Replicas>(first);
+  while (replicas->size() < options_.replicas) {
+    auto more = open_proved(next, result);
+    if (!more.ok()) {
+      replicas->stop(std::chrono::milliseconds(0));
+      return more.error().within("replica " + std::to_string(replicas->size() + 1) + " of " +
+                                 std::to_string(options_.replicas));
+    }
+    MILLRACE_TRY(replicas->add(std::move(*more)));
+  }
+  return std::shared_ptr<Pipeline>(std::move(replicas));
+}
+
+Status Swapper::load(const NextVersion& next, SwapResult& result) {
+  MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
+  return registry_.publish(make(next.name, next.version, std::move(pipeline)));
+}
+
+/// Traffic moves from the one door to the other.
+Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
+  old->door().lead_to(next);
+  return registry_.replace(old.get(), std::move(next));
+}
+
+Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
+  MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
+  MILLRACE_TRY(take_over(old, make(next.name, next.version, std::move(pipeline))));
+  old->door().finish(options_.drain);
+  return {};
+}
+
+Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
+  old->door().close();
+  old->door().finish(options_.drain);
+  Result<std::shared_ptr<Pipeline>> pipeline = open_replicas(next, result);
+  for (int tries = 1; !pipeline.ok() && tries < kTries; ++tries) {
+    if (pipeline.error().code() == ErrorCode::kDoesNotFit) break;  // it differs, and would again
+    log::warning("models", "model '" + next.name + "' version '" + next.version +
+                               "': " + pipeline.error().message() + "; trying again");
+    pipeline = open_replicas(next, result);
+  }
+  if (pipeline.ok()) return take_over(old, make(next.name, next.version, std::move(*pipeline)));
+  const Status back = bring_back(old);
+  result.rolled_back = back.ok();
+  result.lost = !back.ok();
+  if (back.ok()) return pipeline.error();
+  old->set_state(ModelState::kUnavailable);
+  return Error(pipeline.error().code(), pipeline.error().message() + "; and version '" + old->version() +
+                                            "' did not come up again: " + back.error().message());
+}
+
+Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
+  const auto open = [&]() -> Result<std::shared_ptr<Pipeline>> {
+    Replicas* const several = replicas_of(old);
+    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, old->door().behind().open_again());
+    if (several == nullptr) return first;
+    auto replicas = std::make_shared<Replicas>(first);
+    while (replicas->size() < options_.replicas) {
+      auto more = old->door().behind().open_again();
+      if (!more.ok()) break;  // some are better than none
+      MILLRACE_TRY(replicas->add(std::move(*more)));
+    }
+    return std::shared_ptr<Pipeline>(std::move(replicas));
+  };
+  Result<std::shared_ptr<Pipeline>> pipeline = open();
+  for (int tries = 1; !pipeline.ok() && tries < kTries; ++tries) pipeline = open();
+  if (!pipeline.ok()) return pipeline.error();
+  return take_over(old, make(old->name(), old->version(), std::move(*pipeline)));
+}
+
+Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
+  Replicas& before = *replicas_of(old);
+  const std::size_t wanted = before.size();
+  std::shared_ptr<Replicas> after;
+  bool moved = false;
+  while (before.size() > 0) {
+    const auto retired = before.retire();
+    retired->stop(options_.drain);
+    auto opened = open_proved(next, result);
+    if (opened.ok() && after != nullptr) {
+      MILLRACE_TRY(after->add(std::move(*opened)));
+    } else if (opened.ok()) {
+      after = std::make_shared<Replicas>(std::move(*opened));
+    } else if (moved) {
+      // It serves, and was proved: fewer replicas of it are better than going back.
+      result.remark = std::to_string(after->size()) + " of " + std::to_string(wanted) +
+                      " replicas are up: " + opened.error().message();
+      log::warning("models", "model '" + next.name + "' version '" + next.version + "': " + result.remark);
+    } else {
+      if (after != nullptr) after->stop(std::chrono::milliseconds(0));
+      const std::size_t missing = wanted - before.size();
+      for (std::size_t i = 0; i < missing; ++i) {
+        auto again = retired->open_again();
+        if (!again.ok()) {
+          result.remark = "a replica of the old version did not come up again: " + again.error().message();
+          log::warning("models", "model '" + old->name() + "': " + result.remark);
+          continue;
+        }
+        MILLRACE_TRY(before.add(std::move(*again)));
+      }
+      result.rolled_back = true;
+      return opened.error();
+    }
+    if (!moved && 2 * after->size() >= wanted) {
+      MILLRACE_TRY(take_over(old, make(next.name, next.version, after)));
+      moved = true;
+    }
+  }
+  old->door().finish(options_.drain);
+  return {};
+}
+
+void Swapper::unload(const std::shared_ptr<Model>& old) {
+  old->set_state(ModelState::kUnloading);
+  static_cast<void>(registry_.withdraw(old->name(), old->version()));
+  old->door().fail_all(
+      Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more"));
+  old->door().finish(options_.drain);
+}
+
+}  // namespace millrace::server::models

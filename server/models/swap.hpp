@@ -1,0 +1,94 @@
+// From one version of a model to the next. README.md says what each policy does and what requests see.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/result.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "server/metrics/metrics.hpp"
+#include "server/models/registry.hpp"
+#include "server/models/verification.hpp"
+
+namespace millrace::server::models {
+
+enum class SwapPolicy { kAuto, kOverlap, kRolling, kDrain };
+
+std::string_view to_string(SwapPolicy policy);
+/// kInvalidInput names the policies there are.
+Result<SwapPolicy> parse_policy(std::string_view text);
+
+/// Where pipelines come from: Pipeline::open() and check() on a cluster, or a test's own.
+struct PipelineSource {
+  using Deployment = std::shared_ptr<const runtime::plan::LoadedDeployment>;
+  std::function<Result<std::shared_ptr<runtime::pipeline::Pipeline>>(const Deployment&)> open;
+  /// Whether it would open once the cards named are free as well.
+  std::function<Status(const Deployment&, const std::vector<std::string>& also_free)> check;
+};
+
+struct SwapOptions {
+  std::uint32_t replicas = 1;
+  std::uint32_t waiting = 64;               // frames that may wait while a door is closed
+  std::chrono::milliseconds drain{60'000};  // what a version may take to complete what it accepted
+  ProofOptions proof;
+};
+
+/// What is to be served.
+struct NextVersion {
+  std::string name, version;
+  PipelineSource::Deployment deployment;
+  StoredFrames stored;
+};
+
+struct SwapResult {
+  Status status;
+  bool attempted = false;    // cards were touched
+  bool rolled_back = false;  // the old version was stopped, and serves again
+  bool lost = false;         // … and could not be brought up again: its door is closed
+  SwapPolicy used = SwapPolicy::kDrain;
+  std::uint64_t programmed = 0;  // cards
+  std::string remark;            // what an operator should know although it succeeded
+};
+
+/// One swap at a time, by one thread. What is called waits for cards.
+class Swapper {
+ public:
+  /// References must outlive it.
+  Swapper(Registry& registry, metrics::Metrics& metrics, PipelineSource source, SwapOptions options);
+
+  /// Serves `next` in place of `old` (null: of nothing). Where that fails, `old` serves on, unless `lost`.
+  SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
+
+  /// Another try for a version that was lost.
+  Status bring_back(const std::shared_ptr<Model>& old);
+
+  /// Completes what it accepted; what comes later gets 404.
+  void unload(const std::shared_ptr<Model>& old);
+
+ private:
+  using Pipeline = runtime::pipeline::Pipeline;
+
+  Result<SwapPolicy> choose(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
+  Status load(const NextVersion& next, SwapResult& result);
+  Status overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
+  Status drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
+  Status roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
+
+  Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, SwapResult& result);
+  Result<std::shared_ptr<Pipeline>> open_replicas(const NextVersion& next, SwapResult& result);
+  std::shared_ptr<Model> make(const std::string& name, const std::string& version,
+                              std::shared_ptr<Pipeline> pipeline);
+  Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
+
+  Registry& registry_;
+  metrics::Metrics& metrics_;
+  const PipelineSource source_;
+  const SwapOptions options_;
+};
+
+}  // namespace millrace::server::models

@@ -1,0 +1,443 @@
+// `millrace serve --repository`: versions come, change and go under load, over emulated cards.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/integration/repository_host.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+kernels::Program base() {
+  return chain_program(6);
+}
+
+/// Closed loops of clients that keep count of what they get.
+class Clients {
+ public:
+  Clients(const RepositoryHost& host, int count) {
+    for (int c = 0; c < count; ++c)
+      threads_.emplace_back([this, &host, c](const std::stop_token& stop) {
+        HttpConnection connection(host.port());
+        for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+          const Answer answer =
+              host.ask(connection, host.frame(static_cast<std::uint32_t>(c) * 100 + i % 10));
+          ++all;
+          if (answer.status != 200) {
+            ++failed;
+            last_status = answer.status;
+            if (answer.status == 0) return;
+          } else if (!answer.right) {
+            ++wrong;
+          }
+        }
+      });
+  }
+  void end() {
+    for (auto& thread : threads_) thread.request_stop();
+    threads_.clear();
+  }
+  void wait_for(int more) const {
+    const int until = all + more;
+    while (all < until && failed == 0) std::this_thread::sleep_for(1ms);
+  }
+
+  std::atomic<int> all{0}, failed{0}, wrong{0}, last_status{0};
+
+ private:
+  std::vector<std::jthread> threads_;
+};
+
+void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps) {
+  // Once round, so that every card that takes part has its process and its images.
+  for (const std::string version : {"1", "2", "1"}) ASSERT_EQ(host.load(version, policy).status, 200);
+  const auto processes = host.cards();
+  const std::size_t descriptors = open_descriptors(host.server().pid());
+  Clients clients(host, 3);
+  clients.wait_for(20);
+  for (int swap = 0; swap < swaps; ++swap) {
+    const std::string version = swap % 2 == 0 ? "2" : "1";
+    const auto answer = host.load(version, policy);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(host.state(version), "READY");
+    clients.wait_for(5);
+  }
+  clients.end();
+  EXPECT_EQ(clients.failed, 0) << "last status " << clients.last_status;
+  EXPECT_EQ(clients.wrong, 0);
+  EXPECT_EQ(host.cards(), processes);
+  EXPECT_LE(open_descriptors(host.server().pid()), descriptors + 4) << "the clients' and one more";
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), swaps + 3);
+  EXPECT_EQ(host.metric("millrace_requests_in_flight"), 0);
+  EXPECT_EQ(host.metric("millrace_requests_total", "outcome=\"success\""), clients.all);
+}
+
+TEST(Repository, SwapsByDrainUnderLoadFailNoRequestAndMixNoAnswer) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start();
+  swap_under_load(host, "drain", 12);
+}
+
+TEST(Repository, SwapsByOverlapUnderLoadFailNoRequestAndMixNoAnswer) {
+  RepositoryHost host(6);
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start();
+  swap_under_load(host, "overlap", 12);
+  // Every version has its own cards by now, which hold its images.
+  const double programmed = host.metric("millrace_programmings_total");
+  ASSERT_EQ(host.load("2").status, 200);
+  ASSERT_EQ(host.load("1").status, 200);
+  EXPECT_EQ(host.metric("millrace_programmings_total"), programmed);
+}
+
+TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
+  RepositoryHost host(6);
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start({"--replicas", "2"});
+  swap_under_load(host, "rolling", 12);
+}
+
+TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 2));
+  host.add("3", with_other_weights(base(), 2), "the same images, described in other words");
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  const auto programmed = [&](const std::string& card) {
+    return host.metric("millrace_programmings_total", "card=\"" + card + "\"");
+  };
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 3);
+  ASSERT_EQ(host.load("2").status, 200);
+  EXPECT_EQ(programmed("fpga0"), 1);
+  EXPECT_EQ(programmed("fpga1"), 2) << "the second of three partitions changed";
+  EXPECT_EQ(programmed("fpga2"), 1);
+  ASSERT_EQ(host.load("3").status, 200);
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 4) << "no image changed";
+  EXPECT_EQ(host.state("3"), "READY");
+  EXPECT_EQ(host.reason("2"), "replaced by version 3");
+  HttpConnection connection(host.port());
+  EXPECT_EQ(connection.request("POST", "/v2/models/m/versions/1/infer", host.frame(1))->status, 404);
+  EXPECT_EQ(connection.request("GET", "/v2/models/m/versions/3/stats")->status, 200);
+  EXPECT_EQ(host.metric("millrace_model_info", "version=\"3\""), 1);
+}
+
+TEST(Repository, AVersionThatDoesNotLoadChangesNothing) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.add("3", base());
+  fs::resize_file(*fs::directory_iterator(host.root() / "m" / "2" / "images"), 1000);
+  fs::remove(host.root() / "m" / "3" / "CHECKSUMS");
+  fs::create_directories(host.root() / "m" / "4");
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  Clients clients(host, 2);
+  auto answer = host.load("2");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("truncated or altered"), std::string::npos) << answer.body;
+  EXPECT_EQ(host.state("2"), "UNAVAILABLE");
+  EXPECT_NE(host.reason("2").find("truncated or altered"), std::string::npos);
+  EXPECT_EQ(host.load("3").status, 404);
+  EXPECT_EQ(host.load("4").status, 404);
+  EXPECT_EQ(host.load("9").status, 404);
+  EXPECT_EQ(host.load("", "", "none").status, 404);
+  EXPECT_EQ(host.load("", "", "..%2f..%2fetc").status, 404);
+  EXPECT_EQ(host.load("0").status, 400);
+  EXPECT_EQ(host.load("1", "sideways").status, 400);
+  EXPECT_EQ(host.load("1", "rolling").status, 200) << "it serves already";
+  EXPECT_EQ(host.post("/v2/repository/models/m/load", "{").status, 400);
+  EXPECT_EQ(host.post("/v2/repository/models/m/load", R"({"parameters":{"config":"{}"}})").status, 501);
+  EXPECT_EQ(host.post("/v2/repository/index", "[]").status, 400);
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
+  EXPECT_EQ(host.state("1"), "READY");
+  EXPECT_GE(host.metric("millrace_reloads_total", "outcome=\"failure\""), 1);
+  const std::string ready = host.post("/v2/repository/index", R"({"ready":true})").body;
+  EXPECT_NE(ready.find("\"version\":\"1\""), std::string::npos);
+  EXPECT_EQ(ready.find("\"version\":\"2\""), std::string::npos);
+}
+
+TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswersWhoWaited) {
+  RepositoryHost host;
+  const auto changed = with_other_weights(base(), 5);
+  host.add("1", base());
+  host.add_stored("1", base());
+  host.add("2", changed);
+  host.add_stored("2", base());  // another's outputs
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  Clients clients(host, 3);
+  clients.wait_for(5);
+  const auto answer = host.load("2");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("verification: frame 0, output 'y'"), std::string::npos) << answer.body;
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
+  EXPECT_EQ(host.state("1"), "READY");
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"rollback\""), 1);
+  HttpConnection connection(host.port());
+  EXPECT_EQ(host.ask(connection, host.frame(1)).version, "1");
+  host.add_stored("2", changed);
+  EXPECT_EQ(host.load("2").status, 200);
+  EXPECT_EQ(host.ask(connection, host.frame(1)).version, "2");
+}
+
+TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 2));
+  host.start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=400"});
+  ASSERT_EQ(host.load("1").status, 200);
+  Clients clients(host, 2);
+  clients.wait_for(5);
+  const auto processes = host.cards();
+  ASSERT_EQ(processes.size(), 3U);
+  std::atomic<int> status{0};
+  std::jthread loader([&] { status = host.load("2", "drain").status; });
+  std::this_thread::sleep_for(150ms);
+  ASSERT_EQ(::kill(processes[1], SIGKILL), 0);
+  loader.join();
+  EXPECT_EQ(status, 200) << host.server().err();
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0) << "they waited; last status " << clients.last_status;
+  EXPECT_EQ(host.state("2"), "READY");
+  EXPECT_EQ(host.cards().size(), 3U);
+}
+
+TEST(Repository, ModelsCompeteForCardsWithAnErrorThatNamesWhoHasThem) {
+  RepositoryHost host(6);
+  for (const std::string model : {"m", "n", "o"}) host.add("1", chain_program(6), {}, model);
+  host.start();
+  ASSERT_EQ(host.load("", "", "m").status, 200);
+  ASSERT_EQ(host.load("", "", "n").status, 200);
+  const auto answer = host.load("", "", "o");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("6 in use"), std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find("m has fpga0, fpga1, fpga2; n has fpga3, fpga4, fpga5"), std::string::npos)
+      << answer.body;
+  EXPECT_EQ(host.post("/v2/repository/models/n/unload").status, 200);
+  EXPECT_EQ(host.load("", "", "o").status, 200);
+  EXPECT_EQ(host.reason("1", "n"), "unloaded");
+  EXPECT_EQ(host.post("/v2/repository/models/n/unload").status, 404);
+  HttpConnection connection(host.port());
+  EXPECT_EQ(connection.request("GET", "/v2/models/n")->status, 404);
+  EXPECT_TRUE(host.ask(connection, host.frame(1)).right);
+}
+
+TEST(Repository, TwoLoadsAtOnceBothComeToAnEnd) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  Clients clients(host, 2);
+  std::vector<std::jthread> loaders;
+  std::atomic<int> good{0};
+  for (int i = 0; i < 8; ++i)
+    loaders.emplace_back([&, i] { good += host.load(i % 2 == 0 ? "2" : "1").status == 200; });
+  loaders.clear();
+  EXPECT_EQ(good, 8);
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
+  EXPECT_NE(host.state("1") == "READY", host.state("2") == "READY");
+}
+
+TEST(Repository, UnloadingCompletesWhatWasAcceptedAndRefusesTheRest) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.start({"--load", "m"});
+  EXPECT_EQ(host.state("1"), "READY");
+  std::atomic<int> good{0}, gone{0}, other{0};
+  std::vector<std::jthread> clients;
+  for (int c = 0; c < 3; ++c)
+    clients.emplace_back([&] {
+      HttpConnection connection(host.port());
+      while (gone + other < 30) {
+        const Answer answer = host.ask(connection, host.frame(1));
+        (answer.status == 200 && answer.right ? good : answer.status == 404 ? gone : other)++;
+      }
+    });
+  while (good < 10) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(host.post("/v2/repository/models/m/unload").status, 200);
+  clients.clear();
+  EXPECT_EQ(other, 0);
+  EXPECT_EQ(host.state("1"), "UNAVAILABLE");
+  EXPECT_EQ(host.metric("millrace_requests_total", "outcome=\"success\""), good) << "the series stays";
+  ASSERT_EQ(host.load("").status, 200);
+  HttpConnection connection(host.port());
+  EXPECT_TRUE(host.ask(connection, host.frame(2)).right);
+}
+
+TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("7", with_other_weights(base(), 5));
+  const fs::path ready = host.scratch() / "ready";
+  fs::rename(host.root() / "m" / "7", ready);
+  host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
+  EXPECT_EQ(host.state("1"), "READY");
+  Clients clients(host, 2);
+  // As a slow copy would: the checksums first, and an image cut short that grows only at the end.
+  const fs::path target = host.root() / "m" / "7";
+  fs::create_directories(target / "images");
+  fs::copy_file(ready / "CHECKSUMS", target / "CHECKSUMS");
+  std::this_thread::sleep_for(120ms);
+  std::vector<fs::path> images;
+  for (const auto& image : fs::directory_iterator(ready / "images")) images.push_back(image.path());
+  for (const auto& image : images) fs::copy_file(image, target / "images" / image.filename());
+  fs::resize_file(target / "images" / images.front().filename(), 100);
+  fs::copy_file(ready / "deployment.json", target / "deployment.json");
+  ASSERT_TRUE(host.eventually("7", "UNAVAILABLE")) << "it looked whole for long enough";
+  EXPECT_NE(host.reason("7").find("truncated or altered"), std::string::npos) << host.reason("7");
+  EXPECT_EQ(host.state("1"), "READY");
+  fs::copy_file(images.front(), target / "images" / images.front().filename(),
+                fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(host.eventually("7", "READY"));
+  fs::remove_all(target);
+  EXPECT_TRUE(host.eventually("1", "READY")) << "the newest that is left";
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
+  fs::remove_all(host.root() / "m");
+  HttpConnection connection(host.port());
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (connection.request("GET", "/v2/models/m")->status != 404 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(connection.request("GET", "/v2/models/m")->status, 404);
+}
+
+TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
+  RepositoryHost host;
+  host.add("2", base());
+  host.add("10", with_other_weights(base(), 5));
+  host.start({"--repository-mode", "none"});
+  EXPECT_EQ(host.state("10"), "READY");
+  EXPECT_EQ(host.state("2"), "UNKNOWN");
+  EXPECT_EQ(host.load("2").status, 501);
+  EXPECT_EQ(host.post("/v2/repository/models/m/unload").status, 501);
+}
+
+TEST(Repository, ReloadSaysWhatServesAndWhatWentWrong) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start();
+  const auto reload = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {millrace_binary(), "reload", "--url", host.url(), "--model", "m"});
+    return run_program(more);
+  };
+  Outcome outcome = reload({"--version", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("version 1 serves"), std::string::npos) << outcome.out;
+  outcome = reload({"--policy", "drain", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\"serving\":\"2\""), std::string::npos) << outcome.out;
+  outcome = reload({"--version", "5"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("has no version '5' in the repository; it has 1, 2"), std::string::npos)
+      << outcome.err;
+  outcome = reload({"--policy", "overlap", "--version", "1"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("policy overlap"), std::string::npos) << outcome.err;
+  outcome = reload({"--unload"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("no version is served"), std::string::npos) << outcome.out;
+}
+
+// Models that are compiled when they are loaded.
+struct CompileOnLoad : testing::Test {
+  CompileOnLoad() {
+    const fs::path source = fs::path(MILLRACE_SOURCE_DIR) / "tests" / "vectors" / "lenet5_mnist";
+    for (const std::string version : {"1", "2"}) {
+      const fs::path target = host.root() / "lenet" / version;
+      fs::create_directories(target);
+      fs::copy_file(source / "lenet5_qdq_s8_pow2.onnx", target / "model.onnx");
+      if (version == "2") fs::copy_file(source / "millrace.yaml", target / "millrace.yaml");
+    }
+  }
+  RepositoryHost host;
+};
+
+TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
+  host.start();
+  ASSERT_EQ(host.load("2", "", "lenet").status, 200) << host.server().err();
+  EXPECT_EQ(host.state("2", "lenet"), "READY");
+  EXPECT_NE(host.server().err().find("model 'lenet' version '2': compiled as far as import"),
+            std::string::npos)
+      << host.server().err();
+  HttpConnection connection(host.port());
+  EXPECT_NE(connection.request("GET", "/v2/millrace/models/lenet")->body.find("\"labels\":[\""),
+            std::string::npos);
+  EXPECT_EQ(host.server().stop(SIGTERM), 0);
+  host.start();
+  ASSERT_EQ(host.load("2", "", "lenet").status, 200);
+  EXPECT_EQ(host.server().err().find("compiled as far as"), std::string::npos) << "it was kept";
+}
+
+TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
+  std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";
+  host.start();
+  ASSERT_EQ(host.load("1", "", "lenet").status, 200);
+  const auto answer = host.load("2", "", "lenet");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("model.onnx"), std::string::npos) << answer.body;
+  EXPECT_EQ(host.state("1", "lenet"), "READY");
+  for (const auto& left : fs::directory_iterator(host.scratch() / "cache" / "tmp"))
+    ADD_FAILURE() << "left behind: " << left.path();
+}
+
+TEST_F(CompileOnLoad, UnloadingCancelsACompilation) {
+  host.start();
+  ASSERT_EQ(host.load("1", "", "lenet").status, 200);
+  // Held up where it can be: the compiler waits for the cache's lock on its entry no longer than it lives.
+  const auto accepted =
+      host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})");
+  EXPECT_EQ(accepted.status, 202);
+  const auto unloaded = host.post("/v2/repository/models/lenet/unload", R"({"parameters":{"version":2}})");
+  EXPECT_TRUE(unloaded.status == 200 || unloaded.status == 404) << unloaded.body;
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (host.state("2", "lenet") == "LOADING" && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(5ms);
+  EXPECT_NE(host.state("2", "lenet"), "LOADING");
+  EXPECT_TRUE(children_named(host.server().pid(), "millrace").empty()) << "no compiler is left";
+}
+
+TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {
+  const fs::path small = host.scratch() / "small";
+  fs::create_directories(small);
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k,mode=0700") != 0)
+    GTEST_SKIP() << "mounting a small file system needs root";
+  struct Unmounted {
+    const fs::path& path;
+    ~Unmounted() { ::umount2(path.c_str(), MNT_DETACH); }
+  } const unmounted{small};
+  host.start({"--compile-cache", small.string()});
+  const auto answer = host.load("1", "", "lenet");
+  EXPECT_EQ(answer.status, 429) << answer.body;
+  EXPECT_NE(answer.body.find("disk is full"), std::string::npos) << answer.body;
+  EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
+  for (const auto& left : fs::directory_iterator(small / "tmp"))
+    ADD_FAILURE() << "left behind: " << left.path();
+}
+
+}  // namespace
+}  // namespace millrace::tests

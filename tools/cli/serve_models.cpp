@@ -1,0 +1,120 @@
+#include "tools/cli/serve_models.hpp"
+
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/log.hpp"
+#include "runtime/pipeline/pipeline.hpp"
+#include "runtime/rtl/build.hpp"
+
+namespace millrace::cli {
+
+namespace fs = std::filesystem;
+namespace models = server::models;
+using runtime::pipeline::Pipeline;
+using runtime::pipeline::PipelineOptions;
+using server::config::Settings;
+
+namespace {
+
+// A simulation takes a thousand to a million times what the hardware does.
+constexpr std::chrono::minutes kRtlPatience{10};
+constexpr std::uint64_t kMostProgramBytes = std::uint64_t{4} << 30U;
+
+Result<std::string> digest_of(const fs::path& file) {
+  MILLRACE_ASSIGN(const auto bytes, read_file(file, kMostProgramBytes));
+  return sha256_hex(bytes);
+}
+
+/// This program as a compiler for this cluster. What it makes depends on the program, the cluster and the
+/// devices it names.
+Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
+  std::error_code code;
+  const fs::path program = fs::read_symlink("/proc/self/exe", code);
+  if (code) return Error(ErrorCode::kEnvironment, "cannot tell which program this is: " + code.message());
+  MILLRACE_ASSIGN(const auto cluster, runtime::plan::load_cluster(cluster_file));
+  MILLRACE_ASSIGN(std::string identity, digest_of(program));
+  MILLRACE_ASSIGN(const std::string cluster_digest, digest_of(cluster_file));
+  identity += "\n" + cluster_digest;
+  for (const auto& [name, device] : cluster.devices) {
+    // load_cluster() has read it there.
+    MILLRACE_ASSIGN(const std::string digest,
+                    digest_of(cluster_file.parent_path() / ".." / "devices" / (name + ".yaml")));
+    identity += "\n" + digest;
+  }
+  return models::Compiler{{program.string(), "compile"}, fs::absolute(cluster_file), std::move(identity)};
+}
+
+/// What the deployment's cards need on this machine before they are programmed: at rtl fidelity the
+/// simulations of its SystemVerilog.
+Status prepare_cards(const runtime::plan::LoadedDeployment& deployment) {
+  runtime::rtl::BuildOptions options;
+  options.progress = [](const std::string& line) { log::info("rtl", line); };
+  const auto built = runtime::rtl::build_simulations(deployment, options);
+  return built.ok() ? Status() : built.error().within("model '" + deployment.plan.model.name + "'");
+}
+
+PipelineOptions pipeline_options(const Settings& settings, server::metrics::Metrics& metrics) {
+  PipelineOptions options;
+  options.slots = static_cast<std::uint32_t>(settings.slots);
+  options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
+  options.on_programmed = [&metrics](const std::string& card) { metrics.programmed(card); };
+  if (is_rtl(settings)) options.stuck_after = options.stuck_after_deadline = kRtlPatience;
+  return options;
+}
+
+}  // namespace
+
+bool is_rtl(const Settings& settings) {
+  return settings.fidelity == "rtl";
+}
+
+models::PipelineSource pipeline_source(const Settings& settings, const runtime::plan::Cluster& cluster,
+                                       server::metrics::Metrics& metrics) {
+  const PipelineOptions options = pipeline_options(settings, metrics);
+  models::PipelineSource source;
+  source.open =
+      [options,
+       cluster](const models::PipelineSource::Deployment& deployment) -> Result<std::shared_ptr<Pipeline>> {
+    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, Pipeline::open(deployment, cluster, options));
+    return pipeline;
+  };
+  source.check = [options, cluster, rtl = is_rtl(settings)](
+                     const models::PipelineSource::Deployment& deployment,
+                     const std::vector<std::string>& also_free) -> Status {
+    if (rtl) MILLRACE_TRY(prepare_cards(*deployment));  // minutes, perhaps: before anything is stopped
+    return Pipeline::check(*deployment, cluster, options, also_free);
+  };
+  return source;
+}
+
+models::SwapOptions swap_options_from(const Settings& settings) {
+  models::SwapOptions options;
+  options.replicas = static_cast<std::uint32_t>(settings.replicas);
+  options.waiting = static_cast<std::uint32_t>(settings.queue_capacity);
+  options.proof.warmup_frames = static_cast<std::uint32_t>(settings.warmup_frames);
+  if (is_rtl(settings)) {
+    options.proof.warmup_frames = 0;  // a simulation needs none
+    options.proof.frame_timeout = kRtlPatience;
+  }
+  return options;
+}
+
+Result<models::RepositoryOptions> repository_options_from(const Settings& settings) {
+  models::RepositoryOptions options;
+  MILLRACE_ASSIGN(options.mode, models::parse_mode(settings.repository_mode));
+  MILLRACE_ASSIGN(options.policy, models::parse_policy(settings.repository_policy));
+  options.load = settings.repository_load;
+  options.poll = settings.repository_poll;
+  if (settings.repository_root.empty()) return options;
+  options.root = settings.repository_root;
+  MILLRACE_ASSIGN(options.compiler, compiler_for(settings.cluster));
+  MILLRACE_ASSIGN(options.cache,
+                  settings.repository_cache.empty() ? Cache::open() : Cache::open(settings.repository_cache));
+  return options;
+}
+
+}  // namespace millrace::cli
