@@ -143,6 +143,7 @@ Status Repository::enqueue(JobPointer job) {
 }
 
 Repository::JobPointer Repository::take(Job::Stage stage, Job::Stage becomes) {
+  if (stopping_) return nullptr;  // begin_stop() ends what waits
   for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
     const auto same_model = [&](const JobPointer& other) { return other->model == (*it)->model; };
     if ((*it)->stage != stage || std::any_of(jobs_.begin(), it, same_model)) continue;

@@ -52,6 +52,11 @@ class FakePipeline final : public pipeline::Pipeline {
   std::function<void(pipeline::Frame&)> compute = echo;
   std::function<Status()> on_submit = [] { return Status(); };  // an error refuses the frame
 
+  std::function<Result<std::unique_ptr<Pipeline>>()> on_open_again = [] {
+    return Error(ErrorCode::kUnsupported, "this fake is opened once");
+  };
+  Result<std::unique_ptr<Pipeline>> open_again() const override { return on_open_again(); }
+
   std::function<void()> on_status = [] {};  // a card that hangs keeps status() waiting
 
   /// Frames wait until release().

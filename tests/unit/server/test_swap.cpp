@@ -1,0 +1,347 @@
+// From one version to the next: every policy, and the way back, over pipelines that fail when they are told.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+#include "fake_pipeline.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
+#include "server/models/directory.hpp"
+#include "server/models/replicas.hpp"
+#include "server/models/swap.hpp"
+
+namespace millrace::server::models {
+namespace {
+
+using runtime::pipeline::Frame;
+using test::FakePipeline;
+using Loaded = runtime::plan::LoadedDeployment;
+using namespace std::chrono_literals;
+
+/// So many places for pipelines; opening fails as often as it is told.
+struct Farm {
+  std::size_t places = 1;
+  std::size_t open = 0, opened = 0;
+  std::map<std::string, int> fail;  // deployment's directory -> further opens that fail
+  std::function<void(Frame&)> compute = test::echo;
+  std::vector<std::string> log;
+
+  /// Takes a place for as long as it is not stopped.
+  class Fake final : public runtime::pipeline::Pipeline {
+   public:
+    Fake(Farm& farm, std::string name) : farm_(farm), name_(std::move(name)) {
+      ++farm_.open;
+      inner_.compute = farm.compute;
+      inner_.set_digest(name_);
+    }
+    ~Fake() override { stop(0ms); }
+    const runtime::plan::Deployment& deployment() const override { return inner_.deployment(); }
+    Status submit(Frame& frame) override { return inner_.submit(frame); }
+    void cancel(Frame& frame) override { inner_.cancel(frame); }
+    bool ready() const override { return inner_.ready(); }
+    runtime::pipeline::PipelineStatus status() override {
+      auto status = inner_.status();
+      status.cards.front().card = name_;
+      return status;
+    }
+    Result<std::unique_ptr<Pipeline>> open_again() const override {
+      MILLRACE_ASSIGN(auto again, farm_.make(name_));
+      return std::unique_ptr<Pipeline>(std::move(again));
+    }
+    void stop(std::chrono::milliseconds bound) override {
+      if (std::exchange(stopped_, true)) return;
+      inner_.stop(bound);
+      --farm_.open;
+      farm_.log.push_back("stop " + name_);
+    }
+
+   private:
+    Farm& farm_;
+    const std::string name_;
+    FakePipeline inner_;
+    bool stopped_ = false;
+  };
+
+  Result<std::unique_ptr<Fake>> make(const std::string& name) {
+    if (open >= places) return Error(ErrorCode::kDoesNotFit, "no card is left for " + name);
+    if (fail[name] > 0) {
+      --fail[name];
+      return Error(ErrorCode::kEnvironment, name + " does not come up");
+    }
+    log.push_back("open " + name);
+    ++opened;
+    return std::make_unique<Fake>(*this, name);
+  }
+  PipelineSource source() {
+    PipelineSource source;
+    source.open = [this](const PipelineSource::Deployment& deployment)
+        -> Result<std::shared_ptr<runtime::pipeline::Pipeline>> {
+      MILLRACE_ASSIGN(std::shared_ptr<Fake> made, make(deployment->directory.string()));
+      return std::shared_ptr<runtime::pipeline::Pipeline>(std::move(made));
+    };
+    source.check = [this](const PipelineSource::Deployment&,
+                          const std::vector<std::string>& also_free) -> Status {
+      if (open < places + also_free.size()) return {};
+      return Error(ErrorCode::kDoesNotFit, "no card is left");
+    };
+    return source;
+  }
+};
+
+struct SwapTest : testing::Test {
+  NextVersion version(const std::string& name) {
+    auto loaded = std::make_shared<Loaded>();
+    loaded->directory = name;
+    return {"m", name, std::move(loaded), {}};
+  }
+  Swapper swapper(std::uint32_t replicas = 1) {
+    SwapOptions options;
+    options.replicas = replicas;
+    options.drain = 5s;
+    return Swapper(registry, *metrics, farm.source(), options);
+  }
+  std::shared_ptr<Model> serving() { return registry.snapshot()->find("m", ""); }
+  std::string serving_version() { return serving() == nullptr ? "" : serving()->version(); }
+  /// Whether what serves answers.
+  bool answers() {
+    std::array<std::byte, 16> in{}, out{};
+    Frame frame;
+    frame.inputs.emplace_back(in);
+    frame.outputs.emplace_back(out);
+    return serving() != nullptr && serving()->pipeline().infer(frame).ok();
+  }
+
+  Farm farm;
+  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1");
+  Registry registry;
+};
+
+TEST_F(SwapTest, overlap_opens_the_next_before_the_old_one_stops_and_auto_prefers_it) {
+  farm.places = 2;
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  const auto result = swap.swap(serving(), version("2"), SwapPolicy::kAuto);
+  ASSERT_TRUE(result.status.ok()) << result.status.error().message();
+  EXPECT_EQ(result.used, SwapPolicy::kOverlap);
+  EXPECT_EQ(farm.log, (std::vector<std::string>{"open 1", "open 2", "stop 1"}));
+  EXPECT_EQ(serving_version(), "2");
+  EXPECT_TRUE(answers());
+  EXPECT_EQ(registry.snapshot()->versions("m")->size(), 1U);
+}
+
+TEST_F(SwapTest, drain_stops_the_old_one_first_and_auto_falls_back_to_it) {
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  EXPECT_EQ(swap.swap(serving(), version("2"), SwapPolicy::kOverlap).status.error().code(),
+            ErrorCode::kDoesNotFit);
+  EXPECT_EQ(swap.swap(serving(), version("2"), SwapPolicy::kRolling).status.error().code(),
+            ErrorCode::kInvalidInput);
+  EXPECT_EQ(farm.log, std::vector<std::string>{"open 1"}) << "nothing was touched";
+  const auto result = swap.swap(serving(), version("2"), SwapPolicy::kAuto);
+  ASSERT_TRUE(result.status.ok());
+  EXPECT_EQ(result.used, SwapPolicy::kDrain);
+  EXPECT_EQ(farm.log, (std::vector<std::string>{"open 1", "stop 1", "open 2"}));
+  EXPECT_EQ(serving_version(), "2");
+}
+
+TEST_F(SwapTest, a_version_that_comes_up_at_the_second_try_is_served) {
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  farm.fail["2"] = 1;
+  EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).status.ok());
+  EXPECT_EQ(serving_version(), "2");
+}
+
+TEST_F(SwapTest, a_version_that_does_not_come_up_leaves_the_old_one_serving_again) {
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  const auto before = serving();
+  farm.fail["2"] = 2;
+  const auto result = swap.swap(before, version("2"), SwapPolicy::kDrain);
+  EXPECT_FALSE(result.status.ok());
+  EXPECT_TRUE(result.rolled_back);
+  EXPECT_EQ(serving_version(), "1");
+  EXPECT_NE(serving(), before) << "in another pipeline";
+  EXPECT_TRUE(answers());
+}
+
+TEST_F(SwapTest, a_version_that_cannot_even_be_brought_back_waits_with_its_door_closed_until_it_can) {
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  farm.fail["2"] = 2;
+  farm.fail["1"] = 3;
+  const auto result = swap.swap(serving(), version("2"), SwapPolicy::kDrain);
+  EXPECT_FALSE(result.status.ok());
+  EXPECT_TRUE(result.lost);
+  EXPECT_EQ(serving()->state(), ModelState::kUnavailable);
+  std::array<std::byte, 16> in{}, out{};
+  Frame waiting;
+  waiting.inputs.emplace_back(in);
+  waiting.outputs.emplace_back(out);
+  std::atomic<int> done{0};
+  waiting.context = &done;
+  waiting.on_complete = [](Frame&, void* context) {
+    static_cast<std::atomic<int>*>(context)->store(1);
+    static_cast<std::atomic<int>*>(context)->notify_all();
+  };
+  ASSERT_TRUE(serving()->pipeline().submit(waiting).ok());
+  EXPECT_TRUE(swap.bring_back(serving()).ok()) << "the fourth try, and the one after it";
+  done.wait(0);
+  EXPECT_TRUE(waiting.status.ok());
+  EXPECT_EQ(serving()->state(), ModelState::kReady);
+  EXPECT_TRUE(answers());
+}
+
+TEST_F(SwapTest, another_version_takes_the_place_of_one_that_was_lost) {
+  Swapper swap = swapper();
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  farm.fail["2"] = 2;
+  farm.fail["1"] = 2;
+  ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).lost);
+  const auto result = swap.swap(serving(), version("3"), SwapPolicy::kAuto);
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(serving_version(), "3");
+  EXPECT_TRUE(answers());
+}
+
+TEST_F(SwapTest, rolling_goes_replica_by_replica_and_half_of_them_always_serve) {
+  farm.places = 4;
+  Swapper swap = swapper(4);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  const auto result = swap.swap(serving(), version("2"), SwapPolicy::kAuto);
+  ASSERT_TRUE(result.status.ok()) << result.status.error().message();
+  EXPECT_EQ(result.used, SwapPolicy::kRolling);
+  EXPECT_EQ(farm.log, (std::vector<std::string>{"open 1", "open 1", "open 1", "open 1", "stop 1", "open 2",
+                                                "stop 1", "open 2", "stop 1", "open 2", "stop 1", "open 2"}));
+  EXPECT_EQ(serving()->pipeline().status().slots, 8U) << "of four replicas";
+  EXPECT_TRUE(answers());
+}
+
+TEST_F(SwapTest, rolling_back_opens_as_many_old_replicas_as_were_taken) {
+  farm.places = 3;
+  Swapper swap = swapper(3);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  farm.fail["2"] = 1;
+  const auto result = swap.swap(serving(), version("2"), SwapPolicy::kRolling);
+  EXPECT_FALSE(result.status.ok());
+  EXPECT_TRUE(result.rolled_back);
+  EXPECT_EQ(serving_version(), "1");
+  EXPECT_EQ(serving()->pipeline().status().slots, 6U);
+  EXPECT_EQ(farm.open, 3U);
+}
+
+TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_open) {
+  farm.places = 2;
+  Swapper swap = swapper(3);
+  const auto result = swap.swap(nullptr, version("1"), SwapPolicy::kAuto);
+  ASSERT_FALSE(result.status.ok());
+  EXPECT_NE(result.status.error().message().find("replica 3 of 3"), std::string::npos);
+  EXPECT_EQ(farm.open, 0U);
+  EXPECT_EQ(serving(), nullptr);
+}
+
+TEST_F(SwapTest, a_lost_replica_leaves_the_frames_to_the_others) {
+  auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
+  one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
+  Replicas both(one);
+  ASSERT_TRUE(both.add(two).ok());
+  std::array<std::byte, 16> in{}, out{};
+  for (int i = 0; i < 6; ++i) {
+    Frame frame;
+    frame.inputs.emplace_back(in);
+    frame.outputs.emplace_back(out);
+    EXPECT_TRUE(both.infer(frame).ok());
+  }
+  EXPECT_TRUE(both.ready());
+  EXPECT_EQ(both.retire(), one);
+  EXPECT_EQ(both.size(), 1U);
+}
+
+struct StoredTest : testing::Test {
+  void write(const std::string& name, const NpyArray& array) {
+    ASSERT_TRUE(write_npy(directory.path() / name, array).ok());
+  }
+  static NpyArray array(std::vector<std::uint64_t> shape, float first) {
+    NpyArray made{"<f4", std::move(shape), {}};
+    std::uint64_t elements = 1;
+    for (const auto extent : made.shape) elements *= extent;
+    for (std::uint64_t i = 0; i < elements; ++i) {
+      const float value = first + static_cast<float>(i);
+      const auto bytes = std::as_bytes(std::span(&value, 1));
+      made.data.insert(made.data.end(), bytes.begin(), bytes.end());
+    }
+    return made;
+  }
+  void expect_refused(const std::string& says) {
+    const auto stored = read_stored_frames(directory.path(), test::small_model());
+    ASSERT_FALSE(stored.ok());
+    EXPECT_NE(stored.error().message().find(says), std::string::npos) << stored.error().message();
+  }
+  TemporaryDirectory directory{"millrace-stored"};
+};
+
+TEST_F(StoredTest, frames_that_give_their_outputs_prove_a_pipeline_and_others_name_the_element) {
+  write("in0.npy", array({3, 2, 2}, 0));
+  write("out0.npy", array({3, 4}, 0));
+  auto stored = read_stored_frames(directory.path(), test::small_model());
+  ASSERT_TRUE(stored.ok()) << stored.error().message();
+  EXPECT_EQ(stored->frames, 3U);
+  FakePipeline pipeline;
+  EXPECT_TRUE(prove(pipeline, *stored, {}).ok());
+  write("out0.npy", array({3, 4}, 1));
+  stored = read_stored_frames(directory.path(), test::small_model());
+  const Status proved = prove(pipeline, *stored, {});
+  ASSERT_FALSE(proved.ok());
+  EXPECT_NE(proved.error().message().find("frame 0, output 'y', element 0"), std::string::npos)
+      << proved.error().message();
+}
+
+TEST_F(StoredTest, files_that_contradict_the_model_or_each_other_are_refused_by_name) {
+  expect_refused("in0.npy");
+  write("in0.npy", array({3, 2, 2}, 0));
+  expect_refused("holds no output");
+  write("out0.npy", array({2, 4}, 0));
+  expect_refused("has 2 frames, another file 3");
+  write("out0.npy", array({3, 5}, 0));
+  expect_refused("needs the shape of tensor 'y'");
+  NpyArray integers{"|u1", {3, 4}, std::vector<std::byte>(12)};
+  write("out0.npy", integers);
+  expect_refused("has type '|u1', tensor 'y' needs '<f4'");
+  std::error_code ignored;
+  std::filesystem::remove_all(directory.path(), ignored);
+  const auto none = read_stored_frames(directory.path(), test::small_model());
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->frames, 0U);
+}
+
+TEST(DirectoryScan, finds_versions_by_number_and_notices_every_change) {
+  const TemporaryDirectory root("millrace-root");
+  const auto add = [&](const std::string& path) {
+    std::filesystem::create_directories((root.path() / path).parent_path());
+    ASSERT_TRUE(write_file_atomically(root.path() / path, "x").ok());
+  };
+  for (const std::string path : {"m/1/deployment.json", "m/10/model.onnx", "m/2/other", "m/01/model.onnx",
+                                 "m/a/model.onnx", ".hidden/1/model.onnx", "file", "empty/x/y"})
+    add(path);
+  const auto found = scan(root.path());
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), 1U);
+  const Versions& versions = found->at("m");
+  ASSERT_EQ(versions.size(), 3U);
+  EXPECT_EQ(versions.at(1).kind, VersionDirectory::Kind::kDeployment);
+  EXPECT_EQ(versions.at(2).kind, VersionDirectory::Kind::kNothing);
+  EXPECT_EQ(versions.rbegin()->first, 10U);
+  EXPECT_EQ(*scan(root.path()), *found) << "the same while nothing changes";
+  add("m/1/images/a");
+  EXPECT_NE(scan(root.path())->at("m").at(1).fingerprint, versions.at(1).fingerprint);
+  EXPECT_EQ(scan(root.path())->at("m").at(10).fingerprint, versions.at(10).fingerprint);
+  EXPECT_EQ(scan(root.path() / "none").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(parse_version("18446744073709551616"), 0U);
+  EXPECT_EQ(parse_version("-1"), 0U);
+  EXPECT_EQ(parse_version(""), 0U);
+}
+
+}  // namespace
+}  // namespace millrace::server::models
