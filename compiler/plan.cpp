@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/relays.hpp"
+#include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
 #include "kernels/program/packing.hpp"
 
@@ -17,6 +19,8 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
+constexpr int kSplits = 4;                     // layers split over cards, at most
+constexpr std::uint32_t kMostParts = 4;        // of a layer that is split
 constexpr int kAttempts = 6;                   // with what the joints turned out to cost
 constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
 
@@ -33,17 +37,112 @@ class Planner {
     MILLRACE_ASSIGN(plan_.cluster, steps_.run("read_cluster",
                                               [&] { return runtime::plan::load_cluster(options_.cluster); }));
     MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, steps_));
+    for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
+    MILLRACE_TRY(state_problem());
+    if (!explore::is_predictable(plan_.problem)) return without_prediction();
+    if (!options_.plan.empty()) return follow();
+    const Status found = search();
+    if (!found.ok() && found.error().code() != ErrorCode::kDoesNotFit) return found;
+    // Where a layer is too large or too slow for a card, several may share it.
+    const bool lift = options_.targets.objective == explore::Objective::kThroughput;
+    if (plan_.cluster.cards.size() < 2 || (found.ok() && !lift)) return found;
+    return split_layers(found);
+  }
+
+ private:
+  Status state_problem() {
     plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares);
     plan_.problem.targets = options_.targets;
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
       return add_candidates(catalog_, plan_.program, {}, plan_.problem);
     }));
-    if (!explore::is_predictable(plan_.problem)) return without_prediction();
-    return options_.plan.empty() ? search() : follow();
+    return {};
   }
 
- private:
+  Status split_as_asked(const Split& wanted) {
+    std::uint32_t block = 0;
+    while (block < plan_.program.blocks.size() && plan_.program.blocks[block].name != wanted.block) ++block;
+    if (!can_split(plan_.program, block, wanted.parts))
+      return Error(
+          ErrorCode::kInvalidInput,
+          "--split " + wanted.block + "=" + std::to_string(wanted.parts) +
+              ": that is no ungrouped convolution or fully connected block of the model whose output "
+              "channels can be dealt out evenly");
+    plan_.program = split_channels(plan_.program, block, wanted.parts);
+    plan_.splits.push_back(wanted);
+    return {};
+  }
+
+  /// The block that is most in the way: what limits the rate, else what fills most of the largest region.
+  std::optional<std::uint32_t> most_in_the_way(bool fits) const {
+    if (fits) {
+      const explore::PlaceAnalysis* slowest = nullptr;
+      for (const auto& place : plan_.analysis.places)
+        if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
+      return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
+    }
+    const double seconds = options_.targets.frames_per_second ? 1 / *options_.targets.frames_per_second : 1e6;
+    std::optional<std::uint32_t> worst;
+    double most = 0;
+    for (std::uint32_t i = 0; i < plan_.problem.operations.size(); ++i) {
+      if (!can_split(plan_.program, i, 2)) continue;
+      const double load = least_load(plan_.problem.operations[i], seconds);
+      if (load <= most) continue;
+      most = load;
+      worst = i;
+    }
+    return worst;
+  }
+
+  /// The share of a region that an operation takes at least, on the card where that is least; infinite where
+  /// it is nowhere quick enough.
+  double least_load(const explore::Operation& operation, double seconds) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& card : plan_.problem.cards)
+      for (const auto& region : card.regions)
+        for (const auto& way : operation.implementations) {
+          if (static_cast<double>(way.interval_cycles) > seconds * card.clock_hz) continue;
+          double share = 0;
+          for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
+            share = std::max(share, static_cast<double>(way.amounts[k]) /
+                                        std::max(1.0, static_cast<double>(region.available[k])));
+          least = std::min(least, share);
+        }
+    return least;
+  }
+
+  /// Splits one layer after another as long as that makes the model fit, or quicker by a hundredth.
+  Status split_layers(const Status& first) {
+    Status found = first;
+    for (int round = 0; round < kSplits; ++round) {
+      const Plan before = plan_;
+      const auto block = most_in_the_way(found.ok());
+      bool helped = false;
+      const auto cards = static_cast<std::uint32_t>(plan_.cluster.cards.size());
+      for (std::uint32_t parts = 2; block && !helped && parts <= std::min(cards, kMostParts); ++parts) {
+        if (!can_split(before.program, *block, parts)) continue;
+        plan_ = before;
+        plan_.program = split_channels(before.program, *block, parts);
+        plan_.splits.push_back({before.program.blocks[*block].name, parts});
+        MILLRACE_TRY(state_problem());
+        if (!explore::is_predictable(plan_.problem)) continue;
+        const Status now = search();
+        if (!now.ok() && now.error().code() != ErrorCode::kDoesNotFit) return now;
+        helped = now.ok() && (!found.ok() || plan_.interval_seconds < before.interval_seconds * 0.99);
+      }
+      if (!helped) {
+        auto times = std::move(plan_.steps);
+        plan_ = before;
+        plan_.steps = std::move(times);
+        return found;
+      }
+      found = {};
+      if (options_.targets.objective != explore::Objective::kThroughput) return found;
+    }
+    return found;
+  }
+
   Status without_prediction() {
     plan_.unpredicted = plan_.candidates.unsupported;
     const auto& targets = options_.targets;

@@ -19,6 +19,13 @@
 
 namespace millrace::compiler {
 
+/// A block that is built as several, each with a part of its output channels.
+struct Split {
+  std::string block;
+  std::uint32_t parts = 2;
+  bool operator==(const Split&) const = default;
+};
+
 struct PlanOptions {
   std::filesystem::path model;
   std::filesystem::path cluster;
@@ -28,6 +35,7 @@ struct PlanOptions {
   explore::Shares shares = explore::kDefaultShares;
   std::string assume;                   // "int8", "w4a8", …: a float model, planned on its structure
   std::filesystem::path plan;           // a plan file that is followed instead of a search
+  std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits
   std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };
 
@@ -47,7 +55,8 @@ struct Plan {
   std::string assumed;  // "int8" where the model was float; such a plan cannot be built
   runtime::plan::Cluster cluster;
 
-  // The model's program as it was explored.
+  // The model's program as it was explored, blocks split.
+  std::vector<Split> splits;
   kernels::Program program;
   explore::Problem problem;
   explore::Solution solution;

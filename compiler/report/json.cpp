@@ -109,6 +109,10 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                    {"latency_us", plan.unedited->latency_seconds * 1e6}};
   out["exploration_ms"] = plan.exploration_ms;
   out["prediction_ms"] = plan.prediction_ms;
+  json::array splits;
+  for (const auto& split : plan.splits)
+    splits.push_back(json::object{{"block", split.block}, {"parts", split.parts}});
+  out["splits"] = std::move(splits);
   json::array steps;
   for (const auto& step : plan.steps)
     steps.push_back(json::object{{"name", step.name}, {"milliseconds", step.milliseconds}});

@@ -104,6 +104,10 @@ class Page {
                           ". It cannot be compiled like this.",
                       "  ", "  ");
     if (!plan_.unpredicted.empty()) return;
+    for (const auto& split : plan_.splits)
+      out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +
+                          ", each with a part of its output channels",
+                      "  ", "  ");
     const auto& s = plan_.solution;
     std::string quality = plan_.unedited ? "as the plan file has it"
                           : s.exact      ? "nothing better exists among contiguous cuts"

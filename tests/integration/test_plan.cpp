@@ -139,6 +139,20 @@ TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met
   expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
 }
 
+TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
+  const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--split",
+                                     "gemm_24=2", "--partitions", "3", "-o", file("d"), "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
+  const Outcome random = millrace({"verify", file("d"), "--frames", "8", "--json"});
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "dealt out evenly"});
+  expect_error(plan({"--split", "gemm_99=2"}), 2, {"--split gemm_99=2"});
+  expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
+}
+
 TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
   const auto cards = planned({"--target-fps", "1000"});
   const auto frames = planned({"--objective", "throughput"});

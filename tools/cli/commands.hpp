@@ -35,6 +35,7 @@ struct PlanWhat {
   std::string objective = "cards";
   std::vector<std::string> max_utilisation;  // "0.8", "dsp=0.9"
   std::filesystem::path plan;                // a plan file to follow
+  std::vector<std::string> splits;           // "conv_5=2"
   std::vector<std::string> dump_after;
 };
 

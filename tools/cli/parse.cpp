@@ -59,6 +59,9 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("--max-utilisation", c.max_utilisation,
                   "Share of what the shell leaves that may be used: 0.8 (default), or of one kind: dsp=0.9; "
                   "may be repeated");
+  sub->add_option("--split", c.splits,
+                  "BLOCK=N: build this layer as N, each with a part of its output channels; may be repeated "
+                  "(others are split where they do not fit or limit)");
   sub->add_option("--plan", c.plan,
                   "Follow this plan file (from 'plan --save-plan', edited) instead of searching");
   sub->add_option("--dump-after", c.dump_after,

@@ -65,6 +65,16 @@ Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
   options.targets.objective = what.objective == "latency"      ? Objective::kLatency
                               : what.objective == "throughput" ? Objective::kThroughput
                                                                : Objective::kCards;
+  for (const auto& split : what.splits) {
+    const auto equals = split.rfind('=');
+    char* end = nullptr;
+    const unsigned long parts =
+        equals == std::string::npos ? 0 : std::strtoul(split.c_str() + equals + 1, &end, 10);
+    if (parts < 2 || parts > 64 || *end != '\0')
+      return Error(ErrorCode::kInvalidInput,
+                   "--split " + split + ": give a block and 2 to 64 parts: conv_5=2");
+    options.splits.push_back({split.substr(0, equals), static_cast<std::uint32_t>(parts)});
+  }
   for (const auto& share : what.max_utilisation) MILLRACE_TRY(read_share(share, options.shares));
   return {};
 }
