@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "compiler/generators/folded.hpp"
 #include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/timing.hpp"
 
@@ -302,6 +303,10 @@ Result<Design> assemble(const Catalog& catalog, const Program& program, const st
     design.blocks[b].cost = candidate.cost;
     design.blocks[b].interval_cycles = candidate.interval_cycles;
   }
+  for (const auto& unit : design.netlist.units)
+    if (unit.block >= 0 && unit.instance.module == "mr_mvu")
+      design.blocks[static_cast<std::size_t>(unit.block)].busy_cycles =
+          unit_cycles(design.netlist, unit).interval;
   MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));
   return design;
 }

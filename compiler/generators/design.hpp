@@ -25,6 +25,7 @@ struct BlockDesign {
   Cost cost;                          // of its own units
   std::uint64_t interval_cycles = 0;  // alone; the design's is the largest or slightly more
   std::uint64_t multiply_accumulates = 0;
+  std::uint64_t busy_cycles = 0;  // of the interval, in which its multipliers work; 0 where it has none
   bool operator==(const BlockDesign&) const = default;
 };
 

@@ -137,6 +137,7 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
     json.key("folding").value(to_string(block.folding));
     json.key("interval_cycles").value(block.interval_cycles);
     json.key("multiply_accumulates").value(block.multiply_accumulates);
+    json.key("busy_cycles").value(block.busy_cycles);
     write_cost(json, block.cost);
     json.close('}');
   }

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::size_t kLineLength = 120;
 
-/// SystemVerilog's plain integers have 32 bits.
-std::string literal(std::int64_t value) {
-  if (value >= INT32_MIN && value <= INT32_MAX) return std::to_string(value);
+/// SystemVerilog's plain integers have 32 bits; OFFSET, of mr_add, is declared with 64.
+std::string literal(const std::string& parameter, std::int64_t value) {
+  if (parameter != "OFFSET" && value >= INT32_MIN && value <= INT32_MAX) return std::to_string(value);
   if (value == INT64_MIN) return "64'sh8000000000000000";
   return value < 0 ? "-64'sd" + std::to_string(-value) : "64'sd" + std::to_string(value);
 }
@@ -29,7 +29,7 @@ std::string comment(const std::string& text) {
 std::string parameter_list(const generators::Unit& unit) {
   std::vector<std::string> items;
   for (const auto& [name, value] : unit.instance.parameters)
-    items.push_back("." + name + "(" + literal(value) + ")");
+    items.push_back("." + name + "(" + literal(name, value) + ")");
   for (const auto& [name, file] : unit.files) items.push_back("." + name + "(\"" + file + "\")");
   if (items.empty()) return "";
   std::string text = "#(\n   ", line;

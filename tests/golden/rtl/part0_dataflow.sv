@@ -159,8 +159,8 @@ module part0_dataflow (
   logic add_add_valid, add_add_ready;
   logic [31:0] add_add_data;
   mr_add #(
-    .SIMD(4), .ABITS(8), .AKIND(1), .BBITS(8), .BKIND(1), .A_FACTOR(1), .B_FACTOR(1), .OFFSET(0), .SHIFT(0), .ZBITS(9),
-    .OBITS(8), .LOWEST(-128), .HIGHEST(127)
+    .SIMD(4), .ABITS(8), .AKIND(1), .BBITS(8), .BKIND(1), .A_FACTOR(1), .B_FACTOR(1), .OFFSET(64'sd0), .SHIFT(0),
+    .ZBITS(9), .OBITS(8), .LOWEST(-128), .HIGHEST(127)
   ) add_add (.clk, .rst,
     .s0_valid(add_in0_valid), .s0_ready(add_in0_ready), .s0_data(add_in0_data),
     .s1_valid(add_in1_valid), .s1_ready(add_in1_ready), .s1_data(add_in1_data),
