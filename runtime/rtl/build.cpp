@@ -109,9 +109,8 @@ Status run_tool(const Words& command, const fs::path& directory, const std::stri
   const auto says = [&](const char* text) { return outcome.output.find(text) != std::string::npos; };
   const std::string tool = fs::path(command[0]).filename().string();
   if (says("No space left on device") || is_disk_full(directory))
-    return Error(ErrorCode::kResourceExhausted, what + ": the disk is full: free space in " +
-                                                    directory.parent_path().string() +
-                                                    " or set MILLRACE_CACHE to another folder");
+    return Error(ErrorCode::kResourceExhausted,
+                 what + ": the disk is full: free space in " + directory.parent_path().string());
   if (outcome.signal != 0 || says("Killed signal terminated") || says("virtual memory exhausted"))
     return Error(ErrorCode::kEnvironment,
                  what + ": " + tool + " was ended by " +
