@@ -73,6 +73,25 @@ TEST_F(RtlNets, IntervalAndLatencyAreAsPredictedAtThreeFoldingsOfEveryNet) {
   for (const std::string& net : kNets) EXPECT_GE(intervals[net].size(), 3U) << net;
 }
 
+TEST_F(RtlNets, PttdnnOnOneCardKeepsItsPace) {
+  double folded = 0, compiled = 0;
+  for (const json::value& row : rows()) {
+    if (row.at("net") != "pttdnn" || row.at("cards").to_number<int>() != 1 ||
+        row.at("stall").to_number<double>() > 0)
+      continue;
+    const double interval = number(row, "measured", "initiation_interval_cycles");
+    if (row.at("target_interval").to_number<int>() == 1046) {
+      folded = interval;
+      EXPECT_LE(number(row, "measured", "first_output_cycles"), 3000);
+    }
+    if (row.at("target_interval").to_number<int>() == 0) compiled = interval;
+  }
+  EXPECT_GT(folded, 0);
+  EXPECT_LE(folded, 1046);
+  EXPECT_GT(compiled, 0);
+  EXPECT_LE(compiled, 600);
+}
+
 TEST_F(RtlNets, FifosReachTheIntervalAndNoneIsDeeperThanTwiceWhatItHeld) {
   for (const json::value& row : rows()) {
     if (row.at("stall").to_number<double>() > 0) continue;
