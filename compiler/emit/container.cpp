@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <optional>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/image_abi.hpp"
@@ -114,17 +116,38 @@ Bytes memory_section(const plan::Device& device) {
   return table<std::int32_t>(offsetof(mem_topology, m_mem_data), rows);
 }
 
-Bytes ip_section(const std::vector<Kernel>& kernels) {
+/// Where the units' registers are, in the order of kernels and units.
+struct Addresses {
+  std::vector<std::uint64_t> base;
+  std::uint64_t range = kUnitRange;
+  bool interrupts = true;
+};
+
+/// XRT numbers compute units by interrupt id: ascending with the address, so that both orders agree.
+std::uint32_t rank_of(const Addresses& addresses, std::size_t unit) {
+  return static_cast<std::uint32_t>(
+      std::count_if(addresses.base.begin(), addresses.base.end(),
+                    [&](std::uint64_t other) { return other < addresses.base[unit]; }));
+}
+
+Addresses own_addresses(const std::vector<Kernel>& kernels) {
+  Addresses addresses;
+  for (const auto& kernel : kernels)
+    for (std::size_t i = 0; i < kernel.units.size(); ++i)
+      addresses.base.push_back(kUnitBase + addresses.base.size() * kUnitRange);
+  return addresses;
+}
+
+Bytes ip_section(const std::vector<Kernel>& kernels, const Addresses& addresses) {
   std::vector<ip_data> rows;
   for (const auto& kernel : kernels)
     for (const auto& unit : kernel.units) {
       ip_data entry{};
       entry.m_type = IP_KERNEL;
-      // XRT numbers compute units by interrupt id: ascending with the address, so that both orders agree.
-      entry.properties = (static_cast<std::uint32_t>(rows.size()) << IP_INTERRUPT_ID_SHIFT) |
+      entry.properties = (rank_of(addresses, rows.size()) << IP_INTERRUPT_ID_SHIFT) |
                          (static_cast<std::uint32_t>(kernel.control) << IP_CONTROL_SHIFT);
-      if (kernel.control != AP_CTRL_NONE) entry.properties |= IP_INT_ENABLE_MASK;
-      entry.m_base_address = kUnitBase + rows.size() * kUnitRange;
+      if (kernel.control != AP_CTRL_NONE && addresses.interrupts) entry.properties |= IP_INT_ENABLE_MASK;
+      entry.m_base_address = addresses.base[rows.size()];
       put_text(entry.m_name, kernel.name + ":" + unit.name);
       rows.push_back(entry);
     }
@@ -183,7 +206,7 @@ std::string hex(std::uint64_t value) {
   return "0x" + out;
 }
 
-void add_kernel(std::string& xml, const Kernel& kernel, std::uint64_t& base) {
+void add_kernel(std::string& xml, const Kernel& kernel, const Addresses& addresses, std::size_t& unit_index) {
   const char* protocol = kernel.control == AP_CTRL_NONE ? "user_managed" : "ap_ctrl_chain";
   xml += "    <kernel name=\"" + kernel.name + "\" language=\"ip\" vlnv=\"millrace:kernel:" + kernel.name +
          ":1.0\" attributes=\"\" preferredWorkGroupSizeMultiple=\"0\" workGroupSize=\"1\" interrupt=\"true\" "
@@ -194,7 +217,7 @@ void add_kernel(std::string& xml, const Kernel& kernel, std::uint64_t& base) {
     xml +=
         "     <port name=\"M_AXI_GMEM\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" "
         "portType=\"addressable\" base=\"0x0\"/>\n";
-  xml += "     <port name=\"S_AXI_CONTROL\" mode=\"slave\" range=\"" + hex(kUnitRange) +
+  xml += "     <port name=\"S_AXI_CONTROL\" mode=\"slave\" range=\"" + hex(addresses.range) +
          "\" dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
   for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
     const Argument& argument = kernel.arguments[i];
@@ -205,15 +228,15 @@ void add_kernel(std::string& xml, const Kernel& kernel, std::uint64_t& base) {
            "\" type=\"" + argument.type + "\"/>\n";
   }
   for (const auto& unit : kernel.units) {
-    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" + hex(base) + "\" range=\"" +
-           hex(kUnitRange) + "\" port=\"S_AXI_CONTROL\"/></instance>\n";
-    base += kUnitRange;
+    xml += "     <instance name=\"" + unit.name + "\"><addrRemap base=\"" +
+           hex(addresses.base[unit_index++]) + "\" range=\"" + hex(addresses.range) +
+           "\" port=\"S_AXI_CONTROL\"/></instance>\n";
   }
   xml += "    </kernel>\n";
 }
 
 std::string metadata(const plan::ImageRecord& record, const plan::Device& device,
-                     const std::vector<Kernel>& kernels) {
+                     const std::vector<Kernel>& kernels, const Addresses& addresses) {
   const std::string clock = std::to_string(std::lround(record.clock_mhz)) + "MHz";
   std::string xml =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<project name=\"" + escape(record.name) +
@@ -223,8 +246,8 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
       "\" addrWidth=\"0\">\n   <core name=\"OCL_REGION_0\" target=\"hw\" type=\"clc_region\" clockFreq=\"" +
       clock + "\" numComputeUnits=\"128\">\n    <kernelClocks><clock port=\"KERNEL_CLK\" frequency=\"" +
       clock + "\"/></kernelClocks>\n";
-  std::uint64_t base = kUnitBase;
-  for (const auto& kernel : kernels) add_kernel(xml, kernel, base);
+  std::size_t unit = 0;
+  for (const auto& kernel : kernels) add_kernel(xml, kernel, addresses, unit);
   return xml + "   </core>\n  </device>\n </platform>\n</project>\n";
 }
 
@@ -307,20 +330,152 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
                                              " compute units, an xclbin holds " + std::to_string(kMaxUnits) +
                                              "; use more partitions");
   const Bytes memory = memory_section(device);
+  const Addresses addresses = own_addresses(kernels);
   const Bytes connectivity = connectivity_section(kernels);
   const std::vector<Section> sections = {
       {BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},
       {MEM_TOPOLOGY, "mem_topology", memory},
       {ASK_GROUP_TOPOLOGY, "group_topology", memory},
-      {IP_LAYOUT, "ip_layout", ip_section(kernels)},
+      {IP_LAYOUT, "ip_layout", ip_section(kernels, addresses)},
       {CONNECTIVITY, "connectivity", connectivity},
       {ASK_GROUP_CONNECTIVITY, "group_connect", connectivity},
       {CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)},
-      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels))},
+      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels, addresses))},
       {USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))},
       {EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)},
   };
   return assemble(header_of(data.record, device, sections.size()), sections);
+}
+
+namespace {
+
+constexpr std::uint64_t kWindowRange = 0x1000;  // of a kernel made by emit/vitis
+
+/// The rows of a vendor's table of `Count` and rows from `rows_at` on; none where it is cut short.
+template <class Count, class Row>
+std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std::size_t rows_at) {
+  Count count{};
+  if (section == nullptr || section->bytes.size() < rows_at) return std::nullopt;
+  std::memcpy(&count, section->bytes.data(), sizeof count);
+  if (count < 0 || static_cast<std::size_t>(count) > (section->bytes.size() - rows_at) / sizeof(Row))
+    return std::nullopt;
+  std::vector<Row> rows(static_cast<std::size_t>(count));
+  if (!rows.empty()) std::memcpy(rows.data(), section->bytes.data() + rows_at, rows.size() * sizeof(Row));
+  return rows;
+}
+
+/// Windows of the vendor's kernel in the order of kernels and units: control, supervisor, then ports as the
+/// record has them, which is the order of the top's register slaves.
+std::vector<std::uint64_t> windows_of(const plan::ImageRecord& record, const std::vector<Kernel>& kernels) {
+  std::map<std::string, std::uint64_t> window = {
+      {std::string(abi::kControlKernel) + ":" + abi::kControlUnit, 0},
+      {std::string(abi::kSupervisorKernel) + ":" + abi::kSupervisorUnit, 1}};
+  for (const auto& partition : record.partitions)
+    for (const auto& port : partition.ports) {
+      if (port.kind != plan::PortKind::kIngress && port.kind != plan::PortKind::kEgress) continue;
+      const char* kernel = port.kind == plan::PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
+      window.emplace(std::string(kernel) + ":" + unit_of(port.compute_unit), window.size());
+    }
+  std::vector<std::uint64_t> windows;
+  for (const auto& kernel : kernels)
+    for (const auto& unit : kernel.units) windows.push_back(window.at(kernel.name + ":" + unit.name));
+  return windows;
+}
+
+/// Connections of our units to what the vendor connected the masters of its one kernel to: argument n of that
+/// is the buffer of window n + 1.
+Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip,
+                                  const std::vector<Kernel>& kernels,
+                                  const std::vector<std::uint64_t>& windows) {
+  const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
+  if (!vendor) return Error(ErrorCode::kInvalidInput, "its connectivity is missing or cut short");
+  std::vector<connection> rows;
+  std::int32_t index = 0;
+  for (const auto& kernel : kernels)
+    for (std::size_t unit = 0; unit < kernel.units.size(); ++unit, ++index)
+      for (std::size_t argument = 0; argument < kernel.arguments.size(); ++argument) {
+        if (!kernel.arguments[argument].global) continue;
+        const auto wanted = static_cast<std::int32_t>(windows[static_cast<std::size_t>(index)]) - 1;
+        const auto at = std::find_if(vendor->begin(), vendor->end(), [&](const connection& c) {
+          return c.m_ip_layout_index == ip && c.arg_index == wanted;
+        });
+        if (at == vendor->end())
+          return Error(ErrorCode::kInvalidInput, "it connects no memory to argument " +
+                                                     std::to_string(wanted) + ", the buffer of " +
+                                                     kernel.name + ":" + kernel.units[unit].name);
+        rows.push_back({static_cast<std::int32_t>(argument), index, at->mem_data_index});
+      }
+  return table<std::int32_t>(offsetof(::connectivity, m_connection), rows);
+}
+
+}  // namespace
+
+Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::EmulationData& data) {
+  MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(vendor));
+  const auto wrong = [](const std::string& what) { return Error(ErrorCode::kInvalidInput, what); };
+  const plan::XclbinSection* bits = view.find(BITSTREAM);
+  if (bits == nullptr || bits->bytes.empty())
+    return wrong("it holds no bitstream: it is not what v++ --link made for hardware");
+  const auto ips = rows_of<std::int32_t, ip_data>(view.find(IP_LAYOUT), offsetof(ip_layout, m_ip_data));
+  if (!ips) return wrong("its IP layout is missing or cut short");
+  const std::string wanted = "millrace_" + data.record.name + ":" + data.record.name;
+  const auto ip = std::find_if(ips->begin(), ips->end(), [&](const ip_data& row) {
+    return std::string_view(reinterpret_cast<const char*>(row.m_name),
+                            ::strnlen(reinterpret_cast<const char*>(row.m_name), sizeof row.m_name)) ==
+           wanted;
+  });
+  if (ip == ips->end())
+    return wrong("it has no compute unit '" + wanted + "': it was built for another image");
+  if (data.record.partitions.size() != 1) return wrong("images with several partitions cannot be packed");
+
+  const std::vector<Kernel> kernels = kernels_of(data.record);
+  const std::vector<std::uint64_t> windows = windows_of(data.record, kernels);
+  Addresses addresses;
+  addresses.range = kWindowRange;
+  addresses.interrupts = false;  // the kernel has one line for all windows: XRT polls
+  for (const std::uint64_t window : windows)
+    addresses.base.push_back(ip->m_base_address + window * kWindowRange);
+  const auto index = static_cast<std::int32_t>(ip - ips->begin());
+  MILLRACE_ASSIGN(const Bytes connectivity,
+                  vendor_connectivity(view.find(CONNECTIVITY), index, kernels, windows));
+  const plan::XclbinSection* groups = view.find(ASK_GROUP_CONNECTIVITY);
+  MILLRACE_ASSIGN(
+      const Bytes group_connectivity,
+      vendor_connectivity(groups != nullptr ? groups : view.find(CONNECTIVITY), index, kernels, windows));
+
+  plan::Device device;
+  device.name = data.record.device;
+  std::vector<Section> sections;
+  std::vector<std::string> names;
+  names.reserve(view.sections.size());
+  for (const plan::XclbinSection& section : view.sections) {
+    switch (section.kind) {
+      case IP_LAYOUT:
+      case CONNECTIVITY:
+      case ASK_GROUP_CONNECTIVITY:
+      case EMBEDDED_METADATA:
+      case USER_METADATA:
+      case EMULATION_DATA:
+        break;
+      default:
+        names.push_back(section.name);
+        sections.push_back({static_cast<axlf_section_kind>(section.kind), names.back().c_str(),
+                            Bytes(section.bytes.begin(), section.bytes.end())});
+    }
+  }
+  sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, addresses)});
+  sections.push_back({CONNECTIVITY, "connectivity", connectivity});
+  sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", group_connectivity});
+  sections.push_back(
+      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels, addresses))});
+  sections.push_back({USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))});
+  sections.push_back({EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)});
+
+  axlf header{};  // the vendor's: platform, uuids, time
+  std::memcpy(&header, vendor.data(), offsetof(axlf, m_sections));
+  header.m_signature_length = -1;
+  header.m_header.m_numSections = static_cast<std::uint32_t>(sections.size());
+  return assemble(header, sections);
 }
 
 }  // namespace millrace::compiler::emit

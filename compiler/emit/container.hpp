@@ -26,4 +26,11 @@ Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationDat
                                                const runtime::plan::Device& device,
                                                std::span<const std::byte> bitstream = {});
 
+/// `vendor`, an xclbin that v++ linked from vitis/<image>/, as an image: its bits, memories, clocks, platform
+/// and uuid; the image's compute units as register windows of the vendor's one; the record and EMULATION_DATA
+/// of `data`. kInvalidInput (or kCorrupt) where it is no xclbin or another image's. Never met what the
+/// vendor's tools make.
+Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
+                                              const runtime::plan::EmulationData& data);
+
 }  // namespace millrace::compiler::emit

@@ -89,6 +89,15 @@ struct SynthCommand {
 };
 Status run(const SynthCommand& command, std::ostream& out);
 
+/// Puts an xclbin that was built from vitis/<image>/ into the deployment; everything else stays.
+struct PackCommand {
+  Common common;
+  std::filesystem::path deployment, xclbin;
+  std::string image;
+  std::filesystem::path output;  // empty: the deployment itself is replaced, all or nothing
+};
+Status run(const PackCommand& command, std::ostream& out);
+
 struct DevicesCommand {
   Common common;
   std::filesystem::path cluster;

@@ -40,6 +40,7 @@ struct Commands {
   ReloadCommand reload;
   BenchCommand bench;
   SynthCommand synth;
+  PackCommand pack;
 };
 
 void add_what(CLI::App* sub, PlanWhat& c) {
@@ -118,6 +119,14 @@ void add_synth(Builder& builder, SynthCommand& c) {
   sub->add_option("--catalog", c.catalog, "Cost catalogue to predict with (default: the built-in one)");
   sub->add_option("--family", c.family, "Device family (default: the design's)")
       ->check(CLI::IsMember({"xcu", "xcup"}));
+}
+
+void add_pack(Builder& builder, PackCommand& c) {
+  CLI::App* sub = builder.add("pack", "Put an xclbin that Vitis built into a deployment", c);
+  sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
+  sub->add_option("--image", c.image, "Image it was built for: image0, ...")->required();
+  sub->add_option("--xclbin", c.xclbin, "What v++ --link wrote")->required();
+  sub->add_option("--output,-o", c.output, "Write another deployment (default: replace this one)");
 }
 
 void add_devices(Builder& builder, DevicesCommand& c) {
@@ -234,6 +243,7 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   if (name == "reload") return Command(std::move(c.reload));
   if (name == "bench") return Command(std::move(c.bench));
   if (name == "synth") return Command(std::move(c.synth));
+  if (name == "pack") return Command(std::move(c.pack));
   return std::nullopt;
 }
 
@@ -260,6 +270,7 @@ Parsed parse(int argc, const char* const* argv) {
   add_compile(builder, commands.compile);
   add_verify(builder, commands.verify);
   add_synth(builder, commands.synth);
+  add_pack(builder, commands.pack);
   add_inspect(builder, commands.inspect);
   add_serve(builder, commands.serve);
   add_infer(builder, commands.infer);

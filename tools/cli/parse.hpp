@@ -9,8 +9,9 @@
 
 namespace millrace::cli {
 
-using Command = std::variant<PlanCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand,
-                             ServeCommand, InferCommand, ReloadCommand, BenchCommand, SynthCommand>;
+using Command =
+    std::variant<PlanCommand, CompileCommand, InspectCommand, VerifyCommand, DevicesCommand, ServeCommand,
+                 InferCommand, ReloadCommand, BenchCommand, SynthCommand, PackCommand>;
 
 struct Parsed {
   std::string name;                // of the sub-command

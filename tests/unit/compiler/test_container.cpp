@@ -1,7 +1,9 @@
 // What the real libxrt_coreutil reads back from a container of ours. No card, no shim: only xrt::xclbin.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
+#include <xrt/xclbin.h>
 
+#include <cstring>
 #include <map>
 
 #include "compiler/emit/container.hpp"
@@ -192,6 +194,151 @@ TEST(ContainerLimits, MoreUnitsThanAnXclbinNumbersAreRefused) {
   ASSERT_FALSE(bytes.ok());
   EXPECT_EQ(bytes.error().code(), ErrorCode::kDoesNotFit);
   EXPECT_NE(bytes.error().message().find("128"), std::string::npos);
+}
+
+// ---- packing what a vendor's tools built
+
+/// One partition with an ingress and an egress, as emit/vitis hands it over.
+plan::EmulationData single() {
+  plan::EmulationData data = image();
+  data.record.partitions.resize(1);
+  data.programs.resize(1);
+  data.record.content_digest = plan::compute_content_digest(data.record);
+  return data;
+}
+
+template <class Count, class Row>
+std::vector<std::byte> section_of(std::size_t rows_at, const std::vector<Row>& rows) {
+  const auto count = static_cast<Count>(rows.size());
+  std::vector<std::byte> bytes(rows_at + rows.size() * sizeof(Row));
+  std::memcpy(bytes.data(), &count, sizeof count);
+  std::memcpy(bytes.data() + rows_at, rows.data(), rows.size() * sizeof(Row));
+  return bytes;
+}
+
+/// What v++ might link: one unit, its three masters on bank 1, sections of the vendor's own.
+class Vendor {
+ public:
+  std::string unit = "millrace_image0:image0";
+  std::string bits = "the vendor's bits";
+  std::vector<connection> connections = {{0, 1, 1}, {1, 1, 1}, {2, 1, 1}};
+
+  std::vector<std::byte> bytes() const {
+    std::vector<ip_data> ips(2);
+    std::strcpy(reinterpret_cast<char*>(ips[0].m_name), "other:other");
+    std::strcpy(reinterpret_cast<char*>(ips[1].m_name), unit.c_str());
+    ips[1].m_base_address = 0x1c00000;
+    std::vector<mem_data> banks(2);
+    std::strcpy(reinterpret_cast<char*>(banks[0].m_tag), "HBM[0]");
+    std::strcpy(reinterpret_cast<char*>(banks[1].m_tag), "DDR[1]");
+    banks[1].m_used = 1;
+    banks[1].m_size = 1U << 20U;
+    const auto text = [](const std::string& t) {
+      const auto span = std::as_bytes(std::span(t.data(), t.size()));
+      return std::vector<std::byte>(span.begin(), span.end());
+    };
+    const auto memory = section_of<std::int32_t>(offsetof(mem_topology, m_mem_data), banks);
+    const auto connected = section_of<std::int32_t>(offsetof(::connectivity, m_connection), connections);
+    const std::vector<std::pair<axlf_section_kind, std::vector<std::byte>>> sections = {
+        {BITSTREAM, text(bits)},
+        {MEM_TOPOLOGY, memory},
+        {ASK_GROUP_TOPOLOGY, memory},
+        {IP_LAYOUT, section_of<std::int32_t>(offsetof(ip_layout, m_ip_data), ips)},
+        {CONNECTIVITY, connected},
+        {ASK_GROUP_CONNECTIVITY, connected},
+        {PARTITION_METADATA, text("the shell's own")},
+        {EMBEDDED_METADATA, text("<project/>")}};
+    axlf header{};
+    std::memcpy(header.m_magic, "xclbin2", 8);
+    std::memset(header.m_header.uuid, 0x5a, 16);
+    std::strcpy(reinterpret_cast<char*>(header.m_header.m_platformVBNV),
+                "xilinx_u280_gen3x16_xdma_1_202211_1");
+    header.m_header.m_numSections = static_cast<std::uint32_t>(sections.size());
+    const std::size_t table = offsetof(axlf, m_sections);
+    std::vector<std::byte> out((table + sections.size() * sizeof(axlf_section_header) + 7) / 8 * 8);
+    for (std::size_t i = 0; i < sections.size(); ++i) {
+      axlf_section_header entry{};
+      entry.m_sectionKind = sections[i].first;
+      entry.m_sectionOffset = out.size();
+      entry.m_sectionSize = sections[i].second.size();
+      std::memcpy(out.data() + table + i * sizeof entry, &entry, sizeof entry);
+      out.insert(out.end(), sections[i].second.begin(), sections[i].second.end());
+      out.resize((out.size() + 7) / 8 * 8);
+    }
+    header.m_header.m_length = out.size();
+    std::memcpy(out.data(), &header, table);
+    return out;
+  }
+};
+
+TEST(Pack, KeepsTheVendorsBitsPlatformAndUuidAndAddsTheImage) {
+  const auto packed = pack_container(Vendor().bytes(), single());
+  ASSERT_TRUE(packed.ok()) << packed.error().message();
+  const auto view = plan::parse_xclbin(*packed);
+  ASSERT_TRUE(view.ok()) << view.error().message();
+  EXPECT_EQ(view->uuid, "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a");
+  EXPECT_EQ(view->platform, "xilinx_u280_gen3x16_xdma_1_202211_1");
+  const auto text = [&](std::uint32_t kind) {
+    const auto* section = view->find(kind);
+    return section == nullptr
+               ? std::string()
+               : std::string(reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size());
+  };
+  EXPECT_EQ(text(BITSTREAM), "the vendor's bits");
+  EXPECT_EQ(text(PARTITION_METADATA), "the shell's own");
+  EXPECT_EQ(text(USER_METADATA), plan::to_json(single().record));
+  const auto data = plan::decode_emulation_data(view->find(EMULATION_DATA)->bytes);
+  ASSERT_TRUE(data.ok()) << data.error().message();
+  EXPECT_EQ(data->record, single().record);
+  EXPECT_EQ(data->programs.size(), 1U);
+}
+
+TEST(Pack, GivesXrtTheUnitsAsWindowsOfTheVendorsOne) {
+  const auto packed = pack_container(Vendor().bytes(), single());
+  ASSERT_TRUE(packed.ok());
+  const TemporaryDirectory directory("millrace-pack");
+  const auto file = directory.path() / "image0.xclbin";
+  ASSERT_TRUE(write_file_atomically(file, std::span<const std::byte>(*packed)).ok());
+  const xrt::xclbin xclbin(file.string());
+  std::map<std::string, std::uint64_t> base;
+  for (const auto& ip : xclbin.get_ips()) base[ip.get_name()] = ip.get_base_address();
+  EXPECT_EQ(base, (std::map<std::string, std::uint64_t>{{"millrace_control:control", 0x1c00000},
+                                                        {"millrace_supervisor:supervisor", 0x1c01000},
+                                                        {"millrace_ingress:part0_in0", 0x1c02000},
+                                                        {"millrace_egress:part0_out0", 0x1c03000}}));
+  for (const auto& kernel : xclbin.get_kernels()) {
+    if (kernel.get_name() != "millrace_ingress") continue;
+    for (const auto& argument : kernel.get_args()) {
+      if (argument.get_name() != "buffer") continue;
+      ASSERT_EQ(argument.get_mems().size(), 1U);
+      EXPECT_EQ(argument.get_mems()[0].get_tag(), "DDR[1]");
+    }
+  }
+}
+
+TEST(Pack, RefusesWhatIsNotTheImagesXclbin) {
+  const auto message = [](const Vendor& vendor) {
+    const auto packed = pack_container(vendor.bytes(), single());
+    return packed.ok() ? std::string("accepted") : packed.error().message();
+  };
+  Vendor vendor;
+  vendor.unit = "millrace_image1:image1";
+  EXPECT_NE(message(vendor).find("no compute unit 'millrace_image0:image0'"), std::string::npos);
+  vendor = {};
+  vendor.bits.clear();
+  EXPECT_NE(message(vendor).find("no bitstream"), std::string::npos);
+  vendor = {};
+  vendor.connections.pop_back();
+  EXPECT_NE(message(vendor).find("no memory to argument 2, the buffer of millrace_egress:part0_out0"),
+            std::string::npos)
+      << message(vendor);
+  EXPECT_FALSE(pack_container({}, single()).ok());
+  EXPECT_FALSE(pack_container(Vendor().bytes(), image()).ok());
+  std::vector<std::byte> cut = Vendor().bytes();
+  for (std::size_t size = 0; size < cut.size(); size += 97) {
+    (void)pack_container(std::span(cut).first(size),
+                         single());  // no reading beyond the end: the sanitizers watch
+  }
 }
 
 }  // namespace
