@@ -42,7 +42,11 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
     for (const auto& folding : generator.foldings(interval)) {
       if (std::find(seen.begin(), seen.end(), folding) != seen.end()) continue;
       seen.push_back(folding);
-      MILLRACE_ASSIGN(gen::Candidate candidate, generator.candidate(catalog, folding));
+      auto asked = generator.candidate(catalog, folding);
+      // A folding may be wide enough and still be none: too many lanes for a unit.
+      if (!asked.ok() && asked.error().code() == ErrorCode::kInvalidInput) continue;
+      if (!asked.ok()) return asked.error();
+      gen::Candidate candidate = std::move(*asked);
       MILLRACE_ASSIGN(explore::Implementation way,
                       implementation(catalog, program, program.blocks[block], candidate));
       way.candidate = static_cast<std::uint32_t>(candidates.size());

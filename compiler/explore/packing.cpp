@@ -9,8 +9,11 @@ namespace {
 
 using Operations = std::vector<const std::vector<Option>*>;
 
+constexpr std::size_t kFewOperations = 12;      // up to so many are gone through thoroughly
 constexpr std::size_t kMostLabels = 400;        // partial choices kept an operation
 constexpr std::size_t kMostEffort = 4'000'000;  // comparisons of labels a call
+constexpr std::size_t kFewLabels = 16;          // the same where there are more operations
+constexpr std::size_t kLittleEffort = 100'000;
 
 Amounts smallest(const std::vector<Option>& options) {
   Amounts out;
@@ -84,6 +87,7 @@ Packed greedy(const Operations& operations, const Amounts& budget) {
 
 struct Label {
   Amounts used{};
+  double weight = 0;
   std::uint32_t previous = 0, option = 0;
 };
 
@@ -103,7 +107,7 @@ class Labels {
       for (std::uint32_t from = 0; from < levels[i].size(); ++from)
         for (std::uint32_t o = 0; o < operations_[i]->size(); ++o) {
           const Amounts used = levels[i][from].used + (*operations_[i])[o].amounts;
-          if (within(used + rest_[i + 1], budget_)) next.push_back({used, from, o});
+          if (within(used + rest_[i + 1], budget_)) next.push_back({used, weigh(used, weights_), from, o});
         }
       keep_best(next);
       if (next.empty()) return {cut_ ? Fit::kUnknown : Fit::kNo, {}, {}};
@@ -123,13 +127,14 @@ class Labels {
 
  private:
   void keep_best(std::vector<Label>& labels) {
-    std::stable_sort(labels.begin(), labels.end(), [&](const Label& a, const Label& b) {
-      return weigh(a.used, weights_) < weigh(b.used, weights_);
-    });
+    std::stable_sort(labels.begin(), labels.end(),
+                     [](const Label& a, const Label& b) { return a.weight < b.weight; });
+    const bool few = operations_.size() <= kFewOperations;
+    const std::size_t most = few ? kMostLabels : kFewLabels, effort = few ? kMostEffort : kLittleEffort;
     std::vector<Label> kept;
     for (const auto& label : labels) {
       effort_ += kept.size();
-      if (kept.size() >= kMostLabels || effort_ > kMostEffort) {
+      if (kept.size() >= most || effort_ > effort) {
         cut_ = true;
         break;
       }
