@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -196,9 +197,11 @@ bool run(const Phase& phase, double minutes) {
   std::vector<double> all, during;
   for (const Sample& sample : samples) {
     all.push_back(sample.milliseconds);
-    const bool in = std::any_of(swaps.begin(), swaps.end(), [&](const auto& swap) {
-      return sample.due >= swap.first && sample.due <= swap.second;
-    });
+    // The last swap that had begun by then.
+    const auto after_it =
+        std::upper_bound(swaps.begin(), swaps.end(), sample.due,
+                         [](Clock::time_point due, const auto& swap) { return due < swap.first; });
+    const bool in = after_it != swaps.begin() && sample.due <= std::prev(after_it)->second;
     if (in) during.push_back(sample.milliseconds);
   }
   std::vector<double> times;
