@@ -174,7 +174,7 @@ void describe_vvu(const Values& v, Builder& b) {
   b.ff("input", pe * v["ABITS"]);
   add_products(b, v, pe);
   b.ff("product", pe * (ax + wx));
-  b.exact(read_modify_write(pe * acc, depth));
+  b.exact(simple_dual_port(pe * acc, depth, MemoryStyle::kDistributed));
   b.lut("memory", ((depth + 63) / 64 - 1) * pe * acc);
   b.lut("accumulate", pe * acc);
   b.ff("accumulate", pe * acc);
@@ -233,14 +233,12 @@ void describe_threshold(const Values& v, Builder& b) {
   b.lut("one", 1);
   b.lut("counter", counter_bits(nf));
   b.lut("compare", pe * levels * (acc + 1));
-  b.lut("load", loaded ? pe * levels : 0);
   b.ff("one", 1);
   b.ff("counter", counter_bits(nf));
   b.ff("flags", levels);
   b.ff("input", pe * levels * acc);
   b.ff("found", pe * levels * (levels - 1) / 2 + pe * levels);
   b.ff("channel", counter_bits(nf) * (levels - 1));
-  b.ff("load", loaded ? 1 : 0);
   for (std::int64_t level = 0; level < levels; ++level) {
     for (std::int64_t lane = 0; lane < pe; ++lane) {
       add_table(b, acc + 1, nf << std::min<std::int64_t>(level, 20), 0, loaded);

@@ -174,10 +174,10 @@ namespace {
 
 /// `values`: elements a lane takes in a beat.
 void describe_pool_lanes(const Values& v, Builder& b, std::int64_t depth, std::int64_t counters,
-                         std::int64_t values) {
+                         std::int64_t values, const Cost& memory) {
   const std::int64_t simd = v["SIMD"];
   const bool sum = v["OP"] == 1;
-  b.exact(read_modify_write(simd * v["OBITS"], depth));
+  b.exact(memory);
   b.lut("one", 1);
   b.lut("counter", counters);
   b.lut("memory", (ceil_div(depth, 64) - 1) * simd * v["OBITS"]);
@@ -195,12 +195,13 @@ void describe_pool(const Values& v, Builder& b) {
   const std::int64_t counters = counter_bits(v["CF"]) + counter_bits(v["W"] / v["PX"]) +
                                 counter_bits(v["H"]) + counter_bits(v["KW"] / v["PX"]) +
                                 counter_bits(v["KH"]) + counter_bits(depth);
-  describe_pool_lanes(v, b, depth, counters, v["PX"]);
+  describe_pool_lanes(v, b, depth, counters, v["PX"], read_modify_write(v["SIMD"] * v["OBITS"], depth));
 }
 
 void describe_reduce(const Values& v, Builder& b) {
   const std::int64_t depth = std::max<std::int64_t>(v["CF"], 2);
-  describe_pool_lanes(v, b, depth, counter_bits(v["CF"]) + counter_bits(v["TAPS"]), 1);
+  describe_pool_lanes(v, b, depth, counter_bits(v["CF"]) + counter_bits(v["TAPS"]), 1,
+                      simple_dual_port(v["SIMD"] * v["OBITS"], depth, MemoryStyle::kDistributed));
 }
 
 }  // namespace millrace::compiler::generators

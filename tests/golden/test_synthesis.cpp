@@ -82,7 +82,7 @@ TEST(Prediction, IsWithinTenPercentInLogicAndExactInSlicesAndMemoryOnDesignsItWa
     EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
     EXPECT_GT(sums.instances, 10U);
   }
-  EXPECT_EQ(nets, (std::set<std::string>{"lenet5", "ptt", "tfc"}));
+  EXPECT_EQ(nets, (std::set<std::string>{"lenet5", "mpcnn", "ptt", "tfc"}));
   for (const std::string& net : nets) {
     EXPECT_GE(std::count_if(designs.begin(), designs.end(),
                             [&](const auto& d) { return d.first.starts_with(net + "_"); }),

@@ -175,6 +175,20 @@ std::vector<Parameters> vvu_sample() {
                     {"LOADED", 0},
                     {"WSTYLE", usual_style(taps * cf)}});
   }
+  for (const std::int64_t abits : {4, 8}) {  // weights of one bit
+    rows.push_back({{"CHANNELS", 16},
+                    {"PE", 8},
+                    {"TAPS", 9},
+                    {"ABITS", abits},
+                    {"AKIND", 1},
+                    {"WBITS", 1},
+                    {"WKIND", 2},
+                    {"ACCBITS", abits + 4},
+                    {"MUL", 0},
+                    {"BIAS", 0},
+                    {"LOADED", 0},
+                    {"WSTYLE", 2}});
+  }
   return rows;
 }
 
