@@ -31,7 +31,7 @@ const directory = mkdtempSync(path.join(tmpdir(), 'millrace-memory-'));
 let server = null;
 try {
   const deployment = path.join(directory, 'lenet5');
-  execFileSync(given.millrace, ['compile', path.join(root, 'tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx'), '--name', 'lenet5', '--cluster', cluster, '-o', deployment, '--quiet']);
+  execFileSync(given.millrace, ['compile', path.join(root, 'tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx'), '--name', 'lenet5', '--cluster', cluster, '--partitions', '3', '-o', deployment, '--quiet']);
   server = await serve(kAll, given.millrace, ['serve', '--deployment', deployment, '--cluster', cluster, '--http', '127.0.0.1:0']);
   const parts = [];
   for (let i = 1; i <= kParts; ++i) {

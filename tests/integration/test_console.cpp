@@ -26,8 +26,15 @@ class Console : public testing::Test {
         {millrace_binary(), "compile", kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
          "--name", "lenet5", "--cluster", cluster, "--partitions", "3", "-o", deployment, "--quiet"});
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
-    std::vector<std::string> command{millrace_binary(), "serve", "--deployment", deployment,
-                                     "--cluster",       cluster, "--http",       "127.0.0.1:0"};
+    std::vector<std::string> arguments{"--deployment", deployment};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    serve(arguments);
+  }
+
+  void serve(const std::vector<std::string>& more) {
+    std::vector<std::string> command{millrace_binary(), "serve",
+                                     "--http",          "127.0.0.1:0",
+                                     "--cluster",       kSource / "configs/clusters/three-ku060.yaml"};
     command.insert(command.end(), more.begin(), more.end());
     server_.emplace(command);
     const auto address = server_->wait_for_line("listening http ", 60s);
@@ -91,6 +98,24 @@ TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
       std::this_thread::sleep_for(20ms);
   });
   browse({"--token", secret});
+}
+
+TEST_F(Console, PutsAnotherVersionInThePlaceOfTheOneThatServes) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto repository = directory_.path() / "repository";
+  for (const char* version : {"1", "2"}) {
+    const auto place = repository / "lenet5" / version;
+    std::filesystem::create_directories(place.parent_path());
+    const Outcome compiled = run_program(
+        {millrace_binary(), "compile", kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
+         "--name", "lenet5", "--cluster", kSource / "configs/clusters/three-ku060.yaml", "--partitions", "3",
+         "-o", place, "--quiet"});
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  }
+  serve({"--repository", repository, "--repository-mode", "explicit", "--load", "lenet5"});
+  BackgroundProgram load({millrace_binary(), "bench", "--url", url_, "--model", "lenet5", "--rate", "50",
+                          "--duration", "600", "--warmup", "0"});
+  browse({"--swap", "1"});
 }
 
 TEST_F(Console, IsInTheBinaryAndNamesNothingThatIsNot) {

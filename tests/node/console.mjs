@@ -1,6 +1,6 @@
 // The console in a real Chromium, against a server that runs LeNet-5 on three cards under load.
 //
-//   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--chromium /usr/bin/chromium]
+//   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--swap 1] [--chromium /usr/bin/chromium]
 //
 // Exit code 1 where something is not as it should be, with what.
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import {parseArgs} from 'node:util';
 import {chromium} from 'playwright-core';
 
 const {values: options} = parseArgs({options: {
-  url: {type: 'string'}, picture: {type: 'string'}, shots: {type: 'string'}, token: {type: 'string'}, chromium: {type: 'string', default: '/usr/bin/chromium'},
+  url: {type: 'string'}, picture: {type: 'string'}, shots: {type: 'string'}, token: {type: 'string'}, swap: {type: 'string'}, chromium: {type: 'string', default: '/usr/bin/chromium'},
 }});
 if (options.shots) mkdirSync(options.shots, {recursive: true});
 
@@ -169,6 +169,26 @@ async function administers(page) {
   await until(page, '#admin-result.bad', /Load no-such-model: ./);
 }
 
+/** Puts another version in the place of the one that serves, and says so. */
+async function swaps(page, version) {
+  const row = page.locator('#versions tr', {has: page.getByRole('button', {name: `Load lenet5 version ${version}`})});
+  await row.getByRole('button').first().click();
+  await until(page, '#admin-result', `Load lenet5 version ${version}: done`);
+  await page.getByRole('button', {name: `Unload lenet5 version ${version}`}).waitFor({timeout: 20000});
+  await page.locator('#model option', {hasText: `lenet5 version ${version}`}).waitFor({state: 'attached', timeout: 20000});
+  await until(page, '#failed', /^0$/);
+}
+
+/** The last version goes: the page says so, and comes back with it. */
+async function unloadsAndLoads(page, version) {
+  await page.getByRole('button', {name: `Unload lenet5 version ${version}`}).click();
+  await until(page, '#connection', 'no model is served');
+  assert.equal(await page.locator('#pipeline > li').count(), 0);
+  await page.getByRole('button', {name: `Load lenet5 version ${version}`}).click();
+  await until(page, '#connection', /^ready$/);
+  assert.equal(await page.locator('#pipeline > li.card').count(), 3);
+}
+
 async function saysThatNobodyAnswers(page) {
   await page.route('**/v2/**', (route) => route.abort());
   await until(page, '#connection', 'the server does not answer');
@@ -189,6 +209,10 @@ try {
     if (look.name === 'desktop-light') {
       await drawsByKeys(page);
       await administers(page);
+      if (options.swap) {
+        await swaps(page, options.swap);
+        await unloadsAndLoads(page, options.swap);
+      }
       await saysThatNobodyAnswers(page);
     }
     if (options.shots) await page.screenshot({path: `${options.shots}/${look.name}.png`, fullPage: true});

@@ -41,6 +41,8 @@ async function look() {
   const model = chosen(status.models);
   if (!model) {
     connection('no model is served', 'warn');
+    pipeline.clear();
+    trial.hide();
     before = null;
     return;
   }

@@ -33,6 +33,13 @@ export class Pipeline {
     model.links.forEach((link) => this.showLink(link, before?.links.find((l) => l.channel === link.channel), seconds));
   }
 
+  /** Nothing is served. */
+  clear() {
+    for (const id of ['rate', 'p50', 'p99', 'occupancy', 'queue', 'failed']) say(find(id), '–');
+    find('pipeline').replaceChildren();
+    this.shape = '';
+  }
+
   draw(value) {
     this.history.push(value);
     if (this.history.length > kHistory) this.history.shift();

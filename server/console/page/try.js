@@ -42,6 +42,12 @@ export class Try {
     else find('try').replaceChildren(make('p', {}, `This page feeds models of one numeric input; ${name} has ${this.model.inputs.map((i) => `${i.name} (${i.datatype})`).join(', ')}.`));
   }
 
+  /** Nothing is served. */
+  hide() {
+    this.shown = '';
+    find('try').replaceChildren(make('p', {}, 'Nothing is served.'));
+  }
+
   // A drawing.
 
   makePad() {
