@@ -1,5 +1,5 @@
 // compiler/synth against a stand-in for Yosys: a script that answers as Yosys 0.23 does, or dies, or fails.
-// What the real one counts is in test_synth_yosys.
+// What the real one counts is in tests/golden/synthesis.csv.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
