@@ -295,7 +295,7 @@ TEST_F(EndToEnd, What_is_wrong_with_a_request_is_said_with_the_field) {
       {body("nonsense", "[1,1,28,28]", "FP32", data), 400, "nonsense"},
       {body(name, "[1,1,28,27]", "FP32", data), 400, "shape"},
       {body(name, "[2,1,28,28]", "FP32", data), 400, "shape"},
-      {body(name, "[1,1,28,28]", "INT8", data), 400, "INT8"},
+      {body(name, "[1,1,28,28]", "INT16", data), 400, "INT16"},
       {body(name, "[1,1,28,28]", "FP32", "[1,2,3]"), 400, name},
       {"{\"inputs\":[]}", 400, "inputs"},
       {"{", 400, "JSON"},
