@@ -42,12 +42,15 @@ class Planner {
     MILLRACE_TRY(state_problem());
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
     if (!options_.plan.empty()) return follow();
-    const Status found = search();
+    const bool alone = plan_.cluster.cards.size() < 2;
+    const Status found = search(alone);
     if (!found.ok() && found.error().code() != ErrorCode::kDoesNotFit) return found;
     // Where a layer is too large or too slow for a card, several may share it.
     const bool lift = options_.targets.objective == explore::Objective::kThroughput;
-    if (plan_.cluster.cards.size() < 2 || (found.ok() && !lift)) return found;
-    return split_layers(found);
+    if (alone || (found.ok() && !lift)) return found;
+    const Status split = split_layers(found);
+    if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit) return split;
+    return search(true);  // for the reason
   }
 
  private:
@@ -127,7 +130,7 @@ class Planner {
         plan_.splits.push_back({before.program.blocks[*block].name, parts});
         MILLRACE_TRY(state_problem());
         if (!explore::is_predictable(plan_.problem)) continue;
-        const Status now = search();
+        const Status now = search(false);
         if (!now.ok() && now.error().code() != ErrorCode::kDoesNotFit) return now;
         helped = now.ok() && (!found.ok() || plan_.interval_seconds < before.interval_seconds * 0.99);
       }
@@ -155,8 +158,8 @@ class Planner {
     return {};
   }
 
-  static Result<explore::Solution> solved(const explore::Problem& problem) {
-    MILLRACE_ASSIGN(explore::Solution solution, explore::solve(problem));
+  static Result<explore::Solution> solved(const explore::Problem& problem, bool explain = true) {
+    MILLRACE_ASSIGN(explore::Solution solution, explore::solve(problem, explain));
     if (const auto wrong = explore::verify(problem, solution); !wrong.empty())
       return Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
     return solution;
@@ -164,10 +167,10 @@ class Planner {
 
   /// Solves, looks at what the partitions really come to, and solves again with that much less where it was
   /// too much.
-  Status search() {
+  Status search(bool explain) {
     explore::Problem problem = plan_.problem;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(problem); }));
+      MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(problem, explain); }));
       if (attempt == 0) plan_.exploration_ms = steps_.total();
       MILLRACE_TRY(predict());
       if (!plan_.played || !tighten(problem)) return {};

@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace millrace::compiler::explore {
+namespace {
+
+constexpr std::size_t kFewOperations = 24;  // for more of them not every way to build each is looked at
+
+}  // namespace
 
 std::uint64_t cycles_in(double seconds, double clock_hz) {
   // The seconds were a number of cycles by some clock: a hair above makes up for the division.
@@ -43,6 +48,9 @@ Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double
     for (std::size_t i = 0; i < options.size(); ++i)
       if (board_.chain.layer_of[i] != board_.chain.size())
         options[i] = options_within(board_.problem.operations[i], cycles);
+    if (options.size() <= kFewOperations) continue;
+    for (auto& of_one : options)
+      if (thin(of_one, board_.problem.cards[kind].regions.front().available)) thinned_ = true;
   }
 }
 
@@ -74,7 +82,7 @@ std::vector<const std::vector<Option>*> Level::between(const Options& options, s
 
 std::size_t Level::extend(const Options& options, const Amounts& budget, std::size_t begin) const {
   const auto fits = [&](std::size_t end) {
-    const Fit fit = pack(between(options, begin, end), budget).fit;
+    const Fit fit = pack(between(options, begin, end), budget, thinned_).fit;
     return fit == Fit::kYes || (optimistic_ && fit == Fit::kUnknown);
   };
   // What fits is still fitting with a layer less: doubled steps, then halved.

@@ -45,6 +45,7 @@ class Level {
   const std::vector<std::uint32_t>& kinds_;
   double seconds_;
   bool optimistic_;
+  bool thinned_ = false;                      // options were left out, for there were many operations
   std::map<std::uint32_t, Options> options_;  // kind -> of each operation
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, std::size_t> farthest_;
 };

@@ -9,10 +9,10 @@ namespace {
 
 using Operations = std::vector<const std::vector<Option>*>;
 
-constexpr std::size_t kFewOperations = 12;      // up to so many are gone through thoroughly
-constexpr std::size_t kMostLabels = 400;        // partial choices kept an operation
+constexpr std::size_t kFewOperations = 8;       // up to so many are gone through thoroughly
+constexpr std::size_t kMostLabels = 200;        // partial choices kept an operation
 constexpr std::size_t kMostEffort = 4'000'000;  // comparisons of labels a call
-constexpr std::size_t kFewLabels = 16;          // the same where there are more operations
+constexpr std::size_t kFewLabels = 3;           // the same where there are more operations
 constexpr std::size_t kLittleEffort = 100'000;
 
 Amounts smallest(const std::vector<Option>& options) {
@@ -178,7 +178,25 @@ std::vector<Option> options_within(const Operation& operation, std::uint64_t cyc
   return kept;
 }
 
-Packed pack(const Operations& operations, const Amounts& budget) {
+bool thin(std::vector<Option>& options, const Amounts& budget) {
+  constexpr std::size_t kCheapest = 9;
+  if (options.size() <= kCheapest + kKinds) return false;
+  const Weights weights = weights_of(budget);
+  std::stable_sort(options.begin(), options.end(), [&](const Option& a, const Option& b) {
+    return weigh(a.amounts, weights) < weigh(b.amounts, weights);
+  });
+  std::vector<Option> kept(options.begin(), options.begin() + kCheapest);
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    const auto least =
+        std::min_element(options.begin(), options.end(),
+                         [k](const Option& a, const Option& b) { return a.amounts[k] < b.amounts[k]; });
+    if (least - options.begin() >= static_cast<std::ptrdiff_t>(kCheapest)) kept.push_back(*least);
+  }
+  options = std::move(kept);
+  return true;
+}
+
+Packed pack(const Operations& operations, const Amounts& budget, bool thinned) {
   Amounts least{};
   for (const auto* options : operations) {
     if (options->empty()) return {};
@@ -186,7 +204,10 @@ Packed pack(const Operations& operations, const Amounts& budget) {
   }
   if (!within(least, budget)) return {};
   Packed quick = greedy(operations, budget);
-  return quick.fit == Fit::kYes ? quick : Labels(operations, budget).run();
+  if (quick.fit == Fit::kYes) return quick;
+  Packed found = Labels(operations, budget).run();
+  if (found.fit == Fit::kNo && thinned) found.fit = Fit::kUnknown;
+  return found;
 }
 
 }  // namespace millrace::compiler::explore

@@ -27,7 +27,13 @@ struct Packed {
   Amounts used{};
 };
 
-/// kNo is proven. kUnknown: neither a way nor a proof was found within a bounded effort.
-Packed pack(const std::vector<const std::vector<Option>*>& operations, const Amounts& budget);
+/// Of many options those that take least of something, and the cheapest by shares of `budget`: at most
+/// about 16. True where some were left out.
+bool thin(std::vector<Option>& options, const Amounts& budget);
+
+/// kNo is proven, unless some `thinned` options were left out of account. kUnknown: neither a way nor a proof
+/// was found within a bounded effort.
+Packed pack(const std::vector<const std::vector<Option>*>& operations, const Amounts& budget,
+            bool thinned = false);
 
 }  // namespace millrace::compiler::explore

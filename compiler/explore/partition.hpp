@@ -52,10 +52,13 @@ struct Solution {
 /// there are cards, at most one a layer, fewer where no cut uses only existing cables. Cuts in which a tensor
 /// skips a card are taken only where the cards have cables for it.
 ///
+/// `explain`: where nothing fits, looks for the reason and for what would fit; that takes longer than the
+/// search.
+///
 /// Errors: kDoesNotFit (more pieces than layers or cards, cables missing, a target that cannot be met; says
 /// which, what binds and what could be met), kUnsupported (a tensor that would go from a card to itself
 /// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
-Result<Solution> solve(const Problem& problem);
+Result<Solution> solve(const Problem& problem, bool explain = true);
 
 /// Who stands where, built how: a plan as a person may have written it.
 struct Choice {

@@ -15,6 +15,7 @@ constexpr double kHair = 1 + 1e-9;
 constexpr std::size_t kMostRows = 20000;         // rows of cards tried, before those alike are left out
 constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better what the bisection found
 constexpr int kRefinements = 24;                 // halvings between two intervals that can occur
+constexpr std::size_t kMostLevels = 64;          // intervals remembered
 constexpr double kProven = 1e-6;                 // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;             // seconds: no limit
 
@@ -171,13 +172,21 @@ std::optional<Assignment> Search::arrange(Level& level, const Order& order, bool
   return out;
 }
 
+Level& Search::level(double seconds, bool optimistic) {
+  const auto key = std::pair(seconds, optimistic);
+  const auto known = levels_.find(key);
+  if (known != levels_.end()) return known->second;
+  if (levels_.size() >= kMostLevels) levels_.clear();
+  return levels_.emplace(key, Level(board_, kinds_, seconds, optimistic)).first->second;
+}
+
 bool Search::possible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size()) return false;
-  Level level(board_, kinds_, seconds, true);
+  Level& at = level(seconds, true);
   const auto& orders = kind_rows(cards);
   if (!all_kind_rows_ || !all_rows_) return true;
   return std::any_of(orders.begin(), orders.end(),
-                     [&](const Order& order) { return arrange(level, order, false).has_value(); });
+                     [&](const Order& order) { return arrange(at, order, false).has_value(); });
 }
 
 std::optional<Solution> Search::keep_latency(Assignment assignment, Solution solution, double seconds) const {
@@ -192,9 +201,9 @@ std::optional<Solution> Search::keep_latency(Assignment assignment, Solution sol
 
 std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size() || cards > problem_.cards.size()) return std::nullopt;
-  Level level(board_, kinds_, seconds, false);
+  Level& at = level(seconds, false);
   for (const auto& order : rows(cards)) {
-    auto assignment = arrange(level, order, true);
+    auto assignment = arrange(at, order, true);
     if (!assignment) continue;
     auto solution = board_.assess(*assignment);
     if (!solution || solution->interval_seconds > seconds * kHair) continue;
@@ -294,9 +303,9 @@ std::optional<Solution> Search::least_latency(double limit) {
     if (!quickest) continue;
     for (const double factor : {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0}) {
       const double seconds = std::min(limit, quickest->interval_seconds * factor);
-      Level level(board_, kinds_, seconds, false);
+      Level& at = level(seconds, false);
       for (const auto& order : rows(cards)) {
-        auto assignment = arrange(level, order, true);
+        auto assignment = arrange(at, order, true);
         if (!assignment) continue;
         speed_up(board_, *assignment, limit);
         const auto found = board_.assess(*assignment);

@@ -47,8 +47,12 @@ class Search {
   std::optional<Solution> least_latency(double limit);
   double floor_of_latency() const;
 
+  /// Kept, because the same intervals are asked about for each number of cards.
+  Level& level(double seconds, bool optimistic);
+
   const Board& board_;
   const Problem& problem_;
+  std::map<std::pair<double, bool>, Level> levels_;
   std::vector<std::uint32_t> kinds_;
   std::vector<double> intervals_;  // that can occur, ascending
   bool reads_memory_ = false;      // some implementation streams its weights

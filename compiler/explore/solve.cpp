@@ -44,7 +44,7 @@ Status check_partitions(const Problem& problem, std::size_t layers) {
 
 }  // namespace
 
-Result<Solution> solve(const Problem& problem) {
+Result<Solution> solve(const Problem& problem, bool explain) {
   if (const auto wrong = check(problem); !wrong.empty())
     return Error(ErrorCode::kInternal, "partition: " + wrong);
   MILLRACE_TRY(check_targets(problem.targets));
@@ -55,6 +55,9 @@ Result<Solution> solve(const Problem& problem) {
   MILLRACE_TRY(check_partitions(problem, board.chain.size()));
   if (!is_predictable(problem)) return balance(problem, board.chain);
   auto solution = Search(board).run();
+  if (!solution && !explain)
+    return Error(ErrorCode::kDoesNotFit,
+                 "model '" + problem.model + "' does not fit cluster '" + problem.cluster + "'");
   if (!solution) return diagnose(board);
   return std::move(*solution);
 }
