@@ -10,13 +10,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "kernels/reference/reference.hpp"
@@ -28,6 +29,7 @@ namespace {
 
 using namespace millrace;
 using namespace millrace::tests;
+namespace json = boost::json;
 using bench::OpenLoop;
 using Clock = OpenLoop::Clock;
 using namespace std::chrono_literals;
@@ -36,6 +38,8 @@ constexpr std::uint32_t kFrames = 16;
 constexpr double kShare = 0.5;  // of saturation
 constexpr int kSettled = 50, kLate = 500;
 constexpr double kGrowth = 1.02;
+constexpr std::int64_t kSpareDescriptors = 1;  // of a request that is being answered
+constexpr std::chrono::seconds kMeasuring{3};  // of saturation
 
 struct Phase {
   std::string name, policy;
@@ -69,9 +73,17 @@ std::uint64_t resident(pid_t process) {
   return pages * 4096;
 }
 
+/// What server and cards hold at a moment.
 struct Belongings {
   std::size_t descriptors = 0, cards = 0;
   std::uint64_t bytes = 0, card_bytes = 0;
+
+  json::object to_json() const {
+    return {{"server_bytes", bytes},
+            {"cards_bytes", card_bytes},
+            {"descriptors", descriptors},
+            {"card_processes", cards}};
+  }
 };
 
 Belongings belongings(RepositoryHost& host) {
@@ -111,9 +123,130 @@ std::map<std::string, std::vector<std::string>> expectations(
   return out;
 }
 
-bool run(const Phase& phase, double minutes) {
-  RepositoryHost host(phase.cards);
-  const kernels::Program one = chain_program(6), other = chain_program(6, 4, 99);
+/// One POST a frame, raw.
+std::vector<std::string> requests_of(const RepositoryHost& host) {
+  std::vector<std::string> out;
+  for (std::uint32_t i = 0; i < kFrames; ++i) {
+    const std::string frame = host.frame(i);
+    out.push_back(
+        "POST /v2/models/m/infer HTTP/1.1\r\nHost: soak\r\nInference-Header-Content-Length: "
+        "0\r\nContent-Length: " +
+        std::to_string(frame.size()) + "\r\n\r\n" + frame);
+  }
+  return out;
+}
+
+/// What became of the requests: each answer against its version's. One thread.
+class Answers {
+ public:
+  explicit Answers(std::map<std::string, std::vector<std::string>> expected)
+      : expected_(std::move(expected)) {}
+
+  void take(const OpenLoop::Result& result) {
+    ++statuses_[result.status];
+    if (result.status != 200) return static_cast<void>(++failed_);
+    const auto key = result.body.find("\"model_version\":\"");
+    const std::string version(key == std::string_view::npos ? "" : result.body.substr(key + 17, 1));
+    const auto known = expected_.find(version);
+    if (known == expected_.end() || !result.body.ends_with(known->second[result.request])) ++wrong_;
+    samples_.push_back(
+        {result.due, std::chrono::duration<double, std::milli>(result.done - result.due).count()});
+  }
+  void forget_samples() { samples_.clear(); }
+
+  std::uint64_t failed() const { return failed_; }
+  std::uint64_t wrong() const { return wrong_; }
+  const std::vector<Sample>& samples() const { return samples_; }
+  json::object by_status() const {
+    json::object out;
+    for (const auto& [status, count] : statuses_)
+      out[status == 0 ? "no answer" : std::to_string(status)] = count;
+    return out;
+  }
+
+ private:
+  const std::map<std::string, std::vector<std::string>> expected_;
+  std::uint64_t failed_ = 0, wrong_ = 0;
+  std::map<int, std::uint64_t> statuses_;
+  std::vector<Sample> samples_;
+};
+
+struct Swap {
+  Clock::time_point begin, end;
+};
+
+/// Swaps between versions 1 and 2 for as long as it lives.
+class Swapping {
+ public:
+  Swapping(RepositoryHost& host, const Phase& phase)
+      : host_(host), phase_(phase), thread_([this](const std::stop_token& stop) { go(stop); }) {}
+
+  /// Lets the swap that runs come to its end.
+  void stop() {
+    thread_.request_stop();
+    thread_.join();
+  }
+
+  // After stop():
+  const std::vector<Swap>& swaps() const { return swaps_; }
+  std::uint64_t failed() const { return failed_; }
+  const std::optional<Belongings>& after_50() const { return after_50_; }
+  const std::optional<Belongings>& after_500() const { return after_500_; }
+
+ private:
+  void go(const std::stop_token& stop) {
+    auto next = Clock::now();
+    for (int count = 1; !stop.stop_requested(); ++count) {
+      const auto begin = Clock::now();
+      const auto answer = host_.load(count % 2 == 1 ? "2" : "1", phase_.policy);
+      swaps_.push_back({begin, Clock::now()});
+      if (answer.status != 200) {
+        ++failed_;
+        std::cerr << phase_.name << ": swap " << count << ": " << answer.body << std::endl;
+      }
+      if (count == kSettled) after_50_ = belongings(host_);
+      if (count == kLate) after_500_ = belongings(host_);
+      if (count % 50 == 0) std::cerr << phase_.name << ": " << count << " swaps" << std::endl;
+      next = std::max(next + phase_.between, Clock::now());
+      while (!stop.stop_requested() && Clock::now() < next) std::this_thread::sleep_for(5ms);
+    }
+  }
+
+  RepositoryHost& host_;
+  const Phase& phase_;
+  std::vector<Swap> swaps_;
+  std::uint64_t failed_ = 0;
+  std::optional<Belongings> after_50_, after_500_;
+  std::jthread thread_;  // last: uses all above
+};
+
+json::object milliseconds(std::vector<double> values) {
+  return {
+      {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}, {"max", percentile(values, 1)}};
+}
+
+/// Of all requests, and of those that were due while a swap ran.
+void tell_latencies(json::object& report, const std::vector<Sample>& samples,
+                    const std::vector<Swap>& swaps) {
+  std::vector<double> all, during, times;
+  for (const Sample& sample : samples) {
+    all.push_back(sample.milliseconds);
+    // The last swap that had begun by then.
+    const auto after =
+        std::upper_bound(swaps.begin(), swaps.end(), sample.due,
+                         [](Clock::time_point due, const Swap& swap) { return due < swap.begin; });
+    if (after != swaps.begin() && sample.due <= std::prev(after)->end) during.push_back(sample.milliseconds);
+  }
+  for (const Swap& swap : swaps)
+    times.push_back(std::chrono::duration<double, std::milli>(swap.end - swap.begin).count());
+  report["swap_ms"] = milliseconds(std::move(times));
+  report["latency_ms"] = milliseconds(std::move(all));
+  report["latency_during_swaps_ms"] = milliseconds(std::move(during));
+}
+
+/// Two versions that differ in every image, the first one serving, both loaded once before.
+bool bring_up(RepositoryHost& host, const Phase& phase, const kernels::Program& one,
+              const kernels::Program& other) {
   host.add("1", one);
   host.add("2", other);
   auto options = phase.options;
@@ -121,126 +254,90 @@ bool run(const Phase& phase, double minutes) {
   host.start(options, phase.environment);
   for (const std::string version : {"1", "2", "1"})
     if (host.load(version, phase.policy).status != 200) {
-      std::fprintf(stderr, "%s: version %s does not load: %s\n", phase.name.c_str(), version.c_str(),
-                   host.server().err().c_str());
+      std::cerr << phase.name << ": version " << version << " does not load: " << host.server().err() << '\n';
       return false;
     }
-  const auto expected = expectations(host, {{"1", one}, {"2", other}});
-  std::vector<std::string> requests;
-  for (std::uint32_t i = 0; i < kFrames; ++i) {
-    const std::string frame = host.frame(i);
-    requests.push_back(
-        "POST /v2/models/m/infer HTTP/1.1\r\nHost: soak\r\nInference-Header-Content-Length: "
-        "0\r\nContent-Length: " +
-        std::to_string(frame.size()) + "\r\n\r\n" + frame);
-  }
+  return true;
+}
 
-  std::uint64_t failed = 0, wrong = 0;
-  std::map<int, std::uint64_t> statuses;
-  std::vector<Sample> samples;
-  const auto check = [&](const OpenLoop::Result& result) {
-    ++statuses[result.status];
-    if (result.status != 200) {
-      ++failed;
-      return;
-    }
-    const auto key = result.body.find("\"model_version\":\"");
-    const std::string version(key == std::string_view::npos ? "" : result.body.substr(key + 17, 1));
-    const auto known = expected.find(version);
-    if (known == expected.end() || !result.body.ends_with(known->second[result.request])) ++wrong;
-    samples.push_back(
-        {result.due, std::chrono::duration<double, std::milli>(result.done - result.due).count()});
+/// Whether memory stayed: judged where there were swaps enough. At least one of the two is in `report` after.
+bool tell_memory(json::object& report, const Swapping& swapping, const Belongings& before,
+                 const Belongings& after) {
+  const auto bytes_of = [](const std::optional<Belongings>& at) {
+    return at ? json::value(at->to_json()) : json::value();
   };
+  report["before"] = before.to_json();
+  report["after_50_swaps"] = bytes_of(swapping.after_50());
+  report["after_500_swaps"] = bytes_of(swapping.after_500());
+  report["after"] = after.to_json();
+  report["memory_after_500_to_50"] = nullptr;
+  if (!swapping.after_500()) return true;
+  const double growth =
+      static_cast<double>(swapping.after_500()->bytes) / static_cast<double>(swapping.after_50()->bytes);
+  report["memory_after_500_to_50"] = growth;
+  report["cards_memory_after_500_to_50"] = static_cast<double>(swapping.after_500()->card_bytes) /
+                                           static_cast<double>(swapping.after_50()->card_bytes);
+  return growth <= kGrowth;
+}
+
+/// Ends the server; cards that live on are told.
+bool tell_end(json::object& report, RepositoryHost& host) {
+  const std::vector<pid_t> cards = host.cards();
+  const int code = host.server().stop(SIGTERM);
+  std::uint64_t left = 0;
+  for (const pid_t card : cards) left += process_exists(card) ? 1U : 0U;
+  report["exit_code"] = code;
+  report["processes_left_over"] = left;
+  if (code != 0) std::cerr << "the server did not end well: " << host.server().err() << '\n';
+  return code == 0 && left == 0;
+}
+
+bool run(const Phase& phase, double minutes) {
+  const kernels::Program one = chain_program(6), other = chain_program(6, 4, 99);
+  RepositoryHost host(phase.cards);
+  if (!bring_up(host, phase, one, other)) return false;
+  const auto requests = requests_of(host);
+  Answers answers(expectations(host, {{"1", one}, {"2", other}}));
+  const auto take = [&](const OpenLoop::Result& result) { answers.take(result); };
 
   double saturation = 0;
   {
-    OpenLoop closed(host.port(), requests, 32, check);
-    const auto sent = closed.run(0, 3s);
-    saturation = static_cast<double>(sent) / 3;
+    OpenLoop closed(host.port(), requests, 32, take);
+    saturation =
+        static_cast<double>(closed.run(0, kMeasuring)) / std::chrono::duration<double>(kMeasuring).count();
   }
-  const std::uint64_t failed_before = failed;
-  samples.clear();
+  const std::uint64_t failed_before = answers.failed();
+  answers.forget_samples();
 
-  OpenLoop load(host.port(), requests, phase.connections, check);
+  OpenLoop load(host.port(), requests, phase.connections, take);
   std::this_thread::sleep_for(2s);  // the server has taken them all, and forgotten the others
   const Belongings before = belongings(host);
-  std::mutex mutex;
-  std::vector<std::pair<Clock::time_point, Clock::time_point>> swaps;
-  std::uint64_t failed_swaps = 0;
-  Belongings settled, late;
-  std::jthread swapper([&](const std::stop_token& stop) {
-    auto next = Clock::now();
-    for (int count = 1; !stop.stop_requested(); ++count) {
-      const auto begin = Clock::now();
-      const auto answer = host.load(count % 2 == 1 ? "2" : "1", phase.policy);
-      {
-        const std::lock_guard lock(mutex);
-        swaps.emplace_back(begin, Clock::now());
-        if (answer.status != 200) {
-          ++failed_swaps;
-          std::fprintf(stderr, "%s: swap %d: %s\n", phase.name.c_str(), count, answer.body.c_str());
-        }
-      }
-      if (count == kSettled) settled = belongings(host);
-      late = belongings(host);
-      if (count == kLate) std::fprintf(stderr, "%s: 500 swaps\n", phase.name.c_str());
-      next = std::max(next + phase.between, Clock::now());
-      while (!stop.stop_requested() && Clock::now() < next) std::this_thread::sleep_for(5ms);
-    }
-  });
-  const auto duration = std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000));
-  const std::uint64_t sent = load.run(kShare * saturation, duration);
-  swapper.request_stop();
-  swapper.join();
+  Swapping swapping(host, phase);
+  const std::uint64_t sent =
+      load.run(kShare * saturation, std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000)));
+  swapping.stop();
   const Belongings after = belongings(host);
 
-  std::vector<double> all, during;
-  for (const Sample& sample : samples) {
-    all.push_back(sample.milliseconds);
-    // The last swap that had begun by then.
-    const auto after_it =
-        std::upper_bound(swaps.begin(), swaps.end(), sample.due,
-                         [](Clock::time_point due, const auto& swap) { return due < swap.first; });
-    const bool in = after_it != swaps.begin() && sample.due <= std::prev(after_it)->second;
-    if (in) during.push_back(sample.milliseconds);
-  }
-  std::vector<double> times;
-  for (const auto& [begin, end] : swaps)
-    times.push_back(std::chrono::duration<double, std::milli>(end - begin).count());
-  if (settled.bytes == 0) settled = before;
-  const double growth = static_cast<double>(late.bytes) / static_cast<double>(settled.bytes);
-  const bool enough = swaps.size() >= static_cast<std::size_t>(kLate);
-  const bool left_over = after.cards != before.cards || after.descriptors > before.descriptors + 1;
-  const bool good =
-      failed == 0 && wrong == 0 && failed_swaps == 0 && !left_over && (!enough || growth <= kGrowth);
-  std::printf(
-      "{\"phase\":\"%s\",\"minutes\":%g,\"saturation_per_second\":%.0f,\"sent\":%llu,\"failed\":%llu,"
-      "\"failed_before\":"
-      "%llu,\"wrong\":%llu,\"swaps\":%zu,\"failed_swaps\":%llu,\"swap_ms\":{\"p50\":%.1f,\"max\":%.1f},"
-      "\"latency_ms\":{\"p50\":%.3f,\"p99\":%.3f,\"max\":%.3f},\"latency_during_swaps_ms\":{\"p50\":%.3f,"
-      "\"p99\":%.3f},"
-      "\"server_bytes\":{\"settled\":%llu,\"end\":%llu},\"growth\":%.4f,\"growth_judged\":%s,\"cards_bytes\":"
-      "{\"settled\":"
-      "%llu,\"end\":%llu},\"descriptors\":[%zu,%zu],\"cards\":[%zu,%zu],\"good\":%s}\n",
-      phase.name.c_str(), minutes, saturation, static_cast<unsigned long long>(sent),
-      static_cast<unsigned long long>(failed), static_cast<unsigned long long>(failed_before),
-      static_cast<unsigned long long>(wrong), swaps.size(), static_cast<unsigned long long>(failed_swaps),
-      percentile(times, 0.5), percentile(times, 1), percentile(all, 0.5), percentile(all, 0.99),
-      percentile(all, 1), percentile(during, 0.5), percentile(during, 0.99),
-      static_cast<unsigned long long>(settled.bytes), static_cast<unsigned long long>(late.bytes), growth,
-      enough ? "true" : "false", static_cast<unsigned long long>(settled.card_bytes),
-      static_cast<unsigned long long>(late.card_bytes), before.descriptors, after.descriptors, before.cards,
-      after.cards, good ? "true" : "false");
-  std::fflush(stdout);
-  for (const auto& [status, count] : statuses)
-    if (status != 200)
-      std::fprintf(stderr, "%s: status %d: %llu times\n", phase.name.c_str(), status,
-                   static_cast<unsigned long long>(count));
-  if (host.server().stop(SIGTERM) != 0) {
-    std::fprintf(stderr, "%s: the server did not end well: %s\n", phase.name.c_str(),
-                 host.server().err().c_str());
-    return false;
-  }
+  json::object report{{"phase", phase.name},
+                      {"minutes", minutes},
+                      {"saturation_per_second", saturation},
+                      {"sent", sent},
+                      {"failed", answers.failed()},
+                      {"failed_before_swaps", failed_before},
+                      {"wrong", answers.wrong()},
+                      {"by_status", answers.by_status()},
+                      {"swaps", swapping.swaps().size()},
+                      {"failed_swaps", swapping.failed()}};
+  tell_latencies(report, answers.samples(), swapping.swaps());
+  bool good = answers.failed() == 0 && answers.wrong() == 0 && swapping.failed() == 0;
+  good = tell_memory(report, swapping, before, after) && good;
+  const auto more =
+      static_cast<std::int64_t>(after.descriptors) - static_cast<std::int64_t>(before.descriptors);
+  report["descriptors_left_over"] = more;
+  good = more <= kSpareDescriptors && after.cards == before.cards && good;
+  good = tell_end(report, host) && good;
+  report["good"] = good;
+  std::cout << json::serialize(report) << std::endl;
   return good;
 }
 
@@ -257,7 +354,7 @@ int main(int argc, char** argv) {
     } else if (word == "--phase" && more) {
       wanted.emplace_back(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]...\n");
+      std::cerr << "usage: swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]...\n";
       return 2;
     }
   }
@@ -272,7 +369,7 @@ int main(int argc, char** argv) {
     good = run(phase, minutes) && good;
   }
   if (!any) {
-    std::fprintf(stderr, "swap_soak: no such phase\n");
+    std::cerr << "swap_soak: no such phase\n";
     return 2;
   }
   return good ? 0 : 1;
