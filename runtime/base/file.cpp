@@ -65,18 +65,37 @@ fs::path temporary_neighbour(const fs::path& path) {
          ("." + leaf.string() + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++));
 }
 
-Status write_and_sync(const fs::path& path, std::span<const std::byte> bytes) {
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (fd.get() < 0) return os_error(path, "create the file", errno);
+/// All bytes into `fd`; errors name `path`.
+Status write_all(int fd, const fs::path& path, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return os_error(path, "write", errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
+  return {};
+}
+
+/// A new file `temporary` with the bytes; errors name `path`, which it is to become.
+Status write_and_sync(const fs::path& temporary, const fs::path& path, std::span<const std::byte> bytes) {
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0) return os_error(path, "create the file", errno);
+  MILLRACE_TRY(write_all(fd.get(), path, bytes));
   if (::fsync(fd.get()) != 0) return os_error(path, "write", errno);
   if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
   return {};
+}
+
+Status write_through(const fs::path& path, std::span<const std::byte> bytes) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (fd.get() < 0) return os_error(path, "open", errno);
+  MILLRACE_TRY(write_all(fd.get(), path, bytes));
+  if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
+  return {};
+}
+
+Error directory_error(const fs::path& path) {
+  return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
 }
 
 }  // namespace
@@ -87,8 +106,7 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   if (fd.get() < 0) return os_error(path, "open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return os_error(path, "read", errno);
-  if (S_ISDIR(info.st_mode))
-    return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
+  if (S_ISDIR(info.st_mode)) return directory_error(path);
   if (!S_ISREG(info.st_mode))
     return Error(ErrorCode::kInvalidInput,
                  path.string() + ": is a pipe, device or socket; give a file on disk");
@@ -119,9 +137,19 @@ Result<std::string> read_text_file(const fs::path& path, std::uint64_t limit_byt
 }
 
 Status write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
-  const fs::path temporary = temporary_neighbour(path);
-  Status written = write_and_sync(temporary, bytes);
-  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
+  fs::path target = path;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return directory_error(path);
+    // Renamed over, a device or a link would be gone, for everyone who uses it.
+    if (!S_ISREG(info.st_mode)) return write_through(path, bytes);
+    std::error_code code;
+    target = fs::canonical(path, code);
+    if (code) return os_error(path, "follow the link", code.value());
+  }
+  const fs::path temporary = temporary_neighbour(target);
+  Status written = write_and_sync(temporary, path, bytes);
+  if (written.ok() && ::rename(temporary.c_str(), target.c_str()) != 0)
     written = os_error(path, "put the file in place", errno);
   if (!written.ok()) {
     ::unlink(temporary.c_str());
@@ -133,6 +161,19 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
 
 Status write_file_atomically(const fs::path& path, std::string_view text) {
   return write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status check_file_place(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return directory_error(path);
+    if (!S_ISREG(info.st_mode)) return {};
+  }
+  const fs::path folder = temporary_neighbour(path).parent_path();
+  if (::stat(folder.c_str(), &info) != 0) return os_error(path, "create the file", errno);
+  if (!S_ISDIR(info.st_mode)) return os_error(path, "create the file", ENOTDIR);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return os_error(path, "create the file", errno);
+  return {};
 }
 
 Status write_directory_atomically(const fs::path& target,

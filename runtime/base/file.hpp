@@ -21,9 +21,13 @@ Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std:
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
 /// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content
-/// is there, never a part. kResourceExhausted where the disk is full.
+/// is there, never a part. A link stays, and what it leads to is written; a pipe or device is written into as
+/// it is. kInvalidInput where it is a directory, kResourceExhausted where the disk is full.
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// What would make the write fail that can be known now; for what is written after minutes of work.
+Status check_file_place(const std::filesystem::path& path);
 
 /// Fills a temporary directory beside `target` through `fill`, syncs it and renames it to `target`. Where
 /// `target` exists it is exchanged and the old one removed. On failure (of `fill`, or a full disk) nothing is

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -73,6 +74,46 @@ TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
         << read.error().message();
   }
   ::alarm(0);
+}
+
+TEST(File, Writing_to_a_link_changes_what_it_leads_to_and_leaves_the_link) {
+  const TemporaryDirectory dir("millrace-test");
+  fs::create_directory(dir.path() / "kept");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "kept" / "a", "old").ok());
+  fs::create_symlink("kept/a", dir.path() / "link");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "link", "new").ok());
+  EXPECT_TRUE(fs::is_symlink(dir.path() / "link"));
+  EXPECT_EQ(*read_text_file(dir.path() / "kept" / "a"), "new");
+}
+
+TEST(File, A_pipe_is_written_into_and_stays_a_pipe) {
+  const TemporaryDirectory dir("millrace-test");
+  const fs::path fifo = dir.path() / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  const Status written = write_file_atomically(fifo, "through");
+  EXPECT_TRUE(written.ok()) << written.error().message();
+  EXPECT_TRUE(fs::is_fifo(fifo));
+  char got[16] = {};
+  EXPECT_EQ(::read(reader, got, sizeof got), 7);
+  EXPECT_STREQ(got, "through");
+  ::close(reader);
+}
+
+TEST(File, What_no_file_can_be_written_to_is_said_by_its_own_name_before_and_when_it_is_written) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
+  for (const char* bad : {"", "none/a", "file/a"}) {
+    const fs::path path = dir.path() / bad;
+    for (const Status& status : {check_file_place(path), write_file_atomically(path, "x")}) {
+      ASSERT_FALSE(status.ok()) << path;
+      EXPECT_EQ(status.error().message().rfind(path.string() + ": ", 0), 0U) << status.error().message();
+    }
+  }
+  EXPECT_TRUE(check_file_place(dir.path() / "file").ok());
+  EXPECT_TRUE(check_file_place(dir.path() / "new").ok());
+  EXPECT_EQ(entries(dir.path()), 1U);
 }
 
 TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
