@@ -210,7 +210,7 @@ void Engine::tick(Clock::time_point now) {
 
 void Engine::cancel_waiting() {
   pool_.each([](Request& r) {
-    if (r.state == Request::State::kInFlight) r.model->pipeline.cancel(r.frame);
+    if (r.state == Request::State::kInFlight) r.model->cancel(r.frame);
   });
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr unsigned kMaxAsks = 3;
 
+constexpr std::string_view kReplaced = "this version was replaced: look the model up again with HELLO";
+
 std::uint32_t microseconds(std::chrono::nanoseconds time) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
   return static_cast<std::uint32_t>(
@@ -24,6 +26,8 @@ wire::ErrCode code_of(ErrorCode code) {
     case ErrorCode::kCancelled:
     case ErrorCode::kEnvironment:
       return wire::ErrCode::kUnavailable;
+    case ErrorCode::kNotFound:  // the version asked for by name went while the request waited
+      return wire::ErrCode::kGeneration;
     default:
       return wire::ErrCode::kInternal;
   }
@@ -35,6 +39,8 @@ std::string_view message_of(wire::ErrCode code) {
       return "the deadline passed";
     case wire::ErrCode::kUnavailable:
       return "the model cannot answer now (card lost, or stopping); try again";
+    case wire::ErrCode::kGeneration:
+      return kReplaced;
     case wire::ErrCode::kConflict:
       return "two fragments of this request contradict each other";
     default:
@@ -55,8 +61,7 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
     case ModelDirectory::Outcome::kFound:
       break;
     case ModelDirectory::Outcome::kStale:
-      return refuse(a, wire::ErrCode::kGeneration,
-                    "this version was replaced: look the model up again with HELLO");
+      return refuse(a, wire::ErrCode::kGeneration, kReplaced);
     case ModelDirectory::Outcome::kUnknown:
       return refuse(a, wire::ErrCode::kUnknownModel, "no model has this handle");
   }
@@ -106,6 +111,7 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   r->handle = model->handle;
   r->output_bytes = model->output_bytes;
   r->error = 0;
+  r->refused = false;
   r->started = a.now;
   const std::uint32_t asked = a.datagram.header.time_us;
   const std::chrono::microseconds wanted =
@@ -172,14 +178,15 @@ void Engine::submit(Request& r, Clock::time_point now) {
   ++r.session->in_flight;
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   model.begun();
-  const Status taken = model.pipeline.submit(r.frame);
+  const Status taken = model.submit(r.frame, r.passage);
   if (taken.ok()) {
     counters_.count(Event::kRequests);
     return;  // from here on it may be answered already
   }
   in_flight_.fetch_sub(1, std::memory_order_release);
   --r.session->in_flight;
-  model.failed(taken.error().code(), std::chrono::nanoseconds(0));
+  model.failed(r.passage, taken.error().code(), std::chrono::nanoseconds(0));
+  r.passage = {};
   if (taken.error().code() != ErrorCode::kResourceExhausted) return give_up(r, code_of(taken.error().code()));
   answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, microseconds(options_.busy_retry));
   discard(r);
@@ -197,13 +204,17 @@ void Engine::finish(Request& r) {
     r.time_us = microseconds(time);
     answers_.response(r);
     counters_.count(Event::kResponses);
-    r.model->succeeded(r.frame.times, time);
+    r.model->succeeded(r.passage, r.frame.times, time);
+  } else if (r.frame.status.error().code() == ErrorCode::kResourceExhausted) {  // it made way for another
+    r.refused = true;
+    answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, microseconds(options_.busy_retry));
+    r.model->failed(r.passage, ErrorCode::kResourceExhausted, time);
   } else {
     const wire::ErrCode code = code_of(r.frame.status.error().code());
     r.error = static_cast<std::uint16_t>(code);
     answers_.error(r.peer, r.id, code, message_of(code));
     counters_.count(Event::kFailures);
-    r.model->failed(r.frame.status.error().code(), time);
+    r.model->failed(r.passage, r.frame.status.error().code(), time);
   }
   r.next_done = done_.load(std::memory_order_relaxed);
   while (
@@ -223,7 +234,10 @@ void Engine::collect() {
     --r->session->in_flight;
     r->state = Request::State::kCompleted;
     r->model.reset();  // here and not on the pipeline's own thread, which may not be the one to destroy it
-    if (r->error != 0) {
+    r->passage = {};
+    if (r->refused) {
+      discard(*r);
+    } else if (r->error != 0) {
       Slot& slot = r->session->window.slot(r->id);
       slot.content = Slot::Content::kFailed;
       slot.error = r->error;

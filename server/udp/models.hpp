@@ -9,6 +9,7 @@
 
 #include "runtime/base/result.hpp"
 #include "runtime/pipeline/pipeline.hpp"
+#include "server/models/door.hpp"
 
 namespace millrace::server::udp {
 
@@ -32,10 +33,18 @@ class ServedModel {
   std::uint32_t input_bytes = 0, output_bytes = 0;
   std::vector<std::byte> signature;  // as COOKIE carries it
 
-  // For statistics; any thread. A request is begun(), then succeeded() or failed(); or refused() alone.
+  /// As Pipeline::submit(). A version that takes this one's place while the frame waits may answer it, where
+  /// the handle stands for no version by name; `passage`, which must live until on_complete, says which did.
+  virtual Status submit(runtime::pipeline::Frame& frame, models::Passage&) { return pipeline.submit(frame); }
+  /// Takes a frame that waits back.
+  void cancel(runtime::pipeline::Frame& frame) { pipeline.cancel(frame); }
+
+  // For statistics; any thread. A request is begun(), then succeeded() or failed(), with the passage it was
+  // submitted with; or refused() alone.
   virtual void begun() {}
-  virtual void succeeded(const runtime::pipeline::FrameTimes&, std::chrono::nanoseconds) {}
-  virtual void failed(ErrorCode, std::chrono::nanoseconds) {}
+  virtual void succeeded(const models::Passage&, const runtime::pipeline::FrameTimes&,
+                         std::chrono::nanoseconds) {}
+  virtual void failed(const models::Passage&, ErrorCode, std::chrono::nanoseconds) {}
   virtual void refused(ErrorCode) {}
 };
 

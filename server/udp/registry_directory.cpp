@@ -1,6 +1,5 @@
 #include "server/udp/registry_directory.hpp"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,20 +23,29 @@ constexpr std::size_t kMaxEntries = 65535;
 /// Keeps the model alive and counts for it.
 class RegistryDirectory::RegistryModel final : public ServedModel {
  public:
-  RegistryModel(std::uint32_t model_handle, std::shared_ptr<models::Model> model)
-      : ServedModel(model_handle, model->pipeline(), model->info()), model_(std::move(model)) {}
+  RegistryModel(std::uint32_t model_handle, std::shared_ptr<models::Model> model, bool newest)
+      : ServedModel(model_handle, model->pipeline(), model->info()),
+        model_(std::move(model)),
+        newest_(newest) {}
+
+  Status submit(runtime::pipeline::Frame& frame, models::Passage& passage) override {
+    passage = {model_, newest_};
+    return model_->door().submit(frame, &passage);
+  }
 
   void begun() override { model_->begun(); }
-  void succeeded(const runtime::pipeline::FrameTimes& times, std::chrono::nanoseconds request) override {
-    model_->succeeded({request, times.queue, times.input, times.compute, times.output});
+  void succeeded(const models::Passage& passage, const runtime::pipeline::FrameTimes& times,
+                 std::chrono::nanoseconds request) override {
+    passage.model->succeeded({request, times.queue, times.input, times.compute, times.output});
   }
-  void failed(ErrorCode reason, std::chrono::nanoseconds request) override {
-    model_->failed(reason, request);
+  void failed(const models::Passage& passage, ErrorCode reason, std::chrono::nanoseconds request) override {
+    passage.model->failed(reason, request);
   }
   void refused(ErrorCode reason) override { model_->refused(reason); }
 
  private:
   const std::shared_ptr<models::Model> model_;
+  const bool newest_;
 };
 
 RegistryDirectory::RegistryDirectory(const models::Registry& registry)
@@ -48,36 +56,39 @@ void RegistryDirectory::refresh() {
   if (&snapshot != built_from_) rebuild(snapshot);
 }
 
-RegistryDirectory::Entry* RegistryDirectory::entry_for(const models::Model& model) {
+RegistryDirectory::Entry* RegistryDirectory::entry_for(std::string_view name, std::string_view version) {
   for (Entry& entry : entries_)
-    if (entry.name == model.name() && entry.version == model.version()) return &entry;
+    if (entry.name == name && entry.version == version) return &entry;
   if (entries_.size() == kMaxEntries) return nullptr;
-  entries_.push_back({model.name(), model.version(), first_generation_, nullptr, nullptr});
+  entries_.push_back({std::string(name), std::string(version), first_generation_, nullptr, nullptr});
   return &entries_.back();
 }
 
 void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
-  const auto all = snapshot.all();
   for (Entry& entry : entries_) {
-    const bool still =
-        std::any_of(all.begin(), all.end(), [&](const auto& model) { return model.get() == entry.model; });
-    if (entry.model == nullptr || still) continue;
+    if (entry.model == nullptr || snapshot.find(entry.name, entry.version).get() == entry.model) continue;
     entry.served.reset();
     entry.model = nullptr;
     ++entry.generation;
   }
-  for (const auto& model : all) {
-    Entry* entry = entry_for(*model);
-    if (entry == nullptr || entry->model == model.get()) continue;
-    entry->model = model.get();
-    if (const Status served = ServedModel::check(model->info()); !served) {
-      log::warning("udp", "model '" + model->name() + "': " + served.error().message());
-      continue;
-    }
-    const auto place = static_cast<std::uint32_t>(entry - entries_.data()) + 1U;
-    entry->served = std::make_shared<RegistryModel>(std::uint32_t{entry->generation} << 16U | place, model);
+  for (const auto& model : snapshot.all()) {
+    show(model->version(), model);
+    if (snapshot.find(model->name(), {}) == model) show({}, model);
   }
   built_from_ = &snapshot;
+}
+
+void RegistryDirectory::show(std::string_view version, const std::shared_ptr<models::Model>& model) {
+  Entry* const entry = entry_for(model->name(), version);
+  if (entry == nullptr || entry->model == model.get()) return;
+  entry->model = model.get();
+  if (const Status served = ServedModel::check(model->info()); !served) {
+    if (!version.empty()) log::warning("udp", "model '" + model->name() + "': " + served.error().message());
+    return;
+  }
+  const auto place = static_cast<std::uint32_t>(entry - entries_.data()) + 1U;
+  entry->served = std::make_shared<RegistryModel>(std::uint32_t{entry->generation} << 16U | place, model,
+                                                  version.empty());
 }
 
 ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,
@@ -94,10 +105,8 @@ ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,
 
 std::shared_ptr<ServedModel> RegistryDirectory::by_name(std::string_view name, std::string_view version) {
   refresh();
-  const std::shared_ptr<models::Model> model = registry_.refresh(view_).find(name, version);
-  if (!model) return nullptr;
   for (const Entry& entry : entries_)
-    if (entry.model == model.get()) return entry.served;
+    if (entry.name == name && entry.version == version) return entry.served;
   return nullptr;
 }
 

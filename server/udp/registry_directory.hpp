@@ -11,9 +11,10 @@
 
 namespace millrace::server::udp {
 
-/// A handle is the place of a model version in a table that only grows, and the generation of what stands
-/// there: another generation each time the version is published again. Generations start at a random number,
-/// so that a handle from before a restart names nothing.
+/// A handle is a place in a table that only grows, and the generation of what stands there. There is a place
+/// for each model version, with another generation each time the version is published again, and one for the
+/// newest version of each model, with another generation each time that is another. Generations start at a
+/// random number, so that a handle from before a restart names nothing.
 class RegistryDirectory final : public ModelDirectory {
  public:
   /// `registry` must outlive the directory.
@@ -26,14 +27,15 @@ class RegistryDirectory final : public ModelDirectory {
  private:
   class RegistryModel;
   struct Entry {
-    std::string name, version;
+    std::string name, version;  // no version: the newest
     std::uint16_t generation = 0;
     std::shared_ptr<RegistryModel> served;  // null where the version is not served now, or cannot be over UDP
     const models::Model* model = nullptr;   // what `served` stands for
   };
 
   void rebuild(const models::Snapshot& snapshot);
-  Entry* entry_for(const models::Model& model);
+  Entry* entry_for(std::string_view name, std::string_view version);
+  void show(std::string_view version, const std::shared_ptr<models::Model>& model);
 
   const models::Registry& registry_;
   models::Registry::View view_;

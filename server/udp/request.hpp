@@ -57,11 +57,13 @@ struct Request {
   std::uint64_t id = 0;
   std::uint16_t fragment_bytes = 0;  // of the response
   std::shared_ptr<ServedModel> model;
+  models::Passage passage;  // who answers it
   std::uint32_t handle = 0;
   Buffer input, output;
   wire::Assembly assembly;
   runtime::pipeline::Frame frame;
   std::uint16_t error = 0;  // wire::ErrCode, or 0: the response is in `output`
+  bool refused = false;     // it was answered with BUSY: as if it had never been seen
   std::uint32_t output_bytes = 0;
   std::uint32_t time_us = 0;
 

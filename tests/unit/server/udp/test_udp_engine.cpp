@@ -414,11 +414,28 @@ TEST_F(UdpEngine, AFullQueueIsBusyAndTheSameIdMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
+TEST_F(UdpEngine, AFrameThatMadeWayForAnotherIsBusyAndTheSameIdMayComeAgain) {
+  open();
+  const Bytes message = pattern(kIn, 1);
+  request(10, message);
+  ASSERT_TRUE(
+      pipeline.complete_one(Error(ErrorCode::kResourceExhausted, "a more urgent frame took the place")));
+  const Answer a = answer();
+  ASSERT_EQ(a.header.type, Type::kBusy);
+  wire::Busy busy;
+  ASSERT_TRUE(wire::decode(a.payload, busy));
+  EXPECT_EQ(busy.reason, wire::BusyReason::kQueue);
+  request(10, message);
+  ASSERT_TRUE(pipeline.complete_one());
+  EXPECT_EQ(response(), expected(message));
+}
+
 TEST_F(UdpEngine, FailuresOfThePipelineBecomeTheirCodesAndAreRemembered) {
   open();
   const std::vector<std::pair<ErrorCode, ErrCode>> table{{ErrorCode::kDeadlineExceeded, ErrCode::kDeadline},
                                                          {ErrorCode::kUnavailable, ErrCode::kUnavailable},
                                                          {ErrorCode::kCancelled, ErrCode::kUnavailable},
+                                                         {ErrorCode::kNotFound, ErrCode::kGeneration},
                                                          {ErrorCode::kInternal, ErrCode::kInternal}};
   std::uint64_t id = 10;
   for (const auto& [from, to] : table) {

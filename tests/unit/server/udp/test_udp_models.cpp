@@ -10,6 +10,7 @@ namespace millrace::server::udp {
 namespace {
 
 using tests::FakePipeline;
+using tests::Frame;
 using Outcome = ModelDirectory::Outcome;
 
 class UdpRegistryDirectory : public ::testing::Test {
@@ -42,14 +43,17 @@ TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_NE(a->handle, b->handle);
   EXPECT_EQ(b->input_bytes, 200U);
   EXPECT_EQ(look(a->handle), Outcome::kFound);
+  const auto pinned = directory.by_name("a", "1");
+  EXPECT_NE(pinned->handle, a->handle) << "the one means the newest, the other this one";
 
   ASSERT_TRUE(registry.publish(model("a", "2")).ok());
-  EXPECT_NE(directory.by_name("a", "")->handle, a->handle) << "the newest";
-  EXPECT_EQ(directory.by_name("a", "1")->handle, a->handle);
-  EXPECT_EQ(look(a->handle), Outcome::kFound) << "version 1 is served still";
+  EXPECT_NE(directory.by_name("a", "")->handle, a->handle);
+  EXPECT_EQ(look(a->handle), Outcome::kStale) << "the newest is another";
+  EXPECT_EQ(directory.by_name("a", "1")->handle, pinned->handle);
+  EXPECT_EQ(look(pinned->handle), Outcome::kFound) << "version 1 is served still";
 
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
-  EXPECT_EQ(look(a->handle), Outcome::kStale);
+  EXPECT_EQ(look(pinned->handle), Outcome::kStale);
   EXPECT_EQ(look(b->handle), Outcome::kFound);
   const std::uint32_t again = directory.by_name("a", "1")->handle;
   EXPECT_EQ(look(again), Outcome::kFound);
@@ -58,6 +62,43 @@ TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_EQ(directory.by_name("a", "1"), nullptr);
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
   EXPECT_EQ(look(again), Outcome::kStale);
+}
+
+TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVersion) {
+  ASSERT_TRUE(registry.publish(model("a", "1")).ok());
+  const auto newest = directory.by_name("a", ""), pinned = directory.by_name("a", "1");
+  const auto old = registry.snapshot()->find("a", "1");
+  old->door().close();
+  struct Waiting {
+    tests::Bytes in = tests::pattern(100, 1), out = tests::Bytes(10);
+    Frame frame;
+    models::Passage passage;
+    bool done = false;
+    Waiting() {
+      frame.inputs = {in};
+      frame.outputs = {out};
+      frame.on_complete = [](Frame&, void* context) { static_cast<Waiting*>(context)->done = true; };
+      frame.context = this;
+    }
+  } any, one;
+  newest->begun();
+  ASSERT_TRUE(newest->submit(any.frame, any.passage).ok());
+  pinned->begun();
+  ASSERT_TRUE(pinned->submit(one.frame, one.passage).ok());
+  EXPECT_FALSE(any.done || one.done);
+  const auto next = model("a", "2");
+  old->door().lead_to(next);
+  ASSERT_TRUE(registry.replace(old.get(), next).ok());
+  ASSERT_TRUE(any.done && one.done);
+  EXPECT_TRUE(any.frame.status.ok());
+  EXPECT_EQ(any.passage.model, next);
+  newest->succeeded(any.passage, any.frame.times, std::chrono::nanoseconds(1));
+  EXPECT_EQ(next->statistics().snapshot().inferences, 1U) << "counted where it was computed";
+  ASSERT_FALSE(one.frame.status.ok());
+  EXPECT_EQ(one.frame.status.error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(one.passage.model, old);
+  EXPECT_EQ(look(newest->handle), Outcome::kStale);
+  EXPECT_EQ(look(pinned->handle), Outcome::kUnknown);
 }
 
 TEST_F(UdpRegistryDirectory, ReplacedModelsGoAtTheNextRefreshUnlessARequestHoldsThem) {
