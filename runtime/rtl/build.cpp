@@ -328,7 +328,7 @@ Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployme
   std::vector<BuiltPartition> built;
   for (const Source& source : sources) {
     MILLRACE_ASSIGN(fs::path entry, build_simulation(cache, tools, source, options));
-    built.push_back({source.design.partition, std::move(entry)});
+    built.push_back({source.design.partition, std::move(entry), source.design});
   }
   for (const plan::Image& image : deployment.plan.images) {
     std::vector<BuiltPartition> held;

@@ -83,6 +83,7 @@ class Object {
     if (value == nullptr) return bad(at(key) + " is missing");
     return of(*value, at(key));
   }
+  bool has(const char* key) const { return object_->contains(key); }
   std::string at(const std::string& key) const { return place_.empty() ? key : place_ + "." + key; }
 
  private:
@@ -142,6 +143,36 @@ Result<std::vector<Stream>> parse_streams(const Object& document) {
   return streams;
 }
 
+/// Those of `blocks` whose matrix-vector units (of `instances`) multiply in DSP slices.
+Result<std::vector<Layer>> parse_layers(const Object& document) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
+  std::vector<Layer> layers;
+  if (!document.has("blocks") && !document.has("instances")) return layers;
+  MILLRACE_ASSIGN(const json::array* const instances, document.array("instances"));
+  std::set<std::string> in_slices;
+  for (std::size_t i = 0; i < instances->size(); ++i) {
+    const std::string place = "instances[" + std::to_string(i) + "]";
+    MILLRACE_ASSIGN(const Object object, Object::of((*instances)[i], place));
+    MILLRACE_ASSIGN(const std::string block, object.text("block"));
+    MILLRACE_ASSIGN(const Object parameters, object.object("parameters"));
+    if (!parameters.has("MUL")) continue;
+    MILLRACE_ASSIGN(const std::uint64_t multiplier, parameters.number("MUL", 0, 2));
+    if (multiplier != 0) in_slices.insert(block);
+  }
+  MILLRACE_ASSIGN(const json::array* const blocks, document.array("blocks"));
+  for (std::size_t i = 0; i < blocks->size(); ++i) {
+    MILLRACE_ASSIGN(const Object object, Object::of((*blocks)[i], "blocks[" + std::to_string(i) + "]"));
+    Layer layer;
+    MILLRACE_ASSIGN(layer.name, object.text("name"));
+    MILLRACE_ASSIGN(layer.multiply_accumulates, object.number("multiply_accumulates", 0, kMost));
+    MILLRACE_ASSIGN(layer.busy_cycles, object.number("busy_cycles", 0, kMost));
+    MILLRACE_ASSIGN(const Object resources, object.object("resources"));
+    MILLRACE_ASSIGN(layer.dsp, resources.number("dsp", 0, kMost));
+    if (in_slices.contains(layer.name) && layer.dsp > 0) layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 /// "<sha256>  <path>" a line, as design.json's digest is made.
 std::string digest_of(const std::vector<SourceFile>& files) {
   std::string lines;
@@ -176,6 +207,7 @@ Result<Design> parse_design(std::string_view text) {
   MILLRACE_ASSIGN(design.inputs, parse_ports(document, "inputs", "in"));
   MILLRACE_ASSIGN(design.outputs, parse_ports(document, "outputs", "out"));
   MILLRACE_ASSIGN(design.streams, parse_streams(document));
+  MILLRACE_ASSIGN(design.layers, parse_layers(document));
   MILLRACE_ASSIGN(const Object predicted, document.object("predicted"));
   constexpr std::uint64_t kMaxCycles = std::uint64_t{1} << 48U;
   MILLRACE_ASSIGN(design.predicted.interval, predicted.number("interval_cycles", 1, kMaxCycles));

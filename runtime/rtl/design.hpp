@@ -33,6 +33,14 @@ struct Stream {
   std::uint64_t high_water = 0;  // predicted: most beats held
 };
 
+/// A block with multipliers in DSP slices: what those do in a frame.
+struct Layer {
+  std::string name;                        // the block's
+  std::uint64_t multiply_accumulates = 0;  // of a frame, those that count: none with padding or unused lanes
+  std::uint64_t busy_cycles = 0;           // of a frame, in which its multipliers work
+  std::uint64_t dsp = 0;                   // slices of the whole block
+};
+
 struct Cycles {
   std::uint64_t interval = 0;      // between the last output beats of successive frames
   std::uint64_t latency = 0;       // first input beat to last output beat of a lone frame
@@ -47,6 +55,7 @@ struct Design {
   std::vector<std::string> files;  // SystemVerilog, in the order tools take; paths in the folder
   std::vector<Port> inputs, outputs;
   std::vector<Stream> streams;
+  std::vector<Layer> layers;  // empty where design.json names no blocks
   Cycles predicted;
 };
 

@@ -82,6 +82,46 @@ TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
     EXPECT_LE(stream.at("high_water").to_number<int>(), stream.at("depth").to_number<int>() + 1);
 }
 
+TEST_F(RtlFidelity, ItIsSaidHowManyMultiplicationsADspSliceDoes) {
+  const Outcome outcome = verify(deployed(1), {"--json", "--frames", "8"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const json::value partition = json::parse(outcome.out).at("partitions").at(0);
+  const json::array& layers = partition.at("layers").as_array();
+  ASSERT_FALSE(layers.empty()) << outcome.out;
+  double work = 0, slices = 0;
+  const double interval = partition.at("measured").at("initiation_interval_cycles").to_number<double>();
+  for (const json::value& layer : layers) {
+    const double macs = layer.at("multiply_accumulates").to_number<double>(),
+                 dsp = layer.at("dsp").to_number<double>();
+    ASSERT_GT(dsp, 0);
+    const json::value& use = layer.at("macs_per_dsp_cycle");
+    EXPECT_NEAR(use.at("interval").to_number<double>(), macs / dsp / interval, 1e-9);
+    EXPECT_LE(use.at("interval").to_number<double>(), 1.01 * use.at("busy").to_number<double>());
+    EXPECT_LE(use.at("busy").to_number<double>(), 2.0);
+    work += macs;
+    slices += dsp;
+  }
+  EXPECT_NEAR(partition.at("macs_per_dsp_cycle").at("interval").to_number<double>(), work / slices / interval,
+              1e-9);
+}
+
+TEST_F(RtlFidelity, AFrameThatTakesLongerThanPredictedIsAFailure) {
+  const fs::path deployment = deployed(1), file = deployment / "rtl" / "part0" / "design.json";
+  json::object design = json::parse(*read_text_file(file)).as_object();
+  json::value& predicted = design["predicted"].as_object()["interval_cycles"];
+  const auto interval = predicted.to_number<std::uint64_t>();
+  ASSERT_EQ(verify(deployment, {"--frames", "8"}).exit_code, 0);
+  predicted = interval * 9 / 10;
+  std::ofstream(file) << json::serialize(design);
+  const std::string again =
+      "cd '" + deployment.string() + "' && sha256sum $(cut -c67- CHECKSUMS) > new && mv new CHECKSUMS";
+  ASSERT_EQ(std::system(again.c_str()), 0);
+  const Outcome outcome = verify(deployment, {"--frames", "8"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err << outcome.out;
+  EXPECT_NE(outcome.err.find("the predicted interval is not reached"), std::string::npos) << outcome.err;
+  EXPECT_EQ(verify(deployment, {"--frames", "8", "--stall", "0.3"}).exit_code, 0) << "stalls excuse it";
+}
+
 TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
   const fs::path deployment = deployed(3);
   for (const std::string stall : {"0", "0.4"}) {

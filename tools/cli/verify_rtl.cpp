@@ -115,6 +115,7 @@ class Run {
     for (std::size_t i = 0; i < partition.outputs.size(); ++i)
       ends_out_[{partition.name, partition.outputs[i].name}] = {place, i};
     card_partitions_.push_back(&partition);
+    designs_.push_back(built.design);
     return {};
   }
 
@@ -248,7 +249,7 @@ class Run {
 
   RtlPartition report_partition(std::size_t place) const {
     const rtl::Simulation& simulation = system_.simulation(place);
-    const rtl::Design& design = simulation.design();
+    const rtl::Design& design = designs_[place];
     RtlPartition out;
     out.name = system_.name(place);
     out.clock_mhz = system_.clock_mhz(place);
@@ -271,6 +272,7 @@ class Run {
     for (std::size_t i = 0; i < design.streams.size(); ++i)
       out.streams.push_back({design.streams[i].name, design.streams[i].depth, simulation.high_water(i),
                              design.streams[i].high_water});
+    for (const rtl::Layer& layer : design.layers) out.layers.push_back(layer);
     return out;
   }
 
@@ -318,6 +320,7 @@ class Run {
 
   rtl::System system_;
   std::vector<const plan::Partition*> card_partitions_;  // by the system's numbers
+  std::vector<rtl::Design> designs_;                     // likewise
   std::map<Key, End> ends_in_, ends_out_;
   std::map<Key, Key> sources_;                                         // consumer -> producer
   std::set<Key> linked_;                                               // inputs that a cable brings
@@ -337,6 +340,28 @@ std::optional<bool> RtlFindings::reaches_interval() const {
   if (standstill) return false;
   if (stall != 0 || !measured.interval) return std::nullopt;
   return *measured.interval <= 1.01 * *predicted.interval;
+}
+
+DspUse RtlPartition::dsp_use(const runtime::rtl::Layer& layer) const {
+  const double work = static_cast<double>(layer.multiply_accumulates),
+               slices = static_cast<double>(layer.dsp);
+  DspUse use;
+  if (layer.busy_cycles != 0) use.busy = work / (slices * static_cast<double>(layer.busy_cycles));
+  if (measured.interval) use.interval = work / (slices * *measured.interval);
+  return use;
+}
+
+DspUse RtlPartition::dsp_use() const {
+  double work = 0, slices = 0, busy = 0;
+  for (const auto& layer : layers) {
+    work += static_cast<double>(layer.multiply_accumulates);
+    slices += static_cast<double>(layer.dsp);
+    busy += static_cast<double>(layer.dsp) * static_cast<double>(layer.busy_cycles);
+  }
+  DspUse use;
+  if (busy != 0) use.busy = work / busy;
+  if (slices != 0 && measured.interval) use.interval = work / (slices * *measured.interval);
+  return use;
 }
 
 std::vector<std::string> RtlFindings::wasteful_streams() const {

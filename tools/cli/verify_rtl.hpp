@@ -10,6 +10,7 @@
 #include "runtime/pipeline/images.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
+#include "runtime/rtl/design.hpp"
 #include "runtime/rtl/system.hpp"
 #include "tools/cli/verify_frames.hpp"
 
@@ -28,11 +29,20 @@ struct RtlStream {
   bool is_wasteful() const { return depth > 2 && depth > 2 * high_water; }
 };
 
+/// Multiply-accumulates a DSP slice and cycle; none where unknown.
+struct DspUse {
+  std::optional<double> interval;  // over the measured interval
+  std::optional<double> busy;      // over the cycles in which the layer's folding has it multiply
+};
+
 struct RtlPartition {
   std::string name;
   double clock_mhz = 0;
   RtlCycles measured, predicted;  // of its own clock
   std::vector<RtlStream> streams;
+  std::vector<runtime::rtl::Layer> layers;  // those that multiply in DSP slices
+  DspUse dsp_use(const runtime::rtl::Layer& layer) const;
+  DspUse dsp_use() const;  // of all those layers
 };
 
 /// What the simulation showed besides bytes.

@@ -27,6 +27,17 @@ json::object to_json(const RtlCycles& cycles) {
           {"first_output_cycles", or_null(cycles.first_output)}};
 }
 
+json::object to_json(const DspUse& use) {
+  return {{"interval", or_null(use.interval)}, {"busy", or_null(use.busy)}};
+}
+
+std::string ratio(const std::optional<double>& value) {
+  if (!value) return "-";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", *value);
+  return text.data();
+}
+
 /// "12,345", "1,046.5", "-" where there is none.
 std::string grouped(std::optional<double> value) {
   if (!value) return "-";
@@ -66,6 +77,26 @@ std::size_t count_streams(const RtlFindings& findings) {
   return count;
 }
 
+void print_layers(const RtlFindings& findings, std::ostream& out) {
+  const auto row = [&](const std::string& name, const std::string& work, const std::string& dsp,
+                       const DspUse& use) {
+    out << "  " << padded(name, 28, true) << padded(work, 12) << padded(dsp, 8)
+        << padded(ratio(use.interval), 14) << padded(ratio(use.busy), 10) << "\n";
+  };
+  for (const RtlPartition& partition : findings.partitions) {
+    if (partition.layers.empty()) continue;
+    out << "multiplications a DSP slice and cycle, " << partition.name << ":\n  " << padded("layer", 28, true)
+        << padded("MACs", 12) << padded("DSP", 8) << padded("of interval", 14) << padded("busy", 10) << "\n";
+    std::uint64_t work = 0, dsp = 0;
+    for (const auto& layer : partition.layers) {
+      row(layer.name, grouped(layer.multiply_accumulates), grouped(layer.dsp), partition.dsp_use(layer));
+      work += layer.multiply_accumulates;
+      dsp += layer.dsp;
+    }
+    row("= all of them", grouped(work), grouped(dsp), partition.dsp_use());
+  }
+}
+
 }  // namespace
 
 void add_json(const RtlFindings& findings, json::object& document) {
@@ -91,11 +122,20 @@ void add_json(const RtlFindings& findings, json::object& document) {
                          {"high_water", stream.high_water},
                          {"predicted_high_water", stream.predicted_high_water},
                          {"wasteful", stream.is_wasteful()}});
+    json::array layers;
+    for (const auto& layer : partition.layers)
+      layers.push_back({{"name", layer.name},
+                        {"multiply_accumulates", layer.multiply_accumulates},
+                        {"dsp", layer.dsp},
+                        {"busy_cycles", layer.busy_cycles},
+                        {"macs_per_dsp_cycle", to_json(partition.dsp_use(layer))}});
     partitions.push_back({{"name", partition.name},
                           {"clock_mhz", partition.clock_mhz},
                           {"measured", to_json(partition.measured)},
                           {"predicted", to_json(partition.predicted)},
-                          {"streams", std::move(streams)}});
+                          {"streams", std::move(streams)},
+                          {"layers", std::move(layers)},
+                          {"macs_per_dsp_cycle", to_json(partition.dsp_use())}});
   }
   document["partitions"] = std::move(partitions);
   json::array links;
@@ -144,6 +184,7 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
         << padded(std::to_string(partition.streams.size()), 8)
         << padded(std::to_string(held) + "/" + std::to_string(depth), 12) << "\n";
   }
+  print_layers(findings, out);
   for (const auto& channel : findings.channels)
     out << "  " << channel.name << " over " << channel.cable << ": " << channel.packets
         << " packets, cable busy " << std::lround(channel.cable_busy * 100) << " %, "
@@ -163,6 +204,10 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
 }
 
 Status verdict(const RtlFindings& findings) {
+  if (!findings.standstill && findings.reaches_interval() == false)
+    return Error(ErrorCode::kDoesNotFit, "the predicted interval is not reached: a frame in " +
+                                             grouped(findings.measured.interval) + " cycles, not in " +
+                                             grouped(findings.predicted.interval));
   if (!findings.standstill) return {};
   return Error(ErrorCode::kDoesNotFit,
                "the simulation stands still after cycle " + std::to_string(findings.standstill->cycle) +

@@ -7,7 +7,9 @@
 //     measured also frames_per_second and latency_us. predicted.latency_is_bound: one partition after the
 //     other, so an upper bound.
 //   partitions[]: name, clock_mhz, measured and predicted (of its own clock), streams[]: name, depth,
-//     high_water, predicted_high_water, wasteful
+//     high_water, predicted_high_water, wasteful; layers[], those that multiply in DSP slices: name,
+//     multiply_accumulates, dsp, busy_cycles (as folded), macs_per_dsp_cycle: interval (over the measured
+//     one), busy (null where unknown); macs_per_dsp_cycle over all those layers
 //   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1)
 //   fifos: streams, sufficient (null with stalls), wasteful (names)
 //   standstill: null, or cycle and streams (names)
@@ -26,7 +28,8 @@ namespace millrace::cli {
 void add_json(const RtlFindings& findings, boost::json::object& document);
 void print_text(const RtlFindings& findings, std::ostream& out);
 
-/// kDoesNotFit where the simulation stood still, naming the streams.
+/// kDoesNotFit where the simulation stood still, naming the streams, or is slower than predicted (more than
+/// 1 %; with stalls, or too few frames to tell, nothing is expected).
 Status verdict(const RtlFindings& findings);
 
 }  // namespace millrace::cli
