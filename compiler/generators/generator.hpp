@@ -24,11 +24,7 @@ enum class Multiplier : std::uint8_t {
 };
 
 /// Where weights, and the constants of requantisation with them, come from.
-enum class Placement : std::uint8_t {
-  kBaked,     // ROM
-  kLoaded,    // RAM written once after programming
-  kStreamed,  // read from DDR or HBM every frame
-};
+using kernels::Placement;
 
 /// Values are mr_table's STYLE.
 enum class TableStyle : std::uint8_t { kAuto = 0, kBlock = 1, kLogic = 2 };

@@ -190,6 +190,13 @@ using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, A
 
 using TensorIndex = std::uint32_t;
 
+/// Where a block's parameters (parameters.hpp) are while it runs.
+enum class Placement : std::uint8_t {
+  kBaked,     // in the image
+  kLoaded,    // in memories on the chip, written after programming
+  kStreamed,  // weights in the card's memory, read every frame; everything else as kLoaded
+};
+
 struct Block {
   std::string name;                // unique in its program, stable between compilations; a valid file name:
                                    // 1 to 128 of A-Z a-z 0-9 _ - . and starting with none of - .
@@ -197,6 +204,7 @@ struct Block {
   std::vector<TensorIndex> inputs;
   std::vector<TensorIndex> outputs;
   Operation operation;
+  Placement placement = Placement::kBaked;  // another one only where the operation has parameters
   bool operator==(const Block&) const = default;
 };
 

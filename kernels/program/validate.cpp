@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "kernels/program/checks.hpp"
+#include "kernels/program/parameters.hpp"
 
 namespace millrace::kernels {
 namespace checks {
@@ -154,6 +155,8 @@ class Validator {
     for (const TensorIndex i : block.outputs) {
       if (std::string wrong = produce(i); !wrong.empty()) return text("outputs: ", wrong);
     }
+    if (block.placement != Placement::kBaked && !has_parameters(block.operation))
+      return text("placement is ", to_string(block.placement), ", but such an operation has no parameters");
     return checks::operation(program_, block);
   }
 

@@ -124,6 +124,12 @@ void to_proto(const Partition& in, proto::Partition& out) {
   out.set_program_digest(in.program_digest);
   if (in.kind == PartitionKind::kHost) plan::to_proto(in.program, *out.mutable_program());
   to_proto(in.prediction, *out.mutable_prediction());
+  if (in.parameters) {
+    auto& parameters = *out.mutable_parameters();
+    parameters.set_file(in.parameters->file);
+    parameters.set_sha256(in.parameters->sha256);
+    parameters.set_bytes(in.parameters->bytes);
+  }
 }
 
 Result<Partition> read(const proto::Partition& in) {
@@ -163,6 +169,8 @@ Result<Partition> read(const proto::Partition& in) {
     out.program = std::move(program).value();
   }
   out.prediction = read(in.prediction());
+  if (in.has_parameters())
+    out.parameters = ParameterFile{in.parameters().file(), in.parameters().sha256(), in.parameters().bytes()};
   return out;
 }
 

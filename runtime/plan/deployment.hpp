@@ -78,6 +78,14 @@ struct Prediction {
   bool operator==(const Prediction&) const = default;
 };
 
+/// A partition's parameters, outside of its image: parameters.hpp has the format.
+struct ParameterFile {
+  std::string file;  // relative: "weights/<sha256>.bin"
+  std::string sha256;
+  std::uint64_t bytes = 0;
+  bool operator==(const ParameterFile&) const = default;
+};
+
 struct Partition {
   std::string name;  // an identifier
   PartitionKind kind = PartitionKind::kDataflow;
@@ -87,9 +95,10 @@ struct Partition {
   std::vector<Port> inputs;        // in the order of the program's inputs
   std::vector<Port> outputs;       // in the order of the program's outputs
   std::vector<std::string> nodes;  // ONNX nodes it computes
-  std::string program_digest;      // sha256 of the serialised program
-  kernels::Program program;        // host partitions only; card partitions' programs are in their image
+  std::string program_digest;  // sha256 of the serialised program; of its topology where it has parameters
+  kernels::Program program;    // host partitions only; card partitions' programs are in their image
   Prediction prediction;
+  std::optional<ParameterFile> parameters;  // of blocks that are not baked; never on the host
   bool operator==(const Partition&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
@@ -17,6 +18,7 @@ constexpr char kPlanFile[] = "deployment.json";
 constexpr char kChecksumFile[] = "CHECKSUMS";
 constexpr char kImageFolder[] = "images";
 constexpr char kRtlFolder[] = "rtl";
+constexpr char kWeightsFolder[] = "weights";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kMaxPlanBytes = 256U << 20U;
 
@@ -85,7 +87,28 @@ Status check_image(const fs::path& directory, const Deployment& plan, const Imag
     if (record->partitions[i].name != partition->name ||
         record->partitions[i].program_digest != partition->program_digest)
       return bad(image.file + ": holds another partition than '" + partition->name + "' of the plan");
+    if (record->partitions[i].parameters_unit.empty() == partition->parameters.has_value())
+      return bad(image.file + ": partition '" + partition->name +
+                 (partition->parameters ? "' takes no parameters, but the plan has some"
+                                        : "' takes parameters, but the plan has none"));
   }
+  return {};
+}
+
+/// A partition's parameters are the plan's, and for what its image computes.
+Status check_parameters(const fs::path& directory, const Partition& partition, const Checksums& sums) {
+  const ParameterFile& parameters = *partition.parameters;
+  const auto listed = sums.find(parameters.file);
+  if (listed == sums.end())
+    return bad("partition '" + partition.name + "': CHECKSUMS does not list " + parameters.file);
+  if (listed->second != parameters.sha256)
+    return bad(parameters.file + ": not the file the plan was made with");
+  MILLRACE_ASSIGN(const auto bytes, read_file(directory / parameters.file, kMaxParameterBytes));
+  if (bytes.size() != parameters.bytes)
+    return bad(parameters.file + ": has " + std::to_string(bytes.size()) + " bytes, the plan says " +
+               std::to_string(parameters.bytes));
+  const auto program = decode_parameters(bytes, partition.program_digest);
+  if (!program.ok()) return program.error().within(parameters.file);
   return {};
 }
 
@@ -126,8 +149,10 @@ Result<std::string> foreign_file(const fs::path& directory) {
     std::error_code ignored;
     const bool folder = it->symlink_status(ignored).type() == fs::file_type::directory;
     if (*inside.begin() == kRtlFolder && (folder || inside.has_parent_path())) continue;
-    const bool image = inside.parent_path() == kImageFolder && inside.extension() == ".xclbin";
-    if (folder ? inside != kImageFolder : !image && inside != kPlanFile && inside != kChecksumFile)
+    const bool image = (inside.parent_path() == kImageFolder && inside.extension() == ".xclbin") ||
+                       (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin");
+    if (folder ? inside != kImageFolder && inside != kWeightsFolder
+               : !image && inside != kPlanFile && inside != kChecksumFile)
       return inside.generic_string();
   }
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
@@ -192,6 +217,10 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   for (const auto& image : loaded.plan.images)
     if (const auto status = check_image(directory, loaded.plan, image, *sums); !status.ok())
       return within(status.error());
+  for (const auto& partition : loaded.plan.partitions)
+    if (partition.parameters)
+      if (const auto status = check_parameters(directory, partition, *sums); !status.ok())
+        return within(status.error());
   return loaded;
 }
 
@@ -206,6 +235,14 @@ Status write_deployment(const Deployment& deployment, const fs::path& directory,
       MILLRACE_ASSIGN(const auto bytes, read_file(temporary / image.file, kMaxFileBytes));
       if (sha256_hex(bytes) != image.file_sha256)
         return Error(ErrorCode::kInternal, image.file + ": written with other bytes than planned");
+    }
+    for (const auto& partition : deployment.partitions) {
+      if (!partition.parameters) continue;
+      MILLRACE_ASSIGN(const auto bytes,
+                      read_file(temporary / partition.parameters->file, kMaxParameterBytes));
+      if (sha256_hex(bytes) != partition.parameters->sha256)
+        return Error(ErrorCode::kInternal,
+                     partition.parameters->file + ": written with other bytes than planned");
     }
     MILLRACE_ASSIGN(const std::string sums, make_checksums(temporary));
     return write_file_atomically(temporary / kChecksumFile, sums);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/image.pb.h"
 #include "runtime/plan/image_abi.hpp"
@@ -61,6 +62,7 @@ void to_proto(const ImageRecord& record, proto::ImageRecord& out) {
     p.set_program_digest(partition.program_digest);
     p.set_interval_cycles(partition.interval_cycles);
     p.set_latency_cycles(partition.latency_cycles);
+    if (!partition.parameters_unit.empty()) p.set_parameters_unit(partition.parameters_unit);
     p.set_rtl_digest(partition.rtl_digest);
   }
 }
@@ -106,8 +108,11 @@ class PortChecker {
         return bad(where, "its row of the link table is used twice");
       return {};
     }
-    const std::string kernel = port.kind == PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
-    const std::string& unit = port.compute_unit;
+    return check_unit(port.compute_unit,
+                      port.kind == PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel, where);
+  }
+
+  Status check_unit(const std::string& unit, const std::string& kernel, const std::string& where) {
     const bool well_formed =
         unit.size() > kernel.size() + 3 && unit.starts_with(kernel + ":{") && unit.ends_with("}");
     if (!well_formed) return bad(where, "compute_unit '" + unit + "' is not " + kernel + ":{<name>}");
@@ -152,6 +157,9 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
     p.program_digest = partition.program_digest();
     p.interval_cycles = partition.interval_cycles();
     p.latency_cycles = partition.latency_cycles();
+    p.parameters_unit = partition.parameters_unit();
+    if (partition.has_parameters_unit())
+      MILLRACE_TRY(ports.check_unit(p.parameters_unit, abi::kParametersKernel, where));
     p.rtl_digest = partition.rtl_digest();
   }
   if (out.content_digest != compute_content_digest(out))
@@ -238,6 +246,11 @@ Result<EmulationData> decode_emulation_data(std::span<const std::byte> bytes) {
     if (!decoded.ok()) return decoded.error().within("partition '" + partition.name + "'");
     out.programs.push_back(std::move(decoded).value());
     MILLRACE_TRY(check_ports(partition, out.programs.back()));
+    if (kernels::has_parameters(out.programs.back()) == partition.parameters_unit.empty())
+      return bad("partition '" + partition.name + "'",
+                 partition.parameters_unit.empty()
+                     ? "its program takes parameters, but it has no parameters_unit"
+                     : "has a parameters_unit, but its program takes no parameters");
   }
   return out;
 }

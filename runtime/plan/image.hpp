@@ -39,6 +39,8 @@ struct ImagePartition {
   std::string program_digest;
   std::uint64_t interval_cycles = 0;
   std::uint64_t latency_cycles = 0;
+  std::string
+      parameters_unit;     // takes the parameters of blocks that are not baked: "<kernel>:{<cu>}"; or empty
   std::string rtl_digest;  // of its SystemVerilog; empty where it has none
   bool operator==(const ImagePartition&) const = default;
 };
@@ -55,7 +57,8 @@ struct ImageRecord {
 /// EMULATION_DATA, decoded.
 struct EmulationData {
   ImageRecord record;
-  std::vector<kernels::Program> programs;  // one a partition of the record, same order, weights in place
+  // one a partition of the record, same order; of partitions with parameters the topology
+  std::vector<kernels::Program> programs;
 };
 
 std::string to_json(const ImageRecord& record);

@@ -2,12 +2,12 @@
 // layouts only. compiler/emit writes images to it, runtime/card drives them by it, runtime/emulator and
 // kernels/rtl/shell implement it. Anything here that changes raises kAbiVersion.
 //
-// Compute units (kernel:cu), per image:
-//   millrace_ingress:<partition>_<port>     one a host-fed input port       ap_ctrl_chain, scheduled
-//   (xrt::run) millrace_egress:<partition>_<port>      one a host-read output port     ap_ctrl_chain,
-//   scheduled (xrt::run) millrace_supervisor:supervisor          one an image ap_ctrl_chain, scheduled
-//   (xrt::run) millrace_control:control                one an image                    user-managed
-//   (xrt::ip), registers below
+// Compute units (kernel:cu) of an image. All but the last are ap_ctrl_chain and scheduled (xrt::run):
+//   millrace_ingress:<partition>_<port>   one a host-fed input port
+//   millrace_egress:<partition>_<port>    one a host-read output port
+//   millrace_parameters:<partition>       one a partition with parameters that are not in the image
+//   millrace_supervisor:supervisor        one
+//   millrace_control:control              one, user-managed (xrt::ip), registers below
 //
 // A partition is a free-running dataflow: it computes frames as its input ports get them and sends results as
 // its output ports can; only ingress and egress are started, a run a frame, in frame order on each unit. Runs
@@ -27,6 +27,7 @@ inline constexpr char kSupervisorKernel[] = "millrace_supervisor";
 inline constexpr char kSupervisorUnit[] = "supervisor";
 inline constexpr char kControlKernel[] = "millrace_control";
 inline constexpr char kControlUnit[] = "control";
+inline constexpr char kParametersKernel[] = "millrace_parameters";
 
 /// Arguments of an ingress run: reads `bytes` (the port's frame in storage form) from `buffer`, feeds the
 /// partition. Completes when the frame has been taken in. A frame whose epoch is not the card's completes and
@@ -46,6 +47,19 @@ enum EgressArgument : std::uint32_t {
   kEgressBytes = 1,     // u32, 0x1c: payload size expected
   kEgressEpoch = 2,     // u32, 0x24
   kEgressSequence = 3,  // u64, 0x2c
+};
+
+/// Arguments of a run that gives a partition its parameters (parameters.hpp): `buffer` holds the file, whose
+/// sections begin at these offsets, and keeps it as long as the image is loaded: streamed weights are read
+/// there. Until the first such run completes the partition computes nothing; the run drops the frames the
+/// partition holds. The host starts it between raising the epoch and the frames after, so that every frame
+/// meets one set of parameters on all cards. Ends with an error where the file is not for this image.
+enum ParametersArgument : std::uint32_t {
+  kParametersBuffer = 0,          // global pointer, 0x10
+  kParametersBytes = 1,           // u32, 0x1c: of the file
+  kParametersLoadOffset = 2,      // u32, 0x24
+  kParametersLoadBytes = 3,       // u32, 0x2c
+  kParametersStreamedOffset = 4,  // u32, 0x34
 };
 
 /// One run a load. Completes only when something is to be told: a fault, or kRegSupervisorStop. On a card

@@ -266,6 +266,19 @@ Result<k::Operation> read_convolution(const proto::Convolution& in, const std::s
   return k::Operation(std::move(out));
 }
 
+Result<k::Placement> read(proto::Block::Placement in, const std::string& block) {
+  switch (in) {
+    case proto::Block::BAKED:
+      return k::Placement::kBaked;
+    case proto::Block::LOADED:
+      return k::Placement::kLoaded;
+    case proto::Block::STREAMED:
+      return k::Placement::kStreamed;
+    default:
+      return bad(block, "unknown placement");
+  }
+}
+
 Result<k::Operation> read_operation(const proto::Block& in, const std::string& block, Blobs& blobs) {
   switch (in.operation_case()) {
     case proto::Block::kConvolution:
@@ -399,6 +412,8 @@ void to_proto(const k::Program& program, proto::ProgramFile& out) {
     copy(block.inputs, *b.mutable_inputs());
     copy(block.outputs, *b.mutable_outputs());
     std::visit(BlockWriter(b, blobs), block.operation);
+    if (block.placement == k::Placement::kLoaded) b.set_placement(proto::Block::LOADED);
+    if (block.placement == k::Placement::kStreamed) b.set_placement(proto::Block::STREAMED);
   }
   for (auto& [digest, bytes] : blobs) {
     auto& blob = *out.add_blobs();
@@ -432,6 +447,7 @@ Result<k::Program> from_proto(const proto::ProgramFile& in) {
     b.inputs.assign(block.inputs().begin(), block.inputs().end());
     b.outputs.assign(block.outputs().begin(), block.outputs().end());
     MILLRACE_ASSIGN(b.operation, read_operation(block, "block " + b.name, blobs));
+    MILLRACE_ASSIGN(b.placement, read(block.placement(), "block " + b.name));
   }
   MILLRACE_TRY(blobs.all_used());
   if (const std::string wrong = k::validate(out); !wrong.empty())

@@ -5,9 +5,11 @@
 #include <set>
 
 #include "kernels/program/packing.hpp"
+#include "kernels/program/parameters.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
@@ -137,6 +139,8 @@ Status check_host_program(const Partition& partition, const std::string& where) 
     return bad(where, "its program: " + wrong);
   if (program_digest(program) != partition.program_digest)
     return bad(where, "program_digest does not match its program");
+  if (kernels::has_parameters(program))
+    return bad(where, "its program has parameters that are loaded, which only cards take");
   const auto matches = [&](const std::vector<Port>& ports, const std::vector<kernels::TensorIndex>& tensors) {
     return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(),
                       [&](const Port& port, kernels::TensorIndex index) {
@@ -172,6 +176,16 @@ Status check_partitions(const Deployment& d) {
     MILLRACE_TRY(check_ports(partition.inputs, where, ports));
     MILLRACE_TRY(check_ports(partition.outputs, where, ports));
     if (host) MILLRACE_TRY(check_host_program(partition, where));
+    if (!partition.parameters) continue;
+    const ParameterFile& parameters = *partition.parameters;
+    if (host) return bad(where, "parameters are for partitions on cards only");
+    if (!is_digest(parameters.sha256)) return bad(where, "parameters.sha256 is malformed");
+    if (parameters.file != parameter_file_name(parameters.sha256))
+      return bad(where, "parameters.file '" + parameters.file + "' is not " +
+                            parameter_file_name(parameters.sha256));
+    if (parameters.bytes == 0 || parameters.bytes > kMaxParameterBytes)
+      return bad(where, "parameters.bytes is " + std::to_string(parameters.bytes) + ", not 1 to " +
+                            std::to_string(kMaxParameterBytes));
   }
   return {};
 }

@@ -1,0 +1,106 @@
+#include "runtime/plan/parameters.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "kernels/program/parameters.hpp"
+#include "runtime/plan/image.hpp"
+
+namespace millrace::runtime::plan {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'M', 'R', 'P', 'A', 'R', 'A', 'M', 'S'};
+constexpr std::uint32_t kSchema = 1;
+constexpr std::uint64_t kTail = 64;  // the file is a whole number of the widest memory word
+
+/// The first bytes of the file, little-endian; the rest of the first kParameterAlignment is 0.
+struct Header {
+  std::array<char, 8> magic;
+  std::uint32_t schema;
+  std::uint32_t reserved;
+  std::array<char, 64> topology;  // hexadecimal
+  struct {
+    std::uint64_t offset, bytes;
+  } section[3];
+};
+static_assert(sizeof(Header) == 128);
+
+Error bad(const std::string& why) {
+  return Error(ErrorCode::kCorrupt, "parameters: " + why);
+}
+
+std::uint64_t aligned(std::uint64_t size, std::uint64_t to) {
+  return (size + to - 1) / to * to;
+}
+
+bool is_digest(const std::string& text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+}  // namespace
+
+std::string parameter_file_name(const std::string& sha256) {
+  return "weights/" + sha256 + ".bin";
+}
+
+std::vector<std::byte> encode_parameters(const kernels::Program& program, std::span<const std::byte> load,
+                                         std::span<const std::byte> streamed) {
+  const std::vector<std::byte> file = encode_program(program);
+  Header header{kMagic, kSchema, 0, {}, {}};
+  program_digest(kernels::topology_of(program)).copy(header.topology.data(), header.topology.size());
+  std::vector<std::byte> out(kParameterAlignment);
+  std::size_t next = 0;
+  for (const std::span<const std::byte> section : {std::span<const std::byte>(file), load, streamed}) {
+    out.resize(aligned(out.size(), kParameterAlignment));
+    header.section[next++] = {out.size(), section.size()};
+    out.insert(out.end(), section.begin(), section.end());
+  }
+  out.resize(aligned(out.size(), kTail));
+  std::memcpy(out.data(), &header, sizeof header);
+  return out;
+}
+
+Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) {
+  Header header;
+  if (bytes.size() < kParameterAlignment)
+    return bad("its " + std::to_string(bytes.size()) + " bytes cannot hold a header; it is truncated");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kMagic) return bad("does not begin with MRPARAMS: not a parameter file");
+  if (header.schema != kSchema)
+    return Error(ErrorCode::kUnsupported, "parameters: schema " + std::to_string(header.schema) +
+                                              " is not this Millrace's " + std::to_string(kSchema) +
+                                              "; compile the model again");
+  ParameterHeader out;
+  out.topology.assign(header.topology.data(), header.topology.size());
+  if (!is_digest(out.topology)) return bad("topology is no sha256");
+  constexpr const char* kNames[] = {"program", "load", "streamed"};
+  std::uint64_t end = kParameterAlignment;
+  ParameterSection* const sections[] = {&out.program, &out.load, &out.streamed};
+  for (std::size_t i = 0; i < std::size(sections); ++i) {
+    const auto& section = header.section[i];
+    if (section.offset != aligned(end, kParameterAlignment) || section.offset > bytes.size() ||
+        section.bytes > bytes.size() - section.offset)
+      return bad(std::string("section '") + kNames[i] +
+                 "' lies outside of its place; the file is truncated or altered");
+    end = section.offset + section.bytes;
+    *sections[i] = {section.offset, section.bytes};
+  }
+  if (aligned(end, kTail) != bytes.size())
+    return bad("is " + std::to_string(bytes.size()) + " bytes long, its sections take " +
+               std::to_string(aligned(end, kTail)));
+  return out;
+}
+
+Result<kernels::Program> decode_parameters(std::span<const std::byte> bytes, const std::string& topology) {
+  MILLRACE_ASSIGN(const ParameterHeader header, read_parameter_header(bytes));
+  if (header.topology != topology)
+    return bad("are for topology " + header.topology.substr(0, 16) + "…, the image has " +
+               topology.substr(0, 16) + "…; compile the model again");
+  auto program = decode_program(bytes.subspan(header.program.offset, header.program.bytes));
+  if (!program.ok()) return program.error().within("parameters");
+  if (!kernels::has_parameters(*program) || program_digest(kernels::topology_of(*program)) != topology)
+    return bad("their program is not of the topology they name; compile the model again");
+  return program;
+}
+
+}  // namespace millrace::runtime::plan
