@@ -230,12 +230,12 @@ class Diagnosis {
   /// Cards in a row, each filled: where they end.
   std::string stopped() const {
     const auto kinds = card_kinds(problem_);
-    Level level(board_, kinds, seconds_, false);
+    Level level(board_, kinds, seconds_);
     std::size_t at = 0, last = 0;
     std::uint32_t card = 0;
     for (; card < cards() && at < board_.chain.size(); ++card) {
       last = at;
-      at = level.farthest(card, 0, at);
+      at = level.farthest(card, 0, at, Doubt::kImpossible);
     }
     at = std::min(at, board_.chain.size() - 1);
     const Card& on = problem_.cards[card - 1];

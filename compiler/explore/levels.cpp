@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::size_t kFewOperations = 24;  // for more of them not every way to build each is looked at
+constexpr std::size_t kMostTariffs = 32;  // of a room; the oldest proofs are forgotten
+constexpr double kRounding = 1e-9;        // what costs more than 1 by less than this may still fit
 
 }  // namespace
 
@@ -31,34 +33,18 @@ std::vector<std::uint32_t> card_kinds(const Problem& problem) {
   return kinds;
 }
 
-Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds, bool optimistic)
-    : board_(board), kinds_(kinds), seconds_(seconds), optimistic_(optimistic) {
-  std::map<double, std::uint32_t> of_clock;  // options depend on the clock only
+Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds)
+    : board_(board), kinds_(kinds), seconds_(seconds) {
   for (const auto kind : kinds_) {
-    if (options_.contains(kind)) continue;
     const double clock = board_.problem.cards[kind].clock_hz;
-    if (const auto known = of_clock.find(clock); known != of_clock.end()) {
-      options_[kind] = options_.at(known->second);
-      continue;
-    }
-    of_clock[clock] = kind;
-    auto& options = options_[kind];
+    if (options_.contains(clock)) continue;
+    auto& options = options_[clock];
     options.resize(board_.problem.operations.size());
     const std::uint64_t cycles = cycles_in(seconds, clock);
     for (std::size_t i = 0; i < options.size(); ++i)
       if (board_.chain.layer_of[i] != board_.chain.size())
         options[i] = options_within(board_.problem.operations[i], cycles);
-    if (options.size() <= kFewOperations) continue;
-    for (auto& of_one : options)
-      if (thin(of_one, board_.problem.cards[kind].regions.front().available)) thinned_ = true;
   }
-}
-
-bool Level::quick_enough(std::uint32_t card) const {
-  const auto& options = options_.at(kinds_[card]);
-  for (std::size_t i = 0; i < options.size(); ++i)
-    if (board_.chain.layer_of[i] != board_.chain.size() && options[i].empty()) return false;
-  return true;
 }
 
 Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t region) const {
@@ -72,65 +58,111 @@ Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t regi
   return out;
 }
 
-std::vector<const std::vector<Option>*> Level::between(const Options& options, std::size_t begin,
-                                                       std::size_t end) const {
-  std::vector<const std::vector<Option>*> out;
+Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region) {
+  Room*& known = room_of_[{kinds_[card], cables, region}];
+  if (known != nullptr) return *known;
+  const double clock = board_.problem.cards[card].clock_hz;
+  const Amounts budget = this->budget(card, cables, region);
+  auto& made = rooms_[{clock, budget}];
+  if (made == nullptr) {
+    made = std::make_unique<Room>();
+    made->budget = budget;
+    made->options = &options_.at(clock);
+    for (const auto& options : *made->options) made->choices.push_back(choices(options, budget));
+    const std::size_t count = board_.chain.size();
+    made->barred.assign(count + 1, count);
+    for (std::size_t layer = count; layer-- > 0;) {
+      const auto& operations = board_.chain.layers[layer].operations;
+      const bool none = std::any_of(operations.begin(), operations.end(),
+                                    [&](auto o) { return made->choices[o].fitting.empty(); });
+      made->barred[layer] = none ? layer : made->barred[layer + 1];
+    }
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      Prices one{};
+      if (budget[k] > 0) one[k] = 1 / static_cast<double>(budget[k]);
+      add_tariff(*made, one);
+    }
+  }
+  known = made.get();
+  return *known;
+}
+
+void Level::add_tariff(Room& room, const Prices& prices) const {
+  Tariff tariff{prices, {0}};
+  for (const auto& layer : board_.chain.layers) {
+    double cost = 0;
+    for (const auto operation : layer.operations) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const auto n : room.choices[operation].fitting)
+        least = std::min(least, price((*room.options)[operation][n].figures, prices));
+      if (std::isfinite(least)) cost += least;
+    }
+    tariff.cost_before.push_back(tariff.cost_before.back() + cost);
+  }
+  if (room.tariffs.size() == kMostTariffs) room.tariffs.erase(room.tariffs.begin() + kKinds);
+  room.tariffs.push_back(std::move(tariff));
+}
+
+/// Where what is known of prices says that more is too dear.
+std::size_t Level::affordable(const Room& room, std::size_t begin) const {
+  std::size_t end = room.barred[begin];
+  for (const auto& tariff : room.tariffs) {
+    const auto& before = tariff.cost_before;
+    const double most = before[begin] + 1 + kRounding;
+    if (before[end] <= most) continue;
+    const auto from = before.begin() + static_cast<std::ptrdiff_t>(begin);
+    end = static_cast<std::size_t>(
+        std::upper_bound(from, before.begin() + static_cast<std::ptrdiff_t>(end), most) - before.begin() - 1);
+  }
+  return end;
+}
+
+const Packed& Level::packed(Room& room, std::size_t begin, std::size_t end) const {
+  const auto [at, added] = room.packed.try_emplace({begin, end});
+  if (!added) return at->second;
+  std::vector<const Choices*> operations;
   for (std::size_t layer = begin; layer < end; ++layer)
-    for (const auto operation : board_.chain.layers[layer].operations) out.push_back(&options[operation]);
-  return out;
+    for (const auto operation : board_.chain.layers[layer].operations)
+      operations.push_back(&room.choices[operation]);
+  at->second = pack(operations, room.budget, room.weights);
+  if (at->second.proof) add_tariff(room, *at->second.proof);
+  return at->second;
 }
 
-std::size_t Level::extend(const Options& options, const Amounts& budget, std::size_t begin) const {
-  const auto fits = [&](std::size_t end) {
-    const Fit fit = pack(between(options, begin, end), budget, thinned_).fit;
-    return fit == Fit::kYes || (optimistic_ && fit == Fit::kUnknown);
-  };
-  // What fits is still fitting with a layer less: doubled steps, then halved.
-  std::size_t good = begin, step = 1;
-  const std::size_t count = board_.chain.size();
-  while (good < count && fits(std::min(good + step, count))) {
-    good = std::min(good + step, count);
-    step *= 2;
+std::size_t Level::extend(Room& room, std::size_t begin, Doubt doubt) const {
+  for (std::size_t end = affordable(room, begin); end > begin;
+       end = std::min(end - 1, affordable(room, begin))) {
+    const Fit fit = packed(room, begin, end).fit;
+    if (fit == Fit::kYes || (fit == Fit::kUnknown && doubt == Doubt::kPossible)) return end;
   }
-  if (good == count) return good;
-  std::size_t bad = std::min(good + step, count);
-  while (bad - good > 1) {
-    const std::size_t middle = good + (bad - good) / 2;
-    (fits(middle) ? good : bad) = middle;
-  }
-  return good;
+  return begin;
 }
 
-std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin) {
-  const auto key = std::tuple(kinds_[card], cables, begin);
+std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt) {
+  const auto key = std::tuple(kinds_[card], cables, begin, doubt);
   if (const auto known = farthest_.find(key); known != farthest_.end()) return known->second;
-  const Card& on = board_.problem.cards[card];
   std::size_t at = begin;
-  for (std::size_t r = 0; r < on.regions.size() && at < board_.chain.size(); ++r)
-    at = extend(options_.at(kinds_[card]), budget(card, cables, r), at);
+  for (std::size_t r = 0; r < board_.problem.cards[card].regions.size() && at < board_.chain.size(); ++r)
+    at = extend(room(card, cables, r), at, doubt);
   farthest_[key] = at;
   return at;
 }
 
 void Level::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
                    Assignment& assignment) {
-  const auto& options = options_.at(kinds_[card]);
-  const Card& on = board_.problem.cards[card];
   std::size_t at = begin;
-  for (std::uint32_t r = 0; r < on.regions.size() && at < end; ++r) {
-    const std::size_t to = std::min(end, extend(options, budget(card, cables, r), at));
-    const Packed packed = pack(between(options, at, to), budget(card, cables, r));
+  for (std::uint32_t r = 0; r < board_.problem.cards[card].regions.size() && at < end; ++r) {
+    Room& into = room(card, cables, r);
+    const std::size_t to = extend(into, at, Doubt::kImpossible);
+    if (to == at) continue;
+    const Packed& found = packed(into, at, to);  // may reach beyond the end: its first choices then count
     std::size_t n = 0;
-    for (std::size_t layer = at; layer < to; ++layer) {
+    for (std::size_t layer = at; layer < std::min(to, end); ++layer) {
       assignment.region[layer] = r;
-      for (const auto operation : board_.chain.layers[layer].operations) {
-        // A choice that is not there was not found; it is only asked for where one was.
-        if (n < packed.choice.size())
-          assignment.implementation[operation] = options[operation][packed.choice[n]].implementation;
-        ++n;
-      }
+      for (const auto operation : board_.chain.layers[layer].operations)
+        assignment.implementation[operation] = (*into.options)[operation][found.choice[n++]].implementation;
     }
-    at = to;
+    at = std::min(to, end);
   }
 }
 

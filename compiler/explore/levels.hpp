@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -14,40 +16,58 @@ namespace millrace::compiler::explore {
 /// Cards that are alike: same clock, regions and cost of a link.
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
-/// At an interval, how far a card of a kind gets with layers from a given one on. Where a packing can neither
-/// be found nor excluded, `optimistic` takes it for found, else it is taken for impossible.
+/// What is taken where a packing can neither be found nor excluded.
+enum class Doubt { kImpossible, kPossible };
+
+/// At an interval, how far a card of a kind gets with layers from a given one on.
 class Level {
  public:
-  Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds, bool optimistic);
+  Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds);
 
   double seconds() const { return seconds_; }
 
-  /// Every operation has a way that is quick enough, by the clock of this card.
-  bool quick_enough(std::uint32_t card) const;
-
   /// The first layer that no longer fits, when layers from `begin` on stand on `card` with so many cables
   /// used; `begin` where not even one does.
-  std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin);
+  std::size_t farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt);
 
-  /// Region and implementation of each layer in [begin, end), which must be at most farthest().
+  /// Region and implementation of each layer in [begin, end), which must be at most farthest() where doubts
+  /// are impossible.
   void choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
               Assignment& assignment);
 
  private:
   using Options = std::vector<std::vector<Option>>;  // of each operation
 
+  /// Prices, and what all layers before a given one cost at them.
+  struct Tariff {
+    Prices prices;
+    std::vector<double> cost_before;
+  };
+  /// What is known about packing into one budget.
+  struct Room {
+    Amounts budget;
+    const Options* options = nullptr;
+    std::vector<Choices> choices;     // of each operation
+    std::vector<std::size_t> barred;  // from a layer on, the first that does not fit even alone
+    std::deque<Tariff> tariffs;
+    Figures weights = even_weights();  // to begin haggling with
+    std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
+  };
+
+  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region);
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region) const;
-  std::size_t extend(const Options& options, const Amounts& budget, std::size_t begin) const;
-  std::vector<const std::vector<Option>*> between(const Options& options, std::size_t begin,
-                                                  std::size_t end) const;
+  void add_tariff(Room& room, const Prices& prices) const;
+  std::size_t affordable(const Room& room, std::size_t begin) const;
+  const Packed& packed(Room& room, std::size_t begin, std::size_t end) const;
+  std::size_t extend(Room& room, std::size_t begin, Doubt doubt) const;
 
   const Board& board_;
   const std::vector<std::uint32_t>& kinds_;
   double seconds_;
-  bool optimistic_;
-  bool thinned_ = false;                      // options were left out, for there were many operations
-  std::map<std::uint32_t, Options> options_;  // kind -> of each operation
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, std::size_t> farthest_;
+  std::map<double, Options> options_;  // of a clock
+  std::map<std::pair<double, Amounts>, std::unique_ptr<Room>> rooms_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, Room*> room_of_;  // kind, cables, region
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Doubt>, std::size_t> farthest_;
 };
 
 /// Cycles of a clock in so many seconds, whole ones.

@@ -7,118 +7,217 @@
 namespace millrace::compiler::explore {
 namespace {
 
-using Operations = std::vector<const std::vector<Option>*>;
+using Operations = std::vector<const Choices*>;
 
-constexpr std::size_t kFewOperations = 8;       // up to so many are gone through thoroughly
-constexpr std::size_t kMostLabels = 200;        // partial choices kept an operation
-constexpr std::size_t kMostEffort = 4'000'000;  // comparisons of labels a call
-constexpr std::size_t kFewLabels = 3;           // the same where there are more operations
-constexpr std::size_t kLittleEffort = 100'000;
+constexpr int kRounds = 30;                   // of the search for prices
+constexpr double kFirstStep = 1.2;            // of a price, in e-folds
+constexpr double kStepShrinks = 0.88;         // each round
+constexpr double kLeastWeight = 1e-4;         // no kind is ever for nothing
+constexpr double kRounding = 1e-9;            // what costs more than 1 by less than this may still fit
+constexpr std::size_t kFewOperations = 8;     // up to so many are gone through thoroughly
+constexpr std::size_t kMostLabels = 200;      // partial choices kept an operation
+constexpr std::size_t kMostEffort = 400'000;  // comparisons of labels a call
+constexpr std::size_t kFewLabels = 16;        // the same where there are more operations
+constexpr std::size_t kLittleEffort = 40'000;
 
-Amounts smallest(const std::vector<Option>& options) {
-  Amounts out;
-  out.fill(std::numeric_limits<std::uint64_t>::max());
-  for (const auto& option : options)
-    for (std::size_t k = 0; k < kKinds; ++k) out[k] = std::min(out[k], option.amounts[k]);
+const Option& option(const Choices& of, std::size_t n) {
+  return (*of.options)[of.fitting[n]];
+}
+
+Prices prices_of(const Figures& weights, const Amounts& budget) {
+  Prices out{};
+  for (std::size_t k = 0; k < kKinds; ++k)
+    if (budget[k] > 0) out[k] = weights[k] / static_cast<double>(budget[k]);
   return out;
 }
 
-/// Shares of a budget; what is used of nothing weighs so much that it is avoided.
-using Weights = std::array<double, kKinds>;
-
-Weights weights_of(const Amounts& budget) {
-  Weights weights;
-  for (std::size_t k = 0; k < kKinds; ++k) weights[k] = 1.0 / std::max(1e-3, static_cast<double>(budget[k]));
-  return weights;
-}
-
-double weigh(const Amounts& amounts, const Weights& weights) {
-  double sum = 0;
-  for (std::size_t k = 0; k < kKinds; ++k) sum += static_cast<double>(amounts[k]) * weights[k];
-  return sum;
-}
-
-double overshoot(const Amounts& used, const Amounts& budget, const Weights& weights) {
+/// The share of the budget by which a sum exceeds it, over all kinds.
+double overshoot(const Amounts& used, const Amounts& budget) {
   double sum = 0;
   for (std::size_t k = 0; k < kKinds; ++k)
-    if (used[k] > budget[k]) sum += static_cast<double>(used[k] - budget[k]) * weights[k];
+    if (used[k] > budget[k])
+      sum += static_cast<double>(used[k] - budget[k]) / std::max(1.0, static_cast<double>(budget[k]));
   return sum;
 }
 
-/// The cheapest by weight, then exchanged one at a time where that brings the total nearer to the budget.
-Packed greedy(const Operations& operations, const Amounts& budget) {
-  const Weights weights = weights_of(budget);
-  Packed out;
-  for (const auto* options : operations) {
-    const auto best = std::min_element(options->begin(), options->end(), [&](const auto& a, const auto& b) {
-      return weigh(a.amounts, weights) < weigh(b.amounts, weights);
-    });
-    out.choice.push_back(static_cast<std::uint32_t>(best - options->begin()));
-    out.used += best->amounts;
+/// Looks for prices at which the operations are too dear: what is used too much grows dearer. Along the way
+/// each operation's cheapest option is a choice, and sometimes one that fits.
+class Haggle {
+ public:
+  Haggle(const Operations& operations, const Amounts& budget, Figures& weights)
+      : operations_(operations), budget_(budget), weights_(weights), best_weights_(weights) {
+    for (std::size_t k = 0; k < kKinds; ++k)
+      per_unit_[k] = budget[k] > 0 ? 1 / static_cast<double>(budget[k]) : 0;
   }
-  double over = overshoot(out.used, budget, weights);
-  for (std::size_t step = 0; over > 0 && step < 2 * operations.size(); ++step) {
-    double best = over, best_weight = 0;
-    std::size_t operation = 0, option = 0;
-    for (std::size_t i = 0; i < operations.size(); ++i) {
-      if (operations[i]->size() == 1) continue;
-      Amounts without = out.used;
-      without -= (*operations[i])[out.choice[i]].amounts;
-      for (std::size_t j = 0; j < operations[i]->size(); ++j) {
-        const Amounts with = without + (*operations[i])[j].amounts;
-        const double now = overshoot(with, budget, weights), weight = weigh(with, weights);
-        if (now < best || (now == best && now < over && weight < best_weight)) {
-          best = now;
-          best_weight = weight;
-          operation = i;
-          option = j;
+
+  Packed run() {
+    double step = kFirstStep;
+    for (int round = 0; round < kRounds; ++round, step *= kStepShrinks) {
+      const double cost = go();
+      if (cost > best_cost_) {
+        best_cost_ = cost;
+        best_weights_ = weights_;
+      }
+      if (cost > 1 + kRounding) {
+        Packed out;
+        out.proof = prices_of(weights_, budget_);
+        return out;
+      }
+      const double over = overshoot(used_, budget_);
+      if (round == 0 || over < least_over_) {
+        least_over_ = over;
+        nearest_ = {Fit::kUnknown, choice_, used_, {}};
+        if (over == 0) {
+          nearest_.fit = Fit::kYes;
+          return nearest_;
         }
+      }
+      change(step);
+    }
+    weights_ = best_weights_;
+    return nearest_;
+  }
+
+ private:
+  double go() {
+    const Prices prices = prices_of(weights_, budget_);
+    double cost = 0;
+    used_ = {};
+    choice_.clear();
+    for (const auto* of : operations_) {
+      double least = std::numeric_limits<double>::infinity();
+      std::uint32_t cheapest = 0;
+      for (const auto n : of->fitting)
+        if (const double now = price((*of->options)[n].figures, prices); now < least) {
+          least = now;
+          cheapest = n;
+        }
+      cost += least;
+      choice_.push_back(cheapest);
+      used_ += (*of->options)[cheapest].amounts;
+    }
+    return cost;
+  }
+
+  void change(double step) {
+    Figures excess{};
+    double most = 1e-12, sum = 0;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      excess[k] = static_cast<double>(used_[k]) * per_unit_[k] - 1;
+      most = std::max(most, std::abs(excess[k]));
+    }
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      weights_[k] = std::max(kLeastWeight, weights_[k] * std::exp(step * excess[k] / most));
+      sum += weights_[k];
+    }
+    for (auto& weight : weights_) weight /= sum;
+  }
+
+  const Operations& operations_;
+  const Amounts& budget_;
+  Figures& weights_;
+  Figures best_weights_;
+  Figures per_unit_{};
+  std::vector<std::uint32_t> choice_;
+  Amounts used_{};
+  double best_cost_ = 0, least_over_ = 0;
+  Packed nearest_;
+};
+
+/// Exchanges one choice at a time where that brings the total nearer to the budget.
+void exchange(const Operations& operations, const Amounts& budget, Packed& packed) {
+  double over = overshoot(packed.used, budget);
+  for (std::size_t step = 0; over > 0 && step < operations.size(); ++step) {
+    double best = over;
+    std::size_t operation = 0;
+    std::uint32_t instead = 0;
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      if (operations[i]->fitting.size() == 1) continue;
+      const auto& options = *operations[i]->options;
+      Amounts without = packed.used;
+      without -= options[packed.choice[i]].amounts;
+      for (const auto n : operations[i]->fitting) {
+        const double now = overshoot(without + options[n].amounts, budget);
+        if (now >= best) continue;
+        best = now;
+        operation = i;
+        instead = n;
       }
     }
     if (best >= over) break;
-    out.used -= (*operations[operation])[out.choice[operation]].amounts;
-    out.choice[operation] = static_cast<std::uint32_t>(option);
-    out.used += (*operations[operation])[option].amounts;
+    const auto& options = *operations[operation]->options;
+    packed.used -= options[packed.choice[operation]].amounts;
+    packed.used += options[instead].amounts;
+    packed.choice[operation] = instead;
     over = best;
   }
-  out.fit = over == 0 ? Fit::kYes : Fit::kUnknown;
-  return out;
+  if (over == 0) packed.fit = Fit::kYes;
 }
 
 struct Label {
   Amounts used{};
-  double weight = 0;
+  double cost = 0;
   std::uint32_t previous = 0, option = 0;
 };
 
-/// All partial choices that none is better than in everything, operation by operation; complete unless cut.
+/// All partial choices that none is better than in everything and that may still become cheap enough,
+/// operation by operation; complete unless cut.
 class Labels {
  public:
-  Labels(const Operations& operations, const Amounts& budget)
-      : operations_(operations), budget_(budget), weights_(weights_of(budget)) {
+  Labels(const Operations& operations, const Amounts& budget, const Prices& prices)
+      : budget_(budget), few_(operations.size() <= kFewOperations) {
+    std::vector<double> least;
+    double all = 0;
+    for (const auto* of : operations) {
+      double cheapest = std::numeric_limits<double>::infinity();
+      for (std::size_t n = 0; n < of->fitting.size(); ++n)
+        cheapest = std::min(cheapest, price(option(*of, n).figures, prices));
+      least.push_back(cheapest);
+      all += cheapest;
+    }
+    // An option that alone makes everything too dear is none.
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      auto& kept = kept_.emplace_back();
+      for (const auto n : operations[i]->fitting) {
+        const Option& one = (*operations[i]->options)[n];
+        const double cost = price(one.figures, prices);
+        if (all - least[i] + cost <= 1 + kRounding) kept.push_back({one.amounts, cost, 0, n});
+      }
+    }
     rest_.assign(operations.size() + 1, Amounts{});
-    for (std::size_t i = operations.size(); i-- > 0;) rest_[i] = rest_[i + 1] + smallest(*operations[i]);
+    rest_cost_.assign(operations.size() + 1, 0);
+    for (std::size_t i = operations.size(); i-- > 0;) {
+      Amounts smallest;
+      smallest.fill(std::numeric_limits<std::uint64_t>::max());
+      for (const auto& one : kept_[i])
+        for (std::size_t k = 0; k < kKinds; ++k) smallest[k] = std::min(smallest[k], one.used[k]);
+      if (kept_[i].empty()) smallest = {};
+      rest_[i] = rest_[i + 1] + smallest;
+      rest_cost_[i] = rest_cost_[i + 1] + least[i];
+    }
   }
 
   Packed run() {
     std::vector<std::vector<Label>> levels(1, std::vector<Label>(1));
-    for (std::size_t i = 0; i < operations_.size(); ++i) {
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
       std::vector<Label> next;
       for (std::uint32_t from = 0; from < levels[i].size(); ++from)
-        for (std::uint32_t o = 0; o < operations_[i]->size(); ++o) {
-          const Amounts used = levels[i][from].used + (*operations_[i])[o].amounts;
-          if (within(used + rest_[i + 1], budget_)) next.push_back({used, weigh(used, weights_), from, o});
+        for (const auto& one : kept_[i]) {
+          const double cost = levels[i][from].cost + one.cost;
+          if (cost + rest_cost_[i + 1] > 1 + kRounding) continue;
+          const Amounts used = levels[i][from].used + one.used;
+          if (within(used + rest_[i + 1], budget_)) next.push_back({used, cost, from, one.option});
         }
       keep_best(next);
-      if (next.empty()) return {cut_ ? Fit::kUnknown : Fit::kNo, {}, {}};
+      if (next.empty()) return {cut_ ? Fit::kUnknown : Fit::kNo, {}, {}, {}};
       levels.push_back(std::move(next));
     }
     Packed out;
     out.fit = Fit::kYes;
     out.used = levels.back().front().used;
-    out.choice.resize(operations_.size());
+    out.choice.resize(kept_.size());
     std::uint32_t at = 0;
-    for (std::size_t i = operations_.size(); i > 0; --i) {
+    for (std::size_t i = kept_.size(); i > 0; --i) {
       out.choice[i - 1] = levels[i][at].option;
       at = levels[i][at].previous;
     }
@@ -128,9 +227,8 @@ class Labels {
  private:
   void keep_best(std::vector<Label>& labels) {
     std::stable_sort(labels.begin(), labels.end(),
-                     [](const Label& a, const Label& b) { return a.weight < b.weight; });
-    const bool few = operations_.size() <= kFewOperations;
-    const std::size_t most = few ? kMostLabels : kFewLabels, effort = few ? kMostEffort : kLittleEffort;
+                     [](const Label& a, const Label& b) { return a.cost < b.cost; });
+    const std::size_t most = few_ ? kMostLabels : kFewLabels, effort = few_ ? kMostEffort : kLittleEffort;
     std::vector<Label> kept;
     for (const auto& label : labels) {
       effort_ += kept.size();
@@ -145,10 +243,11 @@ class Labels {
     labels = std::move(kept);
   }
 
-  const Operations& operations_;
   const Amounts& budget_;
-  Weights weights_;
-  std::vector<Amounts> rest_;  // least that operations i.. take
+  bool few_;
+  std::vector<std::vector<Label>> kept_;  // options of each operation
+  std::vector<Amounts> rest_;             // least that operations i.. take
+  std::vector<double> rest_cost_;         // and cost
   std::size_t effort_ = 0;
   bool cut_ = false;
 };
@@ -157,57 +256,59 @@ class Labels {
 
 std::vector<Option> options_within(const Operation& operation, std::uint64_t cycles) {
   const auto& ways = operation.implementations;
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < ways.size(); ++i)
-    if (ways[i].interval_cycles <= cycles) order.push_back(i);
-  const auto sum = [&](std::uint32_t i) {
-    std::uint64_t total = 0;
-    for (const auto amount : ways[i].amounts) total += amount;
-    return total;
-  };
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;  // sum of amounts, way
+  for (std::uint32_t i = 0; i < ways.size(); ++i) {
+    if (ways[i].interval_cycles > cycles) continue;
+    std::uint64_t sum = 0;
+    for (const auto amount : ways[i].amounts) sum += amount;
+    order.emplace_back(sum, i);
+  }
   // What is no larger in anything has no larger sum: a way can only be beaten by one that stands before it.
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    const auto x = sum(a), y = sum(b);
-    return x != y ? x < y : ways[a].interval_cycles < ways[b].interval_cycles;
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first
+                              : ways[a.second].interval_cycles < ways[b.second].interval_cycles;
   });
   std::vector<Option> kept;
-  for (const auto i : order)
-    if (std::none_of(kept.begin(), kept.end(),
-                     [&](const Option& other) { return within(other.amounts, ways[i].amounts); }))
-      kept.push_back({i, ways[i].amounts});
+  for (const auto& [sum, i] : order) {
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&](const Option& other) { return within(other.amounts, ways[i].amounts); }))
+      continue;
+    Option& one = kept.emplace_back();
+    one.implementation = i;
+    one.amounts = ways[i].amounts;
+    for (std::size_t k = 0; k < kKinds; ++k) one.figures[k] = static_cast<double>(one.amounts[k]);
+  }
   return kept;
 }
 
-bool thin(std::vector<Option>& options, const Amounts& budget) {
-  constexpr std::size_t kCheapest = 9;
-  if (options.size() <= kCheapest + kKinds) return false;
-  const Weights weights = weights_of(budget);
-  std::stable_sort(options.begin(), options.end(), [&](const Option& a, const Option& b) {
-    return weigh(a.amounts, weights) < weigh(b.amounts, weights);
-  });
-  std::vector<Option> kept(options.begin(), options.begin() + kCheapest);
-  for (std::size_t k = 0; k < kKinds; ++k) {
-    const auto least =
-        std::min_element(options.begin(), options.end(),
-                         [k](const Option& a, const Option& b) { return a.amounts[k] < b.amounts[k]; });
-    if (least - options.begin() >= static_cast<std::ptrdiff_t>(kCheapest)) kept.push_back(*least);
-  }
-  options = std::move(kept);
-  return true;
+double price(const Figures& amounts, const Prices& prices) {
+  double sum = 0;
+  for (std::size_t k = 0; k < kKinds; ++k) sum += amounts[k] * prices[k];
+  return sum;
 }
 
-Packed pack(const Operations& operations, const Amounts& budget, bool thinned) {
-  Amounts least{};
-  for (const auto* options : operations) {
-    if (options->empty()) return {};
-    least += smallest(*options);
-  }
-  if (!within(least, budget)) return {};
-  Packed quick = greedy(operations, budget);
-  if (quick.fit == Fit::kYes) return quick;
-  Packed found = Labels(operations, budget).run();
-  if (found.fit == Fit::kNo && thinned) found.fit = Fit::kUnknown;
-  return found;
+Choices choices(const std::vector<Option>& options, const Amounts& budget) {
+  Choices out;
+  out.options = &options;
+  for (std::uint32_t n = 0; n < options.size(); ++n)
+    if (within(options[n].amounts, budget)) out.fitting.push_back(n);
+  return out;
+}
+
+Packed pack(const Operations& operations, const Amounts& budget, Figures& weights) {
+  for (const auto* of : operations)
+    if (of->fitting.empty()) return {};
+  Packed found = Haggle(operations, budget, weights).run();
+  if (found.fit == Fit::kYes || found.proof) return found;
+  exchange(operations, budget, found);
+  if (found.fit == Fit::kYes) return found;
+  return Labels(operations, budget, prices_of(weights, budget)).run();
+}
+
+Figures even_weights() {
+  Figures weights;
+  weights.fill(1.0 / static_cast<double>(kKinds));
+  return weights;
 }
 
 }  // namespace millrace::compiler::explore

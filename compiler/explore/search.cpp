@@ -15,7 +15,7 @@ constexpr double kHair = 1 + 1e-9;
 constexpr std::size_t kMostRows = 20000;         // rows of cards tried, before those alike are left out
 constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better what the bisection found
 constexpr int kRefinements = 24;                 // halvings between two intervals that can occur
-constexpr std::size_t kMostLevels = 64;          // intervals remembered
+constexpr std::size_t kMostLevels = 32;          // intervals remembered
 constexpr double kProven = 1e-6;                 // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;             // seconds: no limit
 
@@ -98,59 +98,54 @@ const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   return out;
 }
 
-/// Rows of kinds of cards that could occur at all: what the bound is taken over.
-const std::vector<Search::Order>& Search::kind_rows(std::uint32_t cards) {
-  if (in_a_row_ || cards == 1) return rows(cards);
-  if (const auto known = kind_rows_.find(cards); known != kind_rows_.end()) return known->second;
-  auto& out = kind_rows_[cards];
-  std::map<std::uint32_t, std::uint32_t> left;
-  for (const auto kind : kinds_) ++left[kind];
-  Order order;
-  const auto go = [&](const auto& self) -> void {
-    if (out.size() >= kMostRows) {
-      all_kind_rows_ = false;
-      return;
-    }
-    if (order.size() == cards) {
-      out.push_back(order);
-      return;
-    }
-    for (auto& [kind, count] : left) {
-      if (count == 0) continue;
-      --count;
-      order.push_back(kind);
-      self(self);
-      order.pop_back();
-      ++count;
-    }
-  };
-  go(go);
-  return out;
-}
-
-/// `wires`: what crosses a cut must pass the cable there in time, and cables take their share of the cards.
-std::optional<Assignment> Search::arrange(Level& level, const Order& order, bool wires) const {
-  const std::size_t count = board_.chain.size(), places = order.size();
-  std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
-  std::vector<std::vector<std::size_t>> begin(places + 1, std::vector<std::size_t>(count + 1, 0));
-  std::vector<std::uint32_t> cables(places, 0);
-  for (std::size_t p = 0; wires && p + 1 < places; ++p) {
+std::vector<std::uint32_t> Search::cables_of(const Order& order) const {
+  std::vector<std::uint32_t> cables(order.size(), 0);
+  for (std::size_t p = 0; p + 1 < order.size(); ++p) {
     const std::uint32_t n = board_.wire(order[p], order[p + 1]).cables;
     cables[p] += n;
     cables[p + 1] += n;
   }
+  return cables;
+}
+
+/// Whether what crosses a cut before `layer`, behind `place`, passes the cable there in time.
+bool Search::passes(const Level& level, const Order& order, std::size_t place, std::size_t layer) const {
+  const std::uint64_t bytes = board_.chain.live_bytes[layer];
+  return bytes == 0 ||
+         static_cast<double>(bytes) <=
+             board_.wire(order[place], order[place + 1]).bytes_per_second * level.seconds() * kHair;
+}
+
+/// `cuts`: where the pieces begin, and the end.
+Assignment Search::assignment(Level& level, const Order& order, const std::vector<std::size_t>& cuts) const {
+  Assignment out;
+  out.card = order;
+  out.place.assign(board_.chain.size(), 0);
+  out.region.assign(board_.chain.size(), 0);
+  out.implementation.assign(problem_.operations.size(), 0);
+  const auto cables = cables_of(order);
+  for (std::size_t p = 0; p < order.size(); ++p) {
+    for (std::size_t i = cuts[p]; i < cuts[p + 1]; ++i) out.place[i] = static_cast<std::uint32_t>(p);
+    level.choose(order[p], cables[p], cuts[p], cuts[p + 1], out);
+  }
+  return out;
+}
+
+/// Cuts with the fewest bytes across them.
+std::optional<Assignment> Search::arrange(Level& level, const Order& order) const {
+  const std::size_t count = board_.chain.size(), places = order.size();
+  std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
+  std::vector<std::vector<std::size_t>> begin(places + 1, std::vector<std::size_t>(count + 1, 0));
+  const auto cables = cables_of(order);
   best[0][0] = 0;
   for (std::size_t p = 0; p < places; ++p)
     for (std::size_t i = p; i < count; ++i) {
       if (best[p][i] == kFar) continue;
       const bool last = p + 1 == places;
-      const std::size_t far = level.farthest(order[p], cables[p], i);
+      const std::size_t far = level.farthest(order[p], cables[p], i, Doubt::kImpossible);
       for (std::size_t j = last ? count : i + 1; j <= far && (last || j < count); ++j) {
+        if (!last && !passes(level, order, p, j)) continue;
         const std::uint64_t bytes = last ? 0 : board_.chain.live_bytes[j];
-        if (wires && bytes > 0) {
-          const Wire& wire = board_.wire(order[p], order[p + 1]);
-          if (static_cast<double>(bytes) > wire.bytes_per_second * level.seconds() * kHair) continue;
-        }
         if (best[p][i] + bytes < best[p + 1][j]) {
           best[p + 1][j] = best[p][i] + bytes;
           begin[p + 1][j] = i;
@@ -158,40 +153,95 @@ std::optional<Assignment> Search::arrange(Level& level, const Order& order, bool
       }
     }
   if (best[places][count] == kFar) return std::nullopt;
-  Assignment out;
-  out.card = order;
-  out.place.assign(count, 0);
-  out.region.assign(count, 0);
-  out.implementation.assign(problem_.operations.size(), 0);
-  for (std::size_t p = places, end = count; p > 0; --p) {
-    const std::size_t from = begin[p][end];
-    for (std::size_t i = from; i < end; ++i) out.place[i] = static_cast<std::uint32_t>(p - 1);
-    if (wires) level.choose(order[p - 1], cables[p - 1], from, end, out);
-    end = from;
-  }
-  return out;
+  std::vector<std::size_t> cuts(places + 1, count);
+  for (std::size_t p = places; p > 0; --p) cuts[p - 1] = begin[p][cuts[p]];
+  return assignment(level, order, cuts);
 }
 
-Level& Search::level(double seconds, bool optimistic) {
-  const auto key = std::pair(seconds, optimistic);
-  const auto known = levels_.find(key);
+/// Each card with as much as it takes, from the first on, says how far the first so many get; the cuts are
+/// then laid from the end, each as late as that and a layer a card allow.
+std::optional<Assignment> Search::fill(Level& level, const Order& order) const {
+  const std::size_t count = board_.chain.size(), places = order.size();
+  const auto cables = cables_of(order);
+  const auto far = [&](std::size_t place, std::size_t layer) {
+    return level.farthest(order[place], cables[place], layer, Doubt::kImpossible);
+  };
+  std::vector<std::size_t> reached = {0};
+  for (std::size_t p = 0; p + 1 < places; ++p) {
+    std::size_t to = std::min(far(p, reached[p]), count - 1);
+    while (to > reached[p] && !passes(level, order, p, to)) --to;
+    reached.push_back(to);
+  }
+  if (far(places - 1, reached.back()) < count) return std::nullopt;
+  std::vector<std::size_t> cuts(places + 1, count);
+  cuts[0] = 0;
+  for (std::size_t p = places - 1; p > 0; --p) {
+    std::size_t from = std::min(reached[p], cuts[p + 1] - 1);
+    while (from > 0 && !passes(level, order, p - 1, from)) --from;
+    if (from == 0 || far(p, from) < cuts[p + 1]) return arrange(level, order);
+    cuts[p] = from;
+  }
+  if (far(0, 0) < cuts[1]) return arrange(level, order);
+  return assignment(level, order, cuts);
+}
+
+/// Taking doubts for possible and cables for free.
+bool Search::reaches_end(Level& level, const Order& order) const {
+  std::size_t at = 0;
+  for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
+    at = level.farthest(order[p], 0, at, Doubt::kPossible);
+  return at == board_.chain.size();
+}
+
+/// The same with the best of all orders of any cards: how far each selection of kinds gets.
+bool Search::reaches_end_in_any_order(Level& level, std::uint32_t cards) const {
+  std::map<std::uint32_t, std::uint32_t> there;
+  for (const auto kind : kinds_) ++there[kind];
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> kinds(there.begin(), there.end());
+  using Selection = std::vector<std::uint32_t>;  // how many of each kind
+  std::map<Selection, std::size_t> reached = {{Selection(kinds.size(), 0), 0}};
+  for (std::uint32_t n = 0; n < cards; ++n) {
+    std::map<Selection, std::size_t> next;
+    for (const auto& [taken, at] : reached)
+      for (std::size_t k = 0; k < kinds.size(); ++k) {
+        if (taken[k] == kinds[k].second) continue;
+        const std::size_t to = level.farthest(kinds[k].first, 0, at, Doubt::kPossible);
+        if (to == board_.chain.size()) return true;
+        Selection with = taken;
+        ++with[k];
+        auto& best = next[with];
+        best = std::max(best, to);
+      }
+    reached = std::move(next);
+  }
+  return false;
+}
+
+Level& Search::level(double seconds) {
+  const auto known = levels_.find(seconds);
   if (known != levels_.end()) return known->second;
   if (levels_.size() >= kMostLevels) levels_.clear();
-  return levels_.emplace(key, Level(board_, kinds_, seconds, optimistic)).first->second;
+  return levels_
+      .emplace(std::piecewise_construct, std::forward_as_tuple(seconds),
+               std::forward_as_tuple(board_, kinds_, seconds))
+      .first->second;
 }
 
 bool Search::possible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size()) return false;
-  Level& at = level(seconds, true);
-  const auto& orders = kind_rows(cards);
-  if (!all_kind_rows_ || !all_rows_) return true;
-  return std::any_of(orders.begin(), orders.end(),
-                     [&](const Order& order) { return arrange(at, order, false).has_value(); });
+  Level& at = level(seconds);
+  if (!reaches_end_in_any_order(at, cards)) return false;
+  if (!in_a_row_) return true;
+  const auto& orders = rows(cards);
+  return !all_rows_ || std::any_of(orders.begin(), orders.end(),
+                                   [&](const Order& order) { return reaches_end(at, order); });
 }
 
-std::optional<Solution> Search::keep_latency(Assignment assignment, Solution solution, double seconds) const {
+std::optional<Solution> Search::accept(Assignment assignment, double seconds) const {
+  auto solution = board_.assess(assignment);
+  if (!solution || solution->interval_seconds > seconds * kHair) return std::nullopt;
   const auto& most = problem_.targets.max_latency_seconds;
-  if (!most || solution.latency_seconds <= *most) return solution;
+  if (!most || solution->latency_seconds <= *most) return solution;
   speed_up(board_, assignment, seconds);
   auto quicker = board_.assess(assignment);
   if (quicker && quicker->latency_seconds <= *most && quicker->interval_seconds <= seconds * kHair)
@@ -201,13 +251,14 @@ std::optional<Solution> Search::keep_latency(Assignment assignment, Solution sol
 
 std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size() || cards > problem_.cards.size()) return std::nullopt;
-  Level& at = level(seconds, false);
+  Level& at = level(seconds);
   for (const auto& order : rows(cards)) {
-    auto assignment = arrange(at, order, true);
-    if (!assignment) continue;
-    auto solution = board_.assess(*assignment);
-    if (!solution || solution->interval_seconds > seconds * kHair) continue;
-    if (auto kept = keep_latency(std::move(*assignment), std::move(*solution), seconds)) return kept;
+    auto filled = fill(at, order);
+    if (!filled) continue;
+    if (auto kept = accept(std::move(*filled), seconds)) return kept;
+    auto arranged = arrange(at, order);
+    if (!arranged) continue;
+    if (auto kept = accept(std::move(*arranged), seconds)) return kept;
   }
   return std::nullopt;
 }
@@ -239,7 +290,11 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
     else
       below = middle;
   }
-  return best;
+  // Of the cuts that do, those with the fewest bytes.
+  auto arranged = arrange(level(best->interval_seconds), best->card);
+  if (!arranged) return best;
+  auto leaner = accept(std::move(*arranged), best->interval_seconds);
+  return leaner && leaner->crossing_bytes < best->crossing_bytes ? leaner : best;
 }
 
 double Search::bound(std::uint32_t cards, double below) {
@@ -303,9 +358,9 @@ std::optional<Solution> Search::least_latency(double limit) {
     if (!quickest) continue;
     for (const double factor : {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0}) {
       const double seconds = std::min(limit, quickest->interval_seconds * factor);
-      Level& at = level(seconds, false);
+      Level& at = level(seconds);
       for (const auto& order : rows(cards)) {
-        auto assignment = arrange(at, order, true);
+        auto assignment = arrange(at, order);
         if (!assignment) continue;
         speed_up(board_, *assignment, limit);
         const auto found = board_.assess(*assignment);

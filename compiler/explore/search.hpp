@@ -37,10 +37,16 @@ class Search {
  private:
   using Order = std::vector<std::uint32_t>;
 
-  std::optional<Assignment> arrange(Level& level, const Order& order, bool wires) const;
+  std::optional<Assignment> arrange(Level& level, const Order& order) const;
+  std::optional<Assignment> fill(Level& level, const Order& order) const;
+  bool reaches_end(Level& level, const Order& order) const;
+  bool reaches_end_in_any_order(Level& level, std::uint32_t cards) const;
+  std::vector<std::uint32_t> cables_of(const Order& order) const;
+  bool passes(const Level& level, const Order& order, std::size_t place, std::size_t layer) const;
+  Assignment assignment(Level& level, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
-  const std::vector<Order>& kind_rows(std::uint32_t cards);
-  std::optional<Solution> keep_latency(Assignment assignment, Solution solution, double seconds) const;
+  /// The assignment's solution where it meets interval and latency, quicker built if it has to be.
+  std::optional<Solution> accept(Assignment assignment, double seconds) const;
   std::vector<std::uint32_t> card_numbers() const;
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
@@ -48,17 +54,17 @@ class Search {
   double floor_of_latency() const;
 
   /// Kept, because the same intervals are asked about for each number of cards.
-  Level& level(double seconds, bool optimistic);
+  Level& level(double seconds);
 
   const Board& board_;
   const Problem& problem_;
-  std::map<std::pair<double, bool>, Level> levels_;
+  std::map<double, Level> levels_;
   std::vector<std::uint32_t> kinds_;
   std::vector<double> intervals_;  // that can occur, ascending
   bool reads_memory_ = false;      // some implementation streams its weights
   bool in_a_row_ = false;          // each layer reads the one before: pieces in a row need cards in a row
-  std::map<std::uint32_t, std::vector<Order>> rows_, kind_rows_;
-  bool all_rows_ = true, all_kind_rows_ = true;  // none was left out for being too many
+  std::map<std::uint32_t, std::vector<Order>> rows_;
+  bool all_rows_ = true;  // none was left out for being too many
 };
 
 /// The same places, built quicker with what is left: lowers latency step by step, cheapest first. `limit`:
