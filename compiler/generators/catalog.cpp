@@ -32,6 +32,30 @@ Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* 
   return terms;
 }
 
+Result<FitError> read_error(const yaml::Node& node, const std::string& name, const std::string& what) {
+  FitError error;
+  MILLRACE_ASSIGN(const yaml::Mapping mapping,
+                  yaml::Mapping::of(node, name, what, {"mean", "worst", "rows"}));
+  MILLRACE_ASSIGN(error.mean, mapping.number("mean"));
+  MILLRACE_ASSIGN(error.worst, mapping.number("worst"));
+  MILLRACE_ASSIGN(error.rows, mapping.integer("rows"));
+  return error;
+}
+
+Result<std::optional<CycleErrors>> read_cycles(const yaml::Node* node, const std::string& name) {
+  if (node == nullptr) return std::optional<CycleErrors>();
+  MILLRACE_ASSIGN(const yaml::Mapping mapping,
+                  yaml::Mapping::of(*node, name, "cycles", {"latency", "interval"}));
+  CycleErrors errors;
+  for (const auto& [key, field] :
+       {std::pair("latency", &CycleErrors::latency), {"interval", &CycleErrors::interval}}) {
+    const yaml::Node* one = mapping.find(key);
+    if (one == nullptr) return mapping.error(std::string(key) + " is missing");
+    MILLRACE_ASSIGN(errors.*field, read_error(*one, name, key));
+  }
+  return std::optional(errors);
+}
+
 Result<Fit> read_fit(const yaml::Node* node, const std::string& name, const yaml::Mapping& module,
                      std::string_view figure) {
   if (node == nullptr) return module.error(std::string(figure) + " is missing");
@@ -40,11 +64,7 @@ Result<Fit> read_fit(const yaml::Node* node, const std::string& name, const yaml
   Fit fit;
   MILLRACE_ASSIGN(fit.coefficients, read_terms(mapping.find("terms"), name, mapping));
   if (const yaml::Node* held_out = mapping.find("held_out")) {
-    MILLRACE_ASSIGN(const yaml::Mapping error,
-                    yaml::Mapping::of(*held_out, name, "held_out", {"mean", "worst", "rows"}));
-    MILLRACE_ASSIGN(fit.held_out.mean, error.number("mean"));
-    MILLRACE_ASSIGN(fit.held_out.worst, error.number("worst"));
-    MILLRACE_ASSIGN(fit.held_out.rows, error.integer("rows"));
+    MILLRACE_ASSIGN(fit.held_out, read_error(*held_out, name, "held_out"));
   }
   return fit;
 }
@@ -55,14 +75,18 @@ std::string number(double value) {
   return text;
 }
 
+std::string print_error(const FitError& error) {
+  return "{mean: " + number(error.mean) + ", worst: " + number(error.worst) +
+         ", rows: " + std::to_string(error.rows) + "}";
+}
+
 std::string print_fit(const Fit& fit) {
   std::string text = "{terms: {";
   for (const auto& [term, coefficient] : fit.coefficients) {
     if (text.back() != '{') text += ", ";
     text += term + ": " + number(coefficient);
   }
-  return text + "}, held_out: {mean: " + number(fit.held_out.mean) +
-         ", worst: " + number(fit.held_out.worst) + ", rows: " + std::to_string(fit.held_out.rows) + "}}";
+  return text + "}, held_out: " + print_error(fit.held_out) + "}";
 }
 
 }  // namespace
@@ -84,10 +108,11 @@ Result<Catalog> parse_catalog(const std::string& text, const std::string& name) 
   }
   for (const yaml::Node::Entry& entry : modules->entries) {
     MILLRACE_ASSIGN(const yaml::Mapping module,
-                    yaml::Mapping::of(entry.value, name, entry.key, {"lut", "ff"}));
+                    yaml::Mapping::of(entry.value, name, entry.key, {"lut", "ff", "cycles"}));
     ModuleModel model;
     MILLRACE_ASSIGN(model.lut, read_fit(module.find("lut"), name, module, "lut"));
     MILLRACE_ASSIGN(model.ff, read_fit(module.find("ff"), name, module, "ff"));
+    MILLRACE_ASSIGN(model.cycles, read_cycles(module.find("cycles"), name));
     catalog.modules.emplace(entry.key, std::move(model));
   }
   return catalog;
@@ -104,10 +129,15 @@ std::string print_catalog(const Catalog& catalog) {
       "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/features.hpp.\n"
       "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
       "# held_out: relative error on measurements left out of the fit, in tenths of them.\n"
+      "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv; nothing of it is "
+      "fitted.\n"
       "schema: " +
       std::to_string(kSchema) + "\ntool: \"" + catalog.tool + "\"\nmodules:\n";
   for (const auto& [name, model] : catalog.modules) {
     text += "  " + name + ":\n    lut: " + print_fit(model.lut) + "\n    ff: " + print_fit(model.ff) + "\n";
+    if (model.cycles)
+      text += "    cycles: {latency: " + print_error(model.cycles->latency) +
+              ", interval: " + print_error(model.cycles->interval) + "}\n";
   }
   return text;
 }

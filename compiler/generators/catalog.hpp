@@ -1,4 +1,5 @@
-// The catalogue of the hardware library: what Yosys made of each module, as coefficients of a cost model.
+// The catalogue of the hardware library: what Yosys made of each module, as coefficients of a cost model, and
+// how well the timing model does.
 //
 // kernels/catalog.yaml, written by tools/calibrate from its measurements and embedded in the binary. cost.hpp
 // says what the figures mean.
@@ -6,6 +7,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,9 +29,16 @@ struct Fit {
   bool operator==(const Fit&) const = default;
 };
 
+/// How far timing.hpp's model of a module is off the SystemVerilog's cycles; nothing of it is fitted.
+struct CycleErrors {
+  FitError latency, interval;
+  bool operator==(const CycleErrors&) const = default;
+};
+
 struct ModuleModel {
   Fit lut;  // LUTs that are logic; those used as memory are exact and not in here
   Fit ff;
+  std::optional<CycleErrors> cycles;  // none where there is no model, or none was compared
   bool operator==(const ModuleModel&) const = default;
 };
 

@@ -147,7 +147,8 @@ Result<Fitted> fit(const Measurements& measurements) {
       if ((m.module == kTable) == tables) MILLRACE_TRY(add(m));
     }
     for (const auto& [name, rows] : modules) {
-      if ((name == kTable) == tables) result.catalog.modules[name] = {fit_rows(rows.lut), fit_rows(rows.ff)};
+      if ((name == kTable) == tables)
+        result.catalog.modules[name] = {fit_rows(rows.lut), fit_rows(rows.ff), std::nullopt};
     }
   }
   return result;

@@ -8,6 +8,7 @@
 #include "compiler/synth/yosys.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
+#include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
 #include "tools/calibrate/measurements.hpp"
 #include "tools/calibrate/sample.hpp"
@@ -35,7 +36,7 @@ fs::path csv() {
 
 Result<std::map<std::string, std::string>> read_library() {
   std::map<std::string, std::string> library;
-  for (const char* folder : {"stream", "nn", "shell"}) {
+  for (const char* folder : {"stream", "nn", "shell", "link"}) {
     for (const auto& file : fs::directory_iterator(kernels() / "rtl" / folder)) {
       if (file.path().extension() != ".sv") continue;
       MILLRACE_ASSIGN(library[file.path().filename().string()], read_text_file(file.path()));
@@ -142,12 +143,20 @@ Status print_rows(const std::set<std::string>& wanted) {
 Status fit_catalog() {
   MILLRACE_ASSIGN(const Measurements measurements, read_measurements());
   MILLRACE_ASSIGN(Fitted fitted, fit(measurements));
-  std::printf("%-18s %5s %22s %22s\n", "module", "rows", "LUT held out: mean worst",
-              "FF held out: mean worst");
+  MILLRACE_ASSIGN(const std::string cycles, read_text_file(kernels() / "cycles.csv"));
+  MILLRACE_ASSIGN(const auto cycle_rows, parse_cycles(cycles, "kernels/cycles.csv"));
+  MILLRACE_ASSIGN(const auto errors, compare_cycles(cycle_rows));
+  for (const auto& [module, error] : errors) fitted.catalog.modules[module].cycles = error;
+  std::printf("%-18s %5s %22s %22s %32s\n", "module", "rows", "LUT held out: mean worst",
+              "FF held out: mean worst", "worst latency, interval (rows)");
   for (const auto& [name, model] : fitted.catalog.modules) {
-    std::printf("%-18s %5zu %12.1f %% %7.1f %% %12.1f %% %7.1f %%\n", name.c_str(), model.lut.held_out.rows,
+    std::printf("%-18s %5zu %12.1f %% %7.1f %% %12.1f %% %7.1f %%", name.c_str(), model.lut.held_out.rows,
                 100 * model.lut.held_out.mean, 100 * model.lut.held_out.worst, 100 * model.ff.held_out.mean,
                 100 * model.ff.held_out.worst);
+    if (model.cycles)
+      std::printf(" %12.1f %% %7.1f %% (%zu)", 100 * model.cycles->latency.worst,
+                  100 * model.cycles->interval.worst, model.cycles->interval.rows);
+    std::printf("\n");
   }
   for (const Inexact& i : fitted.inexact) {
     const auto& m = i.measurement.cost;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/features.hpp"
 #include "runtime/base/file.hpp"
+#include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
 #include "tools/calibrate/measurements.hpp"
 #include "tools/calibrate/sample.hpp"
@@ -49,6 +51,45 @@ TEST(Calibration, WhatIsExactIsExactInEveryMeasurement) {
     ADD_FAILURE() << i.measurement.module << " " << print_parameters(i.measurement.parameters);
   }
   EXPECT_GT(measurements->rows.size(), 200U);
+}
+
+TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
+  const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
+  ASSERT_TRUE(rows.ok()) << rows.error().message();
+  std::set<std::string> modules;
+  for (const CycleMeasurement& row : *rows) {
+    SCOPED_TRACE(row.module + " " + row.row);
+    const auto predicted = predict_cycles(row);
+    ASSERT_TRUE(predicted.ok()) << predicted.error().message();
+    EXPECT_EQ(predicted->interval, row.interval);
+    EXPECT_EQ(predicted->latency, row.latency);
+    modules.insert(row.module);
+  }
+  EXPECT_GE(rows->size(), 140U);
+  const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message();
+  const auto errors = compare_cycles(*rows);
+  ASSERT_TRUE(errors.ok());
+  for (const std::string& module : modules) {
+    ASSERT_TRUE(catalog->modules.contains(module)) << module;
+    EXPECT_EQ(catalog->modules.at(module).cycles, errors->at(module)) << module;
+  }
+}
+
+TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
+  const std::string head = "# t\nmodule,row,parameters,latency,interval\n";
+  const auto message = [&](const std::string& text) {
+    const auto read = parse_cycles(text, "c.csv");
+    return read.ok() ? std::string("accepted") : read.error().message();
+  };
+  EXPECT_EQ(message("module\n"), "c.csv:1: '# <tool>' is missing");
+  EXPECT_NE(message("# t\nlut\n").find("c.csv:2"), std::string::npos);
+  EXPECT_EQ(message(head), "c.csv:1: there are no rows");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,1\n"), "c.csv:3: has 4 fields instead of 5");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH,1,1\n"), "c.csv:3: 'WIDTH' is no NAME=value");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,x,1\n"), "c.csv:3: 'x' is no number");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,1,0\n"), "c.csv:3: '0' is no number of cycles");
+  EXPECT_EQ(predict_cycles({"mr_argmax", "a", {}, 1, 1}).error().code(), ErrorCode::kUnsupported);
 }
 
 TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {

@@ -1,0 +1,161 @@
+#include "tools/calibrate/cycles.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "compiler/generators/netlist.hpp"
+#include "compiler/generators/timing.hpp"
+
+namespace millrace::tools::calibrate {
+namespace {
+
+using namespace compiler::generators;
+
+Error wrong(const std::string& name, std::size_t line, const std::string& what) {
+  return Error(ErrorCode::kInvalidInput, name + ":" + std::to_string(line) + ": " + what);
+}
+
+bool read_number(const std::string& text, std::int64_t& value) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+/// Beats of a frame on each input and output.
+struct Beats {
+  std::vector<std::int64_t> in, out;
+};
+
+/// Frames as the benches (kernels/tb/*_cases.cpp) make them. Where a module just passes beats on, a frame is
+/// as long as the bench likes: the interval.
+std::optional<Beats> beats_of(const CycleMeasurement& row) {
+  const Instance instance{row.module, "unit", row.parameters};
+  const auto p = [&](const char* name) { return parameter(instance, name, 1); };
+  const auto several = [](std::int64_t n, std::int64_t beats) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(n), beats);
+  };
+  const std::string& m = row.module;
+  constexpr std::int64_t kAdapterFrames = 12, kVectors = 10, kPixels = 20;
+  if (m == "mr_skid" || m == "mr_fifo" || m == "mr_lut") return Beats{{row.interval}, {row.interval}};
+  if (m == "mr_add") return Beats{{row.interval, row.interval}, {row.interval}};
+  if (m == "mr_fork" || m == "mr_split") return Beats{{row.interval}, several(p("N"), row.interval)};
+  if (m == "mr_join") return Beats{several(p("N"), row.interval), {row.interval}};
+  if (m == "mr_width_adapter") {
+    const std::int64_t s = p("S_LANES"), to = p("M_LANES");
+    return Beats{{to * kAdapterFrames}, {s * kAdapterFrames}};
+  }
+  if (m == "mr_concat") {
+    const std::int64_t a = p("CF0") * kPixels, b = p("CF1") * kPixels;
+    return Beats{{a, b}, {a + b}};
+  }
+  if (m == "mr_requant" || m == "mr_threshold") {
+    const std::int64_t beats = kVectors * p("CHANNELS") / p("PE");
+    return Beats{{beats}, {beats}};
+  }
+  if (m == "mr_mvu") return Beats{{p("MW") / p("SIMD")}, {p("MH") / p("PE")}};
+  if (m == "mr_vvu") {
+    const std::int64_t folds = p("CHANNELS") / p("PE");
+    return Beats{{p("TAPS") * folds}, {folds}};
+  }
+  if (m == "mr_reduce") return Beats{{p("TAPS") * p("CF")}, {p("CF")}};
+  if (m == "mr_pool")
+    return Beats{{p("H") * p("W") / p("PX") * p("CF")}, {p("H") / p("KH") * (p("W") / p("KW")) * p("CF")}};
+  if (m == "mr_swu" || m == "mr_swu_par") {
+    const std::int64_t oh = (p("H") + p("PT") + p("PB") - (p("KH") - 1) * p("DH") - 1) / p("SH") + 1;
+    const std::int64_t ow = (p("W") + p("PL") + p("PR") - (p("KW") - 1) * p("DW") - 1) / p("SW") + 1;
+    if (m == "mr_swu") return Beats{{p("H") * p("W") * p("CF")}, {oh * ow * p("KH") * p("KW") * p("CF")}};
+    return Beats{{p("H") * p("W") / p("PX")}, {oh * ow / std::max<std::int64_t>(1, p("PX") / p("SW"))}};
+  }
+  return std::nullopt;
+}
+
+double relative(std::int64_t predicted, std::int64_t measured) {
+  return std::abs(static_cast<double>(predicted - measured)) /
+         static_cast<double>(std::max<std::int64_t>(1, measured));
+}
+
+void count(FitError& error, double one) {
+  error.mean += (one - error.mean) / static_cast<double>(++error.rows);
+  error.worst = std::max(error.worst, one);
+}
+
+}  // namespace
+
+Result<std::vector<CycleMeasurement>> parse_cycles(const std::string& text, const std::string& name) {
+  std::vector<CycleMeasurement> rows;
+  std::istringstream lines(text);
+  std::string line;
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
+    if (number == 1 && !line.starts_with("# ")) return wrong(name, number, "'# <tool>' is missing");
+    if (number == 2 && line != "module,row,parameters,latency,interval")
+      return wrong(name, number, "'module,row,parameters,latency,interval' is missing");
+    if (number <= 2) continue;
+    const auto fields = split(line, ',');
+    if (fields.size() != 5)
+      return wrong(name, number, "has " + std::to_string(fields.size()) + " fields instead of 5");
+    CycleMeasurement row{fields[0], fields[1], {}, 0, 0};
+    for (const std::string& pair : split(fields[2], ' ')) {
+      const std::size_t equals = pair.find('=');
+      std::int64_t value = 0;
+      if (equals == std::string::npos || !read_number(pair.substr(equals + 1), value))
+        return wrong(name, number, "'" + pair + "' is no NAME=value");
+      row.parameters.emplace_back(pair.substr(0, equals), value);
+    }
+    if (!read_number(fields[3], row.latency)) return wrong(name, number, "'" + fields[3] + "' is no number");
+    if (!read_number(fields[4], row.interval) || row.interval < 1)
+      return wrong(name, number, "'" + fields[4] + "' is no number of cycles");
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return wrong(name, 1, "there are no rows");
+  return rows;
+}
+
+Result<PredictedCycles> predict_cycles(const CycleMeasurement& row) {
+  const auto beats = beats_of(row);
+  if (!beats)
+    return Error(ErrorCode::kUnsupported, "no frame is known of " + row.module + ", row " + row.row);
+  Netlist netlist;
+  Unit unit;
+  unit.instance = {row.module, "unit", row.parameters};
+  const auto add = [&](const std::vector<std::int64_t>& all, std::vector<StreamIndex>& ends,
+                       std::vector<StreamIndex>& of_unit) {
+    for (const std::int64_t one : all) {
+      Stream stream;
+      stream.name = "stream" + std::to_string(netlist.streams.size());
+      stream.beats = static_cast<std::uint64_t>(one);
+      ends.push_back(static_cast<StreamIndex>(netlist.streams.size()));
+      of_unit.push_back(ends.back());
+      netlist.streams.push_back(std::move(stream));
+    }
+  };
+  add(beats->in, netlist.inputs, unit.inputs);
+  add(beats->out, netlist.outputs, unit.outputs);
+  netlist.units.push_back(std::move(unit));
+  TimingOptions options;
+  options.frames = 8;  // as the benches
+  MILLRACE_ASSIGN(const Timing timing, simulate(netlist, options));
+  return PredictedCycles{static_cast<std::int64_t>(timing.first_output_cycles),
+                         static_cast<std::int64_t>(timing.interval_cycles)};
+}
+
+Result<std::map<std::string, CycleErrors>> compare_cycles(const std::vector<CycleMeasurement>& rows) {
+  std::map<std::string, CycleErrors> result;
+  for (const CycleMeasurement& row : rows) {
+    MILLRACE_ASSIGN(const PredictedCycles predicted, predict_cycles(row));
+    CycleErrors& errors = result[row.module];
+    count(errors.latency, relative(predicted.latency, row.latency));
+    count(errors.interval, relative(predicted.interval, row.interval));
+  }
+  return result;
+}
+
+}  // namespace millrace::tools::calibrate

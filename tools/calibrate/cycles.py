@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Keeps the cycles Verilator measured of each module of the hardware library: kernels/cycles.csv, which the timing model is held to.
+
+  tools/calibrate/cycles.py [--report FILE] [MODULE...]
+
+Runs `tools/rtl-sweep --steps sim` over the modules that generated hardware consists of (all by default; some minutes), or reads what it
+said before: FILE, kernels/tb/full_sweep.txt for example. Rows of other modules stay. Exit code 0: written; 1: a row is missing or its bench
+failed; 2: usage.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
+MODULES = ["mr_add", "mr_concat", "mr_fifo", "mr_fork", "mr_join", "mr_lut", "mr_mvu", "mr_pool", "mr_reduce", "mr_requant", "mr_skid",
+           "mr_split", "mr_swu", "mr_swu_par", "mr_threshold", "mr_vvu", "mr_width_adapter"]
+
+
+def table_of(module):
+    """The rows of the module's table: name -> "NAME=value …"."""
+    for folder in ("stream", "nn"):
+        path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
+        if os.path.exists(path):
+            break
+    lines = open(path).read().splitlines()
+    names = lines[0].split()[3:]
+    rows = {}
+    for line in lines[1:]:
+        words = line.split()
+        if words and not line.startswith("#"):
+            rows[words[0]] = " ".join(f"{n}={v}" for n, v in zip(names, words[2:], strict=True))
+    return rows
+
+
+def measured(report):
+    """module -> row -> (latency, interval), of a bench report."""
+    found, module = {}, None
+    for line in report.splitlines():
+        if start := re.match(r"(mr_\w+): seed ", line):
+            module = start[1]
+        elif row := re.match(r"  (\w+)\s+ok: .* latency (-?\d+), interval (\d+)$", line):
+            found.setdefault(module, {})[row[1]] = (int(row[2]), int(row[3]))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--report")
+    parser.add_argument("modules", nargs="*", metavar="MODULE")
+    options = parser.parse_args()
+    modules = options.modules or MODULES
+    for module in modules:
+        if module not in MODULES:
+            parser.error(f"'{module}' is unknown; known: {', '.join(MODULES)}")
+    if options.report:
+        report = open(options.report).read()
+    else:
+        done = subprocess.run([os.path.join(ROOT, "tools", "rtl-sweep"), "--steps", "sim"] + modules, stdout=subprocess.PIPE, text=True)
+        report = done.stdout
+    found = measured(report)
+    kept = {}
+    if os.path.exists(TARGET):
+        for line in open(TARGET).read().splitlines()[2:]:
+            kept.setdefault(line.split(",")[0], []).append(line)
+    for module in modules:
+        kept[module] = []
+        for name, parameters in table_of(module).items():
+            if name not in found.get(module, {}):
+                print(f"cycles.py: {module}: nothing of row '{name}' in the report", file=sys.stderr)
+                return 1
+            latency, interval = found[module][name]
+            kept[module].append(f"{module},{name},{parameters},{latency},{interval}")
+    tool = subprocess.run(["verilator", "--version"], stdout=subprocess.PIPE, text=True).stdout.split()
+    with open(TARGET + ".new", "w") as out:
+        out.write(f"# {' '.join(tool[:2])}; written by tools/calibrate/cycles.py\nmodule,row,parameters,latency,interval\n")
+        out.writelines(line + "\n" for module in sorted(kept) for line in kept[module])
+    os.replace(TARGET + ".new", TARGET)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
