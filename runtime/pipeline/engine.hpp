@@ -11,6 +11,7 @@
 //   what a
 //                      result sets going: host stages, further ingress starts, on_complete; lets waiting
 //                      frames in
+//   observer           reads what cards count, for status()
 //   keeper             deadlines; after a loss: fails frames, raises the epoch, brings cards back with
 //   back-off
 //
@@ -33,6 +34,7 @@
 #include "runtime/pipeline/fleet.hpp"
 #include "runtime/pipeline/frame_log.hpp"
 #include "runtime/pipeline/frame_queue.hpp"
+#include "runtime/pipeline/observer.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/pipeline/schedule.hpp"
 
@@ -61,6 +63,7 @@ class Engine final : public Pipeline {
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
+  std::chrono::milliseconds retry_after() override;
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
   Result<std::unique_ptr<Pipeline>> open_again() const override;
@@ -171,6 +174,9 @@ class Engine final : public Pipeline {
   std::atomic<std::uint64_t> done_{0};          // frames whose slot is free again
   std::atomic<std::uint32_t> waiting_{0};       // frames in queue_
   std::atomic<std::uint64_t> completed_{0}, failed_{0};
+  std::atomic<Clock::time_point> next_try_{};    // to bring lost cards back
+  std::atomic<Clock::time_point> pace_taken_{};  // from the log
+  std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds(0)};
   std::atomic<bool> stopping_{false};  // submit() refuses
   std::atomic<bool> ending_{false};    // threads leave
 
@@ -193,8 +199,7 @@ class Engine final : public Pipeline {
   std::chrono::milliseconds backoff_{0};
   std::map<std::string, Clock::time_point> told_;  // what the log was told lately
 
-  std::mutex fleet_mutex_;  // held while the cards are given back, and while status() reads them
-  bool released_ = false;   // protected by fleet_mutex_
+  std::optional<Observer> observer_;  // from start() on
 };
 
 }  // namespace millrace::runtime::pipeline

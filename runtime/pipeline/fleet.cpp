@@ -166,12 +166,17 @@ Status Fleet::enable_links(std::uint32_t place) {
   return {};
 }
 
-CardStatus Fleet::card_status(std::uint32_t place) {
+CardStatus Fleet::describe_card(std::uint32_t place) const {
   CardStatus status;
   status.endpoint = endpoint(place).name;
   status.card = cluster_card(place).name;
   status.image = endpoint(place).image;
   status.programmed = cards_[place].programmed.load();
+  return status;
+}
+
+CardStatus Fleet::card_status(std::uint32_t place) {
+  CardStatus status = describe_card(place);
   card::Card& card = *cards_[place].card;
   if (const auto frames = read_counter(card, abi::kRegFramesLow, abi::kRegFramesHigh); frames.ok()) {
     status.frames = *frames;
@@ -193,25 +198,27 @@ void Fleet::count_link_error(std::uint32_t place, std::uint32_t row) {
   }
 }
 
-std::vector<LinkStatus> Fleet::link_status() {
-  std::vector<LinkStatus> links;
-  for (std::size_t i = 0; i < binding_.channels.size(); ++i) {
-    const BoundChannel& bound = binding_.channels[i];
-    LinkStatus link;
-    link.errors = link_errors_[i].load();
-    link.channel = deployment_.channels[bound.channel].name;
-    link.producer_card = cluster_card(bound.producer).name;
-    link.consumer_card = cluster_card(bound.consumer).name;
-    if (const auto counters = card::read_link(*cards_[bound.producer].card, bound.producer_row);
-        counters.ok()) {
-      link.packets = counters->packets;
-      link.bytes = counters->bytes;
-      link.stalls = counters->stalls;
-      link.up = counters->cable_present && counters->peer_in_service;
-    }
-    links.push_back(std::move(link));
+LinkStatus Fleet::describe_link(std::uint32_t link) const {
+  const BoundChannel& bound = binding_.channels[link];
+  LinkStatus status;
+  status.errors = link_errors_[link].load();
+  status.channel = deployment_.channels[bound.channel].name;
+  status.producer_card = cluster_card(bound.producer).name;
+  status.consumer_card = cluster_card(bound.consumer).name;
+  return status;
+}
+
+LinkStatus Fleet::link_status(std::uint32_t link) {
+  LinkStatus status = describe_link(link);
+  const BoundChannel& bound = binding_.channels[link];
+  if (const auto counters = card::read_link(*cards_[bound.producer].card, bound.producer_row);
+      counters.ok()) {
+    status.packets = counters->packets;
+    status.bytes = counters->bytes;
+    status.stalls = counters->stalls;
+    status.up = counters->cable_present && counters->peer_in_service;
   }
-  return links;
+  return status;
 }
 
 }  // namespace millrace::runtime::pipeline

@@ -84,9 +84,14 @@ class Fleet {
   /// "endpoint 'card1' (card 'fpga1')", for messages.
   std::string describe(std::uint32_t place) const;
 
-  /// Reads registers. Any thread, while no card is being opened.
+  /// What needs no look at the card. Any thread, also after close().
+  CardStatus describe_card(std::uint32_t place) const;
+  LinkStatus describe_link(std::uint32_t link) const;
+  std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
+
+  /// All of it: reads registers, and waits for a card that hangs. Any thread, while no card is being opened.
   CardStatus card_status(std::uint32_t place);
-  std::vector<LinkStatus> link_status();
+  LinkStatus link_status(std::uint32_t link);
 
   /// A card reported a fault of this row of its link table. Any thread.
   void count_link_error(std::uint32_t place, std::uint32_t row);

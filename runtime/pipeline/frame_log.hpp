@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -9,6 +10,17 @@
 #include "runtime/pipeline/pipeline.hpp"
 
 namespace millrace::runtime::pipeline {
+
+/// The time from the end of one frame to the end of the next, of those that ended within a second before the
+/// last did, and never less than what has passed since the last (`now`). Zero where the records tell nothing.
+inline std::chrono::nanoseconds pace_of(const std::vector<FrameRecord>& records, Clock::time_point now) {
+  if (records.size() < 2) return std::chrono::nanoseconds(0);
+  const Clock::time_point last = records.back().done;
+  std::size_t first = records.size() - 2;
+  while (first > 0 && last - records[first - 1].done <= std::chrono::seconds(1)) --first;
+  const auto frames = static_cast<std::int64_t>(records.size() - 1 - first);
+  return std::max<std::chrono::nanoseconds>((last - records[first].done) / frames, now - last);
+}
 
 /// Any thread. note() waits for nobody: while the records are read a frame goes unrecorded.
 class FrameLog {

@@ -88,6 +88,7 @@ struct CardStatus {
   std::uint64_t frames = 0;      // computed since load
   double busy_seconds = 0;
   card::Sensors sensors{};
+  bool answers = true;  // false: it does not; what it counts and feels is from an earlier look
 };
 
 struct LinkStatus {
@@ -155,7 +156,12 @@ class Pipeline {
   /// health checks. Any thread.
   virtual bool ready() const = 0;
 
-  /// A snapshot; reads card registers, so not for the hot path, and waits for a card that hangs. Any thread.
+  /// How long after a refusal a frame may come again with some hope: until the next try to bring a lost card
+  /// back, or as long as those that wait will take at the pace of late. Waits for no card. Any thread.
+  virtual std::chrono::milliseconds retry_after() { return std::chrono::seconds(1); }
+
+  /// A snapshot; has card registers read, so not for the hot path. Waits a quarter of a second for a card
+  /// that hangs; what it counted is then as it was seen last. Any thread.
   virtual PipelineStatus status() = 0;
 
   /// The last frames that succeeded, oldest first, at most 1,024; not quite all of them under load. Any

@@ -14,6 +14,8 @@ namespace {
 // How long a living card may take to give its runs back after the epoch was raised.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
+constexpr std::chrono::milliseconds kLook{250};  // how long status() waits for the cards
+constexpr std::chrono::milliseconds kPaceHolds{100};
 constexpr std::chrono::seconds kRepeatAfter{30};  // a line of the log that says what was said already
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
 
@@ -43,6 +45,7 @@ Status Engine::start(const CardSource& source) {
     keepers_[place].thread = std::thread([this, place] { card_loop(place); });
   }
   keeper_ = std::thread([this] { keep(); });
+  observer_.emplace(fleet_);
   return {};
 }
 
@@ -192,6 +195,7 @@ void Engine::recover() {
     reason = lost_reason_;
     const bool calm = Clock::now() - last_resume_ > options_.restart_backoff_maximum;
     backoff_ = calm ? options_.restart_backoff_initial : longer_backoff();
+    next_try_.store(Clock::now() + backoff_);
   }
   tell_news();
   fail_all(Error(ErrorCode::kUnavailable, reason));
@@ -280,6 +284,7 @@ bool Engine::back_off() {
   std::unique_lock lock(mutex_);
   const bool any_lost =
       std::any_of(keepers_.begin(), keepers_.end(), [](const Keeper& k) { return k.lost.load(); });
+  next_try_.store(Clock::now() + (any_lost ? backoff_ : std::chrono::milliseconds(0)));
   if (any_lost) keeper_wake_.wait_for(lock, backoff_, [&] { return ending_.load(); });
   return !ending_.load();
 }
@@ -338,24 +343,35 @@ bool Engine::resume() {
   return true;
 }
 
+std::chrono::milliseconds Engine::retry_after() {
+  using std::chrono::milliseconds;
+  const Clock::time_point now = Clock::now();
+  if (phase_.load() != Phase::kRunning)
+    return std::max(std::chrono::ceil<milliseconds>(next_try_.load() - now), milliseconds(0));
+  // An overload asks often: one of all threads reads the log, every so often.
+  Clock::time_point taken = pace_taken_.load();
+  if (now - taken >= kPaceHolds && pace_taken_.compare_exchange_strong(taken, now))
+    pace_.store(pace_of(frame_log_.read(), now));
+  return std::chrono::ceil<milliseconds>(pace_.load() * waiting_.load());
+}
+
 PipelineStatus Engine::status() {
   PipelineStatus status;
+  if (!ending_.load()) {
+    Observer::Figures figures = observer_->look(kLook);
+    status.cards = std::move(figures.cards);
+    status.links = std::move(figures.links);
+  }
   status.slots = options_.slots;
   status.queue_capacity = options_.queue_capacity;
   status.epoch = epoch_.load();
   status.completed = completed_.load();
   status.failed = failed_.load();
-  const std::lock_guard fleet_lock(fleet_mutex_);
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
-    if (released_ || ending_.load()) return status;  // stop() must not wait for all cards
-    status.cards.push_back(fleet_.card_status(place));
-  }
-  status.links = fleet_.link_status();
   const std::lock_guard lock(mutex_);
   status.ready = ready();
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
   status.queued = queue_.size();
-  for (std::uint32_t place = 0; place < fleet_.size(); ++place) {
+  for (std::uint32_t place = 0; place < status.cards.size(); ++place) {
     status.cards[place].restarts = keepers_[place].restarts;
     status.cards[place].state = keepers_[place].up ? CardState::kUp : CardState::kLost;
   }
@@ -377,9 +393,9 @@ void Engine::stop(std::chrono::milliseconds bound) {
     keeper_wake_.notify_all();
     card_wake_.notify_all();
   }
+  if (observer_) observer_->begin_stop();
   end_threads();
-  const std::lock_guard lock(fleet_mutex_);
-  released_ = true;
+  if (observer_) observer_->stop();
   fleet_.close();
 }
 

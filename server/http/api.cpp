@@ -1,5 +1,7 @@
 #include "server/http/api.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -34,7 +36,8 @@ Response unknown_model(std::string_view model, std::string_view version, const S
 }
 
 /// A health answer: its own key, and the reason where it is not well.
-Response health(std::string body, bool good, std::string_view reason) {
+Response health(std::string body, bool good, std::string_view reason,
+                std::chrono::milliseconds retry_after = std::chrono::seconds(1)) {
   Response response;
   response.status = good ? 200 : 503;
   response.body = std::move(body);
@@ -43,7 +46,7 @@ Response health(std::string body, bool good, std::string_view reason) {
     response.body += ",\"error\":";
     append_json_string(response.body, reason);
     response.body += '}';
-    response.retry_after_seconds = 1;
+    response.retry_after_seconds = retry_seconds(retry_after);
   }
   return response;
 }
@@ -58,8 +61,8 @@ Response model_ready(const models::Model& model, bool draining) {
   std::string body = "{\"name\":";
   append_json_string(body, model.name());
   body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
-  return health(std::move(body), ready,
-                draining ? "the server is draining" : "a card of the model is not up");
+  return health(std::move(body), ready, draining ? "the server is draining" : "a card of the model is not up",
+                draining || ready ? std::chrono::seconds(1) : model.pipeline().retry_after());
 }
 
 /// "" is the page itself.
@@ -233,11 +236,16 @@ Api::Outcome Api::preflight(const Request& request) const {
 
 Response Api::server_ready(const Snapshot& snapshot) const {
   std::string reason;
+  auto retry_after = std::chrono::milliseconds(0);
   if (draining()) reason = "the server is draining";
   if (snapshot.empty()) reason = "no model is served";
-  for (const auto& model : snapshot.all())
-    if (!is_ready(*model)) reason = "a card of model '" + model->name() + "' is not up";
-  return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason);
+  for (const auto& model : snapshot.all()) {
+    if (is_ready(*model)) continue;
+    reason = "a card of model '" + model->name() + "' is not up";
+    retry_after = std::max(retry_after, model->pipeline().retry_after());
+  }
+  return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason,
+                retry_after);
 }
 
 Api::Outcome Api::change_repository(const Request& request, const Route& route) const {

@@ -59,7 +59,7 @@ Response Inference::finish() {
   models::Model& served = *passage_.model;
   if (!frame_.status.ok()) {
     served.failed(frame_.status.error().code(), elapsed());
-    return error_response(frame_.status.error());
+    return error_response(frame_.status.error(), served.pipeline().retry_after());
   }
   auto response = [&] {
     try {

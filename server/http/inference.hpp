@@ -58,7 +58,7 @@ class Inference {
   /// Memory it keeps.
   std::size_t kept_bytes() const noexcept;
 
-  const models::Model& model() const { return *model_; }
+  models::Model& model() const { return *model_; }
 
  private:
   static void completed(runtime::pipeline::Frame& frame, void* context);

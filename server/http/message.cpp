@@ -1,5 +1,7 @@
 #include "server/http/message.hpp"
 
+#include <algorithm>
+
 #include "server/http/json_text.hpp"
 
 namespace millrace::server::http {
@@ -112,11 +114,16 @@ Response error_response(unsigned status, std::string_view message) {
   return response;
 }
 
-Response error_response(const Error& error) {
+unsigned retry_seconds(std::chrono::milliseconds wait) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(wait).count();
+  return static_cast<unsigned>(std::clamp<std::int64_t>(seconds, 1, 60));
+}
+
+Response error_response(const Error& error, std::chrono::milliseconds retry_after) {
   Response response = error_response(status_of(error.code()), error.message());
   // A deadline that passed does not come back; a full queue, a lost card and a drain do pass.
   if (error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kUnavailable)
-    response.retry_after_seconds = 1;
+    response.retry_after_seconds = retry_seconds(retry_after);
   return response;
 }
 

@@ -1,6 +1,7 @@
 // One HTTP request and its answer as the handlers see them: no socket, no HTTP library.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -63,8 +64,12 @@ struct Response {
 /// The HTTP status of an error: README.md, "Status codes".
 unsigned status_of(ErrorCode code);
 
-/// {"error":"<message>"} with the status, and Retry-After where the condition passes by itself.
-Response error_response(const Error& error);
+/// What Retry-After says of a wait: whole seconds, rounded up, 1 to 60.
+unsigned retry_seconds(std::chrono::milliseconds wait);
+
+/// {"error":"<message>"} with the status, and Retry-After (the pipeline's word, or a second) where the
+/// condition passes by itself.
+Response error_response(const Error& error, std::chrono::milliseconds retry_after = std::chrono::seconds(1));
 Response error_response(unsigned status, std::string_view message);
 
 }  // namespace millrace::server::http

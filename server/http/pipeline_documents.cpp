@@ -115,6 +115,7 @@ json::array cards_of(const pipeline::PipelineStatus& status, models::Model& mode
         {"card", card.card},
         {"image", card.image},
         {"state", to_string(card.state)},
+        {"answers", card.answers},
         {"restarts", card.restarts},
         {"programmed", card.programmed},
         {"frames", card.frames},

@@ -382,7 +382,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     if (!started.ok()) {
       const auto self = std::move(self_while_inferring_);
-      return answer(error_response(started.error()));
+      return answer(error_response(started.error(), inference_->model().pipeline().retry_after()));
     }
   }
 

@@ -43,6 +43,7 @@ class Door final : public runtime::pipeline::Pipeline {
 
   /// Also while it is closed: frames are taken.
   bool ready() const override;
+  std::chrono::milliseconds retry_after() override { return behind_->retry_after(); }
   runtime::pipeline::PipelineStatus status() override;
   std::vector<runtime::pipeline::FrameRecord> recent_frames() override { return behind_->recent_frames(); }
   /// As fail_all(), and the pipeline behind stops.

@@ -124,7 +124,7 @@ void sample_partitions(metrics::Samples& samples, const metrics::Labels& labels,
 void sample_card(metrics::Samples& samples, const metrics::Labels& labels,
                  const runtime::pipeline::CardStatus& card) {
   const auto of_card = with(labels, {{"endpoint", card.endpoint}, {"card", card.card}});
-  const bool up = card.state == runtime::pipeline::CardState::kUp;
+  const bool up = card.state == runtime::pipeline::CardState::kUp && card.answers;
   samples.gauge("millrace_card_up", "1 where the card is programmed and answers.", of_card, up ? 1 : 0);
   samples.counter("millrace_card_restarts_total", "Times the card was lost and brought back.", of_card,
                   static_cast<double>(card.restarts));

@@ -70,6 +70,14 @@ bool Replicas::ready() const {
   });
 }
 
+std::chrono::milliseconds Replicas::retry_after() {
+  auto soonest = std::chrono::milliseconds::max();
+  for (const auto& one : in_turn_)
+    if (Pipeline* const pipeline = one.load(std::memory_order_acquire); pipeline != nullptr)
+      soonest = std::min(soonest, pipeline->retry_after());
+  return soonest == std::chrono::milliseconds::max() ? std::chrono::seconds(1) : soonest;
+}
+
 PipelineStatus Replicas::status() {
   PipelineStatus all;
   for (const auto& one : in_turn_) {

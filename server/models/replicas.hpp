@@ -31,7 +31,8 @@ class Replicas final : public runtime::pipeline::Pipeline {
   const runtime::plan::Deployment& deployment() const override { return first_->deployment(); }
   Status submit(runtime::pipeline::Frame& frame) override;
   void cancel(runtime::pipeline::Frame& frame) override;
-  bool ready() const override;  // one of them is
+  bool ready() const override;                       // one of them is
+  std::chrono::milliseconds retry_after() override;  // the soonest
   runtime::pipeline::PipelineStatus status() override;
   std::vector<runtime::pipeline::FrameRecord> recent_frames() override;  // of one behind those of another
   Result<std::unique_ptr<Pipeline>> open_again() const override { return first_->open_again(); }

@@ -140,7 +140,8 @@ class FakeCard final : public card::Card {
     return std::unique_ptr<card::Egress>(std::make_unique<FakeEgress>(world_, card_, unit, bytes, slots));
   }
   Result<std::uint32_t> read(std::uint32_t offset) override {
-    const std::lock_guard lock(world_.mutex_);
+    std::unique_lock lock(world_.mutex_);
+    world_.changed_.wait(lock, [&] { return !state().registers_hung; });
     if (!world_.operate(card_)) return lost();
     return state().registers[offset];
   }
@@ -377,6 +378,12 @@ void FakeWorld::hold_ingress(std::uint32_t card, bool held) {
 void FakeWorld::hang(std::uint32_t card) {
   const std::lock_guard lock(mutex_);
   cards_[card].hung = true;
+}
+
+void FakeWorld::hang_registers(std::uint32_t card, bool hung) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].registers_hung = hung;
+  changed_.notify_all();
 }
 
 void FakeWorld::drop_next(std::uint32_t card) {

@@ -36,6 +36,8 @@ class FakeWorld {
   void hold_ingress(std::uint32_t card, bool held);
   /// Until it is loaded again the card answers, but takes nothing in, gives nothing out and flushes nothing.
   void hang(std::uint32_t card);
+  /// Who reads a register of the card waits until it is let go.
+  void hang_registers(std::uint32_t card, bool hung);
   /// The card loses what it is given next (an egress run ends as dropped) without dying.
   void drop_next(std::uint32_t card);
   /// The card's supervisor ends with this.
@@ -70,7 +72,7 @@ class FakeWorld {
   };
   struct State {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
-         held = false;
+         held = false, registers_hung = false;
     std::uint32_t refuse = 0, loads = 0;
     runtime::plan::abi::FaultReport fault;
     std::string image;

@@ -278,6 +278,41 @@ TEST_F(Stalled, OnlyAWaitingFrameIsCancelled) {
   EXPECT_EQ(second.completions(), 1);
 }
 
+TEST_F(Stalled, RetryAfterGrowsWithTheQueueAndWithTheTimeAFrameTakes) {
+  open(2, 4);
+  world_.stall(0, false);
+  for (int i = 0; i < 3; ++i) {
+    submit();
+    ASSERT_TRUE(frames_.back()->ok());
+  }
+  world_.stall(0, true);
+  for (int i = 0; i < 6; ++i) submit();
+  ASSERT_TRUE(last_.ok());
+  submit();
+  ASSERT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
+  // Four wait, and none came through since the stall began: each takes at least as long as that.
+  EXPECT_TRUE(eventually([&] { return pipeline_->retry_after() >= 4 * 50ms; }));
+}
+
+TEST(Pipeline, ThePaceIsThatOfTheLastSecond) {
+  using pipeline::FrameRecord;
+  using pipeline::pace_of;
+  const auto begin = pipeline::Clock::now();
+  std::vector<FrameRecord> records;
+  const auto done = [&](std::chrono::milliseconds at) {
+    records.emplace_back().done = begin + at;
+    return begin + at;
+  };
+  EXPECT_EQ(pace_of(records, begin), 0ns);
+  done(0ms);
+  EXPECT_EQ(pace_of(records, begin), 0ns) << "one frame tells none";
+  auto last = done(10'000ms);
+  EXPECT_EQ(pace_of(records, last), 10'000ms) << "two, however far apart";
+  for (int i = 1; i <= 100; ++i) last = done(10'000ms + i * 20ms);
+  EXPECT_EQ(pace_of(records, last), 20ms);
+  EXPECT_EQ(pace_of(records, last + 5s), 5s) << "none came since";
+}
+
 TEST_F(Stalled, StopWaitsForItsBoundAndFailsTheRest) {
   open(2, 4);
   for (int i = 0; i < 5; ++i) submit();

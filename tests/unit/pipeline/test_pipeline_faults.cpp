@@ -98,6 +98,38 @@ TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
 }
 
+TEST_F(PipelineFaults, StatusWaitsForNoCardThatHangsAndSaysWhichItIs) {
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  world_->hang_registers(1, true);  // and it stays so for as long as there are questions
+  for (int i = 0; i < 3; ++i) {
+    const auto status = pipeline_->status();
+    ASSERT_EQ(status.cards.size(), 3U);
+    EXPECT_TRUE(status.cards[0].answers);
+    EXPECT_FALSE(status.cards[1].answers);
+    EXPECT_EQ(status.cards[1].card, "fpga1");
+    EXPECT_EQ(status.cards[1].programmed, 1U);
+    EXPECT_TRUE(status.ready) << "frames go on";
+    EXPECT_EQ(status.links.size(), 2U);
+    EXPECT_TRUE(works());
+  }
+  EXPECT_TRUE(pipeline_->ready());
+  EXPECT_EQ(pipeline_->status().completed, 4U);
+  world_->hang_registers(1, false);
+  EXPECT_TRUE(eventually([&] { return pipeline_->status().cards[1].answers; }));
+}
+
+TEST_F(PipelineFaults, RetryAfterIsTheTimeToTheNextTryToBringACardBack) {
+  PipelineOptions options = quick();
+  options.restart_backoff_initial = options.restart_backoff_maximum = 3s;
+  open(chain_of_three(), options);
+  ASSERT_TRUE(works());
+  EXPECT_EQ(pipeline_->retry_after(), 0ms) << "nothing waits";
+  world_->kill(1);
+  ASSERT_TRUE(eventually([&] { return pipeline_->retry_after() > 1s; }));
+  EXPECT_LE(pipeline_->retry_after(), 3s);
+}
+
 // From the first loss on, however soon after the start it comes: 20, 40, 80, 80 ms.
 TEST_F(PipelineFaults, EveryTryToBringACardBackWaitsLongerThanTheOneBefore) {
   PipelineOptions options = quick();

@@ -57,6 +57,9 @@ class FakePipeline final : public pipeline::Pipeline {
   };
   Result<std::unique_ptr<Pipeline>> open_again() const override { return on_open_again(); }
 
+  std::chrono::milliseconds retry = std::chrono::seconds(1);
+  std::chrono::milliseconds retry_after() override { return retry; }
+
   std::function<void()> on_status = [] {};  // a card that hangs keeps status() waiting
 
   /// Frames wait until release().
