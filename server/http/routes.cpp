@@ -157,9 +157,23 @@ auth::Scope scope_of(RouteKind kind) {
     case RouteKind::kRepositoryLoad:
     case RouteKind::kRepositoryUnload:
       return auth::Scope::kAdmin;
-    default:
+    case RouteKind::kServerMetadata:
+    case RouteKind::kModelMetadata:
+    case RouteKind::kModelReady:
+    case RouteKind::kModelConfig:
+    case RouteKind::kModelStatistics:
+    case RouteKind::kAllStatistics:
+    case RouteKind::kRepositoryIndex:
+    case RouteKind::kMetrics:
+    case RouteKind::kPipelineStatus:
+    case RouteKind::kModelDescription:
+    case RouteKind::kPartitions:
+    case RouteKind::kDeployment:
+    case RouteKind::kTrace:
+    case RouteKind::kRecentErrors:
       return auth::Scope::kRead;
   }
+  return auth::Scope::kAdmin;
 }
 
 Method method_of(RouteKind kind) {

@@ -83,11 +83,72 @@ TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
   }
 }
 
-TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy) {
+TEST_F(CommandLine, A_value_that_is_no_number_of_its_range_or_empty_is_refused_by_its_option) {
+  const std::string url = "http://127.0.0.1:1";
+  const struct {
+    std::vector<std::string> arguments;
+    std::string option;
+    std::vector<std::string> values;
+  } cases[] = {
+      {{"plan", kModel, "--cluster", kThreeCards},
+       "--target-fps",
+       {"nan", "inf", "-inf", "-1", "0", "1e999", "x"}},
+      {{"plan", kModel, "--cluster", kThreeCards},
+       "--max-latency",
+       {"nan", "inf", "-1us", "0us", "us", "1e999s"}},
+      {{"plan", kModel, "--cluster", kThreeCards},
+       "--max-utilisation",
+       {"nan", "0", "1.1", "dsp=nan", "cow=0.5"}},
+      {{"plan", kModel, "--cluster", kThreeCards},
+       "--partitions",
+       {"nan", "-1", "0", "1025", "1.5", "99999999999999999999"}},
+      {{"plan", kModel, "--cluster", kThreeCards},
+       "--split",
+       {"conv_5=nan", "conv_5=-1", "conv_5=99999999999"}},
+      {{"verify", file("d")}, "--frames", {"nan", "-1", "0", "1.5", "4294967296"}},
+      {{"verify", file("d")}, "--seed", {"nan", "-1", "1.5", "18446744073709551616"}},
+      {{"verify", file("d"), "--fidelity", "rtl"}, "--stall", {"nan", "inf", "-0.1", "1", "x"}},
+      {{"verify", file("d"), "--inputs", "x", "--expect", "y"}, "--tolerance", {"nan", "-1"}},
+      {{"synth", file("d")}, "--jobs", {"nan", "-1", "0", "1025"}},
+      {{"infer", "--url", url, "--input", "x"}, "--top", {"nan", "-1", "0"}},
+      {{"infer", "--url", url, "--input", "x"}, "--timeout-ms", {"nan", "-1", "0"}},
+      {{"reload", "--url", url, "--model", "m"}, "--timeout-ms", {"nan", "-1", "0"}},
+      {{"bench", "--url", url, "--model", "m"}, "--rate", {"nan", "inf", "-1", "0", "1e308"}},
+      {{"bench", "--url", url, "--model", "m"}, "--duration", {"nan", "inf", "-1", "0", "1e308"}},
+      {{"bench", "--url", url, "--model", "m"}, "--warmup", {"nan", "inf", "-1", "1e308"}},
+      {{"bench", "--url", url, "--model", "m"}, "--concurrency", {"nan", "-1", "0", "1,0", "4294967296"}},
+      {{"bench", "--url", url, "--model", "m", "--rate", "1"}, "--connections", {"nan", "-1", "0"}},
+  };
+  for (const auto& c : cases)
+    for (const auto& value : c.values) {
+      SCOPED_TRACE(c.arguments.front() + " " + c.option + "=" + value);
+      auto arguments = c.arguments;
+      arguments.push_back(c.option + "=" + value);
+      const Outcome outcome = millrace(arguments);
+      expect_error(outcome, 2, {c.option});
+      EXPECT_LT(outcome.err.size(), 250U) << outcome.err;
+    }
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"verify", file("d"), "--inputs", ""},
+        {"verify", file("d"), "--cluster", ""},
+        {"plan", kModel, "--cluster", kThreeCards, "--plan", ""},
+        {"infer", "--url", url, "--input", "x", "--model", ""}})
+    expect_error(millrace(arguments), 2, {arguments[arguments.size() - 2], "empty"});
+}
+
+TEST_F(CommandLine,
+       More_random_frames_than_memory_is_meant_to_hold_are_refused_with_the_number_there_may_be) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  expect_error(
-      millrace({"verify", file("d").string(), "--frames", "1", "--quiet", "--dump-tensors", "/proc/zz"}), 3,
-      {"/proc/zz", "give --dump-tensors a directory"});
+  expect_error(millrace({"verify", file("d"), "--frames", "4294967295"}), 2, {"--frames", "at most 342392"});
+}
+
+TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy_before_any_frame_is_run) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  // With a cluster that is none: whichever is looked at first is what is told.
+  expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", "/proc/zz"}), 3,
+               {"/proc/zz", "give --dump-tensors a directory"});
+  expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", kModel}), 3,
+               {kModel, "give --dump-tensors a directory"});
 }
 
 TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_and_told_as_such) {

@@ -32,10 +32,9 @@ Error bad(std::string message) {
 }
 
 std::string text_of(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
 Status check(const BenchCommand& c, bool udp) {
@@ -153,12 +152,26 @@ Status comparable(const BenchCommand& command, const load::Report& old,
   return {};
 }
 
+std::filesystem::path histogram_file(const BenchCommand& command, std::size_t runs,
+                                     std::uint32_t connections) {
+  std::filesystem::path file = command.histogram;
+  if (runs > 1) file += "." + std::to_string(connections);
+  return file;
+}
+
+Status check_histograms(const BenchCommand& command, const std::vector<load::Settings>& planned) {
+  for (const load::Settings& settings : planned) {
+    const Status place = check_file_place(histogram_file(command, planned.size(), settings.connections));
+    if (!place.ok()) return place.error().within("--histogram");
+  }
+  return {};
+}
+
 Status write_histograms(const BenchCommand& command, const load::Report& report) {
   for (const load::RunReport& run : report.runs) {
-    std::filesystem::path file = command.histogram;
-    if (report.runs.size() > 1) file += "." + std::to_string(run.connections);
     std::ostringstream text;
     load::print_histogram(text, run);
+    const auto file = histogram_file(command, report.runs.size(), run.connections);
     if (const Status written = write_file_atomically(file, text.str()); !written.ok())
       return written.error().within("--histogram");
   }
@@ -175,7 +188,9 @@ Status run(const BenchCommand& command, std::ostream& out) {
     MILLRACE_ASSIGN(old, load::read_report(command.compare));
   }
   const std::vector<load::Settings> planned = settings_of(command);
-  if (old) MILLRACE_TRY(comparable(command, *old, planned));  // before the time is spent
+  // Before the time is spent.
+  if (old) MILLRACE_TRY(comparable(command, *old, planned));
+  if (!command.histogram.empty()) MILLRACE_TRY(check_histograms(command, planned));
   load::Address address;
   std::string url = command.url;
   if (!udp) {

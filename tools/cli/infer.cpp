@@ -9,6 +9,7 @@
 #include <ostream>
 #include <utility>
 
+#include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
@@ -255,6 +256,7 @@ Status write_output(const std::filesystem::path& path, const ModelDescription& m
 }  // namespace
 
 Status run(const InferCommand& command, std::ostream& out) {
+  if (!command.output.empty()) MILLRACE_TRY(check_file_place(command.output));
   MILLRACE_ASSIGN(const clients::Url url, clients::parse_url(command.url));
   // The server's own deadline comes first, so that it can say what passed.
   MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, command.timeout + std::chrono::seconds(1)));

@@ -2,12 +2,49 @@
 
 #include <CLI/CLI.hpp>
 
+#include <charconv>
+#include <limits>
 #include <memory>
 
 #include "server/config/settings.hpp"
 
 namespace millrace::cli {
 namespace {
+
+/// A whole number in digits alone: CLI11 by itself takes -1 for the largest there is and clamps what is
+/// larger.
+CLI::Validator whole(std::uint64_t least, std::uint64_t most) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  return {[=](std::string& text) {
+            std::uint64_t value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            const bool good =
+                error == std::errc() && end == text.data() + text.size() && value >= least && value <= most;
+            return good ? std::string() : "'" + text + "' is no whole number from " + range;
+          },
+          range, "whole"};
+}
+
+/// A number; CLI::Range lets NaN pass.
+CLI::Validator number(double least, double most, const std::string& range) {
+  return {[=](std::string& text) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+            return good ? std::string() : "'" + text + "' is no number from " + range;
+          },
+          range, "number"};
+}
+
+constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
+
+/// A shell variable that is not set must not become a default.
+void refuse_empty_values(const CLI::App& sub) {
+  for (const CLI::Option* option : sub.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw CLI::ValidationError(option->get_name(), "the value is empty; give one or leave it out");
+}
 
 /// Registers a sub-command and remembers, by name, which struct it fills.
 class Builder {
@@ -56,7 +93,7 @@ void add_what(CLI::App* sub, PlanWhat& c) {
       ->capture_default_str()
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
   sub->add_option("--partitions", c.partitions, "Exactly so many cards (default: chosen)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole(1, 1024));
   sub->add_option("--max-utilisation", c.max_utilisation,
                   "Share of what the shell leaves that may be used: 0.8 (default), or of one kind: dsp=0.9; "
                   "may be repeated");
@@ -97,15 +134,19 @@ void add_verify(Builder& builder, VerifyCommand& c) {
                   "functional, or rtl: the generated SystemVerilog, simulated under one clock")
       ->capture_default_str();
   sub->add_option("--stall", c.stall, "With rtl: probability that a port holds back, at each clock")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(number(0, 0.99, "0 to 0.99"));
   sub->add_option("--inputs", c.inputs,
                   ".npy of the model's own type and layout, first axis = frames (default: random frames)");
   sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")
       ->needs("--inputs");
-  sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")->needs("--expect");
+  sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")
+      ->needs("--expect")
+      ->check(whole(0, kMost32));
   sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")
-      ->check(CLI::Range(1, 1 << 24));
-  sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
+      ->check(whole(1, kMost32));
+  sub->add_option("--seed", c.seed, "Seed of the random frames")
+      ->capture_default_str()
+      ->check(whole(0, kMost64));
   sub->add_option("--dump-tensors", c.dump_tensors,
                   "Write every tensor of one frame below this directory; names the first differing node");
 }
@@ -115,7 +156,7 @@ void add_synth(Builder& builder, SynthCommand& c) {
       builder.add("synth", "Count resources by Yosys, instance by instance, beside the prediction", c);
   sub->add_option("DEPLOYMENT", c.target, "Deployment directory, or one partition's rtl folder")->required();
   sub->add_option("--jobs,-j", c.jobs, "Runs of Yosys at once (default: one a processor)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole(1, 1024));
   sub->add_option("--catalog", c.catalog, "Cost catalogue to predict with (default: the built-in one)");
   sub->add_option("--family", c.family, "Device family (default: the design's)")
       ->check(CLI::IsMember({"xcu", "xcup"}));
@@ -183,11 +224,12 @@ void add_infer(Builder& builder, InferCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
   sub->add_option("--model", c.model, "Model name (default: the server's only model)");
   sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
-  sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(whole(1, 1 << 20));
   sub->add_option("--output", c.output, "Write the first output as .npy, first axis = frames");
   sub->add_option_function<std::uint32_t>(
-      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-      "Longest wait for one answer (default: 10000)");
+         "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+         "Longest wait for one answer (default: 10000)")
+      ->check(whole(1, kMost32));
 }
 
 void add_reload(Builder& builder, ReloadCommand& c) {
@@ -200,8 +242,9 @@ void add_reload(Builder& builder, ReloadCommand& c) {
       ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
   sub->add_flag("--unload", c.unload, "Unload it instead");
   sub->add_option_function<std::uint32_t>(
-      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-      "Longest wait for the load (default: an hour)");
+         "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+         "Longest wait for the load (default: an hour)")
+      ->check(whole(1, kMost32));
 }
 
 void add_bench(Builder& builder, BenchCommand& c) {
@@ -212,15 +255,19 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option(
          "--concurrency", c.concurrency,
          "Connections that each send when answered (closed loop); N or N,N,… for a sweep (default: 1)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(whole(1, kMost32));
   sub->add_option("--connections", c.connections,
-                  "With --rate: connections at most; beyond them requests go late (default: 64)");
+                  "With --rate: connections at most; beyond them requests go late (default: 64)")
+      ->check(whole(1, kMost32));
   sub->add_option("--duration", c.duration_seconds, "Seconds that are measured, of each run")
       ->capture_default_str();
   sub->add_option("--warmup", c.warmup_seconds, "Seconds before them that are not")->capture_default_str();
   sub->add_option("--input", c.inputs,
                   ".npy or raw file of frames, sent in turn; may be repeated (default: random frames)");
-  sub->add_option("--seed", c.seed, "Seed of the random frames")->capture_default_str();
+  sub->add_option("--seed", c.seed, "Seed of the random frames")
+      ->capture_default_str()
+      ->check(whole(0, kMost64));
   sub->add_flag("--raw", c.raw, "HTTP: send the tensor alone, without a JSON header");
   sub->add_option("--histogram", c.histogram,
                   "Write the percentile distribution as HdrHistogram's plotters read it; of a sweep "
@@ -228,8 +275,9 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option("--compare", c.compare,
                   "What an earlier run printed with --json: print both and the ratios");
   sub->add_option_function<std::uint32_t>(
-      "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
-      "Longest wait for one answer (default: 10000)");
+         "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+         "Longest wait for one answer (default: 10000)")
+      ->check(whole(1, kMost32));
 }
 
 std::optional<Command> chosen(const std::string& name, Commands& c) {
@@ -282,7 +330,11 @@ Parsed parse(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     parsed.name = app.get_subcommands().front()->get_name();
-    if (parsed.name == "serve") take_common_settings(*app.get_subcommands().front(), commands.serve);
+    const CLI::App& sub = *app.get_subcommands().front();
+    if (parsed.name == "serve")
+      take_common_settings(sub, commands.serve);  // empty values: server/config judges them
+    else
+      refuse_empty_values(sub);
     parsed.command = chosen(parsed.name, commands);
   } catch (const CLI::CallForVersion& version) {
     parsed.message = std::string(version.what()) + "\n";

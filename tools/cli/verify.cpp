@@ -7,6 +7,9 @@
 // the run. At rtl fidelity also what verify_rtl_report.hpp says.
 #include <boost/json.hpp>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
 #include <ostream>
 
@@ -105,6 +108,17 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
   }
 }
 
+/// Now rather than after the frames: rtl takes minutes.
+Status make_dump_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (!failed && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    failed = std::error_code(errno, std::generic_category());
+  if (!failed) return {};
+  return Error(ErrorCode::kEnvironment, folder.string() + ": cannot be made or written: " + failed.message() +
+                                            "; give --dump-tensors a directory that can be written");
+}
+
 /// Every card emulated, each frame by itself.
 Status run_functional(const VerifyCommand& command, const plan::LoadedDeployment& loaded,
                       const plan::Cluster& cluster, const ReferenceModel& reference,
@@ -133,6 +147,7 @@ Status run(const VerifyCommand& command, std::ostream& out) {
     return Error(ErrorCode::kInvalidInput, "--stall needs --fidelity rtl: nothing else has a clock");
   }
   MILLRACE_ASSIGN(const plan::LoadedDeployment deployment, plan::load_deployment(command.deployment));
+  if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
                   make_frames(command, deployment.plan.model, rtl ? kRandomRtlFrames : kRandomFrames));
   plan::Cluster cluster = plan::emulated_cluster_for(deployment.plan);

@@ -14,6 +14,8 @@ namespace plan = runtime::plan;
 
 namespace {
 
+constexpr std::uint64_t kMostRandomBytes = 1ULL << 30U;
+
 std::string descr_of(const std::string& datatype) {
   static const std::map<std::string, std::string> names = {
       {"FP32", "<f4"},  {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"},
@@ -68,6 +70,16 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
   if (command.inputs.empty()) {
     std::mt19937_64 random(command.seed);
     const std::uint32_t count = command.frames == 0 ? random_frames : command.frames;
+    std::uint64_t bytes = 0;
+    for (const plan::TensorSignature& input : model.inputs) bytes += input.bytes();
+    if (const std::uint64_t most = kMostRandomBytes / std::max<std::uint64_t>(bytes, 1);
+        count > std::max<std::uint64_t>(most, 1)) {
+      return Error(ErrorCode::kInvalidInput,
+                   "--frames " + std::to_string(count) +
+                       ": random frames are kept in memory, and of model '" + model.name + "' at most " +
+                       std::to_string(std::max<std::uint64_t>(most, 1)) +
+                       " are taken at once; run it again with another --seed for more");
+    }
     for (std::uint32_t i = 0; i < count; ++i) {
       FrameData frame;
       for (const plan::TensorSignature& input : model.inputs) frame.push_back(random_tensor(input, random));

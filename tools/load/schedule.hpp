@@ -53,10 +53,11 @@ class Schedule {
   Clock::time_point end() const { return end_; }
 
  private:
-  /// From the index, not from the request before: errors of rounding do not add up.
+  /// From the index, not from the request before: errors of rounding do not add up. The end where it would be
+  /// later: at the slowest rates no clock could tell the time.
   Clock::time_point due(std::uint64_t index) const {
-    return start_ + std::chrono::duration_cast<Clock::duration>(
-                        std::chrono::duration<double>(static_cast<double>(index) / *rate_));
+    const std::chrono::duration<double> after(static_cast<double>(index) / *rate_);
+    return after < end_ - start_ ? start_ + std::chrono::duration_cast<Clock::duration>(after) : end_;
   }
 
   Clock::time_point start_, measured_from_, end_;

@@ -86,6 +86,16 @@ TEST(OpenLoop, AStallIsChargedToEveryRequestItKeptFromBeingSent) {
   EXPECT_GT(tally.send_delay.max(), 900ms);
 }
 
+TEST(OpenLoop, AtTheSlowestOfRatesSendsOneRequestAndEnds) {
+  for (const double rate : {1e-3, 1e-30, 1e-308}) {
+    Schedule schedule(kStart, 0s, 1s, rate);
+    EXPECT_TRUE(schedule.take(kStart).has_value());
+    EXPECT_TRUE(schedule.over(kStart)) << rate;
+    EXPECT_FALSE(schedule.take(kStart).has_value()) << rate;
+    EXPECT_EQ(schedule.untaken(), 0U) << rate;
+  }
+}
+
 TEST(ClosedLoop, AStallIsOneSlowRequestAConnection) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, std::nullopt), 4);
   EXPECT_GT(tally.latency.count(), 30'000U);
