@@ -383,8 +383,8 @@ std::vector<std::uint64_t> windows_of(const plan::ImageRecord& record, const std
 }
 
 /// Connections of our units to what the vendor connected the masters of its one kernel to: argument n of that
-/// is the buffer of window n + 1.
-Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip,
+/// is the buffer of window n + 1. The vendor lists so many `memories`.
+Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels,
                                   const std::vector<std::uint64_t>& windows) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
@@ -403,6 +403,10 @@ Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32
           return Error(ErrorCode::kInvalidInput, "it connects no memory to argument " +
                                                      std::to_string(wanted) + ", the buffer of " +
                                                      kernel.name + ":" + kernel.units[unit].name);
+        if (at->mem_data_index < 0 || static_cast<std::size_t>(at->mem_data_index) >= memories)
+          return Error(ErrorCode::kInvalidInput, "it connects argument " + std::to_string(wanted) +
+                                                     " to memory " + std::to_string(at->mem_data_index) +
+                                                     ", which it does not list");
         rows.push_back({static_cast<std::int32_t>(argument), index, at->mem_data_index});
       }
   return table<std::int32_t>(offsetof(::connectivity, m_connection), rows);
@@ -436,12 +440,19 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (const std::uint64_t window : windows)
     addresses.base.push_back(ip->m_base_address + window * kWindowRange);
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  MILLRACE_ASSIGN(const Bytes connectivity,
-                  vendor_connectivity(view.find(CONNECTIVITY), index, kernels, windows));
-  const plan::XclbinSection* groups = view.find(ASK_GROUP_CONNECTIVITY);
-  MILLRACE_ASSIGN(
-      const Bytes group_connectivity,
-      vendor_connectivity(groups != nullptr ? groups : view.find(CONNECTIVITY), index, kernels, windows));
+  // A table of groups has more rows than the memories it groups.
+  const auto connectivity_of = [&](axlf_section_kind connections,
+                                   axlf_section_kind memories) -> Result<Bytes> {
+    const auto listed =
+        rows_of<std::int32_t, mem_data>(view.find(memories), offsetof(mem_topology, m_mem_data));
+    if (!listed) return wrong("its memory topology is missing or cut short");
+    return vendor_connectivity(view.find(connections), index, listed->size(), kernels, windows);
+  };
+  const bool grouped = view.find(ASK_GROUP_CONNECTIVITY) != nullptr;
+  MILLRACE_ASSIGN(const Bytes connectivity, connectivity_of(CONNECTIVITY, MEM_TOPOLOGY));
+  MILLRACE_ASSIGN(const Bytes group_connectivity,
+                  grouped ? connectivity_of(ASK_GROUP_CONNECTIVITY, ASK_GROUP_TOPOLOGY)
+                          : connectivity_of(CONNECTIVITY, MEM_TOPOLOGY));
 
   plan::Device device;
   device.name = data.record.device;

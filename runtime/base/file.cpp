@@ -116,7 +116,8 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   };
   if (static_cast<std::uint64_t>(info.st_size) > limit_bytes) return too_long();
 
-  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
+  // One byte more than it should have, in which its end shows.
+  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size) + 1);
   std::size_t filled = 0;
   while (true) {
     if (filled > limit_bytes) return too_long();

@@ -158,10 +158,11 @@ TEST_F(Bench, BadOptionsAreRefusedWithTheirRemedy) {
   refused({"--duration", "0"}, 2, "--duration 0");
   refused({"--warmup", "-1"}, 2, "--warmup");
   refused({"--rate", "5", "--concurrency", "2"}, 2, "--concurrency");
-  refused({"--concurrency", "0"}, 2, "connections: 0");
+  refused({"--concurrency", "0"}, 2, "--concurrency 0");
   refused({"--concurrency", "1,x"}, 2, "--concurrency");
   refused({"--connections", "5"}, 2, "--rate");
   refused({"--timeout-ms", "0"}, 2, "--timeout-ms");
+  refused({"--histogram", directory_.path() / "none" / "h"}, 2, "--histogram");
   const Outcome unknown =
       run_program({millrace_binary(), "bench", "--url", http_, "--model", "other", "--duration", "0.1"});
   EXPECT_EQ(unknown.exit_code, 2) << unknown.err;

@@ -56,8 +56,8 @@ Status check(const BenchCommand& c, bool udp) {
   const std::uint32_t most = udp ? kMaxUdpConnections : kMaxConnections;
   for (const std::uint32_t n : counts)
     if (n == 0 || n > most)
-      return bad("so many connections: " + std::to_string(n) + "; it must be 1 to " + std::to_string(most) +
-                 (udp ? " over UDP" : ""));
+      return bad((c.rate ? "--connections " : "--concurrency ") + std::to_string(n) + ": it must be 1 to " +
+                 std::to_string(most) + (udp ? " over UDP" : ""));
   return {};
 }
 

@@ -44,6 +44,18 @@ Status copy_rest(const fs::path& from, const fs::path& to, const std::string& im
       from.string() + ": cannot be copied: " + code.message());
 }
 
+/// Written inside the deployment, the new one would be copied into itself.
+Status check_elsewhere(const PackCommand& command) {
+  std::error_code code;
+  const fs::path from = fs::weakly_canonical(command.deployment, code);
+  const fs::path to = fs::weakly_canonical(fs::absolute(command.output, code), code);
+  const bool inside = std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
+  if (!inside || from == to) return {};
+  return Error(
+      ErrorCode::kInvalidInput,
+      command.output.string() + ": lies inside the deployment that is packed; give another directory");
+}
+
 }  // namespace
 
 Status run(const PackCommand& command, std::ostream& out) {
@@ -52,7 +64,10 @@ Status run(const PackCommand& command, std::ostream& out) {
   const auto image = std::find_if(packed.images.begin(), packed.images.end(),
                                   [&](const plan::Image& one) { return one.name == command.image; });
   if (image == packed.images.end()) {
-    return Error(ErrorCode::kNotFound, "the deployment has no image '" + command.image + "'");
+    std::string known;
+    for (const plan::Image& one : packed.images) known += (known.empty() ? "" : ", ") + one.name;
+    return Error(ErrorCode::kNotFound,
+                 "--image: the deployment has no '" + command.image + "'; it has " + known);
   }
   MILLRACE_ASSIGN(const auto before, read_file(deployment.image_path(*image), kMaxFileBytes));
   const auto data = emulation_data_of(before);
@@ -66,6 +81,7 @@ Status run(const PackCommand& command, std::ostream& out) {
   packed.digest = plan::compute_digest(packed);
   const std::string file = image->file;
   const fs::path target = command.output.empty() ? command.deployment : command.output;
+  if (!command.output.empty()) MILLRACE_TRY(check_elsewhere(command));
   const auto fill = [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(copy_rest(command.deployment, temporary, file));
     std::error_code ignored;

@@ -256,10 +256,10 @@ void add_bench(Builder& builder, BenchCommand& c) {
          "--concurrency", c.concurrency,
          "Connections that each send when answered (closed loop); N or N,N,… for a sweep (default: 1)")
       ->delimiter(',')
-      ->check(whole(1, kMost32));
+      ->check(whole(0, kMost32));
   sub->add_option("--connections", c.connections,
                   "With --rate: connections at most; beyond them requests go late (default: 64)")
-      ->check(whole(1, kMost32));
+      ->check(whole(0, kMost32));
   sub->add_option("--duration", c.duration_seconds, "Seconds that are measured, of each run")
       ->capture_default_str();
   sub->add_option("--warmup", c.warmup_seconds, "Seconds before them that are not")->capture_default_str();

@@ -10,6 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image_abi.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/vendor_xclbin.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
@@ -207,69 +208,7 @@ plan::EmulationData single() {
   return data;
 }
 
-template <class Count, class Row>
-std::vector<std::byte> section_of(std::size_t rows_at, const std::vector<Row>& rows) {
-  const auto count = static_cast<Count>(rows.size());
-  std::vector<std::byte> bytes(rows_at + rows.size() * sizeof(Row));
-  std::memcpy(bytes.data(), &count, sizeof count);
-  std::memcpy(bytes.data() + rows_at, rows.data(), rows.size() * sizeof(Row));
-  return bytes;
-}
-
-/// What v++ might link: one unit, its three masters on bank 1, sections of the vendor's own.
-class Vendor {
- public:
-  std::string unit = "millrace_image0:image0";
-  std::string bits = "the vendor's bits";
-  std::vector<connection> connections = {{0, 1, 1}, {1, 1, 1}, {2, 1, 1}};
-
-  std::vector<std::byte> bytes() const {
-    std::vector<ip_data> ips(2);
-    std::strcpy(reinterpret_cast<char*>(ips[0].m_name), "other:other");
-    std::strcpy(reinterpret_cast<char*>(ips[1].m_name), unit.c_str());
-    ips[1].m_base_address = 0x1c00000;
-    std::vector<mem_data> banks(2);
-    std::strcpy(reinterpret_cast<char*>(banks[0].m_tag), "HBM[0]");
-    std::strcpy(reinterpret_cast<char*>(banks[1].m_tag), "DDR[1]");
-    banks[1].m_used = 1;
-    banks[1].m_size = 1U << 20U;
-    const auto text = [](const std::string& t) {
-      const auto span = std::as_bytes(std::span(t.data(), t.size()));
-      return std::vector<std::byte>(span.begin(), span.end());
-    };
-    const auto memory = section_of<std::int32_t>(offsetof(mem_topology, m_mem_data), banks);
-    const auto connected = section_of<std::int32_t>(offsetof(::connectivity, m_connection), connections);
-    const std::vector<std::pair<axlf_section_kind, std::vector<std::byte>>> sections = {
-        {BITSTREAM, text(bits)},
-        {MEM_TOPOLOGY, memory},
-        {ASK_GROUP_TOPOLOGY, memory},
-        {IP_LAYOUT, section_of<std::int32_t>(offsetof(ip_layout, m_ip_data), ips)},
-        {CONNECTIVITY, connected},
-        {ASK_GROUP_CONNECTIVITY, connected},
-        {PARTITION_METADATA, text("the shell's own")},
-        {EMBEDDED_METADATA, text("<project/>")}};
-    axlf header{};
-    std::memcpy(header.m_magic, "xclbin2", 8);
-    std::memset(header.m_header.uuid, 0x5a, 16);
-    std::strcpy(reinterpret_cast<char*>(header.m_header.m_platformVBNV),
-                "xilinx_u280_gen3x16_xdma_1_202211_1");
-    header.m_header.m_numSections = static_cast<std::uint32_t>(sections.size());
-    const std::size_t table = offsetof(axlf, m_sections);
-    std::vector<std::byte> out((table + sections.size() * sizeof(axlf_section_header) + 7) / 8 * 8);
-    for (std::size_t i = 0; i < sections.size(); ++i) {
-      axlf_section_header entry{};
-      entry.m_sectionKind = sections[i].first;
-      entry.m_sectionOffset = out.size();
-      entry.m_sectionSize = sections[i].second.size();
-      std::memcpy(out.data() + table + i * sizeof entry, &entry, sizeof entry);
-      out.insert(out.end(), sections[i].second.begin(), sections[i].second.end());
-      out.resize((out.size() + 7) / 8 * 8);
-    }
-    header.m_header.m_length = out.size();
-    std::memcpy(out.data(), &header, table);
-    return out;
-  }
-};
+using tests::Vendor;
 
 TEST(Pack, KeepsTheVendorsBitsPlatformAndUuidAndAddsTheImage) {
   const auto packed = pack_container(Vendor().bytes(), single());
@@ -332,6 +271,13 @@ TEST(Pack, RefusesWhatIsNotTheImagesXclbin) {
   EXPECT_NE(message(vendor).find("no memory to argument 2, the buffer of millrace_egress:part0_out0"),
             std::string::npos)
       << message(vendor);
+  for (const std::int32_t none : {-1, 2, 1 << 30}) {
+    vendor = {};
+    vendor.connections.back().memory = none;
+    EXPECT_NE(message(vendor).find("memory " + std::to_string(none) + ", which it does not list"),
+              std::string::npos)
+        << message(vendor);
+  }
   EXPECT_FALSE(pack_container({}, single()).ok());
   EXPECT_FALSE(pack_container(Vendor().bytes(), image()).ok());
   std::vector<std::byte> cut = Vendor().bytes();

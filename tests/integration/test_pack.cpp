@@ -1,0 +1,113 @@
+// `millrace pack`: what a vendor's tools built goes into the deployment, or nothing changes.
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/vendor_xclbin.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = MILLRACE_SOURCE_DIR;
+
+class Pack : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const fs::path model = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+    const Outcome compiled =
+        run_program({millrace_binary(), "compile", model, "--cluster",
+                     kSource / "configs/clusters/one-ku060.yaml", "-o", deployment_, "--quiet"});
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    before_ = *read_text_file(deployment_ / "CHECKSUMS");
+    write(Vendor().bytes());
+  }
+
+  void write(const std::vector<std::byte>& bytes) {
+    ASSERT_TRUE(write_file_atomically(xclbin_, std::span<const std::byte>(bytes)).ok());
+  }
+
+  Outcome pack(std::vector<std::string> more = {}, const std::string& image = "image0") {
+    std::vector<std::string> command{millrace_binary(), "pack", deployment_, "--image", image,
+                                     "--xclbin",        xclbin_};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  }
+
+  /// Exit code 2 with the words, and the deployment as it was.
+  void expect_refused(const Outcome& outcome, const std::vector<std::string>& words) {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
+    EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+    for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
+    EXPECT_EQ(*read_text_file(deployment_ / "CHECKSUMS"), before_);
+    EXPECT_EQ(run_program({millrace_binary(), "inspect", deployment_}).exit_code, 0);
+  }
+
+  TemporaryDirectory dir_{"millrace-pack"};
+  fs::path deployment_ = dir_.path() / "lenet5", xclbin_ = dir_.path() / "linked.xclbin";
+  std::string before_;
+};
+
+TEST_F(Pack, A_packed_deployment_is_whole_and_still_runs_on_emulated_cards) {
+  const Outcome packed = pack();
+  ASSERT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_NE(packed.out.find("5a5a5a5a-5a5a"), std::string::npos) << packed.out;
+  EXPECT_NE(*read_text_file(deployment_ / "CHECKSUMS"), before_);
+  EXPECT_EQ(run_program({millrace_binary(), "inspect", deployment_}).exit_code, 0);
+  const Outcome verified =
+      run_program({millrace_binary(), "verify", deployment_, "--frames", "2", "--quiet"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+}
+
+TEST_F(Pack, Into_another_directory_the_first_deployment_stays_as_it_was) {
+  const fs::path other = dir_.path() / "other";
+  ASSERT_EQ(pack({"-o", other}).exit_code, 0);
+  EXPECT_EQ(*read_text_file(deployment_ / "CHECKSUMS"), before_);
+  EXPECT_EQ(run_program({millrace_binary(), "inspect", other}).exit_code, 0);
+}
+
+TEST_F(Pack, What_is_no_xclbin_of_the_image_is_refused_and_nothing_changes) {
+  const std::vector<std::byte> whole = Vendor().bytes();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{8}, whole.size() / 2, whole.size() - 1}) {
+    write({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
+    expect_refused(pack(), {"linked.xclbin", "xclbin"});
+  }
+  Vendor vendor;
+  vendor.unit = "millrace_image7:image7";
+  write(vendor.bytes());
+  expect_refused(pack(), {"linked.xclbin", "no compute unit 'millrace_image0:image0'"});
+  fs::remove(xclbin_);
+  expect_refused(pack(), {"linked.xclbin", "No such file"});
+  fs::create_directory(xclbin_);
+  expect_refused(pack(), {"linked.xclbin", "is a directory"});
+}
+
+TEST_F(Pack, An_image_that_is_not_there_is_refused_with_those_that_are) {
+  expect_refused(pack({}, "image1"), {"'image1'", "it has image0"});
+  expect_refused(pack({}, ""), {"--image", "empty"});
+}
+
+TEST_F(Pack, An_output_inside_the_deployment_or_over_other_files_is_refused) {
+  expect_refused(pack({"-o", deployment_ / "new"}), {"lies inside the deployment", "another directory"});
+  fs::create_directory(dir_.path() / "mine");
+  ASSERT_TRUE(write_file_atomically(dir_.path() / "mine" / "thesis.txt", "precious").ok());
+  expect_refused(pack({"-o", dir_.path() / "mine"}), {"no deployment", "give a new directory"});
+  EXPECT_EQ(*read_text_file(dir_.path() / "mine" / "thesis.txt"), "precious");
+  expect_refused(pack({"-o", xclbin_}), {"not a directory"});
+}
+
+TEST_F(Pack, A_damaged_deployment_is_not_packed) {
+  const fs::path image = deployment_ / "images/image0.xclbin";
+  std::string bytes = *read_text_file(image);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  ASSERT_TRUE(write_file_atomically(image, bytes).ok());
+  const Outcome outcome = pack();
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("image0.xclbin"), std::string::npos) << outcome.err;
+  EXPECT_EQ(*read_text_file(deployment_ / "CHECKSUMS"), before_);
+}
+
+}  // namespace
+}  // namespace millrace::tests
