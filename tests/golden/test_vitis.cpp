@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 const fs::path kSource = MILLRACE_SOURCE_DIR;
 
 /// A top of the form emit/rtl writes: control, supervisor, an input, an output.
-std::string top_text(bool link) {
+std::string top_text(std::size_t connectors) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
     ports += std::string(",\n  ") + (input ? "input  logic " : "output logic ") + range + name;
@@ -78,10 +78,16 @@ std::string top_text(bool link) {
       }
     }
   }
-  if (link) {
-    add(false, "", "out1_tvalid");
-    add(true, "", "out1_tready");
-    add(false, "[63:0] ", "out1_tdata");
+  for (std::size_t k = 0; k < connectors; ++k) {
+    const std::string name = "link" + std::to_string(k);
+    add(true, "", name + "_up");
+    add(false, "", name + "_tx_tvalid");
+    add(true, "", name + "_tx_tready");
+    add(false, "[63:0] ", name + "_tx_tdata");
+    add(false, "", name + "_tx_tlast");
+    add(true, "", name + "_rx_tvalid");
+    add(true, "[63:0] ", name + "_rx_tdata");
+    add(true, "", name + "_rx_tlast");
   }
   return "`default_nettype none\nmodule part0_top (\n" + ports + "\n);\nendmodule\n`default_nettype wire\n";
 }
@@ -97,7 +103,7 @@ class Vitis : public testing::Test {
               "part0",
               "SLR1",
               &device_,
-              {{"part0_top.sv", top_text(false)}, {"files.f", "part0_top.sv\n"}, {"w.hex", "00\n"}}};
+              {{"part0_top.sv", top_text(0)}, {"files.f", "part0_top.sv\n"}, {"w.hex", "00\n"}}};
   }
 
   std::map<std::string, std::string> emit() const {
@@ -149,10 +155,21 @@ TEST_F(Vitis, GivesNothingForDevicesWithoutAPlatform) {
 }
 
 TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
-  image_.rtl["part0_top.sv"] = top_text(true);
-  const auto files = emit();
-  EXPECT_FALSE(files.contains("vitis/image0/link.cfg"));
-  EXPECT_NE(files.at("vitis/README.md").find("`image0`: it has link ports"), std::string::npos);
+  const auto note = [&] {
+    const auto files = emit();
+    EXPECT_FALSE(files.contains("vitis/image0/link.cfg"));
+    return files.at("vitis/README.md");
+  };
+  image_.rtl["part0_top.sv"] = top_text(3);
+  EXPECT_NE(note().find("`image0`: it has link ports on 3 connectors"), std::string::npos);
+  image_.rtl["part0_top.sv"] = top_text(2);
+  device_.clock_mhz = 100;
+  EXPECT_NE(note().find("slower than the 156.25 MHz"), std::string::npos);
+  device_.clock_mhz = 250;
+  device_.platform = "xilinx_other_1";
+  EXPECT_NE(note().find("what platform xilinx_other_1 calls its transceivers"), std::string::npos);
+  image_.rtl.erase("part0_top.sv");
+  EXPECT_NE(note().find("no generated SystemVerilog of one partition"), std::string::npos);
 }
 
 TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
@@ -267,6 +284,148 @@ TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
            "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"},
           folder.path());
   EXPECT_TRUE(outcome.ok()) << outcome.output;
+}
+
+// ---- an image with cables
+
+class VitisLinks : public Vitis {
+ protected:
+  VitisLinks() { image_.rtl["part0_top.sv"] = top_text(2); }
+};
+
+TEST_F(VitisLinks, WireItsStreamsToACablesKernelAConnector) {
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
+  EXPECT_EQ(cfg.at("connectivity"),
+            (Lines{{"nk", "millrace_image0:1:image0"},
+                   {"nk", "millrace_aurora:2:image0_cable0,image0_cable1"},
+                   {"sp", "image0.m_axi_supervisor:DDR[1]"},
+                   {"sp", "image0.m_axi_in0:DDR[1]"},
+                   {"sp", "image0.m_axi_out0:DDR[1]"},
+                   {"slr", "image0:SLR1"},
+                   {"sc", "image0.link0_tx:image0_cable0.tx_axis"},
+                   {"sc", "image0_cable0.rx_axis:image0.link0_rx"},
+                   {"connect", "image0_cable0/up:image0/link0_up"},
+                   {"connect", "io_clk_qsfp0_refclka_00:image0_cable0/gt_refclk"},
+                   {"connect", "image0_cable0/gt_port:io_gt_qsfp0_00"},
+                   {"connect", "image0_cable0/init_clk:ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+                   {"sc", "image0.link1_tx:image0_cable1.tx_axis"},
+                   {"sc", "image0_cable1.rx_axis:image0.link1_rx"},
+                   {"connect", "image0_cable1/up:image0/link1_up"},
+                   {"connect", "io_clk_qsfp1_refclka_00:image0_cable1/gt_refclk"},
+                   {"connect", "image0_cable1/gt_port:io_gt_qsfp1_00"},
+                   {"connect", "image0_cable1/init_clk:ii_level0_wire/ulp_m_aclk_freerun_ref_00"}}));
+  EXPECT_EQ(cfg.at("clock"),
+            (Lines{{"freqHz", "250000000:image0.ap_clk,image0_cable0.ap_clk,image0_cable1.ap_clk"}}));
+}
+
+/// What a link configuration connects is a port of a kernel.xml, each stream once and the right way round.
+TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsHave) {
+  const auto files = emit();
+  auto cfg = parse_cfg(files.at("vitis/image0/link.cfg"));
+  const auto has = [&](const std::string& end, const char* mode) {
+    const std::size_t dot = end.find('.');
+    const std::string unit = end.substr(0, dot), port = end.substr(dot + 1);
+    const std::string& xml =
+        files.at(unit == "image0" ? "vitis/image0/kernel.xml" : "vitis/aurora_u280/kernel.xml");
+    return xml.find("name=\"" + port + "\" mode=\"" + mode + "\"") != std::string::npos;
+  };
+  std::set<std::string> used;
+  for (const auto& [key, value] : cfg.at("connectivity")) {
+    if (key != "sc") continue;
+    const std::size_t colon = value.find(':');
+    const std::string from = value.substr(0, colon), to = value.substr(colon + 1);
+    EXPECT_TRUE(has(from, "write_only")) << value;
+    EXPECT_TRUE(has(to, "read_only")) << value;
+    EXPECT_TRUE(used.insert(from).second && used.insert(to).second) << value;
+  }
+  EXPECT_EQ(used.size(), 8U);
+}
+
+TEST_F(VitisLinks, DescribeBothKernelsByTheSchema) {
+  if (!find_program("xmllint")) GTEST_SKIP() << "no xmllint";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  for (const char* xml : {"vitis/image0/kernel.xml", "vitis/aurora_u280/kernel.xml"}) {
+    const ChildOutcome outcome =
+        run({"xmllint", "--noout", "--schema", (kSource / "tests/golden/vitis/kernel.xsd").string(), xml},
+            folder.path());
+    EXPECT_TRUE(outcome.ok()) << outcome.output;
+  }
+}
+
+TEST_F(VitisLinks, PackageTheCablesKernelWithTheVendorsCores) {
+  if (!find_program("tclsh")) GTEST_SKIP() << "no tclsh";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const std::string stubs = (kSource / "tests/golden/vitis/vivado_stubs.tcl").string();
+  const auto package = [&](const std::string& of) {
+    return run({"tclsh", stubs, (folder.path() / "vitis" / of / "package.tcl").string(), "out.xo"},
+               folder.path());
+  };
+  const ChildOutcome cable = package("aurora_u280");
+  ASSERT_TRUE(cable.ok()) << cable.output;
+  for (const char* wanted :
+       {"xcu280-fsvh2892-2L-e", "create_ip -name aurora_64b66b", "CONFIG.interface_mode Framing",
+        "ipx::add_port_map GRX_P", "ipx::add_port_map CLK_N", "-kernel_name millrace_aurora"})
+    EXPECT_NE(cable.output.find(wanted), std::string::npos) << wanted << "\n" << cable.output;
+  const ChildOutcome image = package("image0");
+  ASSERT_TRUE(image.ok()) << image.output;
+  for (const char* bus : {"link0_tx", "link0_rx", "link1_tx", "link1_rx"})
+    EXPECT_NE(
+        image.output.find(std::string("ipx::associate_bus_interfaces -busif ") + bus + " -clock ap_clk"),
+        std::string::npos)
+        << bus;
+  fs::remove(folder.path() / "vitis/aurora_u280/mr_aurora.sv");
+  EXPECT_FALSE(package("aurora_u280").ok()) << "with a source missing";
+}
+
+TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
+  if (!find_program("make")) GTEST_SKIP() << "no make";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  VitisImage second = image_;
+  second.image = "image1";
+  const auto both = emit_vitis({image_, second});
+  ASSERT_TRUE(both.ok());
+  for (const auto& [path, text] : *both) {
+    fs::create_directories((folder.path() / path).parent_path());
+    std::ofstream(folder.path() / path) << text;
+  }
+  const ChildOutcome outcome = run({"make", "-n", "-C", "vitis"}, folder.path());
+  ASSERT_TRUE(outcome.ok()) << outcome.output;
+  const std::size_t cable = outcome.output.find("-tclargs millrace_aurora.xo");
+  EXPECT_LT(cable, outcome.output.find("-tclargs millrace_image0.xo"));
+  EXPECT_LT(cable, outcome.output.find("-tclargs millrace_image1.xo"));
+  EXPECT_NE(
+      outcome.output.find("--output image1.xclbin millrace_image1.xo ../aurora_u280/millrace_aurora.xo"),
+      std::string::npos)
+      << outcome.output;
+}
+
+TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
+  if (!find_program("verilator")) GTEST_SKIP() << "no verilator";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const auto lint = [&](const std::string& top, const std::vector<std::string>& files) {
+    std::vector<std::string> command = {"verilator",
+                                        "--lint-only",
+                                        "-Wall",
+                                        "-Wno-UNUSED",
+                                        "-Wno-UNDRIVEN",
+                                        "-Wno-DECLFILENAME",
+                                        "-Wno-SYMRSVDWORD",
+                                        "-Wno-PINCONNECTEMPTY",
+                                        "--top-module",
+                                        top};
+    command.insert(command.end(), files.begin(), files.end());
+    const ChildOutcome outcome = run(command, folder.path());
+    EXPECT_TRUE(outcome.ok()) << outcome.output;
+  };
+  lint("millrace_image0",
+       {"vitis/image0/kernel.sv", "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"});
+  lint("millrace_aurora", {"vitis/aurora_u280/millrace_aurora.sv", "vitis/aurora_u280/mr_aurora.sv",
+                           (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
 }
 
 TEST_F(Vitis, RefusesATopThatIsNotOne) {

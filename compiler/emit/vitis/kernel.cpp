@@ -31,6 +31,13 @@ struct Constant {
 constexpr Constant kAddressConstants[] = {
     {"size", 3, "3'd6"}, {"burst", 2, "2'b01"}, {"cache", 4, "4'b0011"}, {"prot", 3, "3'b000"}};
 
+/// link<k>_up, link<k>_tx_…, link<k>_rx_…
+bool is_link(const TopPort& p) {
+  return p.name.starts_with("link") &&
+         (p.name.ends_with("_up") || p.name.find("_tx_t") != std::string::npos ||
+          p.name.find("_rx_t") != std::string::npos);
+}
+
 }  // namespace
 
 bool KernelInterfaces::reads(const std::string& master) const {
@@ -128,6 +135,14 @@ std::string kernel_text(const KernelInterfaces& interfaces, const std::string& k
       assigns += "  assign " + bus + "wstrb = '1;\n";
     }
   }
+  // A cable's core cannot wait, so the top has no ready for what it brings; AXI-Stream wants one.
+  for (const TopPort& p : interfaces.ports)
+    if (is_link(p)) text += port(p.input, p.width, p.name);
+  for (const std::string& stream : interfaces.streams) {
+    if (!stream.ends_with("_rx")) continue;
+    text += port(false, 1, stream + "_tready");
+    assigns += "  assign " + stream + "_tready = 1'b1;\n";
+  }
   text += "\n);\n  logic rst, error, unused;\n  always_ff @(posedge ap_clk) rst <= !ap_rst_n;\n";
   std::string irqs;
   for (const std::string& irq : interfaces.interrupts) {
@@ -180,6 +195,8 @@ std::string kernel_text(const KernelInterfaces& interfaces, const std::string& k
       first = false;
     }
   }
+  for (const TopPort& p : interfaces.ports)
+    if (is_link(p)) text += ",\n    ." + p.name;
   return text + ");\nendmodule\n`default_nettype wire\n";
 }
 

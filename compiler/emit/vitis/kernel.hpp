@@ -20,9 +20,10 @@ struct KernelInterfaces {
   std::vector<TopPort> ports;           // all of the top
   std::vector<std::string> windows;     // "control", "supervisor", "in0", … in the order of the windows
   std::vector<std::string> masters;     // AXI4: "supervisor", "in0", …
-  std::vector<std::string> streams;     // AXI-Stream of links: "in1", "in1_tag"
+  std::vector<std::string> streams;     // AXI-Stream: "link0_tx", "link0_rx", … two a connector
   std::vector<std::string> interrupts;  // "in0_irq"
   bool reads(const std::string& master) const;  // has a read channel
+  std::size_t connectors() const { return streams.size() / 2; }
 };
 
 /// Reads the ports of module `top` out of its SystemVerilog as emit/rtl writes it. kInternal where it is not

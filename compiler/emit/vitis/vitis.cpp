@@ -1,17 +1,16 @@
 #include "compiler/emit/vitis/vitis.hpp"
 
 #include <cmath>
+#include <set>
 
+#include "compiler/emit/vitis/aurora.hpp"
 #include "compiler/emit/vitis/kernel.hpp"
-#include "kernels/rtl/library.hpp"
+#include "compiler/emit/vitis/text.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
 
 using runtime::plan::Device;
-
-constexpr const char* kNeverRun =
-    "# Written by millrace. Checked against stand-ins only: this has never met Vivado, Vitis or a card.\n";
 
 std::string hex(std::size_t value) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -54,6 +53,15 @@ std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& ke
               "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" + hex(window * 0x1000 + 0x10) +
               "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
     }
+  }
+  for (const std::string& stream : interfaces.streams) {
+    text += "      <port name=\"" + stream + "\" mode=\"" +
+            (stream.ends_with("_tx") ? "write_only" : "read_only") +
+            "\" range=\"0x0\" dataWidth=\"64\" portType=\"stream\" base=\"0x0\"/>\n";
+    args += "      <arg name=\"" + stream + "\" addressQualifier=\"4\" id=\"" + std::to_string(id++) +
+            "\" port=\"" + stream +
+            "\" size=\"0x8\" offset=\"0x0\" hostOffset=\"0x0\" hostSize=\"0x8\" "
+            "type=\"stream&lt;ap_axiu&lt;64,0,0,0&gt; &gt;&amp;\"/>\n";
   }
   return text + "    </ports>\n    <args>\n" + args + "    </args>\n  </kernel>\n</root>\n";
 }
@@ -105,6 +113,7 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
                      "ipx::infer_bus_interface interrupt xilinx.com:signal:interrupt_rtl:1.0 $core\n"
                      "foreach bus {s_axi_control";
   for (const std::string& master : interfaces.masters) text += " m_axi_" + master;
+  for (const std::string& stream : interfaces.streams) text += " " + stream;
   text += "} {\n  ipx::associate_bus_interfaces -busif $bus -clock ap_clk $core\n}\n";
   return text +
          "ipx::update_checksums $core\n"
@@ -116,18 +125,38 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
          "close_project\n";
 }
 
+/// Units that are cables' ends, by connector.
+std::string cable_unit(const VitisImage& image, std::size_t number) {
+  return image.image + "_cable" + std::to_string(number);
+}
+
 std::string link_cfg(const VitisImage& image, const KernelInterfaces& interfaces, const std::string& kernel) {
+  const std::size_t cables = interfaces.connectors();
   std::string text = std::string(kNeverRun) + "platform=" + image.device->platform +
                      "\nsave-temps=1\n\n[connectivity]\nnk=" + kernel + ":1:" + image.image + "\n";
+  for (std::size_t i = 0; i < cables; ++i)
+    text += (i == 0 ? "nk=" + std::string(kAuroraKernel) + ":" + std::to_string(cables) + ":" : ",") +
+            cable_unit(image, i) + (i + 1 == cables ? "\n" : "");
   const std::string memory = memory_tag(*image.device, image.region);
   for (const std::string& master : interfaces.masters)
     text += "sp=" + image.image + ".m_axi_" + master + ":" + memory + "\n";
   if (image.region.starts_with("SLR")) text += "slr=" + image.image + ":" + image.region + "\n";
+  const auto pins = cable_pins(image.device->platform);
+  std::string clocks = image.image + ".ap_clk";
+  for (std::size_t i = 0; i < cables; ++i) {
+    text += cable_connections(*pins, image.image, cable_unit(image, i), i);
+    clocks += "," + cable_unit(image, i) + ".ap_clk";
+  }
   return text + "\n[clock]\nfreqHz=" + std::to_string(std::llround(image.device->clock_mhz * 1e6)) + ":" +
-         image.image + ".ap_clk\n";
+         clocks + "\n";
 }
 
-std::string image_makefile(const VitisImage& image, const std::string& kernel) {
+std::string aurora_folder(const VitisImage& image) {
+  return "aurora_" + image.device->name;
+}
+
+std::string image_makefile(const VitisImage& image, const std::string& kernel, bool links) {
+  const std::string aurora = "../" + aurora_folder(image) + "/" + kAuroraKernel + ".xo";
   return std::string(kNeverRun) +
          "# make: the image's xclbin. Needs vivado and v++ in PATH (source Vitis' settings64.sh) and the "
          "platform installed.\n"
@@ -135,17 +164,24 @@ std::string image_makefile(const VitisImage& image, const std::string& kernel) {
          image.image + ".xclbin\n\n" + kernel +
          ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard ../../rtl/" + image.partition +
          "/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" + image.image +
-         ".xclbin: " + kernel +
-         ".xo link.cfg\n\tv++ --link --target $(TARGET) --config link.cfg --output $@ $<\n\n"
-         "clean:\n\trm -rf " +
+         ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") +
+         "link.cfg\n\tv++ --link --target $(TARGET) --config link.cfg --output $@ $(filter %.xo,$^)\n\n" +
+         (links ? aurora + ":\n\t$(MAKE) -C ../" + aurora_folder(image) + "\n\n" : "") + "clean:\n\trm -rf " +
          kernel + ".xo " + image.image + ".xclbin package_" + image.image + " _x .Xil .ipcache\n";
 }
 
-/// The register splitter stands with the kernel: the partition's own library does not use it.
-std::string splitter() {
-  for (const auto& file : kernels::rtl::library()) {
-    if (file.path == "shell/mr_axil_split.sv") return std::string(file.text);
-  }
+/// Why an image with links is not handed over; empty where it is.
+std::string no_cables(const VitisImage& image, const KernelInterfaces& interfaces) {
+  const auto pins = cable_pins(image.device->platform);
+  if (!pins)
+    return "it has link ports, and what platform " + image.device->platform +
+           " calls its transceivers is not known here";
+  if (interfaces.connectors() > pins->cages.size())
+    return "it has link ports on " + std::to_string(interfaces.connectors()) +
+           " connectors, and of platform " + image.device->platform + " " +
+           std::to_string(pins->cages.size()) + " is known here";
+  if (image.device->clock_mhz < kAuroraMhz)
+    return "it has link ports, and its clock is slower than the 156.25 MHz a cable's words come at";
   return {};
 }
 
@@ -154,6 +190,8 @@ std::string splitter() {
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images) {
   std::map<std::string, std::string> files;
   std::string built, notes;
+  std::map<std::string, const Device*> auroras;  // folder -> for what
+  std::map<std::string, std::set<std::string>> needed_by;
   for (const VitisImage& image : images) {
     if (image.device == nullptr || image.device->platform.empty()) continue;
     const std::string top = image.partition + "_top", kernel = "millrace_" + image.image;
@@ -163,25 +201,38 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
       continue;
     }
     MILLRACE_ASSIGN(const KernelInterfaces interfaces, read_top(source->second, top));
-    if (!interfaces.streams.empty()) {
-      notes +=
-          "- `" + image.image + "`: it has link ports, and the vendor's cores they need are not generated\n";
+    const bool links = interfaces.connectors() != 0;
+    if (const std::string why = links ? no_cables(image, interfaces) : std::string(); !why.empty()) {
+      notes += "- `" + image.image + "`: " + why + "\n";
       continue;
+    }
+    if (links) {
+      auroras.emplace(aurora_folder(image), image.device);
+      needed_by[aurora_folder(image)].insert(image.image);
     }
     const std::string folder = "vitis/" + image.image + "/";
     files[folder + "kernel.sv"] = kernel_text(interfaces, kernel, top);
-    files[folder + "mr_axil_split.sv"] = splitter();
+    files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
     files[folder + "kernel.xml"] = kernel_xml(interfaces, kernel);
     files[folder + "package.tcl"] = package_tcl(image, interfaces, kernel);
     files[folder + "link.cfg"] = link_cfg(image, interfaces, kernel);
-    files[folder + "Makefile"] = image_makefile(image, kernel);
+    files[folder + "Makefile"] = image_makefile(image, kernel, links);
     built += " " + image.image;
   }
   if (built.empty() && notes.empty()) return files;
+  std::string cables, order;
+  for (const auto& [folder, device] : auroras) {
+    for (const auto& [name, text] : aurora_files(*device)) files["vitis/" + folder + "/" + name] = text;
+    cables += " " + folder;
+    for (const std::string& image : needed_by[folder]) order += image + " ";
+    order += ": | " + folder + "\n";
+  }
   files["vitis/Makefile"] =
-      std::string(kNeverRun) + "# make -j N: all images, N at a time.\nIMAGES :=" + built +
-      "\n.PHONY: all clean $(IMAGES)\nall: $(IMAGES)\n$(IMAGES):\n\t$(MAKE) -C $@\nclean:\n"
-      "\tfor image in $(IMAGES); do $(MAKE) -C $$image clean; done\n";
+      std::string(kNeverRun) +
+      "# make -j N: all images, N at a time; the kernel of their cables before them.\nIMAGES :=" + built +
+      "\nCABLES :=" + cables + "\n.PHONY: all clean $(IMAGES) $(CABLES)\nall: $(IMAGES)\n" + order +
+      "$(IMAGES) $(CABLES):\n\t$(MAKE) -C $@\nclean:\n"
+      "\tfor folder in $(IMAGES) $(CABLES); do $(MAKE) -C $$folder clean; done\n";
   files["vitis/README.md"] =
       "# Building the images with Vitis\n\n    source <Vitis>/settings64.sh\n    make -C vitis -j 2\n\nEach "
       "image: package.tcl and kernel.xml make "

@@ -20,8 +20,9 @@ struct VitisImage {
   std::map<std::string, std::string> rtl;  // rtl/<partition>/ as emitted: path -> content
 };
 
-/// Files below the deployment ("vitis/image0/link.cfg" …). An image whose partition has link ports gets none,
-/// because the cores they need are not here; `vitis/README.md` says so. Empty where no device has a platform.
+/// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is joined to a kernel
+/// around the vendor's Aurora core, "vitis/aurora_<device>/". What is not handed over `vitis/README.md`
+/// names, with the reason. Empty where no device has a platform.
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images);
 
 }  // namespace millrace::compiler::emit

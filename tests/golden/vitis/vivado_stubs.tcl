@@ -6,6 +6,25 @@ proc record {name args} {
     ipx::current_core {return core_1}
     current_fileset {return sources_1}
     get_files {return [lindex $args end]}
+    current_project {return project_1}
+    create_ip {
+      array set options $args
+      foreach key {-name -vendor -library -module_name} {
+        if {![info exists options($key)]} {error "create_ip: $key is missing"}
+      }
+      lappend ::made $options(-module_name)
+    }
+    get_ips {
+      if {[llength $args] == 0} {return $::made}
+      if {[lsearch -exact $::made [lindex $args 0]] < 0} {error "get_ips: no core [lindex $args 0] was created"}
+      return [lindex $args 0]
+    }
+    ipx::add_bus_interface {lappend ::buses [lindex $args 0]}
+    ipx::get_bus_interfaces {
+      if {[lsearch -exact $::buses [lindex $args 0]] < 0} {error "ipx::get_bus_interfaces: no [lindex $args 0]"}
+      return bus_[lindex $args 0]
+    }
+    ipx::get_port_maps {return map_[lindex $args 0]}
     add_files {
       # As Vivado does: every file named must be there.
       foreach file [lindex $args end] {if {![file exists $file]} {error "add_files: no such file $file"}}
@@ -20,10 +39,13 @@ proc record {name args} {
   }
   return ""
 }
+set made {}
+set buses {}
 namespace eval ipx {}
 foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
               ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
-              ipx::update_checksums ipx::check_integrity ipx::save_core} {
+              create_ip get_ips generate_target current_project ipx::remove_bus_interface ipx::add_bus_interface
+              ipx::get_bus_interfaces ipx::add_port_map ipx::get_port_maps ipx::update_checksums ipx::check_integrity ipx::save_core} {
   interp alias {} $name {} record $name
 }
 set script [lindex $argv 0]
