@@ -42,7 +42,7 @@ Result<std::filesystem::path> build_simulation(const Cache& cache, const Toolcha
 struct BuiltPartition {
   std::string partition;
   std::filesystem::path entry;
-  Design design;  // the deployment's: the entry's may have been built with other predictions
+  Design design = {};  // the deployment's: the entry's may have been built with other predictions
 };
 
 /// All card partitions of a deployment, in its order, and the lists emulated cards look them up by. Errors as
