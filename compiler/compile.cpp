@@ -1,7 +1,9 @@
 #include "compiler/compile.hpp"
 
 #include <algorithm>
+#include <span>
 
+#include "compiler/alternatives.hpp"
 #include "compiler/emit/deployment.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/steps.hpp"
@@ -71,29 +73,50 @@ Status check_buildable(const Plan& plan) {
 
 }  // namespace
 
-Result<CompileReport> compile(const CompileOptions& options) {
-  CompileReport report;
+Status check_options(const CompileOptions& options) {
   if (options.output.empty()) return Error(ErrorCode::kInvalidInput, "no output directory: give one with -o");
   if (!options.assume.empty())
     return Error(ErrorCode::kInvalidInput,
                  "--assume is for plans only: a float model has no numbers that hardware could compute with");
-  MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}));
-  log::info("compile", options.model.string() + " for " + options.cluster.string());
-  MILLRACE_ASSIGN(report.design, make_plan(options));
+  return runtime::plan::check_replaceable(options.output, {options.model, options.cluster});
+}
+
+Result<Built> build(Plan plan, const CompileOptions& options) {
+  Built built;
+  CompileReport& report = built.report;
+  report.design = std::move(plan);
   MILLRACE_TRY(check_buildable(report.design));
   report.steps = report.design.steps;
   Steps steps(report.steps);
   MILLRACE_ASSIGN(const auto designs, steps.run("design", [&] { return design(report.design); }));
-  MILLRACE_ASSIGN(auto artifacts, steps.run("emit", [&] {
+  MILLRACE_ASSIGN(built.artifacts, steps.run("emit", [&] {
     return emit::build_deployment(report.design.placed_program, report.design.placed, report.design.cluster,
                                   report.design.model, designs);
   }));
-  if (const auto written = steps.run("write", [&] { return emit::write(artifacts, options.output); });
+  if (options.report)
+    steps.run("report", [&] {
+      if (report.design.unpredicted.empty()) add_alternatives(report.design);
+      const std::string page = options.report(report.design);
+      const auto bytes = std::as_bytes(std::span(page.data(), page.size()));
+      built.artifacts.files["report.html"].assign(bytes.begin(), bytes.end());
+      return true;
+    });
+  return built;
+}
+
+Result<CompileReport> compile(const CompileOptions& options) {
+  MILLRACE_TRY(check_options(options));
+  log::info("compile", options.model.string() + " for " + options.cluster.string());
+  MILLRACE_ASSIGN(Plan plan, make_plan(options));
+  MILLRACE_ASSIGN(Built built, build(std::move(plan), options));
+  CompileReport& report = built.report;
+  Steps steps(report.steps);
+  if (const auto written = steps.run("write", [&] { return emit::write(built.artifacts, options.output); });
       !written.ok())
     return written.error().within("nothing was written to " + options.output.string());
   log::info("compile", "wrote " + options.output.string());
-  report.plan = std::move(artifacts.plan);
-  return report;
+  report.plan = std::move(built.artifacts.plan);
+  return std::move(report);
 }
 
 }  // namespace millrace::compiler

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "compiler/plan.hpp"
@@ -11,7 +13,8 @@
 namespace millrace::compiler {
 
 struct CompileOptions : PlanOptions {
-  std::filesystem::path output;  // the deployment directory
+  std::filesystem::path output;                    // the deployment directory
+  std::function<std::string(const Plan&)> report;  // makes its report.html; empty: it gets none
 };
 
 struct CompileReport {
@@ -19,6 +22,19 @@ struct CompileReport {
   runtime::plan::Deployment plan;  // what was written
   std::vector<StepTime> steps;
 };
+
+/// What must hold before anything is looked at: an output that may be replaced, no assumed model.
+Status check_options(const CompileOptions& options);
+
+/// A deployment that is not on disk yet.
+struct Built {
+  CompileReport report;
+  emit::Artifacts artifacts;
+};
+
+/// Builds a plan made with these options; all of compile() but what stands before it and the writing. Reports
+/// no plan: it is in the artifacts.
+Result<Built> build(Plan plan, const CompileOptions& options);
 
 /// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written
 /// unless all of it succeeded.

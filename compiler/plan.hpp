@@ -50,6 +50,15 @@ struct Unedited {
   double interval_seconds = 0, latency_seconds = 0;
 };
 
+/// The best for one number of cards by one objective.
+struct Alternative {
+  std::uint32_t cards = 0;
+  explore::Objective objective = explore::Objective::kThroughput;
+  double interval_seconds = 0, latency_seconds = 0;  // added up from blocks
+  explore::Amounts used{};                           // of all blocks; [kMemoryBytes]: bytes a frame
+  bool exact = false;
+};
+
 struct Plan {
   runtime::plan::ModelInfo model;
   std::string assumed;  // "int8" where the model was float; such a plan cannot be built
@@ -77,6 +86,10 @@ struct Plan {
   std::vector<StepTime> steps;
   double exploration_ms = 0;  // reading, importing, lowering, choosing
   double prediction_ms = 0;   // playing the partitions
+
+  // Only where add_alternatives() was asked for.
+  std::vector<Alternative> alternatives;
+  std::string alternatives_left_out;  // why there are none, or not all
 
   double frames_per_second() const { return interval_seconds > 0 ? 1 / interval_seconds : 0; }
 };

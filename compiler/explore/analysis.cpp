@@ -34,6 +34,7 @@ class Analyst {
     add_cables();
     for (auto& place : out_.places) set_roofline(place);
     name_bottleneck();
+    add_works();
     return std::move(out_);
   }
 
@@ -85,6 +86,15 @@ class Analyst {
     }
   }
 
+  void add_works() {
+    const Board board(problem_);
+    Assignment assignment;
+    assignment.card = solution_.card;
+    assignment.implementation = solution_.implementation;
+    for (const auto& layer : board.chain.layers) assignment.place.push_back(place_[layer.operations.front()]);
+    latency(board, assignment, solution_.hops, &out_.works);
+  }
+
   void set_roofline(PlaceAnalysis& place) {
     const auto number = static_cast<std::uint32_t>(&place - out_.places.data());
     double dsps = 0, bytes_per_second = 0;
@@ -115,12 +125,12 @@ class Analyst {
       out_.bottleneck = "'" + name + "' on " + problem_.cards[slow->card].name +
                         " limits: " + std::to_string(way(slow->slowest).interval_cycles) + " cycles a frame";
       lift(*slow);
+      add_busiest_cable();
       return;
     }
     for (const auto& cable : out_.cables)
       if (cable.share >= 1 - 1e-9) {
-        const std::string name = problem_.cards[solution_.card[cable.from]].name + "-" +
-                                 problem_.cards[solution_.card[cable.to]].name;
+        const std::string name = name_of(cable);
         out_.bottleneck = "the cable " + name + " limits: " + std::to_string(cable.bytes) + " bytes a frame";
         out_.lifts.push_back("a quicker cable " + name + ", or a cut where fewer bytes cross");
         return;
@@ -132,6 +142,19 @@ class Analyst {
         out_.lifts.push_back("weights kept on the chip, or a quicker memory");
         return;
       }
+  }
+
+  std::string name_of(const CableUse& cable) const {
+    return card(cable.from).name + "-" + card(cable.to).name;
+  }
+
+  /// How far the cables are from limiting.
+  void add_busiest_cable() {
+    const CableUse* most = nullptr;
+    for (const auto& cable : out_.cables)
+      if (most == nullptr || cable.share > most->share) most = &cable;
+    if (most != nullptr)
+      out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
   }
 
   /// What the slowest place would need for the next shorter interval, everything as cheap as it gets there.

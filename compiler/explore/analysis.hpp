@@ -40,9 +40,17 @@ struct CableUse {
   double share = 0;                // of it, at the solution's rate
 };
 
+/// An operation at work on one frame, in seconds from the first beat into the first card.
+struct Work {
+  std::uint32_t operation = 0;
+  double begin = 0;            // the first beat of its input that it can do something with
+  double first = 0, last = 0;  // beats of its output
+};
+
 struct Analysis {
   std::vector<PlaceAnalysis> places;
   std::vector<CableUse> cables;
+  std::vector<Work> works;         // the cards' operations, in their order; added up, never played
   std::string bottleneck;          // one sentence: what limits the rate
   std::vector<std::string> lifts;  // what would lift it, by how much; may be empty
 };

@@ -133,7 +133,8 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
   return out;
 }
 
-double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops) {
+double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops,
+               std::vector<Work>* works) {
   const Problem& problem = board.problem;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Passage> at;  // (tensor, place)
   constexpr std::uint32_t kHost = 0xFFFFFFFFU;
@@ -158,6 +159,7 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
     const Passage out = pass(operation.implementations[a.implementation[i]],
                              problem.cards[a.card[place]].clock_hz, start, arrive);
     longest = std::max(longest, out.last);
+    if (works != nullptr) works->push_back({i, start, out.first, out.last});
     for (const auto t : operation.outputs) {
       at[{t, place}] = out;
       at[{t, kHost}] = {out.last, out.last};

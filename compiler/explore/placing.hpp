@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/explore/analysis.hpp"
 #include "compiler/explore/chain.hpp"
 
 namespace millrace::compiler::explore {
@@ -59,7 +60,9 @@ Passage pass(const Implementation& way, double clock_hz, double start, double ar
 /// One hop over a wire, in packets.
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from);
 
-/// Latency of a solution whose parts, implementations, cards and hops are set.
-double latency(const Board& board, const Assignment& assignment, const std::vector<Hop>& hops);
+/// Latency of a solution whose parts, implementations, cards and hops are set. `works`: what each operation
+/// on a card does when.
+double latency(const Board& board, const Assignment& assignment, const std::vector<Hop>& hops,
+               std::vector<Work>* works = nullptr);
 
 }  // namespace millrace::compiler::explore

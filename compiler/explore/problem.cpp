@@ -104,6 +104,18 @@ Card card_of(const runtime::plan::ClusterCard& from, const runtime::plan::Cluste
 
 }  // namespace
 
+const char* objective_name(Objective objective) {
+  switch (objective) {
+    case Objective::kCards:
+      return "cards";
+    case Objective::kThroughput:
+      return "throughput";
+    case Objective::kLatency:
+      return "latency";
+  }
+  return "";
+}
+
 Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster,
                      std::optional<std::uint32_t> partitions, const Shares& shares) {
   Problem problem;

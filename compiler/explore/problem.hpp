@@ -67,6 +67,9 @@ struct Cable {
 /// cards; latency and then fewer cards.
 enum class Objective { kCards, kThroughput, kLatency };
 
+/// "cards", "throughput", "latency".
+const char* objective_name(Objective objective);
+
 struct Targets {
   std::optional<double> frames_per_second;    // at least
   std::optional<double> max_latency_seconds;  // at most; card ingress to egress

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/report/energy.hpp"
 #include "compiler/report/report.hpp"
 
 namespace millrace::compiler::report {
@@ -28,16 +29,10 @@ json::object amounts(const explore::Amounts& a, bool memory) {
   return out;
 }
 
-const char* name_of(explore::Objective objective) {
-  switch (objective) {
-    case explore::Objective::kCards:
-      return "cards";
-    case explore::Objective::kThroughput:
-      return "throughput";
-    case explore::Objective::kLatency:
-      return "latency";
-  }
-  return "";
+std::uint64_t bytes_of(const Plan& plan, const std::vector<std::uint32_t>& tensors) {
+  std::uint64_t sum = 0;
+  for (const auto t : tensors) sum += plan.problem.tensors[t].bytes;
+  return sum;
 }
 
 json::array blocks_of(const Plan& plan, std::uint32_t place) {
@@ -53,10 +48,49 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
         made["implementation"] = way.name;
         made["interval_cycles"] = way.interval_cycles;
         made["resources"] = amounts(way.amounts, false);
+        made["input_bytes"] = bytes_of(plan, plan.problem.operations[i].inputs);
+        made["output_bytes"] = bytes_of(plan, plan.problem.operations[i].outputs);
+        made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
       }
       out.push_back(std::move(made));
     }
   }
+  return out;
+}
+
+json::array waterfall(const Plan& plan) {
+  json::array out;
+  for (const auto& work : plan.analysis.works)
+    out.push_back(json::object{{"block", plan.program.blocks[work.operation].name},
+                               {"begin_us", work.begin * 1e6},
+                               {"first_us", work.first * 1e6},
+                               {"last_us", work.last * 1e6}});
+  return out;
+}
+
+json::object energy(const Plan& plan) {
+  const Energy assumed = assumed_energy(plan);
+  json::array terms;
+  for (const auto& term : assumed.terms)
+    terms.push_back(json::object{{"what", term.what},
+                                 {"count", term.count},
+                                 {"picojoules_each", term.picojoules},
+                                 {"from", term.from}});
+  return {{"assumed", true},
+          {"microjoules_per_frame", assumed.joules * 1e6},
+          {"microjoules_per_frame_and_idle_watt", assumed.joules_per_idle_watt * 1e6},
+          {"terms", std::move(terms)}};
+}
+
+json::array alternatives(const Plan& plan) {
+  json::array out;
+  for (const auto& way : plan.alternatives)
+    out.push_back(json::object{{"cards", way.cards},
+                               {"objective", explore::objective_name(way.objective)},
+                               {"frames_per_second", 1 / way.interval_seconds},
+                               {"latency_us", way.latency_seconds * 1e6},
+                               {"resources", amounts(way.used, false)},
+                               {"exact", way.exact}});
   return out;
 }
 
@@ -90,7 +124,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
   json::object out{
       {"schema", 1}, {"kind", "plan"}, {"model", plan.model.name}, {"cluster", plan.cluster.name}};
   out["assumed"] = optional(plan.assumed);
-  out["objective"] = name_of(options.targets.objective);
+  out["objective"] = explore::objective_name(options.targets.objective);
   out["targets"] = json::object{
       {"frames_per_second", optional(options.targets.frames_per_second)},
       {"max_latency_us", optional(options.targets.max_latency_seconds, 1e6)},
@@ -129,6 +163,10 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                     {"bytes_per_frame", cable.bytes},
                                     {"bytes_per_second", number(cable.bytes_per_second)},
                                     {"share", cable.share}});
+    out["waterfall"] = waterfall(plan);
+    out["energy"] = energy(plan);
+    out["alternatives"] = alternatives(plan);
+    out["alternatives_left_out"] = optional(plan.alternatives_left_out);
     out["lifts"] = std::move(lifts);
     out["cables"] = std::move(cables);
   }

@@ -1,4 +1,4 @@
-// A plan for people (terminal) and programs (JSON; documented in README.md).
+// A plan for people (terminal, a page) and programs (JSON; documented in README.md).
 #pragma once
 
 #include <string>
@@ -9,6 +9,13 @@ namespace millrace::compiler::report {
 
 /// Lines of at most 80 columns; `colour`: with ANSI colours.
 std::string terminal(const Plan& plan, bool colour);
+
+struct HtmlOptions {
+  bool times = true;  // how long exploring took; without, the same plan gives the same bytes
+};
+
+/// A page that fetches nothing and runs nothing: drawings, bars and tables of the same plan.
+std::string html(const Plan& plan, const HtmlOptions& options = {});
 
 /// One object, without a line end.
 std::string json(const Plan& plan, const PlanOptions& options);

@@ -1,32 +1,13 @@
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
+#include "compiler/report/figures.hpp"
 #include "compiler/report/report.hpp"
+#include "compiler/report/words.hpp"
 
 namespace millrace::compiler::report {
 namespace {
 
 constexpr std::size_t kColumns = 80;
-
-std::string with_commas(double value) {
-  std::string text = std::to_string(std::llround(value));
-  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-  return text;
-}
-
-std::string fixed(double value, int digits) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
-std::string short_number(double value) {
-  if (!std::isfinite(value)) return "-";
-  if (value >= 1e6) return fixed(value / 1e6, value >= 1e8 ? 0 : 1) + " M";
-  if (value >= 1e5) return fixed(value / 1e3, 0) + " k";
-  return with_commas(value);
-}
 
 /// At most `width` columns of a name that may be of any length.
 std::string fit(const std::string& text, std::size_t width) {
@@ -78,6 +59,7 @@ class Page {
     cables();
     rooflines();
     limits();
+    alternatives();
     times();
     return out_;
   }
@@ -108,23 +90,8 @@ class Page {
       out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +
                           ", each with a part of its output channels",
                       "  ", "  ");
-    const auto& s = plan_.solution;
-    std::string quality = plan_.unedited ? "as the plan file has it"
-                          : s.exact      ? "nothing better exists among contiguous cuts"
-                                         : "at most " + fixed(s.gap * 100, 1) + " % from the best there is";
-    quality += plan_.played ? "; every partition was played clock by clock"
-                            : "; added up from its blocks, not played clock by clock";
-    out_ += wrapped(quality, "  ", "  ");
-    if (plan_.unedited)
-      out_ += wrapped(
-          "the plan file was followed; a search finds " + std::to_string(plan_.unedited->cards) + " cards, " +
-              with_commas(1 / plan_.unedited->interval_seconds) + " frames/s, " +
-              fixed(plan_.unedited->latency_seconds * 1e6, 1) + " us: the file gives " +
-              fixed((plan_.unedited->interval_seconds / plan_.solution.interval_seconds - 1) * 100, 1) +
-              " % frames/s, " +
-              fixed((plan_.solution.latency_seconds / plan_.unedited->latency_seconds - 1) * 100, 1) +
-              " % latency",
-          "  ", "  ");
+    out_ += wrapped(quality(plan_), "  ", "  ");
+    if (plan_.unedited) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
   }
 
   void names(std::uint32_t place) {
@@ -201,6 +168,20 @@ class Page {
   void limits() {
     out_ += "\n" + wrapped(plan_.analysis.bottleneck, "  ", "  ");
     for (const auto& lift : plan_.analysis.lifts) out_ += wrapped(lift, "  ", "  ");
+  }
+
+  void alternatives() {
+    if (!plan_.alternatives.empty()) {
+      out_ += "\n" + bold("  cards   best for       frames/s     latency") + "\n";
+      for (const auto& way : plan_.alternatives)
+        out_ += "  " + right(std::to_string(way.cards), 5) + "   " +
+                left(explore::objective_name(way.objective), 10) +
+                right(with_commas(1 / way.interval_seconds), 13) + right(duration(way.latency_seconds), 12) +
+                "\n";
+      out_ += "  added up from blocks, not played\n";
+    }
+    if (!plan_.alternatives_left_out.empty())
+      out_ += wrapped("alternatives: " + plan_.alternatives_left_out, "  ", "  ");
   }
 
   void times() {

@@ -140,15 +140,26 @@ bool is_or_holds(const fs::path& directory, const fs::path& path) {
   return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first == directory.end();
 }
 
-/// The first file below `directory` that no deployment has; empty where there is none.
+/// The first file below `directory` that no deployment has and CHECKSUMS does not list; empty where there is
+/// none.
 Result<std::string> foreign_file(const fs::path& directory) {
   std::error_code code;
+  Checksums sums;  // empty where it cannot be read
+  if (const auto text = read_text_file(directory / kChecksumFile); text.ok())
+    if (auto parsed = parse_checksums(*text); parsed.ok()) sums = std::move(*parsed);
+  const auto listed = [&](const fs::path& inside, bool folder) {
+    if (!folder) return sums.contains(inside.generic_string());
+    const std::string prefix = inside.generic_string() + "/";
+    const auto next = sums.lower_bound(prefix);
+    return next != sums.end() && next->first.compare(0, prefix.size(), prefix) == 0;
+  };
   for (auto it = fs::recursive_directory_iterator(directory, code);
        !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
     const fs::path inside = it->path().lexically_relative(directory);
     std::error_code ignored;
     const bool folder = it->symlink_status(ignored).type() == fs::file_type::directory;
     if (*inside.begin() == kRtlFolder && (folder || inside.has_parent_path())) continue;
+    if (listed(inside, folder)) continue;
     const bool image = (inside.parent_path() == kImageFolder && inside.extension() == ".xclbin") ||
                        (inside.parent_path() == kWeightsFolder && inside.extension() == ".bin");
     if (folder ? inside != kImageFolder && inside != kWeightsFolder

@@ -37,6 +37,13 @@ class PlanCommand : public ::testing::Test {
   static double rate(const json::value& plan) {
     return plan.at("predicted").at("frames_per_second").to_number<double>();
   }
+  /// As it was before it was cut into lines.
+  static std::string unwrapped(const std::string& text) {
+    std::istringstream words(text);
+    std::string out;
+    for (std::string word; words >> word;) out += word + " ";
+    return out;
+  }
   static void expect_error(const Outcome& outcome, int code, const std::vector<std::string>& words) {
     EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
@@ -75,6 +82,37 @@ TEST_F(PlanCommand, On_a_terminal_page_no_line_is_longer_than_80_columns_and_non
     EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
     EXPECT_NE(outcome.out.find(" limits: "), std::string::npos) << outcome.out;
   }
+}
+
+TEST_F(PlanCommand, The_page_is_written_whole_or_an_error_says_why_not) {
+  const Outcome outcome = plan({"--html", file("report.html"), "--quiet"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty());
+  const auto page = read_text_file(file("report.html"));
+  ASSERT_TRUE(page.ok());
+  EXPECT_NE(page->find("</html>"), std::string::npos);
+  EXPECT_NE(page->find("id=\"alternatives\""), std::string::npos);
+  expect_error(plan({"--html", file("nowhere/report.html")}), 3, {"nowhere/report.html"});
+  const auto root = planned({"--alternatives"});
+  EXPECT_GE(root.at("alternatives").as_array().size(), 3U);
+  EXPECT_TRUE(planned({}).at("alternatives").as_array().empty());
+}
+
+TEST_F(PlanCommand, A_deployment_holds_its_page_and_may_be_replaced) {
+  const std::vector<std::string> compile{
+      "compile",   kModel.string(),
+      "--cluster", (kSource / "configs/clusters/three-ku060.yaml").string(),
+      "--quiet",   "-o",
+      file("d")};
+  ASSERT_EQ(millrace(compile).exit_code, 0);
+  const auto first = read_text_file(file("d/report.html"));
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->find("Explored in"), std::string::npos);
+  const Outcome again = millrace(compile);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(*read_text_file(file("d/report.html")), *first);
+  std::ofstream(file("d/notes.html")) << "mine";
+  expect_error(millrace(compile), 2, {"notes.html"});
 }
 
 TEST_F(PlanCommand, Compile_builds_exactly_what_it_says) {
@@ -118,6 +156,13 @@ TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
       edited("      - {block: \"gemm_36\"", "  - card: fpga1\n    blocks:\n      - {block: \"gemm_36\"");
   ASSERT_EQ(moved.exit_code, 0) << moved.err;
   EXPECT_EQ(json::parse(moved.out).at("partitions").as_array().size(), 2U);
+  const Outcome told = plan({"--plan", file("edited.yaml"), "--html", file("edited.html")});
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  for (const std::string& words :
+       {"the plan file was followed; a search finds 1 card, ", "the file takes 2 cards"}) {
+    EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
+    EXPECT_NE(read_text_file(file("edited.html"))->find(words), std::string::npos);
+  }
   expect_error(edited("card: \"fpga0\"", "card: fpga9"), 2, {"edited.yaml:", "no card 'fpga9'"});
   expect_error(edited("block: \"conv_5\"", "block: conv_99"), 2, {"no block 'conv_99'"});
   expect_error(edited("pe: ", "pe: 7, size: "), 2, {"size"});

@@ -44,6 +44,8 @@ struct PlanCommand {
   PlanWhat what;
   std::string assume;          // "int8"
   std::filesystem::path save;  // the plan as a file
+  std::filesystem::path html;  // the report as a page; with alternatives
+  bool alternatives = false;   // what other numbers of cards would give
 };
 Status run(const PlanCommand& command, std::ostream& out);
 

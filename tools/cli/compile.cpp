@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "compiler/compile.hpp"
+#include "compiler/report/report.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/describe.hpp"
 #include "tools/cli/plan_options.hpp"
@@ -13,9 +14,9 @@
 namespace millrace::cli {
 namespace {
 
-double milliseconds_of(const compiler::CompileReport& report) {
+double milliseconds_of(const std::vector<compiler::StepTime>& steps) {
   double sum = 0;
-  for (const auto& time : report.steps) sum += time.milliseconds;
+  for (const auto& time : steps) sum += time.milliseconds;
   return sum;
 }
 
@@ -32,7 +33,7 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
     steps.push_back({{"name", step.name}, {"milliseconds", step.milliseconds}});
   boost::json::object extra{{"output", output.string()},
                             {"exploration_ms", report.design.exploration_ms},
-                            {"total_ms", milliseconds_of(report)},
+                            {"total_ms", milliseconds_of(report.steps)},
                             {"steps", std::move(steps)}};
   extra["predicted"] = nullptr;
   if (report.design.unpredicted.empty())
@@ -48,6 +49,7 @@ Status run(const CompileCommand& command, std::ostream& out) {
   compiler::CompileOptions options;
   MILLRACE_TRY(fill(command.what, options));
   options.output = command.output;
+  options.report = [](const compiler::Plan& plan) { return compiler::report::html(plan, {.times = false}); };
   MILLRACE_ASSIGN(const auto report, compiler::compile(options));
 
   // Read back rather than reported from memory: what is printed is what is on disk.
@@ -63,7 +65,7 @@ Status run(const CompileCommand& command, std::ostream& out) {
     out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
         << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
         << report.design.analysis.bottleneck << '\n';
-  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report))
+  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report.steps))
       << " ms (explored in " << one_decimal(report.design.exploration_ms) << " ms)\n";
   return {};
 }

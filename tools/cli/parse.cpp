@@ -112,6 +112,9 @@ void add_plan(Builder& builder, PlanCommand& c) {
   sub->add_option("--assume", c.assume,
                   "Plan a float model on its structure, as if quantised: int2 to int8, or w4a8");
   sub->add_option("--save-plan", c.save, "Write the plan as a file that --plan takes");
+  sub->add_option("--html,--report", c.html, "Write the report as one self-contained page");
+  sub->add_flag("--alternatives", c.alternatives,
+                "Also say what other numbers of cards would give (always in --html)");
 }
 
 void add_compile(Builder& builder, CompileCommand& c) {

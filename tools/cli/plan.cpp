@@ -6,6 +6,7 @@
 
 #include <iostream>
 
+#include "compiler/alternatives.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
@@ -18,13 +19,15 @@ Status run(const PlanCommand& command, std::ostream& out) {
   compiler::PlanOptions options;
   MILLRACE_TRY(fill(command.what, options));
   options.assume = command.assume;
-  MILLRACE_ASSIGN(const auto plan, compiler::make_plan(options));
+  MILLRACE_ASSIGN(auto plan, compiler::make_plan(options));
+  if ((command.alternatives || !command.html.empty()) && plan.unpredicted.empty())
+    compiler::add_alternatives(plan);
   if (!command.save.empty()) {
     if (!plan.unpredicted.empty())
       return Error(ErrorCode::kUnsupported, "--save-plan: nothing was predicted: " + plan.unpredicted);
-    const std::string text = compiler::plan_file(plan);
-    MILLRACE_TRY(write_file_atomically(command.save, std::as_bytes(std::span(text.data(), text.size()))));
+    MILLRACE_TRY(write_file_atomically(command.save, compiler::plan_file(plan)));
   }
+  if (!command.html.empty()) MILLRACE_TRY(write_file_atomically(command.html, compiler::report::html(plan)));
   if (command.common.json)
     out << compiler::report::json(plan, options) << '\n';
   else if (!command.common.quiet)

@@ -1,0 +1,71 @@
+#include "compiler/alternatives.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace millrace::compiler {
+namespace {
+
+using explore::operator+=;
+
+constexpr std::size_t kMostIdle = 3;                 // of these in a row that are no better than fewer
+constexpr std::size_t kMostCards = 9;                // numbers of cards looked at
+constexpr std::size_t kMostImplementations = 40000;  // of all operations: above, a search takes seconds
+
+Alternative made(const explore::Problem& problem, const explore::Solution& solution) {
+  Alternative out;
+  out.cards = static_cast<std::uint32_t>(solution.card.size());
+  out.objective = problem.targets.objective;
+  out.interval_seconds = solution.interval_seconds;
+  out.latency_seconds = solution.latency_seconds;
+  out.exact = solution.exact;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (!problem.operations[i].host)
+      out.used += problem.operations[i].implementations[solution.implementation[i]].amounts;
+  return out;
+}
+
+}  // namespace
+
+void add_alternatives(Plan& plan) {
+  plan.alternatives.clear();
+  plan.alternatives_left_out.clear();
+  std::size_t implementations = 0;
+  for (const auto& operation : plan.problem.operations) implementations += operation.implementations.size();
+  if (implementations > kMostImplementations) {
+    plan.alternatives_left_out =
+        "not looked for: the model is large, and each number of cards would take a "
+        "search of seconds; plan with --partitions N to see one";
+    return;
+  }
+  explore::Problem problem = plan.problem;
+  const std::size_t cards = std::min(kMostCards, problem.cards.size());
+  double interval = std::numeric_limits<double>::infinity(), latency = interval;
+  std::size_t idle = 0;  // numbers of cards in a row that brought nothing
+  std::uint32_t n = 1;
+  for (; n <= cards && (idle < kMostIdle || n <= plan.solution.card.size()); ++n) {
+    ++idle;
+    for (const auto objective : {explore::Objective::kThroughput, explore::Objective::kLatency}) {
+      problem.partitions = n;
+      problem.targets = {};
+      problem.targets.objective = objective;
+      const auto solution = explore::solve(problem, false);
+      if (!solution.ok() || !explore::verify(problem, *solution).empty()) continue;
+      plan.alternatives.push_back(made(problem, *solution));
+      const auto& way = plan.alternatives.back();
+      if (way.interval_seconds < interval || way.latency_seconds < latency) idle = 0;
+      interval = std::min(interval, way.interval_seconds);
+      latency = std::min(latency, way.latency_seconds);
+    }
+  }
+  if (n <= problem.cards.size())
+    plan.alternatives_left_out = "more than " + std::to_string(n - 1) + " cards were not looked at" +
+                                 (idle >= kMostIdle ? ", for the last of them brought nothing" : "");
+  std::sort(plan.alternatives.begin(), plan.alternatives.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.cards, a.interval_seconds, a.latency_seconds) <
+           std::tie(b.cards, b.interval_seconds, b.latency_seconds);
+  });
+}
+
+}  // namespace millrace::compiler

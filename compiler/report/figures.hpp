@@ -1,0 +1,26 @@
+// Numbers and names as people read them. Private to this folder.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace millrace::compiler::report {
+
+/// "1,046"
+std::string with_commas(double value);
+/// "12.50"
+std::string fixed(double value, int digits);
+/// "1,046", "399 k", "10.4 M"; "-" where it is not finite.
+std::string short_number(double value);
+/// "0.3 %", "34 %"
+std::string percent(double share);
+/// "84 B", "1.2 GB", decimal prefixes.
+std::string bytes(double value);
+/// "0.42 us", "1.5 ms"; `micro` is how the unit's prefix is written.
+std::string duration(double seconds, std::string_view micro = "u");
+
+/// The first `characters` of a text (UTF-8 or anything), and "…" where there is more.
+std::string shortened(std::string_view text, std::size_t characters);
+
+}  // namespace millrace::compiler::report

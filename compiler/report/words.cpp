@@ -1,0 +1,31 @@
+#include "compiler/report/words.hpp"
+
+#include "compiler/report/figures.hpp"
+
+namespace millrace::compiler::report {
+
+std::string quality(const Plan& plan) {
+  const auto& s = plan.solution;
+  return std::string(plan.unedited ? "as the plan file has it"
+                     : s.exact     ? "nothing better exists among contiguous cuts"
+                                   : "at most " + fixed(s.gap * 100, 1) + " % from the best there is") +
+         (plan.played ? "; every partition was played clock by clock"
+                      : "; added up from its blocks, not played clock by clock");
+}
+
+std::string cost_of_edit(const Plan& plan) {
+  const auto signed_percent = [](double ratio) {
+    const std::string text = fixed((ratio - 1) * 100, 1);
+    return (text[0] == '-' ? "" : "+") + text + " %";
+  };
+  const Unedited& own = *plan.unedited;
+  const std::size_t cards = plan.solution.card.size();
+  return "the plan file was followed; a search finds " + std::to_string(own.cards) +
+         (own.cards == 1 ? " card, " : " cards, ") + with_commas(1 / own.interval_seconds) + " frames/s, " +
+         fixed(own.latency_seconds * 1e6, 1) + " us: the file takes " + std::to_string(cards) +
+         (cards == 1 ? " card" : " cards") + " and gives " +
+         signed_percent(own.interval_seconds / plan.solution.interval_seconds) + " frames/s, " +
+         signed_percent(plan.solution.latency_seconds / own.latency_seconds) + " latency";
+}
+
+}  // namespace millrace::compiler::report

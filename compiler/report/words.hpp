@@ -1,0 +1,16 @@
+// Sentences that the terminal's report and the page share. Private to this folder.
+#pragma once
+
+#include <string>
+
+#include "compiler/plan.hpp"
+
+namespace millrace::compiler::report {
+
+/// How good the plan is, and how its figures were come by. The plan is predicted.
+std::string quality(const Plan& plan);
+
+/// What a plan file gives against what a search finds; the plan has an `unedited`.
+std::string cost_of_edit(const Plan& plan);
+
+}  // namespace millrace::compiler::report

@@ -1,0 +1,97 @@
+// report.html in a real browser: tests/node/report.mjs looks at pages of several plans in Chromium, at three
+// widths, light, dark and printed. MILLRACE_SHOTS names a directory for its screenshots.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "compiler/alternatives.hpp"
+#include "compiler/report/report.hpp"
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+using namespace std::chrono_literals;
+using compiler::Plan;
+
+const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
+
+class ReportPage : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* program : {"node", "chromium"})
+      if (run_program({"sh", "-c", std::string("command -v ") + program}).exit_code != 0)
+        GTEST_SKIP() << program << " is not installed: tools/setup test";
+    if (!std::filesystem::exists(kSource / "tests/node/node_modules/playwright-core"))
+      GTEST_SKIP() << "playwright-core is not installed: tools/setup test";
+  }
+
+  static Plan planned(const std::string& cluster, std::optional<std::uint32_t> cards = {},
+                      const std::string& split = "") {
+    compiler::PlanOptions options;
+    options.model = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+    options.cluster = kSource / "configs/clusters" / (cluster + ".yaml");
+    options.partitions = cards;
+    if (!split.empty()) options.splits.push_back({split, 2});
+    auto plan = compiler::make_plan(options);
+    EXPECT_TRUE(plan.ok()) << plan.error().message();
+    if (plan->unpredicted.empty()) compiler::add_alternatives(*plan);
+    return std::move(*plan);
+  }
+
+  void look_at(const Plan& plan, const std::vector<std::string>& more) {
+    const auto file = directory_.path() / "report.html";
+    ASSERT_TRUE(write_file_atomically(file, compiler::report::html(plan)).ok());
+    std::vector<std::string> command{"node", kSource / "tests/node/report.mjs", "--file", file};
+    if (const char* shots = std::getenv("MILLRACE_SHOTS"); shots != nullptr) {
+      const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+      command.insert(command.end(), {"--shots", std::filesystem::path(shots) / test->name()});
+    }
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = run_program(command, {}, 200s);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  }
+
+  TemporaryDirectory directory_{"millrace-report-page"};
+};
+
+TEST_F(ReportPage, Is_readable_everywhere_with_three_cards) {
+  look_at(planned("three-ku060", 3), {"--expect", "fpga2", "--expect", "gemm_36", "--expect", "limits: "});
+}
+
+TEST_F(ReportPage, Is_readable_with_one_card_and_with_branches_over_cards) {
+  look_at(planned("one-ku060"), {"--expect", "conv_5"});
+  look_at(planned("nine-ku060", 5, "gemm_24"), {"--expect", "gemm_24_part1"});
+}
+
+TEST_F(ReportPage, Shows_hostile_names_as_text) {
+  const std::string evil =
+      "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\xe2\x80\xae\xff_" +
+      std::string(300, 'W');
+  Plan plan = planned("three-ku060", 3);
+  plan.model.name = plan.cluster.name = evil;
+  plan.assumed = evil;
+  plan.analysis.bottleneck = evil;
+  plan.analysis.lifts = {evil};
+  for (auto& card : plan.problem.cards) {
+    card.name = card.device = evil;
+    for (auto& region : card.regions) region.name = evil;
+  }
+  for (auto& place : plan.analysis.places)
+    for (auto& region : place.regions) region.name = evil;
+  for (auto* program : {&plan.program, &plan.placed_program})
+    for (auto& block : program->blocks) block.name = evil;
+  for (auto& operation : plan.problem.operations)
+    for (auto& way : operation.implementations) way.name = evil;
+  look_at(plan, {"--expect", "<script>alert(1)</script>"});
+}
+
+TEST_F(ReportPage, Says_where_nothing_is_predicted) {
+  Plan plan = planned("three-ku060", 2);
+  plan.unpredicted = "block 'transpose_3' has no hardware";
+  look_at(plan, {"--unpredicted", "--expect", "Nothing is predicted: block 'transpose_3' has no hardware"});
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,176 @@
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <set>
+
+#include "compiler/alternatives.hpp"
+#include "compiler/report/figures.hpp"
+#include "compiler/report/markup.hpp"
+#include "compiler/report/report.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace json = boost::json;
+
+const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
+
+PlanOptions lenet(const std::string& cluster, std::uint32_t cards) {
+  PlanOptions options;
+  options.model = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  options.cluster = kSource / "configs/clusters" / (cluster + ".yaml");
+  options.partitions = cards;
+  return options;
+}
+
+Plan planned(std::uint32_t cards = 3) {
+  auto plan = make_plan(lenet("three-ku060", cards));
+  EXPECT_TRUE(plan.ok()) << plan.error().message();
+  return std::move(*plan);
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+TEST(Markup, Lets_nothing_from_outside_be_markup) {
+  report::Markup page;
+  page.open("p", {{"title", "\"><script>alert(1)</script>' onload='x"}})
+      .text("</p><script>&amp;\x1b[31m\xff\xc3(");
+  EXPECT_EQ(page.take(),
+            "<p title=\"&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&#39; onload=&#39;x\">"
+            "&lt;/p&gt;&lt;script&gt;&amp;amp;\\x1b[31m\xef\xbf\xbd\xef\xbf\xbd(</p>\n");
+}
+
+TEST(Markup, Closes_what_is_open) {
+  report::Markup page;
+  page.open("ul").open("li").text("a");
+  EXPECT_EQ(page.take(), "<ul><li>a</li>\n</ul>\n");
+}
+
+TEST(Figures, Read_like_people_write_them) {
+  EXPECT_EQ(report::with_commas(1234567), "1,234,567");
+  EXPECT_EQ(report::short_number(99999), "99,999");
+  EXPECT_EQ(report::short_number(10416666), "10.4 M");
+  EXPECT_EQ(report::short_number(INFINITY), "-");
+  EXPECT_EQ(report::percent(0.027), "2.7 %");
+  EXPECT_EQ(report::percent(0.34), "34 %");
+  EXPECT_EQ(report::bytes(84), "84 B");
+  EXPECT_EQ(report::bytes(1.25e9), "1.2 GB");
+  EXPECT_EQ(report::duration(8.0032e-6), "8.00 us");
+  EXPECT_EQ(report::duration(0.0125), "12.5 ms");
+  EXPECT_EQ(report::shortened("conv_12345", 6), "conv_…");
+  EXPECT_EQ(report::shortened("größe", 5), "größe");
+  EXPECT_EQ(report::shortened("größe", 4), "grö…");
+}
+
+TEST(Report, The_page_has_every_section_and_fetches_nothing) {
+  Plan plan = planned();
+  add_alternatives(plan);
+  const std::string page = report::html(plan);
+  for (const char* id :
+       {"pipeline", "roofline", "alternatives", "latency", "layers", "bandwidth", "resources", "energy"})
+    EXPECT_EQ(count(page, std::string("<section id=\"") + id + "\""), 1U) << id;
+  EXPECT_EQ(count(page, "<svg"), count(page, "</svg>"));
+  for (const char* never : {"http:", "https:", "<script", "src=", "@import", "url(http", "nan", "inf "})
+    EXPECT_EQ(count(page, never), 0U) << never;
+  EXPECT_EQ(count(page, "default-src 'none'"), 0U);  // escaped, as every value is
+  EXPECT_EQ(count(page, "default-src &#39;none&#39;"), 1U);
+}
+
+TEST(Report, Without_times_the_same_plan_is_the_same_page) {
+  Plan a = planned(), b = planned();
+  add_alternatives(a);
+  add_alternatives(b);
+  b.exploration_ms = a.exploration_ms + 1;
+  EXPECT_EQ(report::html(a, {false}), report::html(b, {false}));
+  EXPECT_NE(report::html(a), report::html(b));
+}
+
+TEST(Report, A_hostile_name_is_text_wherever_it_stands) {
+  const std::string evil =
+      "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07";
+  Plan plan = planned();
+  plan.model.name = plan.cluster.name = plan.assumed = evil;
+  plan.splits = {{evil, 2}};
+  plan.analysis.bottleneck = evil;
+  plan.analysis.lifts = {evil};
+  plan.alternatives_left_out = evil;
+  for (auto& card : plan.problem.cards) {
+    card.name = card.device = evil;
+    for (auto& region : card.regions) region.name = evil;
+  }
+  for (auto& place : plan.analysis.places)
+    for (auto& region : place.regions) region.name = evil;
+  for (auto* program : {&plan.program, &plan.placed_program})
+    for (auto& block : program->blocks) block.name = evil;
+  for (auto& operation : plan.problem.operations)
+    for (auto& way : operation.implementations) way.name = evil;
+  for (const std::string& unpredicted : {std::string(), evil}) {
+    plan.unpredicted = unpredicted;
+    const std::string page = report::html(plan);
+    EXPECT_EQ(count(page, "<script"), 0U);
+    EXPECT_EQ(count(page, "<img"), 0U);
+    EXPECT_EQ(count(page, "</style>"), 1U);
+    EXPECT_EQ(count(page, "\x1b"), 0U);
+    EXPECT_GT(count(page, "&lt;script&gt;alert(1)"), 5U);
+  }
+}
+
+TEST(Report, The_json_gives_what_the_page_draws) {
+  Plan plan = planned();
+  add_alternatives(plan);
+  const auto root = json::parse(report::json(plan, lenet("three-ku060", 3)));
+  EXPECT_EQ(root.at("schema").as_int64(), 1);
+  const auto& waterfall = root.at("waterfall").as_array();
+  ASSERT_EQ(waterfall.size(), 7U);
+  double before = 0;
+  for (const auto& work : waterfall) {
+    EXPECT_LE(work.at("begin_us").to_number<double>(), work.at("first_us").to_number<double>());
+    EXPECT_LE(work.at("first_us").to_number<double>(), work.at("last_us").to_number<double>());
+    EXPECT_LE(before, work.at("last_us").to_number<double>());
+    before = work.at("last_us").to_number<double>();
+  }
+  EXPECT_DOUBLE_EQ(before, plan.solution.latency_seconds * 1e6);
+  EXPECT_TRUE(root.at("energy").at("assumed").as_bool());
+  EXPECT_GT(root.at("energy").at("microjoules_per_frame").to_number<double>(), 0);
+  for (const auto& term : root.at("energy").at("terms").as_array())
+    EXPECT_FALSE(term.at("from").as_string().empty());
+  EXPECT_GT(root.at("partitions").at(0).at("blocks").at(0).at("input_bytes").to_number<double>(), 0);
+  std::set<std::int64_t> cards;
+  for (const auto& way : root.at("alternatives").as_array()) cards.insert(way.at("cards").as_int64());
+  EXPECT_EQ(cards, (std::set<std::int64_t>{1, 2, 3}));
+}
+
+TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throughput) {
+  Plan plan = planned(2);
+  add_alternatives(plan);
+  for (const auto& a : plan.alternatives)
+    for (const auto& b : plan.alternatives) {
+      if (a.cards != b.cards) continue;
+      if (a.objective == explore::Objective::kThroughput && a.exact) {
+        EXPECT_LE(a.interval_seconds, b.interval_seconds * (1 + 1e-9));
+      }
+      if (a.objective == explore::Objective::kLatency && a.exact) {
+        EXPECT_LE(a.latency_seconds, b.latency_seconds * (1 + 1e-9));
+      }
+    }
+}
+
+TEST(Report, The_terminal_names_the_busiest_cable_and_keeps_to_80_columns) {
+  Plan plan = planned();
+  add_alternatives(plan);
+  const std::string text = report::terminal(plan, false);
+  EXPECT_NE(text.find("the cable fpga0-fpga1 is at "), std::string::npos) << text;
+  EXPECT_NE(text.find("best for"), std::string::npos) << text;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    EXPECT_LE(end - at, 80U) << text.substr(at, end - at);
+    at = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::compiler
