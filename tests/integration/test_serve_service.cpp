@@ -152,7 +152,9 @@ TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndKeepNobodyWaiting) {
   const std::uint64_t bytes =
       (resident_pages() - before) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   RecordProperty("bytes_a_connection", std::to_string(bytes / kIdle));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadow memory would be counted
   EXPECT_LT(bytes / kIdle, 32'768U);
+#endif
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
