@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kernels/reference/reference.hpp"
 
@@ -85,6 +86,7 @@ class FakeEgress final : public card::Egress {
     trailer.status = run.dropped ? abi::FrameStatus::kDropped : abi::FrameStatus::kOk;
     trailer.payload_bytes = static_cast<std::uint32_t>(run.data.size());
     if (!run.dropped) buffers_[slot] = run.data;
+    if (const auto change = std::exchange(world_.cards_[card_].change_trailer, {})) change(trailer);
     return trailer;
   }
   std::span<const std::byte> payload(std::uint32_t slot) const override { return buffers_[slot]; }
@@ -384,6 +386,11 @@ void FakeWorld::hang_registers(std::uint32_t card, bool hung) {
   const std::lock_guard lock(mutex_);
   cards_[card].registers_hung = hung;
   changed_.notify_all();
+}
+
+void FakeWorld::change_next_trailer(std::uint32_t card, Change change) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].change_trailer = std::move(change);
 }
 
 void FakeWorld::drop_next(std::uint32_t card) {

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,6 +41,9 @@ class FakeWorld {
   void hang_registers(std::uint32_t card, bool hung);
   /// The card loses what it is given next (an egress run ends as dropped) without dying.
   void drop_next(std::uint32_t card);
+  /// The next trailer that is fetched from the card has gone through this.
+  using Change = std::function<void(runtime::plan::abi::StatusTrailer&)>;
+  void change_next_trailer(std::uint32_t card, Change change);
   /// The card's supervisor ends with this.
   void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
   /// That many further loads of the card fail.
@@ -75,6 +79,7 @@ class FakeWorld {
          held = false, registers_hung = false;
     std::uint32_t refuse = 0, loads = 0;
     runtime::plan::abi::FaultReport fault;
+    Change change_trailer;
     std::string image;
     std::map<std::string, Unit> units;
     std::map<std::uint32_t, std::uint32_t> registers;

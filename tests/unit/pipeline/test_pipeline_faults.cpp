@@ -242,6 +242,29 @@ TEST_F(PipelineFaults, ADroppedFrameRaisesTheEpochAndReloadsNothing) {
   for (std::uint32_t card = 0; card < 3; ++card) EXPECT_EQ(world_->loads(card), 1U);
 }
 
+TEST_F(PipelineFaults, AResultThatIsNotTheFramesOwnIsNeverGivenOut) {
+  using Trailer = plan::abi::StatusTrailer;
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  const std::vector<std::pair<const char*, FakeWorld::Change>> wrong = {
+      {"magic", [](Trailer& t) { t.magic ^= 1U; }},
+      {"epoch", [](Trailer& t) { --t.epoch; }},
+      {"sequence", [](Trailer& t) { --t.sequence; }},
+      {"status", [](Trailer& t) { t.status = plan::abi::FrameStatus::kDropped; }},
+      {"payload_bytes", [](Trailer& t) { --t.payload_bytes; }}};
+  for (const auto& [field, change] : wrong) {
+    SCOPED_TRACE(field);
+    const std::uint32_t epoch = pipeline_->status().epoch;
+    world_->change_next_trailer(2, change);
+    TestFrame frame(1, 1, 1);
+    ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+    EXPECT_EQ(frame.code(), ErrorCode::kUnavailable);
+    EXPECT_TRUE(comes_back());
+    EXPECT_GT(pipeline_->status().epoch, epoch);
+    EXPECT_EQ(frame.completions(), 1);
+  }
+}
+
 TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
   open(chain_of_three());
   ASSERT_TRUE(works());
