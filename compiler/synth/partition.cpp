@@ -54,7 +54,9 @@ std::uint64_t count_of(const json::object& object, const char* key) {
 struct Folder {
   std::string partition, device, family, dataflow, top;
   runtime::plan::Resources available;
-  std::map<std::string, std::string> blocks;    // instance -> block
+  std::map<std::string, std::string> blocks;  // instance -> block
+  std::vector<BlockWork> work;
+  std::uint64_t interval_cycles = 0;
   std::map<std::string, std::string> library;   // "mr_mvu.sv" -> text
   std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
 };
@@ -89,6 +91,17 @@ Result<Folder> read_folder(const fs::path& folder) {
     MILLRACE_ASSIGN(const std::string name, text_of(instance.as_object(), "name", folder));
     MILLRACE_ASSIGN(result.blocks[name], text_of(instance.as_object(), "block", folder));
   }
+  if (const json::value* blocks = design.if_contains("blocks"); blocks != nullptr && blocks->is_array()) {
+    for (const json::value& block : blocks->as_array()) {
+      if (!block.is_object()) return wrong(folder, "design.json: a block is not an object");
+      MILLRACE_ASSIGN(const std::string name, text_of(block.as_object(), "name", folder));
+      result.work.push_back({name, count_of(block.as_object(), "multiply_accumulates"),
+                             count_of(block.as_object(), "busy_cycles")});
+    }
+  }
+  if (const json::value* predicted = design.if_contains("predicted");
+      predicted != nullptr && predicted->is_object())
+    result.interval_cycles = count_of(predicted->as_object(), "interval_cycles");
   std::error_code code;
   for (const auto& [place, files] :
        {std::pair(folder / "library", &result.library), std::pair(folder, &result.memories)}) {
@@ -296,6 +309,43 @@ Result<std::vector<Cost>> run_all(const Yosys& yosys, const Cache& cache,
   return costs;
 }
 
+bool multiplies_in_slices(const InstanceCost& instance) {
+  return std::any_of(instance.parameters.begin(), instance.parameters.end(),
+                     [](const auto& p) { return p.first == "MUL" && p.second != 0; });
+}
+
+/// The blocks whose multipliers are DSP slices, and what those do.
+void measure_layers(const EmittedPartition& emitted, PartitionCost& cost) {
+  const auto ratio = [](std::uint64_t work, double cycles) {
+    return cycles > 0 ? static_cast<double>(work) / cycles : 0.0;
+  };
+  double slice_cycles = 0;
+  for (const BlockWork& block : emitted.blocks) {
+    LayerUse layer;
+    bool slices = false;
+    for (const InstanceCost& instance : cost.instances) {
+      if (instance.block != block.block || instance.shell) continue;
+      layer.dsp += instance.measured.dsp;
+      slices = slices || multiplies_in_slices(instance);
+    }
+    if (!slices || layer.dsp == 0) continue;
+    const auto dsp = static_cast<double>(layer.dsp);
+    layer.block = block.block;
+    layer.multiply_accumulates = block.multiply_accumulates;
+    layer.per_interval =
+        ratio(layer.multiply_accumulates, dsp * static_cast<double>(emitted.interval_cycles));
+    layer.per_busy = ratio(layer.multiply_accumulates, dsp * static_cast<double>(block.busy_cycles));
+    slice_cycles += dsp * static_cast<double>(block.busy_cycles);
+    cost.all_layers.multiply_accumulates += layer.multiply_accumulates;
+    cost.all_layers.dsp += layer.dsp;
+    cost.layers.push_back(std::move(layer));
+  }
+  LayerUse& all = cost.all_layers;
+  all.per_interval = ratio(all.multiply_accumulates,
+                           static_cast<double>(all.dsp) * static_cast<double>(emitted.interval_cycles));
+  all.per_busy = ratio(all.multiply_accumulates, slice_cycles);
+}
+
 }  // namespace
 
 Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& folder,
@@ -313,6 +363,8 @@ Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& fold
   result.partition = files.partition;
   result.device = files.device;
   result.available = files.available;
+  result.interval_cycles = files.interval_cycles;
+  result.blocks = files.work;
   MILLRACE_TRY(Reader(folder, files, modules->as_object(), result).read(files.top, true));
   return result;
 }
@@ -330,6 +382,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
     costs.partition = partition.partition;
     costs.device = partition.device;
     costs.available = partition.available;
+    costs.interval_cycles = partition.interval_cycles;
     for (const EmittedInstance& emitted : partition.instances) {
       InstanceCost instance{
           emitted.name, emitted.job.module, emitted.block, emitted.shell, emitted.job.parameters, {}, {}};
@@ -352,6 +405,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
       (instance.shell ? result[p].shell : result[p].dataflow) += instance.measured;
       (instance.shell ? result[p].shell_predicted : result[p].dataflow_predicted) += instance.predicted;
     }
+    measure_layers(partitions[p], result[p]);
   }
   return result;
 }

@@ -25,8 +25,17 @@ struct EmittedInstance {
   SynthesisJob job;
 };
 
+/// What design.json says a block does in a frame.
+struct BlockWork {
+  std::string block;
+  std::uint64_t multiply_accumulates = 0;
+  std::uint64_t busy_cycles = 0;  // in which its multipliers work
+};
+
 struct EmittedPartition {
   std::string partition, device;
+  std::uint64_t interval_cycles = 0;  // predicted; 0 where design.json does not say
+  std::vector<BlockWork> blocks;
   runtime::plan::Resources available;  // for the dataflow: all zero where it is not known
   std::vector<EmittedInstance> instances;
   generators::Cost glue;  // of gates and registers between instances, at most: a LUT a bit of each gate
@@ -45,12 +54,29 @@ struct InstanceCost {
   generators::Cost measured, predicted;
 };
 
+/// A block that multiplies in DSP slices, and how well it uses them: multiply-accumulates a slice and cycle.
+struct LayerUse {
+  std::string block;
+  std::uint64_t multiply_accumulates = 0;
+  std::uint64_t dsp = 0;                  // measured, of all its instances
+  double per_interval = 0, per_busy = 0;  // over the predicted interval, and the cycles its multipliers work
+};
+
 struct PartitionCost {
   std::string partition, device;
   runtime::plan::Resources available;
   std::vector<InstanceCost> instances;
   generators::Cost dataflow, dataflow_predicted;
   generators::Cost shell, shell_predicted;  // what is around it, with the glue (which is not predicted)
+  std::uint64_t interval_cycles = 0;        // predicted
+  std::vector<LayerUse> layers;
+  LayerUse all_layers;  // together
+
+  generators::Cost whole() const { return sum(dataflow, shell); }
+  generators::Cost whole_predicted() const { return sum(dataflow_predicted, shell_predicted); }
+
+ private:
+  static generators::Cost sum(generators::Cost a, const generators::Cost& b) { return a += b; }
 };
 
 struct SynthesisOptions {

@@ -72,7 +72,18 @@ json::object to_json(const Cost& cost) {
           {"ramb18", cost.ramb18}, {"ramb36", cost.ramb36}, {"uram", cost.uram}};
 }
 
+json::object to_json(const compiler::synth::LayerUse& layer) {
+  return {{"multiply_accumulates", layer.multiply_accumulates},
+          {"dsp", layer.dsp},
+          {"macs_per_dsp_cycle", {{"interval", layer.per_interval}, {"busy", layer.per_busy}}}};
+}
+
 json::object to_json(const PartitionCost& partition) {
+  json::array layers;
+  for (const auto& layer : partition.layers) {
+    layers.push_back(to_json(layer));
+    layers.back().as_object()["name"] = layer.block;
+  }
   json::array instances;
   for (const InstanceCost& i : partition.instances) {
     json::object parameters;
@@ -91,6 +102,11 @@ json::object to_json(const PartitionCost& partition) {
       {"dataflow",
        {{"measured", to_json(partition.dataflow)}, {"predicted", to_json(partition.dataflow_predicted)}}},
       {"shell", {{"measured", to_json(partition.shell)}, {"predicted", to_json(partition.shell_predicted)}}},
+      {"whole",
+       {{"measured", to_json(partition.whole())}, {"predicted", to_json(partition.whole_predicted())}}},
+      {"interval_cycles", partition.interval_cycles},
+      {"layers", std::move(layers)},
+      {"all_layers", to_json(partition.all_layers)},
       {"available",
        {{"lut", partition.available.lut},
         {"lutram", partition.available.lutram},
@@ -123,6 +139,25 @@ void print_row(std::ostream& out, std::size_t width, const std::string& name, co
   out << line;
 }
 
+void print_layers(const PartitionCost& partition, std::ostream& out) {
+  if (partition.layers.empty()) return;
+  char line[256];
+  std::snprintf(
+      line, sizeof line,
+      "  multiplications a DSP slice and cycle; interval %llu cycles, predicted\n  %-28s %12s %6s %12s %8s\n",
+      static_cast<unsigned long long>(partition.interval_cycles), "layer", "MACs", "DSP", "of interval",
+      "busy");
+  out << line;
+  const auto row = [&](const std::string& name, const compiler::synth::LayerUse& layer) {
+    std::snprintf(line, sizeof line, "  %-28s %12llu %6llu %12.2f %8.2f\n", name.c_str(),
+                  static_cast<unsigned long long>(layer.multiply_accumulates),
+                  static_cast<unsigned long long>(layer.dsp), layer.per_interval, layer.per_busy);
+    out << line;
+  };
+  for (const auto& layer : partition.layers) row(printable(layer.block), layer);
+  row("= all of them", partition.all_layers);
+}
+
 void print_table(const PartitionCost& partition, std::ostream& out) {
   std::size_t width = 24;
   for (const InstanceCost& i : partition.instances)
@@ -140,6 +175,9 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
     print_row(out, width, shell ? "= shell" : "= dataflow", "", shell ? partition.shell : partition.dataflow,
               shell ? &partition.shell_predicted : &partition.dataflow_predicted);
   }
+  const Cost whole = partition.whole(), whole_predicted = partition.whole_predicted();
+  print_row(out, width, "= partition", "", whole, &whole_predicted);
+  print_layers(partition, out);
   const Cost &measured = partition.dataflow, &predicted = partition.dataflow_predicted;
   const bool exact = measured.dsp == predicted.dsp && measured.ramb18 == predicted.ramb18 &&
                      measured.ramb36 == predicted.ramb36 && measured.lutram == predicted.lutram;
