@@ -158,7 +158,7 @@ TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
   EXPECT_EQ(json::parse(moved.out).at("partitions").as_array().size(), 2U);
   const Outcome told = plan({"--plan", file("edited.yaml"), "--html", file("edited.html")});
   ASSERT_EQ(told.exit_code, 0) << told.err;
-  for (const std::string& words :
+  for (const char* words :
        {"the plan file was followed; a search finds 1 card, ", "the file takes 2 cards"}) {
     EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
     EXPECT_NE(read_text_file(file("edited.html"))->find(words), std::string::npos);
