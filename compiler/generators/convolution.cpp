@@ -51,11 +51,18 @@ class ConvolutionBlock : public FoldedBlock {
   std::vector<std::uint64_t> all_intervals() const override;
 
  private:
-  std::uint32_t rows() const { return depthwise_ ? in_.c : out_.c; }  // of the matrix
-  std::uint32_t columns() const {
-    return depthwise_ ? taps_ : taps_ * in_.c;
-  }  // of the matrix, zeros of groups included
-  std::int64_t weight(std::uint32_t o, std::uint32_t column) const;
+  /// Matrices side by side: a group each, where beats hold one pixel's channels. Behind a parallel window a
+  /// group's lanes are not together; there other groups' weights are zeros of one matrix.
+  std::uint32_t matrices(const Folding& folding) const {
+    return depthwise_ || folding.window == WindowStyle::kParallel ? 1 : layer_.groups;
+  }
+  std::uint32_t rows(const Folding& folding) const {  // of one
+    return depthwise_ ? in_.c : out_.c / matrices(folding);
+  }
+  std::uint32_t columns(const Folding& folding) const {
+    return depthwise_ ? taps_ : taps_ * in_.c / matrices(folding);
+  }
+  std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
   bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
   bool pairs() const {
     return layer_.weight_type.kind == ElementType::Kind::kSigned && !has_most_negative_ &&
@@ -68,10 +75,15 @@ class ConvolutionBlock : public FoldedBlock {
   void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
   std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
   StreamIndex window(const Folding& folding, NetlistBuilder& netlist) const;
+  StreamIndex matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                     const std::string& copy, const std::string& constants) const;
   StreamIndex multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
                        const std::string& copy) const;
+  StreamIndex multiply_groups(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
   StreamIndex multiply_depthwise(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
   void write_files(const Folding& folding, NetlistBuilder& netlist) const;
+  void write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
+                    const std::string& constants) const;
   TableStyle style(const Folding& folding, std::uint64_t depth) const;
 
   const Convolution& layer_;
@@ -83,9 +95,11 @@ class ConvolutionBlock : public FoldedBlock {
   std::optional<StepFunction> step_;
 };
 
-std::int64_t ConvolutionBlock::weight(std::uint32_t o, std::uint32_t column) const {
+/// Of output channel `o` of all.
+std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const {
   const std::uint32_t channels = in_.c / layer_.groups;  // of a group
   if (depthwise_) return layer_.weights[o * taps_ + column];
+  if (matrices(folding) > 1) return layer_.weights[std::size_t{o} * taps_ * channels + column];
   const std::uint32_t tap = column / in_.c, c = column % in_.c;
   if (c / channels != o / (out_.c / layer_.groups)) return 0;
   return layer_.weights[(std::size_t{o} * taps_ + tap) * channels + c % channels];
@@ -137,7 +151,7 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
   if (folding.window == WindowStyle::kNone) {
     if (!windowless_)
       return refuse("its windows overlap or skip: they need a sliding window (folded or parallel)");
-    if (folding.pixels > 1 && (taps_ > 1 || in_.w % folding.pixels != 0 || depthwise_))
+    if (folding.pixels > 1 && (taps_ > 1 || in_.w % folding.pixels != 0 || layer_.groups > 1))
       return refuse(pixels + " do not divide a row of " + std::to_string(in_.w) + "; choose a divisor, or 1");
     return {};
   }
@@ -145,6 +159,9 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
     if (in_.c % folding.window_lanes != 0)
       return refuse(std::to_string(folding.window_lanes) + " window lanes do not divide " +
                     std::to_string(in_.c) + " channels; choose a divisor");
+    if (matrices(folding) > 1 && folding.window_lanes != in_.c)
+      return refuse("groups are told apart where all " + std::to_string(in_.c) +
+                    " channels come at once; choose as many window lanes");
     if (folding.pixels != 1)
       return refuse("a folded window takes one pixel at a time; choose the parallel one");
     return {};
@@ -163,13 +180,14 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
 
 Status ConvolutionBlock::check(const Folding& folding) const {
   MILLRACE_TRY(check_window(folding));
-  if (rows() % folding.pe != 0)
-    return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows()) +
-                  " output channels; choose a divisor");
-  if (depthwise_ ? folding.simd != 1 : columns() % folding.simd != 0)
+  const std::string of_a_group = matrices(folding) > 1 ? " of a group" : "";
+  if (rows(folding) % folding.pe != 0)
+    return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows(folding)) +
+                  " output channels" + of_a_group + "; choose a divisor");
+  if (depthwise_ ? folding.simd != 1 : columns(folding) % folding.simd != 0)
     return refuse("SIMD " + std::to_string(folding.simd) + " does not divide " +
                   (depthwise_ ? "1 (a depthwise convolution is folded by PE only)"
-                              : std::to_string(columns()) + " inputs of an output; choose a divisor"));
+                              : std::to_string(columns(folding)) + " inputs of an output; choose a divisor"));
   if (depthwise_ && in_.c / folding.pe > kMostPartialResults)
     return refuse("PE " + std::to_string(folding.pe) + " leaves " + std::to_string(in_.c / folding.pe) +
                   " partial sums, a memory in LUTs holds " + std::to_string(kMostPartialResults) +
@@ -184,7 +202,7 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   ", which two products in a DSP slice cannot take; choose one product a slice, or train "
                   "with a symmetric range"
             : "two products in a DSP slice need signed weights and integer inputs; choose one a slice");
-  if (step_ && folding.pe * windows(folding) > 999)
+  if (step_ && folding.pe * windows(folding) * matrices(folding) > 999)
     return refuse("PE " + std::to_string(folding.pe) + ": at most 999 lanes are requantised side by side");
   return {};
 }
@@ -218,20 +236,20 @@ StreamIndex ConvolutionBlock::window(const Folding& folding, NetlistBuilder& net
   parameters = {{"H", in_.h}, {"W", in_.w}, {"C", in_.c}, {"ABITS", type.bits}, {"PX", folding.pixels}};
   parameters.insert(parameters.end(), geometry.begin(), geometry.end());
   return netlist.add("mr_swu_par", "window", std::move(parameters), {from},
-                     {side_by_side * columns(), type.bits, vectors_ / side_by_side});
+                     {side_by_side * columns(folding), type.bits, vectors_ / side_by_side});
 }
 
-/// Matrix-vector unit and requantisation over one stream of vectors. `copy` ends the names.
-StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
-                                       const std::string& copy) const {
-  const std::uint32_t nf = rows() / folding.pe, sf = columns() / folding.simd;
+/// A matrix-vector unit over one stream of vectors. `copy` ends the names, `constants` those of its files.
+StreamIndex ConvolutionBlock::matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                                     const std::string& copy, const std::string& constants) const {
+  const std::uint32_t nf = rows(folding) / folding.pe, sf = columns(folding) / folding.simd;
   from = netlist.adapt("vector" + copy, from, folding.simd);
   const std::uint64_t vectors = netlist.stream(from).beats / sf;
   const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
   const std::string prefix = netlist.prefix();
   from = netlist.add("mr_mvu", "mvu" + copy,
-                     {{"MH", rows()},
-                      {"MW", columns()},
+                     {{"MH", rows(folding)},
+                      {"MW", columns(folding)},
                       {"PE", folding.pe},
                       {"SIMD", folding.simd},
                       {"ABITS", input().type.bits},
@@ -244,8 +262,28 @@ StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& n
                       {"IBUF", nf > 1 ? 2 * sf : 1},
                       {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{nf} * sf))}},
                      {from}, {folding.pe, acc_bits_, vectors * nf},
-                     {{"WFILE", prefix + "_weights.hex"}, {"BFILE", prefix + "_bias.hex"}});
+                     {{"WFILE", prefix + "_weights" + constants + ".hex"},
+                      {"BFILE", prefix + "_bias" + constants + ".hex"}});
+  return from;
+}
+
+StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                                       const std::string& copy) const {
+  from = matrix(folding, netlist, from, copy, "");
   return step_ ? step_->add(netlist, "requant" + copy, from) : from;
+}
+
+/// A unit a group over its part of each beat's channels; their sums side by side are a pixel's again.
+StreamIndex ConvolutionBlock::multiply_groups(const Folding& folding, NetlistBuilder& netlist,
+                                              StreamIndex from) const {
+  const std::uint32_t groups = matrices(folding);
+  std::vector<StreamIndex> parts = netlist.split("groups", from, groups);
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    const std::string copy = std::to_string(g);
+    parts[g] = netlist.adapt("pixel" + copy, matrix(folding, netlist, parts[g], copy, copy), rows(folding));
+  }
+  from = netlist.adapt("channels", netlist.join("join", parts), groups * folding.pe);
+  return step_ ? step_->add(netlist, "requant", from) : from;
 }
 
 StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, NetlistBuilder& netlist,
@@ -272,19 +310,28 @@ StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, Netlist
 
 void ConvolutionBlock::write_files(const Folding& folding, NetlistBuilder& netlist) const {
   if (!netlist.memories()) return;
+  const std::uint32_t count = matrices(folding);
+  for (std::uint32_t m = 0; m < count; ++m)
+    write_matrix(folding, netlist, m, count > 1 ? std::to_string(m) : "");
+  if (step_) step_->write_files(netlist, count * folding.pe, acc_bits_);
+}
+
+void ConvolutionBlock::write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
+                                    const std::string& constants) const {
   const unsigned bits = layer_.weight_type.bits;
   const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
   const bool paired = folding.multiplier == Multiplier::kDspPair && !bipolar;
   const std::uint32_t pe = folding.pe, simd = depthwise_ ? 1 : folding.simd;
-  const std::uint32_t nf = rows() / pe, sf = columns() / simd;
+  const std::uint32_t nf = rows(folding) / pe, sf = columns(folding) / simd, first = number * rows(folding);
   HexLines lines(std::uint64_t{pe} * simd * bits);
   const auto put_line = [&](std::uint32_t n, std::uint32_t s) {
     for (std::uint32_t p = 0; p < pe; ++p)
       for (std::uint32_t x = 0; x < simd; ++x) {
-        std::int64_t w = weight(n * pe + p, s * simd + x);
+        const std::uint32_t o = first + n * pe + p;
+        std::int64_t w = weight(folding, o, s * simd + x);
         if (bipolar) w = w > 0 ? 1 : 0;
         // The odd one of a pair takes back what the even one's product borrows from it.
-        if (paired && p % 2 == 1 && weight(n * pe + p - 1, s * simd + x) < 0) --w;
+        if (paired && p % 2 == 1 && weight(folding, o - 1, s * simd + x) < 0) --w;
         lines.put(static_cast<std::uint64_t>(w), bits);
       }
     lines.end_line();
@@ -296,17 +343,15 @@ void ConvolutionBlock::write_files(const Folding& folding, NetlistBuilder& netli
     for (std::uint32_t n = 0; n < nf; ++n)
       for (std::uint32_t s = 0; s < sf; ++s) put_line(n, s);
   }
-  netlist.file(netlist.prefix() + "_weights.hex", lines.take());
-  if (bias_in_sum()) {
-    HexLines biases(std::uint64_t{pe} * acc_bits_);
-    for (std::uint32_t n = 0; n < nf; ++n) {
-      for (std::uint32_t p = 0; p < pe; ++p)
-        biases.put(static_cast<std::uint64_t>(std::int64_t{layer_.bias[n * pe + p]}), acc_bits_);
-      biases.end_line();
-    }
-    netlist.file(netlist.prefix() + "_bias.hex", biases.take());
+  netlist.file(netlist.prefix() + "_weights" + constants + ".hex", lines.take());
+  if (!bias_in_sum()) return;
+  HexLines biases(std::uint64_t{pe} * acc_bits_);
+  for (std::uint32_t n = 0; n < nf; ++n) {
+    for (std::uint32_t p = 0; p < pe; ++p)
+      biases.put(static_cast<std::uint64_t>(std::int64_t{layer_.bias[first + n * pe + p]}), acc_bits_);
+    biases.end_line();
   }
-  if (step_) step_->write_files(netlist, pe, acc_bits_);
+  netlist.file(netlist.prefix() + "_bias" + constants + ".hex", biases.take());
 }
 
 Netlist ConvolutionBlock::construct(const Folding& folding, NetlistBuilder& netlist) const {
@@ -318,6 +363,11 @@ Netlist ConvolutionBlock::construct(const Folding& folding, NetlistBuilder& netl
                                  ? netlist.input(folding.pe, bits, in_.elements())
                                  : window(folding, netlist);
     return netlist.finish(multiply_depthwise(folding, netlist, from));
+  }
+  if (matrices(folding) > 1) {
+    const StreamIndex from = folding.window == WindowStyle::kNone ? netlist.input(in_.c, bits, in_.elements())
+                                                                  : window(folding, netlist);
+    return netlist.finish(multiply_groups(folding, netlist, from));
   }
   if (folding.window == WindowStyle::kNone && side_by_side == 1)
     return netlist.finish(multiply(folding, netlist, netlist.input(folding.simd, bits, in_.elements()), ""));
@@ -348,7 +398,7 @@ std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycl
   std::vector<Folding> found;
   Folding folding;
   if (windowless_) {
-    if (vectors_ == 1 || depthwise_) return {folding};
+    if (vectors_ == 1 || layer_.groups > 1) return {folding};
     for (const std::uint32_t pixels : divisors(in_.w)) {
       folding.pixels = pixels;
       if (vectors_ / pixels <= interval_cycles && check_window(folding).ok()) return {folding};
@@ -356,7 +406,7 @@ std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycl
     return {};
   }
   folding.window = WindowStyle::kFolded;
-  for (const std::uint32_t lanes : divisors(in_.c)) {
+  for (const std::uint32_t lanes : layer_.groups > 1 ? std::vector{in_.c} : divisors(in_.c)) {
     const std::uint64_t folds = in_.c / lanes;
     if (std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w) * folds > interval_cycles) continue;
     folding.window_lanes = lanes;
@@ -385,9 +435,9 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
     gaps = window_gaps(netlist, netlist.units.front());
   }
   std::vector<Folding> fit;
-  for (const std::uint32_t pe : divisors(rows()))
-    for (const std::uint32_t simd : divisors(columns())) {
-      const std::uint64_t nf = rows() / pe, sf = columns() / simd;
+  for (const std::uint32_t pe : divisors(rows(window)))
+    for (const std::uint32_t simd : divisors(columns(window))) {
+      const std::uint64_t nf = rows(window) / pe, sf = columns(window) / simd;
       if (vectors * nf * sf + gaps.cost(nf, sf) > interval_cycles) continue;
       fit.push_back(window);
       fit.back().pe = pe;
@@ -446,12 +496,22 @@ std::vector<std::uint64_t> ConvolutionBlock::all_intervals() const {
     side_by_side.push_back(windows(folding));
     all.push_back(windowless_ ? vectors_ / windows(folding) : scan_cycles(pixels));
   }
-  const std::uint64_t fastest = all.empty() ? 1 : *std::min_element(all.begin(), all.end());
-  for (const std::uint32_t m : side_by_side)
-    for (const std::uint32_t pe : divisors(rows()))
-      for (const std::uint32_t simd : divisors(columns()))
-        if (const std::uint64_t cycles = vectors_ / m * (rows() / pe) * (columns() / simd); cycles >= fastest)
+  const auto add_matrices = [&](const Folding& how, std::uint32_t side, std::uint64_t fastest) {
+    for (const std::uint32_t pe : divisors(rows(how)))
+      for (const std::uint32_t simd : divisors(columns(how)))
+        if (const std::uint64_t cycles = vectors_ / side * (rows(how) / pe) * (columns(how) / simd);
+            cycles >= fastest)
           all.push_back(cycles);
+  };
+  const std::uint64_t fastest = all.empty() ? 1 : *std::min_element(all.begin(), all.end());
+  Folding how;
+  how.window = windowless_ ? WindowStyle::kNone : WindowStyle::kParallel;
+  for (const std::uint32_t m : side_by_side) add_matrices(how, m, fastest);
+  if (layer_.groups > 1 && !windowless_) {
+    how.window = WindowStyle::kFolded;
+    all.push_back(std::max(vectors_ * taps_, std::uint64_t{in_.h} * in_.w));
+    add_matrices(how, 1, all.back());
+  }
   return all;
 }
 

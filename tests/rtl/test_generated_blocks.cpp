@@ -182,6 +182,14 @@ void add_convolutions(Blocks& b) {
           kInt8, {5, 5, 4}, folded);
   b.block("grouped", b.convolution(window(1), 4, 6, 2, kInt8, kInt8, 2), {b.input(kInt8, {4, 4, 4})}, kInt8,
           {4, 4, 6}, folding(3, 2));
+  folded = folding(1, 6, tap);
+  folded.window_lanes = 6;
+  b.block("groups", b.convolution(window(3, 1, 1), 6, 9, 3, kInt8, kInt8, 0), {b.input(kInt8, {4, 5, 6})},
+          kInt8, {4, 5, 9}, folded);
+  folded = folding(2, 9, tap, Multiplier::kDsp);
+  folded.window_lanes = 4;
+  b.block("halves", b.convolution(window(3, 2, 1), 4, 8, 2, kInt8, kInt8, 1), {b.input(kInt8, {5, 5, 4})},
+          kInt8, {3, 3, 8}, folded);
   b.block("whole", b.convolution(window(3), 2, 10, 1, kInt8, kInt8, 1), {b.input(kInt8, {3, 3, 2})}, kInt8,
           {1, 1, 10}, folding(5, 6));
   b.block("dense", b.convolution(window(1), 12, 7, 1, kInt8, kInt8, -1), {b.input(kInt8, {1, 1, 12})},
