@@ -77,9 +77,15 @@ inline std::int64_t counter_bits(std::int64_t n) {
 /// An mr_table: exact where it is a memory, terms "table…" where it is logic.
 void add_table(Builder& builder, std::int64_t width, std::int64_t depth, std::int64_t style, bool loaded);
 
+/// What mr_fifo, mr_mvu, mr_swu and mr_swu_par ask before they put a buffer into block RAM.
+bool wants_block(std::int64_t width, std::int64_t depth);
+
 /// A memory with one write port and one clocked read port as the modules write it: block RAM where `block`.
 /// Its output register is inside a block RAM and apart from LUTRAM.
 void add_memory(Builder& builder, std::int64_t width, std::int64_t depth, bool block);
+
+/// An mr_width_adapter inside another module; nothing where both sides are alike.
+void add_width_adapter(Builder& builder, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes);
 
 // One function a module; features() calls them with values that valid() accepted.
 void describe_skid(const Values& v, Builder& b);
@@ -101,10 +107,12 @@ void describe_threshold(const Values& v, Builder& b);
 void describe_add(const Values& v, Builder& b);
 void describe_lut(const Values& v, Builder& b);
 void describe_table(const Values& v, Builder& b);
-void describe_shell(const Values& v, Builder& b);
 void describe_ingress(const Values& v, Builder& b);
 void describe_egress(const Values& v, Builder& b);
 void describe_control(const Values& v, Builder& b);
 void describe_supervisor(const Values& v, Builder& b);
+void describe_link_hub(const Values& v, Builder& b);
+void describe_link_receive(const Values& v, Builder& b);
+void describe_link_send(const Values& v, Builder& b);
 
 }  // namespace millrace::compiler::generators

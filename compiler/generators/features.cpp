@@ -47,6 +47,19 @@ const std::vector<Entry>& entries() {
         {{"DATA_BYTES", 64}, {"BURST", 16}, {"LANES", 1}, {"EBYTES", 1}, {"ABITS", 8}, {"AKIND", 1}}},
        describe_ingress},
       {{"mr_join", {{"WIDTH", 8}, {"N", 2}}}, describe_join},
+      {{"mr_link_hub", {{"BYTES", 8}, {"PORTS", 2}, {"CONNECTORS", 1}, {"PACKET", 1024}}}, describe_link_hub},
+      {{"mr_link_receive",
+        {{"BYTES", 8},
+         {"LANES", 1},
+         {"ABITS", 8},
+         {"BEATS", 64},
+         {"BUFFER", 512},
+         {"MOST", 16},
+         {"REFRESH", 4096}}},
+       describe_link_receive},
+      {{"mr_link_send",
+        {{"BYTES", 8}, {"LANES", 1}, {"ABITS", 8}, {"BEATS", 64}, {"PACKET", 1024}, {"REFRESH", 4096}}},
+       describe_link_send},
       {{"mr_lut", {{"SIMD", 1}, {"IBITS", 8}, {"OBITS", 8}, {"FLIP", 128}, {"STYLE", 0}, {"LOADED", 0}}},
        describe_lut},
       {{"mr_mvu",
@@ -109,20 +122,6 @@ const std::vector<Entry>& entries() {
          {"UNIFORM", 0},
          {"LOADED", 0}}},
        describe_requant},
-      {{"mr_shell",
-        {{"DATA_BYTES", 64},
-         {"BURST", 16},
-         {"TAGS", 16},
-         {"CLOCK_MHZ", 150},
-         {"I_LANES", 1},
-         {"I_EBYTES", 1},
-         {"I_BITS", 8},
-         {"I_KIND", 1},
-         {"O_LANES", 1},
-         {"O_EBYTES", 1},
-         {"O_BITS", 8},
-         {"O_KIND", 1}}},
-       describe_shell},
       {{"mr_skid", {{"WIDTH", 8}}}, describe_skid},
       {{"mr_split", {{"WIDTH", 8}, {"N", 2}}}, describe_fork},
       {{"mr_supervisor", {{"DATA_BYTES", 64}}}, describe_supervisor},
@@ -202,11 +201,11 @@ const Entry* find_entry(std::string_view module) {
 /// Sizes: at least 1 and small enough that no count overflows.
 bool is_size(std::string_view name) {
   for (const std::string_view free :
-       {"AKIND",   "BKIND",           "WKIND",     "I_KIND",   "O_KIND",   "MUL",    "BIAS",       "LOADED",
-        "WSTYLE",  "STYLE",           "UNIFORM",   "OP",       "MEMORY",   "TOP",    "LEFT",       "BOTTOM",
-        "RIGHT",   "VALUE",           "PT",        "PL",       "PB",       "PR",     "PAD_VALUE",  "SHIFT",
-        "LOWEST",  "HIGHEST",         "FLIP",      "A_FACTOR", "B_FACTOR", "OFFSET", "LINK_PORTS", "MBITS",
-        "OFFBITS", "ROUND_HALF_EVEN", "ZERO_POINT"}) {
+       {"AKIND",     "BKIND",    "WKIND",    "MUL",    "BIAS",       "LOADED", "WSTYLE",  "STYLE",
+        "UNIFORM",   "OP",       "MEMORY",   "TOP",    "LEFT",       "BOTTOM", "RIGHT",   "VALUE",
+        "PT",        "PL",       "PB",       "PR",     "PAD_VALUE",  "SHIFT",  "LOWEST",  "HIGHEST",
+        "FLIP",      "A_FACTOR", "B_FACTOR", "OFFSET", "LINK_PORTS", "MBITS",  "OFFBITS", "ROUND_HALF_EVEN",
+        "ZERO_POINT"}) {
     if (name == free) return false;
   }
   return true;

@@ -1,4 +1,4 @@
-// Terms of the shell: what joins a partition to the host.
+// Terms of the shell and the links: what joins a partition to the host and to other cards.
 #include <algorithm>
 
 #include "compiler/generators/feature_builder.hpp"
@@ -7,22 +7,29 @@ namespace millrace::compiler::generators {
 namespace {
 
 void describe_port(Builder& b, std::int64_t data_bytes, std::int64_t burst, std::int64_t lanes,
-                   std::int64_t element_bytes, std::int64_t bits, bool in) {
+                   std::int64_t element_bytes, bool in) {
   const std::int64_t beat = lanes * element_bytes, bus = data_bytes;
-  // A width adapter between bus and beat; where neither divides the other it grows with their product.
-  const bool divides = beat % bus == 0 || bus % beat == 0;
   b.lut(in ? "ingress" : "egress", 1);
   b.lut("bus", 8 * bus);
-  b.lut("beat", 8 * beat);
-  b.lut("regroup", divides ? 0 : 8 * beat * bus);
-  b.lut("elements", lanes * bits);
   b.ff(in ? "ingress" : "egress", 1);
   b.ff("bus", 8 * bus);
-  b.ff("beat", 8 * beat);
-  b.ff("regroup", divides ? 0 : 8 * (beat + bus));
+  if (in) {
+    add_width_adapter(b, 8, bus, beat);
+  } else {
+    add_width_adapter(b, 8, beat, bus);
+  }
   // The burst's words wait in LUTRAM.
   b.exact(simple_dual_port(8 * bus, 2 * burst, MemoryStyle::kDistributed));
 }
+
+/// Elements of a channel to words of a cable or back; and the port's counters.
+struct LinkPort {
+  std::int64_t bits, beat, unit, counters;
+  explicit LinkPort(const Values& v)
+      : bits(8 * v["BYTES"]), beat(v["LANES"] * v["ABITS"]), unit(std::min(beat & -beat, bits)) {
+    counters = clog2(v["BEATS"] + 1) + clog2(v["REFRESH"] + 1);
+  }
+};
 
 void describe_registers(Builder& b, std::int64_t clock_mhz) {
   b.lut("control", 1);
@@ -46,20 +53,54 @@ void describe_supervisor(const Values& v, Builder& b) {
 }
 
 void describe_ingress(const Values& v, Builder& b) {
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], v["ABITS"], true);
+  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], true);
 }
 
 void describe_egress(const Values& v, Builder& b) {
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], v["ABITS"], false);
+  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], false);
 }
 
-void describe_shell(const Values& v, Builder& b) {
-  describe_registers(b, v["CLOCK_MHZ"]);
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["I_LANES"], v["I_EBYTES"], v["I_BITS"], true);
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["O_LANES"], v["O_EBYTES"], v["O_BITS"], false);
-  b.exact(simple_dual_port(160, v["TAGS"], MemoryStyle::kDistributed));
-  b.ff("tags", 160);
-  b.lut("tags", clog2(v["TAGS"]));
+void describe_link_send(const Values& v, Builder& b) {
+  const LinkPort port(v);
+  const std::int64_t words = (v["BEATS"] * port.beat + port.bits - 1) / port.bits;
+  const std::int64_t depth = 2 * v["PACKET"] / v["BYTES"];
+  const std::int64_t counters = port.counters + clog2(words + 1) + clog2(depth + 3);
+  b.lut("one", 1);
+  b.lut("bus", port.bits);
+  b.lut("counter", counters);
+  b.ff("one", 1);
+  b.ff("counter", counters + 4 * clog2(depth));
+  add_width_adapter(b, port.unit, port.beat / port.unit, port.bits / port.unit);
+  add_memory(b, 96, 4, false);
+  add_memory(b, port.bits, depth, wants_block(port.bits, depth));
+}
+
+void describe_link_receive(const Values& v, Builder& b) {
+  const LinkPort port(v);
+  b.lut("one", 1);
+  b.lut("bus", port.bits);
+  b.lut("counter", port.counters + 6 * clog2(v["BUFFER"]));
+  b.lut("pointer", clog2(v["MOST"]));
+  b.ff("one", 1);
+  b.ff("counter", port.counters + 6 * clog2(v["BUFFER"]) + 3 * clog2(v["MOST"]));
+  add_width_adapter(b, port.unit, port.bits / port.unit, port.beat / port.unit);
+  add_memory(b, 145, v["MOST"], false);
+  add_memory(b, port.bits, v["BUFFER"], true);
+}
+
+void describe_link_hub(const Values& v, Builder& b) {
+  const std::int64_t ports = v["PORTS"], connectors = v["CONNECTORS"], bits = 8 * v["BYTES"];
+  b.lut("one", 1);
+  b.lut("ports", ports);
+  b.lut("connectors", connectors);
+  b.lut("crc", connectors * bits);
+  b.lut("choice", ports * connectors);
+  b.lut("crossing", ports * connectors * bits);
+  b.lut("header", ports * (connectors - 1) * 256);
+  b.ff("one", 1);
+  b.ff("ports", ports);
+  b.ff("connectors", connectors);
+  b.ff("bus", connectors * bits);
 }
 
 }  // namespace millrace::compiler::generators

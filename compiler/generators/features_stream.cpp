@@ -8,18 +8,16 @@
 namespace millrace::compiler::generators {
 namespace {
 
-constexpr std::int64_t kLutramDepth = 64, kLutramBits = 4096;
-
-/// What mr_fifo, mr_mvu, mr_swu and mr_swu_par ask before they put a buffer into block RAM.
-bool wants_block(std::int64_t width, std::int64_t depth) {
-  return depth > kLutramDepth && depth * width > kLutramBits;
-}
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
 }  // namespace
+
+bool wants_block(std::int64_t width, std::int64_t depth) {
+  constexpr std::int64_t kLutramDepth = 64, kLutramBits = 4096;
+  return depth > kLutramDepth && depth * width > kLutramBits;
+}
 
 void add_memory(Builder& b, std::int64_t width, std::int64_t depth, bool block) {
   b.exact(simple_dual_port(width, depth, block ? MemoryStyle::kBlock : MemoryStyle::kDistributed));
@@ -51,11 +49,17 @@ void describe_fifo(const Values& v, Builder& b) {
 }
 
 void describe_width_adapter(const Values& v, Builder& b) {
+  if (v["S_LANES"] == v["M_LANES"]) return;
+  add_width_adapter(b, v["LANE"], v["S_LANES"], v["M_LANES"]);
+  b.ff("one", 1);
+}
+
+void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes) {
   // What both sides share counts as one lane: the numbers of lanes held are multiples of it.
-  const std::int64_t shared = std::gcd(v["S_LANES"], v["M_LANES"]);
-  const std::int64_t lane = v["LANE"] * shared, s = v["S_LANES"] / shared, m = v["M_LANES"] / shared;
+  const std::int64_t shared = std::gcd(s_lanes, m_lanes);
+  const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
   if (s == m) return;
-  const std::int64_t held = v["S_LANES"] + v["M_LANES"] - 1, held_bits = (s + m - 1) * lane;
+  const std::int64_t held = s_lanes + m_lanes - 1, held_bits = (s + m - 1) * lane;
   if (s == 1) {
     b.lut("up", 1);
     b.lut("count", clog2(m));
@@ -75,7 +79,6 @@ void describe_width_adapter(const Values& v, Builder& b) {
     b.ff("count", clog2(held + 1));
     b.ff("data", held_bits);
   }
-  b.ff("one", 1);
 }
 
 void describe_fork(const Values& v, Builder& b) {

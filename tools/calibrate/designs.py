@@ -2,11 +2,15 @@
 """Synthesises whole designs of known nets and writes what their instances take: tests/golden/synthesis.csv, which
 test_synthesis compares with the cost model.
 
-  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER]
+  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…]
 
 Each net is compiled for one card at three budgets, which gives three foldings: a KU060 cut down to N DSP slices, 90 N + 2,500
-LUTs and twice as many flip-flops (beside its shell). Needs yosys; about half an hour of one core where the cache ($MILLRACE_CACHE) is
-empty. Results already in --work are taken as they are. Exit code 0: written; 1: a design could not be made; 2: usage.
+LUTs and twice as many flip-flops (beside its shell). With them, shell and links included:
+  ptt_512       PTTDNN as compile makes it for a whole KU060, the fastest that fits
+  ptt_1046      PTTDNN for at most 1,046 cycles a frame: the `pttdnn` row of that interval in tests/rtl/nets.json
+  lenet5_cards  LeNet-5 over three KU060 in a chain: every kind of link port
+Needs yosys; about an hour of one core where the cache ($MILLRACE_CACHE) is empty. Results already in --work are taken as they are, and
+with --only rows of other designs stay as they are. Exit code 0: written; 1: a design could not be made; 2: usage.
 """
 import argparse
 import json
@@ -19,6 +23,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 TARGET = os.path.join(ROOT, "tests", "golden", "synthesis.csv")
 NETS = [("tfc", "tfc_mnist/tfc", (24, 64, 150)), ("lenet5", "lenet5_mnist/lenet5", (64, 100, 150)),
         ("ptt", "pttdnn_cifar10/ptt", (64, 100, 150)), ("mpcnn", "mpcnn_gestures/mpcnn", (150, 175, 200))]
+WHOLE = [("ptt_512", "pttdnn_cifar10/ptt", "one-ku060", []),
+         ("ptt_1046", "pttdnn_cifar10/ptt", "one-ku060", ["--max-utilisation", "dsp=0.37", "--max-utilisation", "lut=0.19"]),
+         ("lenet5_cards", "lenet5_mnist/lenet5", "three-ku060", ["--partitions", "3"])]
 COUNTS = ["lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"]
 
 
@@ -39,12 +46,12 @@ def cut_down(work, dsp):
     return cluster
 
 
-def synthesise(options, name, model, dsp):
-    """What `millrace synth --json` says of the net at this budget."""
-    result = os.path.join(options.work, f"{name}_{dsp}.json")
+def synthesise(options, design, model, cluster, told):
+    """What `millrace synth --json` says of the model on this cluster."""
+    result = os.path.join(options.work, f"{design}.json")
     if not os.path.exists(result):
-        deployment = os.path.join(options.work, f"{name}_{dsp}")
-        subprocess.run([options.millrace, "compile", model, "--cluster", cut_down(options.work, dsp), "-o", deployment, "--quiet"],
+        deployment = os.path.join(options.work, design)
+        subprocess.run([options.millrace, "compile", model, "--cluster", cluster, "-o", deployment, "--quiet"] + told,
                        check=True, stdout=subprocess.DEVNULL)
         done = subprocess.run([options.millrace, "synth", deployment, "--jobs", str(options.jobs), "--json"], check=True,
                               stdout=subprocess.PIPE, text=True)
@@ -60,29 +67,44 @@ def main():
     parser.add_argument("--models", default=os.environ.get("MILLRACE_MODELS", os.path.join(ROOT, "..", "shared", "models")))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "designs"))
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
-    lines = []
-    tool = ""
-    for name, path, budgets in NETS:
-        for dsp in budgets:
-            print(f"{name} at {dsp} DSP slices", file=sys.stderr)
-            try:
-                report = synthesise(options, name, os.path.join(options.models, path + "_qdq_s8_pow2.onnx"), dsp)
-            except subprocess.CalledProcessError as failure:
-                print(f"designs.py: {name}: {failure}", file=sys.stderr)
-                return 1
-            tool = report["tool"]
-            for partition in report["partitions"]:
-                for instance in partition["instances"]:
-                    if instance["shell"]:
-                        continue
-                    parameters = " ".join(f"{key}={value}" for key, value in instance["parameters"].items())
-                    counts = ",".join(str(instance["measured"][count]) for count in COUNTS)
-                    lines.append(f"{name}_{dsp},{instance['name']},{instance['module']},{parameters},{counts}")
+    clusters = os.path.join(ROOT, "configs", "clusters")
+    designs = [(f"{name}_{dsp}", path, cut_down(options.work, dsp), [], False) for name, path, budgets in NETS for dsp in budgets]
+    designs += [(name, path, os.path.join(clusters, cluster + ".yaml"), told, True) for name, path, cluster, told in WHOLE]
+    only = options.only.split(",") if options.only else [design[0] for design in designs]
+    for name in only:
+        if name not in [design[0] for design in designs]:
+            parser.error(f"'{name}' is unknown; known: {', '.join(design[0] for design in designs)}")
+    kept, tool = {}, ""
+    if os.path.exists(TARGET):
+        for line in open(TARGET).read().splitlines()[2:]:
+            kept.setdefault(line.split(",")[0], []).append(line)
+    for name, path, cluster, told, shell in designs:
+        if name not in only:
+            continue
+        print(name, file=sys.stderr)
+        try:
+            report = synthesise(options, name, os.path.join(options.models, path + "_qdq_s8_pow2.onnx"), cluster, told)
+        except subprocess.CalledProcessError as failure:
+            print(f"designs.py: {name}: {failure}", file=sys.stderr)
+            return 1
+        tool = report["tool"]
+        kept[name] = []
+        for partition in report["partitions"]:
+            for instance in partition["instances"]:
+                if instance["shell"] and not shell:
+                    continue
+                parameters = " ".join(f"{key}={value}" for key, value in instance["parameters"].items())
+                counts = ",".join(str(instance["measured"][count]) for count in COUNTS)
+                of = f"{partition['partition']}." if len(report["partitions"]) > 1 else ""
+                kept[name].append(f"{name},{'shell' if instance['shell'] else 'dataflow'},{of}{instance['name']},{instance['module']},"
+                                  f"{parameters},{counts}")
     with open(TARGET + ".new", "w") as out:
         out.write(f"# {tool}; written by tools/calibrate/designs.py\n")
-        out.write("design,instance,module,parameters," + ",".join(COUNTS) + "\n" + "\n".join(lines) + "\n")
+        out.write("design,part,instance,module,parameters," + ",".join(COUNTS) + "\n")
+        out.writelines(line + "\n" for design in designs for line in kept.get(design[0], []))
     os.replace(TARGET + ".new", TARGET)
     return 0
 

@@ -488,14 +488,63 @@ Parameters port(std::int64_t data_bytes, std::int64_t lanes, std::int64_t ebytes
           {"EBYTES", ebytes},         {"ABITS", bits}, {"AKIND", 1}};
 }
 
-std::vector<Parameters> port_sample() {
+/// The bus is as wide as compile makes it; what differs is how its words become beats.
+std::vector<Parameters> ingress_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10, 14}) rows.push_back(port(64, lanes, 1, 8));
-  rows.push_back(port(16, 2, 1, 8));
-  rows.push_back(port(32, 4, 1, 8));
-  rows.push_back(port(64, 2, 4, 24));
-  rows.push_back(port(64, 5, 2, 12));
-  rows.push_back(port(64, 8, 1, 4));
+  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10}) rows.push_back(port(64, lanes, 1, 8));
+  return rows;
+}
+
+std::vector<Parameters> egress_sample() {
+  std::vector<Parameters> rows;
+  for (const std::int64_t lanes : {1, 2, 4, 8, 3, 6, 10, 5}) rows.push_back(port(64, lanes, 1, 8));
+  return rows;
+}
+
+std::vector<Parameters> sender_sample() {
+  std::vector<Parameters> rows;
+  const auto add = [&](std::int64_t lanes, std::int64_t bits, std::int64_t beats, std::int64_t packet) {
+    rows.push_back({{"BYTES", 8},
+                    {"LANES", lanes},
+                    {"ABITS", bits},
+                    {"BEATS", beats},
+                    {"PACKET", packet},
+                    {"REFRESH", 4096}});
+  };
+  for (const std::int64_t lanes : {1, 2, 4, 3, 6, 10}) add(lanes, 8, 40 * lanes, 1024);
+  add(2, 4, 800, 1024);
+  add(1, 8, 10, 64);
+  return rows;
+}
+
+std::vector<Parameters> receiver_sample() {
+  std::vector<Parameters> rows;
+  const auto add = [&](std::int64_t lanes, std::int64_t bits, std::int64_t beats, std::int64_t buffer,
+                       std::int64_t most) {
+    rows.push_back({{"BYTES", 8},
+                    {"LANES", lanes},
+                    {"ABITS", bits},
+                    {"BEATS", beats},
+                    {"BUFFER", buffer},
+                    {"MOST", most},
+                    {"REFRESH", 4096}});
+  };
+  add(1, 8, 84, 256, 2);
+  add(2, 8, 400, 256, 2);
+  add(4, 8, 100, 256, 4);
+  add(8, 8, 1000, 512, 8);
+  add(3, 8, 1024, 2048, 16);
+  add(6, 8, 196, 256, 2);
+  add(10, 8, 40, 1024, 8);
+  add(2, 4, 800, 256, 2);
+  return rows;
+}
+
+std::vector<Parameters> hub_sample() {
+  std::vector<Parameters> rows;
+  for (const std::int64_t connectors : {1, 2})
+    for (const std::int64_t ports : {1, 2, 3, 4})
+      rows.push_back({{"BYTES", 8}, {"PORTS", ports}, {"CONNECTORS", connectors}, {"PACKET", 1024}});
   return rows;
 }
 
@@ -515,18 +564,20 @@ std::vector<Parameters> control_sample() {
 
 const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>>& samples() {
   static const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>> all = {
-      {"mr_skid", skid_sample},       {"mr_fork", readers_sample},
-      {"mr_split", readers_sample},   {"mr_join", readers_sample},
-      {"mr_fifo", fifo_sample},       {"mr_width_adapter", width_adapter_sample},
-      {"mr_pad", pad_sample},         {"mr_crop", crop_sample},
-      {"mr_concat", concat_sample},   {"mr_requant", requant_sample},
-      {"mr_swu", swu_sample},         {"mr_swu_par", swu_par_sample},
-      {"mr_pool", pool_sample},       {"mr_reduce", reduce_sample},
-      {"mr_add", add_sample},         {"mr_table", table_sample},
-      {"mr_mvu", mvu_sample},         {"mr_threshold", threshold_sample},
-      {"mr_lut", lut_sample},         {"mr_vvu", vvu_sample},
-      {"mr_control", control_sample}, {"mr_supervisor", supervisor_sample},
-      {"mr_ingress", port_sample},    {"mr_egress", port_sample},
+      {"mr_skid", skid_sample},        {"mr_fork", readers_sample},
+      {"mr_split", readers_sample},    {"mr_join", readers_sample},
+      {"mr_fifo", fifo_sample},        {"mr_width_adapter", width_adapter_sample},
+      {"mr_pad", pad_sample},          {"mr_crop", crop_sample},
+      {"mr_concat", concat_sample},    {"mr_requant", requant_sample},
+      {"mr_swu", swu_sample},          {"mr_swu_par", swu_par_sample},
+      {"mr_pool", pool_sample},        {"mr_reduce", reduce_sample},
+      {"mr_add", add_sample},          {"mr_table", table_sample},
+      {"mr_mvu", mvu_sample},          {"mr_threshold", threshold_sample},
+      {"mr_lut", lut_sample},          {"mr_vvu", vvu_sample},
+      {"mr_control", control_sample},  {"mr_supervisor", supervisor_sample},
+      {"mr_ingress", ingress_sample},  {"mr_egress", egress_sample},
+      {"mr_link_send", sender_sample}, {"mr_link_receive", receiver_sample},
+      {"mr_link_hub", hub_sample},
   };
   return all;
 }

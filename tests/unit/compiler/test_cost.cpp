@@ -16,7 +16,7 @@ namespace {
 const std::filesystem::path kRtl = std::filesystem::path(MILLRACE_SOURCE_DIR) / "kernels/rtl";
 
 std::filesystem::path source_of(std::string_view module, const std::string& suffix) {
-  for (const char* folder : {"stream", "nn", "shell"}) {
+  for (const char* folder : {"stream", "nn", "shell", "link"}) {
     const auto path = kRtl / folder / (std::string(module) + suffix);
     if (std::filesystem::exists(path)) return path;
   }
