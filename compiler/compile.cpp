@@ -78,7 +78,7 @@ Status check_options(const CompileOptions& options) {
   if (!options.assume.empty())
     return Error(ErrorCode::kInvalidInput,
                  "--assume is for plans only: a float model has no numbers that hardware could compute with");
-  return runtime::plan::check_replaceable(options.output, {options.model, options.cluster});
+  return {};
 }
 
 Result<Built> build(Plan plan, const CompileOptions& options) {
@@ -106,6 +106,7 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
 
 Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_TRY(check_options(options));
+  MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}));
   log::info("compile", options.model.string() + " for " + options.cluster.string());
   MILLRACE_ASSIGN(Plan plan, make_plan(options));
   MILLRACE_ASSIGN(Built built, build(std::move(plan), options));

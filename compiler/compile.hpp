@@ -23,7 +23,7 @@ struct CompileReport {
   std::vector<StepTime> steps;
 };
 
-/// What must hold before anything is looked at: an output that may be replaced, no assumed model.
+/// What must hold before anything is looked at: an output is named, the model is not assumed.
 Status check_options(const CompileOptions& options);
 
 /// A deployment that is not on disk yet.

@@ -194,6 +194,10 @@ void add_resources(Markup& page, const Plan& plan) {
     for (const auto& region : plan.analysis.places[p].regions) {
       page.open("div").open("h3").put("bdi", card_of(plan, p).name);
       page.text(", ").put("bdi", card_of(plan, p).device).text(", region ").put("bdi", region.name).close();
+      if (region.used == explore::Amounts{}) {
+        page.put("p", {{"class", "hint"}}, "Nothing of it is used.").close();
+        continue;
+      }
       page.open("ul", {{"class", "used"}});
       for (std::size_t k = 0; k < explore::kKinds; ++k) {
         const double used = static_cast<double>(region.used[k]),

@@ -8,6 +8,7 @@
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/parameters.hpp"
+#include "runtime/plan/variants.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
@@ -170,9 +171,32 @@ Result<std::string> foreign_file(const fs::path& directory) {
   return std::string();
 }
 
+/// As foreign_file(), below a directory of deployments with their index and, perhaps, a Makefile.
+Result<std::string> foreign_beside_variants(const fs::path& directory) {
+  std::error_code code;
+  for (auto it = fs::directory_iterator(directory, code); !code && it != fs::directory_iterator();
+       it.increment(code)) {
+    const std::string name = it->path().filename().string();
+    std::error_code ignored;
+    if (it->symlink_status(ignored).type() != fs::file_type::directory) {
+      if (name != kVariantsFile && name != "Makefile") return name;
+      continue;
+    }
+    if (!fs::exists(it->path() / kPlanFile, ignored)) return name;
+    MILLRACE_ASSIGN(const std::string foreign, foreign_file(it->path()));
+    if (!foreign.empty()) return name + "/" + foreign;
+  }
+  if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
+  return std::string();
+}
+
 }  // namespace
 
-Status check_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
+namespace {
+
+/// `foreign`: whether a directory that holds something may go; what it has that may not, empty where nothing.
+Status replaceable(const fs::path& directory, const std::vector<fs::path>& inputs,
+                   const std::function<Result<std::string>(const fs::path&)>& foreign) {
   constexpr char kRemedy[] = "; give a new directory";
   const auto refused = [&](const std::string& why) {
     return Error(ErrorCode::kInvalidInput, directory.string() + ": " + why + kRemedy);
@@ -193,11 +217,31 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
   const bool empty = fs::is_empty(target, code);
   if (code) return Error(ErrorCode::kEnvironment, directory.string() + ": cannot list: " + code.message());
   if (empty) return {};
-  if (!fs::exists(target / kPlanFile, code) || !fs::exists(target / kChecksumFile, code))
-    return refused("holds files that are no deployment");
-  MILLRACE_ASSIGN(const std::string foreign, foreign_file(target));
-  if (!foreign.empty()) return refused("holds '" + foreign + "' beside its deployment");
+  MILLRACE_ASSIGN(const std::string why, foreign(target));
+  if (!why.empty()) return refused(why);
   return {};
+}
+
+}  // namespace
+
+Status check_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
+  return replaceable(directory, inputs, [](const fs::path& target) -> Result<std::string> {
+    std::error_code code;
+    if (!fs::exists(target / kPlanFile, code) || !fs::exists(target / kChecksumFile, code))
+      return std::string("holds files that are no deployment");
+    MILLRACE_ASSIGN(const std::string foreign, foreign_file(target));
+    return foreign.empty() ? foreign : "holds '" + foreign + "' beside its deployment";
+  });
+}
+
+Status check_variants_replaceable(const fs::path& directory, const std::vector<fs::path>& inputs) {
+  return replaceable(directory, inputs, [](const fs::path& target) -> Result<std::string> {
+    std::error_code code;
+    if (!fs::exists(target / kVariantsFile, code))
+      return std::string("holds files that are no variants of a deployment");
+    MILLRACE_ASSIGN(const std::string foreign, foreign_beside_variants(target));
+    return foreign.empty() ? foreign : "holds '" + foreign + "' beside its variants";
+  });
 }
 
 Result<LoadedDeployment> load_deployment(const fs::path& directory) {

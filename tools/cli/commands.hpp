@@ -53,6 +53,7 @@ struct CompileCommand {
   Common common;
   PlanWhat what;
   std::filesystem::path output;
+  std::uint32_t variants = 0;  // deployments side by side; 0: one, without an index
 };
 Status run(const CompileCommand& command, std::ostream& out);
 

@@ -7,6 +7,7 @@
 
 #include "compiler/compile.hpp"
 #include "compiler/report/report.hpp"
+#include "compiler/variants/variants.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/describe.hpp"
 #include "tools/cli/plan_options.hpp"
@@ -43,6 +44,36 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   return "," + text.substr(1, text.size() - 2);
 }
 
+/// Alternatives side by side, as a table or their index.
+Status run_variants(const CompileCommand& command, const compiler::CompileOptions& options,
+                    std::ostream& out) {
+  namespace variants = compiler::variants;
+  MILLRACE_ASSIGN(const auto report, variants::compile_variants(options, command.variants));
+  const double total = milliseconds_of(report.steps);
+  if (command.common.json) {
+    boost::json::object root = boost::json::parse(variants::index(report)).as_object();
+    root["output"] = options.output.string();
+    root["total_ms"] = total;
+    out << boost::json::serialize(root) << '\n';
+    return {};
+  }
+  if (command.common.quiet) return {};
+  out << "variant     cards        frames/s   latency us  fullest  built for\n";
+  for (const auto& v : report.variants) {
+    char line[160];
+    std::snprintf(line, sizeof line, "%-10s %6.0f %15.0f %12.1f %6.0f %%  %s%s\n", v.directory.c_str(),
+                  v.figures.cards, 1 / v.figures.interval_seconds, v.figures.latency_seconds * 1e6,
+                  v.figures.fullest * 100, compiler::explore::objective_name(v.objective),
+                  v.own ? " (as without --variants)" : "");
+    out << line;
+  }
+  if (report.variants.size() < command.variants)
+    out << "no other is worth building: each would be worse than one of these in everything\n";
+  out << "\nwrote " << options.output.string() << " and its variants.json in " << one_decimal(total)
+      << " ms\n";
+  return {};
+}
+
 }  // namespace
 
 Status run(const CompileCommand& command, std::ostream& out) {
@@ -50,6 +81,7 @@ Status run(const CompileCommand& command, std::ostream& out) {
   MILLRACE_TRY(fill(command.what, options));
   options.output = command.output;
   options.report = [](const compiler::Plan& plan) { return compiler::report::html(plan, {.times = false}); };
+  if (command.variants > 0) return run_variants(command, options, out);
   MILLRACE_ASSIGN(const auto report, compiler::compile(options));
 
   // Read back rather than reported from memory: what is printed is what is on disk.

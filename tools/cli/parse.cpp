@@ -121,6 +121,10 @@ void add_compile(Builder& builder, CompileCommand& c) {
   CLI::App* sub = builder.add("compile", "Build a deployment for a cluster from an ONNX model", c);
   add_what(sub, c.what);
   sub->add_option("--output,-o", c.output, "Deployment directory to write (replaced as a whole)")->required();
+  sub->add_option("--variants", c.variants,
+                  "Build up to so many alternatives side by side below the output: cards against frames, "
+                  "latency and utilisation")
+      ->check(CLI::Range(1, 32));
 }
 
 void add_inspect(Builder& builder, InspectCommand& c) {

@@ -1,0 +1,111 @@
+// `millrace compile --variants N`: deployments side by side, their index, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+class VariantsCommand : public ::testing::Test {
+ protected:
+  Outcome compile(const std::string& output, std::vector<std::string> more,
+                  const std::string& cluster = "two-ku060") {
+    std::vector<std::string> command{
+        millrace_binary(),
+        "compile",
+        (kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
+        "--cluster",
+        (kSource / "configs/clusters" / (cluster + ".yaml")).string(),
+        "-o",
+        file(output)};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  }
+  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
+  std::string text(const std::string& name) const {
+    const auto read = read_text_file(file(name));
+    return read.ok() ? *read : "";
+  }
+
+  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  TemporaryDirectory directory_{"millrace-variants"};
+};
+
+TEST_F(VariantsCommand, Builds_alternatives_of_which_none_is_worse_than_another_in_everything) {
+  const Outcome outcome = compile("d", {"--variants", "3", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto root = json::parse(outcome.out);
+  EXPECT_EQ(root.at("kind").as_string(), "variants");
+  EXPECT_EQ(root.at("schema").as_int64(), 1);
+  const auto& variants = root.at("variants").as_array();
+  ASSERT_EQ(variants.size(), 3U);
+  const auto number = [](const json::value& v, const char* key) { return v.at(key).to_number<double>(); };
+  int own = 0;
+  for (const auto& a : variants) {
+    own += a.at("own").as_bool() ? 1 : 0;
+    for (const auto& b : variants) {
+      if (&a == &b || b.at("own").as_bool()) continue;
+      EXPECT_FALSE(number(a, "cards") <= number(b, "cards") &&
+                   number(a.at("predicted"), "frames_per_second") >=
+                       number(b.at("predicted"), "frames_per_second") &&
+                   number(a.at("predicted"), "latency_us") <= number(b.at("predicted"), "latency_us") &&
+                   number(a, "fullest") <= number(b, "fullest"))
+          << a << " beats " << b;
+    }
+    const std::string place = file("d/" + std::string(a.at("directory").as_string()));
+    EXPECT_TRUE(fs::exists(place + "/report.html"));
+    const Outcome verified = run_program({millrace_binary(), "verify", place, "--frames", "2", "--json"});
+    EXPECT_EQ(verified.exit_code, 0) << verified.err;
+    EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
+    const Outcome inspected = run_program({millrace_binary(), "inspect", place, "--json"});
+    EXPECT_EQ(json::parse(inspected.out).at("digest"), a.at("digest"));
+  }
+  EXPECT_EQ(own, 1);
+  auto index = json::parse(text("d/variants.json")).as_object();
+  EXPECT_EQ(index.at("variants"), root.at("variants"));
+}
+
+TEST_F(VariantsCommand, Are_the_same_bytes_again_and_take_the_place_of_their_like_only) {
+  ASSERT_EQ(compile("one", {"--variants", "2", "--quiet"}).exit_code, 0);
+  ASSERT_EQ(compile("two", {"--variants", "2", "--quiet"}).exit_code, 0);
+  EXPECT_FALSE(text("one/variants.json").empty());
+  EXPECT_EQ(text("one/variants.json"), text("two/variants.json"));
+  for (const char* sums : {"/variant1/CHECKSUMS", "/variant2/CHECKSUMS"})
+    EXPECT_EQ(text("one" + std::string(sums)), text("two" + std::string(sums)));
+  EXPECT_EQ(compile("one", {"--variants", "1", "--quiet"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(file("one/variant2")));
+  EXPECT_EQ(compile("one", {"--quiet"}).exit_code, 2) << "a deployment takes the place of deployments only";
+  std::ofstream(file("two/variant1/notes")) << "mine";
+  const Outcome refused = compile("two", {"--variants", "2"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("variant1/notes"), std::string::npos) << refused.err;
+}
+
+TEST_F(VariantsCommand, Say_so_where_fewer_are_worth_building) {
+  const Outcome outcome = compile("d", {"--variants", "32"}, "one-ku060");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("no other is worth building"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("as without --variants"), std::string::npos) << outcome.out;
+}
+
+TEST_F(VariantsCommand, Refuse_what_cannot_be_varied) {
+  EXPECT_EQ(compile("d", {"--variants", "0"}).exit_code, 2);
+  EXPECT_EQ(compile("d", {"--variants", "many"}).exit_code, 2);
+  const Outcome plan = compile("d", {"--variants", "2", "--plan", "plan.yaml"});
+  EXPECT_EQ(plan.exit_code, 2);
+  EXPECT_NE(plan.err.find("--variants and --plan"), std::string::npos) << plan.err;
+  const Outcome target = compile("d", {"--variants", "2", "--target-fps", "1e9"});
+  EXPECT_EQ(target.exit_code, 1);
+  EXPECT_FALSE(fs::exists(file("d")));
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include "compiler/variants/choose.hpp"
+
+namespace millrace::compiler::variants {
+namespace {
+
+TEST(Variants, One_is_better_where_it_is_worse_in_nothing) {
+  const Figures a{1, 1e-6, 1e-5, 0.5};
+  EXPECT_FALSE(dominates(a, a));
+  EXPECT_TRUE(dominates(a, {1, 2e-6, 1e-5, 0.5}));
+  EXPECT_TRUE(dominates(a, {2, 1e-6, 1e-5, 0.6}));
+  EXPECT_FALSE(dominates(a, {2, 0.5e-6, 1e-5, 0.5}));
+  EXPECT_FALSE(dominates({1, 1e-6, 1e-5, 0.6}, a));
+}
+
+TEST(Variants, The_first_is_always_taken_and_none_that_another_beats_or_copies) {
+  const std::vector<Figures> all{{2, 2e-6, 1e-5, 0.5},  // beaten by the next, but asked for
+                                 {1, 1e-6, 1e-5, 0.5},
+                                 {1, 1e-6, 1e-5, 0.5},  // a copy
+                                 {3, 5e-6, 2e-5, 0.9},  // beaten
+                                 {1, 4e-6, 1e-5, 0.1}};
+  EXPECT_EQ(choose(all, 8), (std::vector<std::size_t>{0, 1, 4}));
+  EXPECT_EQ(choose(all, 1), (std::vector<std::size_t>{0}));
+  EXPECT_TRUE(choose({}, 3).empty());
+}
+
+TEST(Variants, Those_that_lie_apart_are_taken_first) {
+  std::vector<Figures> all;
+  for (int i = 0; i <= 8; ++i) all.push_back({1, 1e-6 * (1 << i), 1e-5, 0.8 / (1 << i)});
+  EXPECT_EQ(choose(all, 2), (std::vector<std::size_t>{0, 8}));
+  EXPECT_EQ(choose(all, 3), (std::vector<std::size_t>{0, 4, 8}));
+  EXPECT_EQ(choose(all, 100).size(), 9U);
+}
+
+}  // namespace
+}  // namespace millrace::compiler::variants
