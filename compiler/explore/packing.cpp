@@ -270,12 +270,13 @@ std::vector<Option> options_within(const Operation& operation, std::uint64_t cyc
   });
   std::vector<Option> kept;
   for (const auto& [sum, i] : order) {
+    const Amounts& amounts = ways[i].amounts;
     if (std::any_of(kept.begin(), kept.end(),
-                    [&](const Option& other) { return within(other.amounts, ways[i].amounts); }))
+                    [&](const Option& other) { return within(other.amounts, amounts); }))
       continue;
     Option& one = kept.emplace_back();
     one.implementation = i;
-    one.amounts = ways[i].amounts;
+    one.amounts = amounts;
     for (std::size_t k = 0; k < kKinds; ++k) one.figures[k] = static_cast<double>(one.amounts[k]);
   }
   return kept;

@@ -48,7 +48,7 @@ Status Repository::start() {
   if (!options_.root.empty()) {
     MILLRACE_ASSIGN(const Directory found, look());
     for (const auto& [model, versions] : found) {
-      const auto named = [&](const std::string& name) { return name == "*" || name == model; };
+      const auto named = [&own = model](const std::string& name) { return name == "*" || name == own; };
       if (pinned_.contains(model)) continue;
       if (options_.mode == RepositoryMode::kExplicit &&
           std::none_of(options_.load.begin(), options_.load.end(), named))

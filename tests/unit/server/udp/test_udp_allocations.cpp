@@ -81,7 +81,8 @@ class CookieSender final : public Sender {
 class UdpAllocations : public ::testing::TestWithParam<std::pair<std::uint32_t, std::uint8_t>> {};
 
 TEST_P(UdpAllocations, AreNoneOnceWarm) {
-  const auto [bytes, key] = GetParam();
+  const std::uint32_t bytes = GetParam().first;
+  const std::uint8_t key = GetParam().second;
   wire::KeyRing keys;
   if (key != 0) {
     ASSERT_TRUE(keys.add(key, std::vector<std::byte>(32, std::byte{1})).ok());
