@@ -1,0 +1,145 @@
+// Plans as they were when someone last looked at them: the terminal's text, the JSON, the plan file. After a
+// change that is meant: MILLRACE_UPDATE_GOLDEN=1 test_plans, then read the difference. Times are left out,
+// figures in the JSON have six digits.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/alternatives.hpp"
+#include "compiler/plan.hpp"
+#include "compiler/plan_file.hpp"
+#include "compiler/report/report.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using explore::Objective;
+
+const fs::path kSource = MILLRACE_SOURCE_DIR;
+
+struct Case {
+  const char* name;
+  const char* model;    // below the repository's vectors, or the shared models
+  const char* cluster;  // of configs/clusters
+  Objective objective = Objective::kCards;
+  std::optional<std::uint32_t> partitions = {};
+  std::optional<double> frames_per_second = {};
+  const char* assume = "";
+  const char* split = "";  // a block, in two
+  bool alternatives = false;
+};
+
+constexpr char kLenet[] = "lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+const Case kCases[] = {
+    {"lenet5_one_card", kLenet, "one-ku060"},
+    {"lenet5_three_cards", kLenet, "three-ku060", Objective::kCards, 3, {}, "", "", true},
+    {"lenet5_target_of_nine", kLenet, "nine-ku060", Objective::kCards, {}, 5000},
+    {"lenet5_latency", kLenet, "three-ku060", Objective::kLatency},
+    {"lenet5_mixed_cards", kLenet, "mixed", Objective::kThroughput, 2},
+    {"lenet5_split_layer", kLenet, "three-ku060", Objective::kCards, 3, {}, "", "gemm_24"},
+    {"ptt_one_card", "pttdnn_cifar10/ptt_qdq_s8_pow2.onnx", "one-ku060", Objective::kThroughput},
+    {"tfc_three_cards", "tfc_mnist/tfc_qdq_s8_pow2.onnx", "three-ku060", Objective::kCards, 3},
+    {"jet_two_cards", "jet_hls4ml_16_64_32_32_5/jet_int8_qdq.onnx", "two-ku060", Objective::kCards, 2},
+    {"dosa_mpcnn_int8", "dosa_originals/MPCNN.onnx", "nine-ku060", Objective::kCards, {}, 5000, "int8"},
+    {"kws_one_u280", "kws_dscnn/kws_int8_qop.onnx", "one-u280", Objective::kCards, {}, 10000},
+};
+
+std::optional<fs::path> find(const std::string& model) {
+  if (const fs::path own = kSource / "tests/vectors" / model; fs::exists(own)) return own;
+  const char* shared = std::getenv("MILLRACE_MODELS");
+  if (shared == nullptr || !fs::exists(fs::path(shared) / model)) return std::nullopt;
+  return fs::path(shared) / model;
+}
+
+/// A value a line, so that a difference is a line too.
+void print(const json::value& value, const std::string& indent, std::string& out) {
+  const auto list = [&](const auto& items, char open, char close, const auto& one) {
+    if (items.empty()) {
+      out += {open, close};
+      return;
+    }
+    out += open;
+    bool first = true;
+    for (const auto& item : items) {
+      out += (first ? "\n" : ",\n") + indent + "  ";
+      first = false;
+      one(item);
+    }
+    out += "\n" + indent + close;
+  };
+  if (value.is_object()) {
+    list(value.as_object(), '{', '}', [&](const json::key_value_pair& pair) {
+      out += json::serialize(json::string(pair.key())) + ": ";
+      print(pair.value(), indent + "  ", out);
+    });
+  } else if (value.is_array()) {
+    list(value.as_array(), '[', ']', [&](const json::value& item) { print(item, indent + "  ", out); });
+  } else if (value.is_double()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", value.as_double());
+    out += text;
+  } else {
+    out += json::serialize(value);
+  }
+}
+
+std::string json_of(const Plan& plan, const PlanOptions& options) {
+  auto root = json::parse(report::json(plan, options)).as_object();
+  for (const char* time : {"exploration_ms", "prediction_ms", "steps"}) root.erase(time);
+  std::string out;
+  print(root, "", out);
+  return out + "\n";
+}
+
+std::string text_of(const Plan& plan) {
+  const std::string text = report::terminal(plan, false);
+  return text.substr(0, text.rfind("\n  explored in "));
+}
+
+void compare(const std::string& name, const std::string& text) {
+  const fs::path file = kSource / "tests/golden/plans" / name;
+  if (std::getenv("MILLRACE_UPDATE_GOLDEN") != nullptr) {
+    fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+    return;
+  }
+  std::ostringstream golden;
+  golden << std::ifstream(file, std::ios::binary).rdbuf();
+  EXPECT_EQ(text, golden.str()) << name << "; where the change is meant: MILLRACE_UPDATE_GOLDEN=1 test_plans";
+}
+
+class Plans : public testing::TestWithParam<Case> {};
+
+TEST_P(Plans, Are_as_they_were) {
+  const Case& one = GetParam();
+  const auto model = find(one.model);
+  if (!model)
+    GTEST_SKIP() << one.model << " is not there: set MILLRACE_MODELS to the folder of shared models";
+  PlanOptions options;
+  options.model = *model;
+  options.cluster = kSource / "configs/clusters" / (std::string(one.cluster) + ".yaml");
+  options.partitions = one.partitions;
+  options.targets.objective = one.objective;
+  options.targets.frames_per_second = one.frames_per_second;
+  options.assume = one.assume;
+  if (*one.split != '\0') options.splits.push_back({one.split, 2});
+  auto plan = make_plan(options);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  if (one.alternatives) add_alternatives(*plan);
+  const std::string name = one.name;
+  compare(name + ".txt", text_of(*plan));
+  compare(name + ".json", json_of(*plan, options));
+  compare(name + ".yaml", plan_file(*plan));
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Plans, testing::ValuesIn(kCases),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace
+}  // namespace millrace::compiler
