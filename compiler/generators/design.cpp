@@ -249,8 +249,8 @@ class FifoSizing {
  private:
   static constexpr std::uint32_t kFrames = 10;
   static constexpr int kGrowths = 6;
-  static constexpr std::uint64_t kWorthShrinking = 16;  // beats
-  static constexpr std::uint64_t kMostCycles = 60000;   // of an interval that is played often
+  static constexpr std::uint64_t kWorthShrinking = 2 * kLeastDepth;  // beats
+  static constexpr std::uint64_t kMostCycles = 60000;                // of an interval that is played often
 
   Result<Timing> play() const {
     TimingOptions options;

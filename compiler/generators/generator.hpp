@@ -38,9 +38,7 @@ enum class WindowStyle : std::uint8_t {
 
 /// How far a block is spread out in space. What a field means where:
 ///   Convolution   pe output channels side by side, simd inputs each, `pixels` windows at once
-///   grouped       the same of each group, all groups side by side (pixels 1); behind a parallel window of
-///   the
-///                 whole, dense
+///   grouped       the same of each group, all groups side by side (pixels 1); dense behind a parallel window
 ///   depthwise     pe channels side by side (simd 1, pixels 1)
 ///   all others    simd elements a beat; with `pixels` n > 1 these are n whole pixels (pooling: simd channels
 ///   of each)

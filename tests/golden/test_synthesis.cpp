@@ -105,8 +105,9 @@ TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
     modules.insert(design.modules.begin(), design.modules.end());
     ++compared;
   }
-  EXPECT_GE(compared, 2U);
-  for (const char* module : {"mr_control", "mr_supervisor", "mr_ingress", "mr_egress"})
+  EXPECT_GE(compared, 3U);
+  for (const char* module : {"mr_control", "mr_supervisor", "mr_ingress", "mr_egress", "mr_link_hub",
+                             "mr_link_send", "mr_link_receive"})
     EXPECT_TRUE(modules.contains(module)) << module;
 }
 

@@ -24,7 +24,7 @@ module part0_dataflow (
   logic conv0_in0_valid, conv0_in0_ready;
   logic [15:0] conv0_in0_data;
   mr_fifo #(
-    .WIDTH(16), .DEPTH(8)
+    .WIDTH(16), .DEPTH(2)
   ) in0_fifo (.clk, .rst,
     .s_valid(in0_valid), .s_ready(in0_ready), .s_data(in0_data),
     .m_valid(conv0_in0_valid), .m_ready(conv0_in0_ready), .m_data(conv0_in0_data));
@@ -104,7 +104,7 @@ module part0_dataflow (
   logic pool0_to_add_fifo_valid, pool0_to_add_fifo_ready;
   logic [15:0] pool0_to_add_fifo_data;
   mr_fifo #(
-    .WIDTH(16), .DEPTH(16)
+    .WIDTH(16), .DEPTH(13)
   ) pool0_to_add_fifo (.clk, .rst,
     .s_valid(pool0_fork1_valid), .s_ready(pool0_fork1_ready), .s_data(pool0_fork1_data),
     .m_valid(pool0_to_add_fifo_valid), .m_ready(pool0_to_add_fifo_ready), .m_data(pool0_to_add_fifo_data));

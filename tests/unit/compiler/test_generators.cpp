@@ -245,6 +245,25 @@ TEST(Timing, FifosAreDeepEnoughForTheIntervalAndAFifoTooSmallBeforeAJoinIsNamed)
   EXPECT_NE(stuck.error().message().find("stands still"), std::string::npos) << stuck.error().message();
 }
 
+TEST(Timing, NoFifoCouldBeHalfAsDeepForNothing) {
+  for (const std::uint64_t interval : {60U, 120U, 300U, 900U}) {
+    const Program program = card_part(tests::skip_program(4));
+    const Design design = assemble(catalog(), program, chosen(program, interval)).value();
+    for (const auto& fifo : design.fifos) {
+      if (fifo.depth <= 4) continue;
+      SCOPED_TRACE(design.netlist.units[fifo.unit].instance.name + ", depth " + std::to_string(fifo.depth) +
+                   ", interval " + std::to_string(interval));
+      Netlist shallower = design.netlist;
+      for (auto& [name, value] : shallower.units[fifo.unit].instance.parameters)
+        if (name == "DEPTH") value = static_cast<std::int64_t>(fifo.depth / 2);
+      const auto played = simulate(shallower);
+      if (!played.ok()) continue;  // it stands still
+      EXPECT_TRUE(played->interval_cycles > design.interval_cycles ||
+                  played->latency_cycles > design.latency_cycles);
+    }
+  }
+}
+
 TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {
   const Program program = card_part(tests::chain_program(3));
   const Design slow = assemble(catalog(), program, chosen(program, 5000)).value();
