@@ -74,7 +74,7 @@ class Echo final : public Target {
     thread_.join();
   }
   load::Address address() const override {
-    return {"127.0.0.1", std::to_string(acceptor_.local_endpoint().port())};
+    return {{clients::Url::Scheme::kHttp, "127.0.0.1", std::to_string(acceptor_.local_endpoint().port())}};
   }
 
  private:
@@ -136,7 +136,7 @@ int serve(const Options& options) {
     target = std::make_unique<Millrace>(std::make_shared<NullPipeline>(options.bytes));
   else
     fail("--serve takes millrace or echo");
-  std::printf("listening http %s:%s\n", target->address().host.c_str(), target->address().port.c_str());
+  std::printf("listening http %s\n", clients::host_header(target->address().url).c_str());
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }

@@ -73,7 +73,7 @@ class Millrace final : public Target {
   }
   load::Address address() const override {
     const std::string text = server_->address();
-    return {text.substr(0, text.rfind(':')), text.substr(text.rfind(':') + 1)};
+    return {{clients::Url::Scheme::kHttp, text.substr(0, text.rfind(':')), text.substr(text.rfind(':') + 1)}};
   }
 
  private:

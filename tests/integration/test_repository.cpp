@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -405,20 +406,46 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
     ADD_FAILURE() << "left behind: " << left.path();
 }
 
-TEST_F(CompileOnLoad, UnloadingCancelsACompilation) {
+TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
+  // Held up where it can be: the compiler waits for somebody who writes into its model.
+  const fs::path model = host.root() / "lenet" / "2" / "model.onnx", kept = host.scratch() / "model.onnx";
+  fs::rename(model, kept);
+  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
-  // Held up where it can be: the compiler waits for the cache's lock on its entry no longer than it lives.
-  const auto accepted =
-      host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})");
-  EXPECT_EQ(accepted.status, 202);
-  const auto unloaded = host.post("/v2/repository/models/lenet/unload", R"({"parameters":{"version":2}})");
-  EXPECT_TRUE(unloaded.status == 200 || unloaded.status == 404) << unloaded.body;
+  HttpResponse answer;
+  std::jthread loader([&] { answer = host.load("2", "", "lenet"); });
+  const auto compilers = [&] { return children_named(host.server().pid(), "millrace").size(); };
   const auto end = std::chrono::steady_clock::now() + 60s;
-  while (host.state("2", "lenet") == "LOADING" && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(5ms);
-  EXPECT_NE(host.state("2", "lenet"), "LOADING");
-  EXPECT_TRUE(children_named(host.server().pid(), "millrace").empty()) << "no compiler is left";
+  while (compilers() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
+  ASSERT_EQ(compilers(), 1U) << "it compiles";
+  EXPECT_EQ(host.state("2", "lenet"), "LOADING");
+  EXPECT_NE(host.reason("2", "lenet"), "");
+  EXPECT_EQ(host.state("1", "lenet"), "READY") << "which serves meanwhile";
+  HttpConnection connection(host.port());
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/1/ready")->status, 200);
+
+  const std::string version_2 = R"({"parameters":{"version":2}})";
+  const auto unloaded = host.post("/v2/repository/models/lenet/unload", version_2);
+  EXPECT_EQ(unloaded.status, 200) << unloaded.body;
+  loader.join();
+  EXPECT_EQ(answer.status, 409) << "who waited for the load hears of it: " << answer.body;
+  EXPECT_NE(answer.body.find("cancelled"), std::string::npos) << answer.body;
+  EXPECT_EQ(compilers(), 0U);
+  EXPECT_EQ(host.state("2", "lenet"), "UNAVAILABLE");
+  EXPECT_EQ(host.reason("2", "lenet"), "its compilation was cancelled");
+  EXPECT_EQ(host.state("1", "lenet"), "READY");
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"cancelled\""), 1);
+  for (const auto& left : fs::directory_iterator(host.scratch() / "cache" / "tmp"))
+    ADD_FAILURE() << "left behind: " << left.path();
+  EXPECT_EQ(host.post("/v2/repository/models/lenet/unload", version_2).status, 404)
+      << "there is nothing to cancel any more";
+
+  fs::remove(model);
+  fs::rename(kept, model);
+  const auto again = host.load("2", "", "lenet");
+  EXPECT_EQ(again.status, 200) << again.body;
+  EXPECT_EQ(host.state("2", "lenet"), "READY");
 }
 
 TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {

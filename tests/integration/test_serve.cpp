@@ -257,22 +257,62 @@ TEST_F(Serve, IdleClientsDoNotKeepALostCardFromComingBack) {
   EXPECT_NE(server_->err().find("the limit of open files is 200"), std::string::npos) << server_->err();
 }
 
-TEST_F(Serve, AHungCardDoesNotKeepAHealthCheckWaitingBehindAScrape) {
-  start({}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=60000"});
-  HttpConnection scraper(port_), probe(port_);
+TEST_F(Serve, WhileACardHangsStatusMetricsAndHealthAreAnsweredAllTheSame) {
+  start({}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=600000"});
+  HttpConnection connection(port_, 300s);  // half of the time the driver would wait
+  ASSERT_EQ(ask(connection, frame(1)), 200);
   const auto processes = cards();
   ASSERT_EQ(processes.size(), 3U);
   ASSERT_EQ(::kill(processes[1], SIGSTOP), 0);
-  scraper.send("GET /metrics HTTP/1.1\r\nHost: t\r\n\r\n");
-  std::this_thread::sleep_for(100ms);  // the scrape is in the card
-  const auto ready = probe.request("GET", "/v2/health/ready");
-  const auto model_ready = probe.request("GET", "/v2/models/" + program_.name + "/ready");
+  for (const char* target : {"/metrics", "/v2/millrace/status", "/v2/health/ready", "/v2/health/live",
+                             "/v2/millrace/partitions", "/metrics"}) {
+    const auto answer = connection.request("GET", target);
+    ASSERT_TRUE(answer) << target << ": no answer while the card hangs";
+    EXPECT_EQ(answer->status, 200) << target;
+  }
+  EXPECT_EQ(connection.request("GET", "/v2/models/" + program_.name + "/ready")->status, 200);
+  const json::value status = json::parse(connection.request("GET", "/v2/millrace/status")->body);
+  const auto& all = status.at("models").at(0).at("cards").as_array();
+  ASSERT_EQ(all.size(), 3U);
+  const auto silent =
+      std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.at("answers").as_bool(); });
+  EXPECT_EQ(silent, 1) << "and it is known which";
   ASSERT_EQ(::kill(processes[1], SIGCONT), 0);
-  EXPECT_TRUE(ready) << "no answer while the card hangs";
-  EXPECT_TRUE(model_ready) << "no answer while the card hangs";
-  const auto page = scraper.receive();
-  ASSERT_TRUE(page);
-  EXPECT_EQ(page->status, 200);
+  EXPECT_EQ(ask(connection, frame(2)), 200);
+}
+
+TEST_F(Serve, ACardKilledUnderLoadFailsRequestsWith503OnlyAndNeverWithWrongBytes) {
+  start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=300"});
+  std::atomic<int> right{0}, refused{0}, other{0};
+  std::vector<std::jthread> clients;
+  for (std::uint32_t c = 0; c < 4; ++c)
+    clients.emplace_back([&, c](const std::stop_token& stop) {
+      HttpConnection connection(port_, 60s);
+      for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+        const int status = ask(connection, frame(c * 1000 + i % 7));  // looks at the bytes as well
+        ++(status == 200 ? right : status == 503 ? refused : other);
+        if (status == 503) std::this_thread::sleep_for(5ms);
+      }
+    });
+  const auto wait_for = [](const std::atomic<int>& what, int more) {
+    const int until = what + more;
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (what < until && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+    return what >= until;
+  };
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    ASSERT_TRUE(wait_for(right, 20));
+    const auto before = cards();
+    ASSERT_EQ(before.size(), 3U);
+    ASSERT_EQ(::kill(before[victim], SIGKILL), 0);
+    ASSERT_TRUE(wait_for(refused, 1)) << "someone noticed";
+    ASSERT_TRUE(wait_for(right, 20)) << "it came back";
+  }
+  clients.clear();
+  EXPECT_EQ(other, 0);
+  EXPECT_EQ(cards().size(), 3U);
+  HttpConnection connection(port_);
+  EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
 }
 
 TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {

@@ -13,6 +13,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/unit/server/certificate.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -101,6 +102,70 @@ TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
   EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
+}
+
+TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {
+  using server::test::make_certificate;
+  const auto deployment = directory_.path() / "deployment";
+  deploy(chain_program(2), emulated_ring(1), 1, deployment);
+  const auto certify = [&](long begins, long ends) {
+    const auto made = make_certificate(begins, ends);
+    write("key.pem", made.key);
+    return write("chain.pem", made.certificate);
+  };
+  const std::string chain = certify(-7'200, -3'600);
+  const std::vector<std::string> serve = {millrace_binary(),
+                                          "serve",
+                                          "--deployment",
+                                          deployment.string(),
+                                          "--http",
+                                          "tls:127.0.0.1:0",
+                                          "--tls-certificate",
+                                          chain,
+                                          "--tls-key",
+                                          directory_.path() / "key.pem",
+                                          "--tokens",
+                                          write("tokens", "asker infer fedcba9876543210\n")};
+  const Outcome refused = run_program(serve);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("expired on"), std::string::npos) << refused.err;
+
+  certify(-3'600, 86'400 * 30L);
+  BackgroundProgram server(serve);
+  const auto address = server.wait_for_line("listening https ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  const std::string port = address->substr(address->rfind(':'));
+  const std::string input = write("x.raw", std::string(8 * 8 * 2 * 4, '\0'));
+  const auto ask = [&](std::vector<std::string> more, const std::string& host = "https://localhost") {
+    more.insert(more.begin(), {millrace_binary(), "infer", "--url", host + port, "--input", input});
+    return run_program(more);
+  };
+  const std::string token = write("token", "fedcba9876543210\n");
+  Outcome outcome = ask({"--ca-file", chain, "--token-file", token});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  outcome = ask({"--token-file", token});
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("certificate is not accepted"), std::string::npos) << outcome.err;
+  EXPECT_EQ(ask({"--insecure", "--token-file", token}).exit_code, 0);
+  outcome = ask({"--ca-file", chain});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("--token-file"), std::string::npos) << outcome.err;
+  outcome = ask({"--ca-file", chain, "--token-file", token}, "http://localhost");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("https://"), std::string::npos) << outcome.err;
+  outcome = run_program({millrace_binary(), "bench", "--url", "https://localhost" + port, "--model", "chain",
+                         "--ca-file", chain, "--token-file", token, "--duration", "0.2", "--warmup", "0",
+                         "--concurrency", "2", "--json", "--quiet"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+
+  const std::string served = read_text_file(chain).value();
+  certify(-7'200, -3'600);
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  ASSERT_TRUE(said(server, "expired on")) << server.err();
+  const std::string trusted = write("trusted.pem", served);
+  EXPECT_EQ(ask({"--ca-file", trusted, "--token-file", token}).exit_code, 0)
+      << "what was loaded before stays";
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
 TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {

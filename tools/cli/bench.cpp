@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/file.hpp"
+#include "tools/cli/access.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
 #include "tools/clients/samples.hpp"
@@ -193,15 +194,17 @@ Status run(const BenchCommand& command, std::ostream& out) {
   if (!command.histogram.empty()) MILLRACE_TRY(check_histograms(command, planned));
   load::Address address;
   std::string url = command.url;
-  if (!udp) {
-    MILLRACE_ASSIGN(const clients::Url parsed, clients::parse_url(command.url));
-    address = {parsed.host, parsed.port};
-    const bool bracketed = address.host.find(':') != std::string::npos;
-    url = "http://" + (bracketed ? "[" + address.host + "]" : address.host) + ":" + address.port;
-  }
-
   client::Options options;
   options.timeout = std::min(command.timeout, std::chrono::milliseconds(10'000));
+  if (!udp) {
+    MILLRACE_ASSIGN(address.url, clients::parse_url(command.url));
+    MILLRACE_ASSIGN(address.access, access_of(command.access));
+    url = clients::to_string(address.url);
+    options.ca_file = address.access.ca_file;
+    options.verify = address.access.verify;
+    options.token = address.access.token;
+  }
+
   std::unique_ptr<client::Client> client;
   if (const auto s = client::connect(url, options, client); !s.ok()) return load::error_of(s);
   client::ModelInfo model;

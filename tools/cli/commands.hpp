@@ -119,9 +119,17 @@ struct ServeCommand {
 /// `listening udp HOST:PORT`) on `out` once ready.
 Status run(const ServeCommand& command, std::ostream& out);
 
+/// How a server lets a client in, and whom the client trusts.
+struct ServerAccess {
+  std::filesystem::path ca_file;     // PEM, for https; empty: those the system trusts
+  bool insecure = false;             // https: whoever answers is trusted
+  std::filesystem::path token_file;  // empty: $MILLRACE_TOKEN, where there is one
+};
+
 struct InferCommand {
   Common common;
-  std::string url = "http://127.0.0.1:8000";
+  std::string url = "http://127.0.0.1:8000";  // http, https, unix
+  ServerAccess access;
   std::string model;                          // empty: the server's only model
   std::vector<std::filesystem::path> inputs;  // image, .npy or raw file
   std::uint32_t top = 5;
@@ -133,7 +141,8 @@ Status run(const InferCommand& command, std::ostream& out);
 /// Loads a version of a model in a running server, in place of the one that serves, or unloads it.
 struct ReloadCommand {
   Common common;
-  std::string url = "http://127.0.0.1:8000";
+  std::string url = "http://127.0.0.1:8000";  // http, https, unix
+  ServerAccess access;
   std::string model;
   std::string version;  // empty: the newest
   std::string policy;   // empty: the server's
@@ -147,7 +156,8 @@ Status run(const ReloadCommand& command, std::ostream& out);
 /// other.
 struct BenchCommand {
   Common common;
-  std::string url = "http://127.0.0.1:8000";  // http:// or udp://
+  std::string url = "http://127.0.0.1:8000";  // http, https, unix, udp
+  ServerAccess access;
   std::string model;
   std::optional<double> rate;                // requests a second: open loop
   std::vector<std::uint32_t> concurrency;    // connections of each closed run; empty: 1

@@ -11,6 +11,7 @@
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "tools/cli/access.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
 #include "tools/clients/samples.hpp"
@@ -49,6 +50,7 @@ Error refusal(const std::string& target, const HttpClient::Answer& answer) {
   if (!code && body.is_object())
     if (const auto* text = body.as_object().if_contains("error"); text != nullptr && text->is_string())
       message = std::string(text->as_string()) + " (" + message + ")";
+  if (answer.status == 401) message += "; give a token with --token-file or MILLRACE_TOKEN";
   ErrorCode kind = ErrorCode::kInvalidInput;
   if (answer.status == 404) kind = ErrorCode::kNotFound;
   if (answer.status == 429) kind = ErrorCode::kResourceExhausted;
@@ -259,7 +261,9 @@ Status run(const InferCommand& command, std::ostream& out) {
   if (!command.output.empty()) MILLRACE_TRY(check_file_place(command.output));
   MILLRACE_ASSIGN(const clients::Url url, clients::parse_url(command.url));
   // The server's own deadline comes first, so that it can say what passed.
-  MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, command.timeout + std::chrono::seconds(1)));
+  MILLRACE_ASSIGN(const clients::Access access, access_of(command.access));
+  MILLRACE_ASSIGN(const auto client,
+                  HttpClient::connect(url, command.timeout + std::chrono::seconds(1), access));
   std::string name = command.model;
   if (name.empty()) {
     MILLRACE_ASSIGN(name, only_model(*client));

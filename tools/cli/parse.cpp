@@ -226,9 +226,18 @@ void take_common_settings(const CLI::App& sub, ServeCommand& c) {
   if (sub.count("--log-level") > 0) c.flags["log.level"] = {c.common.log_level};
 }
 
+void add_access(CLI::App& sub, ServerAccess& c) {
+  sub.add_option("--ca-file", c.ca_file,
+                 "https: PEM file of whom to trust (default: whom the system trusts)");
+  sub.add_flag("--insecure", c.insecure, "https: trust whoever answers");
+  sub.add_option("--token-file", c.token_file,
+                 "File that holds the bearer token (default: MILLRACE_TOKEN, where it is set)");
+}
+
 void add_infer(Builder& builder, InferCommand& c) {
   CLI::App* sub = builder.add("infer", "Send inputs to a server and print the top classes", c);
-  sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
+  sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
+  add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name (default: the server's only model)");
   sub->add_option("--input", c.inputs, "Image, .npy or raw file; may be repeated")->required();
   sub->add_option("--top", c.top, "Classes to print")->capture_default_str()->check(whole(1, 1 << 20));
@@ -242,7 +251,8 @@ void add_infer(Builder& builder, InferCommand& c) {
 void add_reload(Builder& builder, ReloadCommand& c) {
   CLI::App* sub = builder.add(
       "reload", "Load a version of a model in a running server, in place of the one that serves", c);
-  sub->add_option("--url", c.url, "http://HOST:PORT")->capture_default_str();
+  sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
+  add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--version", c.version, "Version in the repository (default: the newest)");
   sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
@@ -256,7 +266,9 @@ void add_reload(Builder& builder, ReloadCommand& c) {
 
 void add_bench(Builder& builder, BenchCommand& c) {
   CLI::App* sub = builder.add("bench", "Measure a server: latencies at a rate, or of so many connections", c);
-  sub->add_option("--url", c.url, "http://HOST:PORT or udp://HOST:PORT")->capture_default_str();
+  sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
+      ->capture_default_str();
+  add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate, "Requests a second, sent on time whatever the answers take (open loop)");
   sub->add_option(

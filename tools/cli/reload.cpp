@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/base/text.hpp"
+#include "tools/cli/access.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
 
@@ -54,18 +55,20 @@ std::vector<Entry> look(HttpClient& client, const std::string& model) {
 /// Tells on standard error how far the load is, for as long as it lives.
 class Progress {
  public:
-  Progress(const clients::Url& url, std::string model)
-      : thread_(
-            [this, url, name = std::move(model)](const std::stop_token& stop) { tell(url, name, stop); }) {}
+  Progress(const clients::Url& url, const clients::Access& access, std::string model)
+      : thread_([this, url, access, name = std::move(model)](const std::stop_token& stop) {
+          tell(url, access, name, stop);
+        }) {}
 
  private:
-  void tell(const clients::Url& url, const std::string& model, const std::stop_token& stop) {
+  void tell(const clients::Url& url, const clients::Access& access, const std::string& model,
+            const std::stop_token& stop) {
     std::unique_ptr<HttpClient> client;
     std::string last;
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, stop, kLook, [] { return false; }) && !stop.stop_requested()) {
       if (client == nullptr) {
-        auto connected = HttpClient::connect(url, kLookTimeout);
+        auto connected = HttpClient::connect(url, kLookTimeout, access);
         if (!connected.ok()) continue;
         client = std::move(*connected);
       }
@@ -90,7 +93,9 @@ Error refusal(const HttpClient::Answer& answer) {
   if (!code && body.is_object())
     if (const auto* text = body.as_object().if_contains("error"); text != nullptr && text->is_string())
       message = std::string(text->as_string());
+  if (answer.status == 401) message += "; give a token with --token-file or MILLRACE_TOKEN";
   ErrorCode kind = ErrorCode::kDoesNotFit;
+  if (answer.status == 401 || answer.status == 403) kind = ErrorCode::kInvalidInput;
   if (answer.status == 404) kind = ErrorCode::kNotFound;
   if (answer.status == 501) kind = ErrorCode::kUnsupported;
   if (answer.status == 429 || answer.status == 503) kind = ErrorCode::kUnavailable;
@@ -101,7 +106,8 @@ Error refusal(const HttpClient::Answer& answer) {
 
 Status run(const ReloadCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto url, clients::parse_url(command.url));
-  MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, command.timeout));
+  MILLRACE_ASSIGN(const clients::Access access, access_of(command.access));
+  MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, command.timeout, access));
   const std::string target = "/v2/repository/models/" + clients::percent_encoded(command.model) +
                              (command.unload ? "/unload" : "/load");
   json::object parameters;
@@ -111,7 +117,7 @@ Status run(const ReloadCommand& command, std::ostream& out) {
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = [&] {
     std::optional<Progress> progress;
-    if (!command.common.quiet) progress.emplace(url, command.model);
+    if (!command.common.quiet) progress.emplace(url, access, command.model);
     return client->post(target, bytes_of(body));
   }();
   if (!answer.ok()) return answer.error();

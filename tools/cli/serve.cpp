@@ -1,13 +1,6 @@
 // `millrace serve`: deployments onto cards, cards behind HTTP, until a signal says stop.
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -33,6 +26,7 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/serve_models.hpp"
 #include "tools/cli/serve_settings.hpp"
+#include "tools/cli/serve_signals.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -44,57 +38,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
 constexpr std::uint64_t kUnknownModelBytes = 64U << 20U;  // of a body, for models that are loaded later
-
-int signal_pipe_write = -1;  // written by the handler only
-
-enum class Signal : char { kStop = 's', kReload = 'r' };
-
-/// SIGTERM, SIGINT and SIGHUP as bytes of a pipe, for as long as it lives. A handler and not a blocked mask:
-/// card processes that are started meanwhile would inherit the mask.
-class Signals {
- public:
-  Signals() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
-    read_ = ends[0];
-    signal_pipe_write = ends[1];
-    struct sigaction action {};
-    action.sa_handler = [](int signal) {
-      const int saved = errno;
-      const char byte = static_cast<char>(signal == SIGHUP ? Signal::kReload : Signal::kStop);
-      [[maybe_unused]] const auto written = ::write(signal_pipe_write, &byte, 1);
-      errno = saved;
-    };
-    action.sa_flags = SA_RESTART;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &old_[i]);
-  }
-  ~Signals() {
-    if (read_ < 0) return;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &old_[i], nullptr);
-    ::close(read_);
-    ::close(signal_pipe_write);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
-  bool ready() const { return read_ >= 0; }
-
-  /// The next signal, where one comes within `bound` (negative: without end).
-  std::optional<Signal> wait(std::chrono::milliseconds bound) {
-    pollfd wanted{read_, POLLIN, 0};
-    int got = 0;
-    do got = ::poll(&wanted, 1, static_cast<int>(bound.count()));
-    while (got < 0 && errno == EINTR);
-    char byte = 0;
-    if (got <= 0 || ::read(read_, &byte, 1) != 1) return std::nullopt;
-    return static_cast<Signal>(byte);
-  }
-
- private:
-  static constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGHUP};
-  int read_ = -1;
-  std::array<struct sigaction, 3> old_{};
-};
 
 Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Settings& settings) {
   std::vector<std::shared_ptr<const LoadedDeployment>> out;
@@ -277,6 +220,67 @@ Result<server::http::ServerOptions> http_options(const Settings& settings) {
   return options;
 }
 
+/// As many connections as there are descriptors for, beside what the cards need.
+Status fit_connections(const Settings& settings,
+                       const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments,
+                       const Cluster& cluster, server::http::ServerOptions& options) {
+  std::size_t cards = 0;
+  for (const auto& deployment : deployments) cards += settings.replicas * cards_of(*deployment);
+  if (!settings.repository_root.empty()) cards = cluster.cards.size();
+  const std::uint64_t descriptors = server::http::raise_descriptor_limit();
+  const std::size_t wanted = options.max_connections;
+  MILLRACE_ASSIGN(options.max_connections, server::http::connections_within(wanted, descriptors, cards));
+  if (options.max_connections < wanted)
+    log::warning("serve", "at most " + std::to_string(options.max_connections) + " connections instead of " +
+                              std::to_string(wanted) + ": the limit of open files is " +
+                              std::to_string(descriptors));
+  return {};
+}
+
+/// Programs the cards of what the command line names.
+Status serve_deployments(const Settings& settings,
+                         const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments,
+                         server::models::Repository& repository) {
+  for (const auto& deployment : deployments) {
+    const std::string& name = deployment->plan.model.name;
+    if (const Status served = repository.serve_pinned(deployment); !served.ok()) {
+      const bool remedy = settings.cluster.empty() && deployments.size() > 1;
+      return Error(
+          served.error().code(),
+          "model '" + name + "': " + served.error().message() +
+              (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)"
+                      : ""));
+    }
+    log::info("serve", "model '" + name + "' is up on " +
+                           std::to_string(settings.replicas * cards_of(*deployment)) + " card(s)");
+  }
+  return {};
+}
+
+/// What a scrape asks for. References and pointers must outlive the last.
+void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
+                 const std::shared_ptr<server::http::TlsIdentity>& tls,
+                 const server::udp::Listener* listener) {
+  metrics.set_sampler([&registry, tls, listener](server::metrics::Samples& samples) {
+    registry.sample(samples);
+    if (tls)
+      samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
+                    std::chrono::duration<double>(tls->expires().time_since_epoch()).count());
+    if (listener != nullptr) server::udp::sample(listener->counters(), samples);
+  });
+}
+
+/// What SIGHUP changes, beside the log's level.
+void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
+                   const std::shared_ptr<server::http::TlsIdentity>& tls) {
+  live.on_reload([&](const Settings& now) {
+    api.set_default_timeout(now.default_timeout);
+    return load_tokens(now, guard);
+  });
+  if (tls)
+    live.on_reload([tls](const Settings& now) { return tls->reload(now.http_certificate, now.http_key); });
+}
+
 }  // namespace
 
 Status run(const ServeCommand& command, std::ostream& out) {
@@ -297,28 +301,17 @@ Status run(const ServeCommand& command, std::ostream& out) {
   using runtime::emulator::Fidelity;
   MILLRACE_TRY(
       runtime::emulator::select_backend(cluster, is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional));
-
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(settings, deployments));
-
-  std::size_t cards = 0;
-  for (const auto& deployment : deployments) cards += settings.replicas * cards_of(*deployment);
-  if (!settings.repository_root.empty()) cards = cluster.cards.size();
-  const std::uint64_t descriptors = server::http::raise_descriptor_limit();
-  const std::size_t wanted = options.max_connections;
-  MILLRACE_ASSIGN(options.max_connections, server::http::connections_within(wanted, descriptors, cards));
-  if (options.max_connections < wanted)
-    log::warning("serve", "at most " + std::to_string(options.max_connections) + " connections instead of " +
-                              std::to_string(wanted) + ": the limit of open files is " +
-                              std::to_string(descriptors));
+  MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
   // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
   Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
 
+  using server::metrics::Compatibility;
   const auto metrics = server::metrics::Metrics::create(
-      MILLRACE_VERSION, settings.metrics_compat == "triton" ? server::metrics::Compatibility::kTriton
-                                                            : server::metrics::Compatibility::kNone);
+      MILLRACE_VERSION, settings.metrics_compat == "triton" ? Compatibility::kTriton : Compatibility::kNone);
   server::models::Registry registry;
   MILLRACE_ASSIGN(auto repository_options, repository_options_from(settings));
   server::models::Swapper swapper(registry, *metrics, pipeline_source(settings, cluster, *metrics),
@@ -333,35 +326,10 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto udp, bind_udp(settings, directory));
   MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 
-  for (const auto& deployment : deployments) {
-    const std::string& name = deployment->plan.model.name;
-    if (const Status served = repository.serve_pinned(deployment); !served.ok()) {
-      const bool remedy = settings.cluster.empty() && deployments.size() > 1;
-      return Error(
-          served.error().code(),
-          "model '" + name + "': " + served.error().message() +
-              (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)"
-                      : ""));
-    }
-    log::info("serve", "model '" + name + "' is up on " +
-                           std::to_string(settings.replicas * cards_of(*deployment)) + " card(s)");
-  }
+  MILLRACE_TRY(serve_deployments(settings, deployments, repository));
   MILLRACE_TRY(repository.start());
-
-  metrics->set_sampler([&registry, listener = udp.get(), &options](server::metrics::Samples& samples) {
-    registry.sample(samples);
-    if (options.tls)
-      samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
-                    std::chrono::duration<double>(options.tls->expires().time_since_epoch()).count());
-    if (listener != nullptr) server::udp::sample(listener->counters(), samples);
-  });
-  live.on_reload([&](const Settings& now) {
-    api.set_default_timeout(now.default_timeout);
-    return load_tokens(now, guard);
-  });
-  if (options.tls)
-    live.on_reload(
-        [&](const Settings& now) { return options.tls->reload(now.http_certificate, now.http_key); });
+  set_sampler(*metrics, registry, options.tls, udp.get());
+  apply_reloads(live, api, guard, options.tls);
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
   for (const auto& [kind, text] : server->addresses())

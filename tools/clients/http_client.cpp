@@ -1,15 +1,23 @@
 #include "tools/clients/http_client.hpp"
 
+#include <sys/un.h>
+
 #include <algorithm>
-#include <boost/asio/connect.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/span_body.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
 #include <charconv>
+
+#include "tools/clients/tls_client.hpp"
 
 namespace millrace::clients {
 namespace {
@@ -26,22 +34,47 @@ beast::string_view view_of(std::string_view text) {
   return {text.data(), text.size()};
 }
 
+using Plain = beast::basic_stream<net::generic::stream_protocol>;
+using Secure = beast::ssl_stream<Plain>;
+
 class BeastClient final : public HttpClient {
  public:
-  BeastClient(const Url& url, std::chrono::milliseconds timeout)
-      : url_(url), timeout_(timeout), stream_(context_) {}
+  BeastClient(const Url& url, std::chrono::milliseconds timeout, const Access& access)
+      : url_(url), where_(to_string(url)), timeout_(timeout), access_(access) {}
+
+  /// Before connect().
+  Status prepare() {
+    MILLRACE_TRY(check_token(access_.token));
+    if (url_.scheme != Url::Scheme::kHttps) return {};
+    MILLRACE_ASSIGN(const auto context, tls_context(access_));
+    ::SSL_CTX_up_ref(context.get());
+    tls_.emplace(context.get());  // which gives up that reference in its turn
+    return {};
+  }
 
   Status connect() {
+    secure_.reset();
+    plain_.reset();
+    if (tls_)
+      secure_.emplace(context_, *tls_);
+    else
+      plain_.emplace(context_);
     error_code error;
-    net::ip::tcp::resolver resolver(context_);
-    const auto found = resolver.resolve(url_.host, url_.port, error);
+    const auto endpoints = find(error);
     if (error) return failed("cannot resolve", error);
-    stream_.expires_after(timeout_);
-    stream_.async_connect(found, [&](error_code result, const net::ip::tcp::endpoint&) { error = result; });
-    run();
+    socket().expires_after(timeout_);
+    error = net::error::host_not_found;
+    for (const auto& endpoint : endpoints) {
+      socket().async_connect(endpoint, [&](error_code result) { error = result; });
+      run();
+      if (!error || error == beast::error::timeout) break;
+      socket().socket().close();
+    }
     if (error) return failed("cannot connect to", error);
-    stream_.socket().set_option(net::ip::tcp::no_delay(true), error);
-    return {};
+    error_code ignored;
+    if (url_.scheme != Url::Scheme::kUnix)
+      socket().socket().set_option(net::ip::tcp::no_delay(true), ignored);
+    return tls_ ? handshake() : Status();
   }
 
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
@@ -53,20 +86,54 @@ class BeastClient final : public HttpClient {
   }
 
  private:
+  using Endpoint = net::generic::stream_protocol::endpoint;
+
   void run() {
     context_.restart();
     context_.run();
   }
 
+  Plain& socket() { return secure_ ? secure_->next_layer() : *plain_; }
+
+  std::vector<Endpoint> find(error_code& error) {
+    if (url_.scheme == Url::Scheme::kUnix) {
+      if (url_.path.size() < sizeof(sockaddr_un{}.sun_path))
+        return {net::local::stream_protocol::endpoint(url_.path)};
+      error = net::error::name_too_long;
+      return {};
+    }
+    std::vector<Endpoint> out;
+    net::ip::tcp::resolver resolver(context_);
+    for (const auto& found : resolver.resolve(url_.host, url_.port, error))
+      out.emplace_back(found.endpoint());
+    return out;
+  }
+
+  Status handshake() {
+    expect_host(secure_->native_handle(), url_.host);
+    error_code error;
+    secure_->async_handshake(net::ssl::stream_base::client, [&](error_code result) { error = result; });
+    run();
+    if (!error) return {};
+    if (error == beast::error::timeout) return failed("no TLS with", error);
+    return handshake_error(secure_->native_handle(), where_, error.message());
+  }
+
   Error failed(std::string_view doing, const error_code& error) const {
-    const std::string where = "http://" +
-                              (url_.host.find(':') == std::string::npos ? url_.host : "[" + url_.host + "]") +
-                              ":" + url_.port;
     if (error == beast::error::timeout)
       return Error(ErrorCode::kDeadlineExceeded,
-                   where + ": no answer within " + std::to_string(timeout_.count()) + " ms");
-    return Error(ErrorCode::kUnavailable, std::string(doing) + " " + where + ": " + error.message() +
+                   where_ + ": no answer within " + std::to_string(timeout_.count()) + " ms");
+    return Error(ErrorCode::kUnavailable, std::string(doing) + " " + where_ + ": " + error.message() +
                                               "; is 'millrace serve' running there?");
+  }
+
+  /// Of an exchange.
+  Error lost(const error_code& error) const {
+    if (error == beast::error::timeout || answered_ || url_.scheme != Url::Scheme::kHttp)
+      return failed("lost the connection to", error);
+    // What a listener that wants TLS does to one who says something else.
+    return Error(ErrorCode::kUnavailable,
+                 where_ + " gave no HTTP answer: " + error.message() + "; does it want https://?");
   }
 
   Result<Answer> exchange(http::verb verb, std::string_view target, std::span<const std::byte> body,
@@ -76,8 +143,6 @@ class BeastClient final : public HttpClient {
     auto answer = try_exchange(verb, target, body, headers);
     // A server may close a connection that stood idle; that says nothing about the request.
     if (answer || !kept || answer.error().code() != ErrorCode::kUnavailable) return answer;
-    error_code ignored;
-    stream_.socket().close(ignored);
     buffer_.clear();
     MILLRACE_TRY(connect());
     return try_exchange(verb, target, body, headers);
@@ -86,24 +151,18 @@ class BeastClient final : public HttpClient {
   Result<Answer> try_exchange(http::verb verb, std::string_view target, std::span<const std::byte> body,
                               const Headers& headers) {
     http::request<http::span_body<const char>> request(verb, view_of(target), 11);
-    request.set(http::field::host, url_.host + ":" + url_.port);
+    request.set(http::field::host, host_header(url_));
     request.set(http::field::user_agent, "millrace");
+    if (!access_.token.empty()) request.set(http::field::authorization, "Bearer " + access_.token);
     for (const auto& [name, value] : headers) request.set(name, value);
     request.body() = beast::span<const char>(reinterpret_cast<const char*>(body.data()), body.size());
     request.prepare_payload();
-
-    error_code error;
-    stream_.expires_after(timeout_);
-    http::async_write(stream_, request, [&](error_code result, std::size_t) { error = result; });
-    run();
-    // A server may answer (413, 429) and close before it has read everything: what it said is worth more than
-    // the error.
-    const error_code write_error = error;
     http::response_parser<http::string_body> parser;
     parser.body_limit(kAnswerLimit);
-    http::async_read(stream_, buffer_, parser, [&](error_code result, std::size_t) { error = result; });
-    run();
-    if (error) return failed("lost the connection to", write_error ? write_error : error);
+    if (const error_code error =
+            secure_ ? transfer(*secure_, request, parser) : transfer(*plain_, request, parser))
+      return lost(error);
+    answered_ = true;
 
     Answer answer;
     const auto& message = parser.get();
@@ -118,31 +177,54 @@ class BeastClient final : public HttpClient {
     return answer;
   }
 
+  template <class Stream, class Request, class Parser>
+  error_code transfer(Stream& stream, const Request& request, Parser& parser) {
+    error_code error;
+    socket().expires_after(timeout_);
+    http::async_write(stream, request, [&](error_code result, std::size_t) { error = result; });
+    run();
+    // A server may answer (413, 429) and close before it has read everything: what it said is worth more than
+    // the error.
+    const error_code write_error = error;
+    http::async_read(stream, buffer_, parser, [&](error_code result, std::size_t) { error = result; });
+    run();
+    return error && write_error ? write_error : error;
+  }
+
   const Url url_;
+  const std::string where_;
   std::chrono::milliseconds timeout_;
+  const Access access_;
   net::io_context context_;
-  beast::tcp_stream stream_;
+  std::optional<net::ssl::context> tls_;  // for https
+  std::optional<Plain> plain_;            // one of these is the connection
+  std::optional<Secure> secure_;
   beast::flat_buffer buffer_;
-  bool used_ = false;
+  bool used_ = false, answered_ = false;
 };
 
 }  // namespace
 
 Result<Url> parse_url(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return Error(ErrorCode::kInvalidInput, "--url '" + std::string(text.substr(0, 200)) + "' " +
+    return Error(ErrorCode::kInvalidInput, "URL '" + std::string(text.substr(0, 200)) + "' " +
                                                std::string(why) + "; example: http://127.0.0.1:8000");
   };
-  for (const std::string_view scheme : {"https:", "unix:", "udp:"})
-    if (text.starts_with(scheme))
-      return Error(ErrorCode::kUnsupported,
-                   "--url: " + std::string(scheme) + " is not offered; use http://HOST:PORT");
-  constexpr std::string_view kScheme = "http://";
-  if (!text.starts_with(kScheme)) return bad("does not begin with http://");
-  std::string_view rest = text.substr(kScheme.size());
+  if (text.starts_with("udp:"))
+    return Error(ErrorCode::kUnsupported, "URL: udp: is not offered here; use http://HOST:PORT");
+  Url url{Url::Scheme::kHttp, "", "8000"};
+  std::string_view rest = text;
+  if (rest.starts_with("unix:")) {
+    url = {Url::Scheme::kUnix, "localhost", "", std::string(rest.substr(5))};
+    return url.path.empty() || url.path.find('\0') != std::string::npos ? Result<Url>(bad("names no socket"))
+                                                                        : Result<Url>(std::move(url));
+  }
+  if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;
+  if (url.scheme == Url::Scheme::kHttp && !rest.starts_with("http://"))
+    return bad("begins with none of http://, https:// and unix:");
+  rest.remove_prefix(rest.find("//") + 2);
   if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest.find_first_of("/?#@") != std::string_view::npos) return bad("has more than a host and a port");
-  Url url{"", "8000"};
   std::string_view host = rest;
   std::optional<std::string_view> port;
   if (rest.starts_with('[')) {
@@ -170,6 +252,23 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
+std::string host_header(const Url& url) {
+  if (url.scheme == Url::Scheme::kUnix) return url.host;
+  return (url.host.find(':') == std::string::npos ? url.host : "[" + url.host + "]") + ":" + url.port;
+}
+
+std::string to_string(const Url& url) {
+  if (url.scheme == Url::Scheme::kUnix) return "unix:" + url.path;
+  return (url.scheme == Url::Scheme::kHttps ? "https://" : "http://") + host_header(url);
+}
+
+Status check_token(std::string_view token) {
+  const bool good = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (good) return {};
+  return Error(ErrorCode::kInvalidInput,
+               "the token has a character that no token has: a space, or one beyond ASCII");
+}
+
 std::string percent_encoded(std::string_view segment) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
@@ -187,8 +286,10 @@ std::string percent_encoded(std::string_view segment) {
   return out;
 }
 
-Result<std::unique_ptr<HttpClient>> HttpClient::connect(const Url& url, std::chrono::milliseconds timeout) {
-  auto client = std::make_unique<BeastClient>(url, timeout);
+Result<std::unique_ptr<HttpClient>> HttpClient::connect(const Url& url, std::chrono::milliseconds timeout,
+                                                        const Access& access) {
+  auto client = std::make_unique<BeastClient>(url, timeout, access);
+  MILLRACE_TRY(client->prepare());
   MILLRACE_TRY(client->connect());
   return std::unique_ptr<HttpClient>(std::move(client));
 }

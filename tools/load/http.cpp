@@ -8,14 +8,18 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <memory>
 
+#include "tools/clients/tls_client.hpp"
+#include "tools/load/channel.hpp"
 #include "tools/load/response.hpp"
 #include "tools/load/run.hpp"
 
@@ -25,27 +29,10 @@ namespace {
 /// How often waits are looked at, and how soon a lost connection is made again.
 constexpr auto kTick = std::chrono::milliseconds(20);
 
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { reset(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  void reset(int fd = -1) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-enum class State { kDown, kConnecting, kIdle, kSending, kReceiving };
+enum class State { kDown, kConnecting, kShaking, kIdle, kSending, kReceiving };
 
 struct Connection {
-  Descriptor socket;
+  Channel channel;
   State state = State::kDown;
   bool waits_for_room = false;  // registered for EPOLLOUT
   Slot slot;
@@ -61,17 +48,12 @@ class HttpRun {
       : requests_(requests), settings_(settings), connections_(settings.connections) {}
 
   Status open(const Address& address) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (const int error = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
-        error != 0)
-      return Error(ErrorCode::kUnavailable, "cannot resolve " + address.host + ": " + ::gai_strerror(error));
-    const bool chosen = choose(found);
-    ::freeaddrinfo(found);
-    if (!chosen)
-      return Error(ErrorCode::kUnavailable,
-                   "cannot connect to " + address.host + ":" + address.port + ": " + std::strerror(errno));
+    host_ = address.url.host;
+    if (address.url.scheme == clients::Url::Scheme::kHttps) {
+      MILLRACE_ASSIGN(tls_, clients::tls_context(address.access));
+      ::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without saying that it wants none
+    }
+    MILLRACE_TRY(find(address.url));
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (epoll_.get() < 0 || timer_.get() < 0)
@@ -118,6 +100,29 @@ class HttpRun {
   // Connecting.
   // ------------------------------------------------------------------------------------------------------
 
+  Status find(const clients::Url& url) {
+    if (url.scheme == clients::Url::Scheme::kUnix) {
+      sockaddr_un path{};
+      path.sun_family = AF_UNIX;
+      if (url.path.size() >= sizeof path.sun_path)
+        return Error(ErrorCode::kInvalidInput, "the socket's path is too long: " + url.path);
+      url.path.copy(path.sun_path, sizeof path.sun_path - 1);
+      address_bytes_ = sizeof path;
+      std::memcpy(&address_, &path, sizeof path);
+      return {};
+    }
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (const int error = ::getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found); error != 0)
+      return Error(ErrorCode::kUnavailable, "cannot resolve " + url.host + ": " + ::gai_strerror(error));
+    const bool chosen = choose(found);
+    ::freeaddrinfo(found);
+    if (chosen) return {};
+    return Error(ErrorCode::kUnavailable,
+                 "cannot connect to " + clients::to_string(url) + ": " + std::strerror(errno));
+  }
+
   /// The first of a name's addresses where somebody answers.
   bool choose(const addrinfo* found) {
     for (; found != nullptr; found = found->ai_next) {
@@ -152,11 +157,11 @@ class HttpRun {
 
   /// False, with errno, where it fails at once.
   bool connect(Connection& connection, Clock::time_point now) {
-    connection.socket.reset(::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const int fd = connection.socket.get();
+    const int fd = ::socket(address_.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
+    connection.channel.open(fd, tls_.get(), host_);
     const int on = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (address_.ss_family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address_), address_bytes_) != 0 &&
         errno != EINPROGRESS)
       return false;
@@ -173,10 +178,21 @@ class HttpRun {
   void connected(Connection& connection) {
     int error = 0;
     socklen_t bytes = sizeof error;
-    ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    ::getsockopt(connection.channel.socket(), SOL_SOCKET, SO_ERROR, &error, &bytes);
     if (error != 0) return lose(connection);
+    if (connection.channel.secure()) {
+      connection.state = State::kShaking;
+      return shake(connection);
+    }
     watch_for_room(connection, false);
     rest(connection);
+  }
+
+  void shake(Connection& connection) {
+    const Channel::Outcome outcome = connection.channel.handshake();
+    if (outcome == Channel::Outcome::kClosed) return lose(connection);
+    watch_for_room(connection, outcome == Channel::Outcome::kWantsWrite);
+    if (outcome == Channel::Outcome::kDone) rest(connection);
   }
 
   void rest(Connection& connection) {
@@ -187,7 +203,7 @@ class HttpRun {
   void lose(Connection& connection) {
     ++lost_;
     if (connection.state == State::kIdle) std::erase(idle_, &connection);
-    connection.socket.reset();
+    connection.channel.close();
     connection.state = State::kDown;
     connection.deadline = Clock::now() + kTick;
   }
@@ -198,7 +214,7 @@ class HttpRun {
     epoll_event event{};
     event.events = EPOLLIN | (wanted ? static_cast<std::uint32_t>(EPOLLOUT) : 0U);
     event.data.ptr = &connection;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.socket.get(), &event);
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.channel.socket(), &event);
   }
 
   // Exchanging.
@@ -219,30 +235,33 @@ class HttpRun {
   void send(Connection& connection) {
     const std::string& request = *connection.request;
     while (connection.written < request.size()) {
-      const ssize_t n = ::send(connection.socket.get(), request.data() + connection.written,
-                               request.size() - connection.written, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return watch_for_room(connection, true);
-      if (n < 0) break;  // the server may have answered (413, 429) before it closed: read that
-      connection.written += static_cast<std::size_t>(n);
+      std::size_t n = 0;
+      const auto outcome = connection.channel.write(std::string_view(request).substr(connection.written), n);
+      if (outcome == Channel::Outcome::kClosed)
+        break;  // the server may have answered (413, 429) before it closed: read that
+      if (outcome != Channel::Outcome::kDone) return watch_for_room(connection, true);
+      connection.written += n;
     }
     watch_for_room(connection, false);
     connection.state = State::kReceiving;
   }
 
   void receive(Connection& connection) {
-    const ssize_t n = ::recv(connection.socket.get(), room_.data(), room_.size(), 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (connection.state == State::kIdle) return lose(connection);
-    if (n <= 0) return fail(connection, "connection");
-    switch (connection.reader.feed({room_.data(), static_cast<std::size_t>(n)})) {
-      case ResponseReader::State::kMore:
-        return;
-      case ResponseReader::State::kMalformed:
-        return fail(connection, "protocol");
-      case ResponseReader::State::kDone:
-        return finish(connection);
-    }
+    do {
+      std::size_t n = 0;
+      const auto outcome = connection.channel.read(room_, n);
+      if (outcome == Channel::Outcome::kWantsRead || outcome == Channel::Outcome::kWantsWrite) return;
+      if (connection.state == State::kIdle) return lose(connection);
+      if (outcome == Channel::Outcome::kClosed) return fail(connection, "connection");
+      switch (connection.reader.feed({room_.data(), n})) {
+        case ResponseReader::State::kMore:
+          break;
+        case ResponseReader::State::kMalformed:
+          return fail(connection, "protocol");
+        case ResponseReader::State::kDone:
+          return finish(connection);
+      }
+    } while (connection.channel.holds_bytes());
   }
 
   void finish(Connection& connection) {
@@ -287,6 +306,7 @@ class HttpRun {
     }
     auto& connection = *static_cast<Connection*>(event.data.ptr);
     if (connection.state == State::kConnecting) return connected(connection);
+    if (connection.state == State::kShaking) return shake(connection);
     if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive(connection);
     if (connection.state == State::kSending && (event.events & EPOLLOUT) != 0) send(connection);
   }
@@ -296,7 +316,7 @@ class HttpRun {
       if (connection.state == State::kIdle || now < connection.deadline) continue;
       if (connection.state == State::kDown) {
         if (!connect(connection, now)) lose(connection);
-      } else if (connection.state == State::kConnecting) {
+      } else if (connection.state == State::kConnecting || connection.state == State::kShaking) {
         lose(connection);
       } else {
         fail(connection, "timeout");
@@ -306,7 +326,9 @@ class HttpRun {
 
   std::span<const std::string> requests_;
   const Settings& settings_;
-  Descriptor epoll_, timer_;  // before the connections, which they watch
+  std::string host_;
+  std::shared_ptr<ssl_ctx_st> tls_;  // null: bare
+  Descriptor epoll_, timer_;         // before the connections, which they watch
   sockaddr_storage address_{};
   socklen_t address_bytes_ = 0;
   std::vector<Connection> connections_;

@@ -81,7 +81,7 @@ std::optional<double> watts_of(std::string_view status, std::string_view model) 
 }
 
 std::unique_ptr<PowerMeter> PowerMeter::open(const Address& address, const std::string& model) {
-  auto client = HttpClient::connect({address.host, address.port}, kTimeout);
+  auto client = HttpClient::connect(address.url, kTimeout, address.access);
   if (!client.ok()) return nullptr;
   const auto answer = (*client)->get(kTarget);
   const auto watts = answer.ok() && answer->status == 200 ? watts_of(answer->body, model) : std::nullopt;

@@ -60,19 +60,23 @@ std::string infer_request(const Address& address, const client::ModelInfo& model
   const std::string header = raw ? "" : json_header(model, inputs);
   std::size_t bytes = header.size();
   for (const auto& input : inputs) bytes += input.size();
-  const bool bracketed = address.host.find(':') != std::string::npos;
-  std::string out =
-      "POST /v2/models/" + clients::percent_encoded(model.name) +
-      "/infer HTTP/1.1\r\nHost: " + (bracketed ? "[" + address.host + "]" : address.host) + ":" +
-      address.port + "\r\nContent-Type: application/octet-stream\r\nInference-Header-Content-Length: " +
-      std::to_string(header.size()) + "\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" + header;
+  const std::string& token = address.access.token;
+  std::string out = "POST /v2/models/" + clients::percent_encoded(model.name) +
+                    "/infer HTTP/1.1\r\nHost: " + clients::host_header(address.url) +
+                    (token.empty() ? "" : "\r\nAuthorization: Bearer " + token) +
+                    "\r\nContent-Type: application/octet-stream\r\nInference-Header-Content-Length: " +
+                    std::to_string(header.size()) + "\r\nContent-Length: " + std::to_string(bytes) +
+                    "\r\n\r\n" + header;
   for (const auto& input : inputs) out.append(reinterpret_cast<const char*>(input.data()), input.size());
   return out;
 }
 
 Error error_of(const client::Status& status) {
   switch (status.code) {
+    case client::Code::kUntrusted:
+      return Error(ErrorCode::kEnvironment, status.message);
     case client::Code::kInvalid:
+    case client::Code::kDenied:
       return Error(ErrorCode::kInvalidInput, status.message);
     case client::Code::kNotFound:
       return Error(ErrorCode::kNotFound, status.message);

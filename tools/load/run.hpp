@@ -11,6 +11,7 @@
 
 #include "millrace/client.hpp"
 #include "runtime/base/result.hpp"
+#include "tools/clients/http_client.hpp"
 #include "tools/load/histogram.hpp"
 #include "tools/load/schedule.hpp"
 
@@ -54,8 +55,10 @@ struct Tally {
   void finish(const Schedule& schedule);
 };
 
+/// A server over HTTP.
 struct Address {
-  std::string host, port;
+  clients::Url url;
+  clients::Access access = {};
 };
 
 /// `requests` are whole HTTP messages, sent in turn. One thread, which waits for all connections.

@@ -22,6 +22,10 @@ const char* name_of(client::Code code) {
       return "invalid";
     case client::Code::kNotFound:
       return "not_found";
+    case client::Code::kDenied:
+      return "denied";
+    case client::Code::kUntrusted:
+      return "untrusted";
     case client::Code::kBusy:
       return "busy";
     case client::Code::kUnavailable:

@@ -45,7 +45,7 @@ class TinyServer {
     sessions_.clear();
     ::close(listener_);
   }
-  Address address() const { return {"127.0.0.1", port_}; }
+  Address address() const { return {{clients::Url::Scheme::kHttp, "127.0.0.1", port_}}; }
   std::uint64_t requests() const { return requests_; }
 
  private:
@@ -118,7 +118,7 @@ TEST(PowerMeter, TakesTheMeanOfWhatTheServerTellsMeanwhile) {
 TEST(PowerMeter, IsNoneWhereTheServerTellsNothing) {
   TinyServer server([](std::uint64_t) { return kGood; });
   EXPECT_EQ(PowerMeter::open(server.address(), "m"), nullptr);
-  EXPECT_EQ(PowerMeter::open({"127.0.0.1", "1"}, "m"), nullptr);
+  EXPECT_EQ(PowerMeter::open({{clients::Url::Scheme::kHttp, "127.0.0.1", "1"}}, "m"), nullptr);
 }
 
 TEST(LoadOverHttp, AnOpenLoopSendsWhatTheRateSays) {

@@ -149,7 +149,12 @@ TEST(Url, is_a_host_and_a_port) {
   for (const char* bad : {"", "h:80", "http://", "http://:80", "http://h:", "http://h:0", "http://h:65536",
                           "http://h:8x", "http://h/p", "http://u@h", "http://[::1", "http://[::1]x"})
     EXPECT_EQ(parse_url(bad).error().code(), ErrorCode::kInvalidInput) << bad;
-  EXPECT_EQ(parse_url("https://h").error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(parse_url("udp://h:1").error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(parse_url("https://[::1]").value().scheme, Url::Scheme::kHttps);
+  EXPECT_EQ(parse_url("unix:/run/m.sock").value().path, "/run/m.sock");
+  for (const char* same : {"http://h:1", "https://[::1]:80", "unix:/a b"})
+    EXPECT_EQ(to_string(parse_url(same).value()), same);
+  EXPECT_EQ(parse_url("unix:").error().code(), ErrorCode::kInvalidInput);
 }
 
 TEST(Client, keeps_its_connection_and_makes_a_new_one_when_the_server_closed_it) {

@@ -1,7 +1,8 @@
 // What Triton's Python client (tritonclient.http over geventhttpclient) puts on the wire, and what it reads
 // of the answers: header lines and their order, compact JSON with the keys in its order, bodies it sends
-// where none is needed. Written from the client's behaviour; the client itself is in no Debian or npm
-// package.
+// where none is needed. Taken from the wire: tritonclient's repository at 58a44ca over
+// geventhttpclient 2.3.8. The client itself is in no Debian or npm package;
+// tests/integration/test_triton_library.cpp runs it where it is installed.
 
 #include <gtest/gtest.h>
 
@@ -23,15 +24,16 @@ class TritonClient : public HttpServer {
  protected:
   void SetUp() override { start(); }
 
-  std::string head(const std::string& line) const {
-    return line + " HTTP/1.1\r\nUser-Agent: python/gevent-http-client-2.0.11\r\nHost: " + server->address() +
-           "\r\n";
+  /// What the caller asks for stands before the host.
+  std::string head(const std::string& line, const std::string& headers = {}) const {
+    return line + " HTTP/1.1\r\nUser-Agent: python/gevent-http-client-2.3.8\r\n" + headers +
+           "Host: " + server->address() + "\r\n";
   }
   Answer get_as_client(const std::string& path) {
     return connection().exchange(head("GET " + path) + "\r\n");
   }
   Answer post_as_client(const std::string& path, const std::string& body, const std::string& headers = {}) {
-    return connection().exchange(head("POST " + path) + headers +
+    return connection().exchange(head("POST " + path, headers) +
                                  "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   /// The client keeps one connection for all its calls.
@@ -200,9 +202,33 @@ TEST_F(TritonClient, compression_both_ways_in_both_codings) {
     ASSERT_EQ(answer.status, 200) << answer.body;
     EXPECT_EQ(read(answer).tensors, kTensor) << name;
     const Answer page =
-        connection().exchange(head("GET /metrics") + "Accept-Encoding: " + encoding + "\r\n\r\n");
+        connection().exchange(head("GET /metrics", "Accept-Encoding: " + encoding + "\r\n") + "\r\n");
     EXPECT_EQ(page.headers.at("content-encoding"), name) << "long answers are compressed";
   }
+}
+
+TEST_F(TritonClient, an_inference_with_everything_it_can_be_given) {
+  const std::string header =
+      R"({"id":"r1","inputs":[)" + kInput +
+      R"(],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":true}}],"parameters":{"priority":1,"timeout":1000000,"mine":"x"}})";
+  const Answer answer = post_as_client("/v2/models/small/versions/1/infer?q=1&r=a%20b", header + kTensor,
+                                       "X-Extra: 1\r\n" + length_header(header));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(read(answer).document.at("id").as_string(), "r1");
+}
+
+/// tritonclient.http.aio, over aiohttp.
+TEST_F(TritonClient, an_inference_of_the_asynchronous_client) {
+  const std::string header =
+      R"({"inputs":[)" + kInput + R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
+  const std::string body = header + kTensor;
+  const Answer answer = connection().exchange(
+      "POST /v2/models/small/infer HTTP/1.1\r\nHost: " + server->address() + "\r\n" + length_header(header) +
+      "Accept: */*\r\nAccept-Encoding: gzip, deflate\r\nUser-Agent: Python/3.11 "
+      "aiohttp/3.8.4\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\nContent-Type: application/octet-stream\r\n\r\n" + body);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(read(answer).tensors, kTensor);
 }
 
 TEST_F(TritonClient, errors_have_the_body_it_reads_its_message_from) {

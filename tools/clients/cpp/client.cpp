@@ -45,17 +45,10 @@ std::uint64_t TensorInfo::bytes() const {
   return bytes;
 }
 
-Status parse_url(const std::string& text, Url& out) {
+namespace {
+
+Status parse_udp(const std::string& text, std::string_view rest, HostPort& out) {
   const auto bad = [&](const char* why) { return Status{Code::kInvalid, "URL '" + text + "': " + why}; };
-  std::string_view rest = text;
-  if (take(rest, "http://"))
-    out.scheme = Url::Scheme::kHttp;
-  else if (take(rest, "udp://"))
-    out.scheme = Url::Scheme::kUdp;
-  else if (take(rest, "https://"))
-    return bad("https is not offered; use http://");
-  else
-    return bad("it must begin with http:// or udp://");
   if (!rest.empty() && rest.back() == '/') rest.remove_suffix(1);
   const std::size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return bad("HOST:PORT is missing");
@@ -74,11 +67,14 @@ Status parse_url(const std::string& text, Url& out) {
   return {};
 }
 
+}  // namespace
+
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out) {
-  Url parsed;
-  if (Status s = parse_url(url, parsed); !s.ok()) return s;
-  return parsed.scheme == Url::Scheme::kUdp ? connect_udp(parsed, options, out)
-                                            : connect_http(parsed, options, out);
+  std::string_view rest = url;
+  if (!take(rest, "udp://")) return connect_http(url, options, out);
+  HostPort at;
+  if (Status s = parse_udp(url, rest, at); !s.ok()) return s;
+  return connect_udp(at, options, out);
 }
 
 }  // namespace millrace::client

@@ -22,7 +22,10 @@ Code code_of(ErrorCode code) {
     case ErrorCode::kDeadlineExceeded:
       return Code::kDeadline;
     case ErrorCode::kInvalidInput:
+    case ErrorCode::kNotFound:  // the CA file
       return Code::kInvalid;
+    case ErrorCode::kEnvironment:
+      return Code::kUntrusted;
     default:
       return Code::kInternal;
   }
@@ -43,6 +46,9 @@ Status status_of(const std::string& target, const HttpClient::Answer& answer) {
   switch (answer.status) {
     case 200:
       return {};
+    case 401:
+    case 403:
+      return {Code::kDenied, message};
     case 404:
       return {Code::kNotFound, message};
     case 429:
@@ -207,11 +213,12 @@ class HttpTransport final : public Client {
 
 }  // namespace
 
-Status connect_http(const Url& url, const Options& options, std::unique_ptr<Client>& out) {
-  auto http = HttpClient::connect({url.host, url.port}, options.timeout);
+Status connect_http(const std::string& text, const Options& options, std::unique_ptr<Client>& out) {
+  const auto url = clients::parse_url(text);
+  if (!url) return {Code::kInvalid, url.error().message()};
+  auto http = HttpClient::connect(*url, options.timeout, {options.ca_file, options.verify, options.token});
   if (!http) return status_of(http.error());
-  auto client = std::make_unique<HttpTransport>(std::move(http).value(), options);
-  out = std::move(client);
+  out = std::make_unique<HttpTransport>(std::move(http).value(), options);
   return {};
 }
 

@@ -7,15 +7,13 @@
 
 namespace millrace::client {
 
-struct Url {
-  enum class Scheme { kHttp, kUdp } scheme = Scheme::kHttp;
-  std::string host;
-  std::string port;
+struct HostPort {
+  std::string host, port;
 };
-Status parse_url(const std::string& text, Url& out);
 
-Status connect_http(const Url& url, const Options& options, std::unique_ptr<Client>& out);
-Status connect_udp(const Url& url, const Options& options, std::unique_ptr<Client>& out);
+/// `url`: anything but udp.
+Status connect_http(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
+Status connect_udp(const HostPort& at, const Options& options, std::unique_ptr<Client>& out);
 
 using Clock = std::chrono::steady_clock;
 

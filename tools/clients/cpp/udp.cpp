@@ -70,7 +70,7 @@ struct Model {
 
 class UdpClient final : public Client {
  public:
-  Status open(const Url& url, const Options& options) {
+  Status open(const HostPort& url, const Options& options) {
     options_ = options;
     if (options.fragment_bytes < wire::kMinFragmentBytes || options.fragment_bytes > wire::kMaxFragmentBytes)
       return {Code::kInvalid,
@@ -502,7 +502,7 @@ class UdpClient final : public Client {
 
 }  // namespace
 
-Status connect_udp(const Url& url, const Options& options, std::unique_ptr<Client>& out) {
+Status connect_udp(const HostPort& url, const Options& options, std::unique_ptr<Client>& out) {
   auto client = std::make_unique<UdpClient>();
   if (Status s = client->open(url, options); !s.ok()) return s;
   out = std::move(client);

@@ -14,7 +14,7 @@ UdpSocket::~UdpSocket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status UdpSocket::open(const Url& url, std::size_t datagram_bytes, std::chrono::microseconds poll) {
+Status UdpSocket::open(const HostPort& url, std::size_t datagram_bytes, std::chrono::microseconds poll) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;

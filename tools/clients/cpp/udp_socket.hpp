@@ -29,7 +29,7 @@ class UdpSocket {
 
   /// `datagram_bytes`: the longest this client takes; longer ones are dropped. `poll`: waits at least as long
   /// need no second system call.
-  Status open(const Url& url, std::size_t datagram_bytes, std::chrono::microseconds poll);
+  Status open(const HostPort& url, std::size_t datagram_bytes, std::chrono::microseconds poll);
 
   /// At most kBatch pieces. What the kernel does not take is lost, as any datagram may be.
   void send(std::span<const Piece> pieces);

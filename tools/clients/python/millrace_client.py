@@ -4,7 +4,7 @@
 As a library (bytes in, bytes out: row-major, little-endian, as numpy's tobytes() gives and frombuffer() takes):
 
     import millrace_client
-    client = millrace_client.connect("udp://127.0.0.1:8001")      # or "http://127.0.0.1:8000"
+    client = millrace_client.connect("udp://127.0.0.1:8001")      # or "http://127.0.0.1:8000", "https://…", "unix:PATH"
     info = client.model("lenet5")                                  # inputs and outputs: name, datatype, shape
     outputs = client.infer("lenet5", [image_bytes], timeout=0.05)  # a list of bytes, one an output
 
@@ -12,8 +12,8 @@ As a program:
 
     python3 millrace_client.py --url udp://127.0.0.1:8001 --model lenet5 --input x.npy [--output y.npy]
 
-Everything that fails raises MillraceError, whose `code` is one of: invalid, not_found, busy, unavailable, deadline,
-protocol, internal. A client is for one thread at a time. The datagrams are those of server/udp/README.md.
+Everything that fails raises MillraceError, whose `code` is one of: invalid, not_found, denied (the token), untrusted
+(the server's certificate), busy, unavailable, deadline, protocol, internal. A client is for one thread at a time. The datagrams are those of server/udp/README.md.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import json
 import os
 import select
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -67,21 +68,34 @@ class Model:
     outputs: list
 
 
-def connect(url, timeout=5.0, fragment_bytes=1200, key_id=0, key=b""):
-    """A client for "http://HOST:PORT" or "udp://HOST:PORT". `timeout` bounds connecting and all that has none of its own.
+def connect(url, timeout=5.0, fragment_bytes=1200, key_id=0, key=b"", ca_file=None, verify=True, token=""):
+    """A client for "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or "udp://HOST:PORT".
+
+    `timeout` bounds connecting and all that has none of its own.
+
+    HTTP only: `ca_file` (PEM) says whom to trust over https, else it is whom the system trusts; without `verify`, whoever
+    answers is trusted. `token` is sent as a bearer token.
 
     UDP only: `fragment_bytes` is the payload of a datagram (256 to 65,000); with `key_id` (1 to 255) and `key` (16 bytes
     or more) every datagram is authenticated.
     """
+    if not all(" " < character <= "~" for character in token):
+        raise MillraceError("invalid", "the token has a character that no token has: a space, or one beyond ASCII")
+    if url.startswith("unix:"):
+        if len(url) == 5 or "\0" in url:
+            raise MillraceError("invalid", f"URL {url!r} names no socket")
+        return HttpClient(_UnixConnector(url[5:]), timeout, token)
     parts = urllib.parse.urlsplit(url)
     try:
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise MillraceError("invalid", f"URL {url!r}: {error}") from None
-    if parts.scheme not in ("http", "udp") or not host or not port or parts.path not in ("", "/"):
-        raise MillraceError("invalid", f"URL {url!r} is not http://HOST:PORT or udp://HOST:PORT")
+    if parts.scheme not in ("http", "https", "udp") or not host or not port or parts.path not in ("", "/"):
+        raise MillraceError("invalid", f"URL {url!r} is not http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
     if parts.scheme == "http":
-        return HttpClient(host, port, timeout)
+        return HttpClient(_TcpConnector(host, port), timeout, token)
+    if parts.scheme == "https":
+        return HttpClient(_TlsConnector(host, port, ca_file, verify), timeout, token)
     return UdpClient(host, port, timeout, fragment_bytes, key_id, key)
 
 
@@ -106,9 +120,55 @@ def _split(model, data):
 # --- HTTP: Open Inference Protocol, tensors in binary ---
 
 
+class _TcpConnector:
+    """Makes connections to one server."""
+
+    def __init__(self, host, port):
+        self._host, self._port = host, port
+        self.name = f"http://{host}:{port}"
+
+    def open(self, timeout):
+        return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+
+
+class _TlsConnector(_TcpConnector):
+    def __init__(self, host, port, ca_file, verify):
+        super().__init__(host, port)
+        self.name = f"https://{host}:{port}"
+        try:
+            self._context = ssl.create_default_context(cafile=ca_file)
+        except ssl.SSLError:
+            raise MillraceError("invalid", f"{ca_file} holds no certificate in PEM") from None
+        except OSError as error:
+            raise MillraceError("invalid", f"CA file {ca_file}: {error.strerror}") from None
+        if not verify:
+            self._context.check_hostname = False
+            self._context.verify_mode = ssl.CERT_NONE
+
+    def open(self, timeout):
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+
+
+class _UnixConnector:
+    def __init__(self, path):
+        self._path, self.name = path, f"unix:{path}"
+
+    def open(self, timeout):
+        connection = http.client.HTTPConnection("localhost", timeout=timeout)
+
+        def connect():
+            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(timeout)
+            connection.sock.connect(self._path)
+
+        connection.connect = connect
+        return connection
+
+
 class HttpClient:
-    def __init__(self, host, port, timeout):
-        self._host, self._port, self._timeout = host, port, timeout
+    def __init__(self, connector, timeout, token):
+        self._connector, self._timeout = connector, timeout
+        self._headers = {"Authorization": "Bearer " + token} if token else {}
         self._connection = None
         self._models = {}
         self._exchange("GET", "/v2/health/live")
@@ -170,7 +230,7 @@ class HttpClient:
             message = json.loads(body)["error"]
         except (ValueError, KeyError, TypeError):
             message = "no reason given"
-        code = {404: "not_found", 429: "busy", 503: "unavailable", 500: "internal"}.get(status, "invalid" if 400 <= status < 500 else "protocol")
+        code = {401: "denied", 403: "denied", 404: "not_found", 429: "busy", 503: "unavailable", 500: "internal"}.get(status, "invalid" if 400 <= status < 500 else "protocol")
         if status == 503 and "deadline" in str(message):
             code = "deadline"
         raise MillraceError(code, f"{path}: status {status}: {message}")
@@ -180,11 +240,12 @@ class HttpClient:
         for attempt in range(2):
             try:
                 if self._connection is None:
-                    self._connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+                    self._connection = self._connector.open(self._timeout)
                     self._connection.connect()
-                    self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    if self._connection.sock.family != socket.AF_UNIX:
+                        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._connection.sock.settimeout(self._timeout if timeout is None else max(timeout, 0.001))
-                self._connection.request(method, path, body, headers or {})
+                self._connection.request(method, path, body, {**self._headers, **(headers or {})})
                 response = self._connection.getresponse()
                 data = response.read()
                 if response.will_close:
@@ -192,12 +253,16 @@ class HttpClient:
                 return response.status, response.headers, data
             except TimeoutError:
                 self.close()
-                raise MillraceError("deadline", f"http://{self._host}:{self._port}: no answer in time") from None
+                raise MillraceError("deadline", f"{self._connector.name}: no answer in time") from None
+            except ssl.SSLCertVerificationError as error:
+                self.close()
+                raise MillraceError("untrusted", f"{self._connector.name}: its certificate is not accepted: {error.verify_message}; "
+                                                 "a CA file says whom to trust") from None
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 # A kept connection may have been closed by the server; that says nothing about this request.
                 if attempt == 1 or not kept:
-                    raise MillraceError("unavailable", f"http://{self._host}:{self._port}: {error}") from None
+                    raise MillraceError("unavailable", f"{self._connector.name}: {error}") from None
 
 
 # --- UDP: Millrace datagrams ---
@@ -589,7 +654,12 @@ def _run_program(arguments):
             raise MillraceError("invalid", "--key-id needs --keys FILE")
         key = _read_key(arguments.keys, arguments.key_id)
     timeout = arguments.timeout_ms / 1000
-    client = connect(arguments.url, timeout, arguments.fragment_bytes, arguments.key_id, key)
+    token = os.environ.get("MILLRACE_TOKEN", "")
+    if arguments.token_file:
+        with open(arguments.token_file, encoding="utf-8") as file:
+            token = file.read().strip()
+    client = connect(arguments.url, timeout, arguments.fragment_bytes, arguments.key_id, key, arguments.ca_file,
+                     not arguments.insecure, token)
     model = client.model(arguments.model, arguments.version)
     first, answers = model.outputs[0], []
     for frame, inputs in enumerate(_frames(arguments, model)):
@@ -611,13 +681,16 @@ def _run_program(arguments):
 
 def _main():
     parser = argparse.ArgumentParser(description="Send .npy files to a Millrace server and print what comes back, a JSON object a frame.")
-    parser.add_argument("--url", required=True, help="http://HOST:PORT or udp://HOST:PORT")
+    parser.add_argument("--url", required=True, help="http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
     parser.add_argument("--model", required=True)
     parser.add_argument("--version", default="", help="default: the newest")
     parser.add_argument("--input", action="append", required=True,
                         help=".npy, one an input of the model, in its order and of its type; one frame or, along the first axis, several")
     parser.add_argument("--output", help="write the first output here (.npy, first axis = frames)")
     parser.add_argument("--timeout-ms", type=float, default=5000)
+    parser.add_argument("--ca-file", help="https: PEM file of whom to trust (default: whom the system trusts)")
+    parser.add_argument("--insecure", action="store_true", help="https: trust whoever answers")
+    parser.add_argument("--token-file", help="file that holds the bearer token (default: MILLRACE_TOKEN, where it is set)")
     parser.add_argument("--fragment-bytes", type=int, default=1200, help="UDP: payload of a datagram")
     parser.add_argument("--key-id", type=int, default=0, help="UDP: key of the tags")
     parser.add_argument("--keys", help="UDP: file with the keys, as the server's")
@@ -626,7 +699,7 @@ def _main():
         return 0
     except MillraceError as error:
         print(f"millrace_client: error: {error}", file=sys.stderr)
-        return 2 if error.code in ("invalid", "not_found") else 1
+        return 2 if error.code in ("invalid", "not_found", "denied", "untrusted") else 1
     except OSError as error:
         print(f"millrace_client: error: {error}", file=sys.stderr)
         return 2

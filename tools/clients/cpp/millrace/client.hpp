@@ -25,6 +25,8 @@ enum class Code {
   kInvalid,      // what was asked for is wrong: URL, model's sizes, options; asking again will not help
   kNotFound,     // no such model or version
   kBusy,         // the server refused because of load, until the deadline; asking again may help
+  kDenied,       // the token is missing, unknown, or does not reach (HTTP)
+  kUntrusted,    // the server's certificate is not accepted (https)
   kUnavailable,  // nothing answers, or the model cannot answer now
   kDeadline,     // the deadline passed
   kProtocol,     // the server's answer makes no sense
@@ -51,6 +53,11 @@ struct ModelInfo {
 
 struct Options {
   std::chrono::milliseconds timeout{5000};  // of connecting, and of everything without a timeout of its own
+
+  // HTTP only:
+  std::string ca_file;  // PEM, whom to trust over https; empty: whom the system trusts
+  bool verify = true;   // false: over https whoever answers is trusted
+  std::string token;    // sent as "Authorization: Bearer", where not empty
 
   // UDP only:
   // payload of a datagram, 256 to 65,000: what the path carries unfragmented
@@ -87,8 +94,8 @@ class Client {
   }
 };
 
-/// `url`: "http://HOST:PORT" or "udp://HOST:PORT"; IPv6 hosts in brackets. Reaches the server once:
-/// kUnavailable where nothing answers.
+/// `url`: "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or
+/// "udp://HOST:PORT"; IPv6 hosts in brackets. Reaches the server once: kUnavailable where nothing answers.
 Status connect(const std::string& url, const Options& options, std::unique_ptr<Client>& out);
 
 }  // namespace millrace::client

@@ -1,0 +1,132 @@
+// A server whose wall clock jumps by years, both ways: deadlines, idle times, sessions and polls go by the
+// steady clock; only what is told to people shows the jump.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <thread>
+
+#include "kernels/reference/reference.hpp"
+#include "millrace/client.hpp"
+#include "tests/integration/repository_host.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kYear = 365 * 86'400;
+
+/// The file that says how far ahead the server's clock is.
+class Shift {
+ public:
+  explicit Shift(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_EQ(::ftruncate(file, sizeof(std::int64_t)), 0);
+    at_ = static_cast<volatile std::int64_t*>(
+        ::mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    ::close(file);
+    EXPECT_NE(static_cast<volatile void*>(at_), MAP_FAILED);
+  }
+  ~Shift() { ::munmap(const_cast<std::int64_t*>(at_), sizeof(std::int64_t)); }
+  Shift(const Shift&) = delete;
+  Shift& operator=(const Shift&) = delete;
+  void set(std::int64_t seconds) { *at_ = seconds; }
+
+ private:
+  volatile std::int64_t* at_ = nullptr;
+};
+
+TEST(ClockJump, NothingExpiresNothingHangsAndEveryAnswerIsRight) {
+  RepositoryHost host;
+  host.add("1", chain_program(6));
+  host.add("2", with_other_weights(chain_program(6), 5));
+  const std::string path = host.scratch() / "shift";
+  Shift shift(path);
+  host.start({"--udp", "127.0.0.1:0", "--load", "m"},
+             {"SHIFTED_CLOCK=" + path, std::string("LD_PRELOAD=") + SHIFTED_CLOCK});
+  const auto udp = host.server().wait_for_line("listening udp ", 60s);
+  ASSERT_TRUE(udp) << host.server().err();
+  std::unique_ptr<client::Client> datagrams;
+  ASSERT_TRUE(client::connect("udp://" + *udp, {}, datagrams).ok());
+  HttpConnection connection(host.port()), idle(host.port());
+  ASSERT_EQ(idle.request("GET", "/v2/health/live")->status, 200);
+  const std::string input = host.frame(1);
+  const auto bytes = std::as_bytes(std::span(input));
+  std::vector<std::vector<std::byte>> outputs;
+
+  const auto last_inference = [&] {
+    const json::value stats = json::parse(connection.request("GET", "/v2/models/m/stats")->body);
+    return stats.at("model_stats").at(0).at("last_inference").to_number<std::int64_t>() / 1000;
+  };
+  ASSERT_EQ(host.ask(connection, input).status, 200);
+  const std::int64_t begin = last_inference();
+  std::string version = "1";
+  for (const std::int64_t years : {10, -20, 0, 30}) {
+    shift.set(years * kYear);
+    for (int i = 0; i < 5; ++i) {
+      const Answer answer = host.ask(connection, input);
+      EXPECT_EQ(answer.status, 200) << years << " years";
+      EXPECT_TRUE(answer.right);
+      const client::Status s = datagrams->infer("m", "", {{bytes}}, 20s, outputs);
+      EXPECT_TRUE(s.ok()) << years << " years: " << s.message;
+    }
+    EXPECT_NEAR(static_cast<double>(last_inference() - begin), static_cast<double>(years * kYear), 3600.0)
+        << "the jump is real";
+    EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
+    EXPECT_EQ(connection.request("GET", "/metrics")->status, 200);
+    EXPECT_EQ(idle.request("GET", "/v2/health/live")->status, 200)
+        << "kept, though it said nothing for years";
+    version = version == "1" ? "2" : "1";
+    EXPECT_EQ(host.load(version).status, 200) << "a swap, by the steady clock";
+    EXPECT_EQ(host.ask(connection, input).version, version);
+  }
+  EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
+}
+
+TEST(ClockJump, ADeadlineIsNeitherMissedNorForgottenWhenTheClockJumpsWhileARequestWaits) {
+  RepositoryHost host;
+  host.add("1", chain_program(6));
+  const std::string path = host.scratch() / "shift";
+  Shift shift(path);
+  host.start({"--load", "m"}, {"SHIFTED_CLOCK=" + path, std::string("LD_PRELOAD=") + SHIFTED_CLOCK,
+                               "MILLRACE_EMULATION_OPTIONS=call_timeout=60000"});
+  HttpConnection patient(host.port()), hurried(host.port());
+  const std::string input = host.frame(1);
+  ASSERT_EQ(host.ask(patient, input).status, 200);
+  const auto cards = host.cards();
+  ASSERT_EQ(cards.size(), 3U);
+  ASSERT_EQ(::kill(cards[1], SIGSTOP), 0);
+  const json::value model = json::parse(hurried.request("GET", "/v2/models/m")->body);
+  json::object tensor = model.at("inputs").at(0).as_object();
+  tensor["parameters"] = {{"binary_data_size", input.size()}};
+  const auto send = [&](HttpConnection& on, int timeout_us) {
+    const std::string header = json::serialize(
+        json::object{{"inputs", json::array{tensor}}, {"parameters", {{"timeout", timeout_us}}}});
+    on.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: t\r\nInference-Header-Content-Length: " +
+            std::to_string(header.size()) + "\r\nContent-Length: " +
+            std::to_string(header.size() + input.size()) + "\r\n\r\n" + header + input);
+  };
+  send(patient, 60'000'000);
+  send(hurried, 300'000);
+  std::this_thread::sleep_for(50ms);  // both are with the pipeline
+  shift.set(10 * kYear);
+  const auto late = hurried.receive();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->status, 503) << late->body;
+  EXPECT_NE(late->body.find("deadline"), std::string::npos) << late->body;
+  ASSERT_EQ(::kill(cards[1], SIGCONT), 0);
+  const auto answer = patient.receive();
+  ASSERT_TRUE(answer);
+  // Where this machine is so slow that the card is given up meanwhile, that is what it says.
+  EXPECT_TRUE(answer->status == 200 || answer->status == 503) << answer->body;
+  EXPECT_EQ(answer->body.find("deadline"), std::string::npos) << "a minute has not passed: " << answer->body;
+}
+
+}  // namespace
+}  // namespace millrace::tests

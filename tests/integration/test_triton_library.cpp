@@ -1,0 +1,29 @@
+// NVIDIA's own tritonclient.http against a server, where python3 finds one (PYTHONPATH): no Debian or npm
+// package has it.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/integration/repository_host.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+TEST(TritonLibrary, EveryCallItHasIsAnsweredAsItExpects) {
+  const Outcome there = run_program({"/usr/bin/env", "python3", "-c", "import tritonclient.http"});
+  if (there.exit_code != 0)
+    GTEST_SKIP() << "python3 has no tritonclient.http; tests/integration/README.md says where it is from";
+  RepositoryHost host;
+  host.add("1", chain_program(6));
+  host.start();
+  const Outcome run =
+      run_program({"/usr/bin/env", "python3", "-B",
+                   std::string(MILLRACE_SOURCE_DIR) + "/tests/integration/drive_tritonclient.py",
+                   "127.0.0.1:" + std::to_string(host.port()), "m"});
+  EXPECT_EQ(run.exit_code, 0) << run.err << host.server().err();
+  EXPECT_NE(run.out.find("\"answers\": 54"), std::string::npos) << run.out;
+  EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
+}
+
+}  // namespace
+}  // namespace millrace::tests

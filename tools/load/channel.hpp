@@ -1,0 +1,60 @@
+// The bytes of one connection that never blocks, bare or in TLS.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+struct ssl_ctx_st;
+struct ssl_st;
+
+namespace millrace::load {
+
+/// A file descriptor that is closed with it.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void reset(int fd = -1);
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+class Channel {
+ public:
+  enum class Outcome { kDone, kWantsRead, kWantsWrite, kClosed };
+
+  /// Takes the socket, which does not block. `context` null: bare; else handshake() comes before all else,
+  /// and the certificate must be that of `host`.
+  void open(int socket, ssl_ctx_st* context, const std::string& host);
+  void close();
+  int socket() const { return socket_.get(); }
+  bool secure() const { return tls_ != nullptr; }
+
+  Outcome handshake();
+
+  /// kDone: `count` bytes, at least one, were taken or have come. kClosed: the connection ended or broke.
+  Outcome write(std::string_view bytes, std::size_t& count);
+  Outcome read(std::span<char> room, std::size_t& count);
+
+  /// Bytes have come that a poll of the socket does not tell of.
+  bool holds_bytes() const;
+
+ private:
+  struct Free {
+    void operator()(ssl_st* tls) const;
+  };
+  Outcome outcome_of(int result) const;
+
+  Descriptor socket_;
+  std::unique_ptr<ssl_st, Free> tls_;
+};
+
+}  // namespace millrace::load
