@@ -398,6 +398,7 @@ std::vector<Folding> ConvolutionBlock::window_styles(std::uint64_t interval_cycl
   std::vector<Folding> found;
   Folding folding;
   if (windowless_) {
+    if (matrices(folding) > 1 && vectors_ * taps_ > interval_cycles) return {};
     if (vectors_ == 1 || layer_.groups > 1) return {folding};
     for (const std::uint32_t pixels : divisors(in_.w)) {
       folding.pixels = pixels;
@@ -494,7 +495,8 @@ std::vector<std::uint64_t> ConvolutionBlock::all_intervals() const {
     folding.pixels = pixels;
     if (!check_window(folding).ok()) continue;
     side_by_side.push_back(windows(folding));
-    all.push_back(windowless_ ? vectors_ / windows(folding) : scan_cycles(pixels));
+    const std::uint64_t beats = matrices(folding) > 1 ? vectors_ * taps_ : vectors_ / windows(folding);
+    all.push_back(windowless_ ? beats : scan_cycles(pixels));
   }
   const auto add_matrices = [&](const Folding& how, std::uint32_t side, std::uint64_t fastest) {
     for (const std::uint32_t pe : divisors(rows(how)))

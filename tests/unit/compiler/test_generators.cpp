@@ -55,6 +55,18 @@ Program convolution(std::int16_t first_weight = 1) {
   return program;
 }
 
+/// The same in two groups, with windows of that size.
+Program grouped(std::uint32_t height, std::uint32_t width) {
+  Program program = convolution();
+  auto& layer = std::get<Convolution>(program.blocks[0].operation);
+  layer.groups = 2;
+  layer.window.kernel_h = height;
+  layer.window.kernel_w = width;
+  layer.weights.resize(std::size_t{8} * height * width * 2, 3);
+  program.tensors[1].shape = {7 - height, 9 - width, 8};
+  return program;
+}
+
 Folding parallel(std::uint32_t pe, std::uint32_t simd) {
   Folding folding;
   folding.pe = pe;
@@ -141,8 +153,8 @@ TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
 }
 
 TEST(Generators, EveryFoldingOfferedCanBeBuiltAndKeepsItsInterval) {
-  for (const Program& program :
-       {convolution(), card_part(tests::skip_program(3)), card_part(tests::chain_program(2))})
+  for (const Program& program : {convolution(), grouped(3, 3), grouped(1, 1), grouped(6, 8),
+                                 card_part(tests::skip_program(3)), card_part(tests::chain_program(2))})
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
       const auto generator = Generator::make(program, b).value();
       for (const std::uint64_t interval : generator->intervals())
@@ -153,6 +165,26 @@ TEST(Generators, EveryFoldingOfferedCanBeBuiltAndKeepsItsInterval) {
               << program.blocks[b].name << " " << to_string(folding);
         }
     }
+}
+
+TEST(Generators, GroupsMultiplyTheirOwnChannelsAlone) {
+  Folding folding = parallel(2, 6);
+  folding.window = WindowStyle::kFolded;
+  folding.window_lanes = 4;
+  const Program program = grouped(3, 3);
+  const Netlist netlist = Generator::make(program, 0).value()->build(folding, true).value();
+  std::int64_t products = 0;
+  for (const auto& unit : netlist.units)
+    if (unit.instance.module == "mr_mvu")
+      products += parameter(unit.instance, "MH", 0) * parameter(unit.instance, "MW", 0);
+  EXPECT_EQ(products * 24,
+            static_cast<std::int64_t>(kernels::multiply_accumulates(program, program.blocks[0])));
+  folding.window_lanes = 2;
+  EXPECT_NE(refusal(program, folding).find("groups are told apart where all 4 channels come at once"),
+            std::string::npos);
+  folding.window_lanes = 4;
+  folding.simd = 36;
+  EXPECT_NE(refusal(program, folding).find("does not divide 18"), std::string::npos);
 }
 
 TEST(Generators, ADesignCostsWhatItsInstancesCost) {
