@@ -9,9 +9,9 @@ namespace {
 
 using explore::operator+=;
 
-constexpr std::size_t kMostIdle = 3;                 // of these in a row that are no better than fewer
-constexpr std::size_t kMostCards = 9;                // numbers of cards looked at
-constexpr std::size_t kMostImplementations = 40000;  // of all operations: above, a search takes seconds
+constexpr std::size_t kMostIdle = 3;      // of these in a row that are no better than fewer
+constexpr std::size_t kMostCards = 9;     // numbers of cards looked at
+constexpr std::size_t kMostEffort = 500;  // operations times cards: above, all searches together take long
 
 Alternative made(const explore::Problem& problem, const explore::Solution& solution) {
   Alternative out;
@@ -31,12 +31,14 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
 void add_alternatives(Plan& plan) {
   plan.alternatives.clear();
   plan.alternatives_left_out.clear();
-  std::size_t implementations = 0;
-  for (const auto& operation : plan.problem.operations) implementations += operation.implementations.size();
-  if (implementations > kMostImplementations) {
+  const auto operations =
+      static_cast<std::size_t>(std::count_if(plan.problem.operations.begin(), plan.problem.operations.end(),
+                                             [](const auto& operation) { return !operation.host; }));
+  if (operations * std::min(kMostCards, plan.problem.cards.size()) > kMostEffort) {
     plan.alternatives_left_out =
-        "not looked for: the model is large, and each number of cards would take a "
-        "search of seconds; plan with --partitions N to see one";
+        "not looked for: the model is large for so many cards, and each number of them would take a search "
+        "of "
+        "its own; plan with --partitions N to see one";
     return;
   }
   explore::Problem problem = plan.problem;

@@ -159,6 +159,16 @@ TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throu
     }
 }
 
+TEST(Report, Says_why_there_are_no_alternatives_where_there_would_be_too_many_searches) {
+  Plan plan = planned();
+  const auto one = plan.problem.operations;
+  while (plan.problem.operations.size() < 500)
+    plan.problem.operations.insert(plan.problem.operations.end(), one.begin(), one.end());
+  add_alternatives(plan);
+  EXPECT_TRUE(plan.alternatives.empty());
+  EXPECT_NE(plan.alternatives_left_out.find("--partitions"), std::string::npos);
+}
+
 TEST(Report, The_terminal_names_the_busiest_cable_and_keeps_to_80_columns) {
   Plan plan = planned();
   add_alternatives(plan);
