@@ -11,6 +11,7 @@
 #include "compiler/relays.hpp"
 #include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
+#include "compiler/weights.hpp"
 #include "kernels/program/packing.hpp"
 
 namespace millrace::compiler {
@@ -37,6 +38,7 @@ class Planner {
     MILLRACE_ASSIGN(plan_.cluster, steps_.run("read_cluster",
                                               [&] { return runtime::plan::load_cluster(options_.cluster); }));
     MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, steps_));
+    MILLRACE_TRY(place_parameters(plan_.program, options_.weights));
     for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
     MILLRACE_TRY(state_problem());

@@ -33,6 +33,7 @@ struct PlanOptions {
   std::optional<std::uint32_t> partitions;  // cards, exactly; default: chosen
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
+  kernels::Placement weights = kernels::Placement::kBaked;  // of every block that has any
   std::string assume;                   // "int8", "w4a8", …: a float model, planned on its structure
   std::filesystem::path plan;           // a plan file that is followed instead of a search
   std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits

@@ -126,6 +126,7 @@ class Reader {
       return map.error("region", "'" + card.device + "' has no region '" + region + "'");
     choice_.region[block] = r;
     gen::Folding folding;
+    folding.weights = plan_.program.blocks[block].placement;
     MILLRACE_TRY(read_count(map, "pe", folding.pe));
     MILLRACE_TRY(read_count(map, "simd", folding.simd));
     MILLRACE_TRY(read_count(map, "pixels", folding.pixels));

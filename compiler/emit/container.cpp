@@ -38,6 +38,11 @@ constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
 // xrt::ip then refuses every access.
 constexpr Argument kControlArguments[] = {{"epoch", "uint", false, abi::kRegEpoch, 4},
                                           {"supervisor_stop", "uint", false, abi::kRegSupervisorStop, 4}};
+constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
+                                             {"bytes", "uint", false, 0x1c, 4},
+                                             {"load_offset", "uint", false, 0x24, 4},
+                                             {"load_bytes", "uint", false, 0x2c, 4},
+                                             {"streamed_offset", "uint", false, 0x34, 4}};
 constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}};
 
 struct Unit {
@@ -61,15 +66,19 @@ std::string unit_of(const std::string& compute_unit) {
 std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   Kernel ingress{abi::kIngressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
   Kernel egress{abi::kEgressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
-  for (const auto& partition : record.partitions)
+  Kernel parameters{abi::kParametersKernel, AP_CTRL_CHAIN, kParametersArguments, {}};
+  for (const auto& partition : record.partitions) {
+    if (!partition.parameters_unit.empty())
+      parameters.units.push_back({unit_of(partition.parameters_unit), 0});
     for (const auto& port : partition.ports) {
       if (port.kind == plan::PortKind::kIngress)
         ingress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
       if (port.kind == plan::PortKind::kEgress)
         egress.units.push_back({unit_of(port.compute_unit), port.memory_bank});
     }
+  }
   std::vector<Kernel> kernels;
-  for (auto* kernel : {&ingress, &egress})
+  for (auto* kernel : {&ingress, &egress, &parameters})
     if (!kernel->units.empty()) kernels.push_back(std::move(*kernel));
   kernels.push_back(
       {abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 0}}});
@@ -364,18 +373,22 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
   return rows;
 }
 
-/// Windows of the vendor's kernel in the order of kernels and units: control, supervisor, then ports as the
-/// record has them, which is the order of the top's register slaves.
+/// Windows of the vendor's kernel in the order of kernels and units: control, supervisor, what takes
+/// parameters, then ports as the record has them, which is the order of the top's register slaves.
 std::vector<std::uint64_t> windows_of(const plan::ImageRecord& record, const std::vector<Kernel>& kernels) {
   std::map<std::string, std::uint64_t> window = {
       {std::string(abi::kControlKernel) + ":" + abi::kControlUnit, 0},
       {std::string(abi::kSupervisorKernel) + ":" + abi::kSupervisorUnit, 1}};
-  for (const auto& partition : record.partitions)
+  for (const auto& partition : record.partitions) {
+    if (!partition.parameters_unit.empty())
+      window.emplace(std::string(abi::kParametersKernel) + ":" + unit_of(partition.parameters_unit),
+                     window.size());
     for (const auto& port : partition.ports) {
       if (port.kind != plan::PortKind::kIngress && port.kind != plan::PortKind::kEgress) continue;
       const char* kernel = port.kind == plan::PortKind::kIngress ? abi::kIngressKernel : abi::kEgressKernel;
       window.emplace(std::string(kernel) + ":" + unit_of(port.compute_unit), window.size());
     }
+  }
   std::vector<std::uint64_t> windows;
   for (const auto& kernel : kernels)
     for (const auto& unit : kernel.units) windows.push_back(window.at(kernel.name + ":" + unit.name));

@@ -5,10 +5,12 @@
 #include "compiler/emit/container.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
+#include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
@@ -109,11 +111,20 @@ class Builder {
         partition.prediction.interval_cycles = design->second.interval_cycles;
         partition.prediction.latency_cycles = design->second.latency_cycles;
       }
-      partition.program_digest = program_digest(program);
+      partition.program_digest = program_digest(kernels::topology_of(program));
       if (part.host) partition.program = program;
       programs_[partition.name] = program;
       out_.plan.partitions.push_back(std::move(partition));
     }
+  }
+
+  /// What its image does not hold, as a file.
+  void add_parameters(const kernels::Program& program, std::span<const std::byte> load,
+                      Partition& partition) {
+    std::vector<std::byte> bytes = encode_parameters(program, load);
+    const std::string sha256 = sha256_hex(bytes);
+    partition.parameters = ParameterFile{parameter_file_name(sha256), sha256, bytes.size()};
+    out_.files[partition.parameters->file] = std::move(bytes);
   }
 
   /// One image port a channel; `links` counts the image's rows of the link table.
@@ -158,7 +169,7 @@ class Builder {
 
   /// Its SystemVerilog, and what the image's record says of it.
   Status add_rtl(const generators::Design& design, const kernels::Program& program, const Device& device,
-                 ImagePartition& made) {
+                 ImagePartition& made, std::vector<std::byte>& load) {
     RtlOptions options;
     options.clock_mhz = device.clock_mhz;
     options.device = device.name;
@@ -172,6 +183,7 @@ class Builder {
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
     rtl_[made.name] = rtl.files;
+    load = rtl.load;
     for (const auto& [path, content] : rtl.files) {
       const auto bytes = std::as_bytes(std::span(content));
       out_.files["rtl/" + made.name + "/" + path].assign(bytes.begin(), bytes.end());
@@ -191,19 +203,24 @@ class Builder {
     data.record.clock_mhz = device(place).clock_mhz;
     std::uint32_t links = 0;
     rooms_.clear();
-    for (const auto& partition : out_.plan.partitions) {
+    for (auto& partition : out_.plan.partitions) {
       if (partition.image != image.name) continue;
+      const kernels::Program& program = programs_.at(partition.name);
       image.partitions.push_back(partition.name);
       ImagePartition& made = data.record.partitions.emplace_back();
       made.name = partition.name;
       made.region = partition.region;
       made.nodes = partition.nodes;
       made.program_digest = partition.program_digest;
+      if (kernels::has_parameters(program))
+        made.parameters_unit = std::string(abi::kParametersKernel) + ":{" + partition.name + "}";
       for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
       for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
-      data.programs.push_back(programs_.at(partition.name));
+      data.programs.push_back(kernels::topology_of(program));
+      std::vector<std::byte> load;
       if (const auto design = designs_.find(partition.name); design != designs_.end())
-        MILLRACE_TRY(add_rtl(design->second, data.programs.back(), device(place), made));
+        MILLRACE_TRY(add_rtl(design->second, program, device(place), made, load));
+      if (kernels::has_parameters(program)) add_parameters(program, load, partition);
     }
     if (links > abi::kMaxLinkPorts)
       return Error(ErrorCode::kDoesNotFit,
@@ -256,8 +273,12 @@ class Builder {
 std::vector<kernels::Program> partition_programs(const kernels::Program& program,
                                                  const explore::Solution& solution) {
   std::vector<kernels::Program> programs;
-  for (std::size_t i = 0; i < solution.parts.size(); ++i)
+  for (std::size_t i = 0; i < solution.parts.size(); ++i) {
     programs.push_back(kernels::extract(program, solution.parts[i].operations, partition_name(solution, i)));
+    // The host computes with what its program holds.
+    if (!solution.parts[i].host) continue;
+    for (auto& block : programs.back().blocks) block.placement = kernels::Placement::kBaked;
+  }
   return programs;
 }
 

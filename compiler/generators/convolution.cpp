@@ -38,11 +38,11 @@ class ConvolutionBlock : public FoldedBlock {
                        w.kernel_h == in_.h && w.kernel_w == in_.w;
     windowless_ = pixel || whole;
     vectors_ = std::uint64_t{out_.h} * out_.w;
-    if (layer_.requantise) step_.emplace(*layer_.requantise, output().type, out_.c, layer_.bias);
+    if (layer_.requantise) step_.emplace(*layer_.requantise, output().type, out_.c, layer_.bias, loaded());
     read_weights();
   }
 
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override;
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override;
 
  protected:
   Status check(const Folding& folding) const override;
@@ -85,6 +85,11 @@ class ConvolutionBlock : public FoldedBlock {
   void write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
                     const std::string& constants) const;
   TableStyle style(const Folding& folding, std::uint64_t depth) const;
+  /// What ends the names of the units side by side.
+  std::vector<std::string> copies(const Folding& folding, const char* unit) const;
+  /// LOADED for a unit that multiplies, or the files it reads.
+  std::vector<std::pair<std::string, std::string>> place(Parameters& parameters, const std::string& prefix,
+                                                         const std::string& constants) const;
 
   const Convolution& layer_;
   Image in_, out_;
@@ -105,7 +110,8 @@ std::int64_t ConvolutionBlock::weight(const Folding& folding, std::uint32_t o, s
   return layer_.weights[(std::size_t{o} * taps_ + tap) * channels + c % channels];
 }
 
-/// Widths come from the values that are there: the sums they can reach, whatever the input.
+/// Widths come from the values that are there: the sums they can reach, whatever the input. Where others will
+/// be loaded, from the accumulator's type, which all of them fit.
 void ConvolutionBlock::read_weights() {
   any_bias_ = std::any_of(layer_.bias.begin(), layer_.bias.end(), [](auto b) { return b != 0; });
   const std::int64_t most_negative = layer_.weight_type.lowest();
@@ -124,6 +130,9 @@ void ConvolutionBlock::read_weights() {
     highest = std::max(highest, high);
   }
   acc_bits_ = step_ ? signed_bits(lowest, highest) : output().type.bits;
+  if (!loaded()) return;
+  any_bias_ = !layer_.bias.empty();
+  acc_bits_ = layer_.accumulator.bits;
 }
 
 std::uint32_t ConvolutionBlock::windows(const Folding& folding) const {
@@ -239,6 +248,24 @@ StreamIndex ConvolutionBlock::window(const Folding& folding, NetlistBuilder& net
                      {side_by_side * columns(folding), type.bits, vectors_ / side_by_side});
 }
 
+std::vector<std::string> ConvolutionBlock::copies(const Folding& folding, const char* unit) const {
+  const std::uint32_t count = depthwise_ ? 1 : windows(folding);
+  if (count == 1) return {unit};
+  std::vector<std::string> names;
+  for (std::uint32_t m = 0; m < count; ++m) names.push_back(unit + std::to_string(m));
+  return names;
+}
+
+std::vector<std::pair<std::string, std::string>> ConvolutionBlock::place(Parameters& parameters,
+                                                                         const std::string& prefix,
+                                                                         const std::string& constants) const {
+  if (!loaded())
+    return {{"WFILE", prefix + "_weights" + constants + ".hex"},
+            {"BFILE", prefix + "_bias" + constants + ".hex"}};
+  parameters.emplace_back("LOADED", 1);
+  return {};
+}
+
 /// A matrix-vector unit over one stream of vectors. `copy` ends the names, `constants` those of its files.
 StreamIndex ConvolutionBlock::matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
                                      const std::string& copy, const std::string& constants) const {
@@ -246,25 +273,22 @@ StreamIndex ConvolutionBlock::matrix(const Folding& folding, NetlistBuilder& net
   from = netlist.adapt("vector" + copy, from, folding.simd);
   const std::uint64_t vectors = netlist.stream(from).beats / sf;
   const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
-  const std::string prefix = netlist.prefix();
-  from = netlist.add("mr_mvu", "mvu" + copy,
-                     {{"MH", rows(folding)},
-                      {"MW", columns(folding)},
-                      {"PE", folding.pe},
-                      {"SIMD", folding.simd},
-                      {"ABITS", input().type.bits},
-                      {"AKIND", kind(input().type)},
-                      {"WBITS", layer_.weight_type.bits},
-                      {"WKIND", kind(layer_.weight_type)},
-                      {"ACCBITS", acc_bits_},
-                      {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
-                      {"BIAS", bias_in_sum() ? 1 : 0},
-                      {"IBUF", nf > 1 ? 2 * sf : 1},
-                      {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{nf} * sf))}},
-                     {from}, {folding.pe, acc_bits_, vectors * nf},
-                     {{"WFILE", prefix + "_weights" + constants + ".hex"},
-                      {"BFILE", prefix + "_bias" + constants + ".hex"}});
-  return from;
+  Parameters parameters = {{"MH", rows(folding)},
+                           {"MW", columns(folding)},
+                           {"PE", folding.pe},
+                           {"SIMD", folding.simd},
+                           {"ABITS", input().type.bits},
+                           {"AKIND", kind(input().type)},
+                           {"WBITS", layer_.weight_type.bits},
+                           {"WKIND", kind(layer_.weight_type)},
+                           {"ACCBITS", acc_bits_},
+                           {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
+                           {"BIAS", bias_in_sum() ? 1 : 0},
+                           {"IBUF", nf > 1 ? 2 * sf : 1},
+                           {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{nf} * sf))}};
+  auto files = place(parameters, netlist.prefix(), constants);
+  return netlist.add("mr_mvu", "mvu" + copy, std::move(parameters), {from},
+                     {folding.pe, acc_bits_, vectors * nf}, std::move(files));
 }
 
 StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
@@ -290,30 +314,31 @@ StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, Netlist
                                                  StreamIndex from) const {
   const std::uint32_t cf = in_.c / folding.pe;
   const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
-  const std::string prefix = netlist.prefix();
-  from = netlist.add("mr_vvu", "vvu",
-                     {{"CHANNELS", in_.c},
-                      {"PE", folding.pe},
-                      {"TAPS", taps_},
-                      {"ABITS", input().type.bits},
-                      {"AKIND", kind(input().type)},
-                      {"WBITS", layer_.weight_type.bits},
-                      {"WKIND", kind(layer_.weight_type)},
-                      {"ACCBITS", acc_bits_},
-                      {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
-                      {"BIAS", bias_in_sum() ? 1 : 0},
-                      {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{taps_} * cf))}},
-                     {from}, {folding.pe, acc_bits_, vectors_ * cf},
-                     {{"WFILE", prefix + "_weights.hex"}, {"BFILE", prefix + "_bias.hex"}});
+  Parameters parameters = {{"CHANNELS", in_.c},
+                           {"PE", folding.pe},
+                           {"TAPS", taps_},
+                           {"ABITS", input().type.bits},
+                           {"AKIND", kind(input().type)},
+                           {"WBITS", layer_.weight_type.bits},
+                           {"WKIND", kind(layer_.weight_type)},
+                           {"ACCBITS", acc_bits_},
+                           {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
+                           {"BIAS", bias_in_sum() ? 1 : 0},
+                           {"WSTYLE", static_cast<int>(style(folding, std::uint64_t{taps_} * cf))}};
+  auto files = place(parameters, netlist.prefix(), "");
+  from = netlist.add("mr_vvu", "vvu", std::move(parameters), {from}, {folding.pe, acc_bits_, vectors_ * cf},
+                     std::move(files));
   return step_ ? step_->add(netlist, "requant", from) : from;
 }
 
 void ConvolutionBlock::write_files(const Folding& folding, NetlistBuilder& netlist) const {
-  if (!netlist.memories()) return;
+  if (!netlist.memories() && !loaded()) return;
   const std::uint32_t count = matrices(folding);
   for (std::uint32_t m = 0; m < count; ++m)
     write_matrix(folding, netlist, m, count > 1 ? std::to_string(m) : "");
-  if (step_) step_->write_files(netlist, count * folding.pe, acc_bits_);
+  if (!step_) return;
+  step_->write_files(netlist, count * folding.pe, acc_bits_,
+                     count > 1 ? std::vector<std::string>{"requant"} : copies(folding, "requant"));
 }
 
 void ConvolutionBlock::write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
@@ -323,7 +348,11 @@ void ConvolutionBlock::write_matrix(const Folding& folding, NetlistBuilder& netl
   const bool paired = folding.multiplier == Multiplier::kDspPair && !bipolar;
   const std::uint32_t pe = folding.pe, simd = depthwise_ ? 1 : folding.simd;
   const std::uint32_t nf = rows(folding) / pe, sf = columns(folding) / simd, first = number * rows(folding);
-  HexLines lines(std::uint64_t{pe} * simd * bits);
+  // A loaded bias follows the weights on the same lines.
+  const std::uint64_t bias_bits = bias_in_sum() ? std::uint64_t{pe} * acc_bits_ : 0;
+  const std::uint64_t line_bits = std::max(std::uint64_t{pe} * simd * bits, loaded() ? bias_bits : 0);
+  const bool memories = netlist.memories();
+  HexLines lines(line_bits);
   const auto put_line = [&](std::uint32_t n, std::uint32_t s) {
     for (std::uint32_t p = 0; p < pe; ++p)
       for (std::uint32_t x = 0; x < simd; ++x) {
@@ -336,22 +365,28 @@ void ConvolutionBlock::write_matrix(const Folding& folding, NetlistBuilder& netl
       }
     lines.end_line();
   };
-  if (depthwise_) {
+  if (memories && depthwise_) {
     for (std::uint32_t s = 0; s < sf; ++s)
       for (std::uint32_t n = 0; n < nf; ++n) put_line(n, s);
-  } else {
+  } else if (memories) {
     for (std::uint32_t n = 0; n < nf; ++n)
       for (std::uint32_t s = 0; s < sf; ++s) put_line(n, s);
   }
-  netlist.file(netlist.prefix() + "_weights" + constants + ".hex", lines.take());
-  if (!bias_in_sum()) return;
-  HexLines biases(std::uint64_t{pe} * acc_bits_);
-  for (std::uint32_t n = 0; n < nf; ++n) {
+  HexLines biases(loaded() ? line_bits : bias_bits);
+  for (std::uint32_t n = 0; memories && bias_in_sum() && n < nf; ++n) {
     for (std::uint32_t p = 0; p < pe; ++p)
       biases.put(static_cast<std::uint64_t>(std::int64_t{layer_.bias[first + n * pe + p]}), acc_bits_);
     biases.end_line();
   }
-  netlist.file(netlist.prefix() + "_bias" + constants + ".hex", biases.take());
+  if (loaded()) {
+    const char* const unit = depthwise_ ? "vvu" : "mvu";
+    netlist.load("weights" + constants,
+                 constants.empty() ? copies(folding, unit) : std::vector<std::string>{unit + constants},
+                 line_bits, std::uint64_t{nf} * sf + (bias_in_sum() ? nf : 0), lines.take() + biases.take());
+    return;
+  }
+  netlist.file(netlist.prefix() + "_weights" + constants + ".hex", lines.take());
+  if (bias_in_sum()) netlist.file(netlist.prefix() + "_bias" + constants + ".hex", biases.take());
 }
 
 Netlist ConvolutionBlock::construct(const Folding& folding, NetlistBuilder& netlist) const {
@@ -458,7 +493,7 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
   }
 }
 
-std::vector<Folding> ConvolutionBlock::foldings(std::uint64_t interval_cycles) const {
+std::vector<Folding> ConvolutionBlock::proposals(std::uint64_t interval_cycles) const {
   std::vector<Folding> found;
   if (depthwise_) {
     for (const std::uint32_t pe : divisors(in_.c)) {

@@ -53,6 +53,7 @@ runtime::plan::Resources Cost::resources() const {
 
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters) {
   MILLRACE_ASSIGN(const Features made_of, features(module, parameters));
+  if (made_of.lut.empty() && made_of.ff.empty()) return made_of.exact;
   const auto model = catalog.modules.find(module);
   if (model == catalog.modules.end()) {
     return Error(ErrorCode::kNotFound, "the catalogue has no module '" + std::string(module) + "'");

@@ -61,7 +61,7 @@ class Assembler {
   }
 
   void reserve_ports() {
-    names_ = {"clk", "rst"};
+    names_ = {"clk", "rst", "load"};
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) names_.insert("in" + std::to_string(i));
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) names_.insert("out" + std::to_string(i));
   }
@@ -93,6 +93,11 @@ class Assembler {
       for (auto& file : piece.files) {
         rename(file.name);
         design_.netlist.files.push_back(std::move(file));
+      }
+      for (auto& table : piece.loads) {
+        rename(table.name);
+        for (auto& unit : table.units) rename(unit);
+        design_.netlist.loads.push_back(std::move(table));
       }
       for (auto& s : piece.inputs) s += offset;
       outputs_.push_back(piece.outputs.front() + offset);

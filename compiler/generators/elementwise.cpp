@@ -17,7 +17,7 @@ class LanesBlock : public FoldedBlock {
   LanesBlock(const kernels::Program& program, std::uint32_t block)
       : FoldedBlock(program, block), image_(image(output())) {}
 
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
     for (const std::uint32_t lanes : lane_counts(image_))
       if (const Folding folding = elementwise_folding(image_, lanes);
           check(folding).ok() && image_.elements() / lanes <= interval_cycles)
@@ -53,7 +53,8 @@ class RescaleBlock : public LanesBlock {
  public:
   RescaleBlock(const kernels::Program& program, std::uint32_t block)
       : LanesBlock(program, block),
-        step_(std::get<kernels::Rescale>(block_.operation).requantise, output().type, image_.c, {}) {}
+        step_(std::get<kernels::Rescale>(block_.operation).requantise, output().type, image_.c, {},
+              loaded()) {}
 
  protected:
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
@@ -65,7 +66,7 @@ class RescaleBlock : public LanesBlock {
       // The units behind take signed numbers.
       at = netlist.wires(Wiring::kZeroExtend, "signed", at, {in.lanes, ++bits, in.beats});
     }
-    step_.write_files(netlist, lanes, bits);
+    step_.write_files(netlist, lanes, bits, {"requant"});
     return netlist.finish(step_.add(netlist, "requant", at));
   }
 
@@ -88,23 +89,29 @@ class LookupBlock : public LanesBlock {
     const auto& table = std::get<kernels::Lookup>(block_.operation).table;
     const unsigned out_bits = output().type.bits;
     const StreamIndex from = take(netlist, 0, lanes);
-    if (netlist.memories()) {
-      HexLines lines(out_bits);
-      for (const auto value : table) {
-        lines.put(static_cast<std::uint64_t>(std::int64_t{value}), out_bits);
-        lines.end_line();
-      }
-      netlist.file(netlist.prefix() + "_table.hex", lines.take());
+    HexLines lines(out_bits);
+    for (std::size_t i = 0; netlist.memories() && i < table.size(); ++i) {
+      lines.put(static_cast<std::uint64_t>(std::int64_t{table[i]}), out_bits);
+      lines.end_line();
     }
-    return netlist.finish(netlist.add(
-        "mr_lut", "lut",
-        {{"SIMD", lanes},
-         {"IBITS", input().type.bits},
-         {"OBITS", out_bits},
-         {"FLIP", flip(input().type)},
-         {"STYLE",
-          static_cast<int>(folding.memory == TableStyle::kAuto ? TableStyle::kLogic : folding.memory)}},
-        {from}, {lanes, out_bits, image_.elements() / lanes}, {{"FILE", netlist.prefix() + "_table.hex"}}));
+    const std::string file = netlist.prefix() + "_table.hex";
+    Parameters parameters = {
+        {"SIMD", lanes},
+        {"IBITS", input().type.bits},
+        {"OBITS", out_bits},
+        {"FLIP", flip(input().type)},
+        {"STYLE",
+         static_cast<int>(folding.memory == TableStyle::kAuto ? TableStyle::kLogic : folding.memory)}};
+    std::vector<std::pair<std::string, std::string>> files;
+    if (loaded()) {
+      netlist.load("table", {"lut"}, out_bits, table.size(), lines.take());
+      parameters.emplace_back("LOADED", 1);
+    } else {
+      if (netlist.memories()) netlist.file(file, lines.take());
+      files.emplace_back("FILE", file);
+    }
+    return netlist.finish(netlist.add("mr_lut", "lut", std::move(parameters), {from},
+                                      {lanes, out_bits, image_.elements() / lanes}, std::move(files)));
   }
 };
 
@@ -200,7 +207,7 @@ class ConcatBlock : public LanesBlock {
   ConcatBlock(const kernels::Program& program, std::uint32_t block) : LanesBlock(program, block) {
     for (std::size_t i = 0; i < block_.inputs.size(); ++i) shared_ = std::gcd(shared_, image(input(i)).c);
   }
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
     for (const std::uint32_t lanes : divisors(shared_))
       if (image_.elements() / lanes <= interval_cycles) return {elementwise_folding(image_, lanes)};
     return {};

@@ -60,6 +60,7 @@ const std::vector<Entry>& entries() {
       {{"mr_link_send",
         {{"BYTES", 8}, {"LANES", 1}, {"ABITS", 8}, {"BEATS", 64}, {"PACKET", 1024}, {"REFRESH", 4096}}},
        describe_link_send},
+      {{"mr_load", {{"WIDTH", 8}, {"LINES", 4}, {"REST", 0}}}, describe_load},
       {{"mr_lut", {{"SIMD", 1}, {"IBITS", 8}, {"OBITS", 8}, {"FLIP", 128}, {"STYLE", 0}, {"LOADED", 0}}},
        describe_lut},
       {{"mr_mvu",
@@ -201,11 +202,12 @@ const Entry* find_entry(std::string_view module) {
 /// Sizes: at least 1 and small enough that no count overflows.
 bool is_size(std::string_view name) {
   for (const std::string_view free :
-       {"AKIND",     "BKIND",    "WKIND",    "MUL",    "BIAS",       "LOADED", "WSTYLE",  "STYLE",
-        "UNIFORM",   "OP",       "MEMORY",   "TOP",    "LEFT",       "BOTTOM", "RIGHT",   "VALUE",
-        "PT",        "PL",       "PB",       "PR",     "PAD_VALUE",  "SHIFT",  "LOWEST",  "HIGHEST",
-        "FLIP",      "A_FACTOR", "B_FACTOR", "OFFSET", "LINK_PORTS", "MBITS",  "OFFBITS", "ROUND_HALF_EVEN",
-        "ZERO_POINT"}) {
+       {"AKIND",   "BKIND",    "WKIND",           "MUL",       "BIAS",       "LOADED",
+        "WSTYLE",  "STYLE",    "UNIFORM",         "OP",        "MEMORY",     "TOP",
+        "LEFT",    "BOTTOM",   "RIGHT",           "VALUE",     "PT",         "PL",
+        "PB",      "PR",       "PAD_VALUE",       "SHIFT",     "LOWEST",     "HIGHEST",
+        "FLIP",    "A_FACTOR", "B_FACTOR",        "OFFSET",    "LINK_PORTS", "MBITS",
+        "OFFBITS", "REST",     "ROUND_HALF_EVEN", "ZERO_POINT"}) {
     if (name == free) return false;
   }
   return true;

@@ -17,9 +17,12 @@ class FoldedBlock : public Generator {
 
   Result<Netlist> build(const Folding& folding, bool memories) const final;
   Result<Candidate> candidate(const Catalog& catalog, const Folding& folding) const final;
+  std::vector<Folding> foldings(std::uint64_t interval_cycles) const final;
   std::vector<std::uint64_t> intervals() const final;
 
  protected:
+  /// What foldings() has, wherever the weights are.
+  virtual std::vector<Folding> proposals(std::uint64_t interval_cycles) const = 0;
   /// Whether the folding can be; else kInvalidInput through refuse().
   virtual Status check(const Folding& folding) const = 0;
   /// The units, for a folding that was checked.
@@ -28,6 +31,9 @@ class FoldedBlock : public Generator {
   virtual double lead() const = 0;
   /// Every folding's interval that matters, in any order.
   virtual std::vector<std::uint64_t> all_intervals() const = 0;
+
+  /// Whether its parameters are written after programming.
+  bool loaded() const { return block_.placement != Placement::kBaked; }
 
   Error refuse(const std::string& why) const;
   const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }

@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "compiler/generators/folded.hpp"
+#include "kernels/program/parameters.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -169,9 +170,9 @@ Error FoldedBlock::refuse(const std::string& why) const {
 }
 
 Result<Netlist> FoldedBlock::build(const Folding& folding, bool memories) const {
-  if (folding.weights != Placement::kBaked)
-    return Error(ErrorCode::kUnsupported,
-                 block_label(block_) + "weights can only be baked into the image; choose that placement");
+  if (folding.weights != block_.placement)
+    return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +
+                  kernels::to_string(folding.weights) + "; say so with --weights, or change the plan");
   if (folding.pe == 0 || folding.simd == 0 || folding.pixels == 0 || folding.window_lanes == 0)
     return refuse("a folding of 0; PE, SIMD, pixels and window lanes are at least 1");
   MILLRACE_TRY(check(folding));
@@ -219,6 +220,12 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   return made;
 }
 
+std::vector<Folding> FoldedBlock::foldings(std::uint64_t interval_cycles) const {
+  std::vector<Folding> found = proposals(interval_cycles);
+  for (auto& folding : found) folding.weights = block_.placement;
+  return found;
+}
+
 std::vector<std::uint64_t> FoldedBlock::intervals() const {
   constexpr std::size_t kMost = 200;
   std::vector<std::uint64_t> all = all_intervals();
@@ -233,6 +240,8 @@ std::vector<std::uint64_t> FoldedBlock::intervals() const {
 Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block) {
   assert(block < program.blocks.size());
   const auto& b = program.blocks[block];
+  if (b.placement == Placement::kStreamed)
+    return Error(ErrorCode::kUnsupported, block_label(b) + "there is no hardware yet that streams weights");
   if (kernels::is_host_only(program, b))
     return Error(ErrorCode::kUnsupported, block_label(b) + "computes in float32: it runs on the host");
   MILLRACE_TRY(check_tensors(program, b));
@@ -253,6 +262,12 @@ Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist) {
     auto one = cost(catalog, unit.instance.module, unit.instance.parameters);
     if (!one.ok()) return one.error().within("instance '" + unit.instance.name + "'");
     sum += *one;
+  }
+  std::uint64_t rest = load_words(netlist);
+  for (const auto& table : netlist.loads) {
+    rest -= table.words();
+    MILLRACE_ASSIGN(const Cost one, cost(catalog, "mr_load", load_parameters(table, rest)));
+    sum += one;
   }
   return sum;
 }

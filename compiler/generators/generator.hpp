@@ -47,7 +47,7 @@ struct Folding {
   WindowStyle window = WindowStyle::kNone;
   std::uint32_t window_lanes = 1;  // kFolded: channels a beat, a divisor of the channels
   Multiplier multiplier = Multiplier::kDsp;
-  Placement weights = Placement::kBaked;
+  Placement weights = Placement::kBaked;  // the block's
   TableStyle memory = TableStyle::kAuto;
   bool operator==(const Folding&) const = default;
 };

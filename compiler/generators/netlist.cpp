@@ -8,6 +8,19 @@ std::int64_t parameter(const Instance& instance, const char* name, std::int64_t 
   return otherwise;
 }
 
+std::uint64_t load_words(const Netlist& netlist) {
+  constexpr std::uint64_t kTogether = 8;
+  std::uint64_t words = 0;
+  for (const auto& table : netlist.loads) words += table.words();
+  return (words + kTogether - 1) / kTogether * kTogether;
+}
+
+Parameters load_parameters(const LoadTable& table, std::uint64_t rest) {
+  return {{"WIDTH", table.bits},
+          {"LINES", static_cast<std::int64_t>(table.lines)},
+          {"REST", static_cast<std::int64_t>(rest)}};
+}
+
 std::string identifier(const std::string& block_name) {
   std::string made;
   for (const char c : block_name) {

@@ -55,14 +55,33 @@ struct MemoryFile {
   bool operator==(const MemoryFile&) const = default;
 };
 
+/// Constants that are loaded, on their way to the l_ ports of one unit or of several that hold the same
+/// (mr_load).
+struct LoadTable {
+  std::string name;                // of the instance: "conv_5_weights_load"
+  std::vector<std::string> units;  // instances
+  std::uint32_t bits = 1;          // of a line
+  std::uint64_t lines = 0;
+  std::string content;  // one hexadecimal number a line; empty where only costs are wanted
+  std::uint64_t words() const { return lines * ((bits + 63) / 64); }  // 64 bits each
+  bool operator==(const LoadTable&) const = default;
+};
+
 /// Units in topological order; every stream has one writer and one reader, or is an input or output.
 struct Netlist {
   std::vector<Stream> streams;
   std::vector<Unit> units;
   std::vector<MemoryFile> files;             // in order of use; empty where only costs are wanted
+  std::vector<LoadTable> loads;              // in the order in which they are loaded
   std::vector<StreamIndex> inputs, outputs;  // in the order of the block's, or the partition's
   bool operator==(const Netlist&) const = default;
 };
+
+/// 64-bit words of all that is loaded, padded to whole words of the memory they come from (64 bytes).
+std::uint64_t load_words(const Netlist& netlist);
+
+/// Of the mr_load that `rest` further words pass.
+Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 
 /// The value of a parameter of an instance, or `otherwise`.
 std::int64_t parameter(const Instance& instance, const char* name, std::int64_t otherwise);

@@ -83,6 +83,14 @@ StreamIndex NetlistBuilder::wires(Wiring wiring, const std::string& suffix, Stre
   return made;
 }
 
+void NetlistBuilder::load(const std::string& what, const std::vector<std::string>& suffixes,
+                          std::uint64_t bits, std::uint64_t lines, std::string content) {
+  LoadTable table{
+      prefix_ + "_" + what + "_load", {}, static_cast<std::uint32_t>(bits), lines, std::move(content)};
+  for (const auto& suffix : suffixes) table.units.push_back(prefix_ + "_" + suffix);
+  netlist_.loads.push_back(std::move(table));
+}
+
 Netlist NetlistBuilder::finish(StreamIndex output) {
   netlist_.outputs = {output};
   return std::move(netlist_);

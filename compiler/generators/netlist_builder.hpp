@@ -57,6 +57,10 @@ class NetlistBuilder {
   void file(std::string name, std::string content) {
     netlist_.files.push_back({std::move(name), std::move(content)});
   }
+  /// Lines for the units `<prefix>_<suffix>` of these suffixes, named `<prefix>_<what>_load`. `lines` may be
+  /// empty where memories are not wanted.
+  void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
+            std::uint64_t lines, std::string content);
   Netlist finish(StreamIndex output);
 
  private:

@@ -17,7 +17,7 @@ class PoolingBlock : public FoldedBlock {
       : FoldedBlock(program, block), in_(image(input())), out_(image(output())) {
     if (const auto* sum = std::get_if<kernels::SumPool>(&block_.operation)) {
       window_ = sum->window;
-      step_.emplace(sum->requantise, output().type, in_.c, std::vector<std::int32_t>{});
+      step_.emplace(sum->requantise, output().type, in_.c, std::vector<std::int32_t>{}, loaded());
       const auto n = static_cast<std::int64_t>(window_.kernel_h) * window_.kernel_w;
       const std::int64_t low = std::min<std::int64_t>(input().type.lowest(), 0);
       bits_ = signed_bits(low * n, input().type.highest() * n);
@@ -33,7 +33,7 @@ class PoolingBlock : public FoldedBlock {
              out_.w <= kMostPartialResults;
   }
 
-  std::vector<Folding> foldings(std::uint64_t interval_cycles) const override {
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override {
     for (const std::uint32_t lanes : lane_counts(in_)) {
       const Folding folding = with_window(elementwise_folding(in_, lanes));
       if (check(folding).ok() && interval(folding) <= interval_cycles) return {folding};
@@ -155,7 +155,7 @@ Netlist PoolingBlock::construct(const Folding& folding, NetlistBuilder& netlist)
                      {at}, out);
   }
   if (step_) {
-    step_->write_files(netlist, simd, bits_);
+    step_->write_files(netlist, simd, bits_, {"requant"});
     at = step_->add(netlist, "requant", at);
   }
   return netlist.finish(at);

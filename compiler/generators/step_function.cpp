@@ -38,13 +38,14 @@ std::string digits3(std::uint32_t n) {
 }  // namespace
 
 StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint32_t channels,
-                           const std::vector<std::int32_t>& bias)
+                           const std::vector<std::int32_t>& bias, bool loaded)
     : output_(output),
       channels_(channels),
       form_(step.form),
       zero_point_(step.zero_point),
       lowest_(step.lowest),
-      highest_(step.highest) {
+      highest_(step.highest),
+      loaded_(loaded) {
   if (form_ == Requantise::Form::kThresholds) {
     // A bipolar output's one step is written twice, from -1 to +1.
     const std::size_t given = static_cast<std::size_t>(highest_ - lowest_);
@@ -77,8 +78,21 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   offbits_ = bits_for(offset_, 0);
   sbits_ = std::max<unsigned>(
       1, static_cast<unsigned>(std::bit_width(*std::max_element(shift_.begin(), shift_.end()))));
+  if (loaded_) {
+    round_up();
+    uniform_ =
+        bias.empty() && step.multiplier.size() == 1 && step.offset.size() == 1 && step.shift.size() == 1;
+    return;
+  }
   if (all_equal(shift_)) fixed_shift_ = shift_.front();
   uniform_ = all_equal(multiplier_) && all_equal(offset_) && all_equal(shift_);
+}
+
+/// To widths that other constants of the same kind are likely to have: a sign and whole bytes.
+void StepFunction::round_up() {
+  if (mbits_ != 0) mbits_ = (mbits_ - 1 + 7) / 8 * 8 + 1;
+  offbits_ = std::min((offbits_ + 7) / 8 * 8, 64U);
+  sbits_ = std::max(sbits_, 5U);
 }
 
 StreamIndex StepFunction::add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const {
@@ -86,39 +100,41 @@ StreamIndex StepFunction::add(NetlistBuilder& netlist, const std::string& suffix
                                                 : add_multiply(netlist, suffix, from);
 }
 
-void StepFunction::write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const {
-  if (!netlist.memories()) return;
+void StepFunction::write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
+                               const std::vector<std::string>& suffixes) const {
+  if (!netlist.memories() && !loaded_) return;
   if (form_ == Requantise::Form::kThresholds)
-    write_thresholds(netlist, lanes, acc_bits);
+    write_thresholds(netlist, lanes, acc_bits, suffixes);
   else
-    write_multiply(netlist, lanes);
+    write_multiply(netlist, lanes, suffixes);
 }
 
 StreamIndex StepFunction::add_multiply(NetlistBuilder& netlist, const std::string& suffix,
                                        StreamIndex from) const {
   const Stream in = netlist.stream(from);
-  return netlist.add("mr_requant", suffix,
-                     {{"CHANNELS", cycle(in.lanes)},
-                      {"PE", in.lanes},
-                      {"ACCBITS", in.bits},
-                      {"MBITS", mbits_},
-                      {"OFFBITS", offbits_},
-                      {"SBITS", sbits_},
-                      {"SHIFT", fixed_shift_},
-                      {"OBITS", output_.bits},
-                      {"LOWEST", lowest_},
-                      {"HIGHEST", highest_},
-                      {"ROUND_HALF_EVEN", form_ == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0},
-                      {"ZERO_POINT", zero_point_},
-                      {"UNIFORM", uniform_ ? 1 : 0}},
-                     {from}, {in.lanes, output_.bits, in.beats},
-                     {{"QFILE", netlist.prefix() + "_requant.hex"}});
+  Parameters parameters = {{"CHANNELS", cycle(in.lanes)},
+                           {"PE", in.lanes},
+                           {"ACCBITS", in.bits},
+                           {"MBITS", mbits_},
+                           {"OFFBITS", offbits_},
+                           {"SBITS", sbits_},
+                           {"SHIFT", fixed_shift_},
+                           {"OBITS", output_.bits},
+                           {"LOWEST", lowest_},
+                           {"HIGHEST", highest_},
+                           {"ROUND_HALF_EVEN", form_ == Requantise::Form::kMultiplyShiftHalfEven ? 1 : 0},
+                           {"ZERO_POINT", zero_point_},
+                           {"UNIFORM", uniform_ ? 1 : 0}};
+  return add_unit(netlist, "mr_requant", suffix, std::move(parameters), from,
+                  {"QFILE", netlist.prefix() + "_requant.hex"});
 }
 
-void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes) const {
-  HexLines lines(std::uint64_t{lanes} * (sbits_ + offbits_ + mbits_));
+void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
+                                  const std::vector<std::string>& suffixes) const {
+  const std::uint64_t width = std::uint64_t{lanes} * (sbits_ + offbits_ + mbits_);
+  HexLines lines(width);
   const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
-  for (std::uint32_t nf = 0; nf < folds; ++nf) {
+  for (std::uint32_t nf = 0; netlist.memories() && nf < folds; ++nf) {
     for (std::uint32_t p = 0; p < lanes; ++p) {
       const std::size_t c = (nf * lanes + p) % channels_;
       lines.put(static_cast<std::uint64_t>(multiplier_[c]), mbits_);
@@ -127,29 +143,47 @@ void StepFunction::write_multiply(NetlistBuilder& netlist, std::uint32_t lanes) 
     }
     lines.end_line();
   }
-  netlist.file(netlist.prefix() + "_requant.hex", lines.take());
+  if (loaded_)
+    netlist.load("requant", suffixes, width, folds, lines.take());
+  else
+    netlist.file(netlist.prefix() + "_requant.hex", lines.take());
+}
+
+/// One that reads its constants from a file, or has them loaded.
+StreamIndex StepFunction::add_unit(NetlistBuilder& netlist, const char* module, const std::string& suffix,
+                                   Parameters parameters, StreamIndex from,
+                                   std::pair<std::string, std::string> file) const {
+  const Stream in = netlist.stream(from);
+  std::vector<std::pair<std::string, std::string>> files;
+  if (loaded_)
+    parameters.emplace_back("LOADED", 1);
+  else
+    files.push_back(std::move(file));
+  return netlist.add(module, suffix, std::move(parameters), {from}, {in.lanes, output_.bits, in.beats},
+                     std::move(files));
 }
 
 StreamIndex StepFunction::add_thresholds(NetlistBuilder& netlist, const std::string& suffix,
                                          StreamIndex from) const {
   const Stream in = netlist.stream(from);
-  return netlist.add("mr_threshold", suffix,
-                     {{"CHANNELS", cycle(in.lanes)},
-                      {"PE", in.lanes},
-                      {"ACCBITS", in.bits},
-                      {"OBITS", output_.bits},
-                      {"LOWEST", output_.kind == ElementType::Kind::kBipolar ? 0 : lowest_},
-                      {"UNIFORM", uniform_ ? 1 : 0}},
-                     {from}, {in.lanes, output_.bits, in.beats},
-                     {{"TFILE", netlist.prefix() + "_thresholds"}});
+  Parameters parameters = {{"CHANNELS", cycle(in.lanes)},
+                           {"PE", in.lanes},
+                           {"ACCBITS", in.bits},
+                           {"OBITS", output_.bits},
+                           {"LOWEST", output_.kind == ElementType::Kind::kBipolar ? 0 : lowest_},
+                           {"UNIFORM", uniform_ ? 1 : 0}};
+  return add_unit(netlist, "mr_threshold", suffix, std::move(parameters), from,
+                  {"TFILE", netlist.prefix() + "_thresholds"});
 }
 
 /// Level l of lane p has the nodes of the search tree's level: threshold (2k+1) * 2^(bits-1-l) - 1 in place
 /// k.
-void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const {
+void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
+                                    const std::vector<std::string>& suffixes) const {
   const std::int64_t highest = (std::int64_t{1} << acc_bits) - 1;  // above every accumulator
   const std::uint32_t folds = uniform_ ? 1 : cycle(lanes) / lanes;
-  for (std::uint32_t p = 0; p < lanes; ++p)
+  std::string all;
+  for (std::uint32_t p = 0; netlist.memories() && p < lanes; ++p)
     for (unsigned level = 0; level < output_.bits; ++level) {
       HexLines lines(acc_bits + 1);
       for (std::uint32_t nf = 0; nf < folds; ++nf)
@@ -160,9 +194,15 @@ void StepFunction::write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes
           lines.put(static_cast<std::uint64_t>(t), acc_bits + 1);
           lines.end_line();
         }
-      netlist.file(netlist.prefix() + "_thresholds." + std::to_string(level) + "." + digits3(p),
-                   lines.take());
+      if (loaded_)
+        all += lines.take();
+      else
+        netlist.file(netlist.prefix() + "_thresholds." + std::to_string(level) + "." + digits3(p),
+                     lines.take());
     }
+  if (!loaded_) return;
+  const std::uint64_t nodes = (std::uint64_t{1} << output_.bits) - 1;  // of a channel, all levels
+  netlist.load("thresholds", suffixes, acc_bits + 1, lanes * folds * nodes, std::move(all));
 }
 
 }  // namespace millrace::compiler::generators

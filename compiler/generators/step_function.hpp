@@ -12,9 +12,11 @@ namespace millrace::compiler::generators {
 
 class StepFunction {
  public:
-  /// `bias`: added to the argument before; empty for zeros. A channel's constants are folded here, once.
+  /// `bias`: added to the argument before; empty for zeros. A channel's constants are folded here, once. Of a
+  /// function that is `loaded`, widths are rounded up and the shift is not fixed, so that others fit its
+  /// units.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
-               const std::vector<std::int32_t>& bias);
+               const std::vector<std::int32_t>& bias, bool loaded);
 
   /// Whether it takes the bias in; where not, the block before must add it.
   bool takes_bias() const { return takes_bias_; }
@@ -23,14 +25,22 @@ class StepFunction {
   /// them).
   StreamIndex add(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
 
-  /// Writes the memory files all units of this function share.
-  void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const;
+  /// Writes the memory files all units of this function share, or, where it is loaded, the lines for the
+  /// units of these suffixes.
+  void write_files(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
+                   const std::vector<std::string>& suffixes) const;
 
  private:
+  void round_up();
+  StreamIndex add_unit(NetlistBuilder& netlist, const char* module, const std::string& suffix,
+                       Parameters parameters, StreamIndex from,
+                       std::pair<std::string, std::string> file) const;
   StreamIndex add_multiply(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
   StreamIndex add_thresholds(NetlistBuilder& netlist, const std::string& suffix, StreamIndex from) const;
-  void write_multiply(NetlistBuilder& netlist, std::uint32_t lanes) const;
-  void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits) const;
+  void write_multiply(NetlistBuilder& netlist, std::uint32_t lanes,
+                      const std::vector<std::string>& suffixes) const;
+  void write_thresholds(NetlistBuilder& netlist, std::uint32_t lanes, unsigned acc_bits,
+                        const std::vector<std::string>& suffixes) const;
   /// CHANNELS of a unit with that many lanes: whole pixels side by side repeat the channels.
   std::uint32_t cycle(std::uint32_t lanes) const { return lanes > channels_ ? lanes : channels_; }
 
@@ -40,6 +50,7 @@ class StepFunction {
   std::int32_t zero_point_, lowest_, highest_;
   bool takes_bias_ = true;
   bool uniform_ = false;
+  bool loaded_ = false;
   // mr_requant, a channel each
   std::vector<std::int64_t> multiplier_, offset_;
   std::vector<std::uint8_t> shift_;

@@ -101,6 +101,16 @@ class Card {
   virtual Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
                                                       std::uint32_t slots) = 0;
 
+  /// Gives a partition the parameters its image does not hold: `file` as plan/parameters.hpp has it, copied
+  /// to the card, where it stays until unload(). `unit` as plan::ImagePartition::parameters_unit. Blocks
+  /// until the card has them, at most about 10 s. No frame of the partition may be under way; those it holds
+  /// are dropped. kCorrupt: it is no such file, or the card does not take it. kUnavailable: the card is lost,
+  /// or does not answer. kUnsupported: this card takes none.
+  virtual Status give_parameters(const std::string& unit, std::span<const std::byte> file) {
+    static_cast<void>(file);
+    return Error(ErrorCode::kUnsupported, unit + ": this card takes no parameters");
+  }
+
   /// Registers of millrace_control (image_abi.hpp). kUnavailable: nothing loaded, or the card is lost.
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;

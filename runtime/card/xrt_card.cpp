@@ -13,6 +13,7 @@
 #include "runtime/card/card.hpp"
 #include "runtime/card/device_pool.hpp"
 #include "runtime/card/sensors.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::card {
 
@@ -213,6 +214,7 @@ class XrtCard final : public Card {
   }
 
   void unload() override {
+    parameters_.clear();
     supervisor_ = xrt::run();
     supervisor_kernel_ = xrt::kernel();
     report_ = xrt::bo();
@@ -228,6 +230,33 @@ class XrtCard final : public Card {
   Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
                                               std::uint32_t slots) override {
     return make<Egress, XrtEgress>(unit, bytes, slots);
+  }
+
+  Status give_parameters(const std::string& unit, std::span<const std::byte> file) override {
+    MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header(file));
+    return guarded(ErrorCode::kUnavailable, unit.c_str(), [&]() -> Status {
+      const xrt::kernel kernel(device_, image_, unit);
+      xrt::bo buffer(device_, whole_pages(file.size()), bank(kernel.group_id(abi::kParametersBuffer)));
+      buffer.write(file.data(), file.size(), 0);
+      buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
+      xrt::run run(kernel);
+      run.set_arg(abi::kParametersBuffer, buffer);
+      run.set_arg(abi::kParametersBytes, static_cast<std::uint32_t>(file.size()));
+      run.set_arg(abi::kParametersLoadOffset, static_cast<std::uint32_t>(header.load.offset));
+      run.set_arg(abi::kParametersLoadBytes, static_cast<std::uint32_t>(header.load.bytes));
+      run.set_arg(abi::kParametersStreamedOffset, static_cast<std::uint32_t>(header.streamed.offset));
+      run.start();
+      switch (wait_for(run, kLongestGift)) {
+        case RunState::kDone:
+          parameters_.push_back(std::move(buffer));
+          return {};
+        case RunState::kRunning:
+          return Error(ErrorCode::kUnavailable, unit + ": the card did not take its parameters in time");
+        case RunState::kFailed:
+          break;
+      }
+      return Error(ErrorCode::kCorrupt, unit + ": the card is lost, or does not take these parameters");
+    });
   }
 
   Result<std::uint32_t> read(std::uint32_t offset) override {
@@ -309,6 +338,7 @@ class XrtCard final : public Card {
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
+  static constexpr std::chrono::milliseconds kLongestGift{10000};
 
   // Constant after construction:
   const unsigned index_;
@@ -319,6 +349,7 @@ class XrtCard final : public Card {
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
   xrt::run supervisor_;
+  std::vector<xrt::bo> parameters_;  // what the partitions may still read
 
   std::mutex control_mutex_;
   // Protected by control_mutex_:

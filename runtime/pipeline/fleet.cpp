@@ -89,6 +89,18 @@ Status Fleet::make_units(std::uint32_t place) {
   return {};
 }
 
+/// Whatever the card had before: another deployment's may be there, whose image is the same.
+Status Fleet::give_parameters(std::uint32_t place) {
+  Entry& entry = cards_[place];
+  for (const plan::ImagePartition& partition : images_.records.at(endpoint(place).image).partitions) {
+    if (partition.parameters_unit.empty()) continue;
+    MILLRACE_TRY(
+        entry.card->give_parameters(partition.parameters_unit, images_.parameters.at(partition.name)));
+    entry.parameters.fetch_add(1);
+  }
+  return {};
+}
+
 Status Fleet::bring_up(std::uint32_t place) {
   MILLRACE_TRY(load(place));
   return equip(place);
@@ -110,6 +122,7 @@ Status Fleet::load(std::uint32_t place) {
 Status Fleet::equip(std::uint32_t place) {
   const auto all = [&]() -> Status {
     MILLRACE_TRY(make_units(place));
+    MILLRACE_TRY(give_parameters(place));
     MILLRACE_TRY(write_links(place));
     return cards_[place].card->start_supervisor();
   };
@@ -172,6 +185,7 @@ CardStatus Fleet::describe_card(std::uint32_t place) const {
   status.card = cluster_card(place).name;
   status.image = endpoint(place).image;
   status.programmed = cards_[place].programmed.load();
+  status.parameters = cards_[place].parameters.load();
   return status;
 }
 

@@ -50,7 +50,8 @@ class Fleet {
   /// Puts the image on the card. Different cards at once.
   Status load(std::uint32_t place);
 
-  /// Makes the units, writes the link table (not yet in service), starts the supervisor. One card at a time.
+  /// Makes the units, gives the partitions their parameters, writes the link table (not yet in service),
+  /// starts the supervisor. One card at a time.
   Status equip(std::uint32_t place);
 
   /// Releases units and image, so that bring_up() can follow. No thread may use them.
@@ -100,7 +101,7 @@ class Fleet {
   struct Entry {
     std::unique_ptr<card::Card> card;
     std::vector<std::uint32_t> ingresses, egresses;  // of the schedule
-    std::atomic<std::uint64_t> programmed{0};
+    std::atomic<std::uint64_t> programmed{0}, parameters{0};
     bool known = false;  // loaded before by this fleet
   };
 
@@ -111,6 +112,7 @@ class Fleet {
     return deployment_.endpoints[binding_.cards[place].endpoint];
   }
   Status make_units(std::uint32_t place);
+  Status give_parameters(std::uint32_t place);
   Status released_unless_ok(std::uint32_t place, Status status);
 
   const plan::Deployment& deployment_;

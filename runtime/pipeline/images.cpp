@@ -1,10 +1,12 @@
 #include "runtime/pipeline/images.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::pipeline {
 
@@ -41,6 +43,28 @@ Status read_image(const plan::LoadedDeployment& deployment, const plan::Image& i
   return {};
 }
 
+Status read_parameters(const plan::LoadedDeployment& deployment, const plan::Partition& partition,
+                       Images& images) {
+  const auto& image = images.records.at(partition.image).partitions;
+  const auto held = std::find_if(image.begin(), image.end(),
+                                 [&](const plan::ImagePartition& p) { return p.name == partition.name; });
+  const bool takes = held != image.end() && !held->parameters_unit.empty();
+  if (takes != partition.parameters.has_value())
+    return altered(takes ? "its image takes parameters, but the plan names none"
+                         : "the plan names parameters, but its image takes none");
+  if (!takes) return {};
+  const plan::ParameterFile& wanted = *partition.parameters;
+  MILLRACE_ASSIGN(std::vector<std::byte> bytes,
+                  read_file(deployment.directory / wanted.file, plan::kMaxParameterBytes));
+  if (sha256_hex(bytes) != wanted.sha256)
+    return altered(wanted.file + " is not the file the plan was made with (sha256)");
+  MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header(bytes));
+  if (header.topology != held->program_digest)
+    return altered(wanted.file + " is for another topology than " + partition.image + " computes");
+  images.parameters[partition.name] = std::move(bytes);
+  return {};
+}
+
 }  // namespace
 
 Result<Images> read_images(const plan::LoadedDeployment& deployment) {
@@ -48,6 +72,12 @@ Result<Images> read_images(const plan::LoadedDeployment& deployment) {
   for (const plan::Image& image : deployment.plan.images) {
     if (Status read = read_image(deployment, image, images); !read.ok()) {
       return read.error().within("image '" + image.name + "'");
+    }
+  }
+  for (const plan::Partition& partition : deployment.plan.partitions) {
+    if (partition.kind == plan::PartitionKind::kHost) continue;
+    if (Status read = read_parameters(deployment, partition, images); !read.ok()) {
+      return read.error().within("partition '" + partition.name + "'");
     }
   }
   return images;

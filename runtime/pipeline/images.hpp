@@ -16,10 +16,12 @@ namespace millrace::runtime::pipeline {
 struct Images {
   std::map<std::string, std::vector<std::byte>> bytes;  // by the image's name
   std::map<std::string, plan::ImageRecord> records;     // likewise
+  // By the partition's name, of those with parameters outside of their image; parameters.hpp.
+  std::map<std::string, std::vector<std::byte>> parameters;
 };
 
 /// kNotFound and kEnvironment as reading fails; kCorrupt where a file's sha256, its container or its record
-/// is not what the plan says. Names the image.
+/// is not what the plan says, or parameters are not for their image. Names the image or partition.
 Result<Images> read_images(const plan::LoadedDeployment& deployment);
 
 }  // namespace millrace::runtime::pipeline

@@ -85,6 +85,7 @@ struct CardStatus {
   CardState state = CardState::kLoading;
   std::uint64_t restarts = 0;
   std::uint64_t programmed = 0;  // times an image was loaded on it
+  std::uint64_t parameters = 0;  // times a partition of it was given parameters
   std::uint64_t frames = 0;      // computed since load
   double busy_seconds = 0;
   card::Sensors sensors{};

@@ -24,7 +24,8 @@ inline constexpr char kOpen[] = "millrace_simulation_open";
 using Open = void*(std::uint32_t seed);
 inline constexpr char kClose[] = "millrace_simulation_close";
 using Close = void(void*);
-/// Fills one entry a port and stream of the design, in its order.
+/// Fills one entry a port and stream of the design, in its order. Where constants are loaded, one more input:
+/// their stream, of 64-bit words, without a ready.
 inline constexpr char kConnect[] = "millrace_simulation_connect";
 using Connect = void(void*, Port* inputs, Port* outputs, Stream* streams);
 inline constexpr char kReset[] = "millrace_simulation_reset";

@@ -208,6 +208,11 @@ Result<Design> parse_design(std::string_view text) {
   MILLRACE_ASSIGN(design.outputs, parse_ports(document, "outputs", "out"));
   MILLRACE_ASSIGN(design.streams, parse_streams(document));
   MILLRACE_ASSIGN(design.layers, parse_layers(document));
+  if (document.has("load")) {
+    MILLRACE_ASSIGN(const Object load, document.object("load"));
+    MILLRACE_ASSIGN(design.load_words, load.number("words", 1, std::uint64_t{1} << 28U));
+    MILLRACE_ASSIGN(design.load_hops, load.number("hops", 1, 1U << 16U));
+  }
   MILLRACE_ASSIGN(const Object predicted, document.object("predicted"));
   constexpr std::uint64_t kMaxCycles = std::uint64_t{1} << 48U;
   MILLRACE_ASSIGN(design.predicted.interval, predicted.number("interval_cycles", 1, kMaxCycles));

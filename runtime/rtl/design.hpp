@@ -57,6 +57,8 @@ struct Design {
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty where design.json names no blocks
   Cycles predicted;
+  // Constants that are loaded: 64-bit words of their stream, and stops on its way; 0 where all are baked.
+  std::uint64_t load_words = 0, load_hops = 0;
 };
 
 /// design.json. Anything may stand in it: sizes, names and paths are checked. kCorrupt names the key;

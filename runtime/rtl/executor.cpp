@@ -148,4 +148,10 @@ void Executor::abandon() {
   fault_.clear();
 }
 
+Status Executor::load_constants(std::span<const std::byte> words) {
+  state_ = State::kIdle;
+  fault_.clear();
+  return simulation_->load_constants(words);
+}
+
 }  // namespace millrace::runtime::rtl

@@ -39,6 +39,8 @@ class Executor {
   const std::string& fault() const { return fault_; }
   /// Forgets the frame, by a reset of the dataflow.
   void abandon();
+  /// Simulation::load_constants(); forgets the frame.
+  Status load_constants(std::span<const std::byte> words);
 
  private:
   struct Frame {

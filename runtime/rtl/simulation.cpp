@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "runtime/base/file.hpp"
 
 namespace millrace::runtime::rtl {
@@ -44,10 +46,14 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
   if (const std::string failed = failure(); !failed.empty())
     return Error(ErrorCode::kInternal,
                  "the simulation of partition '" + design_.partition + "' does not start: " + failed);
-  inputs_.resize(design_.inputs.size());
+  inputs_.resize(design_.inputs.size() + (design_.load_words != 0 ? 1 : 0));
   outputs_.resize(design_.outputs.size());
   streams_.resize(design_.streams.size());
   connect(model_, inputs_.data(), outputs_.data(), streams_.data());
+  if (design_.load_words != 0) {
+    load_ = inputs_.back();
+    inputs_.pop_back();
+  }
   reset();
   return {};
 }
@@ -60,6 +66,7 @@ Simulation::~Simulation() {
 void Simulation::reset() {
   for (const abi::Port& port : inputs_) *port.valid = 0;
   for (const abi::Port& port : outputs_) *port.ready = 0;
+  if (load_.valid != nullptr) *load_.valid = 0;
   reset_(model_, 1);
   for (int i = 0; i < kResetCycles; ++i) {
     settle();
@@ -67,6 +74,31 @@ void Simulation::reset() {
   }
   reset_(model_, 0);
   settle();
+}
+
+Status Simulation::load_constants(std::span<const std::byte> words) {
+  constexpr std::size_t kWord = 8;
+  if (words.size() != design_.load_words * kWord)
+    return Error(ErrorCode::kCorrupt, "partition '" + design_.partition + "' takes " +
+                                          std::to_string(design_.load_words * kWord) +
+                                          " bytes of constants, the parameters have " +
+                                          std::to_string(words.size()) + "; compile the model again");
+  reset();
+  for (std::size_t at = 0; at < words.size(); at += kWord) {
+    *load_.valid = 1;
+    std::memcpy(load_.data, words.data() + at, kWord);
+    settle();
+    tick();
+  }
+  if (load_.valid != nullptr) *load_.valid = 0;
+  for (std::uint64_t i = 0; i < design_.load_hops + 8; ++i) {
+    settle();
+    tick();
+  }
+  reset();
+  if (std::string failed = failure(); !failed.empty())
+    return Error(ErrorCode::kInternal, "partition '" + design_.partition + "': " + failed);
+  return {};
 }
 
 Simulation::StreamState Simulation::state(std::size_t stream) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ class Simulation {
   /// Some cycles of reset: frames under way are gone.
   void reset();
 
+  /// Gives the dataflow its constants, through a reset before and after: frames under way are gone. Needed
+  /// before the first frame where the design has load_words. kCorrupt: not as many bytes as these words have.
+  Status load_constants(std::span<const std::byte> words);
+
   /// The first assertion of the SystemVerilog that failed; empty where none did.
   std::string failure() const { return failure_(model_); }
   /// Of a stream, since the last reset.
@@ -53,6 +58,7 @@ class Simulation {
 
   Design design_;
   std::vector<abi::Port> inputs_, outputs_;
+  abi::Port load_{};  // valid is null where nothing is loaded
   std::vector<abi::Stream> streams_;
   void* library_ = nullptr;
   void* model_ = nullptr;

@@ -123,6 +123,10 @@ std::string wrapper_module(const Design& design) {
   };
   for (const Port& port : design.inputs) add(port, true);
   for (const Port& port : design.outputs) add(port, false);
+  if (design.load_words != 0) {
+    ports += ",\n  input logic load_valid,\n  input logic [63:0] load_data";
+    connections += ",\n    .load_valid(load_valid),\n    .load_data(load_data)";
+  }
   std::string probes;
   for (std::size_t i = 0; i < design.streams.size(); ++i) {
     const std::string fifo = "dataflow." + design.streams[i].fifo;
@@ -177,6 +181,9 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
            "_valid, &top." + port.name + "_ready, bytes(top." + port.name + "_data)};\n";
   };
   for (std::size_t i = 0; i < design.inputs.size(); ++i) connect(design.inputs[i], "inputs", i);
+  if (design.load_words != 0)
+    out += "  inputs[" + std::to_string(design.inputs.size()) +
+           "] = {&top.load_valid, nullptr, bytes(top.load_data)};\n";
   for (std::size_t i = 0; i < design.outputs.size(); ++i) connect(design.outputs[i], "outputs", i);
   for (std::size_t i = 0; i < design.streams.size(); ++i)
     out += "  streams[" + std::to_string(i) + "] = {&top." + stream_name("high_water", i) + ", &top." +

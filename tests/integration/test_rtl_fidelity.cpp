@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <fstream>
 #include <random>
 #include <thread>
 
+#include "kernels/program/parameters.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/rtl/build.hpp"
@@ -120,6 +122,38 @@ TEST_F(RtlFidelity, AFrameThatTakesLongerThanPredictedIsAFailure) {
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err << outcome.out;
   EXPECT_NE(outcome.err.find("the predicted interval is not reached"), std::string::npos) << outcome.err;
   EXPECT_EQ(verify(deployment, {"--frames", "8", "--stall", "0.3"}).exit_code, 0) << "stalls excuse it";
+}
+
+TEST_F(RtlFidelity, LoadedWeightsGiveTheReferencesBytesAndShareASimulationWithOthers) {
+  const auto loaded = [](kernels::Program program) {
+    for (auto& block : program.blocks)
+      if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kLoaded;
+    return program;
+  };
+  kernels::Program again = program_;
+  for (auto& block : again.blocks)
+    if (auto* layer = std::get_if<kernels::Convolution>(&block.operation))
+      std::reverse(layer->weights.begin(), layer->weights.end());
+  ASSERT_EQ(kernels::validate(again), "");
+  const std::string cache = "MILLRACE_CACHE=" + (directory_.path() / "cache").string();
+  std::vector<fs::path> deployments;
+  for (const auto& program : {loaded(program_), loaded(again)}) {
+    deployments.push_back(directory_.path() / ("version" + std::to_string(deployments.size())));
+    deploy_rtl(program, emulated_ring(3), 2, deployments.back(), kInterval, program);
+    for (const std::string stall : {"0", "0.3"}) {
+      const Outcome outcome =
+          verify(deployments.back(), {"--frames", "5", "--json", "--stall", stall}, {cache});
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+      EXPECT_EQ(json::parse(outcome.out).at("mismatches").to_number<int>(), 0);
+    }
+  }
+  EXPECT_EQ(*read_text_file(deployments[0] / "images" / "image0.xclbin"),
+            *read_text_file(deployments[1] / "images" / "image0.xclbin"));
+  EXPECT_NE(*read_text_file(deployments[0] / "deployment.json"),
+            *read_text_file(deployments[1] / "deployment.json"));
+  const fs::path simulations = directory_.path() / "cache" / "simulation";
+  EXPECT_EQ(std::distance(fs::directory_iterator(simulations), fs::directory_iterator()), 2)
+      << "one a partition, whatever it is loaded with";
 }
 
 TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {

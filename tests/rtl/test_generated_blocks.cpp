@@ -1,6 +1,6 @@
 // Blocks of every kind in several foldings, side by side in one partition: generated, written, verilated and
 // run. Every byte equals the reference's, with and without stalls, and interval, latency and FIFO fillings
-// are those predicted, to the cycle.
+// are those predicted, to the cycle. Once more with constants that are loaded, of a model trained again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/weights.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
@@ -281,8 +282,40 @@ Buffer packed(const kernels::Tensor& tensor, const Buffer& storage) {
   return made;
 }
 
-/// The partition's folder below `directory`, as compile writes it.
-void write(const Design& design, const Program& program, const std::filesystem::path& directory) {
+/// The same blocks with other numbers, of the same sizes: each output channel has the next one's constants,
+/// and its weights in another order.
+Program trained_again(Program program, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto turn = [](auto& values, std::size_t each) {
+    if (values.size() > each)
+      std::rotate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(each), values.end());
+  };
+  const auto turn_step = [&](Requantise& step) {
+    turn(step.multiplier, 1);
+    turn(step.offset, 1);
+    turn(step.shift, 1);
+    turn(step.thresholds, static_cast<std::size_t>(step.highest - step.lowest));
+  };
+  for (auto& block : program.blocks) {
+    if (auto* layer = std::get_if<kernels::Convolution>(&block.operation)) {
+      const std::size_t each = layer->weights.size() / layer->out_channels;
+      turn(layer->weights, each);
+      turn(layer->bias, 1);
+      for (std::uint32_t o = 0; o < layer->out_channels; ++o)
+        std::shuffle(layer->weights.begin() + static_cast<std::ptrdiff_t>(o * each),
+                     layer->weights.begin() + static_cast<std::ptrdiff_t>((o + 1) * each), random);
+      if (layer->requantise) turn_step(*layer->requantise);
+    }
+    if (auto* pool = std::get_if<kernels::SumPool>(&block.operation)) turn_step(pool->requantise);
+    if (auto* rescale = std::get_if<kernels::Rescale>(&block.operation)) turn_step(rescale->requantise);
+    if (auto* lookup = std::get_if<kernels::Lookup>(&block.operation)) turn(lookup->table, 1);
+  }
+  return program;
+}
+
+/// The partition's folder below `directory`, as compile writes it, and what it loads.
+void write(const Design& design, const Program& program, const std::filesystem::path& directory,
+           compiler::emit::Rtl& written) {
   std::vector<runtime::plan::ImagePort> ports;
   const auto add = [&](const auto& from, runtime::plan::PortKind kind) {
     for (const auto& port : from) {
@@ -303,19 +336,44 @@ void write(const Design& design, const Program& program, const std::filesystem::
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << content;
   }
+  written = *rtl;
 }
 
 class GeneratedBlocks : public testing::Test {
  protected:
   void run(Blocks& blocks, double stall) {
+    simulate(blocks, blocks.program(), blocks.program(), blocks.foldings(), stall);
+  }
+
+  /// Hardware that was made for some numbers computes with others.
+  void run_loaded(Blocks& blocks, double stall) {
+    Program first = blocks.program();
+    const Status placed = compiler::place_parameters(first, kernels::Placement::kLoaded);
+    ASSERT_TRUE(placed.ok()) << placed.error().message();
+    auto foldings = blocks.foldings();
+    for (std::size_t b = 0; b < foldings.size(); ++b) foldings[b].weights = first.blocks[b].placement;
+    const Program second = trained_again(first, kSeed);
+    ASSERT_NE(first, second);
+    simulate(blocks, first, second, foldings, stall);
+  }
+
+ private:
+  static constexpr std::uint64_t kFrames = 10;
+
+  void simulate(Blocks& blocks, const Program& made_for, const Program& program,
+                const std::vector<Folding>& foldings, double stall) {
     const auto catalog = compiler::generators::load_catalog();
     ASSERT_TRUE(catalog.ok());
-    const Program& program = blocks.program();
     ASSERT_EQ(kernels::validate(program), "");
-    const auto design = compiler::generators::assemble(*catalog, program, blocks.foldings());
+    const auto design = compiler::generators::assemble(*catalog, made_for, foldings);
     ASSERT_TRUE(design.ok()) << design.error().message();
-    const TemporaryDirectory directory("generated_blocks");
-    write(*design, program, directory.path());
+    const TemporaryDirectory directory("generated_blocks"), elsewhere("generated_again");
+    compiler::emit::Rtl made, again;
+    write(*design, made_for, directory.path(), made);
+    const auto redesigned = compiler::generators::assemble(*catalog, program, foldings);
+    ASSERT_TRUE(redesigned.ok()) << redesigned.error().message();
+    write(*redesigned, program, elsewhere.path(), again);
+    ASSERT_EQ(made.files, again.files) << "the SystemVerilog depends on what is loaded";
     const auto source = runtime::rtl::read_source(directory.path(), design->partition);
     ASSERT_TRUE(source.ok()) << source.error().message();
     const auto cache = Cache::open();
@@ -324,17 +382,19 @@ class GeneratedBlocks : public testing::Test {
     ASSERT_TRUE(tools.ok()) << tools.error().message();
     const auto entry = runtime::rtl::build_simulation(*cache, *tools, *source, {});
     ASSERT_TRUE(entry.ok()) << entry.error().message();
-    compare(blocks, *design, *entry, stall);
+    compare(blocks, program, *design, *entry, again.load, stall);
   }
 
- private:
-  static constexpr std::uint64_t kFrames = 10;
-
-  void compare(Blocks& blocks, const Design& design, const std::filesystem::path& entry, double stall) {
-    const Program& program = blocks.program();
+  void compare(Blocks& blocks, const Program& program, const Design& design,
+               const std::filesystem::path& entry, const std::vector<std::byte>& load, double stall) {
     runtime::rtl::System system({stall, kSeed, 0});
     auto simulation = runtime::rtl::Simulation::open(entry, kSeed);
     ASSERT_TRUE(simulation.ok()) << simulation.error().message();
+    if (!load.empty()) {
+      EXPECT_EQ((*simulation)->load_constants(std::span(load).first(8)).error().code(), ErrorCode::kCorrupt);
+      const Status loaded = (*simulation)->load_constants(load);
+      ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+    }
     const std::size_t part = system.add_partition("part0", std::move(*simulation), 156.25);
     std::vector<std::vector<Buffer>> wanted;
     for (std::uint64_t frame = 0; frame < kFrames; ++frame) {
@@ -402,6 +462,26 @@ TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceUnde
   add_others(blocks);
   add_branch(blocks);
   run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsComputeWithLoadedConstantsInThePredictedCycles) {
+  Blocks blocks;
+  add_convolutions(blocks);
+  run_loaded(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsComputeWithLoadedConstantsUnderStalls) {
+  Blocks blocks;
+  add_convolutions(blocks);
+  run_loaded(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksComputeWithLoadedConstants) {
+  Blocks blocks;
+  add_others(blocks);
+  add_branch(blocks);
+  run_loaded(blocks, 0);
+  run_loaded(blocks, 0.3);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct PlanWhat {
   std::filesystem::path plan;                // a plan file to follow
   std::vector<std::string> splits;           // "conv_5=2"
   std::vector<std::string> dump_after;
+  std::string weights = "baked";  // or "loaded", "streamed"
 };
 
 struct PlanCommand {

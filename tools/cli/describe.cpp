@@ -211,6 +211,17 @@ void print_table(const Description& description, std::ostream& out) {
     images.add({plan.images[i].name, plan.images[i].device, with_commas(description.image_bytes[i]),
                 plan.images[i].uuid, joined(plan.images[i].partitions, 60)});
   images.print(out);
+
+  Table parameters({"parameters of", "bytes", "file"}, {false, true, false});
+  bool any = false;
+  for (const auto& p : plan.partitions) {
+    if (!p.parameters) continue;
+    any = true;
+    parameters.add({p.name, with_commas(p.parameters->bytes), p.parameters->file});
+  }
+  if (!any) return;
+  out << "\nparameters, given to the cards\n";
+  parameters.print(out);
 }
 
 void print_json(const Description& description, const std::string& extra, std::ostream& out) {
@@ -224,7 +235,12 @@ void print_json(const Description& description, const std::string& extra, std::o
                    {"outputs", tensors(plan.model.outputs)},
                    {"labels", strings(plan.model.labels)}};
   json::array partitions, channels, images;
-  for (const auto& p : description.partitions) partitions.push_back(to_object(p, "endpoint"));
+  for (const auto& p : description.partitions) {
+    json::object partition = to_object(p, "endpoint");
+    if (const auto& file = plan.find_partition(p.partition)->parameters)
+      partition["parameters"] = {{"file", file->file}, {"sha256", file->sha256}, {"bytes", file->bytes}};
+    partitions.push_back(std::move(partition));
+  }
   for (const auto& c : plan.channels) {
     const auto end = [](const PortRef& ref) {
       return json::object{{"partition", ref.partition}, {"port", ref.port}};

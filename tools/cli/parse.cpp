@@ -92,6 +92,12 @@ void add_what(CLI::App* sub, PlanWhat& c) {
                   "What the rest goes to: cards (as few as meet the targets), throughput or latency")
       ->capture_default_str()
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
+  sub->add_option(
+         "--weights", c.weights,
+         "Where weights are: baked (in the images), loaded (written to the cards: new weights need no "
+         "new images) or streamed (read from the cards' memory every frame)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exactly so many cards (default: chosen)")
       ->check(whole(1, 1024));
   sub->add_option("--max-utilisation", c.max_utilisation,

@@ -61,6 +61,9 @@ Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
   if (!what.max_latency.empty()) {
     MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds(what.max_latency));
   }
+  options.weights = what.weights == "loaded"     ? kernels::Placement::kLoaded
+                    : what.weights == "streamed" ? kernels::Placement::kStreamed
+                                                 : kernels::Placement::kBaked;
   using compiler::explore::Objective;
   options.targets.objective = what.objective == "latency"      ? Objective::kLatency
                               : what.objective == "throughput" ? Objective::kThroughput

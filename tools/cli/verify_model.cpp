@@ -6,6 +6,7 @@
 #include "kernels/fast/executor.hpp"
 #include "runtime/base/npy.hpp"
 #include "runtime/plan/image.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::cli {
 
@@ -101,6 +102,12 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
   for (const plan::Partition& partition : deployment.plan.partitions) {
     if (partition.kind == plan::PartitionKind::kHost) {
       model.programs_.push_back(partition.program);
+      continue;
+    }
+    if (const auto file = images.parameters.find(partition.name); file != images.parameters.end()) {
+      auto program = plan::decode_parameters(file->second, partition.program_digest);
+      if (!program.ok()) return program.error().within("partition '" + partition.name + "'");
+      model.programs_.push_back(std::move(*program));
       continue;
     }
     const plan::EmulationData& data = decoded[partition.image];

@@ -9,6 +9,7 @@
 #include "kernels/program/packing.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/binding.hpp"
+#include "runtime/plan/parameters.hpp"
 #include "runtime/rtl/build.hpp"
 #include "runtime/rtl/executor.hpp"
 
@@ -105,6 +106,11 @@ class Run {
     const plan::Partition& partition = *plan_.find_partition(built.partition);
     MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(built.entry, command_.seed + number));
     MILLRACE_TRY(rtl::check_ports(simulation->design(), reference_.program(partition.name)));
+    if (const auto file = images.parameters.find(partition.name); file != images.parameters.end()) {
+      MILLRACE_ASSIGN(const auto header, plan::read_parameter_header(file->second));
+      MILLRACE_TRY(
+          simulation->load_constants(std::span(file->second).subspan(header.load.offset, header.load.bytes)));
+    }
     const double image_clock = images.records.at(partition.image).clock_mhz;
     const double clock = image_clock > 0 ? image_clock : simulation->design().clock_mhz;
     if (!(clock > 0))

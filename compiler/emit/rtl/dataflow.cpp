@@ -35,7 +35,10 @@ class Dataflow {
   }
 
   std::string text() {
+    for (const auto& table : netlist_.loads)
+      for (const auto& unit : table.units) table_of_[unit] = &table;
     header();
+    loads();
     std::int32_t block = -2;
     for (const auto& unit : netlist_.units) {
       if (unit.block != block) begin(unit);
@@ -73,9 +76,32 @@ class Dataflow {
     list(design_.outputs);
     out_ += "`default_nettype none\nmodule " + design_.partition +
             "_dataflow (\n  input  logic clk,\n  input  logic rst";
+    if (!netlist_.loads.empty()) out_ += ",\n\n  input  logic load_valid,\n  input  logic [63:0] load_data";
     for (const auto& port : design_.inputs) port_lines(port, true);
     for (const auto& port : design_.outputs) port_lines(port, false);
     out_ += "\n);\n";
+  }
+
+  /// The way of what is loaded: from stop to stop, each with a word of its own.
+  void loads() {
+    if (netlist_.loads.empty()) return;
+    out_ += "\n  // ---- constants that are loaded: " + number(generators::load_words(netlist_)) +
+            " words of 64 bits\n";
+    std::string from = "load";
+    std::uint64_t rest = generators::load_words(netlist_);
+    for (const auto& table : netlist_.loads) {
+      const std::string& name = table.name;
+      rest -= table.words();
+      out_ += "  logic " + name + "_valid, " + name + "_pass_valid;\n  logic " + range(table.bits) + name +
+              "_data;\n  logic [63:0] " + name + "_pass_data;\n  mr_load #(.WIDTH(" + number(table.bits) +
+              "), .LINES(" + number(table.lines) + "), .REST(" + number(rest) + ")) " + name +
+              " (.clk, .s_valid(" + from + "_valid), .s_data(" + from + "_data),\n    .m_valid(" + name +
+              "_pass_valid), .m_data(" + name + "_pass_data), .l_valid(" + name + "_valid), .l_data(" + name +
+              "_data));\n";
+      from = name + "_pass";
+    }
+    unused_.push_back(from + "_valid");
+    unused_.push_back(from + "_data");
   }
 
   void port_lines(const generators::PortDesign& port, bool input) {
@@ -145,10 +171,13 @@ class Dataflow {
       const std::string ready = unit.instance.name + "_load_ready";
       out_ += "  logic " + ready + ";\n";
       unused_.push_back(ready);
-      ports.push_back(".l_valid(1'b0), .l_ready(" + ready + "), .l_data('0)");
+      const auto table = table_of_.find(unit.instance.name);
+      ports.push_back(table == table_of_.end() ? ".l_valid(1'b0), .l_ready(" + ready + "), .l_data('0)"
+                                               : ".l_valid(" + table->second->name + "_valid), .l_ready(" +
+                                                     ready + "), .l_data(" + table->second->name + "_data)");
     }
     // Verilator takes so long a zero for a slip.
-    const bool long_zero = load_bits(unit.instance) > kLongZero;
+    const bool long_zero = !table_of_.contains(unit.instance.name) && load_bits(unit.instance) > kLongZero;
     if (long_zero) out_ += "  /* verilator lint_off WIDTHCONCAT */\n";
     out_ += "  " + module + " " + parameter_list(unit) + unit.instance.name + " (.clk, .rst";
     for (const auto& port : ports) out_ += ",\n    " + port;
@@ -166,7 +195,7 @@ class Dataflow {
     return 0;
   }
 
-  /// Modules with a port for constants that are loaded; ours are baked.
+  /// Modules with a port for constants that are loaded.
   static bool loads(const std::string& module) {
     return module == "mr_mvu" || module == "mr_vvu" || module == "mr_requant" || module == "mr_threshold" ||
            module == "mr_lut";
@@ -202,6 +231,7 @@ class Dataflow {
   const kernels::Program& program_;
   const RtlOptions& options_;
   std::set<StreamIndex> ports_;
+  std::map<std::string, const generators::LoadTable*> table_of_;  // by unit
   std::vector<std::string> unused_;
   std::string out_;
 };

@@ -146,17 +146,27 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
 
 void write_instances(Json& json, const generators::Design& design) {
   json.key("instances").open('[');
+  const auto write = [&](const std::string& name, const std::string& module, const std::string& block,
+                         const generators::Parameters& parameters) {
+    json.open('{');
+    json.key("name").value(name);
+    json.key("module").value(module);
+    json.key("block").value(block);
+    json.key("parameters").open('{');
+    for (const auto& [key, value] : parameters) json.key(key.c_str()).value(value);
+    json.close('}');
+    json.close('}');
+  };
   for (const auto& unit : design.netlist.units) {
     if (unit.wiring != generators::Wiring::kNone) continue;
-    json.open('{');
-    json.key("name").value(unit.instance.name);
-    json.key("module").value(unit.instance.module);
-    json.key("block").value(unit.block < 0 ? std::string()
-                                           : design.blocks[static_cast<std::size_t>(unit.block)].block);
-    json.key("parameters").open('{');
-    for (const auto& [name, value] : unit.instance.parameters) json.key(name.c_str()).value(value);
-    json.close('}');
-    json.close('}');
+    write(unit.instance.name, unit.instance.module,
+          unit.block < 0 ? std::string() : design.blocks[static_cast<std::size_t>(unit.block)].block,
+          unit.instance.parameters);
+  }
+  std::uint64_t rest = generators::load_words(design.netlist);
+  for (const auto& table : design.netlist.loads) {
+    rest -= table.words();
+    write(table.name, "mr_load", "", generators::load_parameters(table, rest));
   }
   json.close(']');
 }
@@ -192,6 +202,12 @@ std::string design_json(const generators::Design& design, const kernels::Program
   json.close(']');
   write_ports(json, design, "inputs", design.inputs);
   write_ports(json, design, "outputs", design.outputs);
+  if (!design.netlist.loads.empty()) {
+    json.key("load").open('{');
+    json.key("words").value(generators::load_words(design.netlist));
+    json.key("hops").value(std::uint64_t{design.netlist.loads.size()});
+    json.close('}');
+  }
   write_streams(json, design);
   write_blocks(json, design, program);
   write_instances(json, design);

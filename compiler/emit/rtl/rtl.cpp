@@ -1,6 +1,8 @@
 #include "compiler/emit/rtl/rtl.hpp"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "compiler/emit/rtl/dataflow.hpp"
 #include "compiler/emit/rtl/design_json.hpp"
@@ -18,6 +20,33 @@ std::string digest_of(const std::map<std::string, std::string>& files) {
   return sha256_hex(lines);
 }
 
+/// The words of one line, low ones first.
+void append_words(std::string_view digits, std::uint32_t bits, std::vector<std::byte>& out) {
+  constexpr std::size_t kDigits = 16;  // of a word
+  for (std::uint32_t word = 0; word < (bits + 63) / 64; ++word) {
+    const std::size_t end = digits.size() - std::min(digits.size(), word * kDigits);
+    const std::size_t begin = end - std::min(end, kDigits);
+    std::uint64_t value = 0;
+    for (const char c : digits.substr(begin, end - begin))
+      value = value << 4U | static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+    for (unsigned byte = 0; byte < 8; ++byte) out.push_back(static_cast<std::byte>(value >> (8 * byte)));
+  }
+}
+
+std::vector<std::byte> load_stream(const generators::Netlist& netlist) {
+  std::vector<std::byte> out;
+  for (const auto& table : netlist.loads) {
+    const std::string_view text = table.content;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = text.find('\n', at);
+      append_words(text.substr(at, end - at), table.bits, out);
+      at = end + 1;
+    }
+  }
+  out.resize(generators::load_words(netlist) * 8);
+  return out;
+}
+
 }  // namespace
 
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
@@ -25,6 +54,7 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   Rtl made;
   std::set<std::string> modules = top_modules();
   for (const auto& unit : design.netlist.units) modules.insert(unit.instance.module);
+  if (!design.netlist.loads.empty()) modules.insert({"mr_load", "mr_parameters"});
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {
     const std::string path = "library/" + std::string(file.path.substr(file.path.rfind('/') + 1));
@@ -39,6 +69,7 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   for (const auto& file : design.netlist.files) made.files[file.name] = file.content;
   for (const auto& source : sources) made.files["files.f"] += source + "\n";
   made.digest = digest_of(made.files);
+  made.load = load_stream(design.netlist);
   made.files["design.json"] = design_json(design, program, options, sources, made.digest);
   return made;
 }

@@ -2,9 +2,11 @@
 // same bytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compiler/generators/design.hpp"
 #include "kernels/program/program.hpp"
@@ -33,6 +35,8 @@ struct RtlOptions {
 struct Rtl {
   std::map<std::string, std::string> files;  // path inside rtl/<partition>/ -> content; README.md lists them
   std::string digest;  // sha256 of all of them but design.json: what a simulation's cache is keyed by
+  // What its loader takes: 64-bit words, little-endian; empty where nothing is loaded. In no file.
+  std::vector<std::byte> load;
 };
 
 /// `program` is what `design` was assembled from. `ports`: the partition's ports as the image has them (an

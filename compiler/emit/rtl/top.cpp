@@ -69,7 +69,7 @@ class Top {
 
   Result<std::string> run(const std::vector<ImagePort>& ports) {
     MILLRACE_TRY(match(ports));
-    std::string body = control() + links() + dataflow();
+    std::string body = control() + links() + parameters() + dataflow();
     for (const auto& end : inputs_) body += input(end);
     body += tags();
     for (const auto& end : outputs_) body += output(end);
@@ -119,10 +119,15 @@ class Top {
         "k's cable core "
         "stands behind the AXI-Streams\n/// link<k>_tx_ and link<k>_rx_ of 64-bit words "
         "(kernels/rtl/README.md, \"A packet\"); "
-        "link<k>_up says that it is there.\n"
-        "`default_nettype none\nmodule " +
-        design_.partition + "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
+        "link<k>_up says that it is there.\n" +
+        (loads()
+             ? std::string("/// Constants are loaded: parameters_axil_ takes the runs, parameters_axi_ reads "
+                           "them from memory.\n")
+             : std::string()) +
+        "`default_nettype none\nmodule " + design_.partition +
+        "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
     text += bus("control", "axil", kAxiLite) + unit_ports("supervisor") + bus("supervisor", "axi", kAxiWrite);
+    if (loads()) text += unit_ports("parameters") + bus("parameters", "axi", kAxiRead);
     for (const auto& end : inputs_)
       if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiRead);
     for (const auto& end : outputs_)
@@ -198,6 +203,10 @@ class Top {
         text += "  logic        " + end.name + "_quiet;\n";
         quiet += (quiet.empty() ? "" : " && ") + end.name + "_quiet";
       }
+    if (loads()) {
+      text += "  logic        parameters_error;\n";
+      errors += (errors.empty() ? "" : " || ") + std::string("parameters_error");
+    }
     if (quiet.empty()) quiet = "1'b1";
     // Where no host reads a result, a frame is counted when its tag leaves.
     if (done.empty()) done = outputs_.front().name + "_tag_valid && " + outputs_.front().name + "_tag_ready";
@@ -225,6 +234,22 @@ class Top {
     return text;
   }
 
+  bool loads() const { return !design_.netlist.loads.empty(); }
+
+  /// The unit that takes what is loaded.
+  std::string parameters() const {
+    if (!loads()) return "";
+    return "  // ---- parameters\n  logic        load_valid, parameters_unused;\n  logic [63:0] load_data, "
+           "parameters_streamed;\n  assign parameters_unused = &{1'b0, parameters_streamed};\n"
+           "  mr_parameters #(.DATA_BYTES(" +
+           number(kDataBytes) + "), .BURST(" + number(kBurst) + "), .WORDS(" +
+           number(generators::load_words(design_.netlist)) + "), .HOPS(" +
+           number(design_.netlist.loads.size()) +
+           ")) parameters (\n    .clk, .rst, .error(parameters_error), .irq(parameters_irq), .load_valid, "
+           ".load_data, .streamed(parameters_streamed)" +
+           connect("axil", "parameters", kAxiLite) + connect("axi", "parameters", kAxiRead) + ");\n\n";
+  }
+
   std::string dataflow() const {
     std::string text = "  // ---- the network\n";
     for (const auto* ports : {&design_.inputs, &design_.outputs})
@@ -232,6 +257,7 @@ class Top {
         text += "  logic " + port.name + "_valid, " + port.name + "_ready;\n  logic " +
                 range(design_.netlist.streams[port.stream].width()) + port.name + "_data;\n";
     text += "  " + design_.partition + "_dataflow dataflow (.clk, .rst(flow_rst)";
+    if (loads()) text += ",\n    .load_valid, .load_data";
     for (const auto* ports : {&design_.inputs, &design_.outputs})
       for (const auto& port : *ports)
         text += ",\n    ." + port.name + "_valid, ." + port.name + "_ready, ." + port.name + "_data";

@@ -23,6 +23,7 @@ Result<UnitKind> kind_of(std::string_view name) {
   const auto kernel = name.substr(0, name.find(':'));
   if (kernel == abi::kIngressKernel) return UnitKind::kIngress;
   if (kernel == abi::kEgressKernel) return UnitKind::kEgress;
+  if (kernel == abi::kParametersKernel) return UnitKind::kParameters;
   if (kernel == abi::kSupervisorKernel) return UnitKind::kSupervisor;
   if (kernel == abi::kControlKernel) return UnitKind::kControl;
   if (kernel == kEmptyKernel) return UnitKind::kEmpty;
@@ -44,18 +45,17 @@ Status add_units(const ImageHeader& header, LoadedImage& image) {
   return {};
 }
 
-/// "kernel:{cu}" -> the unit "kernel:cu", for one port only.
-Result<CommandQueue*> claim_unit(const plan::ImagePort& port, UnitKind kind, LoadedImage& image) {
-  std::string name = port.compute_unit;
+/// "kernel:{cu}" -> the unit "kernel:cu", for one port (or one partition's parameters) only.
+Result<CommandQueue*> claim_unit(std::string name, UnitKind kind, const std::string& who,
+                                 LoadedImage& image) {
   std::erase_if(name, [](char c) { return c == '{' || c == '}'; });
   for (auto& unit : image.units) {
     if (unit->name != name || unit->kind != kind) continue;
-    if (unit->used)
-      return wrong("port '" + port.name + "': compute unit '" + name + "' serves another port already");
+    if (unit->used) return wrong(who + ": compute unit '" + name + "' serves another one already");
     unit->used = true;
     return &unit->queue;
   }
-  return wrong("port '" + port.name + "' names compute unit '" + name + "', which IP_LAYOUT does not have");
+  return wrong(who + " names compute unit '" + name + "', which IP_LAYOUT does not have");
 }
 
 class Builder {
@@ -97,8 +97,13 @@ class Builder {
     if (services_.rtl) {
       MILLRACE_ASSIGN(simulation, open_simulation(record, program));
     }
+    Partition::Parameters parameters{record.program_digest, nullptr};
+    if (!record.parameters_unit.empty()) {
+      MILLRACE_ASSIGN(parameters.unit, claim_unit(record.parameters_unit, UnitKind::kParameters,
+                                                  "partition '" + record.name + "'", image_));
+    }
     image_.partitions.emplace_back(program, services_, std::move(inputs), std::move(outputs),
-                                   std::move(simulation));
+                                   std::move(parameters), std::move(simulation));
     return {};
   }
 
@@ -127,7 +132,9 @@ class Builder {
     const auto link = input ? plan::PortKind::kLinkReceive : plan::PortKind::kLinkSend;
     Partition::Channel channel;
     if (port.kind == host) {
-      MILLRACE_ASSIGN(channel.unit, claim_unit(port, input ? UnitKind::kIngress : UnitKind::kEgress, image_));
+      MILLRACE_ASSIGN(channel.unit,
+                      claim_unit(port.compute_unit, input ? UnitKind::kIngress : UnitKind::kEgress,
+                                 "port '" + port.name + "'", image_));
     } else if (port.kind == link) {
       MILLRACE_ASSIGN(channel.link, claim_link(port));
     } else {
@@ -179,8 +186,9 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
   for (std::size_t i = 0; i < decoded.programs.size(); ++i)
     MILLRACE_TRY(builder.add(decoded.record.partitions[i], decoded.programs[i]));
   for (const auto& unit : image->units)
-    if (!unit->used && (unit->kind == UnitKind::kIngress || unit->kind == UnitKind::kEgress))
-      return wrong("compute unit '" + unit->name + "' belongs to no port");
+    if (!unit->used && (unit->kind == UnitKind::kIngress || unit->kind == UnitKind::kEgress ||
+                        unit->kind == UnitKind::kParameters))
+      return wrong("compute unit '" + unit->name + "' belongs to no port or partition");
   return image;
 }
 

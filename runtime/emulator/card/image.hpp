@@ -13,7 +13,7 @@
 
 namespace millrace::runtime::emulator {
 
-enum class UnitKind { kIngress, kEgress, kSupervisor, kControl, kEmpty };
+enum class UnitKind { kIngress, kEgress, kParameters, kSupervisor, kControl, kEmpty };
 
 struct Unit {
   std::string name;  // "kernel:cu"

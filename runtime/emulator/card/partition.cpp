@@ -3,10 +3,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "kernels/program/packing.hpp"
+#include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::emulator {
 
@@ -41,9 +43,13 @@ std::byte* MemoryView::at(std::uint64_t address, std::uint64_t bytes) const {
 }
 
 Partition::Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
-                     std::vector<std::vector<Channel>> outputs, std::unique_ptr<rtl::Executor> simulation)
-    : services_(services), simulation_(std::move(simulation)) {
-  if (simulation_ == nullptr) executor_.emplace(program);
+                     std::vector<std::vector<Channel>> outputs, Parameters parameters,
+                     std::unique_ptr<rtl::Executor> simulation)
+    : services_(services),
+      parameters_(std::move(parameters)),
+      ready_(parameters_.unit == nullptr),
+      simulation_(std::move(simulation)) {
+  if (simulation_ == nullptr && ready_) executor_.emplace(program);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& tensor = program.tensors[program.inputs[i]];
     auto& input = inputs_.emplace_back();
@@ -72,7 +78,7 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
 
 // hot path
 bool Partition::advance() {
-  bool moved = false;
+  bool moved = take_parameters();
   for (auto& output : outputs_) moved |= hand_on(output);
   for (auto& input : inputs_) moved |= take_in(input);
   if (compute()) {
@@ -145,6 +151,7 @@ bool Partition::take_from_link(Input& input) {
 
 /// Takes a frame that all inputs hold and no output is in the way of. True where something moved.
 bool Partition::compute() {
+  if (!ready_) return false;
   for (const auto& output : outputs_)
     if (output.full) return false;
   if (!simulating_) {
@@ -294,18 +301,54 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // hot path ends
 
+bool Partition::take_parameters() {
+  if (parameters_.unit == nullptr || parameters_.unit->empty()) return false;
+  const Command run = parameters_.unit->front();
+  parameters_.unit->pop();
+  const Status used = use_parameters(run);
+  if (!used.ok()) std::fprintf(stderr, "millrace-card: %s\n", used.error().message().c_str());
+  services_.completions.finish(run, used.ok() ? PacketState::kCompleted : PacketState::kError);
+  return true;
+}
+
+/// What it had before stays where they are refused.
+Status Partition::use_parameters(const Command& run) {
+  const std::uint32_t bytes = run.u32(0x1c);
+  const std::byte* const from = services_.memory.at(run.u64(0x10), bytes);
+  if (from == nullptr)
+    return Error(ErrorCode::kInvalidInput, "parameters: their buffer is not inside a memory bank");
+  MILLRACE_ASSIGN(const kernels::Program program,
+                  plan::decode_parameters({from, bytes}, parameters_.topology));
+  drop_frames(true);
+  if (simulation_ == nullptr) {
+    executor_.emplace(program);
+    usual_nanoseconds_ = 0;
+  } else {
+    MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header({from, bytes}));
+    MILLRACE_TRY(simulation_->load_constants({from + header.load.offset, header.load.bytes}));
+  }
+  ready_ = true;
+  return {};
+}
+
 void Partition::flush() {
-  if (simulating_ && simulated_.epoch != services_.epoch) {
+  drop_frames(false);
+}
+
+/// Those of an epoch other than the card's, or all.
+void Partition::drop_frames(bool all) {
+  const auto stays = [&](const FrameKey& key) { return !all && key.epoch == services_.epoch; };
+  if (simulating_ && !stays(simulated_)) {
     simulation_->abandon();
     simulating_ = false;
   }
   for (auto& input : inputs_) {
-    if (input.key.epoch == services_.epoch) continue;
+    if (stays(input.key)) continue;
     input.full = false;
     input.received = 0;
   }
   for (auto& output : outputs_) {
-    if (!output.full || output.key.epoch == services_.epoch) continue;
+    if (!output.full || stays(output.key)) continue;
     output.full = false;
     for (auto& exit : output.exits) exit.done = true;
   }

@@ -53,10 +53,17 @@ class Partition {
     LinkPort* link = nullptr;
   };
 
+  /// Of a partition some of whose parameters are not in the image.
+  struct Parameters {
+    std::string topology;          // program digest of the image's partition
+    CommandQueue* unit = nullptr;  // whose runs bring them; null: all are in the image
+  };
+
   /// `inputs`: one a program input; `outputs`: for each program output the channels that carry it.
   /// `simulation`: of the program's SystemVerilog, to be used in place of kernels/fast; may be null.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
-            std::vector<std::vector<Channel>> outputs, std::unique_ptr<rtl::Executor> simulation);
+            std::vector<std::vector<Channel>> outputs, Parameters parameters,
+            std::unique_ptr<rtl::Executor> simulation);
 
   /// Moves whatever can move: at most one frame through the program, or some milliseconds of its simulation.
   /// True where something did.
@@ -93,6 +100,9 @@ class Partition {
     std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
 
+  bool take_parameters();
+  Status use_parameters(const Command& run);
+  void drop_frames(bool all);
   bool take_in(Input& input);
   bool take_from_host(Input& input);
   bool take_from_link(Input& input);
@@ -106,6 +116,8 @@ class Partition {
   void fill_outputs(const FrameKey& key, std::uint64_t took);
 
   CardServices& services_;
+  Parameters parameters_;
+  bool ready_ = true;                                // has its parameters
   std::optional<kernels::fast::Executor> executor_;  // one of the two
   std::unique_ptr<rtl::Executor> simulation_;
   bool simulating_ = false;

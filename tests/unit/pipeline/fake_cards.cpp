@@ -117,6 +117,7 @@ class FakeCard final : public card::Card {
     if (!state().alive) {
       state().registers.clear();
       state().inputs.clear();
+      state().parameters.clear();
     }
     state().alive = true;
     state().hung = false;
@@ -140,6 +141,13 @@ class FakeCard final : public card::Card {
                                                     std::uint32_t slots) override {
     MILLRACE_TRY(make(unit, bytes));
     return std::unique_ptr<card::Egress>(std::make_unique<FakeEgress>(world_, card_, unit, bytes, slots));
+  }
+  Status give_parameters(const std::string& unit, std::span<const std::byte> file) override {
+    const std::lock_guard lock(world_.mutex_);
+    if (!world_.operate(card_)) return lost();
+    ++state().gifts;
+    state().parameters[unit] = FakeWorld::Bytes(file.begin(), file.end());
+    return {};
   }
   Result<std::uint32_t> read(std::uint32_t offset) override {
     std::unique_lock lock(world_.mutex_);
@@ -221,6 +229,9 @@ pipeline::Images FakeWorld::images() const {
   for (const auto& [name, record] : plan_.records) {
     const auto* const text = reinterpret_cast<const std::byte*>(name.data());
     images.bytes[name] = Bytes(text, text + name.size());
+    for (const plan::ImagePartition& partition : record.partitions) {
+      if (!partition.parameters_unit.empty()) images.parameters[partition.name] = Bytes(64);
+    }
   }
   return images;
 }
@@ -259,6 +270,11 @@ void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const 
     }
     changed_.notify_all();
     return;
+  }
+  for (const plan::ImagePartition& held : plan_.records.at(state.image).partitions) {
+    if (held.name == partition && !held.parameters_unit.empty() &&
+        !state.parameters.contains(held.parameters_unit))
+      return;
   }
   const kernels::Program& program = plan_.programs.at(partition);
   auto& frame = state.inputs[partition][stamp];
@@ -423,6 +439,11 @@ void FakeWorld::die_at(std::uint64_t operation) {
 std::uint64_t FakeWorld::operations() {
   const std::lock_guard lock(mutex_);
   return operations_;
+}
+
+std::uint32_t FakeWorld::gifts(std::uint32_t card) {
+  const std::lock_guard lock(mutex_);
+  return cards_[card].gifts;
 }
 
 std::uint32_t FakeWorld::loads(std::uint32_t card) {

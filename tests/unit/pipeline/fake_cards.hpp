@@ -53,6 +53,8 @@ class FakeWorld {
   void die_at(std::uint64_t operation);
   std::uint64_t operations();
   std::uint32_t loads(std::uint32_t card);
+  /// Times a partition of the card was given parameters; one that takes them computes nothing before.
+  std::uint32_t gifts(std::uint32_t card);
 
  private:
   friend class FakeCard;
@@ -77,7 +79,8 @@ class FakeWorld {
   struct State {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
-    std::uint32_t refuse = 0, loads = 0;
+    std::uint32_t refuse = 0, loads = 0, gifts = 0;
+    std::map<std::string, Bytes> parameters;  // by unit, since the image was programmed
     runtime::plan::abi::FaultReport fault;
     Change change_trailer;
     std::string image;

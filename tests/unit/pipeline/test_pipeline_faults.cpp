@@ -52,6 +52,22 @@ class PipelineFaults : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
+TEST_F(PipelineFaults, PartitionsGetTheirParametersBeforeAnyFrameAndAgainOnACardThatDied) {
+  Plan plan = chain_of_three();
+  for (auto& [name, record] : plan.records)
+    for (auto& partition : record.partitions)
+      partition.parameters_unit = "millrace_parameters:{" + partition.name + "}";
+  open(std::move(plan));
+  EXPECT_TRUE(works());
+  world_->kill(1);
+  EXPECT_TRUE(comes_back());
+  EXPECT_EQ(world_->gifts(0), 1U);
+  EXPECT_EQ(world_->gifts(1), 2U);
+  const auto status = pipeline_->status();
+  EXPECT_EQ(status.cards[1].parameters, 2U);
+  EXPECT_EQ(status.cards[2].parameters, 1U);
+}
+
 TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsBroughtBack) {
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
     open(chain_of_three());

@@ -1,0 +1,116 @@
+/// The unit that takes parameters: a run reads the loader's words from memory and sends them on their way (image_abi.hpp,
+/// ParametersArgument; runtime/plan/README.md, "Parameters").
+///
+/// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) on load_, which
+/// nobody may hold back; the run is done HOPS + 4 cycles after the last. A run with another load_bytes reads nothing and raises
+/// `error`, which stays high until a run is taken that fits, as it does after any response of memory but OKAY. An epoch's
+/// flush is no business of it. `streamed`: buffer + streamed_offset of the last run. Arguments: buffer 0x10, bytes 0x1c,
+/// load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. Registered: streamed, state; data passes a FIFO.
+`default_nettype none
+module mr_parameters #(
+  parameter integer DATA_BYTES = 64,
+  parameter integer BURST      = 16,
+  parameter integer WORDS      = 8,
+  parameter integer HOPS       = 1
+) (
+  input  logic clk,
+  input  logic rst,
+  output logic error,
+
+  input  logic            axil_awvalid,
+  output logic            axil_awready,
+  input  logic [11:0]     axil_awaddr,
+  input  logic            axil_wvalid,
+  output logic            axil_wready,
+  input  logic [31:0]     axil_wdata,
+  input  logic [3:0]      axil_wstrb,
+  output logic            axil_bvalid,
+  input  logic            axil_bready,
+  output logic [1:0]      axil_bresp,
+  input  logic            axil_arvalid,
+  output logic            axil_arready,
+  input  logic [11:0]     axil_araddr,
+  output logic            axil_rvalid,
+  input  logic            axil_rready,
+  output logic [31:0]     axil_rdata,
+  output logic [1:0]      axil_rresp,
+  output logic            irq,
+
+  output logic                    axi_arvalid,
+  input  logic                    axi_arready,
+  output logic [63:0]             axi_araddr,
+  output logic [7:0]              axi_arlen,
+  input  logic                    axi_rvalid,
+  output logic                    axi_rready,
+  input  logic [DATA_BYTES*8-1:0] axi_rdata,
+  input  logic [1:0]              axi_rresp,
+  input  logic                    axi_rlast,
+
+  output logic        load_valid,
+  output logic [63:0] load_data,
+  output logic [63:0] streamed
+);
+  localparam integer WAIT = HOPS + 4;
+  localparam integer CW = $clog2(WORDS + 1);
+  localparam integer HW = $clog2(WAIT + 1);
+
+  typedef enum logic [1:0] {IDLE, FETCH, SETTLE, DONE} state_t;
+  state_t state;
+
+  logic         start, taken, done, go_on;
+  logic [319:0] arguments;
+  mr_run_control #(.WORDS(10)) control (.clk, .rst,
+    .axil_awvalid(axil_awvalid), .axil_awready(axil_awready), .axil_awaddr(axil_awaddr), .axil_wvalid(axil_wvalid),
+    .axil_wready(axil_wready), .axil_wdata(axil_wdata), .axil_wstrb(axil_wstrb), .axil_bvalid(axil_bvalid),
+    .axil_bready(axil_bready), .axil_bresp(axil_bresp), .axil_arvalid(axil_arvalid), .axil_arready(axil_arready),
+    .axil_araddr(axil_araddr), .axil_rvalid(axil_rvalid), .axil_rready(axil_rready), .axil_rdata(axil_rdata),
+    .axil_rresp(axil_rresp),
+    .irq, .start, .taken, .done, .go_on, .idle(state == IDLE && !start), .arguments);
+
+  logic          fits, fetch, refused, reader_error;
+  logic [CW-1:0] left;
+  logic [HW-1:0] settling;
+  assign fits  = (arguments[255:224] == 32'(WORDS * 8));
+  assign taken = (state == IDLE) && start;
+  assign fetch = taken && fits;
+  assign done  = (state == DONE);
+  assign error = refused || reader_error;
+
+  always_ff @(posedge clk)
+    if (rst) begin
+      state   <= IDLE;
+      refused <= 1'b0;
+    end else begin
+      if (taken) refused <= !fits;
+      case (state)
+        IDLE:    if (taken) state <= fits ? FETCH : DONE;
+        FETCH:   if (load_valid && left == CW'(1)) state <= SETTLE;
+        SETTLE:  if (settling == '0) state <= DONE;
+        default: if (go_on) state <= IDLE;
+      endcase
+    end
+  always_ff @(posedge clk) begin
+    if (fetch) streamed <= arguments[63:0] + 64'(arguments[319:288]);
+    if (taken) left <= CW'(WORDS);
+    else if (load_valid) left <= left - 1'b1;
+    settling <= (state == SETTLE) ? settling - 1'b1 : HW'(WAIT);
+  end
+
+  logic                    word_valid, word_ready, reader_ready, reader_quiet;
+  logic [DATA_BYTES*8-1:0] word;
+  mr_mm2s #(.DATA_BYTES(DATA_BYTES), .BURST(BURST)) reader (
+    .clk, .rst, .flush(1'b0), .quiet(reader_quiet), .error(reader_error), .go(fetch), .ready(reader_ready),
+    .addr(arguments[63:0] + 64'(arguments[191:160])), .bytes(32'(WORDS * 8)),
+    .axi_arvalid, .axi_arready, .axi_araddr, .axi_arlen, .axi_rvalid, .axi_rready, .axi_rdata, .axi_rresp, .axi_rlast,
+    .m_valid(word_valid), .m_ready(word_ready), .m_data(word));
+  mr_width_adapter #(.LANE(64), .S_LANES(DATA_BYTES / 8), .M_LANES(1)) adapter (
+    .clk, .rst, .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
+    .m_valid(load_valid), .m_ready(1'b1), .m_data(load_data));
+  logic unused;
+  assign unused = &{1'b0, reader_ready, reader_quiet, arguments};
+
+`ifndef SYNTHESIS
+  initial assert (WORDS % (DATA_BYTES / 8) == 0) else $fatal(1, "%m: not a whole number of memory words");
+`endif
+endmodule
+`default_nettype wire

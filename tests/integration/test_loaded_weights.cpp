@@ -1,0 +1,261 @@
+// Weights that are not in the images: models of one topology share them, and a new version that changes only
+// weights programs no card.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json.hpp>
+#include <fstream>
+#include <thread>
+
+#include "kernels/program/parameters.hpp"
+#include "runtime/base/digest.hpp"
+#include "tests/integration/repository_host.hpp"
+#include "tests/support/programs.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+kernels::Program loaded(kernels::Program program) {
+  for (auto& block : program.blocks)
+    if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kLoaded;
+  return program;
+}
+
+/// Other weights in every layer, so that a card that kept its old ones shows.
+kernels::Program trained_again(kernels::Program program, std::size_t layers) {
+  for (std::size_t layer = 0; layer < layers; ++layer) program = with_other_weights(program, layer);
+  return program;
+}
+
+class Clients {
+ public:
+  Clients(const RepositoryHost& host, int count) {
+    for (int c = 0; c < count; ++c)
+      threads_.emplace_back([this, &host, c](const std::stop_token& stop) {
+        HttpConnection connection(host.port());
+        for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+          const Answer answer =
+              host.ask(connection, host.frame(static_cast<std::uint32_t>(c) * 100 + i % 10));
+          ++all;
+          failed += answer.status == 200 ? 0 : 1;
+          wrong += answer.status == 200 && !answer.right ? 1 : 0;
+          if (answer.status == 0) return;
+        }
+      });
+  }
+  void wait_for(int more) const {
+    const int until = all + more;
+    while (all < until && failed == 0) std::this_thread::sleep_for(1ms);
+  }
+  void end() {
+    for (auto& thread : threads_) thread.request_stop();
+    threads_.clear();
+  }
+  std::atomic<int> all{0}, failed{0}, wrong{0};
+
+ private:
+  std::vector<std::jthread> threads_;
+};
+
+TEST(LoadedWeights, OfANewVersionAreSwappedInUnderLoadAndNoCardIsProgrammed) {
+  RepositoryHost host;
+  const auto base = chain_program(6);
+  host.add("1", loaded(base));
+  host.add("2", loaded(trained_again(base, 6)));
+  host.add("3", loaded(with_other_weights(base, 5)));
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  ASSERT_EQ(host.metric("millrace_programmings_total"), 3);
+  Clients clients(host, 3);
+  clients.wait_for(20);
+  for (int swap = 0; swap < 12; ++swap) {
+    const std::string version = std::to_string((swap + 1) % 3 + 1);
+    const auto answer = host.load(version, "drain");
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    clients.wait_for(5);
+  }
+  clients.end();
+  EXPECT_EQ(clients.failed, 0);
+  EXPECT_EQ(clients.wrong, 0) << "an answer is that of no version, or of another than it names";
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 3) << "only weights changed";
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 13);
+}
+
+TEST(LoadedWeights, AreGivenAgainToACardThatDied) {
+  RepositoryHost host;
+  const auto base = chain_program(6);
+  host.add("1", loaded(base));
+  host.add("2", loaded(trained_again(base, 6)));
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  ASSERT_EQ(host.load("2").status, 200);
+  const auto cards = host.cards();
+  ASSERT_EQ(cards.size(), 3U);
+  ::kill(cards[1], SIGKILL);
+  HttpConnection connection(host.port());
+  Answer answer;
+  for (int tries = 0; tries < 500 && answer.status != 200; ++tries) {
+    answer = host.ask(connection, host.frame(7));
+    if (answer.status != 200) std::this_thread::sleep_for(10ms);
+  }
+  ASSERT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.version, "2");
+  EXPECT_TRUE(answer.right);
+}
+
+TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
+  RepositoryHost host;
+  const auto base = chain_program(6);
+  host.add("1", loaded(base));
+  host.add("2", loaded(trained_again(base, 6)));
+  host.add_stored("2", base);  // not what version 2 computes
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  EXPECT_NE(host.load("2", "drain").status, 200);
+  HttpConnection connection(host.port());
+  const Answer answer = host.ask(connection, host.frame(1));
+  EXPECT_EQ(answer.version, "1");
+  EXPECT_TRUE(answer.right) << "the old version's weights are back";
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 3);
+}
+
+/// A version of LeNet-5 for three cards, and one with other weights: what training again makes of it.
+class LoadedLenet : public ::testing::Test {
+ protected:
+  Outcome compile(const fs::path& model, const fs::path& out, std::vector<std::string> more = {}) {
+    std::vector<std::string> command{millrace_binary(),
+                                     "compile",
+                                     model.string(),
+                                     "--name",
+                                     "lenet",
+                                     "--cluster",
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(),
+                                     "--partitions",
+                                     "3",
+                                     "-o",
+                                     out.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  }
+  Outcome run(const char* what, const fs::path& deployment, std::vector<std::string> more = {}) {
+    std::vector<std::string> command{millrace_binary(), what, deployment.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  }
+  /// The model with some of the first fully connected layer's 48,000 weights changed. They are the only raw
+  /// data of that length: field 9 of a TensorProto.
+  fs::path trained_again() {
+    std::ifstream in(kModel, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    const std::string mark("\x4a\x80\xf7\x02", 4);
+    const auto at = bytes.find(mark);
+    EXPECT_NE(at, std::string::npos);
+    EXPECT_EQ(bytes.find(mark, at + 1), std::string::npos);
+    for (std::size_t i = 0; i < 48000; i += 7) {
+      char& weight = bytes[at + mark.size() + i];
+      weight = static_cast<char>(-(static_cast<signed char>(weight) / 2));
+    }
+    const fs::path made = directory_.path() / "again.onnx";
+    std::ofstream(made, std::ios::binary) << bytes;
+    return made;
+  }
+  static std::string digest(const fs::path& file) { return sha256_hex(read_file(file, 1U << 30U).value()); }
+  static void sign(const fs::path& deployment) {
+    std::vector<std::string> lines;
+    for (const auto& entry : fs::recursive_directory_iterator(deployment)) {
+      const fs::path path = entry.path().lexically_relative(deployment);
+      if (entry.is_regular_file() && path != "CHECKSUMS")
+        lines.push_back(digest(entry.path()) + "  " + path.string());
+    }
+    std::ofstream out(deployment / "CHECKSUMS");
+    std::sort(lines.begin(), lines.end(),
+              [](const auto& a, const auto& b) { return a.substr(66) < b.substr(66); });
+    for (const auto& line : lines) out << line << '\n';
+  }
+  void expect_refused(const fs::path& deployment, const std::string& why) {
+    for (const char* command : {"inspect", "verify"}) {
+      const Outcome outcome = run(command, deployment);
+      EXPECT_EQ(outcome.exit_code, 2) << command << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find(why), std::string::npos) << command << ": " << outcome.err;
+    }
+  }
+  /// The parameter file of partition `index` on cards.
+  static fs::path weights_of(const fs::path& deployment, std::size_t index) {
+    std::ifstream in(deployment / "deployment.json");
+    const auto root = json::parse(std::string((std::istreambuf_iterator<char>(in)), {}));
+    for (const auto& partition : root.at("partitions").as_array())
+      if (partition.as_object().contains("parameters") && index-- == 0)
+        return deployment / std::string(partition.at("parameters").at("file").as_string());
+    return {};
+  }
+
+  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  TemporaryDirectory directory_{"millrace-loaded"};
+  fs::path first_ = directory_.path() / "first", second_ = directory_.path() / "second";
+};
+
+TEST_F(LoadedLenet, SharesItsImagesWithAModelTrainedAgainByteForByte) {
+  const Outcome one = compile(kModel, first_, {"--weights", "loaded"});
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const Outcome two = compile(trained_again(), second_, {"--weights", "loaded"});
+  ASSERT_EQ(two.exit_code, 0) << two.err;
+  for (const char* image : {"image0", "image1", "image2"}) {
+    const fs::path file = fs::path("images") / (std::string(image) + ".xclbin");
+    EXPECT_EQ(digest(first_ / file), digest(second_ / file)) << image;
+  }
+  EXPECT_NE(weights_of(first_, 0).filename(), weights_of(second_, 0).filename()) << "its weights changed";
+  EXPECT_EQ(weights_of(first_, 2).filename(), weights_of(second_, 2).filename());
+  const Outcome shown = run("inspect", first_);
+  EXPECT_NE(shown.out.find("parameters, given to the cards"), std::string::npos) << shown.out;
+  for (const auto& deployment : {first_, second_}) {
+    const Outcome verified = run("verify", deployment);
+    EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  }
+}
+
+TEST_F(LoadedLenet, WithDamagedParametersIsRefusedByTheFilesName) {
+  ASSERT_EQ(compile(kModel, first_, {"--weights", "loaded"}).exit_code, 0);
+  ASSERT_EQ(compile(trained_again(), second_, {"--weights", "loaded"}).exit_code, 0);
+  const fs::path copy = directory_.path() / "copy";
+  const auto fresh = [&] {
+    fs::remove_all(copy);
+    fs::copy(first_, copy, fs::copy_options::recursive);
+    return weights_of(copy, 0);
+  };
+  fs::path file = fresh();
+  const std::string name = file.lexically_relative(copy).string();
+  fs::resize_file(file, fs::file_size(file) - 64);
+  expect_refused(copy, name + ": truncated or altered");
+  sign(copy);
+  expect_refused(copy, name + ": not the file the plan was made with");
+  file = fresh();
+  fs::remove(file);
+  expect_refused(copy, name + ": listed in CHECKSUMS, but missing");
+  sign(copy);
+  expect_refused(copy, "CHECKSUMS does not list " + name);
+  file = fresh();
+  fs::copy_file(weights_of(second_, 0), file, fs::copy_options::overwrite_existing);
+  expect_refused(copy, name + ": truncated or altered");
+  sign(copy);
+  expect_refused(copy, name + ": not the file the plan was made with");
+  fresh();
+  EXPECT_EQ(run("inspect", copy).exit_code, 0) << "the copy itself is good";
+}
+
+TEST_F(LoadedLenet, IsAskedForByAWordThatIsKnown) {
+  const Outcome outcome = compile(kModel, first_, {"--weights", "engraved"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("--weights"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(first_));
+}
+
+}  // namespace
+}  // namespace millrace::tests
