@@ -52,11 +52,18 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
-      if (std::any_of(ways.begin(), ways.end(), [&](const auto& other) { return as_good(other, way); }))
+      // What depends on the values of constants never stands for what does not: it may be left out later.
+      const auto comparable = [&](const explore::Implementation& other) {
+        const auto unrolled = gen::Implementation::kUnrolled;
+        return (candidates[other.candidate].folding.implementation == unrolled) ==
+               (candidates[way.candidate].folding.implementation == unrolled);
+      };
+      if (std::any_of(ways.begin(), ways.end(),
+                      [&](const auto& other) { return comparable(other) && as_good(other, way); }))
         continue;
-      ways.erase(
-          std::remove_if(ways.begin(), ways.end(), [&](const auto& other) { return as_good(way, other); }),
-          ways.end());
+      ways.erase(std::remove_if(ways.begin(), ways.end(),
+                                [&](const auto& other) { return comparable(other) && as_good(way, other); }),
+                 ways.end());
       ways.push_back(std::move(way));
     }
   return {};
@@ -93,15 +100,17 @@ Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Pr
     auto& operation = problem.operations[i];
     operation.implementations.clear();
     if (operation.host) continue;
-    const auto generator = gen::Generator::make(program, i);
+    const auto generator = gen::Generator::make(program, i, options.plugin);
     if (!generator.ok() && generator.error().code() != ErrorCode::kUnsupported) return generator.error();
     if (!generator.ok()) {
       if (out.unsupported.empty()) out.unsupported = generator.error().message();
+      out.without.push_back(program.blocks[i].name);
       continue;
     }
     MILLRACE_TRY(add_block(catalog, program, i, **generator, options, operation, out.of_block[i]));
-    if (operation.implementations.empty() && out.unsupported.empty())
-      out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
+    if (!operation.implementations.empty()) continue;
+    if (out.unsupported.empty()) out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
+    out.without.push_back(program.blocks[i].name);
   }
   return out;
 }

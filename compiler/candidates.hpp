@@ -15,12 +15,14 @@ namespace millrace::compiler {
 struct Candidates {
   std::vector<std::vector<generators::Candidate>> of_block;
   std::string unsupported;  // the first block without hardware, and why; then nothing can be predicted
+  std::vector<std::string> without;  // all such blocks' names
 };
 
 struct CandidateOptions {
   // Intervals looked at lie at least so far apart: 1.02 is 2 %. Fewer candidates are quicker to choose from.
   double step = 1.02;
-  std::uint64_t longest_cycles = 0;  // nothing slower is wanted; 0: no limit
+  std::uint64_t longest_cycles = 0;            // nothing slower is wanted; 0: no limit
+  const generators::Plugin* plugin = nullptr;  // prepared for the program
 };
 
 /// Fills the problem's implementations: an operation is a block of the program, in the same order. The joints

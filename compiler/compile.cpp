@@ -47,8 +47,9 @@ Result<emit::Designs> design(const Plan& plan) {
                               static_cast<std::uint64_t>(beside));
       foldings = generators::choose(catalog, programs[i], options);
     }
-    auto made = foldings.ok() ? generators::assemble(catalog, programs[i], *foldings)
-                              : Result<generators::Design>(foldings.error());
+    auto made = foldings.ok()
+                    ? generators::assemble(catalog, programs[i], *foldings, {true, plan.plugin.get()})
+                    : Result<generators::Design>(foldings.error());
     if (made.ok()) {
       designs.emplace(programs[i].name, std::move(*made));
     } else if (made.error().code() == ErrorCode::kUnsupported ||

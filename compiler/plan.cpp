@@ -13,6 +13,7 @@
 #include "compiler/steps.hpp"
 #include "compiler/weights.hpp"
 #include "kernels/program/packing.hpp"
+#include "runtime/base/log.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -40,8 +41,13 @@ class Planner {
     MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, steps_));
     MILLRACE_TRY(place_parameters(plan_.program, options_.weights));
     for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
+    if (!options_.generator_plugin.empty()) {
+      MILLRACE_ASSIGN(plan_.plugin, gen::Plugin::open(options_.generator_plugin, options_.plugin_time));
+    }
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
     MILLRACE_TRY(state_problem());
+    MILLRACE_TRY(move_to_host());
+    MILLRACE_TRY(check_host());
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
     if (!options_.plan.empty()) return follow();
     const bool alone = plan_.cluster.cards.size() < 2;
@@ -57,12 +63,89 @@ class Planner {
 
  private:
   Status state_problem() {
-    plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares);
+    plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares,
+                                          host_blocks_);
     plan_.problem.targets = options_.targets;
+    time_host();
+    CandidateOptions how;
+    how.plugin = plan_.plugin.get();
+    if (plan_.plugin)
+      MILLRACE_TRY(steps_.run("ask_plugin", [&] { return plan_.plugin->prepare(plan_.program); }));
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
-      return add_candidates(catalog_, plan_.program, {}, plan_.problem);
+      return add_candidates(catalog_, plan_.program, how, plan_.problem);
     }));
+    if (!options_.assume.empty()) drop_unrolled();
     return {};
+  }
+
+  /// Circuits made of constants are nothing to plan with where the numbers mean nothing.
+  void drop_unrolled() {
+    for (std::size_t i = 0; i < plan_.problem.operations.size(); ++i) {
+      auto& ways = plan_.problem.operations[i].implementations;
+      ways.erase(std::remove_if(ways.begin(), ways.end(),
+                                [&](const auto& way) {
+                                  return plan_.candidates.of_block[i][way.candidate].folding.implementation ==
+                                         gen::Implementation::kUnrolled;
+                                }),
+                 ways.end());
+    }
+  }
+
+  /// What the host does between cards is part of a frame's way.
+  void time_host() {
+    plan_.host.clear();
+    const auto stage = explore::stages(plan_.problem);
+    for (std::size_t i = 0; i < plan_.problem.operations.size(); ++i) {
+      auto& operation = plan_.problem.operations[i];
+      if (!operation.host) continue;
+      const bool between = stage[i] > 0 && std::any_of(stage.begin(), stage.end(),
+                                                       [&](auto other) { return other > stage[i]; });
+      const double measured = gen::host_seconds(catalog_, plan_.program, plan_.program.blocks[i]);
+      const double seconds = between && options_.host_seconds ? *options_.host_seconds : measured;
+      operation.host_seconds = between ? seconds : 0;
+      plan_.host.push_back({operation.name, seconds, between});
+    }
+  }
+
+  /// Where targets ask for a prediction, what has no hardware goes to the host: a stage of its own.
+  Status move_to_host() {
+    const auto& targets = options_.targets;
+    const bool wanted = targets.frames_per_second || targets.max_latency_seconds;
+    if (plan_.candidates.without.empty() || !wanted || options_.no_host) return {};
+    host_blocks_.insert(host_blocks_.end(), plan_.candidates.without.begin(), plan_.candidates.without.end());
+    log::info("plan", "on the host, for want of hardware: " + joined(plan_.candidates.without));
+    return state_problem();
+  }
+
+  Status check_host() const {
+    for (const auto& name : options_.host_blocks)
+      if (std::none_of(plan_.program.blocks.begin(), plan_.program.blocks.end(),
+                       [&](const auto& block) { return block.name == name; }))
+        return Error(ErrorCode::kInvalidInput, "--host " + name + ": the model has no such block");
+    const auto& target = options_.targets.frames_per_second;
+    if (const double host = host_seconds_between(); target && host * *target > 1)
+      return Error(ErrorCode::kDoesNotFit, "the host takes " + std::to_string(std::lround(host * 1e9)) +
+                                               " ns of a core for each frame between cards: at most " +
+                                               std::to_string(std::lround(1 / host)) +
+                                               " frames/s; lower --target-fps, or see host_times");
+    if (!options_.no_host) return {};
+    std::vector<std::string> names = plan_.candidates.without;
+    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i) {
+      const auto& operation = plan_.program.blocks[i].operation;
+      const bool converts = std::holds_alternative<kernels::Quantise>(operation) ||
+                            std::holds_alternative<kernels::Dequantise>(operation) ||
+                            std::holds_alternative<kernels::Permute>(operation);
+      if (plan_.problem.operations[i].host && !converts) names.push_back(plan_.program.blocks[i].name);
+    }
+    if (names.empty()) return {};
+    return Error(ErrorCode::kDoesNotFit, "--no-host: the host would have to compute " + joined(names) +
+                                             "; leave --no-host out, or cut the model before them");
+  }
+
+  static std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
   }
 
   Status split_as_asked(const Split& wanted) {
@@ -202,6 +285,12 @@ class Planner {
     plan_.interval_seconds = plan_.solution.interval_seconds;
     plan_.latency_seconds = plan_.solution.latency_seconds;
     MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
+    if (const double host = host_seconds_between(); host > plan_.interval_seconds) {
+      plan_.interval_seconds = host;
+      plan_.analysis.bottleneck = "the host limits: between cards it takes " +
+                                  std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
+      plan_.analysis.lifts.clear();
+    }
     plan_.prediction_ms += steps_.total() - before;
     return {};
   }
@@ -249,7 +338,7 @@ class Planner {
         plan_.played = false;
         continue;
       }
-      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p], {false});
+      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p], {false, plan_.plugin.get()});
       if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
       plan_.designs.emplace(programs[p].name, std::move(*design));
     }
@@ -279,6 +368,8 @@ class Planner {
       longest = std::max(longest, slowest[place]);
       figures.interval_seconds = slowest[place];
       figures.roofline.attained = 1 / slowest[place];
+      if (std::isfinite(figures.roofline.memory) && figures.memory_bytes > 0)
+        longest = std::max(longest, 1 / figures.roofline.memory);
       if (figures.regions.size() != 1) continue;  // which region a joint lies in is not known
       auto& region = figures.regions.front();
       const std::uint64_t memory = region.used[explore::kMemoryBytes];
@@ -293,7 +384,7 @@ class Planner {
     plan_.latency_seconds = latency(programs);
   }
 
-  /// Parts one after another, tensors over cables in packets; the host counts as no time.
+  /// Parts one after another, tensors over cables in packets.
   double latency(const std::vector<kernels::Program>& programs) const {
     std::map<std::uint32_t, std::pair<Passage, std::size_t>> made;  // tensor -> when, by which part
     double end = 0;
@@ -307,7 +398,11 @@ class Planner {
           const Passage there = arrival(t, from->second.first, plan_.placed.parts[from->second.second], part);
           in = {std::max(in.first, there.first), std::max(in.last, there.last)};
         }
-      Passage out{in.last, in.last};
+      double there = 0;
+      if (part.host)
+        for (const auto block : part.operations)
+          there += host_seconds_of(plan_.placed_program.blocks[block].name);
+      Passage out{in.last + there, in.last + there};
       if (!part.host) {
         const gen::Design& design = plan_.designs.at(programs[p].name);
         const double whole = static_cast<double>(design.latency_cycles) / clock(part);
@@ -321,6 +416,20 @@ class Planner {
         for (const auto t : plan_.placed_program.blocks[block].outputs) made[t] = {out, p};
     }
     return end;
+  }
+
+  /// One core does what stands between cards.
+  double host_seconds_between() const {
+    double sum = 0;
+    for (const auto& host : plan_.host) sum += host.between ? host.seconds : 0;
+    return sum;
+  }
+
+  /// Of a block between cards.
+  double host_seconds_of(const std::string& block) const {
+    for (const auto& host : plan_.host)
+      if (host.block == block && host.between) return host.seconds;
+    return 0;
   }
 
   Passage arrival(std::uint32_t tensor, const Passage& from, const explore::Part& a,
@@ -374,6 +483,7 @@ class Planner {
   Plan& plan_;
   Steps steps_;
   gen::Catalog catalog_;
+  std::vector<std::string> host_blocks_ = options_.host_blocks;
 };
 
 }  // namespace

@@ -2,8 +2,10 @@
 // how fast, and why. `compile` builds exactly this.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "compiler/emit/deployment.hpp"
 #include "compiler/explore/analysis.hpp"
 #include "compiler/explore/partition.hpp"
+#include "compiler/generators/plugin.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
@@ -34,8 +37,13 @@ struct PlanOptions {
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
   kernels::Placement weights = kernels::Placement::kBaked;  // of every block that has any
-  std::string assume;                   // "int8", "w4a8", …: a float model, planned on its structure
-  std::filesystem::path plan;           // a plan file that is followed instead of a search
+  std::string assume;                    // "int8", "w4a8", …: a float model, planned on its structure
+  std::filesystem::path plan;            // a plan file that is followed instead of a search
+  bool no_host = false;                  // refused where the host would do more than convert
+  std::vector<std::string> host_blocks;  // to run on the host, by name
+  std::optional<double> host_seconds;  // what each block between cards takes there; default: the catalogue's
+  std::filesystem::path generator_plugin;                            // a program that offers candidates too
+  std::chrono::milliseconds plugin_time = std::chrono::seconds(10);  // each of its calls may take
   std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits
   std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };
@@ -43,6 +51,13 @@ struct PlanOptions {
 struct StepTime {
   std::string name;
   double milliseconds = 0;
+};
+
+/// A block that the host runs, and what it takes of a processor's core.
+struct HostBlock {
+  std::string block;
+  double seconds = 0;
+  bool between = false;  // cards: it counts in the latency
 };
 
 /// What a search would have found where a plan file was followed.
@@ -71,9 +86,11 @@ struct Plan {
   explore::Problem problem;
   explore::Solution solution;
   Candidates candidates;
+  std::shared_ptr<generators::Plugin> plugin;  // null: none
   std::string unpredicted;  // why there is no prediction; then only `solution`'s cuts are meaningful
   explore::Analysis analysis;
   std::optional<Unedited> unedited;
+  std::vector<HostBlock> host;
 
   // As it will be built: with the blocks that pass tensors on through cards, a folding for each block of a
   // part on cards, and where it was affordable each part's design, without memories.

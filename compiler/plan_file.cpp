@@ -22,6 +22,9 @@ struct Word {
 constexpr Word<gen::WindowStyle> kWindows[] = {{"none", gen::WindowStyle::kNone},
                                                {"folded", gen::WindowStyle::kFolded},
                                                {"parallel", gen::WindowStyle::kParallel}};
+constexpr Word<gen::Implementation> kGenerators[] = {{"folded", gen::Implementation::kFolded},
+                                                     {"unrolled", gen::Implementation::kUnrolled},
+                                                     {"plugin", gen::Implementation::kPlugin}};
 constexpr Word<gen::Multiplier> kMultipliers[] = {
     {"lut", gen::Multiplier::kSoft}, {"dsp", gen::Multiplier::kDsp}, {"dsp_pair", gen::Multiplier::kDspPair}};
 constexpr Word<gen::Placement> kPlacements[] = {{"baked", gen::Placement::kBaked},
@@ -108,9 +111,10 @@ class Reader {
   }
 
   Status read_block(const yaml::Node& node, const explore::Card& card) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file_, "block",
-                                                      {"block", "region", "pe", "simd", "pixels", "window",
-                                                       "window_lanes", "multiplier", "weights", "memory"}));
+    MILLRACE_ASSIGN(const auto map,
+                    yaml::Mapping::of(node, file_, "block",
+                                      {"block", "region", "generator", "variant", "pe", "simd", "pixels",
+                                       "window", "window_lanes", "multiplier", "weights", "memory"}));
     MILLRACE_ASSIGN(const std::string name, map.text("block"));
     std::uint32_t block = 0;
     while (block < plan_.program.blocks.size() && plan_.program.blocks[block].name != name) ++block;
@@ -127,6 +131,8 @@ class Reader {
     choice_.region[block] = r;
     gen::Folding folding;
     folding.weights = plan_.program.blocks[block].placement;
+    MILLRACE_TRY(read_word(map, "generator", kGenerators, folding.implementation));
+    MILLRACE_ASSIGN(folding.variant, map.text("variant", ""));
     MILLRACE_TRY(read_count(map, "pe", folding.pe));
     MILLRACE_TRY(read_count(map, "simd", folding.simd));
     MILLRACE_TRY(read_count(map, "pixels", folding.pixels));
@@ -147,7 +153,7 @@ class Reader {
         choice_.implementation[block] = w;
         return {};
       }
-    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block));
+    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block, plan_.plugin.get()));
     auto candidate = generator->candidate(catalog_, folding);
     if (!candidate.ok()) return map.error("block", candidate.error().message());
     MILLRACE_ASSIGN(explore::Implementation way,
@@ -180,13 +186,17 @@ std::string plan_file(const Plan& plan) {
       for (const auto i : part.operations) {
         const auto& way = plan.problem.operations[i].implementations[plan.solution.implementation[i]];
         const gen::Folding& f = plan.candidates.of_block[i][way.candidate].folding;
-        out += "      - {block: \"" + plan.program.blocks[i].name + "\", region: \"" +
-               card.regions[plan.solution.region[i]].name + "\", pe: " + std::to_string(f.pe) +
-               ", simd: " + std::to_string(f.simd) + ", pixels: " + std::to_string(f.pixels) +
-               ", window: " + word(kWindows, f.window) + ", window_lanes: " + std::to_string(f.window_lanes) +
-               ", multiplier: " + word(kMultipliers, f.multiplier) +
-               ", weights: " + word(kPlacements, f.weights) + ", memory: " + word(kMemories, f.memory) +
-               "}\n";
+        out +=
+            "      - {block: \"" + plan.program.blocks[i].name + "\", region: \"" +
+            card.regions[plan.solution.region[i]].name + "\"" +
+            (f.implementation == gen::Implementation::kFolded
+                 ? ""
+                 : ", generator: " + word(kGenerators, f.implementation)) +
+            (f.variant.empty() ? "" : ", variant: \"" + f.variant + "\"") + ", pe: " + std::to_string(f.pe) +
+            ", simd: " + std::to_string(f.simd) + ", pixels: " + std::to_string(f.pixels) +
+            ", window: " + word(kWindows, f.window) + ", window_lanes: " + std::to_string(f.window_lanes) +
+            ", multiplier: " + word(kMultipliers, f.multiplier) +
+            ", weights: " + word(kPlacements, f.weights) + ", memory: " + word(kMemories, f.memory) + "}\n";
       }
     }
   }

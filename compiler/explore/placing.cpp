@@ -152,7 +152,8 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
       arrive = std::max(arrive, known->second.last);
     }
     if (place == kHost) {
-      // The host takes and gives whole tensors; its own time is not known here and counts as none.
+      // The host takes and gives whole tensors.
+      arrive += operation.host_seconds;
       for (const auto t : operation.outputs) at[{t, kHost}] = {arrive, arrive};
       continue;
     }

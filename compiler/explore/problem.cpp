@@ -117,7 +117,8 @@ const char* objective_name(Objective objective) {
 }
 
 Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster,
-                     std::optional<std::uint32_t> partitions, const Shares& shares) {
+                     std::optional<std::uint32_t> partitions, const Shares& shares,
+                     const std::vector<std::string>& host_blocks) {
   Problem problem;
   problem.model = program.name;
   problem.cluster = cluster.name;
@@ -127,7 +128,8 @@ Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cl
   for (const auto& block : program.blocks) {
     Operation operation;
     operation.name = block.name;
-    operation.host = k::is_host_only(program, block);
+    operation.host = k::is_host_only(program, block) ||
+                     std::find(host_blocks.begin(), host_blocks.end(), block.name) != host_blocks.end();
     operation.starts_layer = std::holds_alternative<k::Convolution>(block.operation);
     operation.inputs = block.inputs;
     operation.outputs = block.outputs;

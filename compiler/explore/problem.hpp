@@ -35,6 +35,7 @@ struct Operation {
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
   // Empty on the host, and where no generator can build it: then nothing is predicted.
   std::vector<Implementation> implementations = {};
+  double host_seconds = 0;  // on the host: what a frame that comes back to the cards waits for it
 };
 
 struct Tensor {
@@ -94,10 +95,11 @@ using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 
 /// Blocks that touch float32 go to the host, and with them permutes that only move what the host makes or
-/// reads: the model's own layout is the host's business. Operations have no implementations yet. The shell is
-/// taken from the regions in their order.
+/// reads: the model's own layout is the host's business; and so do `host_blocks`, by name. Operations have no
+/// implementations yet. The shell is taken from the regions in their order.
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
-                     std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares);
+                     std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
+                     const std::vector<std::string>& host_blocks = {});
 
 /// What is wrong with a problem as such (our bug): indices, order, producers. Empty where nothing is.
 std::string check(const Problem& problem);

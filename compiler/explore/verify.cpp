@@ -232,7 +232,8 @@ class Claims {
         in = {std::max(in.first, from->second.first), std::max(in.last, from->second.last)};
       }
       if (operation.host) {
-        for (const auto t : operation.outputs) known[{t, -1}] = {in.last, in.last};
+        const double done = in.last + operation.host_seconds;
+        for (const auto t : operation.outputs) known[{t, -1}] = {done, done};
         continue;
       }
       const Beats out = through(i, in);

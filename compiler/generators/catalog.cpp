@@ -69,6 +69,24 @@ Result<Fit> read_fit(const yaml::Node* node, const std::string& name, const yaml
   return fit;
 }
 
+Status read_host(const yaml::Node& node, const std::string& name, Catalog& catalog) {
+  MILLRACE_ASSIGN(const yaml::Mapping host, yaml::Mapping::of(node, name, "host", {"machine", "operations"}));
+  MILLRACE_ASSIGN(catalog.host_machine, host.text("machine"));
+  const yaml::Node* operations = host.find("operations");
+  if (operations == nullptr || operations->kind != yaml::Node::Kind::kMapping)
+    return host.error("operations", "a mapping of operations is needed");
+  for (const yaml::Node::Entry& entry : operations->entries) {
+    MILLRACE_ASSIGN(const yaml::Mapping one,
+                    yaml::Mapping::of(entry.value, name, entry.key, {"block_ns", "unit_ns"}));
+    HostTime time;
+    MILLRACE_ASSIGN(time.block_ns, one.number("block_ns"));
+    MILLRACE_ASSIGN(time.unit_ns, one.number("unit_ns"));
+    if (!(time.block_ns >= 0) || !(time.unit_ns >= 0)) return one.error(entry.key, "times are not negative");
+    catalog.host.emplace(entry.key, time);
+  }
+  return {};
+}
+
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.5g", value);
@@ -94,7 +112,7 @@ std::string print_fit(const Fit& fit) {
 Result<Catalog> parse_catalog(const std::string& text, const std::string& name) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::parse(text, name));
   MILLRACE_ASSIGN(const yaml::Mapping top,
-                  yaml::Mapping::of(root, name, "catalogue", {"schema", "tool", "modules"}));
+                  yaml::Mapping::of(root, name, "catalogue", {"schema", "tool", "modules", "host"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, top.integer("schema"));
   if (schema != kSchema) {
     return top.error("schema",
@@ -115,6 +133,7 @@ Result<Catalog> parse_catalog(const std::string& text, const std::string& name) 
     MILLRACE_ASSIGN(model.cycles, read_cycles(module.find("cycles"), name));
     catalog.modules.emplace(entry.key, std::move(model));
   }
+  if (const yaml::Node* host = top.find("host")) MILLRACE_TRY(read_host(*host, name, catalog));
   return catalog;
 }
 
@@ -139,6 +158,12 @@ std::string print_catalog(const Catalog& catalog) {
       text += "    cycles: {latency: " + print_error(model.cycles->latency) +
               ", interval: " + print_error(model.cycles->interval) + "}\n";
   }
+  if (catalog.host.empty()) return text;
+  text += "# Measured with kernels/fast, one thread: millrace-calibrate host.\nhost:\n  machine: \"" +
+          catalog.host_machine + "\"\n  operations:\n";
+  for (const auto& [operation, time] : catalog.host)
+    text += "    " + operation + ": {block_ns: " + number(time.block_ns) +
+            ", unit_ns: " + number(time.unit_ns) + "}\n";
   return text;
 }
 

@@ -42,9 +42,18 @@ struct ModuleModel {
   bool operator==(const ModuleModel&) const = default;
 };
 
+/// What an operation of kernels/fast takes on the host: a block, and each multiplication in it (of those that
+/// multiply nothing, each element of the larger side).
+struct HostTime {
+  double block_ns = 0, unit_ns = 0;
+  bool operator==(const HostTime&) const = default;
+};
+
 struct Catalog {
   std::string tool;  // what was measured: "Yosys 0.23 …"
   std::map<std::string, ModuleModel, std::less<>> modules;
+  std::string host_machine;                           // on which the host's times were measured
+  std::map<std::string, HostTime, std::less<>> host;  // by kernels::operation_name()
   bool operator==(const Catalog&) const = default;
 };
 

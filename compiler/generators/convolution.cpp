@@ -6,6 +6,7 @@
 
 #include "compiler/generators/folded.hpp"
 #include "compiler/generators/step_function.hpp"
+#include "compiler/generators/unrolled.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -14,6 +15,9 @@ using kernels::Convolution;
 using kernels::ElementType;
 
 constexpr unsigned kMostOperandBits = 8;
+constexpr std::uint64_t kMostUnrolled = 8192;  // weights that are not zero: tools take minutes beyond
+constexpr std::uint64_t kMostProposed = 4096;  // of those weights, without being asked
+constexpr std::uint64_t kFewCycles = 64;       // a frame: where slower ones will do, folding is cheaper
 constexpr std::uint64_t kLogicTableDepth =
     128;  // deeper tables of constants cost more in LUTs than in block RAM
 
@@ -38,8 +42,10 @@ class ConvolutionBlock : public FoldedBlock {
                        w.kernel_h == in_.h && w.kernel_w == in_.w;
     windowless_ = pixel || whole;
     vectors_ = std::uint64_t{out_.h} * out_.w;
-    if (layer_.requantise) step_.emplace(*layer_.requantise, output().type, out_.c, layer_.bias, loaded());
+    if (layer_.requantise)
+      step_.emplace(*layer_.requantise, output().type, out_.c, layer_.bias, loaded(), streams());
     read_weights();
+    collect_constants();
   }
 
   std::vector<Folding> proposals(std::uint64_t interval_cycles) const override;
@@ -64,11 +70,20 @@ class ConvolutionBlock : public FoldedBlock {
   }
   std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
   bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
+  /// Whether its weights are read from memory as they are used; what cannot be is loaded.
+  bool streams() const {
+    return block_.placement == Placement::kStreamed && layer_.groups == 1 && layer_.requantise.has_value();
+  }
   bool pairs() const {
-    return layer_.weight_type.kind == ElementType::Kind::kSigned && !has_most_negative_ &&
+    return !streams() && layer_.weight_type.kind == ElementType::Kind::kSigned && !has_most_negative_ &&
            input().type.kind != ElementType::Kind::kBipolar && !depthwise_;
   }
   void read_weights();
+  void collect_constants();
+  bool unrolls() const { return constants_.has_value(); }
+  Status check_unrolled(const Folding& folding) const;
+  StreamIndex multiply_streamed(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
+  StreamIndex multiply_unrolled(NetlistBuilder& netlist, StreamIndex from, const std::string& copy) const;
   Status check_window(const Folding& folding) const;
   std::uint32_t windows(const Folding& folding) const;  // side by side
   std::uint64_t scan_cycles(std::uint32_t pixels) const;
@@ -98,6 +113,9 @@ class ConvolutionBlock : public FoldedBlock {
   bool depthwise_ = false, windowless_ = false, has_most_negative_ = false, any_bias_ = false;
   unsigned acc_bits_ = 1;
   std::optional<StepFunction> step_;
+  std::uint64_t nonzero_ = 0;                // weights
+  std::int64_t largest_ = 0;                 // of their sizes
+  std::optional<ConstantMatrix> constants_;  // where it can be unrolled
 };
 
 /// Of output channel `o` of all.
@@ -123,6 +141,8 @@ void ConvolutionBlock::read_weights() {
     for (std::size_t i = 0; i < each; ++i) {
       const std::int64_t w = layer_.weights[o * each + i];
       has_most_negative_ = has_most_negative_ || w == most_negative;
+      nonzero_ += w != 0 ? 1 : 0;
+      largest_ = std::max<std::int64_t>(largest_, w < 0 ? -w : w);
       low += std::min(w * low_in, w * high_in);
       high += std::max(w * low_in, w * high_in);
     }
@@ -133,6 +153,31 @@ void ConvolutionBlock::read_weights() {
   if (!loaded()) return;
   any_bias_ = !layer_.bias.empty();
   acc_bits_ = layer_.accumulator.bits;
+}
+
+/// The matrix as it stands, where it is small enough to be built as such.
+void ConvolutionBlock::collect_constants() {
+  if (loaded() || layer_.groups > 1 || nonzero_ > kMostUnrolled || largest_ > kLargestConstant) return;
+  const std::uint32_t inputs = taps_ * in_.c;
+  if (std::uint64_t{out_.c} * inputs > 4 * kMostUnrolled) return;
+  ConstantMatrix matrix{out_.c, inputs, input().type, acc_bits_, {}, {}};
+  matrix.weights.assign(layer_.weights.begin(), layer_.weights.end());
+  if (bias_in_sum()) matrix.biases.assign(layer_.bias.begin(), layer_.bias.end());
+  constants_ = std::move(matrix);
+}
+
+Status ConvolutionBlock::check_unrolled(const Folding& folding) const {
+  if (layer_.groups > 1)
+    return refuse("convolutions in groups are not unrolled; choose the folded generator");
+  if (!unrolls())
+    return refuse("unrolled, it would be " + std::to_string(nonzero_) + " constants of up to " +
+                  std::to_string(largest_) + "; at most " + std::to_string(kMostUnrolled) +
+                  " that are not zero, up to " + std::to_string(kLargestConstant) +
+                  ", are built so; choose the folded generator");
+  if (folding.pe != out_.c || folding.simd != constants_->columns)
+    return refuse("unrolled, PE is " + std::to_string(out_.c) + " and SIMD " +
+                  std::to_string(constants_->columns));
+  return {};
 }
 
 std::uint32_t ConvolutionBlock::windows(const Folding& folding) const {
@@ -189,6 +234,9 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
 
 Status ConvolutionBlock::check(const Folding& folding) const {
   MILLRACE_TRY(check_window(folding));
+  if (folding.implementation == Implementation::kUnrolled) MILLRACE_TRY(check_unrolled(folding));
+  if (streams() && windows(folding) > 1)
+    return refuse("streamed weights serve one window at a time; choose fewer pixels");
   const std::string of_a_group = matrices(folding) > 1 ? " of a group" : "";
   if (rows(folding) % folding.pe != 0)
     return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows(folding)) +
@@ -204,7 +252,8 @@ Status ConvolutionBlock::check(const Folding& folding) const {
   if (depthwise_ && folding.window == WindowStyle::kFolded && folding.window_lanes != folding.pe)
     return refuse("a depthwise convolution's window lanes are its PE; set both to " +
                   std::to_string(folding.pe));
-  if (folding.multiplier == Multiplier::kDspPair && !pairs())
+  if (folding.implementation == Implementation::kFolded && folding.multiplier == Multiplier::kDspPair &&
+      !pairs())
     return refuse(
         has_most_negative_
             ? "a weight is " + std::to_string(layer_.weight_type.lowest()) +
@@ -293,6 +342,8 @@ StreamIndex ConvolutionBlock::matrix(const Folding& folding, NetlistBuilder& net
 
 StreamIndex ConvolutionBlock::multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
                                        const std::string& copy) const {
+  if (folding.implementation == Implementation::kUnrolled) return multiply_unrolled(netlist, from, copy);
+  if (streams()) return multiply_streamed(folding, netlist, from);
   from = matrix(folding, netlist, from, copy, "");
   return step_ ? step_->add(netlist, "requant" + copy, from) : from;
 }
@@ -308,6 +359,57 @@ StreamIndex ConvolutionBlock::multiply_groups(const Folding& folding, NetlistBui
   }
   from = netlist.adapt("channels", netlist.join("join", parts), groups * folding.pe);
   return step_ ? step_->add(netlist, "requant", from) : from;
+}
+
+/// A line of weights a cycle, and a pass over all of them a vector.
+StreamIndex ConvolutionBlock::multiply_streamed(const Folding& folding, NetlistBuilder& netlist,
+                                                StreamIndex from) const {
+  constexpr std::uint64_t kWordBytes = 64;  // of memory
+  const std::uint32_t mh = rows(folding), mw = columns(folding), nf = mh / folding.pe, sf = mw / folding.simd;
+  from = netlist.adapt("vector", from, folding.simd);
+  const std::uint64_t vectors = netlist.stream(from).beats / sf;
+  const std::uint64_t width = std::uint64_t{folding.pe} * folding.simd * layer_.weight_type.bits,
+                      lines = std::uint64_t{nf} * sf, bytes = (width + 7) / 8;
+  const std::uint64_t pitch =
+      bytes >= kWordBytes ? (bytes + kWordBytes - 1) / kWordBytes * kWordBytes : std::bit_ceil(bytes);
+  const std::uint64_t pass = (lines * pitch + kWordBytes - 1) / kWordBytes * kWordBytes;
+  const bool bipolar = layer_.weight_type.kind == ElementType::Kind::kBipolar;
+  netlist.reader({{"mr_weight_reader",
+                   netlist.prefix() + "_reader",
+                   {{"DATA_BYTES", kWordBytes},
+                    {"BURST", 16},
+                    {"WIDTH", static_cast<std::int64_t>(width)},
+                    {"LINES", static_cast<std::int64_t>(lines)}}},
+                  netlist.prefix() + "_mvu",
+                  vectors * pass});
+  from = netlist.add("mr_mvu_streamed", "mvu",
+                     {{"MH", mh},
+                      {"MW", mw},
+                      {"PE", folding.pe},
+                      {"SIMD", folding.simd},
+                      {"ABITS", input().type.bits},
+                      {"AKIND", kind(input().type)},
+                      {"WBITS", layer_.weight_type.bits},
+                      {"WKIND", kind(layer_.weight_type)},
+                      {"ACCBITS", acc_bits_},
+                      {"MUL", bipolar ? 0 : static_cast<int>(folding.multiplier)},
+                      {"IBUF", nf > 1 ? 2 * sf : 1}},
+                     {from}, {folding.pe, acc_bits_, vectors * nf});
+  return step_->add(netlist, "requant", from);
+}
+
+StreamIndex ConvolutionBlock::multiply_unrolled(NetlistBuilder& netlist, StreamIndex from,
+                                                const std::string& copy) const {
+  from = netlist.adapt("vector" + copy, from, constants_->columns);
+  const std::string name = netlist.prefix() + "_unrolled";
+  UnrolledModule made = unroll(*constants_, name,
+                               "the " + std::to_string(out_.c) + " sums of a block over its " +
+                                   std::to_string(constants_->columns) + " inputs.",
+                               netlist.memories() && (copy.empty() || copy == "0"));
+  if (!made.text.empty()) netlist.source(name, std::move(made.text));
+  from = netlist.add_written(kUnrolledModule, "unrolled" + copy, name, std::move(made.parameters), {from},
+                             {out_.c, acc_bits_, netlist.stream(from).beats});
+  return step_ ? step_->add(netlist, "requant" + copy, from) : from;
 }
 
 StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, NetlistBuilder& netlist,
@@ -334,7 +436,8 @@ StreamIndex ConvolutionBlock::multiply_depthwise(const Folding& folding, Netlist
 void ConvolutionBlock::write_files(const Folding& folding, NetlistBuilder& netlist) const {
   if (!netlist.memories() && !loaded()) return;
   const std::uint32_t count = matrices(folding);
-  for (std::uint32_t m = 0; m < count; ++m)
+  const bool tables = folding.implementation == Implementation::kFolded && !streams();
+  for (std::uint32_t m = 0; m < count && tables; ++m)
     write_matrix(folding, netlist, m, count > 1 ? std::to_string(m) : "");
   if (!step_) return;
   step_->write_files(netlist, count * folding.pe, acc_bits_,
@@ -480,6 +583,16 @@ void ConvolutionBlock::add_foldings(const Folding& window, std::uint64_t interva
       fit.back().simd = simd;
       break;  // wider is dearer and no better
     }
+  // Signs alone are counted more cheaply than added.
+  const bool signs = input().type.kind == ElementType::Kind::kBipolar;
+  if (unrolls() && !signs && nonzero_ <= kMostProposed && interval_cycles <= kFewCycles &&
+      vectors + gaps.cost(1, 1) <= interval_cycles) {
+    Folding unrolled = window;
+    unrolled.implementation = Implementation::kUnrolled;
+    unrolled.pe = out_.c;
+    unrolled.simd = constants_->columns;
+    found.push_back(unrolled);
+  }
   const auto slices = [](const Folding& f) {
     return f.multiplier == Multiplier::kDspPair ? (f.pe + 1) / 2 * f.simd : f.pe * f.simd;
   };

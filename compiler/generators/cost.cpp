@@ -51,6 +51,19 @@ runtime::plan::Resources Cost::resources() const {
   return {lut, lutram, ff, dsp, ramb36 + (ramb18 + 1) / 2, uram};
 }
 
+double host_seconds(const Catalog& catalog, const kernels::Program& program, const kernels::Block& block) {
+  const auto found = catalog.host.find(kernels::operation_name(block.operation));
+  if (found == catalog.host.end()) return 0;
+  std::uint64_t units = kernels::multiply_accumulates(program, block);
+  if (units == 0) {
+    std::uint64_t in = 0, out = 0;
+    for (const auto t : block.inputs) in += program.tensors[t].elements();
+    for (const auto t : block.outputs) out += program.tensors[t].elements();
+    units = std::max(in, out);
+  }
+  return (found->second.block_ns + found->second.unit_ns * static_cast<double>(units)) * 1e-9;
+}
+
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters) {
   MILLRACE_ASSIGN(const Features made_of, features(module, parameters));
   if (made_of.lut.empty() && made_of.ff.empty()) return made_of.exact;

@@ -10,6 +10,7 @@
 
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/instance.hpp"
+#include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 
@@ -34,5 +35,9 @@ struct Cost {
 /// without pattern. kNotFound: no such module in the library or the catalogue; kInvalidInput: an unknown
 /// parameter, or values that no instance can have. Takes about a microsecond; any thread.
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters);
+
+/// What a block takes on the host, in seconds: measured with kernels/fast, one thread, on the catalogue's
+/// machine. 0 for an operation that the catalogue does not have.
+double host_seconds(const Catalog& catalog, const kernels::Program& program, const kernels::Block& block);
 
 }  // namespace millrace::compiler::generators

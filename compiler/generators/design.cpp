@@ -9,6 +9,7 @@
 #include "compiler/generators/folded.hpp"
 #include "compiler/generators/netlist_builder.hpp"
 #include "compiler/generators/timing.hpp"
+#include "compiler/generators/unrolled.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -26,8 +27,8 @@ struct Reader {
 
 class Assembler {
  public:
-  Assembler(const Program& program, const std::vector<Folding>& foldings, bool memories)
-      : program_(program), foldings_(foldings), memories_(memories) {}
+  Assembler(const Program& program, const std::vector<Folding>& foldings, const AssembleOptions& options)
+      : program_(program), foldings_(foldings), options_(options) {}
 
   Result<Design> run() {
     design_.partition = identifier(program_.name);
@@ -75,8 +76,8 @@ class Assembler {
   Status build_blocks() {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
-      MILLRACE_ASSIGN(const auto generator, Generator::make(program_, b));
-      MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], memories_));
+      MILLRACE_ASSIGN(const auto generator, Generator::make(program_, b, options_.plugin));
+      MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], options_.memories));
       const std::string given = identifier(block.name), base = unique(given);
       const auto rename = [&](std::string& name) { name = base + name.substr(given.size()); };
       const auto offset = static_cast<StreamIndex>(design_.netlist.streams.size());
@@ -87,6 +88,7 @@ class Assembler {
       for (auto& unit : piece.units) {
         rename(unit.instance.name);
         for (auto& [parameter_name, file] : unit.files) rename(file);
+        if (!unit.source.empty()) rename(unit.source);
         for (auto& s : unit.inputs) s += offset;
         for (auto& s : unit.outputs) s += offset;
       }
@@ -94,24 +96,38 @@ class Assembler {
         rename(file.name);
         design_.netlist.files.push_back(std::move(file));
       }
+      for (auto& reader : piece.readers) {
+        rename(reader.instance.name);
+        rename(reader.unit);
+        design_.netlist.readers.push_back(std::move(reader));
+      }
       for (auto& table : piece.loads) {
         rename(table.name);
         for (auto& unit : table.units) rename(unit);
         design_.netlist.loads.push_back(std::move(table));
       }
+      // All names of what was written for a block begin with the block's, in the text too.
+      for (auto& source : piece.sources) {
+        const std::string before = source.module;
+        rename(source.module);
+        replace(source.text, before, source.module);
+        design_.netlist.sources.push_back(std::move(source));
+      }
       for (auto& s : piece.inputs) s += offset;
       outputs_.push_back(piece.outputs.front() + offset);
       bases_.push_back(base);
-      design_.blocks.push_back({block.name,
-                                Implementation::kFolded,
-                                foldings_[b],
-                                {},
-                                0,
-                                kernels::multiply_accumulates(program_, block)});
+      design_.blocks.push_back(
+          {block.name, foldings_[b], {}, 0, kernels::multiply_accumulates(program_, block)});
       design_.multiply_accumulates += design_.blocks.back().multiply_accumulates;
       pieces_.push_back(std::move(piece));
     }
     return {};
+  }
+
+  static void replace(std::string& text, const std::string& before, const std::string& after) {
+    if (before == after) return;
+    for (auto at = text.find(before); at != std::string::npos; at = text.find(before, at + after.size()))
+      text.replace(at, before.size(), after);
   }
 
   void add_inputs() {
@@ -140,6 +156,7 @@ class Assembler {
                                      {},
                                      std::move(inputs),
                                      std::move(outputs),
+                                     {},
                                      -1});
   }
 
@@ -200,7 +217,7 @@ class Assembler {
 
   const Program& program_;
   const std::vector<Folding>& foldings_;
-  bool memories_;
+  const AssembleOptions& options_;
   Design design_;
   std::map<TensorIndex, std::vector<Reader>> readers_;
   std::set<std::string> names_;
@@ -297,19 +314,27 @@ class FifoSizing {
 
 Result<Design> assemble(const Catalog& catalog, const Program& program, const std::vector<Folding>& foldings,
                         const AssembleOptions& options) {
-  MILLRACE_ASSIGN(Design design, Assembler(program, foldings, options.memories).run());
+  if (options.memories)
+    for (const auto& folding : foldings)
+      if (folding.weights == Placement::kStreamed)
+        return Error(
+            ErrorCode::kUnsupported,
+            "'" + program.name +
+                "': no top is written yet that joins streamed weights to the card's memory; it runs at "
+                "functional fidelity, or with its weights loaded or baked");
+  MILLRACE_ASSIGN(Design design, Assembler(program, foldings, options).run());
   MILLRACE_ASSIGN(const Timing timing, FifoSizing(design).run());
   design.interval_cycles = timing.interval_cycles;
   design.latency_cycles = timing.latency_cycles;
   design.first_output_cycles = timing.first_output_cycles;
   for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
-    MILLRACE_ASSIGN(const auto generator, Generator::make(program, b));
+    MILLRACE_ASSIGN(const auto generator, Generator::make(program, b, options.plugin));
     MILLRACE_ASSIGN(const Candidate candidate, generator->candidate(catalog, foldings[b]));
     design.blocks[b].cost = candidate.cost;
     design.blocks[b].interval_cycles = candidate.interval_cycles;
   }
   for (const auto& unit : design.netlist.units)
-    if (unit.block >= 0 && unit.instance.module == "mr_mvu")
+    if (unit.block >= 0 && (is_matrix_unit(unit.instance) || unit.instance.module == kUnrolledModule))
       design.blocks[static_cast<std::size_t>(unit.block)].busy_cycles =
           unit_cycles(design.netlist, unit).interval;
   MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));

@@ -16,11 +16,8 @@
 
 namespace millrace::compiler::generators {
 
-enum class Implementation : std::uint8_t { kFolded };
-
 struct BlockDesign {
   std::string block;
-  Implementation implementation = Implementation::kFolded;
   Folding folding;
   Cost cost;                          // of its own units
   std::uint64_t interval_cycles = 0;  // alone; the design's is the largest or slightly more
@@ -63,6 +60,7 @@ struct Design {
 
 struct AssembleOptions {
   bool memories = true;  // false: costs and cycles only, memory files stay empty
+  const Plugin* plugin = nullptr;
 };
 
 /// Builds the netlist of `program` (one partition, its name the partition's; no host blocks) with a folding a

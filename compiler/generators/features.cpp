@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "compiler/generators/feature_builder.hpp"
+#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/unrolled.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -79,6 +81,19 @@ const std::vector<Entry>& entries() {
          {"LOADED", 0},
          {"WSTYLE", 0}}},
        describe_mvu},
+      {{"mr_mvu_streamed",
+        {{"MH", 4},
+         {"MW", 8},
+         {"PE", 2},
+         {"SIMD", 2},
+         {"ABITS", 8},
+         {"AKIND", 1},
+         {"WBITS", 8},
+         {"WKIND", 1},
+         {"ACCBITS", 24},
+         {"MUL", 1},
+         {"IBUF", 8}}},
+       describe_mvu_streamed},
       {{"mr_pad",
         {{"H", 4},
          {"W", 4},
@@ -187,12 +202,48 @@ const std::vector<Entry>& entries() {
          {"LOADED", 0},
          {"WSTYLE", 0}}},
        describe_vvu},
+      {{"mr_weight_reader", {{"DATA_BYTES", 64}, {"BURST", 16}, {"WIDTH", 64}, {"LINES", 16}}},
+       describe_weight_reader},
       {{"mr_width_adapter", {{"LANE", 8}, {"S_LANES", 1}, {"M_LANES", 3}}}, describe_width_adapter},
   };
   return all;
 }
 
+/// Of modules that are written for their constants: they are in no folder.
+const Entry& unrolled_entry() {
+  static const Entry entry = {{kUnrolledModule,
+                               {{"MH", 1},
+                                {"MW", 1},
+                                {"ABITS", 8},
+                                {"ACCBITS", 16},
+                                {"LATENCY", 1},
+                                {"ADDERS", 0},
+                                {"ADDBITS", 0},
+                                {"REGBITS", 0}}},
+                              describe_unrolled};
+  return entry;
+}
+
+/// What a plugin says of its module stands.
+const Entry& plugin_entry() {
+  static const Entry entry = {{kPluginModule,
+                               {{"INTERVAL", 1},
+                                {"LATENCY", 1},
+                                {"LEAD", 1},
+                                {"LUT", 0},
+                                {"LUTRAM", 0},
+                                {"FF", 0},
+                                {"DSP", 0},
+                                {"RAMB18", 0},
+                                {"RAMB36", 0},
+                                {"URAM", 0}}},
+                              describe_plugin};
+  return entry;
+}
+
 const Entry* find_entry(std::string_view module) {
+  if (module == kPluginModule) return &plugin_entry();
+  if (module == kUnrolledModule) return &unrolled_entry();
   const auto at = std::lower_bound(
       entries().begin(), entries().end(), module,
       [](const Entry& entry, std::string_view name) { return entry.parameters.name < name; });
@@ -202,12 +253,14 @@ const Entry* find_entry(std::string_view module) {
 /// Sizes: at least 1 and small enough that no count overflows.
 bool is_size(std::string_view name) {
   for (const std::string_view free :
-       {"AKIND",   "BKIND",    "WKIND",           "MUL",       "BIAS",       "LOADED",
-        "WSTYLE",  "STYLE",    "UNIFORM",         "OP",        "MEMORY",     "TOP",
-        "LEFT",    "BOTTOM",   "RIGHT",           "VALUE",     "PT",         "PL",
-        "PB",      "PR",       "PAD_VALUE",       "SHIFT",     "LOWEST",     "HIGHEST",
-        "FLIP",    "A_FACTOR", "B_FACTOR",        "OFFSET",    "LINK_PORTS", "MBITS",
-        "OFFBITS", "REST",     "ROUND_HALF_EVEN", "ZERO_POINT"}) {
+       {"AKIND",   "BKIND",    "WKIND",           "MUL",        "BIAS",       "LOADED",
+        "WSTYLE",  "STYLE",    "UNIFORM",         "OP",         "MEMORY",     "TOP",
+        "LEFT",    "BOTTOM",   "RIGHT",           "VALUE",      "PT",         "PL",
+        "PB",      "PR",       "PAD_VALUE",       "SHIFT",      "LOWEST",     "HIGHEST",
+        "FLIP",    "A_FACTOR", "B_FACTOR",        "OFFSET",     "LINK_PORTS", "MBITS",
+        "OFFBITS", "REST",     "ROUND_HALF_EVEN", "ZERO_POINT", "ADDERS",     "ADDBITS",
+        "REGBITS", "INTERVAL", "LATENCY",         "LEAD",       "LUT",        "LUTRAM",
+        "FF",      "DSP",      "RAMB18",          "RAMB36",     "URAM"}) {
     if (name == free) return false;
   }
   return true;
@@ -233,7 +286,7 @@ Status check(const Values& v) {
     }
   }
   const std::string_view module = v.module().name;
-  if (module == "mr_mvu") {
+  if (module == "mr_mvu" || module == "mr_mvu_streamed") {
     MILLRACE_TRY(check_divides(v, "MH", "PE"));
     MILLRACE_TRY(check_divides(v, "MW", "SIMD"));
   } else if (module == "mr_vvu" || module == "mr_requant" || module == "mr_threshold") {

@@ -161,6 +161,55 @@ void describe_mvu(const Values& v, Builder& b) {
   if (bias) add_table(b, pe * acc, nf, 0, v["LOADED"] != 0);
 }
 
+void describe_mvu_streamed(const Values& v, Builder& b) {
+  const std::int64_t pe = v["PE"], simd = v["SIMD"], nf = v["MH"] / pe, sf = v["MW"] / simd;
+  const std::int64_t acc = v["ACCBITS"], levels = clog2(simd), input = simd * v["ABITS"], held = v["IBUF"];
+  const std::int64_t ax = signed_bits(v["ABITS"], v["AKIND"]), wx = signed_bits(v["WBITS"], v["WKIND"]);
+  const std::int64_t counters = counter_bits(sf) + counter_bits(nf);
+  const bool buffered = nf > 1, count = v["AKIND"] == kBipolar && v["WKIND"] == kBipolar;
+  b.lut("one", 1);
+  b.ff("one", 1);
+  b.lut("counter", counters);
+  b.ff("counter", counters);
+  b.ff("flags", (levels + 2) * (sf > 1 ? 3 : 1));
+  b.ff("line", pe * simd * v["WBITS"]);
+  const std::int64_t pointers = buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0;
+  b.lut("pointer", pointers);
+  b.ff("pointer", pointers);
+  if (buffered) {
+    add_memory(b, input, held, held > 64 && held * input > 4096);
+  } else {
+    b.ff("memory", input);
+  }
+  const Tree adders = tree(simd, count ? 1 : ax + wx, 1, levels);
+  b.lut("tree", static_cast<double>(pe) * adders.adder_bits);
+  b.ff("tree", static_cast<double>(pe) * adders.register_bits);
+  if (count) {
+    b.lut("sign", pe * (simd + levels + 1));
+  } else {
+    add_products(b, v, pe * simd);
+  }
+  b.lut("accumulate", sf > 1 ? pe * acc : 0);
+  b.ff("accumulate", sf > 1 ? pe * acc : pe * std::min(acc, ax + wx + levels));
+}
+
+void describe_plugin(const Values& v, Builder& b) {
+  const auto count = [&](std::string_view name) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(v[name], 0));
+  };
+  b.exact({count("LUT"), count("LUTRAM"), count("FF"), count("DSP"), count("RAMB18"), count("RAMB36"),
+           count("URAM")});
+}
+
+void describe_unrolled(const Values& v, Builder& b) {
+  b.lut("one", 1);
+  b.lut("add", v["ADDBITS"]);
+  b.lut("adder", v["ADDERS"]);
+  b.ff("one", 1);
+  b.ff("flags", v["LATENCY"]);
+  b.ff("value", v["REGBITS"]);
+}
+
 void describe_vvu(const Values& v, Builder& b) {
   const std::int64_t pe = v["PE"], cf = v["CHANNELS"] / pe, taps = v["TAPS"], acc = v["ACCBITS"];
   const std::int64_t depth = std::max<std::int64_t>(cf, 2);

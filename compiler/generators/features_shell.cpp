@@ -52,6 +52,40 @@ void describe_supervisor(const Values& v, Builder& b) {
   b.ff("bus", 8 * v["DATA_BYTES"]);
 }
 
+void describe_weight_reader(const Values& v, Builder& b) {
+  const std::int64_t bus = v["DATA_BYTES"], bytes = (v["WIDTH"] + 7) / 8;
+  const std::int64_t words = (bytes + bus - 1) / bus;
+  std::int64_t pitch = 1;
+  while (pitch < bytes) pitch *= 2;
+  const bool shared = bytes < bus && pitch < bus;
+  // What no line uses of a word is not kept.
+  const std::int64_t used = shared ? bus / pitch * v["WIDTH"] : words == 1 ? v["WIDTH"] : 8 * bus;
+  if (shared && v["BURST"] == 16) {
+    // RAM32M16 takes 14 neighbouring bits of the whole word; a line may begin amid them.
+    std::int64_t primitives = 0, next = 0;
+    for (std::int64_t line = 0; line < bus / pitch; ++line) {
+      const std::int64_t first = line * pitch * 8 / 14, last = (line * pitch * 8 + v["WIDTH"] - 1) / 14;
+      primitives += std::max<std::int64_t>(0, last + 1 - std::max(first, next));
+      next = std::max(next, last + 1);
+    }
+    Cost memory;
+    memory.lut = memory.lutram = static_cast<std::uint64_t>(primitives * 8);
+    b.exact(memory);
+  } else {
+    b.exact(simple_dual_port(used, 2 * v["BURST"], MemoryStyle::kDistributed));
+  }
+  b.lut("one", 1);
+  b.lut("bus", used);
+  b.lut("shared", shared ? used : 0);
+  b.lut("long", words > 1 ? 8 * bus * words : 0);
+  b.lut("lines", clog2(v["LINES"]));
+  b.ff("one", 1);
+  b.ff("bus", used);
+  b.ff("shared", shared ? used : 0);
+  b.ff("long", words > 1 ? 8 * bus * words : 0);
+  b.ff("lines", clog2(v["LINES"]));
+}
+
 void describe_ingress(const Values& v, Builder& b) {
   describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], true);
 }

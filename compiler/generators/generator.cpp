@@ -5,6 +5,8 @@
 #include <cassert>
 
 #include "compiler/generators/folded.hpp"
+#include "compiler/generators/plugin.hpp"
+#include "compiler/generators/unrolled.hpp"
 #include "kernels/program/parameters.hpp"
 
 namespace millrace::compiler::generators {
@@ -85,11 +87,15 @@ UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
   for (const auto s : unit.inputs) in = std::max(in, netlist.streams[s].beats);
   for (const auto s : unit.outputs) out = std::max(out, netlist.streams[s].beats);
   const std::uint64_t beats = std::max(in, out);
-  if (i.module == "mr_mvu") {
+  if (is_matrix_unit(i)) {
     const std::uint64_t nf = folds(i, "MH", "PE"), sf = folds(i, "MW", "SIMD");
     const auto tree = std::bit_width(static_cast<std::uint64_t>(parameter(i, "SIMD", 1) - 1));
     return {out / nf * nf * sf, 3 + static_cast<std::uint64_t>(tree) + (nf > 1 ? 1 : 0)};
   }
+  if (i.module == kPluginModule)
+    return {static_cast<std::uint64_t>(parameter(i, "INTERVAL", 1)),
+            static_cast<std::uint64_t>(parameter(i, "LATENCY", 1))};
+  if (i.module == kUnrolledModule) return {beats, static_cast<std::uint64_t>(parameter(i, "LATENCY", 1))};
   if (i.module == "mr_swu_par") return window_cycles(i, in, out);
   if (i.module == "mr_swu") return {beats, 3};
   if (i.module == "mr_requant") {
@@ -151,12 +157,16 @@ std::uint32_t elementwise_lanes(const Image&, const Folding& folding) {
 }
 
 std::string to_string(const Folding& folding) {
+  if (folding.implementation == Implementation::kPlugin) return "plugin's " + folding.variant;
   std::string text;
   if (folding.pixels > 1) text += std::to_string(folding.pixels) + " pixels, ";
+  const bool unrolled = folding.implementation == Implementation::kUnrolled;
+  if (unrolled) text += "unrolled, ";
   text += "PE " + std::to_string(folding.pe) + " SIMD " + std::to_string(folding.simd);
   if (folding.window == WindowStyle::kFolded)
     text += ", a tap a cycle (" + std::to_string(folding.window_lanes) + " lanes)";
   if (folding.window == WindowStyle::kParallel) text += ", a window a cycle";
+  if (unrolled) return text;
   if (folding.multiplier == Multiplier::kDspPair) text += ", 2 MACs a DSP";
   if (folding.multiplier == Multiplier::kSoft) text += ", LUT multipliers";
   return text;
@@ -173,6 +183,12 @@ Result<Netlist> FoldedBlock::build(const Folding& folding, bool memories) const 
   if (folding.weights != block_.placement)
     return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +
                   kernels::to_string(folding.weights) + "; say so with --weights, or change the plan");
+  if (folding.implementation == Implementation::kPlugin)
+    return refuse("its folding is a plugin's candidate, '" + folding.variant +
+                  "'; name that plugin with --generator-plugin");
+  if (folding.implementation == Implementation::kUnrolled &&
+      !std::holds_alternative<kernels::Convolution>(block_.operation))
+    return refuse("only convolutions and fully connected layers are unrolled; choose the folded generator");
   if (folding.pe == 0 || folding.simd == 0 || folding.pixels == 0 || folding.window_lanes == 0)
     return refuse("a folding of 0; PE, SIMD, pixels and window lanes are at least 1");
   MILLRACE_TRY(check(folding));
@@ -188,7 +204,7 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   for (const auto& unit : netlist.units) {
     const UnitCycles cycles = unit_cycles(netlist, unit);
     std::uint64_t starved = 0;
-    if (unit.instance.module == "mr_mvu")
+    if (is_matrix_unit(unit.instance))
       starved = window_gaps(netlist, netlist.units.front())
                     .cost(folds(unit.instance, "MH", "PE"), folds(unit.instance, "MW", "SIMD"));
     made.interval_cycles = std::max(made.interval_cycles, cycles.interval + starved);
@@ -201,16 +217,20 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   const Stream& out = netlist.streams[netlist.outputs.front()];
   made.output_lanes = out.lanes;
   made.lead = lead();
+  for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
   // Windows are computed as their input comes; behind the last input its own window is left, of which the
   // first pass went along with the input.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
   std::uint64_t passes = 0, vector = 0, work = 0;
   for (const auto& unit : netlist.units)
-    if (unit.instance.module == "mr_mvu") {
+    if (is_matrix_unit(unit.instance)) {
       const std::uint64_t nf = folds(unit.instance, "MH", "PE"), sf = folds(unit.instance, "MW", "SIMD");
       passes = (nf - 1) * sf;
       vector = nf * sf;
+      work = unit_cycles(netlist, unit).interval;
+    } else if (unit.instance.module == kUnrolledModule) {
+      vector = 1;
       work = unit_cycles(netlist, unit).interval;
     }
   if (work == 0 && made.interval_cycles > beats) work = made.interval_cycles;
@@ -237,11 +257,11 @@ std::vector<std::uint64_t> FoldedBlock::intervals() const {
   return some;
 }
 
-Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block) {
+namespace {
+
+Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_t block) {
   assert(block < program.blocks.size());
   const auto& b = program.blocks[block];
-  if (b.placement == Placement::kStreamed)
-    return Error(ErrorCode::kUnsupported, block_label(b) + "there is no hardware yet that streams weights");
   if (kernels::is_host_only(program, b))
     return Error(ErrorCode::kUnsupported, block_label(b) + "computes in float32: it runs on the host");
   MILLRACE_TRY(check_tensors(program, b));
@@ -255,8 +275,22 @@ Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::
   return make_elementwise(program, block);
 }
 
+}  // namespace
+
+Result<std::unique_ptr<Generator>> Generator::make(const Program& program, std::uint32_t block,
+                                                   const Plugin* plugin) {
+  auto own = make_own(program, block);
+  if (plugin == nullptr || plugin->offered(program, program.blocks[block]).empty()) return own;
+  if (!own.ok() && own.error().code() != ErrorCode::kUnsupported) return own.error();
+  return with_plugin(own.ok() ? std::move(*own) : nullptr, *plugin, program, block);
+}
+
 Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist) {
   Cost sum;
+  for (const auto& reader : netlist.readers) {
+    MILLRACE_ASSIGN(const Cost one, cost(catalog, reader.instance.module, reader.instance.parameters));
+    sum += one;
+  }
   for (const auto& unit : netlist.units) {
     if (unit.wiring != Wiring::kNone) continue;
     auto one = cost(catalog, unit.instance.module, unit.instance.parameters);

@@ -1,4 +1,5 @@
-// What can implement a block in hardware, and at what price: the folded (streaming, PE by SIMD) generator.
+// What can implement a block in hardware, and at what price: the folded (streaming, PE by SIMD) and the
+// unrolled (constants as circuits) generator.
 //
 // A Generator reads a block once and answers for any folding of it; the instances whose costs it adds up are
 // the very ones build() hands to emission, so that what is predicted is what is built.
@@ -29,6 +30,13 @@ using kernels::Placement;
 /// Values are mr_table's STYLE.
 enum class TableStyle : std::uint8_t { kAuto = 0, kBlock = 1, kLogic = 2 };
 
+/// Which generator builds it.
+enum class Implementation : std::uint8_t {
+  kFolded,    // units that take their weights from tables, PE by SIMD at a time
+  kUnrolled,  // each weight a circuit of its own, a window a cycle: pe and simd are the whole matrix
+  kPlugin,    // a generator outside (plugin.hpp): only `variant` means something
+};
+
 /// How windows are made from an image.
 enum class WindowStyle : std::uint8_t {
   kNone,      // the window is the whole input or one pixel: the stream itself
@@ -43,12 +51,14 @@ enum class WindowStyle : std::uint8_t {
 ///   all others    simd elements a beat; with `pixels` n > 1 these are n whole pixels (pooling: simd channels
 ///   of each)
 struct Folding {
+  Implementation implementation = Implementation::kFolded;
   std::uint32_t pe = 1, simd = 1, pixels = 1;
   WindowStyle window = WindowStyle::kNone;
   std::uint32_t window_lanes = 1;  // kFolded: channels a beat, a divisor of the channels
   Multiplier multiplier = Multiplier::kDsp;
   Placement weights = Placement::kBaked;  // the block's
   TableStyle memory = TableStyle::kAuto;
+  std::string variant = {};  // kPlugin: the candidate's name
   bool operator==(const Folding&) const = default;
 };
 
@@ -71,12 +81,16 @@ struct Candidate {
   std::uint64_t memory_bytes = 0;  // read from DDR or HBM a frame (kStreamed), else 0
 };
 
+class Plugin;
+
 /// One block of one program. Constant after construction: any thread may ask.
 class Generator {
  public:
   /// `program` is valid and outlives the generator. kUnsupported: no hardware for such a block; the message
   /// names it and why, and the host takes it.
-  static Result<std::unique_ptr<Generator>> make(const kernels::Program& program, std::uint32_t block);
+  /// With a plugin (it outlives the generator too), what that offers stands beside our own.
+  static Result<std::unique_ptr<Generator>> make(const kernels::Program& program, std::uint32_t block,
+                                                 const Plugin* plugin = nullptr);
   virtual ~Generator() = default;
 
   /// The units of the block with the block's streams, names beginning with identifier(block name). Memory

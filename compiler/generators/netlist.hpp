@@ -43,6 +43,7 @@ struct Unit {
   std::vector<std::pair<std::string, std::string>>
       files;  // string parameter -> name: {"WFILE", "conv_5_weights.hex"}
   std::vector<StreamIndex> inputs, outputs;
+  std::string source;  // its module is one of the netlist's sources, not of the library; no parameters then
   std::int32_t block = -1;  // index into the program's blocks; -1: it joins blocks (adapters, FIFOs, forks)
   bool operator==(const Unit&) const = default;
 };
@@ -67,12 +68,29 @@ struct LoadTable {
   bool operator==(const LoadTable&) const = default;
 };
 
+/// A module written for this netlist, in a file <module>.sv.
+struct Source {
+  std::string module;
+  std::string text;
+  bool operator==(const Source&) const = default;
+};
+
+/// Fetches a unit's weights from the card's memory, pass after pass (mr_weight_reader).
+struct WeightReader {
+  Instance instance;
+  std::string unit;                   // the instance that takes the lines
+  std::uint64_t bytes_per_frame = 0;  // of memory
+  bool operator==(const WeightReader&) const = default;
+};
+
 /// Units in topological order; every stream has one writer and one reader, or is an input or output.
 struct Netlist {
   std::vector<Stream> streams;
   std::vector<Unit> units;
-  std::vector<MemoryFile> files;             // in order of use; empty where only costs are wanted
-  std::vector<LoadTable> loads;              // in the order in which they are loaded
+  std::vector<MemoryFile> files;  // in order of use; empty where only costs are wanted
+  std::vector<LoadTable> loads;   // in the order in which they are loaded
+  std::vector<Source> sources;    // in order of use; empty where only costs are wanted
+  std::vector<WeightReader> readers;
   std::vector<StreamIndex> inputs, outputs;  // in the order of the block's, or the partition's
   bool operator==(const Netlist&) const = default;
 };
@@ -85,6 +103,11 @@ Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 
 /// The value of a parameter of an instance, or `otherwise`.
 std::int64_t parameter(const Instance& instance, const char* name, std::int64_t otherwise);
+
+/// Folded PE by SIMD: its weights from a table, or streamed.
+inline bool is_matrix_unit(const Instance& instance) {
+  return instance.module == "mr_mvu" || instance.module == "mr_mvu_streamed";
+}
 
 /// A block's name as the beginning of SystemVerilog names: letters, digits and _, not starting with a digit.
 std::string identifier(const std::string& block_name);

@@ -39,7 +39,15 @@ StreamIndex NetlistBuilder::add(const char* module, const std::string& suffix, P
   const std::string name = prefix_ + "_" + suffix;
   const StreamIndex made = make_stream(name, output);
   netlist_.units.push_back(
-      {{module, name, std::move(parameters)}, Wiring::kNone, std::move(files), inputs, {made}, block_});
+      {{module, name, std::move(parameters)}, Wiring::kNone, std::move(files), inputs, {made}, {}, block_});
+  return made;
+}
+
+StreamIndex NetlistBuilder::add_written(const char* model, const std::string& suffix, std::string source,
+                                        Parameters parameters, const std::vector<StreamIndex>& inputs,
+                                        Output output) {
+  const StreamIndex made = add(model, suffix, std::move(parameters), inputs, output);
+  netlist_.units.back().source = std::move(source);
   return made;
 }
 
@@ -56,6 +64,7 @@ std::vector<StreamIndex> NetlistBuilder::split(const std::string& suffix, Stream
        {},
        {from},
        made,
+       {},
        block_});
   return made;
 }
@@ -79,7 +88,7 @@ StreamIndex NetlistBuilder::adapt(const std::string& suffix, StreamIndex from, s
 StreamIndex NetlistBuilder::wires(Wiring wiring, const std::string& suffix, StreamIndex from, Output output) {
   const std::string name = prefix_ + "_" + suffix;
   const StreamIndex made = make_stream(name, output);
-  netlist_.units.push_back({{"", name, {}}, wiring, {}, {from}, {made}, block_});
+  netlist_.units.push_back({{"", name, {}}, wiring, {}, {from}, {made}, {}, block_});
   return made;
 }
 

@@ -48,6 +48,13 @@ class NetlistBuilder {
   StreamIndex add(const char* module, const std::string& suffix, Parameters parameters,
                   const std::vector<StreamIndex>& inputs, Output output,
                   std::vector<std::pair<std::string, std::string>> files = {});
+  /// As add(), of the module `source` that is written here; `model` is what the cost model calls it.
+  StreamIndex add_written(const char* model, const std::string& suffix, std::string source,
+                          Parameters parameters, const std::vector<StreamIndex>& inputs, Output output);
+  void reader(WeightReader made) { netlist_.readers.push_back(std::move(made)); }
+  void source(std::string module, std::string text) {
+    netlist_.sources.push_back({std::move(module), std::move(text)});
+  }
   /// mr_split: `parts` streams of an equal share of the lanes each.
   std::vector<StreamIndex> split(const std::string& suffix, StreamIndex from, std::uint32_t parts);
   StreamIndex join(const std::string& suffix, const std::vector<StreamIndex>& from);

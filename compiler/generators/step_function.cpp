@@ -38,7 +38,7 @@ std::string digits3(std::uint32_t n) {
 }  // namespace
 
 StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint32_t channels,
-                           const std::vector<std::int32_t>& bias, bool loaded)
+                           const std::vector<std::int32_t>& bias, bool loaded, bool take_bias)
     : output_(output),
       channels_(channels),
       form_(step.form),
@@ -71,7 +71,7 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
   // Scales that are powers of two need neither multiplier nor adder here: the sum takes the bias for nothing.
-  takes_bias_ = !plain;
+  takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];
   mbits_ = bits_for(multiplier_, 1);

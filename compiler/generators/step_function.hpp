@@ -14,9 +14,9 @@ class StepFunction {
  public:
   /// `bias`: added to the argument before; empty for zeros. A channel's constants are folded here, once. Of a
   /// function that is `loaded`, widths are rounded up and the shift is not fixed, so that others fit its
-  /// units.
+  /// units. `take_bias`: whatever that costs, because the block before cannot add it.
   StepFunction(const kernels::Requantise& step, kernels::ElementType output, std::uint32_t channels,
-               const std::vector<std::int32_t>& bias, bool loaded);
+               const std::vector<std::int32_t>& bias, bool loaded, bool take_bias = false);
 
   /// Whether it takes the bias in; where not, the block before must add it.
   bool takes_bias() const { return takes_bias_; }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <deque>
 
+#include "compiler/generators/plugin.hpp"
 #include "compiler/generators/timing_windows.hpp"
+#include "compiler/generators/unrolled.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -281,6 +284,47 @@ class Pool : public Pipeline {
   std::int64_t px_, h_, w_, cf_, kh_, kw_, c_ = 0, x_ = 0, y_ = 0;
 };
 
+/// A plugin's module as it promised to be: beats are taken no faster than a frame in INTERVAL, the first
+/// output beat belongs to the LEADth of the input and the last to the last, each LATENCY later; a frame is
+/// kept inside.
+class Promised {
+ public:
+  Promised(Wire& in, Wire& out, const Instance& i, std::uint64_t beats_in, std::uint64_t beats_out)
+      : in_(in),
+        out_(out),
+        interval_(static_cast<std::uint64_t>(parameter(i, "INTERVAL", 1))),
+        latency_(static_cast<std::uint64_t>(parameter(i, "LATENCY", 1))),
+        lead_(static_cast<std::uint64_t>(parameter(i, "LEAD", 1))),
+        beats_in_(beats_in),
+        beats_out_(beats_out) {}
+  void accept() { in_.ready = now_ >= due_ && pending_.size() <= beats_out_ + latency_; }
+  void tick() {
+    if (out_.moves()) pending_.pop_front();
+    if (in_.moves()) {
+      if (taken_ == 0) start_ = now_;
+      ++taken_;
+      due_ = start_ + taken_ * interval_ / beats_in_;
+      for (; given_ < beats_out_ && needed(given_) <= taken_; ++given_) pending_.push_back(now_ + latency_);
+      if (taken_ == beats_in_) taken_ = given_ = 0;
+    }
+    out_.valid = !pending_.empty() && pending_.front() <= now_ + 1;
+    ++now_;
+  }
+
+ private:
+  /// Input beats that output beat k needs.
+  std::uint64_t needed(std::uint64_t k) const {
+    if (beats_out_ == 1) return beats_in_;
+    const std::uint64_t steps = beats_out_ - 1;
+    return lead_ + ((beats_in_ - lead_) * k + steps - 1) / steps;
+  }
+
+  Wire &in_, &out_;
+  std::uint64_t interval_, latency_, lead_, beats_in_, beats_out_;
+  std::uint64_t now_ = 0, start_ = 0, due_ = 0, taken_ = 0, given_ = 0;
+  std::deque<std::uint64_t> pending_;  // when output beats are there
+};
+
 std::unique_ptr<TimingUnit> make_adapter(const Instance& i, Wire& in, Wire& out) {
   const auto s = static_cast<std::uint64_t>(parameter(i, "S_LANES", 1)),
              m = static_cast<std::uint64_t>(parameter(i, "M_LANES", 3));
@@ -300,8 +344,8 @@ std::unique_ptr<TimingUnit> make_matrix(const Instance& i, Wire& in, Wire& out) 
 
 }  // namespace
 
-std::unique_ptr<TimingUnit> make_timing_unit(const Netlist&, const Unit& unit, std::vector<Wire>& wires,
-                                             bool unlimited_fifos) {
+std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit& unit,
+                                             std::vector<Wire>& wires, bool unlimited_fifos) {
   const Instance& i = unit.instance;
   const auto at = [&](const std::vector<StreamIndex>& streams) {
     std::vector<Wire*> found;
@@ -320,7 +364,12 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist&, const Unit& unit, s
   if (i.module == "mr_fork" || i.module == "mr_split")
     return std::make_unique<Played<Fork>>(in, at(unit.outputs));
   if (i.module == "mr_join") return std::make_unique<Played<Join>>(at(unit.inputs), out);
-  if (i.module == "mr_mvu") return make_matrix(i, in, out);
+  if (is_matrix_unit(i)) return make_matrix(i, in, out);
+  if (i.module == kPluginModule)
+    return std::make_unique<Played<Promised>>(in, out, i, netlist.streams[unit.inputs.front()].beats,
+                                              netlist.streams[unit.outputs.front()].beats);
+  if (i.module == kUnrolledModule)
+    return std::make_unique<Played<Pipeline>>(in, out, static_cast<unsigned>(count("LATENCY", 1)));
   if (i.module == "mr_vvu")
     return std::make_unique<Played<LastRound>>(in, out, 3, count("TAPS", 9),
                                                count("CHANNELS", 4) / count("PE", 2));

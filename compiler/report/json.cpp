@@ -174,6 +174,11 @@ std::string json(const Plan& plan, const PlanOptions& options) {
     if (plan.problem.operations[i].host) host.emplace_back(plan.program.blocks[i].name);
   out["partitions"] = std::move(partitions);
   out["host"] = std::move(host);
+  json::array times;
+  for (const auto& block : plan.host)
+    times.push_back(
+        json::object{{"block", block.block}, {"us", block.seconds * 1e6}, {"between_cards", block.between}});
+  out["host_times"] = std::move(times);
   return json::serialize(out);
 }
 

@@ -59,6 +59,8 @@ struct Folder {
   std::uint64_t interval_cycles = 0;
   std::map<std::string, std::string> library;   // "mr_mvu.sv" -> text
   std::map<std::string, std::string> memories;  // "conv_5_weights.hex" -> text
+  std::map<std::string, generators::Instance>
+      written;  // instance -> what the cost model calls its own module
 };
 
 Result<Folder> read_folder(const fs::path& folder) {
@@ -90,6 +92,14 @@ Result<Folder> read_folder(const fs::path& folder) {
     if (!instance.is_object()) return wrong(folder, "design.json: an instance is not an object");
     MILLRACE_ASSIGN(const std::string name, text_of(instance.as_object(), "name", folder));
     MILLRACE_ASSIGN(result.blocks[name], text_of(instance.as_object(), "block", folder));
+    if (instance.as_object().if_contains("source") == nullptr) continue;
+    auto& written = result.written[name];
+    MILLRACE_ASSIGN(written.module, text_of(instance.as_object(), "module", folder));
+    const json::value* counts = instance.as_object().if_contains("parameters");
+    if (counts == nullptr || !counts->is_object())
+      return wrong(folder, "design.json: an instance's 'parameters' is not an object");
+    for (const auto& [key, value] : counts->as_object())
+      if (value.is_int64()) written.parameters.emplace_back(std::string(key), value.as_int64());
   }
   if (const json::value* blocks = design.if_contains("blocks"); blocks != nullptr && blocks->is_array()) {
     for (const json::value& block : blocks->as_array()) {
@@ -108,6 +118,11 @@ Result<Folder> read_folder(const fs::path& folder) {
     for (auto it = fs::directory_iterator(place, code); !code && it != fs::directory_iterator();
          it.increment(code)) {
       const std::string name = it->path().filename().string();
+      if (files == &result.memories && name.ends_with(".sv") && name != result.dataflow + ".sv" &&
+          name != result.top + ".sv" && is_identifier(name.substr(0, name.size() - 3))) {
+        MILLRACE_ASSIGN(result.library[name], read_text_file(it->path(), kMaxFileBytes));
+        continue;
+      }
       const bool wanted = files == &result.library
                               ? name.ends_with(".sv") && is_identifier(name.substr(0, name.size() - 3))
                               : is_name(name) && !name.ends_with(".sv") && name != "design.json";
@@ -194,13 +209,17 @@ class Reader {
   Status add(const std::string& name, const std::string& type, bool shell, const json::object& parameters) {
     if (!is_identifier(type) || !files_.library.contains(type + ".sv")) {
       return wrong(folder_, "instance '" + printable(name) + "' is of a module '" + printable(type) +
-                                "' that library/ has not");
+                                "' that is not there");
     }
     EmittedInstance instance;
     instance.name = name;
     instance.shell = shell;
     if (const auto block = files_.blocks.find(name); block != files_.blocks.end())
       instance.block = block->second;
+    if (const auto written = files_.written.find(name); written != files_.written.end()) {
+      instance.model = written->second.module;
+      instance.counts = written->second.parameters;
+    }
     instance.job.module = type;
     instance.job.family = files_.family;
     MILLRACE_ASSIGN(instance.job.sources, sources_of(type, files_.library));
@@ -386,8 +405,12 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
     for (const EmittedInstance& emitted : partition.instances) {
       InstanceCost instance{
           emitted.name, emitted.job.module, emitted.block, emitted.shell, emitted.job.parameters, {}, {}};
+      if (!emitted.model.empty()) {
+        instance.module = emitted.model;
+        instance.parameters = emitted.counts;
+      }
       // A module the catalogue does not have (a plugin's) is measured all the same.
-      const auto predicted = generators::cost(catalog, emitted.job.module, emitted.job.parameters);
+      const auto predicted = generators::cost(catalog, instance.module, instance.parameters);
       if (predicted.ok()) instance.predicted = *predicted;
       const auto [at, fresh] = distinct.emplace(key_of(yosys, emitted.job), work.size());
       if (fresh) work.emplace_back(&emitted.job, instance.predicted.lut + instance.predicted.ff + 1);

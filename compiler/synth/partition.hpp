@@ -23,6 +23,9 @@ struct EmittedInstance {
   std::string block;   // "" for what joins blocks
   bool shell = false;  // around the dataflow
   SynthesisJob job;
+  // A module written for this partition: what the cost model calls it, and with which counts. Else empty.
+  std::string model;
+  generators::Parameters counts;
 };
 
 /// What design.json says a block does in a frame.

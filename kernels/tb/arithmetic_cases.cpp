@@ -97,6 +97,48 @@ class MatrixVector : public Case {
   Beats lines_;
 };
 
+/// Other weights in every frame: they come as a stream.
+class StreamedMatrixVector : public Case {
+ public:
+  StreamedMatrixVector(const Parameters& p, Rng&)
+      : mh_(positive(p, "MH")),
+        mw_(positive(p, "MW")),
+        pe_(positive(p, "PE")),
+        simd_(positive(p, "SIMD")),
+        input_{element_type(p["AKIND"], p["ABITS"]), {1, 1, mw_}},
+        output_{element_type(1, p["ACCBITS"]), {1, 1, mh_}},
+        weight_(element_type(p["WKIND"], p["WBITS"])) {}
+
+  Frame frame(Rng& rng) override {
+    Convolution layer;
+    layer.out_channels = mh_;
+    layer.weight_type = weight_;
+    layer.accumulator = output_.type;
+    for (unsigned i = 0; i < mh_ * mw_; ++i)
+      layer.weights.push_back(static_cast<std::int16_t>(random_value(weight_, rng)));
+    Values lines;
+    for (unsigned nf = 0; nf < mh_ / pe_; ++nf)
+      for (unsigned sf = 0; sf < mw_ / simd_; ++sf)
+        for (unsigned p = 0; p < pe_; ++p)
+          for (unsigned s = 0; s < simd_; ++s)
+            lines.push_back(field(weight_, layer.weights[(nf * pe_ + p) * mw_ + sf * simd_ + s]));
+    const Values x = random_values(input_.type, mw_, rng);
+    const Values y = run_reference(layer, {input_}, {x}, output_);
+    return {{{"s0", to_beats(x, input_.type, simd_)}, {"s1", to_beats(lines, pe_ * simd_, weight_.bits)}},
+            {{"m", to_beats(y, output_.type, pe_)}}};
+  }
+  std::optional<Timing> timing() const override {
+    const std::int64_t sf = mw_ / simd_, nf = mh_ / pe_;
+    return Timing{sf + 2 + ceil_log2(simd_) + (nf > 1 ? 1 : 0), static_cast<std::uint64_t>(sf * nf)};
+  }
+  int frames() const override { return 12; }
+
+ private:
+  unsigned mh_, mw_, pe_, simd_;
+  Operand input_, output_;
+  ElementType weight_;
+};
+
 /// Accumulators as they come, and at every step of the function.
 class StepFunction : public Case {
  public:
@@ -277,6 +319,7 @@ std::unique_ptr<Case> make(const Parameters& p, Rng& rng) {
 
 void add_arithmetic_cases(Cases& cases) {
   cases["mr_mvu"] = make<MatrixVector>;
+  cases["mr_mvu_streamed"] = make<StreamedMatrixVector>;
   cases["mr_requant"] = make<MultiplyShift>;
   cases["mr_threshold"] = make<Thresholds>;
 }

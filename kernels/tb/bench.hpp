@@ -67,6 +67,7 @@ void add_stream_cases(Cases& cases);
 void add_window_cases(Cases& cases);
 void add_arithmetic_cases(Cases& cases);
 void add_element_cases(Cases& cases);
+void add_reader_bench(Benches& benches);
 void add_shell_bench(Benches& benches);
 void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);

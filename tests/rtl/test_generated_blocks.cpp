@@ -205,6 +205,51 @@ void add_convolutions(Blocks& b) {
           folding(4, 24, parallel, Multiplier::kSoft));
 }
 
+/// Every weight a circuit of its own.
+void add_unrolled(Blocks& b) {
+  const auto all = [](std::uint32_t pe, std::uint32_t simd, WindowStyle style = WindowStyle::kNone) {
+    Folding made = folding(pe, simd, style);
+    made.implementation = compiler::generators::Implementation::kUnrolled;
+    return made;
+  };
+  const auto parallel = WindowStyle::kParallel;
+  const auto dense = [&](std::uint32_t in, std::uint32_t out, ElementType weights, ElementType to, int form) {
+    return b.convolution(window(1), in, out, 1, weights, to, form);
+  };
+  b.block("dense8", dense(12, 7, kInt8, kInt8, -1), {b.input(kInt8, {1, 1, 12})},
+          {ElementType::Kind::kSigned, 24}, {1, 1, 7}, all(7, 12));
+  b.block("dense_u8", dense(33, 5, kInt8, kInt8, 1), {b.input(kUint8, {1, 1, 33})}, kInt8, {1, 1, 5},
+          all(5, 33));
+  b.block("dense4", dense(16, 10, kInt4, kUint4, 2), {b.input(kUint4, {1, 1, 16})}, kUint4, {1, 1, 10},
+          all(10, 16));
+  b.block("one_input", dense(1, 3, kInt8, kInt8, 0), {b.input(kInt8, {1, 1, 1})}, kInt8, {1, 1, 3},
+          all(3, 1));
+  auto sparse = dense(20, 6, kInt8, kInt8, -1);
+  for (std::size_t i = 0; i < sparse.weights.size(); ++i) {
+    auto& w = sparse.weights[i];
+    if (b.between(0, 3) != 0) w = 0;
+    if (i / 20 == 2) w = 0;                                          // nothing but a bias
+    if (i / 20 == 3) w = static_cast<std::int16_t>(w > 0 ? -w : w);  // negative throughout
+    if (i / 20 == 4) w = i % 20 == 7 ? -128 : 0;
+  }
+  b.block("sparse", sparse, {b.input(kInt8, {1, 1, 20})}, {ElementType::Kind::kSigned, 24}, {1, 1, 6},
+          all(6, 20));
+  b.block("u_window", b.convolution(window(3), 2, 4, 1, kInt8, kInt8, 0), {b.input(kUint8, {6, 7, 2})}, kInt8,
+          {4, 5, 4}, all(4, 18, parallel));
+  Folding two = all(6, 12, parallel);
+  two.simd = 36;
+  two.pixels = 2;
+  b.block("u_two", b.convolution(window(3), 4, 6, 1, kInt4, kInt8, 1), {b.input(kInt8, {6, 8, 4})}, kInt8,
+          {4, 6, 6}, two);
+  Folding tap = all(5, 12, WindowStyle::kFolded);
+  tap.window_lanes = 3;
+  b.block("u_tap", b.convolution(window(2), 3, 5, 1, kInt8, kInt8, 0), {b.input(kInt8, {4, 4, 3})}, kInt8,
+          {3, 3, 5}, tap);
+  auto bits = b.convolution(window(3, 1, 1), 4, 3, 1, kBipolar, kBipolar, 2);
+  bits.window.pad_value = -1;
+  b.block("u_bits", bits, {b.input(kBipolar, {4, 5, 4})}, kBipolar, {4, 5, 3}, all(3, 36, parallel));
+}
+
 void add_others(Blocks& b) {
   b.block("max", kernels::MaxPool{window(2, 2)}, {b.input(kInt8, {5, 8, 6})}, kInt8, {2, 4, 6}, lanes(3));
   b.block("max_pair", kernels::MaxPool{window(2, 2)}, {b.input(kUint8, {4, 8, 3})}, kUint8, {2, 4, 3},
@@ -447,6 +492,18 @@ TEST_F(GeneratedBlocks, ConvolutionsOfEveryKindEqualTheReferenceInThePredictedCy
 TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
   Blocks blocks;
   add_convolutions(blocks);
+  run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceInThePredictedCycles) {
+  Blocks blocks;
+  add_unrolled(blocks);
+  run(blocks, 0);
+}
+
+TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceUnderStalls) {
+  Blocks blocks;
+  add_unrolled(blocks);
   run(blocks, 0.3);
 }
 

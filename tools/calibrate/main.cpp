@@ -10,6 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
+#include "tools/calibrate/host.hpp"
 #include "tools/calibrate/measurements.hpp"
 #include "tools/calibrate/sample.hpp"
 
@@ -23,6 +24,8 @@ using compiler::synth::Yosys;
 constexpr const char* kUsage =
     "usage: millrace-calibrate sweep [MODULE...]   measure what kernels/catalog.csv lacks (resumable)\n"
     "       millrace-calibrate fit                 fit kernels/catalog.csv into kernels/catalog.yaml\n"
+    "       millrace-calibrate host                what operations take on this processor, into the "
+    "catalogue\n"
     "       millrace-calibrate rows [MODULE...]    each measurement beside what its fit says\n"
     "Both work on the source tree this program was built from.\n";
 constexpr const char* kFamily = "xcu";
@@ -64,7 +67,6 @@ constexpr std::size_t kRowsARun = 8;
 /// One module's rows: those known for these sources as they are, the others measured.
 Status measure(const std::string& module, const std::map<std::string, std::string>& sources,
                const Known& known, const Yosys& yosys, const Cache& cache, Measurements& result) {
-  const std::string digest = digest_of(sources);
   const std::vector<Sample> samples = sample_of(module);
   std::vector<SynthesisJob> jobs;
   std::vector<Measurement> rows;
@@ -80,6 +82,8 @@ Status measure(const std::string& module, const std::map<std::string, std::strin
     return {};
   };
   for (const Sample& sample : samples) {
+    const bool written = !sample.source.empty();
+    const std::string digest = written ? digest_of({{"", sample.source}}) : digest_of(sources);
     Measurement m{module, sample.parameters, digest, {}};
     if (const auto at = known.find(module + " " + print_parameters(m.parameters) + " " + digest);
         at != known.end()) {
@@ -87,7 +91,16 @@ Status measure(const std::string& module, const std::map<std::string, std::strin
       continue;
     }
     const Memories memories = memories_of(module, m.parameters);
-    jobs.push_back({module, m.parameters, memories.names, memories.files, sources, kFamily});
+    if (written) {
+      jobs.push_back({kWritten + std::to_string(jobs.size()), {}, {}, {}, {}, kFamily});
+      const std::string& name = jobs.back().module;
+      std::string text = sample.source;
+      const std::string head = std::string("\nmodule ") + kWritten;
+      text.replace(text.find(head), head.size(), "\nmodule " + name);
+      jobs.back().sources[name + ".sv"] = std::move(text);
+    } else {
+      jobs.push_back({module, m.parameters, memories.names, memories.files, sources, kFamily});
+    }
     rows.push_back(std::move(m));
     if (jobs.size() == kRowsARun) MILLRACE_TRY(run());
   }
@@ -114,7 +127,10 @@ Status sweep(const std::set<std::string>& wanted) {
     for (const Measurement& m : before.rows) {
       known[m.module + " " + print_parameters(m.parameters) + " " + m.sources] = &m;
     }
-    MILLRACE_ASSIGN(const auto sources, compiler::synth::sources_of(module, library));
+    std::map<std::string, std::string> sources;  // of a module of the library
+    if (sample_of(module).front().source.empty()) {
+      MILLRACE_ASSIGN(sources, compiler::synth::sources_of(module, library));
+    }
     MILLRACE_TRY(measure(module, sources, known, yosys, cache, after));
     for (const Measurement& m : before.rows) {
       if (m.module != module) after.rows.push_back(m);
@@ -172,9 +188,22 @@ Status fit_catalog() {
   if (fs::exists(kernels() / "catalog.yaml")) {  // what was not measured stays as it is
     MILLRACE_ASSIGN(auto before, compiler::generators::load_catalog(kernels() / "catalog.yaml"));
     fitted.catalog.modules.merge(before.modules);
+    fitted.catalog.host_machine = before.host_machine;
+    fitted.catalog.host = before.host;
   }
   return write_file_atomically(kernels() / "catalog.yaml",
                                compiler::generators::print_catalog(fitted.catalog));
+}
+
+Status host() {
+  MILLRACE_ASSIGN(auto catalog, compiler::generators::load_catalog(kernels() / "catalog.yaml"));
+  const HostTimes times = measure_host();
+  catalog.host_machine = times.machine;
+  catalog.host = times.operations;
+  std::printf("%s\n%-14s %10s %10s\n", times.machine.c_str(), "operation", "ns a block", "ns a unit");
+  for (const auto& [name, time] : times.operations)
+    std::printf("%-14s %10.1f %10.4f\n", name.c_str(), time.block_ns, time.unit_ns);
+  return write_file_atomically(kernels() / "catalog.yaml", compiler::generators::print_catalog(catalog));
 }
 
 int main(int argc, char** argv) {
@@ -184,6 +213,8 @@ int main(int argc, char** argv) {
     status = sweep(std::set<std::string>(words.begin() + 1, words.end()));
   } else if (!words.empty() && words[0] == "rows") {
     status = print_rows(std::set<std::string>(words.begin() + 1, words.end()));
+  } else if (words.size() == 1 && words[0] == "host") {
+    status = host();
   } else if (words.size() == 1 && words[0] == "fit") {
     status = fit_catalog();
   } else {

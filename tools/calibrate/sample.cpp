@@ -6,6 +6,7 @@
 #include <random>
 
 #include "compiler/generators/features.hpp"
+#include "compiler/generators/unrolled.hpp"
 
 namespace millrace::tools::calibrate {
 namespace {
@@ -548,6 +549,58 @@ std::vector<Parameters> hub_sample() {
   return rows;
 }
 
+std::vector<Parameters> mvu_streamed_sample() {
+  std::vector<Parameters> rows;
+  const auto add = [&](std::int64_t pe, std::int64_t simd, std::int64_t nf, std::int64_t sf,
+                       std::int64_t bits, std::int64_t akind, std::int64_t mul) {
+    rows.push_back({{"MH", pe * nf},
+                    {"MW", simd * sf},
+                    {"PE", pe},
+                    {"SIMD", simd},
+                    {"ABITS", bits},
+                    {"AKIND", akind},
+                    {"WBITS", bits},
+                    {"WKIND", 1},
+                    {"ACCBITS", accumulator_bits(bits, bits, simd * sf)},
+                    {"MUL", mul},
+                    {"IBUF", nf > 1 ? 2 * sf : 1}});
+  };
+  add(2, 8, 4, 16, 8, 1, 1);
+  add(4, 16, 8, 8, 8, 0, 1);
+  add(1, 32, 10, 25, 8, 1, 1);
+  add(8, 4, 1, 12, 8, 1, 1);
+  add(2, 5, 3, 15, 8, 1, 1);
+  add(4, 1, 16, 9, 8, 0, 1);
+  add(3, 6, 2, 40, 8, 1, 1);
+  add(2, 16, 20, 100, 8, 1, 1);
+  add(4, 8, 4, 8, 4, 0, 0);
+  add(2, 20, 8, 4, 4, 1, 0);
+  add(2, 10, 2, 4, 8, 1, 0);
+  add(1, 25, 4, 3, 8, 0, 0);
+  for (const std::int64_t simd : {18, 40}) {  // signs by signs
+    add(4, simd, 4, 4, 1, 2, 0);
+    for (auto& [name, value] : rows.back())
+      if (name == "WKIND") value = 2;
+  }
+  return rows;
+}
+
+std::vector<Parameters> reader_sample() {
+  std::vector<Parameters> rows;
+  for (const auto& [bus, width, lines] : {std::array<std::int64_t, 3>{64, 512, 100},
+                                          {64, 64, 1000},
+                                          {64, 8, 33},
+                                          {64, 72, 13},
+                                          {64, 1024, 64},
+                                          {64, 2048, 20},
+                                          {32, 256, 7},
+                                          {32, 32, 500},
+                                          {16, 128, 64},
+                                          {16, 40, 90}})
+    rows.push_back({{"DATA_BYTES", bus}, {"BURST", 16}, {"WIDTH", width}, {"LINES", lines}});
+  return rows;
+}
+
 std::vector<Parameters> supervisor_sample() {
   std::vector<Parameters> rows;
   for (const std::int64_t bus : {8, 16, 32, 64}) rows.push_back({{"DATA_BYTES", bus}});
@@ -564,20 +617,35 @@ std::vector<Parameters> control_sample() {
 
 const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>>& samples() {
   static const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>> all = {
-      {"mr_skid", skid_sample},        {"mr_fork", readers_sample},
-      {"mr_split", readers_sample},    {"mr_join", readers_sample},
-      {"mr_fifo", fifo_sample},        {"mr_width_adapter", width_adapter_sample},
-      {"mr_pad", pad_sample},          {"mr_crop", crop_sample},
-      {"mr_concat", concat_sample},    {"mr_requant", requant_sample},
-      {"mr_swu", swu_sample},          {"mr_swu_par", swu_par_sample},
-      {"mr_pool", pool_sample},        {"mr_reduce", reduce_sample},
-      {"mr_add", add_sample},          {"mr_table", table_sample},
-      {"mr_mvu", mvu_sample},          {"mr_threshold", threshold_sample},
-      {"mr_lut", lut_sample},          {"mr_vvu", vvu_sample},
-      {"mr_control", control_sample},  {"mr_supervisor", supervisor_sample},
-      {"mr_ingress", ingress_sample},  {"mr_egress", egress_sample},
-      {"mr_link_send", sender_sample}, {"mr_link_receive", receiver_sample},
+      {"mr_skid", skid_sample},
+      {"mr_fork", readers_sample},
+      {"mr_split", readers_sample},
+      {"mr_join", readers_sample},
+      {"mr_fifo", fifo_sample},
+      {"mr_width_adapter", width_adapter_sample},
+      {"mr_pad", pad_sample},
+      {"mr_crop", crop_sample},
+      {"mr_concat", concat_sample},
+      {"mr_requant", requant_sample},
+      {"mr_swu", swu_sample},
+      {"mr_swu_par", swu_par_sample},
+      {"mr_pool", pool_sample},
+      {"mr_reduce", reduce_sample},
+      {"mr_add", add_sample},
+      {"mr_table", table_sample},
+      {"mr_mvu", mvu_sample},
+      {"mr_threshold", threshold_sample},
+      {"mr_lut", lut_sample},
+      {"mr_vvu", vvu_sample},
+      {"mr_control", control_sample},
+      {"mr_supervisor", supervisor_sample},
+      {"mr_ingress", ingress_sample},
+      {"mr_egress", egress_sample},
+      {"mr_link_send", sender_sample},
+      {"mr_link_receive", receiver_sample},
       {"mr_link_hub", hub_sample},
+      {"mr_mvu_streamed", mvu_streamed_sample},
+      {"mr_weight_reader", reader_sample},
   };
   return all;
 }
@@ -636,12 +704,60 @@ const std::vector<std::string>& sampled_modules() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
     for (const auto& [name, unused] : samples()) all.push_back(name);
+    all.emplace_back(compiler::generators::kUnrolledModule);
     return all;
   }();
   return names;
 }
 
+namespace {
+
+/// Weights about normally distributed over their range, a share of them zero.
+std::vector<Sample> unrolled_sample() {
+  using compiler::generators::ConstantMatrix;
+  using Kind = kernels::ElementType::Kind;
+  struct Shape {
+    std::uint32_t rows, columns;
+    unsigned abits, wbits, zeros;  // percent
+    Kind kind;
+  };
+  std::vector<Sample> rows;
+  Content content;
+  for (const Shape& s : {Shape{5, 32, 8, 6, 10, Kind::kSigned},
+                         {16, 16, 8, 6, 30, Kind::kUnsigned},
+                         {8, 25, 8, 8, 0, Kind::kUnsigned},
+                         {10, 32, 8, 8, 5, Kind::kSigned},
+                         {12, 24, 4, 4, 20, Kind::kUnsigned},
+                         {16, 32, 8, 4, 20, Kind::kSigned},
+                         {16, 32, 8, 2, 40, Kind::kSigned},
+                         {8, 30, 8, 6, 75, Kind::kSigned},
+                         {6, 9, 8, 8, 0, Kind::kUnsigned},
+                         {3, 8, 8, 5, 0, Kind::kSigned},
+                         {1, 64, 8, 8, 0, Kind::kSigned}}) {
+    ConstantMatrix matrix{s.rows, s.columns, {s.kind, static_cast<std::uint8_t>(s.abits)}, 0, {}, {}};
+    std::int64_t largest = 1;
+    for (std::uint32_t o = 0; o < s.rows; ++o) {
+      std::int64_t reach = 256;
+      for (std::uint32_t i = 0; i < s.columns; ++i) {
+        const bool zero = content.uniform(0, 99) < static_cast<std::int64_t>(s.zeros);
+        matrix.weights.push_back(zero ? 0 : content.normal(s.wbits));
+        reach += std::abs(matrix.weights.back()) << s.abits;
+      }
+      largest = std::max(largest, reach);
+    }
+    matrix.acc_bits = static_cast<unsigned>(clog2(largest)) + 1;
+    if (s.rows % 2 == 0)
+      for (std::uint32_t o = 0; o < s.rows; ++o) matrix.biases.push_back(content.uniform(-200, 200));
+    auto made = compiler::generators::unroll(matrix, kWritten, "a sample.", true);
+    rows.push_back({compiler::generators::kUnrolledModule, std::move(made.parameters), std::move(made.text)});
+  }
+  return rows;
+}
+
+}  // namespace
+
 std::vector<Sample> sample_of(const std::string& module) {
+  if (module == compiler::generators::kUnrolledModule) return unrolled_sample();
   std::vector<Sample> rows;
   for (const auto& [name, make] : samples()) {
     if (name != module) continue;
@@ -649,7 +765,7 @@ std::vector<Sample> sample_of(const std::string& module) {
       // Chance may give the same twice.
       const bool known =
           std::any_of(rows.begin(), rows.end(), [&](const Sample& s) { return s.parameters == parameters; });
-      if (!known) rows.push_back({module, std::move(parameters)});
+      if (!known) rows.push_back({module, std::move(parameters), {}});
     }
   }
   return rows;

@@ -14,7 +14,10 @@ namespace millrace::tools::calibrate {
 struct Sample {
   std::string module;
   compiler::generators::Parameters parameters;
+  std::string source;  // of a module that is written for its constants: the module `kWritten`; else empty
 };
+
+inline constexpr const char* kWritten = "written";
 
 /// The designed sample of one module: corners by hand, the space between them by chance from a fixed seed.
 /// Empty for a module that has none.

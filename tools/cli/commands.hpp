@@ -36,6 +36,10 @@ struct PlanWhat {
   std::vector<std::string> max_utilisation;  // "0.8", "dsp=0.9"
   std::filesystem::path plan;                // a plan file to follow
   std::vector<std::string> splits;           // "conv_5=2"
+  bool no_host = false;
+  std::vector<std::string> host_blocks;
+  std::string host_time;                   // "30us"
+  std::filesystem::path generator_plugin;  // a program that offers candidates
   std::vector<std::string> dump_after;
   std::string weights = "baked";  // or "loaded", "streamed"
 };

@@ -108,6 +108,16 @@ void add_what(CLI::App* sub, PlanWhat& c) {
                   "(others are split where they do not fit or limit)");
   sub->add_option("--plan", c.plan,
                   "Follow this plan file (from 'plan --save-plan', edited) instead of searching");
+  sub->add_flag(
+      "--no-host", c.no_host,
+      "Refuse a model of which the host would compute more than the conversion of inputs and outputs");
+  sub->add_option("--host", c.host_blocks, "Run this block on the host; may be repeated");
+  sub->add_option("--host-time", c.host_time,
+                  "What each block on the host between cards takes, instead of the catalogue's figure: 30us");
+  sub->add_option(
+      "--generator-plugin", c.generator_plugin,
+      "A program that offers ways to build blocks, in JSON (compiler/generators/README.md); it is run "
+      "with your rights");
   sub->add_option("--dump-after", c.dump_after,
                   "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
 }

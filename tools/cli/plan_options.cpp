@@ -33,7 +33,7 @@ Status read_share(const std::string& text, Shares& shares) {
 }
 
 /// "500us", "1.5ms", "2s"; microseconds where no unit stands.
-Result<double> seconds(const std::string& text) {
+Result<double> seconds(const std::string& option, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   const std::string unit = end;
@@ -43,8 +43,7 @@ Result<double> seconds(const std::string& text) {
                         : unit == "s"                ? 1
                                                      : 0;
   if (end == text.c_str() || factor == 0 || !(value > 0) || !std::isfinite(value))
-    return Error(ErrorCode::kInvalidInput,
-                 "--max-latency " + text + ": give a time above 0: 500us, 1.5ms, 2s");
+    return Error(ErrorCode::kInvalidInput, option + " " + text + ": give a time above 0: 500us, 1.5ms, 2s");
   return value * factor;
 }
 
@@ -57,9 +56,17 @@ Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
   options.partitions = what.partitions;
   options.dump_after = what.dump_after;
   options.plan = what.plan;
+  options.generator_plugin = what.generator_plugin;
+  options.no_host = what.no_host;
+  options.host_blocks = what.host_blocks;
+  if (what.no_host && !what.host_blocks.empty())
+    return Error(ErrorCode::kInvalidInput, "--no-host and --host contradict each other; leave one out");
+  if (!what.host_time.empty()) {
+    MILLRACE_ASSIGN(options.host_seconds, seconds("--host-time", what.host_time));
+  }
   options.targets.frames_per_second = what.target_fps;
   if (!what.max_latency.empty()) {
-    MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds(what.max_latency));
+    MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds("--max-latency", what.max_latency));
   }
   options.weights = what.weights == "loaded"     ? kernels::Placement::kLoaded
                     : what.weights == "streamed" ? kernels::Placement::kStreamed

@@ -179,7 +179,8 @@ class Dataflow {
     // Verilator takes so long a zero for a slip.
     const bool long_zero = !table_of_.contains(unit.instance.name) && load_bits(unit.instance) > kLongZero;
     if (long_zero) out_ += "  /* verilator lint_off WIDTHCONCAT */\n";
-    out_ += "  " + module + " " + parameter_list(unit) + unit.instance.name + " (.clk, .rst";
+    out_ += "  " + (unit.source.empty() ? module + " " + parameter_list(unit) : unit.source + " ") +
+            unit.instance.name + " (.clk, .rst";
     for (const auto& port : ports) out_ += ",\n    " + port;
     out_ += ");\n";
     if (long_zero) out_ += "  /* verilator lint_on WIDTHCONCAT */\n";

@@ -126,6 +126,13 @@ void write_streams(Json& json, const generators::Design& design) {
   json.close(']');
 }
 
+const char* implementation_name(generators::Implementation implementation) {
+  using generators::Implementation;
+  return implementation == Implementation::kUnrolled ? "unrolled"
+         : implementation == Implementation::kPlugin ? "plugin"
+                                                     : "folded";
+}
+
 void write_blocks(Json& json, const generators::Design& design, const kernels::Program& program) {
   json.key("blocks").open('[');
   for (std::size_t b = 0; b < design.blocks.size(); ++b) {
@@ -133,7 +140,7 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
     json.open('{');
     json.key("name").value(block.block);
     json.key("operation").value(std::string(operation_name(program.blocks[b].operation)));
-    json.key("implementation").value(std::string("folded"));
+    json.key("implementation").value(std::string(implementation_name(block.folding.implementation)));
     json.key("folding").value(to_string(block.folding));
     json.key("interval_cycles").value(block.interval_cycles);
     json.key("multiply_accumulates").value(block.multiply_accumulates);
@@ -146,11 +153,12 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
 
 void write_instances(Json& json, const generators::Design& design) {
   json.key("instances").open('[');
-  const auto write = [&](const std::string& name, const std::string& module, const std::string& block,
-                         const generators::Parameters& parameters) {
+  const auto write = [&](const std::string& name, const std::string& module, const std::string& source,
+                         const std::string& block, const generators::Parameters& parameters) {
     json.open('{');
     json.key("name").value(name);
     json.key("module").value(module);
+    if (!source.empty()) json.key("source").value(source);
     json.key("block").value(block);
     json.key("parameters").open('{');
     for (const auto& [key, value] : parameters) json.key(key.c_str()).value(value);
@@ -159,14 +167,14 @@ void write_instances(Json& json, const generators::Design& design) {
   };
   for (const auto& unit : design.netlist.units) {
     if (unit.wiring != generators::Wiring::kNone) continue;
-    write(unit.instance.name, unit.instance.module,
+    write(unit.instance.name, unit.instance.module, unit.source,
           unit.block < 0 ? std::string() : design.blocks[static_cast<std::size_t>(unit.block)].block,
           unit.instance.parameters);
   }
   std::uint64_t rest = generators::load_words(design.netlist);
   for (const auto& table : design.netlist.loads) {
     rest -= table.words();
-    write(table.name, "mr_load", "", generators::load_parameters(table, rest));
+    write(table.name, "mr_load", "", "", generators::load_parameters(table, rest));
   }
   json.close(']');
 }

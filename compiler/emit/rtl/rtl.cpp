@@ -53,13 +53,18 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
                      const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options) {
   Rtl made;
   std::set<std::string> modules = top_modules();
-  for (const auto& unit : design.netlist.units) modules.insert(unit.instance.module);
+  for (const auto& unit : design.netlist.units)
+    modules.insert(unit.source.empty() ? unit.instance.module : "mr_handshake_check");
   if (!design.netlist.loads.empty()) modules.insert({"mr_load", "mr_parameters"});
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {
     const std::string path = "library/" + std::string(file.path.substr(file.path.rfind('/') + 1));
     sources.push_back(path);
     made.files[path] = file.text;
+  }
+  for (const auto& source : design.netlist.sources) {
+    sources.push_back(source.module + ".sv");
+    made.files[sources.back()] = source.text;
   }
   const std::string dataflow = design.partition + "_dataflow.sv", top = design.partition + "_top.sv";
   sources.push_back(dataflow);

@@ -1,0 +1,225 @@
+#include "compiler/generators/plugin_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/text.hpp"
+
+extern char** environ;
+
+namespace millrace::compiler::generators {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kErrorBytes = 1000;  // kept of its standard error
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void set(int fd) { fd_ = fd; }
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Our ends and the program's; its input is a socket, because writing to one can be told not to raise
+/// SIGPIPE.
+struct Ends {
+  Descriptor ours, its;
+  bool open(bool input) {
+    std::array<int, 2> fds{-1, -1};
+    const int failed = input ? ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data())
+                             : ::pipe2(fds.data(), O_CLOEXEC);
+    if (failed != 0) return false;
+    ours.set(fds[0]);
+    its.set(fds[1]);
+    return ::fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0;
+  }
+};
+
+/// A process group that does not outlive the object.
+class Group {
+ public:
+  ~Group() { end(); }
+  Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// 0, or why not.
+  int start(const std::string& program, const Ends& in, const Ends& out, const Ends& err) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawn_file_actions_adddup2(&actions, in.its.get(), STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, out.its.get(), STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, err.its.get(), STDERR_FILENO);
+    sigset_t signals;
+    sigemptyset(&signals);
+    ::posix_spawnattr_setsigmask(&attributes, &signals);
+    sigaddset(&signals, SIGPIPE);
+    ::posix_spawnattr_setsigdefault(&attributes, &signals);
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+    ::posix_spawnattr_setflags(&attributes,
+                               POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    std::string name = program;
+    std::array<char*, 2> arguments{name.data(), nullptr};
+    const int failed =
+        ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, arguments.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (failed != 0) pid_ = -1;
+    return failed;
+  }
+
+  /// Whether the program has ended; its status is then kept. What it started may still be there.
+  bool ended() {
+    if (pid_ < 0 || ended_) return true;
+    siginfo_t info{};
+    // It is not reaped yet: its number names the group until all of that is gone.
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return true;
+    ended_ = info.si_pid == pid_;
+    return ended_;
+  }
+
+  /// Kills what is left; the program's status.
+  int end() {
+    if (pid_ < 0) return status_;
+    ::kill(-pid_, SIGKILL);
+    while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status_;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+class Talk {
+ public:
+  Talk(const std::string& question, const ProcessLimits& limits)
+      : question_(question), limits_(limits), deadline_(Clock::now() + limits.time) {}
+
+  Result<std::string> run(const std::filesystem::path& program) {
+    if (!in_.open(true) || !out_.open(false) || !err_.open(false))
+      return Error(ErrorCode::kResourceExhausted, std::string("no pipe: ") + std::strerror(errno));
+    if (const int failed = group_.start(program.string(), in_, out_, err_); failed != 0)
+      return Error(ErrorCode::kInvalidInput, std::string("it cannot be started: ") + std::strerror(failed));
+    for (Ends* ends : {&in_, &out_, &err_}) ends->its.close();
+    while (out_.ours.is_open() || err_.ours.is_open()) {
+      // What it started may hold its outputs open: its own end is the end, once all it wrote is read.
+      const bool over = group_.ended();
+      MILLRACE_TRY(exchange());
+      if (over && !waiting_) break;
+    }
+    while (!group_.ended()) {
+      if (Clock::now() >= deadline_) return late();
+      ::poll(nullptr, 0, 2);
+    }
+    return judged(group_.end());
+  }
+
+ private:
+  Error late() const {
+    return said("it did not end within " + std::to_string(limits_.time.count()) + " ms and was killed");
+  }
+
+  Error said(const std::string& what) const {
+    return Error(ErrorCode::kInvalidInput, what + (error_.empty() ? "" : "; it said: " + printable(error_)));
+  }
+
+  Result<std::string> judged(int status) {
+    if (WIFSIGNALED(status)) return said("it was ended by signal " + std::to_string(WTERMSIG(status)));
+    if (WEXITSTATUS(status) != 0) return said("it ended with code " + std::to_string(WEXITSTATUS(status)));
+    return std::move(answer_);
+  }
+
+  /// Moves what can be moved, or waits a little. Clears waiting_ where nothing was there.
+  Status exchange() {
+    constexpr std::int64_t kTurnMs = 20;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    if (left <= 0) return late();
+    std::array<pollfd, 3> fds{
+        {{in_.ours.get(), POLLOUT, 0}, {out_.ours.get(), POLLIN, 0}, {err_.ours.get(), POLLIN, 0}}};
+    if (sent_ == question_.size()) in_.ours.close();
+    if (!in_.ours.is_open()) fds[0].fd = -1;
+    const int ready = ::poll(fds.data(), fds.size(), static_cast<int>(std::min(left, kTurnMs)));
+    waiting_ = false;
+    if (ready < 0 && errno != EINTR)
+      return Error(ErrorCode::kInternal, std::string("poll: ") + std::strerror(errno));
+    if (ready <= 0) return {};
+    if (fds[0].fd >= 0 && fds[0].revents != 0) send();
+    if (fds[1].fd >= 0 && fds[1].revents != 0) {
+      MILLRACE_TRY(receive(out_.ours, answer_));
+      if (answer_.size() > limits_.answer_bytes)
+        return said("its answer is longer than " + std::to_string(limits_.answer_bytes) + " bytes");
+    }
+    if (fds[2].fd >= 0 && fds[2].revents != 0) {
+      MILLRACE_TRY(receive(err_.ours, error_));
+      if (error_.size() > kErrorBytes) error_.erase(0, error_.size() - kErrorBytes);
+    }
+    return {};
+  }
+
+  void send() {
+    const ssize_t n =
+        ::send(in_.ours.get(), question_.data() + sent_, question_.size() - sent_, MSG_NOSIGNAL);
+    if (n > 0)
+      sent_ += static_cast<std::size_t>(n);
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+      in_.ours.close();  // it does not read on; its answer tells whether it had enough
+  }
+
+  Status receive(Descriptor& from, std::string& into) {
+    std::array<char, 65536> part;
+    const ssize_t n = ::read(from.get(), part.data(), part.size());
+    if (n > 0) {
+      into.append(part.data(), static_cast<std::size_t>(n));
+      waiting_ = true;
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+      from.close();
+    }
+    return {};
+  }
+
+  const std::string& question_;
+  const ProcessLimits& limits_;
+  Clock::time_point deadline_;
+  Ends in_, out_, err_;
+  std::size_t sent_ = 0;
+  bool waiting_ = false;  // something was read in the last turn: there may be more
+  std::string answer_, error_;
+  Group group_;
+};
+
+}  // namespace
+
+Result<std::string> ask_program(const std::filesystem::path& program, const std::string& question,
+                                const ProcessLimits& limits) {
+  return Talk(question, limits).run(program);
+}
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,140 @@
+// Which generator builds a block, told from outside: an unrolled layer, a plugin's, a block on the host,
+// weights from memory. What is planned so is compiled so, and every byte stays the reference's.
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+class GeneratorChoice : public ::testing::Test {
+ protected:
+  Outcome millrace(const std::string& command, std::vector<std::string> more) {
+    std::vector<std::string> arguments{millrace_binary(), command, kModel.string(), "--cluster",
+                                       (kSource / "configs/clusters/one-ku060.yaml").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+  json::value planned(std::vector<std::string> more) {
+    more.emplace_back("--json");
+    const Outcome outcome = millrace("plan", more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  }
+  /// A plan in which the block's folding is another one.
+  std::string plan_with(const std::string& block, const std::string& folding,
+                        std::vector<std::string> more = {}) {
+    const std::string file = (directory_.path() / "plan.yaml").string();
+    more.insert(more.end(), {"--target-fps", "20000", "--save-plan", file});
+    const Outcome outcome = millrace("plan", more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream lines(*read_text_file(file));
+    std::string edited;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("\"" + block + "\"") != std::string::npos)
+        line = "      - {block: \"" + block + "\", " + folding + "}";
+      edited += line + "\n";
+    }
+    std::ofstream(file) << edited;
+    return file;
+  }
+  /// Compiles and runs frames on an emulated card; the deployment's folder.
+  fs::path built(std::vector<std::string> more) {
+    const fs::path out = directory_.path() / "deployment";
+    more.insert(more.end(), {"-o", out.string(), "--quiet"});
+    const Outcome compiled = millrace("compile", more);
+    EXPECT_EQ(compiled.exit_code, 0) << compiled.err;
+    const Outcome verified =
+        run_program({millrace_binary(), "verify", out.string(), "--frames", "8", "--json"});
+    EXPECT_EQ(verified.exit_code, 0) << verified.err << verified.out;
+    return out;
+  }
+  static std::string implementation(const json::value& plan, const std::string& block) {
+    for (const auto& part : plan.at("partitions").as_array())
+      for (const auto& one : part.at("blocks").as_array())
+        if (one.at("name").as_string() == block) return std::string(one.at("implementation").as_string());
+    return "";
+  }
+  static double latency_us(const json::value& plan) {
+    return plan.at("predicted").at("latency_us").to_number<double>();
+  }
+
+  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  const std::string kPlugin = (kSource / "configs/plugins/dense_plugin.py").string();
+  TemporaryDirectory directory_{"generator-choice"};
+};
+
+TEST_F(GeneratorChoice, A_plan_file_may_ask_for_a_layer_unrolled) {
+  const std::string plan = plan_with("gemm_36", "generator: unrolled, pe: 10, simd: 84");
+  const auto read = planned({"--plan", plan});
+  EXPECT_EQ(implementation(read, "gemm_36").substr(0, 8), "unrolled") << implementation(read, "gemm_36");
+  const fs::path out = built({"--plan", plan});
+  EXPECT_TRUE(fs::exists(out / "rtl/part0/gemm_36_unrolled.sv"));
+  const Outcome wrong =
+      millrace("plan", {"--plan", plan_with("gemm_36", "generator: unrolled, pe: 5, simd: 84")});
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.err;
+  EXPECT_NE(wrong.err.find("PE is 10"), std::string::npos) << wrong.err;
+}
+
+TEST_F(GeneratorChoice, A_plugins_module_is_planned_and_compiled) {
+  const std::string plan =
+      plan_with("gemm_36", "generator: plugin, variant: expression", {"--generator-plugin", kPlugin});
+  const auto read = planned({"--plan", plan, "--generator-plugin", kPlugin});
+  EXPECT_EQ(implementation(read, "gemm_36"), "plugin's expression");
+  const fs::path out = built({"--plan", plan, "--generator-plugin", kPlugin});
+  EXPECT_TRUE(fs::exists(out / "rtl/part0/gemm_36_plugin.sv"));
+  const Outcome without = millrace("plan", {"--plan", plan});
+  EXPECT_EQ(without.exit_code, 2) << without.err;
+  EXPECT_NE(without.err.find("name that plugin"), std::string::npos) << without.err;
+  const Outcome absent = millrace("plan", {"--generator-plugin", "/nonexistent"});
+  EXPECT_EQ(absent.exit_code, 2);
+  EXPECT_NE(absent.err.find("--generator-plugin /nonexistent"), std::string::npos) << absent.err;
+}
+
+TEST_F(GeneratorChoice, A_block_on_the_host_between_cards_counts_in_the_latency) {
+  const auto measured = planned({"--host", "maxpool_9"});
+  const auto slow = planned({"--host", "maxpool_9", "--host-time", "1ms"});
+  EXPECT_EQ(implementation(measured, "maxpool_9"), "");
+  EXPECT_LT(latency_us(measured), 900);
+  EXPECT_GT(latency_us(slow), latency_us(measured) + 900);
+  bool between = false;
+  for (const auto& block : slow.at("host_times").as_array())
+    if (block.at("block").as_string() == "maxpool_9") {
+      between = block.at("between_cards").as_bool();
+      EXPECT_DOUBLE_EQ(block.at("us").to_number<double>(), 1000);
+    }
+  EXPECT_TRUE(between);
+  built({"--host", "maxpool_9"});
+}
+
+TEST_F(GeneratorChoice, The_host_is_forbidden_by_name) {
+  const Outcome fine = millrace("plan", {"--no-host", "--quiet"});
+  EXPECT_EQ(fine.exit_code, 0) << fine.err;  // it only converts
+  const Outcome unknown = millrace("plan", {"--host", "nothing"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("nothing"), std::string::npos) << unknown.err;
+  EXPECT_EQ(millrace("plan", {"--host", "maxpool_9", "--no-host"}).exit_code, 2);
+  EXPECT_EQ(millrace("plan", {"--host-time", "soon"}).exit_code, 2);
+}
+
+TEST_F(GeneratorChoice, Streamed_weights_take_memory_bandwidth_and_change_no_byte) {
+  const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
+  EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
+  // Every weight is read at least once a frame.
+  EXPECT_GE(streamed.at("partitions").at(0).at("memory_bytes").to_number<double>(), 60000);
+  EXPECT_FALSE(streamed.at("partitions").at(0).at("roofline").at("memory").is_null());
+  built({"--weights", "streamed"});
+}
+
+}  // namespace
+}  // namespace millrace::tests
