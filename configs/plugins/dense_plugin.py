@@ -88,7 +88,7 @@ def result(step, o):
     text = f"  logic signed [63:0] scaled{o}, whole{o};\n  assign scaled{o} = {scaled};\n"
     if step["form"] == "multiply_shift_half_even" and shift > 0:
         half = number((1 << (shift - 1)) - 1, 64)
-        text += f"  assign whole{o} = (scaled{o} + {half} + 64'(scaled{o}[{shift}])) >>> {shift};\n"
+        text += f"  assign whole{o} = (scaled{o} + {half} + $signed({{63'd0, scaled{o}[{shift}]}})) >>> {shift};\n"
     else:
         text += f"  assign whole{o} = scaled{o} >>> {shift};\n"
     moved = f"(whole{o} + {number(step['zero_point'], 64)})"
