@@ -74,7 +74,8 @@ class Echo final : public Target {
     thread_.join();
   }
   load::Address address() const override {
-    return {{clients::Url::Scheme::kHttp, "127.0.0.1", std::to_string(acceptor_.local_endpoint().port())}};
+    return {{millrace::clients::Url::Scheme::kHttp, "127.0.0.1",
+             std::to_string(acceptor_.local_endpoint().port())}};
   }
 
  private:
@@ -136,7 +137,7 @@ int serve(const Options& options) {
     target = std::make_unique<Millrace>(std::make_shared<NullPipeline>(options.bytes));
   else
     fail("--serve takes millrace or echo");
-  std::printf("listening http %s\n", clients::host_header(target->address().url).c_str());
+  std::printf("listening http %s\n", millrace::clients::host_header(target->address().url).c_str());
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
