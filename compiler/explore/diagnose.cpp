@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "compiler/explore/branch.hpp"
 #include "compiler/explore/search.hpp"
@@ -49,6 +51,7 @@ class Diagnosis {
  public:
   explicit Diagnosis(const Board& board) : board_(board), problem_(board.problem) {
     if (problem_.targets.frames_per_second) seconds_ = 1 / *problem_.targets.frames_per_second;
+    count_joined();
   }
 
   Error run() {
@@ -67,11 +70,33 @@ class Diagnosis {
     return out;
   }
 
+  /// That a model can be spread over.
   std::size_t cards() const {
-    return problem_.partitions.value_or(static_cast<std::uint32_t>(problem_.cards.size()));
+    return std::min<std::size_t>(problem_.partitions.value_or(static_cast<std::uint32_t>(joined_)), joined_);
+  }
+
+  /// The most cards between which there is a way along cables.
+  void count_joined() {
+    std::vector<std::uint32_t> group(problem_.cards.size());
+    for (std::uint32_t c = 0; c < group.size(); ++c) group[c] = c;
+    for (const auto& cable : problem_.cables)
+      std::replace(group.begin(), group.end(), std::uint32_t{group[cable.a]}, std::uint32_t{group[cable.b]});
+    for (const auto one : group)
+      joined_ = std::max<std::size_t>(joined_,
+                                      static_cast<std::size_t>(std::count(group.begin(), group.end(), one)));
+  }
+
+  std::string unjoined() const {
+    if (!problem_.partitions || *problem_.partitions <= joined_) return {};
+    return (joined_ == 1 ? std::string("no two cards are joined by a cable")
+                         : "cables join no more than " + std::to_string(joined_) + " of its " +
+                               plural(problem_.cards.size(), "card")) +
+           ", and each of the " + std::to_string(*problem_.partitions) +
+           " partitions stands on a card of its own: add cables to the cluster file";
   }
 
   std::string binding() const {
+    if (auto found = unjoined(); !found.empty()) return found;
     if (auto found = too_slow(); !found.empty()) return found;
     if (auto found = too_large(); !found.empty()) return found;
     if (auto found = too_much(); !found.empty()) return found;
@@ -84,7 +109,8 @@ class Diagnosis {
   std::string too_slow() const {
     double clock = 0;
     for (const auto& card : problem_.cards) clock = std::max(clock, card.clock_hz);
-    std::size_t worst = board_.chain.size();
+    std::optional<std::uint32_t> worst;
+    std::size_t in = 0;
     std::uint64_t longest = cycles_in(seconds_, clock);
     for (std::size_t i = 0; i < board_.chain.size(); ++i)
       for (const auto operation : board_.chain.layers[i].operations) {
@@ -93,11 +119,14 @@ class Diagnosis {
           quickest = std::min(quickest, way.interval_cycles);
         if (quickest > longest) {
           longest = quickest;
-          worst = i;
+          worst = operation;
+          in = i;
         }
       }
-    if (worst == board_.chain.size()) return {};
-    return layer_name(board_, worst) + " takes at least " + std::to_string(longest) +
+    if (!worst) return {};
+    const std::string layer = layer_name(board_, in), name = "'" + problem_.operations[*worst].name + "'";
+    return (layer == "layer " + name ? layer : name + ", in " + layer + ",") + " takes at least " +
+           std::to_string(longest) +
            " cycles a frame however it is built: " + number(clock / static_cast<double>(longest)) +
            " frames/s at " + number(clock / 1e6) + " MHz";
   }
@@ -179,7 +208,8 @@ class Diagnosis {
                                           [&](const auto& a, const auto& b) { return a[worst] < b[worst]; });
     return "all layers together need " +
            excess(worst, static_cast<double>(sum[worst]), static_cast<double>(room[worst])) + " on " +
-           plural(this->cards(), "card") + "; " +
+           plural(this->cards(), "card") +
+           (joined_ < problem_.cards.size() ? " (no more are joined by cables); " : "; ") +
            layer_name(board_, static_cast<std::size_t>(largest - need.begin())) + " takes most of it, " +
            number(static_cast<double>((*largest)[worst]));
   }
@@ -188,7 +218,6 @@ class Diagnosis {
   std::string cable() const {
     if (cards() < 2) return {};
     Problem open = relaxed();
-    if (open.cables.empty()) return "no two cards are joined by a cable, and one alone is too small";
     for (auto& c : open.cables) c.bytes_per_second = std::numeric_limits<double>::infinity();
     const Board board(open);
     const auto found = Search(board).run();
@@ -252,6 +281,11 @@ class Diagnosis {
         tightest = k;
       }
     }
+    if (most <= 1)
+      return "the cards are full before " + layer_name(board_, at) + ": with it, '" + on.name +
+             "' has too little of one kind or another however the layers are built (of " +
+             kind_name(tightest) + " alone at least " + number(most * 100) + " % would be needed)" +
+             (problem_.cables.empty() ? "" : ", or a cut that its cables do not allow");
     return "the cards are full before " + layer_name(board_, at) + ": with it, '" + on.name +
            "' would need at least " + number(most * 100) + " % of the " + kind_name(tightest) +
            " left to it" + (problem_.cables.empty() ? "" : ", or a cut that its cables do not allow");
@@ -272,39 +306,63 @@ class Diagnosis {
     return "; it does not fit at any rate";
   }
 
-  /// The fewest cards of each device, in a row, that would do.
+  /// So many cards of a kind, one after another.
+  std::optional<Solution> in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
+    Problem row = problem_;
+    row.targets.objective = Objective::kCards;
+    row.cards.assign(cards, card);
+    row.cables.clear();
+    for (std::uint32_t i = 1; i < cards; ++i) {
+      cable.a = i - 1;
+      cable.b = i;
+      row.cables.push_back(cable);
+    }
+    const Board board(row);
+    return Search(board).feasible(cards, std::min(seconds_, 1e6));
+  }
+
+  /// The fewest of them that would do, in words.
+  std::string fewest(const Card& card, const Cable& cable) const {
+    for (std::uint32_t n = 1; n <= kMostCards && n <= board_.chain.size(); n = n < 16 ? n + 1 : n + n / 4) {
+      const auto found = in_a_row(card, n, cable);
+      if (!found) continue;
+      std::string out = plural(n, "card") + " of '" + card.device + "' in a row";
+      if (std::isfinite(cable.bytes_per_second) || !problem_.targets.frames_per_second) return out;
+      std::map<std::uint32_t, std::uint64_t> bytes;
+      std::uint64_t most = 0;
+      for (const auto& hop : found->hops)
+        most = std::max(most, bytes[hop.from] += problem_.tensors[hop.tensor].bytes);
+      return out + " with cables of " + number(static_cast<double>(most) / seconds_ * 8e-9) + " Gb/s";
+    }
+    return {};
+  }
+
+  /// The fewest cards of each device, in a row, that would do; with better cables where these are too slow.
   std::string nearest_cluster() const {
     if (problem_.partitions) return "; ask for another number of --partitions, or none";
+    Cable cable;
+    if (!problem_.cables.empty()) cable = problem_.cables.front();
+    Cable endless = cable;
+    endless.bytes_per_second = std::numeric_limits<double>::infinity();
     std::string out;
     std::vector<std::string> seen;
     for (const auto& card : problem_.cards) {
       if (std::find(seen.begin(), seen.end(), card.device) != seen.end()) continue;
       seen.push_back(card.device);
-      for (std::uint32_t n = 1; n <= kMostCards && n <= board_.chain.size(); n = n < 16 ? n + 1 : n + n / 4) {
-        Problem row = problem_;
-        row.targets.objective = Objective::kCards;
-        row.cards.assign(n, card);
-        row.cables.clear();
-        Cable cable;
-        if (!problem_.cables.empty()) cable = problem_.cables.front();
-        for (std::uint32_t i = 1; i < n; ++i) {
-          cable.a = i - 1;
-          cable.b = i;
-          row.cables.push_back(cable);
-        }
-        const Board board(row);
-        if (!Search(board).feasible(n, std::min(seconds_, 1e6))) continue;
-        out += (out.empty() ? "; it would fit on " : ", or on ") + plural(n, "card") + " of '" + card.device +
-               "' in a row";
-        break;
-      }
+      std::string one = fewest(card, cable);
+      if (one.empty() && !problem_.cables.empty()) one = fewest(card, endless);
+      if (!one.empty()) out += (out.empty() ? "; it would fit on " : ", or on ") + one;
     }
-    return out.empty() ? "; no row of up to " + std::to_string(kMostCards) + " of its cards would do" : out;
+    return out.empty() ? "; no row of up to " +
+                             std::to_string(std::min<std::size_t>(kMostCards, board_.chain.size())) +
+                             " of its cards would do"
+                       : out;
   }
 
   const Board& board_;
   const Problem& problem_;
   double seconds_ = 1e6;
+  std::size_t joined_ = 1;
 };
 
 }  // namespace

@@ -178,18 +178,21 @@ struct Reach {
 };
 
 Reach reach_of(const Folded& f, Type input) {
+  const std::int64_t low = input.lowest(), high = input.highest();
   Reach r;
   for (std::size_t o = 0; o < f.bias.size(); ++o) {
-    Range result{f.bias[o], f.bias[o]};
-    Range partial{std::min<std::int64_t>(f.bias[o], 0), std::max<std::int64_t>(f.bias[o], 0)};
+    // All weights of a sign meet their extreme at the same inputs.
+    std::int64_t positive = 0, negative = 0;
     for (std::size_t i = 0; i < f.taps; ++i) {
       const std::int64_t w = f.weights[o * f.taps + i];
-      const auto [low, high] = std::minmax({w * input.lowest(), w * input.highest()});
-      result = {result.lowest + low, result.highest + high};
-      partial = {partial.lowest + std::min<std::int64_t>(low, 0),
-                 partial.highest + std::max<std::int64_t>(high, 0)};
+      positive += std::max<std::int64_t>(w, 0);
+      negative += std::min<std::int64_t>(w, 0);
     }
-    r.results.push_back(result);
+    const std::int64_t bias = f.bias[o], none = 0;
+    r.results.push_back({bias + positive * low + negative * high, bias + positive * high + negative * low});
+    const Range partial{
+        std::min(bias, none) + positive * std::min(low, none) + negative * std::max(high, none),
+        std::max(bias, none) + positive * std::max(high, none) + negative * std::min(low, none)};
     r.partial = {std::min(r.partial.lowest, partial.lowest), std::max(r.partial.highest, partial.highest)};
   }
   return r;
@@ -230,9 +233,12 @@ kernels::Window make_window(const graph::Geometry& g, std::int64_t pad_value) {
 Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type input, Type output) {
   Folded f = fold(a);
   const Chain chain = a.chain.contracted();
-  MILLRACE_ASSIGN(const Ways ways, ways_of(chain, reach_of(f, input).results));
-  negate_falling(f, ways.falling);
-  const Reach reach = reach_of(f, input);
+  Reach reach = reach_of(f, input);
+  MILLRACE_ASSIGN(const Ways ways, ways_of(chain, reach.results));
+  if (std::find(ways.falling.begin(), ways.falling.end(), true) != ways.falling.end()) {
+    negate_falling(f, ways.falling);
+    reach = reach_of(f, input);
+  }
 
   kernels::Convolution c;
   c.window = make_window(a.geometry, a.input_zero);

@@ -136,13 +136,18 @@ std::string requantise(const Requantise& r, Range range, const Tensor& out) {
 std::string accumulator(const Convolution& c, ElementType input) {
   if (std::string wrong = accumulator_type(c.accumulator); !wrong.empty()) return wrong;
   const std::size_t taps = c.weights.size() / c.out_channels;
+  const Wide least = input.lowest(), most = input.highest();
   for (std::size_t o = 0; o < c.out_channels; ++o) {
     Extremes sums;
     if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
+    // Products of weights of one sign are extreme at the same input.
+    std::int64_t positive = 0, negative = 0;
     for (std::size_t i = 0; i < taps; ++i) {
-      const Wide weight = c.weights[o * taps + i];
-      sums.add(weight * input.lowest(), weight * input.highest());
+      const std::int64_t weight = c.weights[o * taps + i];
+      (weight > 0 ? positive : negative) += weight;
     }
+    sums.add(positive * least, positive * most);
+    sums.add(negative * least, negative * most);
     if (std::string wrong = accumulator_fits(c.accumulator, sums, text(" for output channel ", o));
         !wrong.empty())
       return wrong;

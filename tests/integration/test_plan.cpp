@@ -48,6 +48,28 @@ class PlanCommand : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
   }
+  /// A cluster of cards, in a chain, that are smaller than LeNet-5's largest layer.
+  std::string small_cards(int count, bool cables = true, int shell_luts = 0) const {
+    fs::create_directories(directory_.path() / "devices");
+    fs::create_directories(directory_.path() / "clusters");
+    std::ofstream(file("devices/small.yaml"))
+        << "schema: 1\npart: generic\nfamily: xcup\nclock_mhz: 100\n"
+           "resources: {lut: 4000, lutram: 4000, ff: 100000, dsp: 200, bram36: 8}\n"
+           "shell: {lut: "
+        << shell_luts
+        << ", ff: 0, bram36: 0}\nlink: {lut: 100, ff: 100, bram36: 0}\n"
+           "memory:\n  - {name: \"DDR[0]\", capacity_bytes: 1073741824, bandwidth_bytes_per_second: "
+           "2000000000}\n"
+           "connectors: 2\nsources: {part: \"made up for a test\"}\n";
+    std::ofstream out(file("clusters/small.yaml"));
+    out << "schema: 1\nemulated: true\ncards:\n";
+    for (int i = 0; i < count; ++i) out << "  - {name: fpga" << i << ", device: small}\n";
+    out << "cables:" << (cables && count > 1 ? "\n" : " []\n");
+    for (int i = 0; cables && i + 1 < count; ++i)
+      out << "  - {a: {card: fpga" << i << ", connector: 1}, b: {card: fpga" << i + 1
+          << ", connector: 0}, gigabits_per_second: 10, latency_ns: 100}\n";
+    return file("clusters/small.yaml");
+  }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
   const fs::path kSource = MILLRACE_SOURCE_DIR;
@@ -196,6 +218,36 @@ TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
   expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "dealt out evenly"});
   expect_error(plan({"--split", "gemm_99=2"}), 2, {"--split gemm_99=2"});
   expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
+}
+
+TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the_same_bytes) {
+  const std::string cluster = small_cards(3);
+  const Outcome compiled =
+      millrace({"compile", kModel.string(), "--cluster", cluster, "-o", file("d"), "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
+  const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  // Alone, such a card is too small for all of them; the message is about the layers as the model has them.
+  expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1)}), 1,
+               {"the cards are full before layer 'gemm_24'", "has too little of one kind or another"});
+}
+
+TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it) {
+  expect_error(plan({"--partitions", "2"}, "one-ku060"), 1, {"has 1 card", "name a larger cluster"});
+  const std::string apart = small_cards(2, false);
+  expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,
+               {"no two cards are joined by a cable", "add cables to the cluster file"});
+  std::ofstream(file("clusters/slow.yaml"))
+      << "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\n"
+         "cables:\n  - {a: {card: a, connector: 1}, b: {card: b, connector: 0}, gigabits_per_second: 0, "
+         "latency_ns: 1}\n";
+  expect_error(millrace({"plan", kModel.string(), "--cluster", file("clusters/slow.yaml")}), 2,
+               {"slow.yaml:7", "gigabits_per_second", "must be above 0"});
+  small_cards(1, true, 5000);
+  expect_error(millrace({"plan", kModel.string(), "--cluster", file("clusters/small.yaml")}), 2,
+               {"small.yaml", "shell: takes more than the device has", "5000 lut of 4000"});
 }
 
 TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {

@@ -5,6 +5,7 @@
 
 #include "brute_force.hpp"
 #include "compiler/explore/analysis.hpp"
+#include "compiler/explore/packing.hpp"
 #include "compiler/explore/partition.hpp"
 
 namespace millrace::compiler::explore {
@@ -98,6 +99,63 @@ TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
     }
   }
   EXPECT_GT(feasible, 300);
+}
+
+/// Whether some choice fits, tried one after another.
+bool some_choice_fits(const std::vector<std::vector<Option>>& operations, const Amounts& budget,
+                      std::size_t next = 0, const Amounts& used = {}) {
+  if (next == operations.size()) return within(used, budget);
+  return std::any_of(operations[next].begin(), operations[next].end(), [&](const Option& one) {
+    return some_choice_fits(operations, budget, next + 1, used + one.amounts);
+  });
+}
+
+TEST(ExplorePacking, FindsAWayWhereThereIsOneAndProvesWhereThereIsNone) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int fitting = 0, priced = 0;
+  Figures weights = even_weights();  // kept from problem to problem, as Level does
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::vector<Option>> operations(1 + random() % 5);
+    Amounts budget{};
+    for (std::size_t k : {kLut, kDsp, kBram18}) budget[k] = 10 + random() % 60;
+    for (auto& options : operations)
+      for (std::size_t n = 1 + random() % 5; n > 0; --n) {
+        Option& one = options.emplace_back();
+        for (std::size_t k : {kLut, kDsp, kBram18}) one.amounts[k] = random() % 40;
+        for (std::size_t k = 0; k < kKinds; ++k) one.figures[k] = static_cast<double>(one.amounts[k]);
+      }
+    std::vector<Choices> all;
+    for (const auto& options : operations) all.push_back(choices(options, budget));
+    std::vector<const Choices*> pointers;
+    for (const auto& one : all) pointers.push_back(&one);
+    const Packed packed = pack(pointers, budget, weights);
+    const bool fits = some_choice_fits(operations, budget);
+    ASSERT_EQ(packed.fit, fits ? Fit::kYes : Fit::kNo) << "seed " << seed << " round " << round;
+    if (fits) {
+      ++fitting;
+      Amounts used{};
+      for (std::size_t i = 0; i < operations.size(); ++i) used += operations[i][packed.choice[i]].amounts;
+      EXPECT_TRUE(within(used, budget));
+      EXPECT_EQ(used, packed.used);
+    }
+    if (packed.proof) {
+      ++priced;
+      double least = 0, all_of_it = 0;
+      for (const auto& options : operations) {
+        double cheapest = 1e9;
+        for (const auto& one : options)
+          if (within(one.amounts, budget)) cheapest = std::min(cheapest, price(one.figures, *packed.proof));
+        least += cheapest;
+      }
+      for (std::size_t k = 0; k < kKinds; ++k)
+        all_of_it += static_cast<double>(budget[k]) * (*packed.proof)[k];
+      EXPECT_GT(least, 1);
+      EXPECT_LE(all_of_it, 1 + 1e-9);
+    }
+  }
+  EXPECT_GT(fitting, 200) << "seed " << seed;
+  EXPECT_GT(priced, 200) << "seed " << seed;
 }
 
 TEST(Explore, TakesTheFewestCardsThatReachTheTargetAndGivesTheRestToThroughput) {
@@ -202,6 +260,14 @@ TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
   expect(too_slow, "takes at least 500 cycles a frame however it is built: 200000 frames/s at 100 MHz");
   expect(too_slow, "this cluster reaches 200000 frames/s on 1 card");
 
+  Problem behind = row({8, 8}, 1, 2000);
+  behind.tensors.push_back({"t3", 100});
+  Operation pool{"pool", 0, false, false, {2}, {3}};
+  pool.implementations = {{"alone", 500, 1, 1}};
+  behind.operations.push_back(pool);
+  behind.targets.frames_per_second = 1e6;
+  expect(refusal(behind), "'pool', in layer 'conv1', takes at least 500 cycles a frame");
+
   Problem crowded = row({1024, 1024, 1024, 1024}, 1, 20);
   crowded.targets.frames_per_second = 1e8 / 64;
   const auto too_much = refusal(crowded);
@@ -215,7 +281,14 @@ TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
   cable.targets.frames_per_second = 1e5;
   expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
   cable.cables.clear();
-  expect(refusal(cable), "no two cards are joined by a cable");
+  expect(refusal(cable), "no two cards are joined by a cable, and each of the 2 partitions stands on a card");
+  Problem apart = row({64, 64, 64}, 3, 8);
+  apart.cables.pop_back();
+  apart.partitions = 3;
+  expect(refusal(apart), "cables join no more than 2 of its 3 cards");
+  apart.partitions.reset();
+  apart.targets.frames_per_second = 1e8 / 8;
+  expect(refusal(apart), "24 DSP, 8 (50 %) more than the 16 left on 2 cards (no more are joined by cables)");
 
   Problem late = row({1024}, 1, 4);
   late.targets.max_latency_seconds = 1e-9;
