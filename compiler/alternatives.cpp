@@ -42,6 +42,7 @@ void add_alternatives(Plan& plan) {
     return;
   }
   explore::Problem problem = plan.problem;
+  problem.replicas.reset();  // of one pipeline
   const std::size_t cards = std::min(kMostCards, problem.cards.size());
   double interval = std::numeric_limits<double>::infinity(), latency = interval;
   std::size_t idle = 0;  // numbers of cards in a row that brought nothing

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "compiler/explore/replicas.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/plan_file.hpp"
@@ -55,7 +56,8 @@ class Planner {
     if (!found.ok() && found.error().code() != ErrorCode::kDoesNotFit) return found;
     // Where a layer is too large or too slow for a card, several may share it.
     const bool lift = options_.targets.objective == explore::Objective::kThroughput;
-    if (alone || (found.ok() && !lift)) return found;
+    // Copies use all the cards there are as well as one pipeline over them could.
+    if (alone || (found.ok() && (!lift || plan_.replicas() > 1))) return found;
     const Status split = split_layers(found);
     if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit) return split;
     return search(true);  // for the reason
@@ -66,6 +68,7 @@ class Planner {
     plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares,
                                           host_blocks_);
     plan_.problem.targets = options_.targets;
+    plan_.problem.replicas = options_.replicas;
     time_host();
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
@@ -217,7 +220,7 @@ class Planner {
         if (!explore::is_predictable(plan_.problem)) continue;
         const Status now = search(false);
         if (!now.ok() && now.error().code() != ErrorCode::kDoesNotFit) return now;
-        helped = now.ok() && (!found.ok() || plan_.interval_seconds < before.interval_seconds * 0.99);
+        helped = now.ok() && (!found.ok() || before.frames_per_second() < plan_.frames_per_second() * 0.99);
       }
       if (!helped) {
         auto times = std::move(plan_.steps);
@@ -244,7 +247,7 @@ class Planner {
   }
 
   static Result<explore::Solution> solved(const explore::Problem& problem, bool explain = true) {
-    MILLRACE_ASSIGN(explore::Solution solution, explore::solve(problem, explain));
+    MILLRACE_ASSIGN(explore::Solution solution, explore::solve_replicated(problem, explain));
     if (const auto wrong = explore::verify(problem, solution); !wrong.empty())
       return Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
     return solution;
@@ -269,9 +272,21 @@ class Planner {
   Status follow() {
     MILLRACE_ASSIGN(const explore::Solution own,
                     steps_.run("partition", [&] { return solved(plan_.problem); }));
-    plan_.unedited = Unedited{own.card.size(), own.interval_seconds, own.latency_seconds};
-    MILLRACE_ASSIGN(const explore::Choice choice, read_plan_file(options_.plan, catalog_, plan_));
-    MILLRACE_ASSIGN(plan_.solution, explore::settle(plan_.problem, choice));
+    const auto replicas = static_cast<double>(own.replicas());
+    plan_.unedited =
+        Unedited{own.card.size() * own.replicas(), replicas / own.interval_seconds, own.latency_seconds};
+    MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_));
+    explore::Problem problem = plan_.problem;  // of one replica
+    if (auto& target = problem.targets.frames_per_second)
+      *target /= static_cast<double>(1 + file.copies.size());
+    MILLRACE_ASSIGN(plan_.solution, explore::settle(problem, file.choice));
+    plan_.solution.copies = file.copies;
+    if (const auto wrong = explore::check_copies(plan_.problem, plan_.solution); !wrong.empty())
+      return Error(ErrorCode::kInvalidInput, options_.plan.string() + ": replicas: " + wrong);
+    if (options_.replicas && *options_.replicas != plan_.replicas())
+      return Error(ErrorCode::kInvalidInput, "--replicas " + std::to_string(*options_.replicas) + ": " +
+                                                 options_.plan.string() + " has " +
+                                                 std::to_string(plan_.replicas()) + "; edit its 'replicas'");
     if (const auto wrong = explore::verify(plan_.problem, plan_.solution); !wrong.empty())
       return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
     plan_.exploration_ms = steps_.total();
@@ -467,9 +482,9 @@ class Planner {
       }
     }
     if (auto& target = problem.targets.frames_per_second;
-        target && plan_.interval_seconds * *plan_.problem.targets.frames_per_second > 1) {
+        target && plan_.frames_per_second() < *plan_.problem.targets.frames_per_second) {
       again = true;
-      *target *= plan_.interval_seconds * *plan_.problem.targets.frames_per_second * 1.001;
+      *target *= *plan_.problem.targets.frames_per_second / plan_.frames_per_second() * 1.001;
     }
     if (auto& most = problem.targets.max_latency_seconds;
         most && plan_.latency_seconds > *plan_.problem.targets.max_latency_seconds) {

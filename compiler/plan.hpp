@@ -33,7 +33,8 @@ struct PlanOptions {
   std::filesystem::path model;
   std::filesystem::path cluster;
   std::string name;                         // default: the model file's stem
-  std::optional<std::uint32_t> partitions;  // cards, exactly; default: chosen
+  std::optional<std::uint32_t> partitions;  // cards (of each replica), exactly; default: chosen
+  std::optional<std::uint32_t> replicas;    // pipelines, each on cards of its own; default: chosen
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
   kernels::Placement weights = kernels::Placement::kBaked;  // of every block that has any
@@ -62,8 +63,8 @@ struct HostBlock {
 
 /// What a search would have found where a plan file was followed.
 struct Unedited {
-  std::uint64_t cards = 0;
-  double interval_seconds = 0, latency_seconds = 0;
+  std::uint64_t cards = 0;  // of all replicas
+  double frames_per_second = 0, latency_seconds = 0;
 };
 
 /// The best for one number of cards by one objective.
@@ -100,7 +101,7 @@ struct Plan {
   emit::Designs designs;
 
   bool played = false;  // every partition was played clock by clock; else blocks were only added up
-  double interval_seconds = 0, latency_seconds = 0;
+  double interval_seconds = 0, latency_seconds = 0;  // of one replica
   std::vector<StepTime> steps;
   double exploration_ms = 0;  // reading, importing, lowering, choosing
   double prediction_ms = 0;   // playing the partitions
@@ -109,7 +110,11 @@ struct Plan {
   std::vector<Alternative> alternatives;
   std::string alternatives_left_out;  // why there are none, or not all
 
-  double frames_per_second() const { return interval_seconds > 0 ? 1 / interval_seconds : 0; }
+  std::size_t replicas() const { return solution.replicas(); }
+  std::size_t cards() const { return solution.card.size() * replicas(); }  // of all replicas
+  double frames_per_second() const {                                       // of all replicas
+    return interval_seconds > 0 ? static_cast<double>(replicas()) / interval_seconds : 0;
+  }
 };
 
 /// Errors are those of reading, importing, lowering and explore::solve(); kInvalidInput too where options

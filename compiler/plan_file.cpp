@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/explore/replicas.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::compiler {
@@ -71,9 +72,9 @@ class Reader {
     choice_.implementation.assign(count, 0);
   }
 
-  Result<explore::Choice> run(const yaml::Node& root) {
-    MILLRACE_ASSIGN(const auto map,
-                    yaml::Mapping::of(root, file_, "plan", {"schema", "model", "cluster", "cards"}));
+  Result<PlanFile> run(const yaml::Node& root) {
+    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file_, "plan",
+                                                      {"schema", "model", "cluster", "cards", "replicas"}));
     MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
     if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
     MILLRACE_TRY(check_name(map, "model", plan_.model.name));
@@ -85,7 +86,10 @@ class Reader {
         return map.error("block '" + plan_.program.blocks[i].name + "' stands on no card");
     for (auto& place : choice_.place)
       if (place == kUnset) place = 0;
-    return std::move(choice_);
+    PlanFile out;
+    MILLRACE_TRY(read_replicas(map, out.copies));
+    out.choice = std::move(choice_);
+    return out;
   }
 
  private:
@@ -96,13 +100,34 @@ class Reader {
     return {};
   }
 
+  Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
+    std::uint32_t card = 0;
+    while (card < plan_.problem.cards.size() && plan_.problem.cards[card].name != name) ++card;
+    if (card == plan_.problem.cards.size()) return map.error(key, "the cluster has no card '" + name + "'");
+    return card;
+  }
+
+  Status read_replicas(const yaml::Mapping& map, std::vector<std::vector<std::uint32_t>>& copies) const {
+    MILLRACE_ASSIGN(const auto* replicas, map.sequence("replicas"));
+    if (replicas->size() >= explore::kMostReplicas)
+      return map.error("replicas", "at most " + std::to_string(explore::kMostReplicas - 1) +
+                                       " are allowed beside the first one");
+    for (const auto& node : *replicas) {
+      MILLRACE_ASSIGN(const auto replica, yaml::Mapping::of(node, file_, "replica", {"cards"}));
+      MILLRACE_ASSIGN(const auto names, replica.texts("cards"));
+      copies.emplace_back();
+      for (const std::string& name : names) {
+        MILLRACE_ASSIGN(const std::uint32_t card, card_named(replica, "cards", name));
+        copies.back().push_back(card);
+      }
+    }
+    return {};
+  }
+
   Status read_card(const yaml::Node& node) {
     MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file_, "card", {"card", "blocks"}));
     MILLRACE_ASSIGN(const std::string name, map.text("card"));
-    std::uint32_t card = 0;
-    while (card < plan_.problem.cards.size() && plan_.problem.cards[card].name != name) ++card;
-    if (card == plan_.problem.cards.size())
-      return map.error("card", "the cluster has no card '" + name + "'");
+    MILLRACE_ASSIGN(const std::uint32_t card, card_named(map, "card", name));
     choice_.card.push_back(card);
     MILLRACE_ASSIGN(const auto* blocks, map.sequence("blocks"));
     if (blocks->empty()) return map.error("card: '" + name + "' holds no blocks; leave it out");
@@ -200,11 +225,17 @@ std::string plan_file(const Plan& plan) {
       }
     }
   }
+  if (!plan.solution.copies.empty()) out += "replicas:\n";
+  for (const auto& copy : plan.solution.copies) {
+    std::string names;
+    for (const auto card : copy)
+      names += (names.empty() ? "\"" : ", \"") + plan.problem.cards[card].name + "\"";
+    out += "  - {cards: [" + names + "]}\n";
+  }
   return out;
 }
 
-Result<explore::Choice> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog,
-                                       Plan& plan) {
+Result<PlanFile> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog, Plan& plan) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
   return Reader(file.string(), catalog, plan).run(root);
 }

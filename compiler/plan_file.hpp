@@ -1,8 +1,10 @@
 // plan.yaml: a plan as a person reads and edits it. The format is described in README.md.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "compiler/plan.hpp"
 
@@ -11,9 +13,14 @@ namespace millrace::compiler {
 /// The text of a plan's file; the plan is predicted.
 std::string plan_file(const Plan& plan);
 
+struct PlanFile {
+  explore::Choice choice;
+  std::vector<std::vector<std::uint32_t>> copies;  // cards of further replicas, as the file has them
+};
+
 /// What a file chooses for the plan's program and problem. A folding that no generator proposed is asked for
 /// and added to candidates and problem. kInvalidInput, naming file, line and what is wrong.
-Result<explore::Choice> read_plan_file(const std::filesystem::path& file, const generators::Catalog& catalog,
-                                       Plan& plan);
+Result<PlanFile> read_plan_file(const std::filesystem::path& file, const generators::Catalog& catalog,
+                                Plan& plan);
 
 }  // namespace millrace::compiler

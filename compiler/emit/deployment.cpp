@@ -51,6 +51,7 @@ class Builder {
       : program_(program), solution_(solution), cluster_(cluster), designs_(designs) {
     out_.plan.generator = kGenerator;
     out_.plan.model = model;
+    out_.plan.replicas = static_cast<std::uint32_t>(solution.replicas());
   }
 
   Result<Artifacts> build() {

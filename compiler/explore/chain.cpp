@@ -40,6 +40,16 @@ Chain make_chain(const Problem& problem) {
   return chain;
 }
 
+bool reads_the_one_before(const Chain& chain) {
+  std::vector<bool> joined(chain.size(), false);
+  for (const auto& edge : chain.edges)
+    for (const auto reader : edge.readers)
+      if (reader == edge.from + 1) joined[reader] = true;
+  for (std::size_t i = 1; i < chain.size(); ++i)
+    if (!joined[i] && chain.layers[i].stage == chain.layers[i - 1].stage) return false;
+  return true;
+}
+
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place) {
   for (const auto& edge : chain.edges)
     for (const auto reader : edge.readers)

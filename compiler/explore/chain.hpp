@@ -36,6 +36,9 @@ struct Chain {
 
 Chain make_chain(const Problem& problem);
 
+/// Whether each layer of a stage reads the one before it: pieces in a row then need cards joined in a row.
+bool reads_the_one_before(const Chain& chain);
+
 /// A tensor of an earlier stage that the same place needs again: it would have to leave and come back. Null
 /// where there is none.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
@@ -45,6 +48,9 @@ Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 
 std::string plural(std::size_t n, const std::string& word);
+
+/// What solve() refuses of targets and cables as they were given.
+Status check_given(const Problem& problem);
 
 /// solve() where nothing can be predicted: cuts balance multiplications.
 Result<Solution> balance(const Problem& problem, const Chain& chain);

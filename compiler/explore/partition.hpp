@@ -40,6 +40,10 @@ struct Solution {
   double latency_seconds = 0;                 // first beat into the first card to last beat out of the last
   double gap = 0;      // the objective is at most this much above the best there is: 0.02 is 2 %
   bool exact = false;  // nothing better exists among contiguous cuts: the gap is 0 and proven
+
+  // The cards of each further copy, by place (replicas.hpp). All the above is of one copy.
+  std::vector<std::vector<std::uint32_t>> copies = {};
+  std::size_t replicas() const { return 1 + copies.size(); }
   bool operator==(const Solution&) const = default;
 };
 

@@ -86,8 +86,9 @@ struct Problem {
   std::string cluster;
   std::vector<Card> cards;
   std::vector<Cable> cables;
-  std::optional<std::uint32_t> partitions;  // asked for: this many cards, no more, no fewer
+  std::optional<std::uint32_t> partitions;  // asked for: this many cards (of each replica), no more, no fewer
   Targets targets = {};
+  std::optional<std::uint32_t> replicas = {};  // asked for: this many copies, each on cards of its own
 };
 
 /// The share of each kind of resource, after the shell, that may be used.

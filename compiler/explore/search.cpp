@@ -19,16 +19,6 @@ constexpr std::size_t kMostLevels = 32;          // intervals remembered
 constexpr double kProven = 1e-6;                 // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;             // seconds: no limit
 
-bool reads_the_one_before(const Chain& chain) {
-  std::vector<bool> joined(chain.size(), false);
-  for (const auto& edge : chain.edges)
-    for (const auto reader : edge.readers)
-      if (reader == edge.from + 1) joined[reader] = true;
-  for (std::size_t i = 1; i < chain.size(); ++i)
-    if (!joined[i] && chain.layers[i].stage == chain.layers[i - 1].stage) return false;
-  return true;
-}
-
 std::vector<double> intervals_of(const Board& board) {
   std::set<double> clocks, found;
   for (const auto& card : board.problem.cards) clocks.insert(card.clock_hz);

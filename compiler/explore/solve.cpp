@@ -44,11 +44,15 @@ Status check_partitions(const Problem& problem, std::size_t layers) {
 
 }  // namespace
 
+Status check_given(const Problem& problem) {
+  MILLRACE_TRY(check_targets(problem.targets));
+  return check_cables(problem);
+}
+
 Result<Solution> solve(const Problem& problem, bool explain) {
   if (const auto wrong = check(problem); !wrong.empty())
     return Error(ErrorCode::kInternal, "partition: " + wrong);
-  MILLRACE_TRY(check_targets(problem.targets));
-  MILLRACE_TRY(check_cables(problem));
+  MILLRACE_TRY(check_given(problem));
   const Board board(problem);
   if (board.chain.size() == 0)
     return Error(ErrorCode::kInvalidInput, "model '" + problem.model + "' has nothing that a card computes");

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/explore/partition.hpp"
+#include "compiler/explore/replicas.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -40,6 +41,8 @@ std::string check_cards(const Problem& problem, const Solution& solution) {
       return "a card is used twice or does not exist";
   if (problem.partitions && solution.card.size() != *problem.partitions)
     return "not as many cards as were asked for";
+  if (problem.replicas && solution.replicas() != *problem.replicas)
+    return "not as many replicas as were asked for";
   return {};
 }
 
@@ -267,7 +270,9 @@ class Claims {
 
   std::string check_targets() const {
     const Targets& targets = problem_.targets;
-    if (targets.frames_per_second && solution_.interval_seconds * *targets.frames_per_second > 1 + 1e-6)
+    const auto replicas = static_cast<double>(solution_.replicas());
+    if (targets.frames_per_second &&
+        solution_.interval_seconds * *targets.frames_per_second > replicas * (1 + 1e-6))
       return "the frame rate asked for is not reached";
     if (targets.max_latency_seconds && solution_.latency_seconds > *targets.max_latency_seconds * (1 + 1e-6))
       return "the latency asked for is exceeded";
@@ -289,6 +294,7 @@ class Claims {
 std::string verify(const Problem& problem, const Solution& solution) {
   std::vector<std::size_t> part_of;
   if (auto wrong = check_cards(problem, solution); !wrong.empty()) return wrong;
+  if (auto wrong = check_copies(problem, solution); !wrong.empty()) return wrong;
   if (auto wrong = place_operations(problem, solution, part_of); !wrong.empty()) return wrong;
   if (auto wrong = check_edges(problem, solution, part_of); !wrong.empty()) return wrong;
   if (auto wrong = check_layers(problem, solution, part_of); !wrong.empty()) return wrong;

@@ -86,9 +86,9 @@ class Page {
       notice("'" + split.block + "' is built as " + std::to_string(split.parts) +
              ", each with a part of its output channels.");
     if (plan_.unedited) notice(cost_of_edit(plan_) + ".");
+    if (plan_.replicas() > 1) notice(std::to_string(plan_.replicas()) + " " + replicas(plan_) + ".");
     page_.open("dl", {{"class", "tiles"}});
-    tile("cards",
-         std::to_string(plan_.solution.card.size()) + " of " + std::to_string(plan_.cluster.cards.size()));
+    tile("cards", std::to_string(plan_.cards()) + " of " + std::to_string(plan_.cluster.cards.size()));
     if (predicted()) {
       tile("frames a second", with_commas(plan_.frames_per_second()));
       tile("latency of a frame", duration(plan_.latency_seconds, "µ"));

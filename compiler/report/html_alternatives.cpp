@@ -127,8 +127,8 @@ void add_alternatives(Markup& page, const Plan& plan) {
   open_section(
       page, "alternatives", "The alternatives",
       "For each number of cards the best throughput and the least latency, whatever the targets; filled "
-      "points are better than any with fewer cards, the ring is this plan. Added up from blocks, not "
-      "played.");
+      "points are better than any with fewer cards, the ring is this plan" +
+          std::string(plan.replicas() > 1 ? "'s first replica" : "") + ". Added up from blocks, not played.");
   if (!plan.alternatives_left_out.empty()) page.put("p", "Alternatives: " + plan.alternatives_left_out + ".");
   if (plan.alternatives.empty()) {
     if (plan.alternatives_left_out.empty()) page.put("p", "None were looked for.");

@@ -118,6 +118,19 @@ json::object partition(const Plan& plan, std::uint32_t place) {
   return out;
 }
 
+/// The cards of each, in the order of the partitions.
+json::array replicas(const Plan& plan) {
+  json::array out;
+  const auto add = [&](const std::vector<std::uint32_t>& cards) {
+    json::array names;
+    for (const auto card : cards) names.emplace_back(plan.problem.cards[card].name);
+    out.push_back(json::object{{"cards", std::move(names)}});
+  };
+  add(plan.solution.card);
+  for (const auto& copy : plan.solution.copies) add(copy);
+  return out;
+}
+
 }  // namespace
 
 std::string json(const Plan& plan, const PlanOptions& options) {
@@ -128,7 +141,9 @@ std::string json(const Plan& plan, const PlanOptions& options) {
   out["targets"] = json::object{
       {"frames_per_second", optional(options.targets.frames_per_second)},
       {"max_latency_us", optional(options.targets.max_latency_seconds, 1e6)},
-      {"partitions", options.partitions ? json::value(*options.partitions) : json::value(nullptr)}};
+      {"partitions", options.partitions ? json::value(*options.partitions) : json::value(nullptr)},
+      {"replicas", options.replicas ? json::value(*options.replicas) : json::value(nullptr)}};
+  out["replicas"] = replicas(plan);
   out["unpredicted"] = optional(plan.unpredicted);
   out["unedited"] = nullptr;
   if (plan.unpredicted.empty())
@@ -139,7 +154,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                     {"exact", plan.solution.exact}};
   if (plan.unedited)
     out["unedited"] = json::object{{"cards", plan.unedited->cards},
-                                   {"frames_per_second", 1 / plan.unedited->interval_seconds},
+                                   {"frames_per_second", plan.unedited->frames_per_second},
                                    {"latency_us", plan.unedited->latency_seconds * 1e6}};
   out["exploration_ms"] = plan.exploration_ms;
   out["prediction_ms"] = plan.prediction_ms;

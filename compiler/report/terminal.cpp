@@ -74,9 +74,10 @@ class Page {
   }
 
   void headline() {
-    const std::size_t used = plan_.solution.card.size();
+    const std::size_t used = plan_.cards();
     std::string text = plan_.model.name + " on " + plan_.cluster.name + ": " + std::to_string(used) + " of " +
                        std::to_string(plan_.cluster.cards.size()) + " cards";
+    if (plan_.replicas() > 1) text += " in " + std::to_string(plan_.replicas()) + " replicas";
     if (plan_.unpredicted.empty())
       text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
               fixed(plan_.latency_seconds * 1e6, 1) + " us a frame";
@@ -85,6 +86,7 @@ class Page {
       out_ += wrapped("assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
                           ". It cannot be compiled like this.",
                       "  ", "  ");
+    if (plan_.replicas() > 1) out_ += wrapped(replicas(plan_), "  ", "  ");
     if (!plan_.unpredicted.empty()) return;
     for (const auto& split : plan_.splits)
       out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +

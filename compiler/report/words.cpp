@@ -19,13 +19,25 @@ std::string cost_of_edit(const Plan& plan) {
     return (text[0] == '-' ? "" : "+") + text + " %";
   };
   const Unedited& own = *plan.unedited;
-  const std::size_t cards = plan.solution.card.size();
+  const std::size_t cards = plan.cards();
+  const double rate = static_cast<double>(plan.replicas()) / plan.solution.interval_seconds;
   return "the plan file was followed; a search finds " + std::to_string(own.cards) +
-         (own.cards == 1 ? " card, " : " cards, ") + with_commas(1 / own.interval_seconds) + " frames/s, " +
+         (own.cards == 1 ? " card, " : " cards, ") + with_commas(own.frames_per_second) + " frames/s, " +
          fixed(own.latency_seconds * 1e6, 1) + " us: the file takes " + std::to_string(cards) +
-         (cards == 1 ? " card" : " cards") + " and gives " +
-         signed_percent(own.interval_seconds / plan.solution.interval_seconds) + " frames/s, " +
-         signed_percent(plan.solution.latency_seconds / own.latency_seconds) + " latency";
+         (cards == 1 ? " card" : " cards") + " and gives " + signed_percent(rate / own.frames_per_second) +
+         " frames/s, " + signed_percent(plan.solution.latency_seconds / own.latency_seconds) + " latency";
+}
+
+std::string replicas(const Plan& plan) {
+  std::string text;
+  const auto add = [&](const std::vector<std::uint32_t>& cards) {
+    std::string names;
+    for (const auto c : cards) names += (names.empty() ? "" : "+") + plan.problem.cards[c].name;
+    text += (text.empty() ? "" : ", ") + names;
+  };
+  add(plan.solution.card);
+  for (const auto& copy : plan.solution.copies) add(copy);
+  return "replicas on " + text + "; below is the first";
 }
 
 }  // namespace millrace::compiler::report

@@ -13,4 +13,7 @@ std::string quality(const Plan& plan);
 /// What a plan file gives against what a search finds; the plan has an `unedited`.
 std::string cost_of_edit(const Plan& plan);
 
+/// Which cards each of several replicas has.
+std::string replicas(const Plan& plan);
+
 }  // namespace millrace::compiler::report

@@ -38,8 +38,8 @@ double distance(const Coordinates& a, const Coordinates& b) {
 
 Figures figures_of(const Plan& plan, const explore::Shares& shares) {
   Figures out;
-  out.cards = static_cast<double>(plan.solution.card.size());
-  out.interval_seconds = plan.interval_seconds;
+  out.cards = static_cast<double>(plan.cards());
+  out.interval_seconds = plan.interval_seconds / static_cast<double>(plan.replicas());
   out.latency_seconds = plan.latency_seconds;
   for (const auto& place : plan.analysis.places)
     for (const auto& region : place.regions)

@@ -35,6 +35,7 @@ std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   for (const double less : kLess) {
     out.push_back(options);
     out.back().partitions = static_cast<std::uint32_t>(own.solution.card.size());
+    if (own.replicas() > 1) out.back().replicas = static_cast<std::uint32_t>(own.replicas());
     for (auto& share : out.back().shares) share *= less;
   }
   return out;

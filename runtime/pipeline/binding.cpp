@@ -29,9 +29,10 @@ std::string quoted(const std::string& text) {
 class Binder {
  public:
   Binder(const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
-         const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
+         const plan::Cluster& cluster, std::uint32_t copies,
+         const std::function<bool(const plan::ClusterCard&)>& is_free,
          const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds)
-      : deployment_(deployment), records_(records), cluster_(cluster), holds_(holds) {
+      : deployment_(deployment), records_(records), cluster_(cluster), copies_(copies), holds_(holds) {
     for (const plan::ClusterCard& card : cluster.cards) free_.push_back(is_free(card));
   }
 
@@ -40,10 +41,19 @@ class Binder {
       if (!deployment_.endpoints[index].host) binding_.cards.push_back({index, kNone, {}});
     }
     MILLRACE_TRY(collect_edges());
+    places_ = static_cast<std::uint32_t>(binding_.cards.size());
+    const std::vector<Edge> own = edges_;
+    for (std::uint32_t copy = 1; copy < copies_; ++copy) {
+      for (std::uint32_t place = 0; place < places_; ++place)
+        binding_.cards.push_back({binding_.cards[place].endpoint, kNone, {}});
+      for (const Edge& edge : own)
+        edges_.push_back({edge.channel, edge.producer + copy * places_, edge.consumer + copy * places_});
+    }
     MILLRACE_TRY(check_kinds());
-    for (std::uint32_t place = 0; place < binding_.cards.size(); ++place) order_.push_back(order_of(place));
+    for (std::uint32_t place = 0; place < places_; ++place) order_.push_back(order_of(place));
     if (!assign(0)) return no_binding();
-    for (const Edge& edge : edges_) MILLRACE_TRY(wire(edge));
+    binding_.cards.resize(places_);
+    for (const Edge& edge : own) MILLRACE_TRY(wire(edge));
     return std::move(binding_);
   }
 
@@ -103,8 +113,9 @@ class Binder {
                             ": cluster " + quoted(cluster_.name) + " has " + std::to_string(present) +
                             " of them";
       if (present != available) message += ", " + std::to_string(present - available) + " in use";
-      return Error(ErrorCode::kDoesNotFit,
-                   message + ", and the deployment needs " + std::to_string(wanted) + " or more");
+      message += ", and the deployment needs " + std::to_string(wanted) + " or more";
+      if (copies_ > 1) message += " for " + std::to_string(copies_) + " replicas; ask for fewer";
+      return Error(ErrorCode::kDoesNotFit, message);
     }
     return {};
   }
@@ -149,7 +160,13 @@ class Binder {
 
   bool assign(std::uint32_t place) {
     if (place == binding_.cards.size()) return true;
-    for (const std::uint32_t card : order_[place]) {
+    const std::vector<std::uint32_t>& order = order_[place % places_];
+    auto from = order.begin();
+    // Copies are alike: the first card of one comes after that of the one before.
+    if (place >= places_ && place % places_ == 0)
+      from = std::find(order.begin(), order.end(), binding_.cards[place - places_].card);
+    for (; from != order.end(); ++from) {
+      const std::uint32_t card = *from;
       if (!free_[card] || cluster_.cards[card].device != endpoint(place).device) continue;
       if (++tries_ > kMostTries) return false;
       if (const auto channel = uncabled(place, card)) {
@@ -179,6 +196,8 @@ class Binder {
     } else {
       message += " is left for it";
     }
+    if (copies_ > 1)
+      message += "; " + std::to_string(copies_) + " replicas are asked for, each on cards of its own";
     return Error(ErrorCode::kDoesNotFit, message);
   }
 
@@ -256,9 +275,11 @@ class Binder {
   const plan::Deployment& deployment_;
   const std::map<std::string, plan::ImageRecord>& records_;
   const plan::Cluster& cluster_;
+  const std::uint32_t copies_;
   const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds_;
+  std::uint32_t places_ = 0;  // of one copy; those of the others follow
   std::vector<bool> free_;
-  std::vector<std::vector<std::uint32_t>> order_;  // by place
+  std::vector<std::vector<std::uint32_t>> order_;  // by place of one copy
   std::vector<Edge> edges_;
   std::map<std::pair<std::uint32_t, bool>, Load> loads_;  // (cable, from a to b)
   std::uint64_t tries_ = 0;
@@ -273,11 +294,13 @@ bool is_link(const plan::Channel& channel) {
   return channel.transport != plan::Transport::kHost;
 }
 
-Result<Binding> bind_endpoints(
-    const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
-    const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
-    const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds) {
-  return Binder(deployment, records, cluster, is_free, holds).run();
+Result<Binding> bind_endpoints(const plan::Deployment& deployment,
+                               const std::map<std::string, plan::ImageRecord>& records,
+                               const plan::Cluster& cluster,
+                               const std::function<bool(const plan::ClusterCard&)>& is_free,
+                               const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds,
+                               std::uint32_t copies) {
+  return Binder(deployment, records, cluster, copies, is_free, holds).run();
 }
 
 }  // namespace millrace::runtime::pipeline

@@ -43,6 +43,7 @@ struct Binding {
 /// Whether a channel travels on a cable (and not through host memory).
 bool is_link(const plan::Channel& channel);
 
+/// The cards of one pipeline, chosen so that there are cards for `copies` of it, apart from each other.
 /// `records`: of every image the plan names, by the image's name. `is_free`: whether a card may be used at
 /// all. `holds`: whether the image is on it already; such cards are tried first. kDoesNotFit names the
 /// endpoint, the kind and the channel that no free card serves; kInvalidInput where plan and images
@@ -51,6 +52,7 @@ Result<Binding> bind_endpoints(
     const plan::Deployment& deployment, const std::map<std::string, plan::ImageRecord>& records,
     const plan::Cluster& cluster, const std::function<bool(const plan::ClusterCard&)>& is_free,
     const std::function<bool(const plan::ClusterCard&, const plan::Image&)>& holds =
-        [](const plan::ClusterCard&, const plan::Image&) { return false; });
+        [](const plan::ClusterCard&, const plan::Image&) { return false; },
+    std::uint32_t copies = 1);
 
 }  // namespace millrace::runtime::pipeline

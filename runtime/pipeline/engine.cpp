@@ -58,7 +58,7 @@ Engine::Engine(std::shared_ptr<const plan::LoadedDeployment> deployment, plan::C
   }
 }
 
-Status Engine::check(const Frame& frame) const {
+Status Engine::check_frame(const Frame& frame) const {
   const plan::ModelInfo& model = deployment_->plan.model;
   if (frame.inputs.size() != model.inputs.size())
     return wrong_tensors("inputs", frame.inputs.size(), model.inputs.size());
@@ -78,7 +78,7 @@ Status Engine::check(const Frame& frame) const {
 }
 
 Status Engine::submit(Frame& frame) {
-  MILLRACE_TRY(check(frame));
+  MILLRACE_TRY(check_frame(frame));
   frame.status = {};
   frame.times = {};
   const Clock::time_point now = Clock::now();
@@ -112,6 +112,32 @@ Status Engine::submit(Frame& frame) {
                                     "the queue is full, and a more urgent frame, or one of a client with "
                                     "fewer waiting, took the place"));
   return {};
+}
+
+std::uint32_t Engine::room() const {
+  if (!ready()) return 0;
+  const std::uint64_t taken = next_sequence_.load() - done_.load();
+  return taken < options_.slots ? options_.slots - static_cast<std::uint32_t>(taken) : 0;
+}
+
+std::optional<Status> Engine::offer(Frame& frame, Clock::time_point submitted) {
+  if (Status wrong = check_frame(frame); !wrong.ok()) return wrong;
+  frame.status = {};
+  frame.times = {};
+  const Clock::time_point deadline = frame.deadline;  // the frame may be gone once it is taken
+  if (deadline <= Clock::now())
+    return Error(ErrorCode::kDeadlineExceeded, "the frame's deadline has passed already");
+  const std::lock_guard lock(mutex_);
+  if (stopping_.load() || phase_.load() != Phase::kRunning)
+    return Error(ErrorCode::kUnavailable, "the pipeline takes no frames");
+  if (!queue_.empty() || !has_free_slot()) return std::nullopt;
+  stage(frame, submitted);
+  wake_keeper_at(deadline);
+  return Status();
+}
+
+void Engine::tell_watcher() {
+  if (Watcher* const watcher = watcher_.load(); watcher != nullptr) watcher->changed();
 }
 
 // The way of a frame with a free slot, begin. Nothing here allocates; locks: mutex_, by the caller; system
@@ -244,10 +270,12 @@ void Engine::finish(std::uint64_t sequence) {
 void Engine::free_slot(std::uint64_t sequence) {
   if (slot_of(sequence).threads_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   done_.fetch_add(1);
-  if (waiting_.load() == 0 && !stopping_.load()) return;
-  std::unique_lock lock(mutex_);
-  admit(lock);
-  drained_.notify_all();
+  if (waiting_.load() != 0 || stopping_.load()) {
+    std::unique_lock lock(mutex_);
+    admit(lock);
+    drained_.notify_all();
+  }
+  tell_watcher();
 }
 // The way out, end.
 

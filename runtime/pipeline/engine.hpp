@@ -43,12 +43,12 @@ namespace millrace::runtime::pipeline {
 /// Pipeline::open() with the cards' source given.
 Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
-                                                const CardSource& source);
+                                                const CardSource& source, std::uint32_t copies = 1);
 
 /// Pipeline::check(), likewise.
 Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                       const PipelineOptions& options, const CardSource& source,
-                      const std::vector<std::string>& also_free);
+                      const std::vector<std::string>& also_free, std::uint32_t copies = 1);
 
 class Engine final : public Pipeline {
  public:
@@ -61,9 +61,14 @@ class Engine final : public Pipeline {
 
   const plan::Deployment& deployment() const override { return deployment_->plan; }
   Status submit(Frame& frame) override;
+  Status check_frame(const Frame& frame) const override;
+  std::uint32_t room() const override;
+  std::optional<Status> offer(Frame& frame, Clock::time_point submitted) override;
+  void watch(Watcher* watcher) override { watcher_.store(watcher); }
   void cancel(Frame& frame) override;
   bool ready() const override { return phase_.load() == Phase::kRunning && !stopping_.load(); }
   std::chrono::milliseconds retry_after() override;
+  std::chrono::nanoseconds pace() override;
   PipelineStatus status() override;
   std::vector<FrameRecord> recent_frames() override { return frame_log_.read(); }
   Result<std::unique_ptr<Pipeline>> open_again() const override;
@@ -106,7 +111,6 @@ class Engine final : public Pipeline {
   };
 
   // engine.cpp: one frame.
-  Status check(const Frame& frame) const;
   void stage(Frame& frame, Clock::time_point submitted);
   void admit(std::unique_lock<std::mutex>& lock);
   void wake_keeper_at(Clock::time_point time);  // mutex_ is held
@@ -118,6 +122,7 @@ class Engine final : public Pipeline {
   void free_slot(std::uint64_t sequence);
   void complete(Frame& frame, Status status);
   bool has_free_slot();  // for the next frame; mutex_ is held
+  void tell_watcher();   // mutex_ is not held
   Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
   std::uint32_t slot_index(std::uint64_t sequence) const {
     return static_cast<std::uint32_t>(sequence % options_.slots);
@@ -177,15 +182,16 @@ class Engine final : public Pipeline {
   std::atomic<Clock::time_point> next_try_{};    // to bring lost cards back
   std::atomic<Clock::time_point> pace_taken_{};  // from the log
   std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds(0)};
-  std::atomic<bool> stopping_{false};  // submit() refuses
-  std::atomic<bool> ending_{false};    // threads leave
+  std::atomic<bool> stopping_{false};            // submit() refuses
+  std::atomic<bool> ending_{false};              // threads leave
+  std::atomic<std::uint64_t> next_sequence_{0};  // written under mutex_
+  std::atomic<Watcher*> watcher_{nullptr};
 
   std::mutex mutex_;
   std::condition_variable keeper_wake_;  // loss, an earlier deadline, a thread that parked, the end
   std::condition_variable card_wake_;    // a card is back, a session began, the end
   std::condition_variable drained_;      // stop() waits for frames
   // Protected by mutex_:
-  std::uint64_t next_sequence_ = 0;
   std::uint64_t session_first_ = 0;  // first sequence of the session
   FrameQueue queue_;
   Clock::time_point next_expiry_ = Clock::time_point::max();

@@ -53,6 +53,13 @@ class FrameQueue {
     ++size_;
   }
 
+  /// What pop() would give. Not when empty().
+  const Entry& front() const {
+    std::size_t level = 0;
+    while (turn_[level] == kNone) ++level;
+    return nodes_[flows_[turn_[level]].first].entry;
+  }
+
   /// Not when empty().
   Entry pop() {
     std::size_t level = 0;

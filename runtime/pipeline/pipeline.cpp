@@ -43,7 +43,8 @@ std::uint32_t index_of(const plan::ClusterCard& card, const plan::Cluster& clust
 }
 
 Result<Binding> bind(const plan::Deployment& deployment, const Images& images, const plan::Cluster& cluster,
-                     const CardSource& source, const std::vector<std::string>& also_free) {
+                     const CardSource& source, const std::vector<std::string>& also_free,
+                     std::uint32_t copies) {
   return bind_endpoints(
       deployment, images.records, cluster,
       [&](const plan::ClusterCard& card) {
@@ -52,17 +53,18 @@ Result<Binding> bind(const plan::Deployment& deployment, const Images& images, c
       },
       [&](const plan::ClusterCard& card, const plan::Image& image) {
         return source.image_uuid(card, index_of(card, cluster)) == image.uuid;
-      });
+      },
+      copies);
 }
 
 Result<std::unique_ptr<Pipeline>> open_with(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                             const plan::Cluster& cluster, const PipelineOptions& options,
-                                            const CardSource& source, Images images) {
+                                            const CardSource& source, Images images, std::uint32_t copies) {
   MILLRACE_ASSIGN(Schedule schedule, derive_schedule(deployment->plan, images.records));
   // Two pipelines that open at once must not be given the same card.
   static std::mutex opening;
   const std::lock_guard lock(opening);
-  MILLRACE_ASSIGN(Binding binding, bind(deployment->plan, images, cluster, source, {}));
+  MILLRACE_ASSIGN(Binding binding, bind(deployment->plan, images, cluster, source, {}, copies));
   auto engine = std::make_unique<Engine>(std::move(deployment), cluster, options, std::move(images),
                                          std::move(schedule), std::move(binding));
   MILLRACE_TRY(engine->start(source));
@@ -73,35 +75,36 @@ Result<std::unique_ptr<Pipeline>> open_with(std::shared_ptr<const plan::LoadedDe
 
 Result<std::unique_ptr<Pipeline>> open_pipeline(std::shared_ptr<const plan::LoadedDeployment> deployment,
                                                 const plan::Cluster& cluster, const PipelineOptions& options,
-                                                const CardSource& source) {
+                                                const CardSource& source, std::uint32_t copies) {
   MILLRACE_TRY(check(options));
   MILLRACE_ASSIGN(Images images, read_images(*deployment));
-  return open_with(std::move(deployment), cluster, options, source, std::move(images));
+  return open_with(std::move(deployment), cluster, options, source, std::move(images), copies);
 }
 
 Result<std::unique_ptr<Pipeline>> Engine::open_again() const {
-  return open_with(deployment_, cluster_, options_, source_, images_);
+  return open_with(deployment_, cluster_, options_, source_, images_, 1);
 }
 
 Result<std::unique_ptr<Pipeline>> Pipeline::open(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                 const plan::Cluster& cluster,
-                                                 const PipelineOptions& options) {
-  return open_pipeline(std::move(deployment), cluster, options, xrt_cards());
+                                                 const plan::Cluster& cluster, const PipelineOptions& options,
+                                                 std::uint32_t copies) {
+  return open_pipeline(std::move(deployment), cluster, options, xrt_cards(), copies);
 }
 
 Status check_pipeline(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
                       const PipelineOptions& options, const CardSource& source,
-                      const std::vector<std::string>& also_free) {
+                      const std::vector<std::string>& also_free, std::uint32_t copies) {
   MILLRACE_TRY(check(options));
   MILLRACE_ASSIGN(const Images images, read_images(deployment));
   MILLRACE_ASSIGN(const Schedule schedule, derive_schedule(deployment.plan, images.records));
-  MILLRACE_ASSIGN(const Binding binding, bind(deployment.plan, images, cluster, source, also_free));
+  MILLRACE_ASSIGN(const Binding binding, bind(deployment.plan, images, cluster, source, also_free, copies));
   return {};
 }
 
 Status Pipeline::check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
-                       const PipelineOptions& options, const std::vector<std::string>& also_free) {
-  return check_pipeline(deployment, cluster, options, xrt_cards(), also_free);
+                       const PipelineOptions& options, const std::vector<std::string>& also_free,
+                       std::uint32_t copies) {
+  return check_pipeline(deployment, cluster, options, xrt_cards(), also_free, copies);
 }
 
 Status Pipeline::infer(Frame& frame) {

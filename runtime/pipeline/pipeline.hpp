@@ -89,7 +89,8 @@ struct CardStatus {
   std::uint64_t frames = 0;      // computed since load
   double busy_seconds = 0;
   card::Sensors sensors{};
-  bool answers = true;  // false: it does not; what it counts and feels is from an earlier look
+  bool answers = true;        // false: it does not; what it counts and feels is from an earlier look
+  std::uint32_t replica = 0;  // it belongs to
 };
 
 struct LinkStatus {
@@ -98,27 +99,37 @@ struct LinkStatus {
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
   bool up = false;
   std::uint64_t errors = 0;  // times a card reported the link down, or what came on it as no frame of ours
+  std::uint32_t replica = 0;
 };
 
 struct PipelineStatus {
-  bool ready = false;  // every card up: submit() can succeed
+  bool ready = false;  // every card of a replica is up: submit() can succeed
   std::uint32_t in_flight = 0, queued = 0;
   std::uint32_t slots = 0, queue_capacity = 0;
   std::uint32_t epoch = 0;
   std::uint64_t completed = 0, failed = 0;
   std::vector<CardStatus> cards;
   std::vector<LinkStatus> links;
+  std::uint32_t replicas = 1, replicas_ready = 0;
+};
+
+/// Told when a pipeline could take a frame again, or takes none any more.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void changed() = 0;  // any thread; may call the pipeline, must not block or throw
 };
 
 /// The way of one frame that came to its end.
 struct FrameRecord {
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;  // of its replica
   std::uint32_t slot = 0, epoch = 0;
   Clock::time_point submitted;  // taken by submit()
   Clock::time_point staged;     // got its slot
   Clock::time_point started;    // copied in, host stages before the cards done: the cards have it
   Clock::time_point computed;   // the last result came
   Clock::time_point done;       // copied out, host stages after the cards done
+  std::uint32_t replica = 0;
 };
 
 class Pipeline {
@@ -129,15 +140,18 @@ class Pipeline {
   /// Blocks until every card is up. Errors name the endpoint and what it needs: kDoesNotFit where no binding
   /// exists (cards of other pipelines of this process are not free), kEnvironment where XRT fails, kNotFound
   /// and kCorrupt for images, kInvalidInput for options out of range (slots 1..1024, queue at most 2^20,
-  /// back-off and stuck_* at least 1 ms).
+  /// back-off and stuck_* at least 1 ms). `copies`: that many pipelines are to be opened, this one first: its
+  /// cards are chosen so that there are some for the others too.
   static Result<std::unique_ptr<Pipeline>> open(std::shared_ptr<const plan::LoadedDeployment> deployment,
-                                                const plan::Cluster& cluster, const PipelineOptions& options);
+                                                const plan::Cluster& cluster, const PipelineOptions& options,
+                                                std::uint32_t copies = 1);
   virtual ~Pipeline() = default;  // as stop(0)
 
-  /// Whether open() would find images, a schedule and free cards; the same errors. `also_free`: names of
-  /// cards to be taken for free although they are in use. Touches no card.
+  /// Whether open() would find images, a schedule and free cards for so many copies; the same errors.
+  /// `also_free`: names of cards to be taken for free although they are in use. Touches no card.
   static Status check(const plan::LoadedDeployment& deployment, const plan::Cluster& cluster,
-                      const PipelineOptions& options, const std::vector<std::string>& also_free);
+                      const PipelineOptions& options, const std::vector<std::string>& also_free,
+                      std::uint32_t copies = 1);
 
   virtual const plan::Deployment& deployment() const = 0;
 
@@ -152,6 +166,29 @@ class Pipeline {
 
   /// submit() and wait. Any thread but a pipeline's own.
   Status infer(Frame& frame);
+
+  // For who deals frames out among several pipelines (replicas.hpp). What is not one of those need not have
+  // slots, and says so by taking or refusing.
+
+  /// What submit() would say of the frame's tensors. Any thread.
+  virtual Status check_frame(const Frame&) const { return {}; }
+
+  /// How many frames could start at once, at this moment. As cheap as ready().
+  virtual std::uint32_t room() const { return ready() ? 1 : 0; }
+
+  /// submit() into a free slot; nothing where none is free, and the watcher is told when one is. `submitted`:
+  /// when the frame came, for its times. Any thread.
+  virtual std::optional<Status> offer(Frame& frame, Clock::time_point) {
+    Status taken = submit(frame);
+    if (!taken.ok() && taken.error().code() == ErrorCode::kResourceExhausted) return std::nullopt;
+    return taken;
+  }
+
+  /// From one frame to the next, of late; 0 where nobody knows. Any thread.
+  virtual std::chrono::nanoseconds pace() { return std::chrono::nanoseconds(0); }
+
+  /// The watcher must live until stop() has returned; one, set once.
+  virtual void watch(Watcher*) {}
 
   /// Whether every card is up and frames are taken. Reads no register, takes no lock, waits for no card: for
   /// health checks. Any thread.

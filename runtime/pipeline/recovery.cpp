@@ -66,6 +66,9 @@ void Engine::keep() {
       keeper_wake_.wait(lock, changed);
     } else if (!keeper_wake_.wait_until(lock, next, changed)) {
       expire(lock);
+      lock.unlock();
+      tell_watcher();
+      lock.lock();
     }
   }
 }
@@ -199,6 +202,7 @@ void Engine::recover() {
   }
   tell_news();
   fail_all(Error(ErrorCode::kUnavailable, reason));
+  tell_watcher();
   while (!ending_.load()) {
     flush();
     tell_news();
@@ -207,6 +211,7 @@ void Engine::recover() {
     tell_news();
     if (running) {
       told_.clear();
+      tell_watcher();
       log::info("pipeline", "running again, epoch " + std::to_string(epoch_.load()));
       return;
     }
@@ -348,11 +353,16 @@ std::chrono::milliseconds Engine::retry_after() {
   const Clock::time_point now = Clock::now();
   if (phase_.load() != Phase::kRunning)
     return std::max(std::chrono::ceil<milliseconds>(next_try_.load() - now), milliseconds(0));
+  return std::chrono::ceil<milliseconds>(pace() * waiting_.load());
+}
+
+std::chrono::nanoseconds Engine::pace() {
+  const Clock::time_point now = Clock::now();
   // An overload asks often: one of all threads reads the log, every so often.
   Clock::time_point taken = pace_taken_.load();
   if (now - taken >= kPaceHolds && pace_taken_.compare_exchange_strong(taken, now))
     pace_.store(pace_of(frame_log_.read(), now));
-  return std::chrono::ceil<milliseconds>(pace_.load() * waiting_.load());
+  return pace_.load();
 }
 
 PipelineStatus Engine::status() {
@@ -369,6 +379,7 @@ PipelineStatus Engine::status() {
   status.failed = failed_.load();
   const std::lock_guard lock(mutex_);
   status.ready = ready();
+  status.replicas_ready = status.ready ? 1 : 0;
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
   status.queued = queue_.size();
   for (std::uint32_t place = 0; place < status.cards.size(); ++place) {

@@ -266,6 +266,7 @@ Result<PortPlan> read(const proto::PortPlan& in) {
 
 void to_proto(const Deployment& in, proto::Deployment& out) {
   out.set_schema_version(in.schema_version);
+  if (in.replicas != 1) out.set_replicas(in.replicas);
   out.set_generator(in.generator);
   to_proto(in.model, *out.mutable_model());
   for (const auto& endpoint : in.endpoints) {
@@ -368,6 +369,7 @@ Result<Deployment> parse_deployment(const std::string& json) {
   MILLRACE_TRY(from_json(json, in, "deployment.json"));
   Deployment out;
   out.schema_version = in.schema_version();
+  if (in.has_replicas()) out.replicas = in.replicas();
   out.generator = in.generator();
   out.model = read(in.model());
   for (const auto& e : in.endpoints()) out.endpoints.push_back({e.name(), e.host(), e.device(), e.image()});

@@ -20,6 +20,7 @@
 namespace millrace::runtime::plan {
 
 inline constexpr std::uint32_t kSchemaVersion = 1;
+inline constexpr std::uint32_t kMostReplicas = 64;
 
 /// Bytes of one element of an Open Inference Protocol datatype: 4 for "FP32"; 0 for BYTES and what is
 /// unknown.
@@ -180,7 +181,8 @@ struct Deployment {
   std::vector<Partition> partitions;  // topological order of the graph of partitions
   std::vector<Channel> channels;
   std::vector<PortPlan> communication;
-  std::string digest;  // sha256 over all the above; identity of the deployment
+  std::uint32_t replicas = 1;  // pipelines it was compiled for, each on cards of its own; 1..kMostReplicas
+  std::string digest;          // sha256 over all the above; identity of the deployment
   bool operator==(const Deployment&) const = default;
 
   const Partition* find_partition(const std::string& name) const;

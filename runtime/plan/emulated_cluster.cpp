@@ -31,17 +31,14 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
-}  // namespace
-
-Cluster emulated_cluster_for(const Deployment& deployment) {
-  Cluster cluster;
-  cluster.name = "emulated-for-" + deployment.model.name;
-  cluster.emulated = true;
-  std::vector<std::string> endpoints;
+/// Appends cards and cables for one replica.
+void add_replica(const Deployment& deployment, const std::string& behind, Cluster& cluster) {
+  std::vector<std::string> endpoints, cards;
   for (const auto& endpoint : deployment.endpoints) {
     if (endpoint.host) continue;
     endpoints.push_back(endpoint.name);
-    cluster.cards.push_back({endpoint.name, endpoint.device, ""});
+    cards.push_back(endpoint.name + behind);
+    cluster.cards.push_back({cards.back(), endpoint.device, ""});
     Device& device = cluster.devices[endpoint.device];
     device.name = endpoint.device;
     device.clock_mhz = 100;
@@ -53,18 +50,27 @@ Cluster emulated_cluster_for(const Deployment& deployment) {
     const std::uint32_t busiest = std::max(counts.first, counts.second);
     for (std::uint32_t i = 0; i * abi::kMaxTags < busiest; ++i) {
       Cable cable;
-      cable.name =
-          endpoints[pair.first] + "-" + endpoints[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
-      cable.a = {endpoints[pair.first], connectors[pair.first]++};
-      cable.b = {endpoints[pair.second], connectors[pair.second]++};
+      cable.name = cards[pair.first] + "-" + cards[pair.second] + (i == 0 ? "" : "-" + std::to_string(i + 1));
+      cable.a = {cards[pair.first], connectors[pair.first]++};
+      cable.b = {cards[pair.second], connectors[pair.second]++};
       cable.gigabits_per_second = kGigabitsPerSecond;
       cluster.cables.push_back(std::move(cable));
     }
   }
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    Device& device = cluster.devices[cluster.cards[i].device];
+    Device& device = cluster.devices[deployment.find_endpoint(endpoints[i])->device];
     device.connectors = std::max(device.connectors, connectors[i]);
   }
+}
+
+}  // namespace
+
+Cluster emulated_cluster_for(const Deployment& deployment, std::uint32_t replicas) {
+  Cluster cluster;
+  cluster.name = "emulated-for-" + deployment.model.name;
+  cluster.emulated = true;
+  for (std::uint32_t i = 1; i <= replicas; ++i)
+    add_replica(deployment, i == 1 ? "" : "-" + std::to_string(i), cluster);
   return cluster;
 }
 

@@ -365,6 +365,9 @@ Status check_communication(const Deployment& d) {
 Status validate(const Deployment& deployment) {
   if (deployment.schema_version != kSchemaVersion)
     return bad("schema_version", "is not " + std::to_string(kSchemaVersion));
+  if (deployment.replicas == 0 || deployment.replicas > kMostReplicas)
+    return bad("replicas",
+               std::to_string(deployment.replicas) + " is not in 1 to " + std::to_string(kMostReplicas));
   MILLRACE_TRY(check_model(deployment.model));
   MILLRACE_TRY(check_partitions(deployment));
   MILLRACE_TRY(check_places(deployment));

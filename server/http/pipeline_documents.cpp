@@ -114,13 +114,14 @@ json::array cards_of(const pipeline::PipelineStatus& status, models::Model& mode
         {"endpoint", card.endpoint},
         {"card", card.card},
         {"image", card.image},
+        {"replica", card.replica},
         {"state", to_string(card.state)},
         {"answers", card.answers},
         {"restarts", card.restarts},
         {"programmed", card.programmed},
         {"frames", card.frames},
         {"busy_seconds", card.busy_seconds},
-        {"busy_ratio", model.busy().of(card.endpoint, card.busy_seconds, models::BusyRatios::Clock::now())},
+        {"busy_ratio", model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now())},
         {"temperature_celsius", or_null(card.sensors.temperature_celsius)},
         {"power_watts", or_null(card.sensors.power_watts)}});
   return out;
@@ -132,6 +133,7 @@ json::array links_of(const pipeline::PipelineStatus& status) {
     out.push_back(json::object{{"channel", link.channel},
                                {"producer", link.producer_card},
                                {"consumer", link.consumer_card},
+                               {"replica", link.replica},
                                {"up", link.up},
                                {"packets", link.packets},
                                {"bytes", link.bytes},
@@ -145,6 +147,8 @@ json::object status_of(models::Model& model) {
   json::object out = named(model);
   out["digest"] = model.deployment().digest;
   out["ready"] = status.ready;
+  out["replicas"] = status.replicas;
+  out["replicas_ready"] = status.replicas_ready;
   out["in_flight"] = status.in_flight;
   out["queued"] = status.queued;
   out["slots"] = status.slots;
@@ -168,14 +172,17 @@ json::object partition_of(const plan::Partition& partition, const pipeline::Pipe
                    {"endpoint", partition.endpoint},
                    {"nodes", texts(partition.nodes)},
                    {"multiply_accumulates", partition.prediction.multiply_accumulates}};
+  json::array cards;
   for (const auto& card : status.cards) {
     if (card.endpoint != partition.endpoint) continue;
-    out["card"] = card.card;
-    out["image"] = card.image;
-    out["state"] = to_string(card.state);
-    out["frames"] = card.frames;
-    out["busy_ratio"] = model.busy().of(card.endpoint, card.busy_seconds, models::BusyRatios::Clock::now());
+    json::object on{{"card", card.card}, {"image", card.image}, {"state", to_string(card.state)}};
+    on["frames"] = card.frames;
+    on["busy_ratio"] = model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now());
+    if (cards.empty()) out.insert(on.begin(), on.end());
+    on["replica"] = card.replica;
+    cards.push_back(std::move(on));
   }
+  if (!cards.empty()) out["cards"] = std::move(cards);
   return out;
 }
 
@@ -259,7 +266,9 @@ json::object deployment_of(models::Model& model) {
 /// so they are asynchronous events.
 class ModelTrace {
  public:
-  ModelTrace(json::array& events, std::size_t process) : events_(events), process_(process) {}
+  /// `slots`: of each replica.
+  ModelTrace(json::array& events, std::size_t process, std::uint32_t slots)
+      : events_(events), process_(process), slots_(slots) {}
 
   void name(const char* what, std::uint64_t row, const std::string& name) {
     events_.push_back(json::object{
@@ -277,15 +286,18 @@ class ModelTrace {
   }
 
  private:
+  std::uint64_t row_of(const pipeline::FrameRecord& frame) const {
+    return std::uint64_t{frame.replica} * slots_ + frame.slot;
+  }
   static double at(pipeline::Clock::time_point time) { return microseconds(time.time_since_epoch()); }
 
   void waited(const char* phase, const pipeline::FrameRecord& frame, pipeline::Clock::time_point time) {
     events_.push_back(json::object{{"ph", phase},
                                    {"name", "queue"},
                                    {"cat", "frame"},
-                                   {"id", frame.sequence},
+                                   {"id", std::uint64_t{frame.replica} << 48U | frame.sequence},
                                    {"pid", process_},
-                                   {"tid", frame.slot},
+                                   {"tid", row_of(frame)},
                                    {"ts", at(time)}});
   }
 
@@ -295,7 +307,7 @@ class ModelTrace {
                                    {"name", name},
                                    {"cat", "frame"},
                                    {"pid", process_},
-                                   {"tid", frame.slot},
+                                   {"tid", row_of(frame)},
                                    {"ts", at(from)},
                                    {"dur", microseconds(to - from)},
                                    {"args", {{"sequence", frame.sequence}, {"epoch", frame.epoch}}}});
@@ -303,6 +315,7 @@ class ModelTrace {
 
   json::array& events_;
   const std::size_t process_;
+  const std::uint32_t slots_;
 };
 
 }  // namespace
@@ -323,15 +336,19 @@ std::string trace(const models::Snapshot& snapshot) {
   json::array events;
   std::size_t process = 0;
   for (const auto& model : snapshot.all()) {
-    ModelTrace of(events, ++process);
-    of.name("process_name", 0, model->name() + " version " + model->version());
-    std::uint32_t slots = 0;
-    for (const auto& frame : model->pipeline().recent_frames()) {
-      of.frame(frame);
+    const auto frames = model->pipeline().recent_frames();
+    std::uint32_t slots = 0, replicas = 1;
+    for (const auto& frame : frames) {
       slots = std::max(slots, frame.slot + 1);
+      replicas = std::max(replicas, frame.replica + 1);
     }
-    for (std::uint32_t slot = 0; slot < slots; ++slot)
-      of.name("thread_name", slot, "slot " + std::to_string(slot));
+    ModelTrace of(events, ++process, slots);
+    of.name("process_name", 0, model->name() + " version " + model->version());
+    for (const auto& frame : frames) of.frame(frame);
+    for (std::uint32_t row = 0; row < replicas * slots; ++row)
+      of.name("thread_name", row,
+              (replicas > 1 ? "replica " + std::to_string(row / slots) + ", " : std::string()) + "slot " +
+                  std::to_string(row % slots));
   }
   return json::serialize(json::object{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}});
 }

@@ -109,7 +109,7 @@ void sample_partitions(metrics::Samples& samples, const metrics::Labels& labels,
   const auto& plan = model.deployment();
   const auto of_card = [&](const auto& partition) { return partition.endpoint == card.endpoint; };
   const auto count = std::count_if(plan.partitions.begin(), plan.partitions.end(), of_card);
-  const double ratio = model.busy().of(card.endpoint, card.busy_seconds, BusyRatios::Clock::now());
+  const double ratio = model.busy().of(card.card, card.busy_seconds, BusyRatios::Clock::now());
   for (const auto& partition : plan.partitions) {
     if (!of_card(partition)) continue;
     const auto of_partition = with(labels, {{"partition", partition.name}, {"card", card.card}});
@@ -164,8 +164,13 @@ void Registry::sample(metrics::Samples& samples) const {
     const metrics::Labels labels = {{"model", model->name()}, {"version", model->version()}};
     samples.gauge("millrace_model_info", "Constant 1; the labels say which deployment a model version is.",
                   with(labels, {{"digest", model->deployment().digest}}), 1);
-    samples.gauge("millrace_model_ready", "1 where every card of the model is up.", labels,
+    samples.gauge("millrace_model_ready",
+                  "1 where every card of the model, or of one of its replicas, is up.", labels,
                   status.ready ? 1 : 0);
+    samples.gauge("millrace_replicas", "Pipelines the model has, each on cards of its own.", labels,
+                  status.replicas);
+    samples.gauge("millrace_replicas_ready", "Those of them whose cards are all up.", labels,
+                  status.replicas_ready);
     samples.gauge("millrace_frames_in_flight", "Frames on the cards.", labels, status.in_flight);
     samples.gauge("millrace_slots", "Frames that can be on the cards at once.", labels, status.slots);
     samples.gauge("millrace_queue_depth", "Frames waiting for a slot.", labels, status.queued);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "server/models/replicas.hpp"
+#include "runtime/pipeline/replicas.hpp"
 
 namespace millrace::server::models {
 
@@ -20,6 +20,8 @@ constexpr std::array<std::pair<std::string_view, SwapPolicy>, 4> kPolicies = {{
 
 // A card that dies while it is programmed comes up at the second try.
 constexpr int kTries = 2;
+
+using runtime::pipeline::Replicas;
 
 std::vector<std::string> cards_of(runtime::pipeline::Pipeline& pipeline) {
   std::vector<std::string> cards;
@@ -85,8 +87,9 @@ SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& n
 /// The first policy that is possible; touches no card.
 Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const NextVersion& next,
                                    SwapPolicy policy) {
+  const std::uint32_t wanted = replicas_for(next.deployment->plan);
   if (old == nullptr) {
-    MILLRACE_TRY(source_.check(next.deployment, {}));
+    MILLRACE_TRY(source_.check(next.deployment, {}, wanted));
     return policy;
   }
   // A version that is lost gives way; nothing of it serves meanwhile.
@@ -95,20 +98,30 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
   const bool several = replicas != nullptr && replicas->size() > 1;
   if (policy == SwapPolicy::kRolling && !several)
     return Error(ErrorCode::kInvalidInput,
-                 "policy rolling needs a model with several replicas (serve --replicas)");
+                 "policy rolling needs a model with several replicas (compile or serve --replicas)");
+  const bool as_many = several && replicas->size() == wanted;
+  if (policy == SwapPolicy::kRolling && !as_many)
+    return Error(ErrorCode::kInvalidInput, "policy rolling needs as many replicas of the new version (" +
+                                               std::to_string(wanted) + ") as serve now (" +
+                                               std::to_string(replicas->size()) + ")");
   Status fits = Error(ErrorCode::kDoesNotFit, "it is lost");
   if ((policy == SwapPolicy::kAuto && !lost) || policy == SwapPolicy::kOverlap)
-    fits = source_.check(next.deployment, {});
+    fits = source_.check(next.deployment, {}, wanted);
   if (fits.ok()) return SwapPolicy::kOverlap;
   if (policy == SwapPolicy::kOverlap) return fits.error().within("policy overlap");
-  MILLRACE_TRY(source_.check(next.deployment, cards_of(old->pipeline())));
-  if (several && !lost && policy != SwapPolicy::kDrain) return SwapPolicy::kRolling;
+  MILLRACE_TRY(source_.check(next.deployment, cards_of(old->pipeline()), wanted));
+  if (as_many && !lost && policy != SwapPolicy::kDrain) return SwapPolicy::kRolling;
   return SwapPolicy::kDrain;
 }
 
+std::uint32_t Swapper::replicas_for(const runtime::plan::Deployment& deployment) const {
+  return options_.replicas != 0 ? options_.replicas : deployment.replicas;
+}
+
 Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_proved(const NextVersion& next,
+                                                                          std::uint32_t copies,
                                                                           SwapResult& result) {
-  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, source_.open(next.deployment));
+  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, source_.open(next.deployment, copies));
   result.programmed += programmed_by(*pipeline);
   if (const Status proved = prove(*pipeline, next.stored, options_.proof); !proved.ok()) {
     pipeline->stop(std::chrono::milliseconds(0));
@@ -120,15 +133,16 @@ Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_proved(const 
 /// All of them, or none.
 Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_replicas(const NextVersion& next,
                                                                             SwapResult& result) {
-  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, open_proved(next, result));
-  if (options_.replicas <= 1) return first;
-  auto replicas = std::make_shared<Replicas>(first);
-  while (replicas->size() < options_.replicas) {
-    auto more = open_proved(next, result);
+  const std::uint32_t wanted = replicas_for(next.deployment->plan);
+  MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, open_proved(next, wanted, result));
+  if (wanted <= 1) return first;
+  auto replicas = std::make_shared<Replicas>(first, options_.waiting);
+  while (replicas->size() < wanted) {
+    auto more = open_proved(next, wanted - static_cast<std::uint32_t>(replicas->size()), result);
     if (!more.ok()) {
       replicas->stop(std::chrono::milliseconds(0));
       return more.error().within("replica " + std::to_string(replicas->size() + 1) + " of " +
-                                 std::to_string(options_.replicas));
+                                 std::to_string(wanted));
     }
     MILLRACE_TRY(replicas->add(std::move(*more)));
   }
@@ -178,8 +192,8 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
     Replicas* const several = replicas_of(old);
     MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, old->door().behind().open_again());
     if (several == nullptr) return first;
-    auto replicas = std::make_shared<Replicas>(first);
-    while (replicas->size() < options_.replicas) {
+    auto replicas = std::make_shared<Replicas>(first, options_.waiting);
+    while (replicas->size() < replicas_for(old->deployment())) {
       auto more = old->door().behind().open_again();
       if (!more.ok()) break;  // some are better than none
       MILLRACE_TRY(replicas->add(std::move(*more)));
@@ -198,13 +212,13 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   std::shared_ptr<Replicas> after;
   bool moved = false;
   while (before.size() > 0) {
-    const auto retired = before.retire();
+    const auto retired = before.retire(options_.drain);
     retired->stop(options_.drain);
-    auto opened = open_proved(next, result);
+    auto opened = open_proved(next, 1, result);
     if (opened.ok() && after != nullptr) {
       MILLRACE_TRY(after->add(std::move(*opened)));
     } else if (opened.ok()) {
-      after = std::make_shared<Replicas>(std::move(*opened));
+      after = std::make_shared<Replicas>(std::move(*opened), options_.waiting);
     } else if (moved) {
       // It serves, and was proved: fewer replicas of it are better than going back.
       result.remark = std::to_string(after->size()) + " of " + std::to_string(wanted) +

@@ -26,14 +26,17 @@ Result<SwapPolicy> parse_policy(std::string_view text);
 /// Where pipelines come from: Pipeline::open() and check() on a cluster, or a test's own.
 struct PipelineSource {
   using Deployment = std::shared_ptr<const runtime::plan::LoadedDeployment>;
-  std::function<Result<std::shared_ptr<runtime::pipeline::Pipeline>>(const Deployment&)> open;
-  /// Whether it would open once the cards named are free as well.
-  std::function<Status(const Deployment&, const std::vector<std::string>& also_free)> check;
+  /// The first of so many, with cards left for the others.
+  std::function<Result<std::shared_ptr<runtime::pipeline::Pipeline>>(const Deployment&, std::uint32_t copies)>
+      open;
+  /// Whether so many would open once the cards named are free as well.
+  std::function<Status(const Deployment&, const std::vector<std::string>& also_free, std::uint32_t copies)>
+      check;
 };
 
 struct SwapOptions {
-  std::uint32_t replicas = 1;
-  std::uint32_t waiting = 64;               // frames that may wait while a door is closed
+  std::uint32_t replicas = 0;               // 0: as many as the deployment was compiled for
+  std::uint32_t waiting = 64;               // frames that may wait while a door is closed, or for a replica
   std::chrono::milliseconds drain{60'000};  // what a version may take to complete what it accepted
   ProofOptions proof;
 };
@@ -79,7 +82,9 @@ class Swapper {
   Status drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
   Status roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result);
 
-  Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, SwapResult& result);
+  std::uint32_t replicas_for(const runtime::plan::Deployment& deployment) const;
+  Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, std::uint32_t copies,
+                                                SwapResult& result);
   Result<std::shared_ptr<Pipeline>> open_replicas(const NextVersion& next, SwapResult& result);
   std::shared_ptr<Model> make(const std::string& name, const std::string& version,
                               std::shared_ptr<Pipeline> pipeline);

@@ -48,10 +48,12 @@ compiler::emit::Designs designs_for(const kernels::Program& program,
   return designs;
 }
 
-std::shared_ptr<const plan::LoadedDeployment> write_deployment(
-    const kernels::Program& program, const plan::Cluster& cluster, std::uint32_t partitions,
-    const std::filesystem::path& directory, const std::string& description,
-    const std::function<compiler::emit::Designs(const compiler::explore::Solution&)>& design) {
+std::shared_ptr<const plan::LoadedDeployment> write_solution(const kernels::Program& program,
+                                                             const compiler::explore::Solution& solution,
+                                                             const plan::Cluster& cluster,
+                                                             const std::filesystem::path& directory,
+                                                             const std::string& description,
+                                                             const compiler::emit::Designs& designs) {
   plan::ModelInfo model;
   model.name = program.name;
   model.description = description;
@@ -59,17 +61,30 @@ std::shared_ptr<const plan::LoadedDeployment> write_deployment(
     model.inputs.push_back(signature_of(program.tensors[index]));
   for (const kernels::TensorIndex index : program.outputs)
     model.outputs.push_back(signature_of(program.tensors[index]));
-  const auto problem = compiler::explore::make_problem(program, cluster, partitions);
-  const auto solution = must(compiler::explore::solve(problem));
-  const auto artifacts =
-      must(compiler::emit::build_deployment(program, solution, cluster, model, design(solution)));
+  const auto artifacts = must(compiler::emit::build_deployment(program, solution, cluster, model, designs));
   if (const Status written = compiler::emit::write(artifacts, directory); !written.ok()) {
     throw std::runtime_error(written.error().message());
   }
   return std::make_shared<const plan::LoadedDeployment>(must(plan::load_deployment(directory)));
 }
 
+std::shared_ptr<const plan::LoadedDeployment> write_deployment(
+    const kernels::Program& program, const plan::Cluster& cluster, std::uint32_t partitions,
+    const std::filesystem::path& directory, const std::string& description,
+    const std::function<compiler::emit::Designs(const compiler::explore::Solution&)>& design) {
+  const auto problem = compiler::explore::make_problem(program, cluster, partitions);
+  const auto solution = must(compiler::explore::solve(problem));
+  return write_solution(program, solution, cluster, directory, description, design(solution));
+}
+
 }  // namespace
+
+std::shared_ptr<const plan::LoadedDeployment> deploy_as(const kernels::Program& program,
+                                                        const compiler::explore::Solution& solution,
+                                                        const plan::Cluster& cluster,
+                                                        const std::filesystem::path& directory) {
+  return write_solution(program, solution, cluster, directory, {}, {});
+}
 
 std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                      const plan::Cluster& cluster, std::uint32_t partitions,

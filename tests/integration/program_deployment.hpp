@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "compiler/explore/partition.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
@@ -27,5 +28,11 @@ std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels:
                                                                   const std::filesystem::path& directory,
                                                                   std::uint64_t interval_cycles,
                                                                   const kernels::Program& hardware_of);
+
+/// Cut as a solution says, whose relays are in the program already.
+std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_as(const kernels::Program& program,
+                                                                 const compiler::explore::Solution& solution,
+                                                                 const runtime::plan::Cluster& cluster,
+                                                                 const std::filesystem::path& directory);
 
 }  // namespace millrace::tests

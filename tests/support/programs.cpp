@@ -122,6 +122,19 @@ Program skip_program(std::uint32_t layers, std::uint32_t channels, std::uint32_t
   return layered("skip", layers, channels, seed, true);
 }
 
+Program branch_program(std::uint32_t channels, std::uint32_t seed) {
+  Builder build("branch", seed);
+  const TensorIndex in =
+      build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, {8, 8, 2})}, kInt8, {8, 8, 2});
+  const TensorIndex fork = build.convolution("conv0", in, channels);
+  TensorIndex left = build.convolution("conv1", fork, channels);
+  left = build.convolution("conv2", left, channels);
+  const TensorIndex right = build.convolution("conv3", fork, channels);
+  TensorIndex now = build.block("add", plain_add(), {left, right}, kInt8, build.shape(right));
+  now = build.convolution("conv4", now, channels);
+  return build.finish(build.block("dequantise", Dequantise{{0.5F}, 0}, {now}, kFloat, build.shape(now), "y"));
+}
+
 Program interrupted_program() {
   Builder build("interrupted");
   const std::vector<std::uint32_t> shape{8, 8, 2};

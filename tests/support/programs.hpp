@@ -15,6 +15,9 @@ kernels::Program chain_program(std::uint32_t layers, std::uint32_t channels = 4,
 /// connection that skips every layer between.
 kernels::Program skip_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
+/// conv0, then conv1 and conv2 beside conv3, added, then conv4: two branches that meet.
+kernels::Program branch_program(std::uint32_t channels = 4, std::uint32_t seed = 1);
+
 /// quantise -> convolution -> dequantise, softmax, quantise on the host -> convolution -> dequantise; "x" to
 /// "y" as above.
 kernels::Program interrupted_program();

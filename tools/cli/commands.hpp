@@ -30,6 +30,7 @@ struct PlanWhat {
   std::filesystem::path model, cluster;
   std::string name;                         // empty: the model file's stem
   std::optional<std::uint32_t> partitions;  // empty: chosen
+  std::optional<std::uint32_t> replicas;    // likewise
   std::optional<double> target_fps;
   std::string max_latency;  // "500us"
   std::string objective = "cards";

@@ -189,6 +189,7 @@ void print_table(const Description& description, std::ostream& out) {
   for (const auto& input : plan.model.inputs) out << "\n  input   " << tensor(input);
   for (const auto& output : plan.model.outputs) out << "\n  output  " << tensor(output);
   if (!plan.model.description.empty()) out << "\n  " << plan.model.description;
+  if (plan.replicas > 1) out << "\n  " << plan.replicas << " replicas, each on cards of its own";
   out << "\n\npartitions\n";
   print_programs(description.partitions, out);
 
@@ -234,6 +235,7 @@ void print_json(const Description& description, const std::string& extra, std::o
                    {"inputs", tensors(plan.model.inputs)},
                    {"outputs", tensors(plan.model.outputs)},
                    {"labels", strings(plan.model.labels)}};
+  root["replicas"] = plan.replicas;
   json::array partitions, channels, images;
   for (const auto& p : description.partitions) {
     json::object partition = to_object(p, "endpoint");

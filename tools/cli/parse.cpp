@@ -98,8 +98,11 @@ void add_what(CLI::App* sub, PlanWhat& c) {
          "new images) or streamed (read from the cards' memory every frame)")
       ->capture_default_str()
       ->check(CLI::IsMember({"baked", "loaded", "streamed"}));
-  sub->add_option("--partitions", c.partitions, "Exactly so many cards (default: chosen)")
+  sub->add_option("--partitions", c.partitions, "Exactly so many cards, of each replica (default: chosen)")
       ->check(whole(1, 1024));
+  sub->add_option("--replicas", c.replicas,
+                  "So many pipelines, each on cards of its own (default: as the target or throughput need)")
+      ->check(whole(0, kMost32));
   sub->add_option("--max-utilisation", c.max_utilisation,
                   "Share of what the shell leaves that may be used: 0.8 (default), or of one kind: dsp=0.9; "
                   "may be repeated");

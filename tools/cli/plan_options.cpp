@@ -54,6 +54,7 @@ Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
   options.cluster = what.cluster;
   options.name = what.name;
   options.partitions = what.partitions;
+  options.replicas = what.replicas;
   options.dump_after = what.dump_after;
   options.plan = what.plan;
   options.generator_plugin = what.generator_plugin;

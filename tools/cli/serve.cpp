@@ -59,17 +59,22 @@ Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Sett
   return out;
 }
 
+std::uint32_t replicas_of(const LoadedDeployment& deployment, const Settings& settings) {
+  return settings.replicas != 0 ? static_cast<std::uint32_t>(settings.replicas) : deployment.plan.replicas;
+}
+
 Result<Cluster> choose_cluster(const Settings& settings,
                                const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
   if (!settings.cluster.empty()) return runtime::plan::load_cluster(settings.cluster);
-  return runtime::plan::emulated_cluster_for(deployments.front()->plan);
+  return runtime::plan::emulated_cluster_for(deployments.front()->plan,
+                                             replicas_of(*deployments.front(), settings));
 }
 
 /// Several cards may carry one image.
-std::size_t cards_of(const LoadedDeployment& deployment) {
+std::size_t cards_of(const LoadedDeployment& deployment, const Settings& settings) {
   const auto& endpoints = deployment.plan.endpoints;
-  return static_cast<std::size_t>(
-      std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; }));
+  const auto each = std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; });
+  return static_cast<std::size_t>(each) * replicas_of(deployment, settings);
 }
 
 Result<std::uint64_t> longest_body(const Settings& settings,
@@ -225,7 +230,7 @@ Status fit_connections(const Settings& settings,
                        const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments,
                        const Cluster& cluster, server::http::ServerOptions& options) {
   std::size_t cards = 0;
-  for (const auto& deployment : deployments) cards += settings.replicas * cards_of(*deployment);
+  for (const auto& deployment : deployments) cards += cards_of(*deployment, settings);
   if (!settings.repository_root.empty()) cards = cluster.cards.size();
   const std::uint64_t descriptors = server::http::raise_descriptor_limit();
   const std::size_t wanted = options.max_connections;
@@ -251,8 +256,8 @@ Status serve_deployments(const Settings& settings,
               (remedy ? "; for several deployments give a cluster with cards for all of them (--cluster)"
                       : ""));
     }
-    log::info("serve", "model '" + name + "' is up on " +
-                           std::to_string(settings.replicas * cards_of(*deployment)) + " card(s)");
+    log::info("serve", "model '" + name + "' is up on " + std::to_string(cards_of(*deployment, settings)) +
+                           " card(s)");
   }
   return {};
 }

@@ -76,17 +76,16 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
                                        server::metrics::Metrics& metrics) {
   const PipelineOptions options = pipeline_options(settings, metrics);
   models::PipelineSource source;
-  source.open =
-      [options,
-       cluster](const models::PipelineSource::Deployment& deployment) -> Result<std::shared_ptr<Pipeline>> {
-    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, Pipeline::open(deployment, cluster, options));
+  source.open = [options, cluster](const models::PipelineSource::Deployment& deployment,
+                                   std::uint32_t copies) -> Result<std::shared_ptr<Pipeline>> {
+    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> pipeline, Pipeline::open(deployment, cluster, options, copies));
     return pipeline;
   };
   source.check = [options, cluster, rtl = is_rtl(settings)](
                      const models::PipelineSource::Deployment& deployment,
-                     const std::vector<std::string>& also_free) -> Status {
+                     const std::vector<std::string>& also_free, std::uint32_t copies) -> Status {
     if (rtl) MILLRACE_TRY(prepare_cards(*deployment));  // minutes, perhaps: before anything is stopped
-    return Pipeline::check(*deployment, cluster, options, also_free);
+    return Pipeline::check(*deployment, cluster, options, also_free, copies);
   };
   return source;
 }

@@ -16,6 +16,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
+#include "runtime/pipeline/replicas.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/verify_frames.hpp"
@@ -127,8 +128,8 @@ Status run_functional(const VerifyCommand& command, const plan::LoadedDeployment
   runtime::pipeline::PipelineOptions options;
   options.stuck_after = kFrameBound;
   MILLRACE_ASSIGN(const auto pipeline,
-                  runtime::pipeline::Pipeline::open(std::make_shared<const plan::LoadedDeployment>(loaded),
-                                                    cluster, options));
+                  runtime::pipeline::open_replicas(std::make_shared<const plan::LoadedDeployment>(loaded),
+                                                   cluster, options, loaded.plan.replicas));
   MILLRACE_TRY(compare_frames(*pipeline, reference, frames, command, findings));
   cards = pipeline->status().cards.size();
   pipeline->stop(std::chrono::milliseconds(1000));
@@ -150,7 +151,7 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
                   make_frames(command, deployment.plan.model, rtl ? kRandomRtlFrames : kRandomFrames));
-  plan::Cluster cluster = plan::emulated_cluster_for(deployment.plan);
+  plan::Cluster cluster = plan::emulated_cluster_for(deployment.plan, deployment.plan.replicas);
   if (!command.cluster.empty()) {
     MILLRACE_ASSIGN(cluster, plan::load_cluster(command.cluster));
   }

@@ -10,6 +10,15 @@ function rate(now, before, seconds) {
   return Math.max(0, now >= before ? now - before : now) / seconds;
 }
 
+/** Replicas have the same channels, between cards of their own. */
+function keyOf(link) {
+  return `${link.channel} ${link.producer}`;
+}
+
+function sameLink(a, b) {
+  return keyOf(a) === keyOf(b);
+}
+
 export class Pipeline {
   constructor() {
     this.history = [];
@@ -29,8 +38,8 @@ export class Pipeline {
     say(find('failed'), count(model.failed));
     if (framesPerSecond !== null) this.draw(framesPerSecond);
     this.arrange(model, partitions);
-    model.cards.forEach((card) => this.showCard(card, before?.cards.find((c) => c.endpoint === card.endpoint), seconds));
-    model.links.forEach((link) => this.showLink(link, before?.links.find((l) => l.channel === link.channel), seconds));
+    model.cards.forEach((card) => this.showCard(card, before?.cards.find((c) => c.card === card.card), seconds));
+    model.links.forEach((link) => this.showLink(link, before?.links.find((l) => sameLink(l, link)), seconds));
   }
 
   /** Nothing is served. */
@@ -58,16 +67,22 @@ export class Pipeline {
 
   /** Elements are made anew only where other cards or links are there than before. */
   arrange(model, partitions) {
-    const shape = JSON.stringify([model.name, model.version, model.cards.map((c) => [c.endpoint, c.card]), model.links.map((l) => l.channel), partitions.map((p) => p.name)]);
+    const shape = JSON.stringify([model.name, model.version, model.cards.map((c) => [c.endpoint, c.card]), model.links.map(keyOf), partitions.map((p) => p.name)]);
     if (shape === this.shape) return;
     this.shape = shape;
     this.cards.clear();
     this.links.clear();
     const row = [];
+    let replica = -1;
     for (const card of model.cards) {
+      if (model.replicas > 1 && card.replica !== replica) {
+        replica = card.replica;
+        row.push(make('li', {class: 'replica'}, make('h3', {}, `Replica ${replica + 1}`)));
+      }
       row.push(this.makeCard(card, partitions.filter((p) => p.endpoint === card.endpoint)));
       for (const link of model.links.filter((l) => l.producer === card.card)) row.push(this.makeLink(link));
     }
+    find('pipeline').classList.toggle('several', model.replicas > 1);
     find('pipeline').replaceChildren(...row);
   }
 
@@ -85,19 +100,19 @@ export class Pipeline {
       make('p', {class: 'nodes'}, `${partitions.map((p) => p.name).join(', ')}: ${nodes.slice(0, 4).join(', ')}${nodes.length > 4 ? ` and ${nodes.length - 4} more` : ''}`),
       make('p', {class: 'figures'}, make('span', {}, parts.rate, ' frames/s'), make('span', {}, parts.busy, ' busy')),
       parts.meter, parts.more);
-    this.cards.set(card.endpoint, parts);
+    this.cards.set(card.card, parts);
     return parts.item;
   }
 
   makeLink(link) {
     const parts = {text: make('span'), rate: make('span')};
     parts.item = make('li', {class: 'link', title: link.channel}, parts.rate, parts.text);
-    this.links.set(link.channel, parts);
+    this.links.set(keyOf(link), parts);
     return parts.item;
   }
 
   showCard(card, before, seconds) {
-    const parts = this.cards.get(card.endpoint);
+    const parts = this.cards.get(card.card);
     const busy = before ? Math.min(1, rate(card.busy_seconds, before.busy_seconds, seconds)) : card.busy_ratio;
     say(parts.state, card.state);
     parts.state.className = `badge ${card.state === 'up' ? 'good' : 'bad'}`;
@@ -114,7 +129,7 @@ export class Pipeline {
   }
 
   showLink(link, before, seconds) {
-    const parts = this.links.get(link.channel);
+    const parts = this.links.get(keyOf(link));
     const carried = rate(link.bytes, before?.bytes, seconds);
     const stalls = rate(link.stalls, before?.stalls, seconds);
     parts.item.classList.toggle('down', !link.up);

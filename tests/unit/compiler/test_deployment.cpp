@@ -380,6 +380,8 @@ TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
   expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }),
          "received twice");
   expect(refusal([](auto& p) { p.communication[0].endpoint = "card0"; }), "endpoint 'card0'");
+  expect(refusal([](auto& p) { p.replicas = 0; }), "replicas: 0 is not in 1 to 64");
+  expect(refusal([](auto& p) { p.replicas = 65; }), "replicas: 65 is not in 1 to 64");
   Deployment plan = load_deployment(target_)->plan;
   plan.generator = "someone";
   expect(validate(plan).error().message(), "digest");
@@ -398,6 +400,25 @@ TEST(EmulatedCluster, FitsTheDeploymentItIsMadeFor) {
   Binding binding;
   for (const auto& card : made.cards) binding[card.name] = card.name;
   EXPECT_TRUE(check_communication(plan, made, binding).ok());
+}
+
+TEST(EmulatedCluster, HasCardsAndCablesForEveryReplica) {
+  const Deployment plan = make(tests::chain_program(3), 2).plan;
+  const Cluster made = emulated_cluster_for(plan, 3);
+  ASSERT_EQ(made.cards.size(), 6U);
+  ASSERT_EQ(made.cables.size(), 3U);
+  EXPECT_EQ(made.cards[5].name, "card1-3");
+  EXPECT_EQ(made.cables[2].a, (CableEnd{"card0-3", 0}));
+  EXPECT_EQ(made.cables[2].b, (CableEnd{"card1-3", 0}));
+}
+
+TEST(DeploymentJson, NamesReplicasOnlyWhereThereAreSeveral) {
+  Deployment plan = make(tests::chain_program(2), 1).plan;
+  EXPECT_EQ(to_json(plan).find("replicas"), std::string::npos);
+  plan.replicas = 3;
+  const auto back = parse_deployment(to_json(plan));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->replicas, 3U);
 }
 
 }  // namespace

@@ -105,6 +105,48 @@ TEST(Binding, CardsInUseAreLeftAlone) {
   EXPECT_NE(refused.error().message().find("3 in use"), std::string::npos) << refused.error().message();
 }
 
+Result<Binding> bind_for(const Plan& plan, const plan::Cluster& cluster, std::uint32_t copies) {
+  return bind_endpoints(
+      plan.deployment, plan.records, cluster, all_free,
+      [](const plan::ClusterCard&, const plan::Image&) { return false; }, copies);
+}
+
+TEST(Binding, CardsAreLeftForTheCopiesThatAreToCome) {
+  // A star of two arms and a pair: whoever takes the middle with an arm leaves the pair, and one arm alone.
+  plan::Cluster cluster = chain_cluster(4);
+  cluster.cables.clear();
+  add_cable(cluster, "fpga0", "fpga1");
+  add_cable(cluster, "fpga0", "fpga2");
+  add_cable(cluster, "fpga1", "fpga3");
+  const Plan plan = chain(2);
+  const auto alone = bind(plan, cluster);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->cards[1].card, 1U) << "which leaves fpga2 and fpga3, that no cable joins";
+  const auto first = bind_for(plan, cluster, 2);
+  ASSERT_TRUE(first.ok()) << first.error().message();
+  ASSERT_EQ(first->cards.size(), 2U);
+  EXPECT_EQ(first->cards[0].card, 0U);
+  EXPECT_EQ(first->cards[1].card, 2U);
+  EXPECT_EQ(first->channels.size(), 1U);
+  EXPECT_EQ(first->cards[0].links.size(), 1U);
+}
+
+TEST(Binding, CopiesThatFindNoCardsAreRefusedWithTheirNumber) {
+  const auto few = bind_for(chain(2), chain_cluster(5), 3);
+  ASSERT_FALSE(few.ok());
+  EXPECT_EQ(few.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(few.error().message().find("has 5 of them, and the deployment needs 6 or more for 3 replicas"),
+            std::string::npos)
+      << few.error().message();
+  plan::Cluster cluster = chain_cluster(4);
+  cluster.cables.resize(2);
+  const auto apart = bind_for(chain(2), cluster, 2);
+  ASSERT_FALSE(apart.ok());
+  EXPECT_NE(apart.error().message().find("2 replicas are asked for"), std::string::npos)
+      << apart.error().message();
+  EXPECT_TRUE(bind_for(chain(1), chain_cluster(64), 64).ok());
+}
+
 TEST(Binding, ChannelsOfOneCableGetTagsOfTheirOwn) {
   PlanBuilder builder;
   builder.input("x").card("a0", {"x"}, 1, "left").card("a1", {"x"}, 2, "left");

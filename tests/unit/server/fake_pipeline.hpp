@@ -146,6 +146,7 @@ class FakePipeline final : public pipeline::Pipeline {
     on_status();
     const std::lock_guard lock(mutex_);
     status_.queued = static_cast<std::uint32_t>(queue_.size());
+    status_.replicas_ready = status_.ready ? 1 : 0;
     return status_;
   }
 

@@ -8,8 +8,8 @@
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "runtime/pipeline/replicas.hpp"
 #include "server/models/directory.hpp"
-#include "server/models/replicas.hpp"
 #include "server/models/swap.hpp"
 
 namespace millrace::server::models {
@@ -76,13 +76,13 @@ struct Farm {
   }
   PipelineSource source() {
     PipelineSource source;
-    source.open = [this](const PipelineSource::Deployment& deployment)
-        -> Result<std::shared_ptr<runtime::pipeline::Pipeline>> {
+    source.open = [this](const PipelineSource::Deployment& deployment,
+                         std::uint32_t) -> Result<std::shared_ptr<runtime::pipeline::Pipeline>> {
       MILLRACE_ASSIGN(std::shared_ptr<Fake> made, make(deployment->directory.string()));
       return std::shared_ptr<runtime::pipeline::Pipeline>(std::move(made));
     };
-    source.check = [this](const PipelineSource::Deployment&,
-                          const std::vector<std::string>& also_free) -> Status {
+    source.check = [this](const PipelineSource::Deployment&, const std::vector<std::string>& also_free,
+                          std::uint32_t) -> Status {
       if (open < places + also_free.size()) return {};
       return Error(ErrorCode::kDoesNotFit, "no card is left");
     };
@@ -245,7 +245,7 @@ TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_ope
 TEST_F(SwapTest, a_lost_replica_leaves_the_frames_to_the_others) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
-  Replicas both(one);
+  runtime::pipeline::Replicas both(one, 4);
   ASSERT_TRUE(both.add(two).ok());
   std::array<std::byte, 16> in{}, out{};
   for (int i = 0; i < 6; ++i) {
@@ -255,7 +255,7 @@ TEST_F(SwapTest, a_lost_replica_leaves_the_frames_to_the_others) {
     EXPECT_TRUE(both.infer(frame).ok());
   }
   EXPECT_TRUE(both.ready());
-  EXPECT_EQ(both.retire(), one);
+  EXPECT_EQ(both.retire(1s), one);
   EXPECT_EQ(both.size(), 1U);
 }
 

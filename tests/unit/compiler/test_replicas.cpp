@@ -1,0 +1,353 @@
+#include "compiler/explore/replicas.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "brute_force.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+using Cards = std::vector<std::uint32_t>;
+
+/// The problem on these cards alone.
+Problem on(const Problem& problem, const Cards& cards) {
+  Problem out = problem;
+  out.cards.clear();
+  out.cables.clear();
+  out.replicas.reset();
+  out.partitions = static_cast<std::uint32_t>(cards.size());
+  for (const auto card : cards) out.cards.push_back(problem.cards[card]);
+  for (const auto& cable : problem.cables) {
+    const auto a = std::find(cards.begin(), cards.end(), cable.a);
+    const auto b = std::find(cards.begin(), cards.end(), cable.b);
+    if (a == cards.end() || b == cards.end()) continue;
+    out.cables.push_back(cable);
+    out.cables.back().a = static_cast<std::uint32_t>(a - cards.begin());
+    out.cables.back().b = static_cast<std::uint32_t>(b - cards.begin());
+  }
+  return out;
+}
+
+std::vector<Cards> tuples(std::uint32_t cards, std::size_t size) {
+  std::vector<Cards> out = {{}};
+  for (std::size_t n = 0; n < size; ++n) {
+    std::vector<Cards> longer;
+    for (const Cards& tuple : out)
+      for (std::uint32_t c = 0; c < cards; ++c) {
+        if (std::find(tuple.begin(), tuple.end(), c) != tuple.end()) continue;
+        longer.push_back(tuple);
+        longer.back().push_back(c);
+      }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+bool alike(const Problem& problem, const Cards& a, const Cards& b) {
+  const auto cables = [&](std::uint32_t x, std::uint32_t y) {
+    std::vector<std::pair<double, double>> out;
+    for (const auto& c : problem.cables)
+      if ((c.a == x && c.b == y) || (c.a == y && c.b == x))
+        out.emplace_back(c.bytes_per_second, c.latency_seconds);
+    return out;
+  };
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Card &x = problem.cards[a[i]], &y = problem.cards[b[i]];
+    if (x.device != y.device) return false;  // all that differs in these tests
+    for (std::size_t j = 0; j < i; ++j)
+      if (cables(a[i], a[j]) != cables(b[i], b[j])) return false;
+  }
+  return true;
+}
+
+/// The most groups of cards, alike and apart, of which one is `first`.
+std::size_t most_groups(const Problem& problem, const std::vector<Cards>& all, const Cards& first,
+                        std::vector<bool> used) {
+  std::size_t most = 0;
+  for (const Cards& group : all) {
+    if (std::any_of(group.begin(), group.end(), [&](auto c) { return used[c]; }) ||
+        !alike(problem, first, group))
+      continue;
+    auto with = used;
+    for (const auto c : group) with[c] = true;
+    most = std::max(most, 1 + most_groups(problem, all, first, with));
+  }
+  return most;
+}
+
+struct Best {
+  std::size_t cards = 0, replicas = 0;
+  double rate = 0, latency = 0;
+};
+
+/// Every number of replicas on every group of cards.
+std::optional<Best> brute_force(const Problem& problem) {
+  std::optional<Best> best;
+  const auto count = static_cast<std::uint32_t>(problem.cards.size());
+  const auto& targets = problem.targets;
+  const auto consider = [&](const tests::Best& one, std::size_t replicas) {
+    const Best now{static_cast<std::size_t>(one.cards) * replicas, replicas,
+                   static_cast<double>(replicas) / one.interval, one.latency};
+    const auto key = [&](const Best& b) {
+      const auto cards = static_cast<double>(b.cards), n = static_cast<double>(b.replicas);
+      switch (targets.objective) {
+        case Objective::kCards:
+          return problem.replicas || targets.frames_per_second ? std::array{cards, -b.rate, 0.0}
+                                                               : std::array{n, cards, -b.rate};
+        case Objective::kThroughput:
+          return std::array{-b.rate, cards, 0.0};
+        case Objective::kLatency:
+          return std::array{n, b.latency, cards};
+      }
+      return std::array{0.0, 0.0, 0.0};
+    };
+    if (!best || key(now) < key(*best)) best = now;
+  };
+  for (std::uint32_t size = 1; size <= count; ++size) {
+    const auto all = tuples(count, size);
+    for (const Cards& cards : all) {
+      if (!std::is_sorted(cards.begin(), cards.end())) continue;
+      const std::size_t most = most_groups(problem, all, cards, std::vector<bool>(count, false));
+      for (std::size_t replicas = problem.replicas.value_or(1); replicas <= most; ++replicas) {
+        if (problem.replicas && replicas != *problem.replicas) continue;
+        Problem part = on(problem, cards);
+        if (targets.frames_per_second)
+          part.targets.frames_per_second = *targets.frames_per_second / static_cast<double>(replicas);
+        if (const auto one = tests::brute_force(part)) consider(*one, replicas);
+      }
+    }
+  }
+  return best;
+}
+
+/// A few cards of one or two kinds, cabled in one or two ways.
+Problem random_problem(std::mt19937& random) {
+  Problem problem = tests::random_problem(random);
+  const auto up_to = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  problem.partitions.reset();
+  const std::uint32_t count = 2 + up_to(3);
+  if (problem.operations.size() > 3 && count > 3) {
+    problem.operations.pop_back();
+    problem.tensors.pop_back();
+  }
+  Card one = problem.cards.front(), other = problem.cards.back();
+  one.regions.resize(1);
+  other.regions.resize(1);
+  other.device = "e";
+  other.clock_hz = one.clock_hz * 1.5;
+  problem.cards.clear();
+  problem.cables.clear();
+  for (std::uint32_t c = 0; c < count; ++c) {
+    problem.cards.push_back(up_to(4) == 0 ? other : one);
+    problem.cards.back().name = "fpga" + std::to_string(c);
+    for (std::uint32_t to = 0; to < c; ++to)
+      if (to + 1 == c || up_to(3) == 0) problem.cables.push_back({to, c, up_to(4) == 0 ? 2e9 : 1e9, 1e-7});
+  }
+  if (problem.targets.frames_per_second) *problem.targets.frames_per_second *= 2;
+  if (up_to(3) == 0) problem.replicas = 1 + up_to(count);
+  return problem;
+}
+
+/// Layers in a row on equal cards in a row; each built with 1, 2, 4 … DSPs.
+Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp) {
+  Problem problem;
+  problem.model = "net";
+  problem.cluster = "c";
+  problem.tensors.push_back({"t0", 100});
+  for (std::uint32_t i = 0; i < work.size(); ++i) {
+    problem.tensors.push_back({"t" + std::to_string(i + 1), 100});
+    Operation operation{"conv" + std::to_string(i), work[i], false, true, {i}, {i + 1}};
+    for (std::uint64_t side = 1; side <= work[i]; side *= 2) {
+      Implementation way;
+      way.interval_cycles = work[i] / side;
+      way.depth_cycles = 10;
+      way.amounts[kDsp] = side;
+      operation.implementations.push_back(way);
+    }
+    problem.operations.push_back(std::move(operation));
+  }
+  for (std::uint32_t c = 0; c < cards; ++c) {
+    Card card{"fpga" + std::to_string(c), "ku060"};
+    card.clock_hz = 1e8;
+    card.regions = {{"all", {100000, 1000, 100000, dsp, 100, 0, 1'000'000'000}}};
+    problem.cards.push_back(card);
+    if (c > 0) problem.cables.push_back({c - 1, c, 1.25e9, 5e-7});
+  }
+  return problem;
+}
+
+Solution solved(const Problem& problem) {
+  auto solution = solve_replicated(problem);
+  if (!solution.ok()) {
+    ADD_FAILURE() << solution.error().message();
+    return {};
+  }
+  EXPECT_EQ(verify(problem, *solution), "");
+  return std::move(*solution);
+}
+
+std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNotFit) {
+  const auto solution = solve_replicated(problem);
+  if (solution.ok()) return "accepted";
+  EXPECT_EQ(solution.error().code(), code);
+  return solution.error().message();
+}
+
+void expect(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int feasible = 0, several = 0;
+  for (int round = 0; round < 1500; ++round) {
+    const Problem problem = random_problem(random);
+    const std::string where = "seed " + std::to_string(seed) + " round " + std::to_string(round);
+    const auto expected = brute_force(problem);
+    const auto found = solve_replicated(problem);
+    ASSERT_EQ(expected.has_value(), found.ok())
+        << where << ": " << (found.ok() ? "found" : found.error().message());
+    if (!expected) continue;
+    ++feasible;
+    several += found->replicas() > 1 ? 1 : 0;
+    ASSERT_EQ(verify(problem, *found), "") << where;
+    const double rate = static_cast<double>(found->replicas()) / found->interval_seconds;
+    const auto equal = [&](double a, double b) { return std::abs(a - b) <= 2e-6 * std::abs(b); };
+    const std::size_t cards = found->card.size() * found->replicas();
+    switch (problem.targets.objective) {
+      case Objective::kCards:
+        EXPECT_EQ(cards, expected->cards) << where;
+        EXPECT_TRUE(equal(rate, expected->rate)) << where << ": " << rate << " for " << expected->rate;
+        break;
+      case Objective::kThroughput:
+        EXPECT_TRUE(equal(rate, expected->rate)) << where << ": " << rate << " for " << expected->rate;
+        break;
+      case Objective::kLatency:
+        EXPECT_EQ(found->replicas(), expected->replicas) << where;
+        EXPECT_TRUE(equal(found->latency_seconds, expected->latency))
+            << where << ": " << found->latency_seconds << " for " << expected->latency;
+        break;
+    }
+    const double least = problem.targets.objective == Objective::kLatency ? 0 : expected->rate;
+    EXPECT_GE(rate * (1 + found->gap) * (1 + 2e-6), least) << where << ": the bound does not hold";
+  }
+  std::printf("seed %u: %d feasible, %d with replicas\n", seed, feasible, several);
+  EXPECT_GT(feasible, 400);
+  EXPECT_GT(several, 100);
+}
+
+TEST(Replicas, NineCardsGiveNineTimesTheFramesOfOne) {
+  Problem problem = row({1024, 1024}, 9, 20);
+  problem.targets.objective = Objective::kThroughput;
+  const Solution nine = solved(problem);
+  EXPECT_EQ(nine.replicas(), 9U);
+  EXPECT_EQ(nine.card.size(), 1U);
+  EXPECT_TRUE(nine.exact);
+  problem.cards.resize(1);
+  problem.cables.clear();
+  EXPECT_DOUBLE_EQ(nine.interval_seconds, solved(problem).interval_seconds);
+}
+
+TEST(Replicas, OnePipelineOverAllCardsWhereItBeatsCopies) {
+  Problem problem = row({1024, 1024}, 2, 20);
+  for (auto& operation : problem.operations)
+    for (auto& way : operation.implementations) way.amounts[kBram18] = 60;  // of 100: one a card
+  problem.targets.objective = Objective::kThroughput;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.replicas(), 1U);
+  EXPECT_EQ(solution.card.size(), 2U);
+}
+
+TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
+  Problem problem = row({1024, 1024}, 5, 20);
+  for (auto& operation : problem.operations)
+    for (auto& way : operation.implementations) way.amounts[kBram18] = 60;
+  problem.targets.objective = Objective::kThroughput;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.replicas(), 2U);
+  EXPECT_EQ(solution.card.size(), 2U);
+}
+
+TEST(Replicas, TheTargetDecidesHowManyThereAre) {
+  Problem problem = row({1024}, 4, 16);
+  problem.targets.frames_per_second = 1e8 / 64;
+  EXPECT_EQ(solved(problem).replicas(), 1U);
+  problem.targets.frames_per_second = 1.5e8 / 64;
+  EXPECT_EQ(solved(problem).replicas(), 2U);
+  problem.targets.frames_per_second = 4e8 / 64;
+  EXPECT_EQ(solved(problem).replicas(), 4U);
+  problem.targets.objective = Objective::kLatency;
+  EXPECT_EQ(solved(problem).replicas(), 4U);
+  problem.targets.frames_per_second = 5e8 / 64;
+  expect(refusal(problem), "4 replicas on 4 cards reach 6250000 frames/s");
+}
+
+TEST(Replicas, AskedForAreMadeOrRefused) {
+  Problem problem = row({64, 64}, 4, 16);
+  problem.replicas = 3;
+  EXPECT_EQ(solved(problem).replicas(), 3U);
+  problem.partitions = 2;
+  expect(refusal(problem), "--replicas 3: each of 2 cards, cluster 'c' has 4 cards; ask for at most 2");
+  problem.replicas = 2;
+  const Solution pairs = solved(problem);
+  EXPECT_EQ(pairs.card.size(), 2U);
+  EXPECT_EQ(pairs.replicas(), 2U);
+  problem.partitions.reset();
+  problem.replicas = 5;
+  expect(refusal(problem), "cluster 'c' has 4 cards; ask for at most 4");
+  problem.replicas = 4'000'000'000;
+  expect(refusal(problem), "ask for at most 4");
+  problem.replicas = 0;
+  expect(refusal(problem, ErrorCode::kInvalidInput), "at least one is needed");
+  problem.replicas = 4;
+  problem.cards[2].device = "u280";
+  expect(refusal(problem), "has not 4 groups of cards, alike in kind and cabling");
+  problem.replicas = 2;
+  for (auto& way : problem.operations[1].implementations) way.amounts[kBram18] = 150;
+  expect(refusal(problem), "each on 1 card: ");
+}
+
+TEST(Replicas, WithoutPredictionStandOnCardsOfTheirOwnAsWell) {
+  Problem problem = row({64, 64}, 4, 16);
+  for (auto& operation : problem.operations) operation.implementations.clear();
+  problem.replicas = 2;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.card.size(), 2U);
+  EXPECT_EQ(solution.copies.size(), 1U);
+}
+
+TEST(Replicas, VerifyFindsCopiesThatCannotBe) {
+  Problem problem = row({64, 64}, 5, 16);
+  problem.cards[4].device = "u280";
+  problem.replicas = 2;
+  problem.partitions = 2;
+  Solution solution = solved(problem);
+  ASSERT_EQ(solution.card, (Cards{0, 1}));
+  const auto with = [&](const Cards& copy) {
+    Solution altered = solution;
+    altered.copies = {copy};
+    return verify(problem, altered);
+  };
+  EXPECT_EQ(with({2, 3}), "");
+  expect(with({1, 2}), "card 'fpga1' is used twice");
+  expect(with({2, 4}), "card 'fpga4' (u280) stands for 'fpga1' (ku060)");
+  expect(with({2}), "a replica has 1 card, the first one 2");
+  expect(with({2, 9}), "does not exist");
+  problem.cards.push_back(problem.cards[0]);
+  expect(with({2, 5}), "are not cabled as");
+  solution.copies.clear();
+  expect(verify(problem, solution), "not as many replicas as were asked for");
+  problem.replicas.reset();
+  problem.targets.frames_per_second = 1.5 / solution.interval_seconds;
+  expect(verify(problem, solution), "the frame rate asked for is not reached");
+  solution.copies = {{2, 3}};
+  EXPECT_EQ(verify(problem, solution), "");
+}
+
+}  // namespace
+}  // namespace millrace::compiler::explore

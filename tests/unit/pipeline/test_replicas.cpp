@@ -1,0 +1,394 @@
+// Several pipelines as one: who gets which frame, what waits where, and what a lost card costs.
+#include "runtime/pipeline/replicas.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <thread>
+
+#include "runtime/base/log.hpp"
+#include "tests/unit/pipeline/world.hpp"
+
+namespace {
+
+std::atomic<std::uint64_t> allocations{0};
+thread_local bool counted = false;
+
+}  // namespace
+
+// Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (counted) allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const memory = std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace millrace::tests {
+namespace {
+
+using namespace runtime;
+using namespace std::chrono_literals;
+using runtime::pipeline::CardState;
+using runtime::pipeline::Clock;
+using runtime::pipeline::PipelineOptions;
+using runtime::pipeline::Replicas;
+
+constexpr std::uint32_t kSlots = 2, kCards = 3;  // of each replica
+
+class ReplicasOfPipelines : public testing::Test {
+ protected:
+  void SetUp() override { log::configure(log::Level::kOff, false); }
+
+  void open(std::uint32_t replicas, std::uint32_t queue = 8) {
+    world_ = std::make_unique<FakeWorld>(chain_of_three(), chain_cluster(kCards * replicas));
+    for (std::uint32_t i = 0; i < replicas; ++i) {
+      auto opened = open_one();
+      ASSERT_NE(opened, nullptr);
+      if (all_ == nullptr) {
+        all_ = std::make_unique<Replicas>(std::move(opened), queue);
+      } else {
+        ASSERT_TRUE(all_->add(std::move(opened)).ok());
+      }
+    }
+  }
+  std::unique_ptr<pipeline::Pipeline> open_one() {
+    PipelineOptions options;
+    options.slots = kSlots;
+    options.restart_backoff_initial = 1ms;
+    options.restart_backoff_maximum = 8ms;
+    auto opened = open_on(*world_, options);
+    EXPECT_TRUE(opened.ok()) << opened.error().message();
+    return opened.ok() ? std::move(*opened) : nullptr;
+  }
+  /// The first card of a replica: frames stay there while it is stalled.
+  static std::uint32_t first_card(std::uint32_t replica) { return replica * kCards; }
+
+  TestFrame& submit(Clock::time_point deadline = Clock::time_point::max(),
+                    std::uint8_t priority = pipeline::kUsualPriority, std::uint64_t client = 0) {
+    frames_.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(frames_.size())));
+    frames_.back()->frame.deadline = deadline;
+    frames_.back()->frame.priority = priority;
+    frames_.back()->frame.client = client;
+    last_ = all_->submit(frames_.back()->frame);
+    return *frames_.back();
+  }
+  static bool right(TestFrame& frame) { return frame.ok() && frame.holds(0, 1, kChainSum); }
+  bool works() {
+    TestFrame frame(1, 1, 100);
+    return all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
+  }
+  /// works(), and the slot is free again: what comes next finds all replicas alike.
+  bool works_alone() {
+    return works() && eventually([&] { return all_->status().in_flight == 0; });
+  }
+  std::uint64_t frames_of(std::uint32_t replica) {
+    std::uint64_t frames = 0;
+    for (const auto& frame : all_->recent_frames()) frames += frame.replica == replica ? 1 : 0;
+    return frames;
+  }
+  bool lost(std::uint32_t card) { return all_->status().cards[card].state != CardState::kUp; }
+
+  std::unique_ptr<FakeWorld> world_;
+  std::vector<std::unique_ptr<TestFrame>> frames_;
+  std::unique_ptr<Replicas> all_;
+  Status last_;
+};
+
+TEST_F(ReplicasOfPipelines, EachGetsItsShareOneAfterTheOther) {
+  open(3);
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(works_alone());
+  for (std::uint32_t replica = 0; replica < 3; ++replica) EXPECT_EQ(frames_of(replica), 10U);
+  const auto status = all_->status();
+  EXPECT_EQ(status.replicas, 3U);
+  EXPECT_EQ(status.replicas_ready, 3U);
+  EXPECT_EQ(status.slots, 3 * kSlots);
+  EXPECT_EQ(status.queue_capacity, 8U);
+  EXPECT_EQ(status.completed, 30U);
+  ASSERT_EQ(status.cards.size(), 3 * kCards);
+  for (std::uint32_t card = 0; card < status.cards.size(); ++card)
+    EXPECT_EQ(status.cards[card].replica, card / kCards);
+  EXPECT_EQ(status.links.size(), 6U);
+}
+
+TEST_F(ReplicasOfPipelines, AFrameGoesWhereMostSlotsAreFree) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (int i = 0; i < 3; ++i) submit();
+  const std::uint32_t fuller = all_->status().in_flight;
+  EXPECT_EQ(fuller, 3U);
+  submit();  // has only one place to go to
+  EXPECT_TRUE(last_.ok());
+  EXPECT_EQ(all_->status().in_flight, 4U);
+  EXPECT_EQ(all_->status().queued, 0U);
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
+  EXPECT_EQ(frames_of(0), 2U);
+  EXPECT_EQ(frames_of(1), 2U);
+}
+
+TEST_F(ReplicasOfPipelines, WhatWaitsGoesToWhoeverIsFreeTheMostUrgentFirst) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots; ++i) submit();
+  std::vector<TestFrame*> usual, urgent;
+  for (int i = 0; i < 3; ++i) usual.push_back(&submit(Clock::time_point::max(), 5));
+  for (int i = 0; i < 2; ++i) urgent.push_back(&submit(Clock::time_point::max(), 1));
+  EXPECT_EQ(all_->status().queued, 5U);
+  static std::mutex mutex;
+  static std::vector<pipeline::Frame*> order;
+  order.clear();
+  for (const auto& list : {usual, urgent})
+    for (TestFrame* frame : list)
+      frame->frame.on_complete = [](pipeline::Frame& done, void*) {
+        const std::lock_guard lock(mutex);
+        order.push_back(&done);
+      };
+  world_->stall(first_card(1), false);  // the other replica keeps what it has
+  ASSERT_TRUE(eventually([] {
+    const std::lock_guard lock(mutex);
+    return order.size() == 5;
+  }));
+  EXPECT_EQ(order, (std::vector<pipeline::Frame*>{&urgent[0]->frame, &urgent[1]->frame, &usual[0]->frame,
+                                                  &usual[1]->frame, &usual[2]->frame}));
+  EXPECT_EQ(frames_of(1), kSlots + 5);
+  world_->stall(first_card(0), false);
+}
+
+TEST_F(ReplicasOfPipelines, AFullQueueRefusesAndAMoreUrgentFrameTakesAPlace) {
+  open(2, 2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) {
+    submit();
+    ASSERT_TRUE(last_.ok()) << last_.error().message();
+  }
+  TestFrame& pushed_out = *frames_.back();
+  submit();
+  ASSERT_FALSE(last_.ok());
+  EXPECT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
+  TestFrame& urgent = submit(Clock::time_point::max(), 1);
+  EXPECT_TRUE(last_.ok());
+  EXPECT_EQ(pushed_out.code(), ErrorCode::kResourceExhausted);
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  EXPECT_TRUE(right(urgent));
+  EXPECT_EQ(all_->status().failed, 1U);
+}
+
+TEST_F(ReplicasOfPipelines, WhatWaitsExpiresOrIsTakenBack) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots; ++i) submit();
+  TestFrame& cancelled = submit();
+  TestFrame& expired = submit(Clock::now() + 20ms);
+  all_->cancel(cancelled.frame);
+  EXPECT_EQ(cancelled.code(), ErrorCode::kCancelled);
+  EXPECT_EQ(expired.code(), ErrorCode::kDeadlineExceeded);
+  submit(Clock::now() - 1ms);
+  ASSERT_FALSE(last_.ok());
+  EXPECT_EQ(last_.error().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(all_->status().queued, 0U);
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  for (std::uint32_t i = 0; i < 2 * kSlots; ++i) EXPECT_TRUE(right(*frames_[i]));
+}
+
+TEST_F(ReplicasOfPipelines, AFrameOfTheWrongSizeIsRefusedEvenWhereItWouldHaveToWait) {
+  open(2);
+  TestFrame few(0, 1, 1);
+  EXPECT_EQ(all_->submit(few.frame).error().code(), ErrorCode::kInvalidInput);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 1; ++i) submit();
+  EXPECT_EQ(all_->submit(few.frame).error().code(), ErrorCode::kInvalidInput);
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
+}
+
+TEST_F(ReplicasOfPipelines, ADeadCardCostsItsOwnReplicasFramesAndNoOthers) {
+  for (std::uint32_t victim = 0; victim < kCards; ++victim) {
+    all_.reset();
+    frames_.clear();
+    open(2);
+    world_->stall(first_card(0), true);
+    world_->stall(first_card(1), true);
+    for (std::uint32_t i = 0; i < 2 * kSlots + 3; ++i) submit();  // the first goes to replica 0, by turns
+    world_->refuse_loads(victim, 1000000);
+    world_->kill(victim);
+    EXPECT_EQ(frames_[0]->code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(frames_[2]->code(), ErrorCode::kUnavailable);
+    EXPECT_TRUE(all_->ready());
+    world_->stall(first_card(1), false);
+    for (const std::size_t i : {1, 3, 4, 5, 6}) EXPECT_TRUE(right(*frames_[i])) << i;
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(works());
+    EXPECT_EQ(frames_of(0), 0U);
+    world_->refuse_loads(victim, 0);
+    world_->stall(first_card(0), false);
+    ASSERT_TRUE(eventually([&] { return all_->status().replicas_ready == 2; }));
+    EXPECT_EQ(all_->status().cards[victim].restarts, 1U);
+    EXPECT_EQ(all_->status().cards[first_card(1)].restarts, 0U);
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(works_alone());
+    EXPECT_EQ(frames_of(0), 5U) << "it is in turn again";
+  }
+}
+
+TEST_F(ReplicasOfPipelines, OnlyWhereAllAreLostWhatWaitsFailsAndSubmitRefuses) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
+  for (const std::uint32_t card : {1U, 4U}) {
+    world_->refuse_loads(card, 1000000);
+    world_->kill(card);
+  }
+  for (auto& frame : frames_) {
+    EXPECT_EQ(frame->code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(frame->completions(), 1);
+  }
+  EXPECT_FALSE(all_->ready());
+  submit();
+  ASSERT_FALSE(last_.ok());
+  EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
+  EXPECT_TRUE(lost(1) && lost(4));
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  for (const std::uint32_t card : {1U, 4U}) world_->refuse_loads(card, 0);
+  EXPECT_TRUE(eventually([&] { return works(); }));
+}
+
+TEST_F(ReplicasOfPipelines, FramesUnderManyDeathsCompleteOnceAndRightOrUnavailable) {
+  open(3, 64);
+  std::atomic<bool> stop{false};
+  std::atomic<int> served{0}, lost_frames{0}, wrong{0};
+  std::vector<std::thread> clients;
+  for (int t = 0; t < 6; ++t)
+    clients.emplace_back([&, t] {
+      for (int i = 0; !stop.load(); ++i) {
+        TestFrame frame(1, 1, static_cast<std::int16_t>(t * 1000 + i % 1000));
+        frame.frame.client = static_cast<std::uint64_t>(t);
+        const Status done = all_->infer(frame.frame);
+        if (done.ok() && frame.holds(0, 1, kChainSum))
+          served.fetch_add(1);
+        else if (!done.ok() && done.error().code() == ErrorCode::kUnavailable)
+          lost_frames.fetch_add(1);
+        else
+          wrong.fetch_add(1);
+      }
+    });
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  int not_ready = 0;
+  for (int death = 0; death < 40; ++death) {
+    world_->kill(static_cast<std::uint32_t>(random() % (3 * kCards)));
+    std::this_thread::sleep_for(5ms);
+    not_ready += all_->ready() ? 0 : 1;
+  }
+  EXPECT_TRUE(eventually([&] { return all_->status().replicas_ready == 3; }));
+  stop.store(true);
+  for (auto& client : clients) client.join();
+  EXPECT_EQ(wrong.load(), 0) << "seed " << seed;
+  EXPECT_GT(served.load(), 0) << "seed " << seed;
+  std::printf("seed %u: %d served, %d lost, all replicas away at %d of 40 looks\n", seed, served.load(),
+              lost_frames.load(), not_ready);
+}
+
+TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 4; ++i) submit();
+  std::thread release([&] {
+    std::this_thread::sleep_for(20ms);
+    world_->stall(first_card(0), false);
+    world_->stall(first_card(1), false);
+  });
+  const auto one = all_->retire(10s);
+  ASSERT_NE(one, nullptr);
+  one->stop(10s);
+  const auto two = all_->retire(10s);
+  ASSERT_NE(two, nullptr);
+  two->stop(10s);
+  release.join();
+  EXPECT_EQ(all_->retire(0ms), nullptr);
+  for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
+  submit();
+  ASSERT_FALSE(last_.ok());
+  EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
+}
+
+TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
+  const auto retired = all_->retire(0ms);
+  std::thread drain([&] { retired->stop(10s); });
+  std::this_thread::sleep_for(10ms);
+  world_->stall(first_card(0), false);
+  drain.join();
+  auto fresh = open_one();
+  ASSERT_NE(fresh, nullptr);
+  ASSERT_TRUE(all_->add(std::move(fresh)).ok());
+  for (const std::size_t i : {4, 5}) EXPECT_TRUE(right(*frames_[i])) << i;
+  world_->stall(first_card(1), false);
+}
+
+TEST_F(ReplicasOfPipelines, StopCompletesWhatItCanAndFailsTheRest) {
+  open(2);
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
+  all_->stop(20ms);
+  for (auto& frame : frames_) {
+    EXPECT_EQ(frame->code(), ErrorCode::kUnavailable);
+    EXPECT_EQ(frame->completions(), 1);
+  }
+  submit();
+  EXPECT_FALSE(last_.ok());
+  EXPECT_FALSE(all_->ready());
+}
+
+TEST_F(ReplicasOfPipelines, ToTakeAFrameOrToLetItWaitAllocatesNothing) {
+  open(2, 64);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(works());
+  frames_.reserve(256);
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (int i = 0; i < 40; ++i)
+    frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
+  world_->stall(first_card(0), true);
+  world_->stall(first_card(1), true);
+  // What the first ones do reaches the cards, which are not real here and allocate; those behind wait.
+  for (std::uint32_t i = 0; i < 2 * kSlots; ++i) ASSERT_TRUE(all_->submit(frames[i]->frame).ok());
+  const std::uint64_t before = allocations.load();
+  counted = true;
+  bool taken = true;
+  for (std::size_t i = 2 * kSlots; i < frames.size(); ++i) {
+    frames[i]->frame.priority = static_cast<std::uint8_t>(1 + i % 10);
+    frames[i]->frame.client = i % 3;
+    taken = taken && all_->submit(frames[i]->frame).ok();
+  }
+  counted = false;
+  EXPECT_TRUE(taken);
+  EXPECT_EQ(allocations.load(), before);
+  world_->stall(first_card(0), false);
+  world_->stall(first_card(1), false);
+  for (auto& frame : frames) EXPECT_TRUE(right(*frame));
+}
+
+}  // namespace
+}  // namespace millrace::tests
