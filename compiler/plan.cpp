@@ -300,8 +300,10 @@ class Planner {
     plan_.interval_seconds = plan_.solution.interval_seconds;
     plan_.latency_seconds = plan_.solution.latency_seconds;
     MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
-    if (const double host = host_seconds_between(); host > plan_.interval_seconds) {
-      plan_.interval_seconds = host;
+    // One core does it for all replicas.
+    const auto replicas = static_cast<double>(plan_.replicas());
+    if (const double host = host_seconds_between(); host * replicas > plan_.interval_seconds) {
+      plan_.interval_seconds = host * replicas;
       plan_.analysis.bottleneck = "the host limits: between cards it takes " +
                                   std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
       plan_.analysis.lifts.clear();
