@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <mutex>
 #include <set>
 
 #include "fake_pipeline.hpp"
@@ -27,6 +28,7 @@ struct Farm {
   std::map<std::string, int> fail;  // deployment's directory -> further opens that fail
   std::function<void(Frame&)> compute = test::echo;
   std::vector<std::string> log;
+  std::mutex mutex;  // replicas stop at once, on threads of their own
 
   /// Takes a place for as long as it is not stopped.
   class Fake final : public runtime::pipeline::Pipeline {
@@ -53,6 +55,7 @@ struct Farm {
     void stop(std::chrono::milliseconds bound) override {
       if (std::exchange(stopped_, true)) return;
       inner_.stop(bound);
+      const std::lock_guard lock(farm_.mutex);
       --farm_.open;
       farm_.log.push_back("stop " + name_);
     }
@@ -65,6 +68,7 @@ struct Farm {
   };
 
   Result<std::unique_ptr<Fake>> make(const std::string& name) {
+    const std::lock_guard lock(mutex);
     if (open >= places) return Error(ErrorCode::kDoesNotFit, "no card is left for " + name);
     if (fail[name] > 0) {
       --fail[name];
@@ -83,6 +87,7 @@ struct Farm {
     };
     source.check = [this](const PipelineSource::Deployment&, const std::vector<std::string>& also_free,
                           std::uint32_t) -> Status {
+      const std::lock_guard lock(mutex);
       if (open < places + also_free.size()) return {};
       return Error(ErrorCode::kDoesNotFit, "no card is left");
     };
