@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
 
 namespace millrace::compiler {
 namespace {
@@ -18,6 +21,44 @@ bool as_good(const explore::Implementation& a, const explore::Implementation& b)
   return a.interval_cycles <= b.interval_cycles &&
          a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
          a.depth_cycles <= b.depth_cycles && explore::within(a.amounts, b.amounts);
+}
+
+/// What joins a block to the one before, by lanes and bits of its input.
+using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
+
+Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits, Joints& known) {
+  const auto at = known.find({lanes, bits});
+  if (at != known.end()) return at->second;
+  // Who feeds it is chosen elsewhere: half its lanes stand for any other number of them.
+  MILLRACE_ASSIGN(const gen::Cost cost,
+                  gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kJointDepth));
+  known.emplace(std::pair(lanes, bits), cost);
+  return cost;
+}
+
+Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels::Program& program,
+                                      const kernels::Block& block, const gen::Candidate& candidate,
+                                      Joints& joints) {
+  explore::Implementation way;
+  way.name = gen::to_string(candidate.folding);
+  way.interval_cycles = std::max<std::uint64_t>(1, candidate.interval_cycles);
+  way.fill_cycles = static_cast<std::uint64_t>(std::clamp(candidate.lead, 0.0, 1.0) *
+                                               static_cast<double>(way.interval_cycles));
+  way.depth_cycles = candidate.depth_cycles;
+  gen::Cost cost = candidate.cost;
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    MILLRACE_ASSIGN(const gen::Cost before, joint(catalog, candidate.input_lanes[i],
+                                                  program.tensors[block.inputs[i]].type.bits, joints));
+    cost += before;
+  }
+  way.amounts = amounts(cost);
+  way.amounts[explore::kMemoryBytes] = candidate.memory_bytes;
+  return way;
+}
+
+auto sortable(const gen::Folding& f) {
+  return std::tuple(f.pe, f.simd, f.pixels, f.window_lanes, f.window, f.multiplier, f.implementation,
+                    f.weights, f.memory, f.variant);
 }
 
 /// Of the intervals at which something changes, those far enough apart, the quickest included.
@@ -37,18 +78,19 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const C
 Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
                  const gen::Generator& generator, const CandidateOptions& options,
                  explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
-  std::vector<gen::Folding> seen;
+  std::set<decltype(sortable({}))> seen;
+  Joints joints;
   for (const auto interval : spaced(generator.intervals(), options))
     for (const auto& folding : generator.foldings(interval)) {
-      if (std::find(seen.begin(), seen.end(), folding) != seen.end()) continue;
-      seen.push_back(folding);
+      if (!options.unrolled && folding.implementation == gen::Implementation::kUnrolled) continue;
+      if (!seen.insert(sortable(folding)).second) continue;
       auto asked = generator.candidate(catalog, folding);
       // A folding may be wide enough and still be none: too many lanes for a unit.
       if (!asked.ok() && asked.error().code() == ErrorCode::kInvalidInput) continue;
       if (!asked.ok()) return asked.error();
       gen::Candidate candidate = std::move(*asked);
       MILLRACE_ASSIGN(explore::Implementation way,
-                      implementation(catalog, program, program.blocks[block], candidate));
+                      weigh(catalog, program, program.blocks[block], candidate, joints));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
@@ -73,23 +115,8 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
 
 Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
                                                const kernels::Block& block, const gen::Candidate& candidate) {
-  explore::Implementation way;
-  way.name = gen::to_string(candidate.folding);
-  way.interval_cycles = std::max<std::uint64_t>(1, candidate.interval_cycles);
-  way.fill_cycles = static_cast<std::uint64_t>(std::clamp(candidate.lead, 0.0, 1.0) *
-                                               static_cast<double>(way.interval_cycles));
-  way.depth_cycles = candidate.depth_cycles;
-  gen::Cost cost = candidate.cost;
-  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
-    // Who feeds it is chosen elsewhere: half its lanes stand for any other number of them.
-    const std::uint32_t to = candidate.input_lanes[i], bits = program.tensors[block.inputs[i]].type.bits;
-    MILLRACE_ASSIGN(const gen::Cost joint,
-                    gen::edge_cost(catalog, to % 2 == 0 ? to / 2 : to, to, bits, kJointDepth));
-    cost += joint;
-  }
-  way.amounts = amounts(cost);
-  way.amounts[explore::kMemoryBytes] = candidate.memory_bytes;
-  return way;
+  Joints joints;
+  return weigh(catalog, program, block, candidate, joints);
 }
 
 Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,

@@ -23,6 +23,7 @@ struct CandidateOptions {
   double step = 1.02;
   std::uint64_t longest_cycles = 0;            // nothing slower is wanted; 0: no limit
   const generators::Plugin* plugin = nullptr;  // prepared for the program
+  bool unrolled = true;  // circuits made of constants: nothing to plan with where the numbers mean nothing
 };
 
 /// Fills the problem's implementations: an operation is a block of the program, in the same order. The joints

@@ -1,6 +1,7 @@
 #include "compiler/compile.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "compiler/alternatives.hpp"
@@ -47,9 +48,9 @@ Result<emit::Designs> design(const Plan& plan) {
                               static_cast<std::uint64_t>(beside));
       foldings = generators::choose(catalog, programs[i], options);
     }
-    auto made = foldings.ok()
-                    ? generators::assemble(catalog, programs[i], *foldings, {true, plan.plugin.get()})
-                    : Result<generators::Design>(foldings.error());
+    auto made = foldings.ok() ? generators::assemble(catalog, programs[i], *foldings,
+                                                     {true, plan.plugin.get(), regions_of(plan.placed, part)})
+                              : Result<generators::Design>(foldings.error());
     if (made.ok()) {
       designs.emplace(programs[i].name, std::move(*made));
     } else if (made.error().code() == ErrorCode::kUnsupported ||
@@ -90,9 +91,11 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
   report.steps = report.design.steps;
   Steps steps(report.steps);
   MILLRACE_ASSIGN(const auto designs, steps.run("design", [&] { return design(report.design); }));
+  std::optional<double> rate;
+  if (report.design.unpredicted.empty()) rate = 1 / report.design.interval_seconds;
   MILLRACE_ASSIGN(built.artifacts, steps.run("emit", [&] {
     return emit::build_deployment(report.design.placed_program, report.design.placed, report.design.cluster,
-                                  report.design.model, designs);
+                                  report.design.model, designs, rate);
   }));
   if (options.report)
     steps.run("report", [&] {

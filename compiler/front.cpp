@@ -79,7 +79,8 @@ Result<graph::Graph> import_model(const PlanOptions& options, ModelInfo& model) 
   return graph;
 }
 
-Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph, Steps& steps) {
+Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph,
+                                std::vector<std::string>& notes, Steps& steps) {
   auto start = std::chrono::steady_clock::now();
   auto lowered =
       passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
@@ -89,8 +90,10 @@ Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph, 
         start = std::chrono::steady_clock::now();
       });
   if (lowered.ok() && options.assume.empty())
-    for (const auto& diagnostic : lowered->diagnostics)
+    for (const auto& diagnostic : lowered->diagnostics) {
+      notes.push_back(printable(diagnostic.node + ": " + diagnostic.message));
       log::warning("compile", diagnostic.node + ": " + diagnostic.message);
+    }
   return lowered;
 }
 
@@ -116,10 +119,11 @@ Status check_front(const PlanOptions& options, const std::string& name) {
   return {};
 }
 
-Result<kernels::Program> read_model(const PlanOptions& options, ModelInfo& model, Steps& steps) {
+Result<kernels::Program> read_model(const PlanOptions& options, ModelInfo& model,
+                                    std::vector<std::string>& notes, Steps& steps) {
   MILLRACE_ASSIGN(graph::Graph graph, steps.run(kImportStep, [&] { return import_model(options, model); }));
   MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model); }));
-  MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), steps));
+  MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), notes, steps));
   MILLRACE_ASSIGN(kernels::Program program,
                   steps.run("build_program", [&] { return emit::build_program(graph); }));
   program.name = model.name;

@@ -9,8 +9,9 @@ namespace millrace::compiler {
 /// The model's name, and the names of steps in `dump_after`.
 Status check_front(const PlanOptions& options, const std::string& name);
 
-/// Fills `model` but for its name; `assume` is taken where the model is float. The program is valid.
+/// Fills `model` but for its name; `assume` is taken where the model is float. The program is valid. `notes`:
+/// what lowering had to say of single nodes, in words.
 Result<kernels::Program> read_model(const PlanOptions& options, runtime::plan::ModelInfo& model,
-                                    Steps& steps);
+                                    std::vector<std::string>& notes, Steps& steps);
 
 }  // namespace millrace::compiler

@@ -1,6 +1,10 @@
 #include "compiler/model_file.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/text.hpp"
@@ -48,19 +52,78 @@ Result<std::vector<float>> read_factors(const yaml::Mapping& map, std::string_vi
   return floats;
 }
 
-}  // namespace
+std::filesystem::path file_beside(const std::filesystem::path& onnx) {
+  return onnx.parent_path() / "millrace.yaml";
+}
 
-Status read_model_file(const std::filesystem::path& onnx, ModelInfo& model) {
-  const auto path = onnx.parent_path() / "millrace.yaml";
+/// The file's top; none where there is no file.
+Result<std::optional<yaml::Node>> load_file(const std::filesystem::path& path) {
   auto root = yaml::load(path);
-  if (!root.ok() && root.error().code() == ErrorCode::kNotFound) return {};
+  if (!root.ok() && root.error().code() == ErrorCode::kNotFound) return std::optional<yaml::Node>();
   if (!root.ok()) return root.error();
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*root, path.string(), "model file",
+  return std::optional<yaml::Node>(std::move(*root));
+}
+
+Result<yaml::Mapping> top_of(const yaml::Node& root, const std::filesystem::path& path) {
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, path.string(), "model file",
                                                     {"schema", "description", "labels", "labels_file",
-                                                     "layout", "scale", "mean"}));
+                                                     "layout", "scale", "mean", "compile"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema", 1));
   if (schema != 1)
     return map.error("schema", std::to_string(schema) + " is not known to this Millrace; it reads 1");
+  return map;
+}
+
+Status read_word(const yaml::Mapping& map, std::string_view key,
+                 std::initializer_list<std::string_view> words, std::string& out) {
+  MILLRACE_ASSIGN(out, map.text(key, ""));
+  if (out.empty() || std::find(words.begin(), words.end(), out) != words.end()) return {};
+  std::string known;
+  for (const auto word : words) known += (known.empty() ? "" : ", ") + std::string(word);
+  return map.error(key, "'" + out + "' is none of " + known);
+}
+
+Status read_count(const yaml::Mapping& map, std::string_view key, std::optional<std::uint32_t>& out) {
+  if (map.find(key) == nullptr) return {};
+  MILLRACE_ASSIGN(const std::uint64_t value, map.integer(key));
+  if (value == 0 || value > 1024) return map.error(key, std::to_string(value) + " is not from 1 to 1024");
+  out = static_cast<std::uint32_t>(value);
+  return {};
+}
+
+Status read_positive(const yaml::Mapping& map, std::string_view key, std::optional<double>& out) {
+  if (map.find(key) == nullptr) return {};
+  MILLRACE_ASSIGN(out, map.number(key));
+  return *out > 0 ? Status() : map.error(key, "a number above 0 is expected");
+}
+
+}  // namespace
+
+Result<CompileWishes> read_wishes(const std::filesystem::path& onnx) {
+  const auto path = file_beside(onnx);
+  MILLRACE_ASSIGN(const auto root, load_file(path));
+  CompileWishes wishes;
+  if (!root) return wishes;
+  MILLRACE_ASSIGN(const auto map, top_of(*root, path));
+  const yaml::Node* const section = map.find("compile");
+  if (section == nullptr) return wishes;
+  MILLRACE_ASSIGN(const auto inner, yaml::Mapping::of(*section, path.string(), "section compile",
+                                                      {"weights", "objective", "partitions", "replicas",
+                                                       "target_fps", "max_latency_us"}));
+  MILLRACE_TRY(read_word(inner, "weights", {"baked", "loaded", "streamed"}, wishes.weights));
+  MILLRACE_TRY(read_word(inner, "objective", {"cards", "throughput", "latency"}, wishes.objective));
+  MILLRACE_TRY(read_count(inner, "partitions", wishes.partitions));
+  MILLRACE_TRY(read_count(inner, "replicas", wishes.replicas));
+  MILLRACE_TRY(read_positive(inner, "target_fps", wishes.target_fps));
+  MILLRACE_TRY(read_positive(inner, "max_latency_us", wishes.max_latency_us));
+  return wishes;
+}
+
+Status read_model_file(const std::filesystem::path& onnx, ModelInfo& model) {
+  const auto path = file_beside(onnx);
+  MILLRACE_ASSIGN(const auto root, load_file(path));
+  if (!root) return {};
+  MILLRACE_ASSIGN(const auto map, top_of(*root, path));
   MILLRACE_ASSIGN(model.description, map.text("description", ""));
   MILLRACE_ASSIGN(model.labels, read_labels(map, path.parent_path()));
   const std::int64_t classes =

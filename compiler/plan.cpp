@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "compiler/emit/passages.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
@@ -13,7 +14,6 @@
 #include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
 #include "compiler/weights.hpp"
-#include "kernels/program/packing.hpp"
 #include "runtime/base/log.hpp"
 
 namespace millrace::compiler {
@@ -27,11 +27,6 @@ constexpr std::uint32_t kMostParts = 4;        // of a layer that is split
 constexpr int kAttempts = 6;                   // with what the joints turned out to cost
 constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
 
-/// When the first and the last beat of a tensor are there.
-struct Passage {
-  double first = 0, last = 0;
-};
-
 class Planner {
  public:
   Planner(const PlanOptions& options, Plan& plan) : options_(options), plan_(plan), steps_(plan.steps) {}
@@ -39,7 +34,7 @@ class Planner {
   Status run() {
     MILLRACE_ASSIGN(plan_.cluster, steps_.run("read_cluster",
                                               [&] { return runtime::plan::load_cluster(options_.cluster); }));
-    MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, steps_));
+    MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, plan_.notes, steps_));
     MILLRACE_TRY(place_parameters(plan_.program, options_.weights));
     for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     if (!options_.generator_plugin.empty()) {
@@ -72,26 +67,13 @@ class Planner {
     time_host();
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
+    how.unrolled = options_.assume.empty();
     if (plan_.plugin)
       MILLRACE_TRY(steps_.run("ask_plugin", [&] { return plan_.plugin->prepare(plan_.program); }));
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
       return add_candidates(catalog_, plan_.program, how, plan_.problem);
     }));
-    if (!options_.assume.empty()) drop_unrolled();
     return {};
-  }
-
-  /// Circuits made of constants are nothing to plan with where the numbers mean nothing.
-  void drop_unrolled() {
-    for (std::size_t i = 0; i < plan_.problem.operations.size(); ++i) {
-      auto& ways = plan_.problem.operations[i].implementations;
-      ways.erase(std::remove_if(ways.begin(), ways.end(),
-                                [&](const auto& way) {
-                                  return plan_.candidates.of_block[i][way.candidate].folding.implementation ==
-                                         gen::Implementation::kUnrolled;
-                                }),
-                 ways.end());
-    }
   }
 
   /// What the host does between cards is part of a frame's way.
@@ -120,11 +102,21 @@ class Planner {
     return state_problem();
   }
 
+  /// Some of them, where they are many.
+  std::string block_names() const {
+    constexpr std::size_t kMost = 12;
+    const auto& blocks = plan_.program.blocks;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < std::min(kMost, blocks.size()); ++i) names.push_back(blocks[i].name);
+    return joined(names) + (blocks.size() > kMost ? " and others: see the plan without --host" : "");
+  }
+
   Status check_host() const {
     for (const auto& name : options_.host_blocks)
       if (std::none_of(plan_.program.blocks.begin(), plan_.program.blocks.end(),
                        [&](const auto& block) { return block.name == name; }))
-        return Error(ErrorCode::kInvalidInput, "--host " + name + ": the model has no such block");
+        return Error(ErrorCode::kInvalidInput,
+                     "--host " + name + ": the model has no such block; it has " + block_names());
     const auto& target = options_.targets.frames_per_second;
     if (const double host = host_seconds_between(); target && host * *target > 1)
       return Error(ErrorCode::kDoesNotFit, "the host takes " + std::to_string(std::lround(host * 1e9)) +
@@ -173,11 +165,11 @@ class Planner {
         if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
       return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
     }
-    const double seconds = options_.targets.frames_per_second ? 1 / *options_.targets.frames_per_second : 1e6;
+    const double seconds = slowest_wanted();
     std::optional<std::uint32_t> worst;
     double most = 0;
     for (std::uint32_t i = 0; i < plan_.problem.operations.size(); ++i) {
-      if (!can_split(plan_.program, i, 2)) continue;
+      if (!can_split(plan_.program, i, 2) && !can_split(plan_.program, i, 3)) continue;
       const double load = least_load(plan_.problem.operations[i], seconds);
       if (load <= most) continue;
       most = load;
@@ -203,34 +195,77 @@ class Planner {
     return least;
   }
 
-  /// Splits one layer after another as long as that makes the model fit, or quicker by a hundredth.
+  enum class Progress : std::uint8_t {
+    kNone,
+    kOneLess,  // in the way: others still are, and nothing is gained yet
+    kBetter
+  };
+
+  /// Splits the layer that is most in the way: such that the model fits, or is quicker than `rate` by a
+  /// hundredth; else, such that this layer is in the way no longer.
+  Result<Progress> split_worst(bool fits, double rate) {
+    const auto block = most_in_the_way(fits);
+    if (!block) return Progress::kNone;
+    const Plan before = plan_;
+    const std::string& name = before.program.blocks[*block].name;
+    const bool too_large = !fits && least_load(before.problem.operations[*block], slowest_wanted()) > 1;
+    std::optional<Plan> next;
+    const auto cards = static_cast<std::uint32_t>(plan_.cluster.cards.size());
+    for (std::uint32_t parts = 2; parts <= std::min(cards, kMostParts); ++parts) {
+      if (!can_split(before.program, *block, parts)) continue;
+      restore(before);
+      plan_.program = split_channels(before.program, *block, parts);
+      plan_.splits.push_back({name, parts});
+      MILLRACE_TRY(state_problem());
+      if (!explore::is_predictable(plan_.problem)) continue;
+      const Status now = search(false);
+      if (!now.ok() && now.error().code() != ErrorCode::kDoesNotFit) return now.error();
+      if (now.ok() && (!fits || rate < plan_.frames_per_second() * 0.99)) return Progress::kBetter;
+      const bool less = fits ? now.ok() && !limits(name + "_part") : too_large && fit(*block, parts);
+      if (!next && less) next = plan_;
+    }
+    restore(next ? *next : before);
+    return next ? Progress::kOneLess : Progress::kNone;
+  }
+
+  /// Whether what limits the rate is a block whose name begins so.
+  bool limits(const std::string& prefix) const {
+    const auto block = most_in_the_way(true);
+    return block && plan_.program.blocks[*block].name.starts_with(prefix);
+  }
+
+  /// Whether each of these blocks has a region that it fits into.
+  bool fit(std::uint32_t first, std::uint32_t count) const {
+    const auto begin = plan_.problem.operations.begin() + first;
+    return std::all_of(begin, begin + count,
+                       [&](const auto& operation) { return least_load(operation, slowest_wanted()) <= 1; });
+  }
+
+  double slowest_wanted() const {
+    return options_.targets.frames_per_second ? 1 / *options_.targets.frames_per_second : 1e6;
+  }
+
+  /// What the plan was, with the time that all since has taken.
+  void restore(const Plan& before) {
+    auto times = std::move(plan_.steps);
+    plan_ = before;
+    plan_.steps = std::move(times);
+  }
+
+  /// Splits one layer after another until the model fits, or as long as that makes it quicker. Of several
+  /// that are in the way alike, only the last one's split brings that.
   Status split_layers(const Status& first) {
     Status found = first;
+    Plan best = plan_;
     for (int round = 0; round < kSplits; ++round) {
-      const Plan before = plan_;
-      const auto block = most_in_the_way(found.ok());
-      bool helped = false;
-      const auto cards = static_cast<std::uint32_t>(plan_.cluster.cards.size());
-      for (std::uint32_t parts = 2; block && !helped && parts <= std::min(cards, kMostParts); ++parts) {
-        if (!can_split(before.program, *block, parts)) continue;
-        plan_ = before;
-        plan_.program = split_channels(before.program, *block, parts);
-        plan_.splits.push_back({before.program.blocks[*block].name, parts});
-        MILLRACE_TRY(state_problem());
-        if (!explore::is_predictable(plan_.problem)) continue;
-        const Status now = search(false);
-        if (!now.ok() && now.error().code() != ErrorCode::kDoesNotFit) return now;
-        helped = now.ok() && (!found.ok() || before.frames_per_second() < plan_.frames_per_second() * 0.99);
-      }
-      if (!helped) {
-        auto times = std::move(plan_.steps);
-        plan_ = before;
-        plan_.steps = std::move(times);
-        return found;
-      }
+      MILLRACE_ASSIGN(const Progress progress, split_worst(found.ok(), best.frames_per_second()));
+      if (progress == Progress::kNone) break;
+      if (progress == Progress::kOneLess) continue;
       found = {};
       if (options_.targets.objective != explore::Objective::kThroughput) return found;
+      best = plan_;
     }
+    restore(best);
     return found;
   }
 
@@ -355,28 +390,36 @@ class Planner {
         plan_.played = false;
         continue;
       }
-      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p], {false, plan_.plugin.get()});
+      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
+                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
       if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
       plan_.designs.emplace(programs[p].name, std::move(*design));
     }
-    if (plan_.played) take_figures(programs);
-    return {};
+    return plan_.played ? take_figures(programs) : Status();
   }
 
   /// Interval, latency and resources of the designs in place of the blocks' sums.
-  void take_figures(const std::vector<kernels::Program>& programs) {
+  Status take_figures(const std::vector<kernels::Program>& programs) {
     double longest = 0;
     for (const auto& cable : plan_.analysis.cables)
       longest = std::max(longest, static_cast<double>(cable.bytes) / cable.bytes_per_second);
-    std::vector<explore::Amounts> used(plan_.placed.card.size(), explore::Amounts{});
+    std::vector<std::vector<explore::Amounts>> used;  // place -> region
+    for (const auto& place : plan_.analysis.places)
+      used.emplace_back(place.regions.size(), explore::Amounts{});
     std::vector<double> slowest(plan_.placed.card.size(), 0);
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const auto found = plan_.designs.find(programs[p].name);
       if (found == plan_.designs.end()) continue;
       const auto& part = plan_.placed.parts[p];
-      const gen::Cost& cost = found->second.cost;
-      used[part.place] += explore::Amounts{
-          cost.lut, cost.lutram, cost.ff, cost.dsp, cost.ramb18 + 2 * cost.ramb36, cost.uram, 0};
+      MILLRACE_ASSIGN(const auto costs, gen::region_costs(catalog_, found->second, used[part.place].size()));
+      for (std::size_t r = 0; r < used[part.place].size(); ++r)
+        used[part.place][r] += explore::Amounts{costs[r].lut,
+                                                costs[r].lutram,
+                                                costs[r].ff,
+                                                costs[r].dsp,
+                                                costs[r].ramb18 + 2 * costs[r].ramb36,
+                                                costs[r].uram,
+                                                0};
       slowest[part.place] =
           std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
     }
@@ -387,51 +430,39 @@ class Planner {
       figures.roofline.attained = 1 / slowest[place];
       if (std::isfinite(figures.roofline.memory) && figures.memory_bytes > 0)
         longest = std::max(longest, 1 / figures.roofline.memory);
-      if (figures.regions.size() != 1) continue;  // which region a joint lies in is not known
-      auto& region = figures.regions.front();
-      const std::uint64_t memory = region.used[explore::kMemoryBytes];
-      region.used = used[place];
-      for (const auto& cable : plan_.analysis.cables)
-        if (cable.from == place || cable.to == place) region.used += plan_.problem.cards[figures.card].link;
-      region.used[explore::kMemoryBytes] = memory;
+      for (std::size_t r = 0; r < figures.regions.size(); ++r) {
+        auto& region = figures.regions[r];
+        const std::uint64_t memory = region.used[explore::kMemoryBytes];
+        region.used = used[place][r];
+        for (const auto& cable : plan_.analysis.cables)
+          if (r == 0 && (cable.from == place || cable.to == place))
+            region.used += plan_.problem.cards[figures.card].link;
+        region.used[explore::kMemoryBytes] = memory;
+      }
     }
     plan_.interval_seconds = longest;
     for (auto& cable : plan_.analysis.cables)
       cable.share = static_cast<double>(cable.bytes) / cable.bytes_per_second / longest;
-    plan_.latency_seconds = latency(programs);
+    MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
+    return {};
   }
 
-  /// Parts one after another, tensors over cables in packets.
-  double latency(const std::vector<kernels::Program>& programs) const {
-    std::map<std::uint32_t, std::pair<Passage, std::size_t>> made;  // tensor -> when, by which part
-    double end = 0;
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto& part = plan_.placed.parts[p];
-      Passage in;
-      for (const auto block : part.operations)
-        for (const auto t : plan_.placed_program.blocks[block].inputs) {
-          const auto from = made.find(t);
-          if (from == made.end() || from->second.second == p) continue;
-          const Passage there = arrival(t, from->second.first, plan_.placed.parts[from->second.second], part);
-          in = {std::max(in.first, there.first), std::max(in.last, there.last)};
-        }
-      double there = 0;
-      if (part.host)
-        for (const auto block : part.operations)
-          there += host_seconds_of(plan_.placed_program.blocks[block].name);
-      Passage out{in.last + there, in.last + there};
-      if (!part.host) {
-        const gen::Design& design = plan_.designs.at(programs[p].name);
-        const double whole = static_cast<double>(design.latency_cycles) / clock(part);
-        const double first = static_cast<double>(design.first_output_cycles) / clock(part);
-        const double own = static_cast<double>(design.interval_cycles) / clock(part);
-        const double stretch = std::max(1.0, (in.last - in.first) / whole);
-        out = {in.first + first * stretch, std::max(in.first + whole, in.last + std::max(0.0, whole - own))};
-        end = std::max(end, out.last);
-      }
-      for (const auto block : part.operations)
-        for (const auto t : plan_.placed_program.blocks[block].outputs) made[t] = {out, p};
+  /// Of a frame through all parts, over cables in packets; the host's time between cards counts.
+  Result<double> latency(const std::vector<kernels::Program>& programs) const {
+    if (plan_.designs.size() == 1) {
+      const auto& [name, design] = *plan_.designs.begin();
+      for (std::size_t p = 0; p < programs.size(); ++p)
+        if (programs[p].name == name)
+          return static_cast<double>(design.latency_cycles) / clock(plan_.placed.parts[p]);
     }
+    std::vector<double> host(programs.size(), 0);
+    for (std::size_t p = 0; p < programs.size(); ++p)
+      for (const auto block : plan_.placed.parts[p].operations)
+        host[p] += host_seconds_of(plan_.placed_program.blocks[block].name);
+    MILLRACE_ASSIGN(const auto passages,
+                    emit::passages(programs, plan_.placed, plan_.cluster, plan_.designs, host));
+    double end = 0;
+    for (const auto& passage : passages) end = std::max(end, passage.last_output);
     return end;
   }
 
@@ -449,20 +480,21 @@ class Planner {
     return 0;
   }
 
-  Passage arrival(std::uint32_t tensor, const Passage& from, const explore::Part& a,
-                  const explore::Part& b) const {
-    if (a.host || b.host || a.place == b.place) return from;
-    double bytes_per_second = 0, wait = 0;
-    for (const auto& cable : plan_.problem.cables) {
-      const auto x = plan_.placed.card[a.place], y = plan_.placed.card[b.place];
-      if ((cable.a != x || cable.b != y) && (cable.a != y || cable.b != x)) continue;
-      bytes_per_second += cable.bytes_per_second;
-      wait = std::max(wait, cable.latency_seconds);
+  /// One region of all cards of a kind.
+  static bool tighten(explore::Problem& problem, const std::string& device, std::size_t which,
+                      const explore::RegionUse& region) {
+    bool again = false;
+    for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
+      if (region.used[k] <= region.available[k]) continue;
+      again = true;
+      const double factor =
+          0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
+      for (auto& card : problem.cards)
+        if (card.device == device)
+          card.regions[which].available[k] =
+              static_cast<std::uint64_t>(static_cast<double>(card.regions[which].available[k]) * factor);
     }
-    const auto& t = plan_.placed_program.tensors[tensor];
-    const double bytes = static_cast<double>(kernels::packed_bytes(t.type, t.elements()));
-    const double packet = wait + std::min(bytes, 1024.0) / bytes_per_second;
-    return {from.first + packet, std::max(from.last + packet, from.first + wait + bytes / bytes_per_second)};
+    return again;
   }
 
   /// Whether the problem had to be made harder because the designs miss what was promised.
@@ -470,18 +502,8 @@ class Planner {
     bool again = false;
     for (std::uint32_t place = 0; place < plan_.analysis.places.size(); ++place) {
       const auto& figures = plan_.analysis.places[place];
-      if (figures.regions.size() != 1) continue;
-      const auto& region = figures.regions.front();
-      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
-        if (region.used[k] <= region.available[k]) continue;
-        again = true;
-        const double factor =
-            0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-        for (auto& card : problem.cards)
-          if (card.device == problem.cards[figures.card].device)
-            card.regions.front().available[k] =
-                static_cast<std::uint64_t>(static_cast<double>(card.regions.front().available[k]) * factor);
-      }
+      for (std::size_t r = 0; r < figures.regions.size(); ++r)
+        again = tighten(problem, problem.cards[figures.card].device, r, figures.regions[r]) || again;
     }
     if (auto& target = problem.targets.frames_per_second;
         target && plan_.frames_per_second() < *plan_.problem.targets.frames_per_second) {
@@ -504,6 +526,12 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<std::uint32_t> regions_of(const explore::Solution& placed, const explore::Part& part) {
+  std::vector<std::uint32_t> regions;
+  for (const auto block : part.operations) regions.push_back(placed.region[block]);
+  return regions;
+}
 
 Result<Plan> make_plan(const PlanOptions& options) {
   Plan plan;

@@ -44,7 +44,7 @@ struct PlanOptions {
   std::vector<std::string> host_blocks;  // to run on the host, by name
   std::optional<double> host_seconds;  // what each block between cards takes there; default: the catalogue's
   std::filesystem::path generator_plugin;                            // a program that offers candidates too
-  std::chrono::milliseconds plugin_time = std::chrono::seconds(10);  // each of its calls may take
+  std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // each of its calls may take
   std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits
   std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };
@@ -69,17 +69,20 @@ struct Unedited {
 
 /// The best for one number of cards by one objective.
 struct Alternative {
-  std::uint32_t cards = 0;
+  std::uint32_t cards = 0;     // of all replicas
+  std::uint32_t replicas = 1;  // equal shares of the cards each
   explore::Objective objective = explore::Objective::kThroughput;
-  double interval_seconds = 0, latency_seconds = 0;  // added up from blocks
-  explore::Amounts used{};                           // of all blocks; [kMemoryBytes]: bytes a frame
+  double interval_seconds = 0, latency_seconds = 0;  // of one replica, added up from blocks
+  explore::Amounts used{};  // of all blocks of all replicas; [kMemoryBytes]: bytes a frame
   bool exact = false;
+  double frames_per_second() const { return replicas / interval_seconds; }
 };
 
 struct Plan {
   runtime::plan::ModelInfo model;
   std::string assumed;  // "int8" where the model was float; such a plan cannot be built
   runtime::plan::Cluster cluster;
+  std::vector<std::string> notes;  // where the integers may differ from the float model: "pool: averages …"
 
   // The model's program as it was explored, blocks split.
   std::vector<Split> splits;
@@ -116,6 +119,9 @@ struct Plan {
     return interval_seconds > 0 ? static_cast<double>(replicas()) / interval_seconds : 0;
   }
 };
+
+/// Of a part's blocks, in its order, the region of the card that each stands in.
+std::vector<std::uint32_t> regions_of(const explore::Solution& placed, const explore::Part& part);
 
 /// Errors are those of reading, importing, lowering and explore::solve(); kInvalidInput too where options
 /// contradict themselves.

@@ -12,7 +12,7 @@ namespace {
 using namespace runtime::plan;
 
 constexpr std::uint32_t kPacketBytes = 1024;
-constexpr std::uint64_t kFewestCredits = 2, kUsualCredits = 16;
+constexpr std::uint64_t kUsualCredits = 16, kMostCredits = 1U << 30U;
 
 std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
   return (frame_bytes + packet_bytes - 1) / packet_bytes;
@@ -82,8 +82,9 @@ class Planner {
     return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
   }
 
-  /// Where branches meet again, the shorter one must hold what the longer one still computes: a frame for
-  /// each partition it is shorter by, and one more.
+  /// Two frames, so that one arrives while the other is read: a packet's credit is back when all of it is
+  /// read, and packets need not be equal. Where branches meet again, the shorter one must hold what the
+  /// longer one still computes: a frame for each partition it is shorter by, and one more.
   void set_credits() {
     std::map<std::string, std::uint32_t> depth;  // longest way from the model's inputs, in partitions
     for (const auto& partition : d_.partitions) {
@@ -100,9 +101,8 @@ class Planner {
       });
       const std::uint32_t apart = depth[channel.consumer.partition] - depth[channel.producer.partition];
       const std::uint64_t wanted =
-          joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(frame, kUsualCredits);
-      channel.credits =
-          static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, kFewestCredits, 1U << 30U));
+          joined > 1 ? frame * (1 + std::uint64_t{apart}) : std::min(2 * frame, kUsualCredits);
+      channel.credits = static_cast<std::uint32_t>(std::min(wanted, kMostCredits));
     }
   }
 
@@ -166,7 +166,8 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
                                                std::to_string(cables * abi::kMaxTags) +
                                                " each way; cut elsewhere (--partitions) or add a cable");
     const double needed = frames_per_second.value_or(0) * static_cast<double>(way.frame_bytes) * 8e-9;
-    if (needed > gigabits_per_second)
+    // A rate that a cable bounds fills it but for rounding.
+    if (needed > gigabits_per_second * (1 + 1e-6))
       return Error(ErrorCode::kDoesNotFit,
                    "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +
                        " frames/s " + between + " " + std::to_string(needed) +

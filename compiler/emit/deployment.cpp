@@ -1,8 +1,11 @@
 #include "compiler/emit/deployment.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "compiler/emit/container.hpp"
+#include "compiler/emit/passages.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
 #include "kernels/program/parameters.hpp"
@@ -19,6 +22,7 @@ using namespace runtime::plan;
 
 constexpr char kGenerator[] = "millrace 0.1.0";
 constexpr char kHostEndpoint[] = "host";
+constexpr std::uint64_t kMostPlayedCycles = 200'000;  // of a partition's frame
 
 std::string numbered(const char* stem, std::size_t number) {
   return stem + std::to_string(number);
@@ -47,8 +51,12 @@ std::string partition_name(const explore::Solution& solution, std::size_t part) 
 class Builder {
  public:
   Builder(const kernels::Program& program, const explore::Solution& solution, const Cluster& cluster,
-          const ModelInfo& model, const Designs& designs)
-      : program_(program), solution_(solution), cluster_(cluster), designs_(designs) {
+          const ModelInfo& model, const Designs& designs, std::optional<double> frames_per_second)
+      : program_(program),
+        solution_(solution),
+        cluster_(cluster),
+        designs_(designs),
+        frames_per_second_(frames_per_second) {
     out_.plan.generator = kGenerator;
     out_.plan.model = model;
     out_.plan.replicas = static_cast<std::uint32_t>(solution.replicas());
@@ -56,11 +64,13 @@ class Builder {
 
   Result<Artifacts> build() {
     add_endpoints();
-    add_partitions();
+    const auto programs = partition_programs(program_, solution_);
+    add_partitions(programs);
     MILLRACE_TRY(plan_communication(out_.plan));
+    MILLRACE_TRY(predict_passages(programs));
     for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
     MILLRACE_TRY(add_vitis());
-    MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding));
+    MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding, frames_per_second_));
     out_.plan.digest = compute_digest(out_.plan);
     if (const auto status = validate(out_.plan); !status.ok())
       return Error(ErrorCode::kInternal, "the plan just made does not hold: " + status.error().message());
@@ -68,6 +78,11 @@ class Builder {
   }
 
  private:
+  /// What generated hardware takes from a parameter file.
+  struct Constants {
+    std::vector<std::byte> load, streamed;
+  };
+
   const Device& device(std::size_t place) const {
     return cluster_.device_of(cluster_.cards[solution_.card[place]]);
   }
@@ -83,8 +98,7 @@ class Builder {
     }
   }
 
-  void add_partitions() {
-    const auto programs = partition_programs(program_, solution_);
+  void add_partitions(const std::vector<kernels::Program>& programs) {
     for (std::size_t i = 0; i < solution_.parts.size(); ++i) {
       const auto& part = solution_.parts[i];
       Partition partition;
@@ -120,12 +134,27 @@ class Builder {
   }
 
   /// What its image does not hold, as a file.
-  void add_parameters(const kernels::Program& program, std::span<const std::byte> load,
-                      Partition& partition) {
-    std::vector<std::byte> bytes = encode_parameters(program, load);
+  void add_parameters(const kernels::Program& program, const Constants& constants, Partition& partition) {
+    std::vector<std::byte> bytes = encode_parameters(program, constants.load, constants.streamed);
     const std::string sha256 = sha256_hex(bytes);
     partition.parameters = ParameterFile{parameter_file_name(sha256), sha256, bytes.size()};
     out_.files[partition.parameters->file] = std::move(bytes);
+  }
+
+  /// Of partitions that stand on several cards, where all can be played in reasonable time.
+  Status predict_passages(const std::vector<kernels::Program>& programs) {
+    if (solution_.card.size() < 2) return {};
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      if (solution_.parts[i].host) continue;
+      const auto design = designs_.find(programs[i].name);
+      if (design == designs_.end() || design->second.latency_cycles > kMostPlayedCycles) return {};
+    }
+    MILLRACE_ASSIGN(const auto all, passages(programs, solution_, cluster_, designs_));
+    for (std::size_t i = 0; i < programs.size(); ++i)
+      if (!solution_.parts[i].host)
+        passages_[programs[i].name] = static_cast<std::uint64_t>(
+            std::llround(all[i].last_output * device(solution_.parts[i].place).clock_mhz * 1e6));
+    return {};
   }
 
   /// One image port a channel; `links` counts the image's rows of the link table.
@@ -151,40 +180,79 @@ class Builder {
     }
   }
 
-  /// What a region offers once the shell has its share, which it takes from the regions in their order.
-  static runtime::plan::Resources available_in(const Device& device, const std::string& region) {
+  /// Between a place's card and those it exchanges messages with.
+  std::uint64_t cables_of(std::size_t place) const {
+    const std::string own = numbered("card", place);
+    std::set<std::string> others;
+    for (const auto& channel : out_.plan.channels) {
+      if (channel.transport == Transport::kHost) continue;
+      const auto& from = out_.plan.find_partition(channel.producer.partition)->endpoint;
+      const auto& to = out_.plan.find_partition(channel.consumer.partition)->endpoint;
+      if (from == own) others.insert(out_.binding.at(to));
+      if (to == own) others.insert(out_.binding.at(from));
+    }
+    const std::string& card = out_.binding.at(own);
+    return static_cast<std::uint64_t>(
+        std::count_if(cluster_.cables.begin(), cluster_.cables.end(), [&](const Cable& cable) {
+          return (cable.a.card == card && others.contains(cable.b.card)) ||
+                 (cable.b.card == card && others.contains(cable.a.card));
+        }));
+  }
+
+  /// What the first `count` regions offer once the shell has its share, which it takes from them in their
+  /// order, and the cables theirs, of the first.
+  static runtime::plan::Resources available_in(const Device& device, std::size_t count,
+                                               std::uint64_t cables) {
     using runtime::plan::Resources;
-    Resources shell = device.shell;
-    for (const auto& one : device.regions) {
-      Resources left = one.resources;
+    Resources shell = device.shell, sum;
+    for (std::size_t r = 0; r < std::min(count, device.regions.size()); ++r) {
+      Resources left = device.regions[r].resources;
       for (const auto kind : {&Resources::lut, &Resources::lutram, &Resources::ff, &Resources::dsp,
                               &Resources::bram36, &Resources::uram}) {
         const auto taken = std::min(left.*kind, shell.*kind);
         left.*kind -= taken;
         shell.*kind -= taken;
+        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables);
+        sum.*kind += left.*kind;
       }
-      if (one.name == region || device.regions.size() == 1) return left;
     }
-    return {};
+    return sum;
+  }
+
+  /// Instances of the dataflow by region; empty where all stand in the first.
+  static std::vector<PlacedInstances> placement(const generators::Design& design, const Device& device) {
+    std::vector<PlacedInstances> placed;
+    if (design.regions.empty()) return placed;
+    for (const auto& region : device.regions) placed.push_back({region.name, {}});
+    for (std::size_t u = 0; u < design.netlist.units.size(); ++u)
+      if (const auto& unit = design.netlist.units[u]; unit.wiring == generators::Wiring::kNone)
+        placed[design.regions[u]].instances.push_back(unit.instance.name);
+    return placed;
   }
 
   /// Its SystemVerilog, and what the image's record says of it.
-  Status add_rtl(const generators::Design& design, const kernels::Program& program, const Device& device,
-                 ImagePartition& made, std::vector<std::byte>& load) {
+  Status add_rtl(const generators::Design& design, const kernels::Program& program, std::size_t place,
+                 ImagePartition& made, Constants& constants) {
+    const Device& device = this->device(place);
     RtlOptions options;
     options.clock_mhz = device.clock_mhz;
     options.device = device.name;
     options.generator = kGenerator;
     options.family = device.family;
-    options.available = available_in(device, made.region);
+    const auto& regions = design.regions;
+    const std::size_t used = regions.empty() ? 1 : *std::max_element(regions.begin(), regions.end()) + 1;
+    options.available = available_in(device, used, cables_of(place));
+    for (const auto& region : device.regions) options.regions.push_back(region.name);
     options.connectors = std::max(1U, device.connectors);
     options.links = rooms_;
+    if (const auto passage = passages_.find(made.name); passage != passages_.end())
+      options.passage_cycles = passage->second;
     MILLRACE_ASSIGN(const Rtl rtl, emit_rtl(design, program, made.ports, options));
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
     rtl_[made.name] = rtl.files;
-    load = rtl.load;
+    constants = {rtl.load, rtl.streamed};
     for (const auto& [path, content] : rtl.files) {
       const auto bytes = std::as_bytes(std::span(content));
       out_.files["rtl/" + made.name + "/" + path].assign(bytes.begin(), bytes.end());
@@ -218,10 +286,10 @@ class Builder {
       for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
       for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
       data.programs.push_back(kernels::topology_of(program));
-      std::vector<std::byte> load;
+      Constants constants;
       if (const auto design = designs_.find(partition.name); design != designs_.end())
-        MILLRACE_TRY(add_rtl(design->second, program, device(place), made, load));
-      if (kernels::has_parameters(program)) add_parameters(program, load, partition);
+        MILLRACE_TRY(add_rtl(design->second, program, place, made, constants));
+      if (kernels::has_parameters(program)) add_parameters(program, constants, partition);
     }
     if (links > abi::kMaxLinkPorts)
       return Error(ErrorCode::kDoesNotFit,
@@ -243,9 +311,11 @@ class Builder {
     for (std::size_t place = 0; place < solution_.card.size(); ++place) {
       const Image& image = out_.plan.images[place];
       const std::string& partition = image.partitions.front();
-      VitisImage made{image.name, partition, {}, &device(place), {}};
+      VitisImage made{image.name, partition, {}, &device(place), {}, {}};
       for (const auto& one : out_.plan.partitions)
         if (one.name == partition) made.region = one.region;
+      if (const auto design = designs_.find(partition); design != designs_.end())
+        made.placed = placement(design->second, device(place));
       // A kernel is made around one partition's top.
       if (const auto rtl = rtl_.find(partition); rtl != rtl_.end() && image.partitions.size() == 1)
         made.rtl = rtl->second;
@@ -263,10 +333,12 @@ class Builder {
   const explore::Solution& solution_;
   const Cluster& cluster_;
   const Designs& designs_;
+  std::optional<double> frames_per_second_;
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
   std::map<std::string, std::map<std::string, std::string>> rtl_;  // partition -> its SystemVerilog
   std::map<std::uint32_t, LinkRoom> rooms_;                        // of the image's links
+  std::map<std::string, std::uint64_t> passages_;  // partition -> cycles until a frame has passed it
 };
 
 }  // namespace
@@ -284,8 +356,9 @@ std::vector<kernels::Program> partition_programs(const kernels::Program& program
 }
 
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
-                                   const Cluster& cluster, const ModelInfo& model, const Designs& designs) {
-  return Builder(program, solution, cluster, model, designs).build();
+                                   const Cluster& cluster, const ModelInfo& model, const Designs& designs,
+                                   std::optional<double> frames_per_second) {
+  return Builder(program, solution, cluster, model, designs, frames_per_second).build();
 }
 
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,11 @@ std::vector<kernels::Program> partition_programs(const kernels::Program& program
 /// with their program in the plan; parts on cards become "part<n>" on endpoint "card<place>", in image
 /// "image<place>" and the device's first region; those with a design get their
 /// SystemVerilog below "rtl/<partition>/". `program` names its inputs and outputs as `model` does. The
-/// plan returned is valid and its communication checked.
+/// plan returned is valid and its communication checked, at the rate of one replica where it is known.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const runtime::plan::Cluster& cluster,
-                                   const runtime::plan::ModelInfo& model, const Designs& designs = {});
+                                   const runtime::plan::ModelInfo& model, const Designs& designs = {},
+                                   std::optional<double> frames_per_second = {});
 
 /// Writes it, whole or not at all.
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory);

@@ -95,17 +95,27 @@ class Analyst {
     latency(board, assignment, solution_.hops, &out_.works);
   }
 
+  /// A frame's: what an operation's slices cannot do in its interval, its LUTs do.
+  double products_of_slices(std::uint32_t place) const {
+    double sum = 0;
+    for (std::uint32_t i = 0; i < problem_.operations.size(); ++i)
+      if (!problem_.operations[i].host && place_[i] == place)
+        sum += std::min(static_cast<double>(problem_.operations[i].cost),
+                        kMultipliesPerDsp * static_cast<double>(way(i).amounts[kDsp]) *
+                            static_cast<double>(way(i).interval_cycles));
+    return sum;
+  }
+
   void set_roofline(PlaceAnalysis& place) {
     const auto number = static_cast<std::uint32_t>(&place - out_.places.data());
+    const double products = products_of_slices(number);
     double dsps = 0, bytes_per_second = 0;
     for (const auto& region : place.regions) {
       dsps += static_cast<double>(region.available[kDsp]);
       bytes_per_second += static_cast<double>(region.available[kMemoryBytes]);
     }
     Roofline& roof = place.roofline;
-    roof.compute = place.cost == 0
-                       ? kNever
-                       : dsps * kMultipliesPerDsp * card(number).clock_hz / static_cast<double>(place.cost);
+    roof.compute = products == 0 ? kNever : dsps * kMultipliesPerDsp * card(number).clock_hz / products;
     roof.memory =
         place.memory_bytes == 0 ? kNever : bytes_per_second / static_cast<double>(place.memory_bytes);
     roof.links = kNever;

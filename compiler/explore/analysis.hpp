@@ -12,7 +12,9 @@ namespace millrace::compiler::explore {
 
 /// Frames a second that something could reach if nothing else held it back; infinite where it has no part.
 struct Roofline {
-  double compute = 0;   // every DSP slice left to it busy at every clock, two multiplications each
+  // Every DSP slice left to it busy at every clock, two multiplications each; those that LUTs do, as it is
+  // built, hold nothing back.
+  double compute = 0;
   double memory = 0;    // weights from the regions' banks
   double links = 0;     // the tightest of its cables
   double attained = 0;  // its slowest operation

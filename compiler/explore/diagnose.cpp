@@ -14,6 +14,7 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::uint32_t kMostCards = 64;  // of a cluster that is proposed
+constexpr double kMuchMore = 16;          // times a resource that is looked at when one is short
 
 std::string number(double value) {
   char text[32];
@@ -256,39 +257,104 @@ class Diagnosis {
            number((found->latency_seconds / *problem_.targets.max_latency_seconds - 1) * 100) + " % too long";
   }
 
-  /// Cards in a row, each filled: where they end.
-  std::string stopped() const {
-    const auto kinds = card_kinds(problem_);
-    Level level(board_, kinds, seconds_);
-    std::size_t at = 0, last = 0;
+  /// The first layer that finds no place where cards in a row are filled one after another, and the last
+  /// card.
+  std::pair<std::size_t, std::uint32_t> fill(const Board& board) const {
+    const auto kinds = card_kinds(board.problem);
+    Level level(board, kinds, seconds_);
+    const auto count = static_cast<std::uint32_t>(cards());
+    std::size_t at = 0;
     std::uint32_t card = 0;
-    for (; card < cards() && at < board_.chain.size(); ++card) {
-      last = at;
-      at = level.farthest(card, 0, at, Doubt::kImpossible);
+    for (; card < count && at < board.chain.size(); ++card) {
+      const std::uint32_t neighbours = (card > 0) + (card + 1 < count);
+      at = level.farthest(card, neighbours, at, Doubt::kImpossible);
     }
-    at = std::min(at, board_.chain.size() - 1);
-    const Card& on = problem_.cards[card - 1];
-    Amounts need{}, room{};
-    for (std::size_t i = last; i <= at; ++i) need += least(board_, i, cycles_in(seconds_, on.clock_hz));
-    for (const auto& region : on.regions)
-      for (std::size_t k = 0; k < kKinds; ++k) room[k] += static_cast<std::uint64_t>(has(region, k));
-    std::size_t tightest = 0;
-    double most = 0;
+    return {at, card - 1};
+  }
+
+  /// Where no kind of resource alone is too little: the one of which the least more would do.
+  std::string stopped() const {
+    const auto [at, card] = fill(board_);
+    if (at == board_.chain.size())
+      return "the layers fit on cards one after another, but with no cut that its cables allow";
+    return "the cards are full before " + layer_name(board_, at) + ": " + lacking(problem_.cards[card]);
+  }
+
+  std::string lacking(const Card& full) const {
+    Problem more = problem_;
+    const Board board(more);
+    const auto fits = [&](const Figures& factors) {
+      for (std::size_t c = 0; c < more.cards.size(); ++c)
+        for (std::size_t r = 0; r < more.cards[c].regions.size(); ++r)
+          for (std::size_t k = 0; k < kKinds; ++k)
+            more.cards[c].regions[r].available[k] = static_cast<std::uint64_t>(
+                std::floor(static_cast<double>(problem_.cards[c].regions[r].available[k]) * factors[k]));
+      return fill(board).first == board.chain.size();
+    };
+    std::size_t binding = kKinds;
+    double factor = kMuchMore;
     for (std::size_t k = 0; k < kKinds; ++k) {
-      const double share = static_cast<double>(need[k]) / std::max(1.0, static_cast<double>(room[k]));
-      if (share > most) {
-        most = share;
-        tightest = k;
+      const auto fits_with = [&](double of_it) {
+        Figures factors;
+        factors.fill(1);
+        factors[k] = of_it;
+        return fits(factors);
+      };
+      if (!fits_with(factor)) continue;
+      factor = least_factor(factor, fits_with);
+      binding = k;
+    }
+    if (binding < kKinds) {
+      double room = 0;
+      for (const auto& region : full.regions) room += has(region, binding);
+      return "what it has too little of is " + std::string(kind_name(binding)) + ", with " +
+             percent_more(factor) + " (" + number(std::ceil(room * factor)) + " instead of the " +
+             number(room) + " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") +
+             ") all layers fit";
+    }
+    return lacking_together(fits);
+  }
+
+  /// Where more of one kind does not help, however much: of which kinds more is needed, and how much of
+  /// these.
+  template <typename Fits>
+  std::string lacking_together(const Fits& fits) const {
+    Figures factors;
+    factors.fill(kMuchMore);
+    if (!fits(factors)) return "and not even " + number(kMuchMore) + " times the resources would do";
+    std::string names;
+    for (std::size_t k = 0; k < kKinds; ++k) {
+      Figures others = factors;
+      others[k] = 1;
+      if (fits(others)) {
+        factors = others;
+      } else {
+        names += (names.empty() ? "" : " and ") + std::string(kind_name(k));
       }
     }
-    if (most <= 1)
-      return "the cards are full before " + layer_name(board_, at) + ": with it, '" + on.name +
-             "' has too little of one kind or another however the layers are built (of " +
-             kind_name(tightest) + " alone at least " + number(most * 100) + " % would be needed)" +
-             (problem_.cables.empty() ? "" : ", or a cut that its cables do not allow");
-    return "the cards are full before " + layer_name(board_, at) + ": with it, '" + on.name +
-           "' would need at least " + number(most * 100) + " % of the " + kind_name(tightest) +
-           " left to it" + (problem_.cables.empty() ? "" : ", or a cut that its cables do not allow");
+    const double factor = least_factor(kMuchMore, [&](double of_them) {
+      Figures some = factors;
+      for (auto& one : some)
+        if (one > 1) one = of_them;
+      return fits(some);
+    });
+    return "what it has too little of is " + names + ", with " + percent_more(factor) +
+           " of each all layers fit";
+  }
+
+  /// The least that fits, to a hundredth, where `most` does and 1 does not.
+  template <typename Fits>
+  static double least_factor(double most, const Fits& fits) {
+    auto low = 100, high = static_cast<int>(std::ceil(most * 100));
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (fits(middle / 100.0) ? high : low) = middle;
+    }
+    return high / 100.0;
+  }
+
+  static std::string percent_more(double factor) {
+    return number(std::round((factor - 1) * 100)) + " % more";
   }
 
   std::string nearest_targets() const {
@@ -332,7 +398,8 @@ class Diagnosis {
       std::uint64_t most = 0;
       for (const auto& hop : found->hops)
         most = std::max(most, bytes[hop.from] += problem_.tensors[hop.tensor].bytes);
-      return out + " with cables of " + number(static_cast<double>(most) / seconds_ * 8e-9) + " Gb/s";
+      const double gigabits = static_cast<double>(most) / seconds_ * 8e-9;
+      return out + " with cables of " + (gigabits < 0.1 ? "less than 0.1" : number(gigabits)) + " Gb/s";
     }
     return {};
   }
@@ -355,7 +422,7 @@ class Diagnosis {
     }
     return out.empty() ? "; no row of up to " +
                              std::to_string(std::min<std::size_t>(kMostCards, board_.chain.size())) +
-                             " of its cards would do"
+                             " cards of its kinds would do"
                        : out;
   }
 

@@ -55,7 +55,10 @@ Result<Solution> solve(const Problem& problem, bool explain) {
   MILLRACE_TRY(check_given(problem));
   const Board board(problem);
   if (board.chain.size() == 0)
-    return Error(ErrorCode::kInvalidInput, "model '" + problem.model + "' has nothing that a card computes");
+    return Error(ErrorCode::kInvalidInput,
+                 "model '" + problem.model +
+                     "' has nothing that a card computes; leave a --host out, or take a model "
+                     "that multiplies integers");
   MILLRACE_TRY(check_partitions(problem, board.chain.size()));
   if (!is_predictable(problem)) return balance(problem, board.chain);
   auto solution = Search(board).run();

@@ -22,7 +22,9 @@ Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* 
   }
   std::map<std::string, double, std::less<>> terms;
   for (const yaml::Node::Entry& entry : node->entries) {
-    yaml::Node alone = *node;  // a mapping is asked for keys it is told; these are any
+    yaml::Node alone;  // a mapping is asked for keys it is told; these are any
+    alone.kind = node->kind;
+    alone.line = node->line;
     alone.entries = {entry};
     MILLRACE_ASSIGN(const yaml::Mapping one,
                     yaml::Mapping::of(alone, name, "terms", {std::string_view(entry.key)}));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -35,14 +36,24 @@ class Assembler {
     if (foldings_.size() != program_.blocks.size())
       return Error(ErrorCode::kInternal, "assemble: " + std::to_string(foldings_.size()) + " foldings for " +
                                              std::to_string(program_.blocks.size()) + " blocks");
+    if (!options_.regions.empty() && options_.regions.size() != program_.blocks.size())
+      return Error(ErrorCode::kInternal, "assemble: " + std::to_string(options_.regions.size()) +
+                                             " regions for " + std::to_string(program_.blocks.size()) +
+                                             " blocks");
     find_readers();
     reserve_ports();
     MILLRACE_TRY(build_blocks());
     add_inputs();
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
-      for (auto& unit : pieces_[b].units) design_.netlist.units.push_back(std::move(unit));
-      connect(program_.blocks[b].outputs.front(), bases_[b], outputs_[b]);
+      for (auto& unit : pieces_[b].units) {
+        design_.netlist.units.push_back(std::move(unit));
+        design_.regions.push_back(region(static_cast<std::int32_t>(b)));
+      }
+      connect(program_.blocks[b].outputs.front(), bases_[b], outputs_[b],
+              region(static_cast<std::int32_t>(b)));
     }
+    const auto first = [](std::uint32_t one) { return one == 0; };
+    if (std::all_of(design_.regions.begin(), design_.regions.end(), first)) design_.regions.clear();
     return std::move(design_);
   }
 
@@ -62,9 +73,15 @@ class Assembler {
   }
 
   void reserve_ports() {
-    names_ = {"clk", "rst", "load"};
+    names_ = {"clk", "rst", "load", "weights"};
+    for (std::size_t b = 0; b < program_.blocks.size(); ++b) names_.insert("weights" + std::to_string(b));
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) names_.insert("in" + std::to_string(i));
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) names_.insert("out" + std::to_string(i));
+  }
+
+  /// Where a block stands; ports are with the shell, in the first region.
+  std::uint32_t region(std::int32_t block) const {
+    return block < 0 || options_.regions.empty() ? 0 : options_.regions[static_cast<std::size_t>(block)];
   }
 
   StreamIndex add_stream(Stream stream) {
@@ -141,7 +158,7 @@ class Assembler {
       const StreamIndex from = add_stream({name, lanes, tensor.type.bits, tensor.elements() / lanes});
       design_.netlist.inputs.push_back(from);
       design_.inputs.push_back({name, tensor.name, tensor.type, from});
-      connect(t, name, from);
+      connect(t, name, from, region(-1));
     }
   }
 
@@ -149,8 +166,9 @@ class Assembler {
     return pieces_[static_cast<std::size_t>(reader.block)].inputs[reader.port];
   }
 
-  void add_unit(const char* module, const std::string& name, Parameters parameters,
+  void add_unit(const char* module, const std::string& name, std::uint32_t here, Parameters parameters,
                 std::vector<StreamIndex> inputs, std::vector<StreamIndex> outputs) {
+    design_.regions.push_back(here);
     design_.netlist.units.push_back({{module, name, std::move(parameters)},
                                      Wiring::kNone,
                                      {},
@@ -162,7 +180,7 @@ class Assembler {
 
   /// From the stream that makes a tensor to all who read it: a fork where they are several, a FIFO each, an
   /// adapter where they want other lanes.
-  void connect(TensorIndex tensor, const std::string& base, StreamIndex from) {
+  void connect(TensorIndex tensor, const std::string& base, StreamIndex from, std::uint32_t here) {
     const auto& readers = readers_[tensor];
     std::vector<StreamIndex> branches = {from};
     const Stream whole = design_.netlist.streams[from];
@@ -171,7 +189,7 @@ class Assembler {
       const std::string fork = unique(base + "_fork");
       for (std::size_t i = 0; i < readers.size(); ++i)
         branches.push_back(add_stream({fork + std::to_string(i), whole.lanes, whole.bits, whole.beats}));
-      add_unit("mr_fork", fork,
+      add_unit("mr_fork", fork, here,
                {{"WIDTH", static_cast<std::int64_t>(whole.width())},
                 {"N", static_cast<std::int64_t>(readers.size())}},
                {from}, branches);
@@ -179,11 +197,26 @@ class Assembler {
     for (std::size_t i = 0; i < readers.size(); ++i) {
       const std::string to = readers[i].block >= 0 ? bases_[static_cast<std::size_t>(readers[i].block)]
                                                    : "out" + std::to_string(readers[i].port);
-      add_edge(readers.size() > 1 ? base + "_to_" + to : base, branches[i], readers[i]);
+      add_edge(readers.size() > 1 ? base + "_to_" + to : base, branches[i], here, readers[i]);
     }
   }
 
-  void add_edge(const std::string& name, StreamIndex from, const Reader& reader) {
+  /// A register slice in each region from the writer's to the reader's, into the stream `behind`.
+  void cross(const std::string& name, std::uint32_t from, std::uint32_t to, StreamIndex before,
+             StreamIndex behind) {
+    for (std::uint32_t at = from;; at += from < to ? 1U : -1U) {
+      const std::string slice = unique(name + "_cross" + std::to_string(at));
+      Stream stream = design_.netlist.streams[before];
+      stream.name = slice;
+      const StreamIndex next = at == to ? behind : add_stream(stream);
+      add_unit("mr_skid", slice, at, {{"WIDTH", static_cast<std::int64_t>(stream.width())}}, {before},
+               {next});
+      if (at == to) return;
+      before = next;
+    }
+  }
+
+  void add_edge(const std::string& name, StreamIndex from, std::uint32_t here, const Reader& reader) {
     const Stream before = design_.netlist.streams[from];
     const std::string fifo = unique(name + "_fifo");
     StreamIndex behind = 0;
@@ -195,13 +228,18 @@ class Assembler {
     else
       behind = target(reader);
     design_.fifos.push_back({static_cast<std::uint32_t>(design_.netlist.units.size()), kLeastDepth, 0});
-    add_unit("mr_fifo", fifo,
+    const std::uint32_t there = region(reader.block);
+    const bool crosses = here != there;
+    const StreamIndex kept =
+        crosses ? add_stream({unique(fifo + "_out"), before.lanes, before.bits, before.beats}) : behind;
+    add_unit("mr_fifo", fifo, here,
              {{"WIDTH", static_cast<std::int64_t>(before.width())},
               {"DEPTH", static_cast<std::int64_t>(kLeastDepth)}},
-             {from}, {behind});
+             {from}, {kept});
+    if (crosses) cross(name, here, there, kept, behind);
     if (adapted) {
       const StreamIndex to = target(reader);
-      add_unit("mr_width_adapter", unique(name + "_lanes"),
+      add_unit("mr_width_adapter", unique(name + "_lanes"), there,
                adapter_parameters(before.lanes, design_.netlist.streams[to].lanes, before.bits), {behind},
                {to});
     }
@@ -274,9 +312,10 @@ class FifoSizing {
   static constexpr std::uint64_t kWorthShrinking = 2 * kLeastDepth;  // beats
   static constexpr std::uint64_t kMostCycles = 60000;                // of an interval that is played often
 
-  Result<Timing> play() const {
+  Result<Timing> play(std::uint64_t most_latency = std::numeric_limits<std::uint64_t>::max()) const {
     TimingOptions options;
     options.frames = kFrames;
+    options.most_latency = most_latency;
     return simulate(design_.netlist, options);
   }
 
@@ -296,9 +335,8 @@ class FifoSizing {
       while (enough - too_small > std::max<std::uint64_t>(1, enough / 16)) {
         const std::uint64_t middle = too_small + (enough - too_small) / 2;
         set_depth(design_, *fifo, middle);
-        const auto timing = play();  // fails where it stands still
-        const bool holds = timing.ok() && timing->interval_cycles <= interval_ &&
-                           timing->latency_cycles <= latency_ + latency_ / 100;
+        const auto timing = play(latency_ + latency_ / 100);  // fails where it stands still, too
+        const bool holds = timing.ok() && timing->interval_cycles <= interval_;
         (holds ? enough : too_small) = middle;
       }
       set_depth(design_, *fifo, enough);
@@ -312,16 +350,28 @@ class FifoSizing {
 
 }  // namespace
 
+Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& design, std::size_t count) {
+  std::vector<Cost> costs(std::max<std::size_t>(count, 1));
+  if (design.regions.empty()) {
+    costs.front() = design.cost;
+    return costs;
+  }
+  // What loads constants and reads weights stands with the shell.
+  Netlist alone;
+  alone.loads = design.netlist.loads;
+  alone.readers = design.netlist.readers;
+  MILLRACE_ASSIGN(costs.front(), netlist_cost(catalog, alone));
+  for (std::size_t u = 0; u < design.netlist.units.size(); ++u) {
+    const auto& unit = design.netlist.units[u];
+    if (unit.wiring != Wiring::kNone) continue;
+    MILLRACE_ASSIGN(const Cost one, cost(catalog, unit.instance.module, unit.instance.parameters));
+    costs[std::min<std::size_t>(design.regions[u], costs.size() - 1)] += one;
+  }
+  return costs;
+}
+
 Result<Design> assemble(const Catalog& catalog, const Program& program, const std::vector<Folding>& foldings,
                         const AssembleOptions& options) {
-  if (options.memories)
-    for (const auto& folding : foldings)
-      if (folding.weights == Placement::kStreamed)
-        return Error(
-            ErrorCode::kUnsupported,
-            "'" + program.name +
-                "': no top is written yet that joins streamed weights to the card's memory; it runs at "
-                "functional fidelity, or with its weights loaded or baked");
   MILLRACE_ASSIGN(Design design, Assembler(program, foldings, options).run());
   MILLRACE_ASSIGN(const Timing timing, FifoSizing(design).run());
   design.interval_cycles = timing.interval_cycles;
@@ -336,7 +386,7 @@ Result<Design> assemble(const Catalog& catalog, const Program& program, const st
   for (const auto& unit : design.netlist.units)
     if (unit.block >= 0 && (is_matrix_unit(unit.instance) || unit.instance.module == kUnrolledModule))
       design.blocks[static_cast<std::size_t>(unit.block)].busy_cycles =
-          unit_cycles(design.netlist, unit).interval;
+          unit_cycles(design.netlist, unit).interval / line_cycles(unit.instance);
   MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));
   return design;
 }

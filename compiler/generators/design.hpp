@@ -45,9 +45,10 @@ struct PortDesign {
 };
 
 struct Design {
-  std::string partition;            // an identifier
-  std::vector<BlockDesign> blocks;  // one a block of the program, in its order
-  Netlist netlist;                  // memory files with content
+  std::string partition;               // an identifier
+  std::vector<BlockDesign> blocks;     // one a block of the program, in its order
+  Netlist netlist;                     // memory files with content
+  std::vector<std::uint32_t> regions;  // of the device, where each unit stands; empty: all in the first
   std::vector<FifoDesign> fifos;
   std::vector<PortDesign> inputs, outputs;
   Cost cost;  // of all instances of the dataflow; the shell is the device's
@@ -61,6 +62,9 @@ struct Design {
 struct AssembleOptions {
   bool memories = true;  // false: costs and cycles only, memory files stay empty
   const Plugin* plugin = nullptr;
+  /// Of the device, where each block stands; empty: all in the first. Ports are in the first. A stream from
+  /// one to another passes a register slice (mr_skid) in each region on its way, both ends included.
+  std::vector<std::uint32_t> regions = {};
 };
 
 /// Builds the netlist of `program` (one partition, its name the partition's; no host blocks) with a folding a
@@ -68,6 +72,9 @@ struct AssembleOptions {
 /// Generator's.
 Result<Design> assemble(const Catalog& catalog, const kernels::Program& program,
                         const std::vector<Folding>& foldings, const AssembleOptions& options = {});
+
+/// What a design takes of each of the device's `count` regions. Errors as cost()'s.
+Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& design, std::size_t count);
 
 struct ChooseOptions {
   runtime::plan::Resources budget;    // what the dataflow may take

@@ -311,8 +311,12 @@ MadeGenerator make_concat(const kernels::Program& program, std::uint32_t block) 
 MadeGenerator make_permute(const kernels::Program& program, std::uint32_t index) {
   const auto& block = program.blocks[index];
   if (!keeps_order(std::get<kernels::Permute>(block.operation)))
-    return Error(ErrorCode::kUnsupported,
-                 block_label(block) + "moves elements across a frame, which a stream cannot; the host can");
+    return Error(
+        ErrorCode::kUnsupported,
+        block_label(block) +
+            "it moves elements over the whole frame, and no hardware here holds a frame to give it out "
+            "in another order; let the host compute it (--host " +
+            block.name + "), or take the transpose out of the model");
   return made<ReshapeBlock>(program, index);
 }
 

@@ -21,11 +21,14 @@ class Values {
 
   std::int64_t operator[](std::string_view name) const {
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      if (module_->defaults[i].first == name) return values_[i];
+      const std::string_view here = module_->defaults[i].first;
+      // Few names are as long and begin alike: the rest is seldom compared.
+      if (here.size() == name.size() && here.front() == name.front() && here == name) return values_[i];
     }
     assert(false && "a parameter the module does not have");
     return 0;
   }
+  std::int64_t at(std::size_t i) const { return values_[i]; }  // of the i-th parameter
   const ModuleParameters& module() const { return *module_; }
 
  private:
@@ -85,7 +88,9 @@ bool wants_block(std::int64_t width, std::int64_t depth);
 void add_memory(Builder& builder, std::int64_t width, std::int64_t depth, bool block);
 
 /// An mr_width_adapter inside another module; nothing where both sides are alike.
-void add_width_adapter(Builder& builder, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes);
+/// `own` of every `of` bits that come in are no copies of others, as those of an extended sign are.
+void add_width_adapter(Builder& builder, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
+                       std::int64_t own = 1, std::int64_t of = 1);
 
 // One function a module; features() calls them with values that valid() accepted.
 void describe_skid(const Values& v, Builder& b);

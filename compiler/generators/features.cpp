@@ -15,10 +15,37 @@ using Describe = void (*)(const Values&, Builder&);
 struct Entry {
   ModuleParameters parameters;
   Describe describe;
+  std::vector<bool> sizes = {};  // which of the parameters are
 };
 
+/// Sizes: at least 1 and small enough that no count overflows.
+bool is_size(std::string_view name) {
+  for (const std::string_view free :
+       {"AKIND",   "BKIND",    "WKIND",           "MUL",        "BIAS",       "LOADED",
+        "WSTYLE",  "STYLE",    "UNIFORM",         "OP",         "MEMORY",     "TOP",
+        "LEFT",    "BOTTOM",   "RIGHT",           "VALUE",      "PT",         "PL",
+        "PB",      "PR",       "PAD_VALUE",       "SHIFT",      "LOWEST",     "HIGHEST",
+        "FLIP",    "A_FACTOR", "B_FACTOR",        "OFFSET",     "LINK_PORTS", "MBITS",
+        "OFFBITS", "REST",     "ROUND_HALF_EVEN", "ZERO_POINT", "ADDERS",     "ADDBITS",
+        "REGBITS", "INTERVAL", "LATENCY",         "LEAD",       "LUT",        "LUTRAM",
+        "FF",      "DSP",      "RAMB18",          "RAMB36",     "URAM"}) {
+    if (name == free) return false;
+  }
+  return true;
+}
+
+Entry with_sizes(Entry entry) {
+  for (const auto& parameter : entry.parameters.defaults) entry.sizes.push_back(is_size(parameter.first));
+  return entry;
+}
+
+std::vector<Entry> with_sizes(std::vector<Entry> all) {
+  for (auto& entry : all) entry = with_sizes(std::move(entry));
+  return all;
+}
+
 const std::vector<Entry>& entries() {
-  static const std::vector<Entry> all = {
+  static const std::vector<Entry> all = with_sizes(std::vector<Entry>{
       {{"mr_add",
         {{"SIMD", 1},
          {"ABITS", 8},
@@ -205,39 +232,39 @@ const std::vector<Entry>& entries() {
       {{"mr_weight_reader", {{"DATA_BYTES", 64}, {"BURST", 16}, {"WIDTH", 64}, {"LINES", 16}}},
        describe_weight_reader},
       {{"mr_width_adapter", {{"LANE", 8}, {"S_LANES", 1}, {"M_LANES", 3}}}, describe_width_adapter},
-  };
+  });
   return all;
 }
 
 /// Of modules that are written for their constants: they are in no folder.
 const Entry& unrolled_entry() {
-  static const Entry entry = {{kUnrolledModule,
-                               {{"MH", 1},
-                                {"MW", 1},
-                                {"ABITS", 8},
-                                {"ACCBITS", 16},
-                                {"LATENCY", 1},
-                                {"ADDERS", 0},
-                                {"ADDBITS", 0},
-                                {"REGBITS", 0}}},
-                              describe_unrolled};
+  static const Entry entry = with_sizes(Entry{{kUnrolledModule,
+                                               {{"MH", 1},
+                                                {"MW", 1},
+                                                {"ABITS", 8},
+                                                {"ACCBITS", 16},
+                                                {"LATENCY", 1},
+                                                {"ADDERS", 0},
+                                                {"ADDBITS", 0},
+                                                {"REGBITS", 0}}},
+                                              describe_unrolled});
   return entry;
 }
 
 /// What a plugin says of its module stands.
 const Entry& plugin_entry() {
-  static const Entry entry = {{kPluginModule,
-                               {{"INTERVAL", 1},
-                                {"LATENCY", 1},
-                                {"LEAD", 1},
-                                {"LUT", 0},
-                                {"LUTRAM", 0},
-                                {"FF", 0},
-                                {"DSP", 0},
-                                {"RAMB18", 0},
-                                {"RAMB36", 0},
-                                {"URAM", 0}}},
-                              describe_plugin};
+  static const Entry entry = with_sizes(Entry{{kPluginModule,
+                                               {{"INTERVAL", 1},
+                                                {"LATENCY", 1},
+                                                {"LEAD", 1},
+                                                {"LUT", 0},
+                                                {"LUTRAM", 0},
+                                                {"FF", 0},
+                                                {"DSP", 0},
+                                                {"RAMB18", 0},
+                                                {"RAMB36", 0},
+                                                {"URAM", 0}}},
+                                              describe_plugin});
   return entry;
 }
 
@@ -248,22 +275,6 @@ const Entry* find_entry(std::string_view module) {
       entries().begin(), entries().end(), module,
       [](const Entry& entry, std::string_view name) { return entry.parameters.name < name; });
   return at != entries().end() && at->parameters.name == module ? &*at : nullptr;
-}
-
-/// Sizes: at least 1 and small enough that no count overflows.
-bool is_size(std::string_view name) {
-  for (const std::string_view free :
-       {"AKIND",   "BKIND",    "WKIND",           "MUL",        "BIAS",       "LOADED",
-        "WSTYLE",  "STYLE",    "UNIFORM",         "OP",         "MEMORY",     "TOP",
-        "LEFT",    "BOTTOM",   "RIGHT",           "VALUE",      "PT",         "PL",
-        "PB",      "PR",       "PAD_VALUE",       "SHIFT",      "LOWEST",     "HIGHEST",
-        "FLIP",    "A_FACTOR", "B_FACTOR",        "OFFSET",     "LINK_PORTS", "MBITS",
-        "OFFBITS", "REST",     "ROUND_HALF_EVEN", "ZERO_POINT", "ADDERS",     "ADDBITS",
-        "REGBITS", "INTERVAL", "LATENCY",         "LEAD",       "LUT",        "LUTRAM",
-        "FF",      "DSP",      "RAMB18",          "RAMB36",     "URAM"}) {
-    if (name == free) return false;
-  }
-  return true;
 }
 
 Error wrong(std::string_view module, const std::string& message) {
@@ -278,10 +289,11 @@ Status check_divides(const Values& v, std::string_view whole, std::string_view p
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
 
-Status check(const Values& v) {
-  for (const auto& [name, unused] : v.module().defaults) {
-    if (is_size(name) && (v[name] < 1 || v[name] > kLargestSize)) {
-      return wrong(v.module().name, std::string(name) + " = " + std::to_string(v[name]) + " is outside 1.." +
+Status check(const Values& v, const std::vector<bool>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] && (v.at(i) < 1 || v.at(i) > kLargestSize)) {
+      return wrong(v.module().name, std::string(v.module().defaults[i].first) + " = " +
+                                        std::to_string(v.at(i)) + " is outside 1.." +
                                         std::to_string(kLargestSize));
     }
   }
@@ -318,14 +330,17 @@ Result<Features> features(std::string_view module, const Parameters& parameters)
   const auto& defaults = entry->parameters.defaults;
   std::vector<std::int64_t> values(defaults.size());
   std::transform(defaults.begin(), defaults.end(), values.begin(), [](const auto& d) { return d.second; });
+  auto at = defaults.begin();  // most come in the order of the declaration
   for (const auto& [name, value] : parameters) {
-    const auto at = std::find_if(defaults.begin(), defaults.end(),
-                                 [&wanted = name](const auto& d) { return d.first == wanted; });
-    if (at == defaults.end()) return wrong(module, "has no parameter '" + name + "'");
+    const auto named = [&wanted = name](const auto& d) { return d.first == wanted; };
+    const auto from = at;
+    at = std::find_if(from, defaults.end(), named);
+    if (at == defaults.end()) at = std::find_if(defaults.begin(), from, named);
+    if (at == defaults.end() || !named(*at)) return wrong(module, "has no parameter '" + name + "'");
     values[static_cast<std::size_t>(at - defaults.begin())] = value;
   }
   const Values all(entry->parameters, std::move(values));
-  MILLRACE_TRY(check(all));
+  MILLRACE_TRY(check(all, entry->sizes));
   Builder builder;
   entry->describe(all, builder);
   return builder.take();

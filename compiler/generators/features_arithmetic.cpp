@@ -101,6 +101,19 @@ void describe_table(const Values& v, Builder& b) {
   add_table(b, v["WIDTH"], v["DEPTH"], v["STYLE"], v["LOADED"] != 0);
 }
 
+/// A vector's inputs, of `width` bits a beat: `held` of them where outputs beyond the first few read them
+/// again.
+void add_input_buffer(Builder& b, std::int64_t width, std::int64_t held, bool buffered) {
+  const std::int64_t pointers = buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0;
+  b.lut("pointer", pointers);
+  b.ff("pointer", pointers);
+  if (buffered) {
+    add_memory(b, width, held, held > 64 && held * width > 4096);
+  } else {
+    b.ff("memory", width);
+  }
+}
+
 void describe_mvu(const Values& v, Builder& b) {
   const std::int64_t pe = v["PE"], simd = v["SIMD"], nf = v["MH"] / pe, sf = v["MW"] / simd;
   const std::int64_t acc = v["ACCBITS"], levels = clog2(simd), stages = levels + 2;
@@ -116,15 +129,7 @@ void describe_mvu(const Values& v, Builder& b) {
   b.ff("flags", stages * (sf > 1 ? 3 : 1));
   add_table(b, pe * simd * v["WBITS"], sf * nf, v["WSTYLE"], v["LOADED"] != 0);
 
-  const std::int64_t held = v["IBUF"];
-  const std::int64_t pointers = buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0;
-  b.lut("pointer", pointers);
-  b.ff("pointer", pointers);
-  if (buffered) {
-    add_memory(b, input, held, held > 64 && held * input > 4096);
-  } else {
-    b.ff("memory", input);
-  }
+  add_input_buffer(b, input, v["IBUF"], buffered);
 
   const std::int64_t pairs = v["MUL"] == 2 ? pe / 2 : 0, plain = pe - 2 * pairs;
   std::int64_t sum_bits = 0;
@@ -163,7 +168,7 @@ void describe_mvu(const Values& v, Builder& b) {
 
 void describe_mvu_streamed(const Values& v, Builder& b) {
   const std::int64_t pe = v["PE"], simd = v["SIMD"], nf = v["MH"] / pe, sf = v["MW"] / simd;
-  const std::int64_t acc = v["ACCBITS"], levels = clog2(simd), input = simd * v["ABITS"], held = v["IBUF"];
+  const std::int64_t acc = v["ACCBITS"], levels = clog2(simd), input = simd * v["ABITS"];
   const std::int64_t ax = signed_bits(v["ABITS"], v["AKIND"]), wx = signed_bits(v["WBITS"], v["WKIND"]);
   const std::int64_t counters = counter_bits(sf) + counter_bits(nf);
   const bool buffered = nf > 1, count = v["AKIND"] == kBipolar && v["WKIND"] == kBipolar;
@@ -173,14 +178,7 @@ void describe_mvu_streamed(const Values& v, Builder& b) {
   b.ff("counter", counters);
   b.ff("flags", (levels + 2) * (sf > 1 ? 3 : 1));
   b.ff("line", pe * simd * v["WBITS"]);
-  const std::int64_t pointers = buffered ? 3 * clog2(held) + 2 * (clog2(held + 1) + 1) : 0;
-  b.lut("pointer", pointers);
-  b.ff("pointer", pointers);
-  if (buffered) {
-    add_memory(b, input, held, held > 64 && held * input > 4096);
-  } else {
-    b.ff("memory", input);
-  }
+  add_input_buffer(b, input, v["IBUF"], buffered);
   const Tree adders = tree(simd, count ? 1 : ax + wx, 1, levels);
   b.lut("tree", static_cast<double>(pe) * adders.adder_bits);
   b.ff("tree", static_cast<double>(pe) * adders.register_bits);

@@ -6,9 +6,8 @@
 namespace millrace::compiler::generators {
 namespace {
 
-void describe_port(Builder& b, std::int64_t data_bytes, std::int64_t burst, std::int64_t lanes,
-                   std::int64_t element_bytes, bool in) {
-  const std::int64_t beat = lanes * element_bytes, bus = data_bytes;
+void describe_port(Builder& b, const Values& v, bool in) {
+  const std::int64_t beat = v["LANES"] * v["EBYTES"], bus = v["DATA_BYTES"], burst = v["BURST"];
   b.lut(in ? "ingress" : "egress", 1);
   b.lut("bus", 8 * bus);
   b.ff(in ? "ingress" : "egress", 1);
@@ -16,7 +15,7 @@ void describe_port(Builder& b, std::int64_t data_bytes, std::int64_t burst, std:
   if (in) {
     add_width_adapter(b, 8, bus, beat);
   } else {
-    add_width_adapter(b, 8, beat, bus);
+    add_width_adapter(b, 8, beat, bus, v["ABITS"], 8 * v["EBYTES"]);
   }
   // The burst's words wait in LUTRAM.
   b.exact(simple_dual_port(8 * bus, 2 * burst, MemoryStyle::kDistributed));
@@ -87,11 +86,11 @@ void describe_weight_reader(const Values& v, Builder& b) {
 }
 
 void describe_ingress(const Values& v, Builder& b) {
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], true);
+  describe_port(b, v, true);
 }
 
 void describe_egress(const Values& v, Builder& b) {
-  describe_port(b, v["DATA_BYTES"], v["BURST"], v["LANES"], v["EBYTES"], false);
+  describe_port(b, v, false);
 }
 
 void describe_link_send(const Values& v, Builder& b) {

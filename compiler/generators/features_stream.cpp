@@ -66,7 +66,8 @@ void describe_width_adapter(const Values& v, Builder& b) {
   b.ff("one", 1);
 }
 
-void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes) {
+void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
+                       std::int64_t own, std::int64_t of) {
   // What both sides share counts as one lane: the numbers of lanes held are multiples of it.
   const std::int64_t shared = std::gcd(s_lanes, m_lanes);
   const std::int64_t lane = lane_bits * shared, s = s_lanes / shared, m = m_lanes / shared;
@@ -87,7 +88,7 @@ void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes,
     // A bit held comes from where it is, from M_LANES further up, or from any lane of a new beat.
     b.lut("any", clog2(held + 1));
     b.lut("held", held_bits);
-    b.lut("place", held_bits * std::min(s, m));
+    b.lut("place", held_bits * std::min(s, m) * own / of);
     b.ff("count", clog2(held + 1));
     b.ff("data", held_bits);
   }

@@ -90,7 +90,7 @@ UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
   if (is_matrix_unit(i)) {
     const std::uint64_t nf = folds(i, "MH", "PE"), sf = folds(i, "MW", "SIMD");
     const auto tree = std::bit_width(static_cast<std::uint64_t>(parameter(i, "SIMD", 1) - 1));
-    return {out / nf * nf * sf, 3 + static_cast<std::uint64_t>(tree) + (nf > 1 ? 1 : 0)};
+    return {out / nf * nf * sf * line_cycles(i), 3 + static_cast<std::uint64_t>(tree) + (nf > 1 ? 1 : 0)};
   }
   if (i.module == kPluginModule)
     return {static_cast<std::uint64_t>(parameter(i, "INTERVAL", 1)),
@@ -206,7 +206,8 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
     std::uint64_t starved = 0;
     if (is_matrix_unit(unit.instance))
       starved = window_gaps(netlist, netlist.units.front())
-                    .cost(folds(unit.instance, "MH", "PE"), folds(unit.instance, "MW", "SIMD"));
+                    .cost(folds(unit.instance, "MH", "PE"),
+                          folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance));
     made.interval_cycles = std::max(made.interval_cycles, cycles.interval + starved);
     made.depth_cycles += cycles.latency;
   }
@@ -225,7 +226,8 @@ Result<Candidate> FoldedBlock::candidate(const Catalog& catalog, const Folding& 
   std::uint64_t passes = 0, vector = 0, work = 0;
   for (const auto& unit : netlist.units)
     if (is_matrix_unit(unit.instance)) {
-      const std::uint64_t nf = folds(unit.instance, "MH", "PE"), sf = folds(unit.instance, "MW", "SIMD");
+      const std::uint64_t nf = folds(unit.instance, "MH", "PE"),
+                          sf = folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance);
       passes = (nf - 1) * sf;
       vector = nf * sf;
       work = unit_cycles(netlist, unit).interval;

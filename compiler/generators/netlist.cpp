@@ -1,8 +1,11 @@
 #include "compiler/generators/netlist.hpp"
 
+#include <algorithm>
+#include <bit>
+
 namespace millrace::compiler::generators {
 
-std::int64_t parameter(const Instance& instance, const char* name, std::int64_t otherwise) {
+std::int64_t parameter(const Instance& instance, std::string_view name, std::int64_t otherwise) {
   for (const auto& [key, value] : instance.parameters)
     if (key == name) return value;
   return otherwise;
@@ -19,6 +22,26 @@ Parameters load_parameters(const LoadTable& table, std::uint64_t rest) {
   return {{"WIDTH", table.bits},
           {"LINES", static_cast<std::int64_t>(table.lines)},
           {"REST", static_cast<std::int64_t>(rest)}};
+}
+
+std::uint64_t weight_pitch(std::uint64_t bits) {
+  const std::uint64_t bytes = (bits + 7) / 8;
+  return bytes < kWeightWordBytes ? std::bit_ceil(bytes)
+                                  : (bytes + kWeightWordBytes - 1) / kWeightWordBytes * kWeightWordBytes;
+}
+
+std::uint64_t weight_pass(std::uint64_t bits, std::uint64_t lines) {
+  return (lines * weight_pitch(bits) + kWeightWordBytes - 1) / kWeightWordBytes * kWeightWordBytes;
+}
+
+std::uint64_t weight_line_cycles(std::uint64_t bits) {
+  return std::max<std::uint64_t>(1, weight_pitch(bits) / kWeightWordBytes);
+}
+
+std::uint64_t line_cycles(const Instance& instance) {
+  if (instance.module != "mr_mvu_streamed") return 1;
+  return weight_line_cycles(static_cast<std::uint64_t>(
+      parameter(instance, "PE", 2) * parameter(instance, "SIMD", 2) * parameter(instance, "WBITS", 8)));
 }
 
 std::string identifier(const std::string& block_name) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,8 +81,19 @@ struct WeightReader {
   Instance instance;
   std::string unit;                   // the instance that takes the lines
   std::uint64_t bytes_per_frame = 0;  // of memory
+  std::string content;                // as LoadTable's
   bool operator==(const WeightReader&) const = default;
 };
+
+/// Of memory, as mr_weight_reader's ports are wide.
+inline constexpr std::uint64_t kWeightWordBytes = 64;
+
+/// Bytes from a line of `bits` to the next, in memory.
+std::uint64_t weight_pitch(std::uint64_t bits);
+/// Bytes of `lines` of them: whole words.
+std::uint64_t weight_pass(std::uint64_t bits, std::uint64_t lines);
+/// Cycles in which the next line comes, where a word a cycle does.
+std::uint64_t weight_line_cycles(std::uint64_t bits);
 
 /// Units in topological order; every stream has one writer and one reader, or is an input or output.
 struct Netlist {
@@ -102,12 +114,15 @@ std::uint64_t load_words(const Netlist& netlist);
 Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 
 /// The value of a parameter of an instance, or `otherwise`.
-std::int64_t parameter(const Instance& instance, const char* name, std::int64_t otherwise);
+std::int64_t parameter(const Instance& instance, std::string_view name, std::int64_t otherwise);
 
 /// Folded PE by SIMD: its weights from a table, or streamed.
 inline bool is_matrix_unit(const Instance& instance) {
   return instance.module == "mr_mvu" || instance.module == "mr_mvu_streamed";
 }
+
+/// Of a matrix unit: from one line of weights to the next, at best.
+std::uint64_t line_cycles(const Instance& instance);
 
 /// A block's name as the beginning of SystemVerilog names: letters, digits and _, not starting with a digit.
 std::string identifier(const std::string& block_name);

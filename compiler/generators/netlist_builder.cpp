@@ -1,6 +1,7 @@
 #include "compiler/generators/netlist_builder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <numeric>
 
@@ -113,10 +114,11 @@ Parameters adapter_parameters(std::uint32_t from_lanes, std::uint32_t to_lanes, 
 }
 
 unsigned signed_bits(std::int64_t lowest, std::int64_t highest) {
-  unsigned bits = 1;
-  while (bits < 64 && (lowest < -(std::int64_t{1} << (bits - 1)) || highest >= std::int64_t{1} << (bits - 1)))
-    ++bits;
-  return bits;
+  // Of a negative number the bits that differ from its sign are those of its complement.
+  const auto bits = [](std::int64_t x) {
+    return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(x < 0 ? ~x : x))) + 1;
+  };
+  return std::max(bits(lowest), bits(highest));
 }
 
 }  // namespace millrace::compiler::generators

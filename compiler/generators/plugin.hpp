@@ -41,7 +41,7 @@ class Plugin {
  public:
   /// kInvalidInput where `program` cannot be run.
   static Result<std::shared_ptr<Plugin>> open(
-      const std::filesystem::path& program, std::chrono::milliseconds time_limit = std::chrono::seconds(10));
+      const std::filesystem::path& program, std::chrono::milliseconds time_limit = std::chrono::seconds(30));
 
   /// Asks for the candidates of all blocks not asked for yet, in one call. kInvalidInput where it does not
   /// answer as README.md says: the message names plugin, block and field.

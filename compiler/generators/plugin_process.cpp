@@ -3,8 +3,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +15,6 @@
 #include <cstring>
 
 #include "runtime/base/text.hpp"
-
-extern char** environ;
 
 namespace millrace::compiler::generators {
 namespace {
@@ -57,7 +56,63 @@ struct Ends {
   }
 };
 
-/// A process group that does not outlive the object.
+/// The program becomes a child of `guard()`, which ends as it does, and with it the whole group where this
+/// process dies. Between fork and exec: only what a signal handler might call.
+class Start {
+ public:
+  Start(const std::string& program, const Ends& in, const Ends& out, const Ends& err, int failure)
+      : program_(program.c_str()), fds_{in.its.get(), out.its.get(), err.its.get()}, failure_(failure) {}
+
+  [[noreturn]] void guard(pid_t parent) const {
+    ::setpgid(0, 0);
+    ::signal(SIGTERM, [](int) { ::kill(0, SIGKILL); });
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    unblock_signals();
+    if (::getppid() != parent) ::_exit(kNever);  // it ended before we could be told
+    const pid_t child = ::fork();
+    if (child == 0) become();
+    if (child < 0) fail(errno);
+    ::syscall(SYS_close_range, 0U, ~0U, 0U);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+    ::signal(WTERMSIG(status), SIG_DFL);
+    ::raise(WTERMSIG(status));
+    ::_exit(kNever);
+  }
+
+ private:
+  static constexpr int kNever = 127;
+
+  static void unblock_signals() {
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  }
+  [[noreturn]] void become() const {
+    for (const int number : {SIGPIPE, SIGXFSZ, SIGTERM}) ::signal(number, SIG_DFL);
+    // Out of the way of 0 to 2 first: where those were closed, ours may be among them.
+    std::array<int, 3> high{};
+    for (std::size_t i = 0; i < 3; ++i) high[i] = ::fcntl(fds_[i], F_DUPFD, 3);
+    for (std::size_t i = 0; i < 3; ++i)
+      if (high[i] < 0 || ::dup2(high[i], static_cast<int>(i)) < 0) fail(errno);
+    ::syscall(SYS_close_range, 3U, ~0U, 4U);  // CLOSE_RANGE_CLOEXEC: `failure_` must survive until exec
+    const std::array<char*, 2> arguments{const_cast<char*>(program_), nullptr};
+    ::execv(program_, arguments.data());
+    fail(errno);
+  }
+  [[noreturn]] void fail(int code) const {
+    [[maybe_unused]] const auto written = ::write(failure_, &code, sizeof code);
+    ::_exit(kNever);
+  }
+
+  const char* program_;
+  std::array<int, 3> fds_;
+  int failure_;
+};
+
+/// A process group that outlives neither the object nor this process.
 class Group {
  public:
   ~Group() { end(); }
@@ -67,29 +122,26 @@ class Group {
 
   /// 0, or why not.
   int start(const std::string& program, const Ends& in, const Ends& out, const Ends& err) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawnattr_init(&attributes);
-    ::posix_spawn_file_actions_adddup2(&actions, in.its.get(), STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, out.its.get(), STDOUT_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, err.its.get(), STDERR_FILENO);
-    sigset_t signals;
-    sigemptyset(&signals);
-    ::posix_spawnattr_setsigmask(&attributes, &signals);
-    sigaddset(&signals, SIGPIPE);
-    ::posix_spawnattr_setsigdefault(&attributes, &signals);
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(&attributes,
-                               POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    std::string name = program;
-    std::array<char*, 2> arguments{name.data(), nullptr};
-    const int failed =
-        ::posix_spawn(&pid_, program.c_str(), &actions, &attributes, arguments.data(), environ);
-    ::posix_spawnattr_destroy(&attributes);
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (failed != 0) pid_ = -1;
-    return failed;
+    Ends failure;
+    if (!failure.open(false)) return errno;
+    const int told = ::fcntl(failure.its.get(), F_DUPFD_CLOEXEC, 3);
+    if (told < 0) return errno;
+    failure.its.close();
+    failure.its.set(told);
+    const Start how(program, in, out, err, told);
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ == 0) how.guard(parent);
+    if (pid_ < 0) return errno;
+    ::setpgid(pid_, pid_);  // whoever of the two comes first
+    failure.its.close();
+    int code = 0;
+    pollfd readable{failure.ours.get(), POLLIN, 0};
+    while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
+    }
+    if (::read(failure.ours.get(), &code, sizeof code) != sizeof code) return 0;  // closed by exec
+    end();
+    return code;
   }
 
   /// Whether the program has ended; its status is then kept. What it started may still be there.

@@ -11,7 +11,7 @@
 namespace millrace::compiler::generators {
 
 struct ProcessLimits {
-  std::chrono::milliseconds time = std::chrono::seconds(10);
+  std::chrono::milliseconds time = std::chrono::seconds(30);
   std::size_t answer_bytes = std::size_t{16} << 20U;
 };
 

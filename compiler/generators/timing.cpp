@@ -10,14 +10,23 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Offers an input's beats: at once, or spread evenly over each frame's interval.
+/// Offers an input's beats: at once, spread evenly over each frame's interval, or as they arrive.
 class Source {
  public:
-  Source(Wire& wire, std::uint64_t beats, std::uint32_t frames, std::uint64_t frame_interval)
-      : wire_(wire), beats_(beats), left_(beats * frames), frame_interval_(frame_interval) {}
+  Source(Wire& wire, std::uint64_t beats, std::uint32_t frames, std::uint64_t frame_interval,
+         const std::vector<std::uint64_t>* arrivals)
+      : wire_(wire),
+        beats_(beats),
+        left_(beats * frames),
+        frame_interval_(frame_interval),
+        arrivals_(arrivals) {}
   bool waits() const { return left_ != 0 && !wire_.valid; }  // for its time to come
   void offer(std::uint64_t now) {
     if (left_ == 0 || wire_.valid) return;
+    if (arrivals_ != nullptr) {
+      wire_.valid = now >= (*arrivals_)[sent_];
+      return;
+    }
     const std::uint64_t due = sent_ / beats_ * frame_interval_ + sent_ % beats_ * frame_interval_ / beats_;
     wire_.valid = frame_interval_ == 0 || now >= due;
   }
@@ -33,11 +42,13 @@ class Source {
  private:
   Wire& wire_;
   std::uint64_t beats_, left_, sent_ = 0, frame_interval_;
+  const std::vector<std::uint64_t>* arrivals_;
 };
 
 struct Sink {
   const Wire* wire = nullptr;
   std::uint64_t beats = 0, taken = 0;
+  std::vector<std::uint64_t> times;  // where arrivals were given
 };
 
 class Player {
@@ -53,6 +64,9 @@ class Player {
                                                  " cycles; the design is too slow to be played");
       idle = clock() ? 0 : idle + 1;
       if (idle > patience_) return standstill();
+      if (done_.empty() && started_ && now_ - first_in_ >= options_.most_latency)
+        return Error(ErrorCode::kDoesNotFit, "timing: the first frame takes longer than " +
+                                                 std::to_string(options_.most_latency) + " cycles");
       if (steady()) break;
     }
     return result();
@@ -70,11 +84,14 @@ class Player {
       units_.push_back(std::move(made));
       patience_ += 2 * unit_cycles(netlist_, unit).interval;
     }
-    for (const auto s : netlist_.inputs)
-      sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval);
+    for (std::size_t i = 0; i < netlist_.inputs.size(); ++i) {
+      const auto s = netlist_.inputs[i];
+      sources_.emplace_back(wires_[s], netlist_.streams[s].beats, options_.frames, options_.frame_interval,
+                            options_.arrivals.empty() ? nullptr : &options_.arrivals[i]);
+    }
     for (const auto s : netlist_.outputs) {
       wires_[s].ready = true;
-      sinks_.push_back({&wires_[s], netlist_.streams[s].beats});
+      sinks_.push_back({&wires_[s], netlist_.streams[s].beats, 0, {}});
     }
     return {};
   }
@@ -103,6 +120,7 @@ class Player {
       if (!sink.wire->valid) continue;
       ++sink.taken;
       taken_ = true;
+      if (!options_.arrivals.empty()) sink.times.push_back(now_);
     }
     if (taken_ && !first_out_set_) {
       first_out_set_ = true;
@@ -141,6 +159,9 @@ class Player {
     timing.latency_cycles = done_.front() - first_in_;
     timing.first_output_cycles = first_out_ - first_in_;
     for (const auto& unit : units_) timing.high_water.push_back(unit->high_water());
+    timing.first_input_cycle = first_in_;
+    if (!options_.arrivals.empty())
+      for (const auto& sink : sinks_) timing.departures.push_back(sink.times);
     return timing;
   }
 

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "compiler/generators/plugin.hpp"
+#include "compiler/generators/timing.hpp"
 #include "compiler/generators/timing_windows.hpp"
 #include "compiler/generators/unrolled.hpp"
 
@@ -208,30 +209,57 @@ class Concat {
   std::uint64_t first_, all_, at_ = 0;
 };
 
-/// mr_mvu where each vector is used once.
-class MatrixOnce : public Pipeline {
+/// The weights of a matrix unit, a line a step: from a table, always there, or from a reader.
+class Lines {
  public:
-  MatrixOnce(Wire& in, Wire& out, unsigned delay, std::uint64_t sf) : Pipeline(in, out, delay), sf_(sf) {}
-  void tick() {
-    if (!enabled()) return;
-    const bool whole = in_.valid && ++at_ == sf_;
-    if (whole) at_ = 0;
-    shift(whole);
+  Lines() = default;
+  Lines(const ReaderTiming& reader, std::uint64_t lines)
+      : lines_(lines),
+        wait_after_line_(reader.line_cycles - 1),
+        wait_after_pass_(reader.pass_cycles - lines * reader.line_cycles) {}
+  bool there() const { return wait_ == 0; }
+  void tick(bool taken) {
+    if (wait_ != 0) --wait_;
+    if (!taken || lines_ == 0) return;
+    wait_ = wait_after_line_;
+    if (++at_ < lines_) return;
+    at_ = 0;
+    wait_ += wait_after_pass_;
   }
 
  private:
+  std::uint64_t lines_ = 0, wait_after_line_ = 0, wait_after_pass_ = 0, at_ = 0, wait_ = 0;
+};
+
+/// mr_mvu, or mr_mvu_streamed, where each vector is used once.
+class MatrixOnce : public Pipeline {
+ public:
+  MatrixOnce(Wire& in, Wire& out, unsigned delay, std::uint64_t sf, Lines lines)
+      : Pipeline(in, out, delay), lines_(lines), sf_(sf) {}
+  void accept() { in_.ready = enabled() && lines_.there(); }
+  void tick() {
+    const bool en = enabled(), step = in_.moves(), whole = step && ++at_ == sf_;
+    lines_.tick(step);
+    if (whole) at_ = 0;
+    if (en) shift(whole);
+  }
+
+ private:
+  Lines lines_;
   std::uint64_t sf_, at_ = 0;
 };
 
-/// mr_mvu where it is kept for NF passes.
+/// The same where it is kept for NF passes.
 class MatrixBuffered : public Pipeline {
  public:
-  MatrixBuffered(Wire& in, Wire& out, unsigned delay, std::int64_t sf, std::int64_t nf, std::int64_t room)
-      : Pipeline(in, out, delay), sf_(sf), nf_(nf), room_(room) {}
+  MatrixBuffered(Wire& in, Wire& out, unsigned delay, std::int64_t sf, std::int64_t nf, std::int64_t room,
+                 Lines lines)
+      : Pipeline(in, out, delay), lines_(lines), sf_(sf), nf_(nf), room_(room) {}
   void accept() { in_.ready = held_ != room_; }
   void tick() {
     const bool write = in_.moves(), en = enabled();
-    const bool step = en && ahead_ != 0, sf_end = at_ == sf_ - 1, nf_end = pass_ == nf_ - 1;
+    const bool step = en && ahead_ != 0 && lines_.there(), sf_end = at_ == sf_ - 1, nf_end = pass_ == nf_ - 1;
+    lines_.tick(step);
     if (en) shift(step && sf_end);
     held_ += (write ? 1 : 0) - (step && nf_end ? 1 : 0);
     ahead_ += (write ? 1 : 0) - (step ? 1 : 0) + (step && sf_end && !nf_end ? sf_ : 0);
@@ -241,6 +269,7 @@ class MatrixBuffered : public Pipeline {
   }
 
  private:
+  Lines lines_;
   std::int64_t sf_, nf_, room_, at_ = 0, pass_ = 0, held_ = 0, ahead_ = 0;
 };
 
@@ -334,15 +363,42 @@ std::unique_ptr<TimingUnit> make_adapter(const Instance& i, Wire& in, Wire& out)
   return std::make_unique<Played<AdapterAny>>(in, out, s, m);
 }
 
-std::unique_ptr<TimingUnit> make_matrix(const Instance& i, Wire& in, Wire& out) {
+Lines lines_of(const Netlist& netlist, const Instance& unit) {
+  for (const WeightReader& reader : netlist.readers)
+    if (reader.unit == unit.name)
+      return Lines(reader_timing(reader.instance),
+                   static_cast<std::uint64_t>(parameter(reader.instance, "LINES", 1)));
+  return Lines();
+}
+
+std::unique_ptr<TimingUnit> make_matrix(const Netlist& netlist, const Instance& i, Wire& in, Wire& out) {
   const std::int64_t nf = parameter(i, "MH", 4) / parameter(i, "PE", 2), simd = parameter(i, "SIMD", 2);
   const std::int64_t sf = parameter(i, "MW", 8) / simd;
   const auto delay = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(simd - 1))) + 3;
-  if (nf == 1) return std::make_unique<Played<MatrixOnce>>(in, out, delay, static_cast<std::uint64_t>(sf));
-  return std::make_unique<Played<MatrixBuffered>>(in, out, delay, sf, nf, parameter(i, "IBUF", 8));
+  const Lines lines = lines_of(netlist, i);
+  if (nf == 1)
+    return std::make_unique<Played<MatrixOnce>>(in, out, delay, static_cast<std::uint64_t>(sf), lines);
+  return std::make_unique<Played<MatrixBuffered>>(in, out, delay, sf, nf, parameter(i, "IBUF", 8), lines);
 }
 
 }  // namespace
+
+ReaderTiming reader_timing(const Instance& reader) {
+  const auto p = [&](const char* name, std::int64_t otherwise) {
+    return static_cast<std::uint64_t>(parameter(reader, name, otherwise));
+  };
+  const std::uint64_t word = p("DATA_BYTES", 64), lines = p("LINES", 16), bytes = (p("WIDTH", 64) + 7) / 8;
+  const bool shared = std::bit_ceil(bytes) < word;
+  const std::uint64_t line_words = shared ? 1 : (bytes + word - 1) / word;
+  const std::uint64_t a_word = shared ? word / std::bit_ceil(bytes) : 1;
+  const std::uint64_t words = shared ? (lines + a_word - 1) / a_word : lines * line_words;
+  // A burst is asked for every other cycle at most; one that 4 KiB divides counts as one here.
+  const std::uint64_t bursts = (words + p("BURST", 16) - 1) / p("BURST", 16);
+  return {line_words, std::max(words * a_word, 2 * bursts),
+          5 + (shared           ? 1
+               : line_words > 1 ? line_words
+                                : 0)};
+}
 
 std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit& unit,
                                              std::vector<Wire>& wires, bool unlimited_fifos) {
@@ -364,7 +420,7 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit&
   if (i.module == "mr_fork" || i.module == "mr_split")
     return std::make_unique<Played<Fork>>(in, at(unit.outputs));
   if (i.module == "mr_join") return std::make_unique<Played<Join>>(at(unit.inputs), out);
-  if (is_matrix_unit(i)) return make_matrix(i, in, out);
+  if (is_matrix_unit(i)) return make_matrix(netlist, i, in, out);
   if (i.module == kPluginModule)
     return std::make_unique<Played<Promised>>(in, out, i, netlist.streams[unit.inputs.front()].beats,
                                               netlist.streams[unit.outputs.front()].beats);

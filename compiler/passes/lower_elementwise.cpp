@@ -15,17 +15,7 @@ namespace {
 using graph::Elementwise;
 using graph::Move;
 
-struct Job {
-  Graph& graph;
-  const graph::Uses& uses;
-  std::vector<Node>& out;
-  const Node& node;
-  const OnnxOperator& op;
-
-  const Value& in(std::size_t i) const { return graph.value(node.inputs[i]); }
-  const Value& result() const { return graph.value(node.outputs[0]); }
-  bool has(std::size_t i) const { return has_input(node, i); }
-
+struct Job : Site {
   std::string give(graph::Operation operation, ValueId x) {
     out.push_back(make_node(node.name, std::move(operation), {x}, node.outputs[0], node.sources));
     return {};
@@ -293,7 +283,7 @@ Result<Graph> lower_elementwise(Graph graph) {
     bool taken = false;
     if (op != nullptr) {
       const std::size_t before = out.size();
-      Job job{graph, uses, out, n, *op};
+      Job job{{graph, uses, out, n, *op}};
       if (const std::string why = lower(job, taken); !why.empty()) {
         out.resize(before);
         refuse(graph, n, why);

@@ -19,15 +19,7 @@ struct Integers {
   std::vector<std::int64_t> zero;
 };
 
-struct Job {
-  Graph& graph;
-  const graph::Uses& uses;
-  std::vector<Node>& out;
-  const Node& node;
-  const OnnxOperator& op;
-
-  const Value& in(std::size_t i) const { return graph.value(node.inputs[i]); }
-  const Value& result() const { return graph.value(node.outputs[0]); }
+struct Job : Site {
   const Node* producer(std::size_t i) const {
     const std::int64_t p = uses.producer[node.inputs[i]];
     return p < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(p)];
@@ -94,7 +86,7 @@ std::vector<float> product(float sx, const std::vector<float>& sw) {
 /// The bias in units of the accumulator. One that has other units is rounded, and that is reported.
 std::optional<std::vector<std::int64_t>> bias(Job& job, std::size_t i, const std::vector<float>& scale,
                                               std::int64_t channels, std::string& why) {
-  if (!has_input(job.node, i)) return std::vector<std::int64_t>{};
+  if (!job.has(i)) return std::vector<std::int64_t>{};
   const auto known = known_floats(job.graph, job.uses, job.node.inputs[i]);
   if (!known) {
     why = "its bias is not constant";
@@ -145,52 +137,51 @@ Chain dequantised(std::vector<float> scale) {
   return {{std::move(s)}};
 }
 
-std::string conv(Job& job) {
-  std::string why;
+/// The product of inputs 0 and 1, dequantised by `scale`; without the bias.
+std::optional<Product> operands(Job& job, std::int64_t channel_axis, std::vector<float>& scale,
+                                std::string& why) {
   const auto x = activation(job, 0, why);
-  if (!x) return why;
-  const auto w = weights(job, 1, 0, why);
-  if (!w) return why;
+  if (!x) return std::nullopt;
+  const auto w = weights(job, 1, channel_axis, why);
+  if (!w) return std::nullopt;
   Product p;
   p.x = x->q;
   p.input_zero = x->zero[0];
   p.weights = w->q;
   p.weight_zero = w->zero;
   p.result = job.node.outputs[0];
-  const std::vector<float> scale = product(x->scale[0], w->scale);
-  const auto b = bias(job, 2, scale, convolution_channels(job.graph.value(w->q)), why);
-  if (!b) return why;
-  p.bias = *b;
+  scale = product(x->scale[0], w->scale);
   p.chain = dequantised(scale);
-  return add_convolution(job.graph, job.out, job.node, job.op, std::move(p));
+  return p;
+}
+
+std::string conv(Job& job) {
+  std::string why;
+  std::vector<float> scale;
+  auto p = operands(job, 0, scale, why);
+  if (!p) return why;
+  const auto b = bias(job, 2, scale, convolution_channels(job.graph.value(p->weights)), why);
+  if (!b) return why;
+  p->bias = *b;
+  return add_convolution(job.graph, job.out, job.node, job.op, std::move(*p));
 }
 
 std::string gemm(Job& job, bool is_gemm) {
   std::string why;
   const bool transposed = is_gemm && job.op.integer("transB", 0) != 0;
   if (is_gemm && job.op.integer("transA", 0) != 0) return "transA is not taken";
-  if (is_gemm &&
-      (job.op.real("alpha", 1.0F) != 1.0F || (has_input(job.node, 2) && job.op.real("beta", 1.0F) != 1.0F)))
+  if (is_gemm && (job.op.real("alpha", 1.0F) != 1.0F || (job.has(2) && job.op.real("beta", 1.0F) != 1.0F)))
     return "alpha and beta other than 1 are not taken";
-  const auto x = activation(job, 0, why);
-  if (!x) return why;
   const auto rank = static_cast<std::int64_t>(job.in(1).shape.size());
-  const auto w = weights(job, 1, transposed ? rank - 2 : rank - 1, why);
-  if (!w) return why;
-  Product p;
-  p.x = x->q;
-  p.input_zero = x->zero[0];
-  p.weights = w->q;
-  p.weight_zero = w->zero;
-  p.result = job.node.outputs[0];
-  const std::vector<float> scale = product(x->scale[0], w->scale);
+  std::vector<float> scale;
+  auto p = operands(job, transposed ? rank - 2 : rank - 1, scale, why);
+  if (!p) return why;
   if (is_gemm) {
-    const auto b = bias(job, 2, scale, matrix_channels(job.graph.value(w->q), transposed), why);
+    const auto b = bias(job, 2, scale, matrix_channels(job.graph.value(p->weights), transposed), why);
     if (!b) return why;
-    p.bias = *b;
+    p->bias = *b;
   }
-  p.chain = dequantised(scale);
-  return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(p));
+  return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(*p));
 }
 
 std::string average_pool(Job& job, bool global) {
@@ -289,7 +280,7 @@ Result<Graph> lower_qdq(Graph graph) {
       continue;
     }
     if (in_doubt[n.outputs[0]]) continue;
-    Job job{graph, uses, out, n, *op};
+    Job job{{graph, uses, out, n, *op}};
     if (std::string why = lower(job); !why.empty()) refuse(graph, n, why);
   }
   if (!graph.refusals.empty()) return refusal_error(graph);

@@ -18,6 +18,8 @@ constexpr std::int64_t kLargestOffset =
 constexpr std::int64_t kMultipliersTried =
     8;  // a shift; a corridor with more of them admits a line at a shift soon after
 
+constexpr std::int64_t kStride = 3;  // from where a step is expected
+
 /// One channel's step function over its reachable accumulators.
 struct Steps {
   Range range;
@@ -46,19 +48,21 @@ Result<Steps> find_steps(const Reference& reference, Range range, std::size_t ch
       continue;
     }
     std::int64_t high = range.highest;  // result at least k
-    // Steps lie about as far apart as the last two: look there first.
+    // Steps lie about as far apart as the last two. From there on in strides that double, until the step lies
+    // within one.
     const std::size_t n = s.positions.size();
-    std::int64_t guess = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1;
+    std::int64_t ahead = n < 2 ? 0 : s.positions[n - 1] - s.positions[n - 2] + 1, back = 0;
+    bool first = true;
     while (high - low > 1) {
-      const bool guessed = guess > 0 && guess < high - low;
-      const std::int64_t middle = guessed ? low + guess : low + (high - low) / 2;
-      guess = guessed && guess > 2 && middle != low + 1 ? guess - 3 : 0;
+      const bool forward = ahead > 0 && ahead<high - low, backward = back> 0 && back < high - low;
+      const std::int64_t middle = forward ? low + ahead : backward ? high - back : low + (high - low) / 2;
       const std::int64_t at = reference(middle, channel);
       if (at < s.first || at > s.last) return fail("the function decreases near " + number(middle));
-      if (at >= k)
-        high = middle;
-      else
-        low = middle;
+      const bool reached = at >= k;
+      (reached ? high : low) = middle;
+      back = !reached ? 0 : forward && first ? kStride : backward ? 2 * back : 0;
+      ahead = reached || !forward ? 0 : first ? kStride : 2 * ahead;
+      first = false;
     }
     s.positions.push_back(high);
     low = high;

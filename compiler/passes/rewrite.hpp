@@ -38,6 +38,19 @@ bool is_onnx(const Node& node, const char* type);
 bool has_input(const Node& node, std::size_t i);
 const graph::Constant* constant_input(const Graph& graph, const Node& node, std::size_t i);
 
+/// An ONNX node at work: what it reads and gives, and where what stands for it goes.
+struct Site {
+  Graph& graph;
+  const graph::Uses& uses;
+  std::vector<Node>& out;
+  const Node& node;
+  const OnnxOperator& op;
+
+  const Value& in(std::size_t i) const { return graph.value(node.inputs[i]); }
+  const Value& result() const { return graph.value(node.outputs[0]); }
+  bool has(std::size_t i) const { return has_input(node, i); }
+};
+
 /// A float value known at compile time: a constant, or one dequantised from a constant (Uses of the same
 /// graph).
 std::optional<std::vector<float>> known_floats(const Graph& graph, const graph::Uses& uses, ValueId id);

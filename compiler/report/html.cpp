@@ -123,6 +123,7 @@ class Page {
     for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
       if (plan_.problem.operations[i].host) host += (host.empty() ? "" : ", ") + plan_.program.blocks[i].name;
     if (!host.empty()) page_.put("p", "On the host: " + host + ".");
+    for (const auto& note : plan_.notes) page_.put("p", "Noted: " + note + ".");
     page_.put(
         "p",
         "Written by millrace. Clocks are assumed to be reached, resources are predicted, and nothing here "

@@ -126,23 +126,24 @@ class Chart {
 void add_alternatives(Markup& page, const Plan& plan) {
   open_section(
       page, "alternatives", "The alternatives",
-      "For each number of cards the best throughput and the least latency, whatever the targets; filled "
-      "points are better than any with fewer cards, the ring is this plan" +
-          std::string(plan.replicas() > 1 ? "'s first replica" : "") + ". Added up from blocks, not played.");
+      "For each number of cards the best throughput, of one pipeline or of replicas, and the least latency, "
+      "whatever the targets; filled points are better than any with fewer cards, the ring is this plan. "
+      "Added "
+      "up from blocks, not played.");
   if (!plan.alternatives_left_out.empty()) page.put("p", "Alternatives: " + plan.alternatives_left_out + ".");
   if (plan.alternatives.empty()) {
     if (plan.alternatives_left_out.empty()) page.put("p", "None were looked for.");
     page.close();
     return;
   }
-  const double cards = static_cast<double>(plan.solution.card.size());
+  const double cards = static_cast<double>(plan.cards());
   std::vector<Point> rates, latencies;
   for (const auto& way : plan.alternatives) {
-    rates.push_back({static_cast<double>(way.cards), 1 / way.interval_seconds});
+    rates.push_back({static_cast<double>(way.cards), way.frames_per_second()});
     latencies.push_back({static_cast<double>(way.cards), way.latency_seconds});
   }
   page.open("div", {{"class", "charts"}});
-  Chart(page, rates, {cards, 1 / plan.solution.interval_seconds}, true)
+  Chart(page, rates, {cards, static_cast<double>(plan.replicas()) / plan.solution.interval_seconds}, true)
       .draw("Frames a second against cards", [](double v) { return short_number(v); });
   Chart(page, latencies, {cards, plan.solution.latency_seconds}, false)
       .draw("Latency against cards", [](double v) { return duration(v, "µ"); });
@@ -154,13 +155,15 @@ void add_alternatives(Markup& page, const Plan& plan) {
   for (const auto k : kShown) page.put("th", explore::kind_name(k));
   page.close().close().open("tbody");
   for (const auto& way : plan.alternatives) {
-    const bool chosen = way.cards == plan.solution.card.size() &&
+    const bool chosen = way.cards == plan.cards() && way.replicas == plan.replicas() &&
                         way.interval_seconds == plan.solution.interval_seconds &&
                         way.latency_seconds == plan.solution.latency_seconds;
     page.open("tr", {{"class", chosen ? "chosen" : "other"}});
     page.put("th", {{"scope", "row"}},
-             std::to_string(way.cards) + ", " + explore::objective_name(way.objective));
-    page.put("td", {{"data-label", "Frames/s"}}, short_number(1 / way.interval_seconds));
+             std::to_string(way.cards) +
+                 (way.replicas > 1 ? " as " + std::to_string(way.replicas) + " replicas" : "") + ", " +
+                 explore::objective_name(way.objective));
+    page.put("td", {{"data-label", "Frames/s"}}, short_number(way.frames_per_second()));
     page.put("td", {{"data-label", "Latency"}}, duration(way.latency_seconds, "µ"));
     for (const auto k : kShown)
       page.put("td", {{"data-label", explore::kind_name(k)}}, with_commas(static_cast<double>(way.used[k])));

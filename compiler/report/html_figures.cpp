@@ -93,7 +93,7 @@ void add_roofline(Markup& page, const Plan& plan) {
   }
   page.open("ul", {{"class", "keys"}});
   add_key(page, "a", "reached");
-  add_key(page, "b", "multipliers: every DSP slice left to it, two a clock");
+  add_key(page, "b", "multipliers: every DSP slice left to it, two a clock, for what LUTs do not multiply");
   add_key(page, "c", "memory");
   add_key(page, "d", "cables");
   page.close();

@@ -86,8 +86,9 @@ json::array alternatives(const Plan& plan) {
   json::array out;
   for (const auto& way : plan.alternatives)
     out.push_back(json::object{{"cards", way.cards},
+                               {"replicas", way.replicas},
                                {"objective", explore::objective_name(way.objective)},
-                               {"frames_per_second", 1 / way.interval_seconds},
+                               {"frames_per_second", way.frames_per_second()},
                                {"latency_us", way.latency_seconds * 1e6},
                                {"resources", amounts(way.used, false)},
                                {"exact", way.exact}});

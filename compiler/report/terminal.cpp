@@ -174,11 +174,11 @@ class Page {
 
   void alternatives() {
     if (!plan_.alternatives.empty()) {
-      out_ += "\n" + bold("  cards   best for       frames/s     latency") + "\n";
+      out_ += "\n" + bold("  cards   replicas   best for       frames/s     latency") + "\n";
       for (const auto& way : plan_.alternatives)
-        out_ += "  " + right(std::to_string(way.cards), 5) + "   " +
+        out_ += "  " + right(std::to_string(way.cards), 5) + right(std::to_string(way.replicas), 11) + "   " +
                 left(explore::objective_name(way.objective), 10) +
-                right(with_commas(1 / way.interval_seconds), 13) + right(duration(way.latency_seconds), 12) +
+                right(with_commas(way.frames_per_second()), 13) + right(duration(way.latency_seconds), 12) +
                 "\n";
       out_ += "  added up from blocks, not played\n";
     }

@@ -131,14 +131,14 @@ Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const Synthe
   std::set<std::string> sources;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     for (const auto& [name, text] : jobs[i]->sources) {
-      if (sources.insert(name).second) MILLRACE_TRY(write_file_atomically(folder / name, text));
+      if (sources.insert(name).second) MILLRACE_TRY(write_scratch_file(folder / name, text));
     }
     for (const auto& [name, text] : neutral(*jobs[i], wrapper_name(i) + "_").memories) {
-      MILLRACE_TRY(write_file_atomically(folder / name, text));
+      MILLRACE_TRY(write_scratch_file(folder / name, text));
     }
   }
-  MILLRACE_TRY(write_file_atomically(folder / (std::string(kTop) + ".sv"), wrappers(jobs)));
-  MILLRACE_TRY(write_file_atomically(folder / "run.ys", script(jobs[0]->family, sources)));
+  MILLRACE_TRY(write_scratch_file(folder / (std::string(kTop) + ".sv"), wrappers(jobs)));
+  MILLRACE_TRY(write_scratch_file(folder / "run.ys", script(jobs[0]->family, sources)));
   MILLRACE_ASSIGN(const ChildOutcome outcome,
                   run_child({yosys.program.string(), "-Q", "-q", "-s", "run.ys"}, folder));
   if (outcome.signal != 0) {
@@ -213,33 +213,6 @@ Status check_family(const std::string& family) {
   if (family == "xcu" || family == "xcup") return {};
   return Error(ErrorCode::kUnsupported,
                "family '" + family + "' cannot be synthesised; the library is written for xcu and xcup");
-}
-
-Result<std::map<std::string, std::string>> sources_of(const std::string& module,
-                                                      const std::map<std::string, std::string>& library) {
-  std::map<std::string, std::string> found;
-  std::vector<std::string> open = {module};
-  while (!open.empty()) {
-    const std::string name = open.back();
-    open.pop_back();
-    const auto source = library.find(name + ".sv");
-    if (source == library.end()) {
-      return Error(ErrorCode::kInvalidInput, "the hardware library has no " + name + ".sv");
-    }
-    if (!found.insert(*source).second) continue;
-    // Every word mr_… that is a module's: comments may name some in vain, which costs nothing.
-    const std::string& text = source->second;
-    for (std::size_t at = text.find("mr_"); at != std::string::npos; at = text.find("mr_", at + 1)) {
-      std::size_t end = at;
-      while (end < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
-        ++end;
-      const std::string word = text.substr(at, end - at);
-      if (word != name && library.contains(word + ".sv") && word != "mr_handshake_check")
-        open.push_back(word);
-    }
-  }
-  return found;
 }
 
 Result<Cost> count_cells(const std::string& statistics, const std::string& module) {

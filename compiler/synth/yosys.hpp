@@ -38,11 +38,6 @@ struct SynthesisJob {
   std::string family;                                      // "xcu", "xcup"
 };
 
-/// Of `library` (file name -> text), what `module` needs of it, itself included. kInvalidInput where it or a
-/// module below is missing.
-Result<std::map<std::string, std::string>> sources_of(const std::string& module,
-                                                      const std::map<std::string, std::string>& library);
-
 /// The primitives each instance takes alone: its hierarchy is kept from what is around it, all inputs are
 /// unknown, all outputs wanted. Those the cache does not have go through one run of Yosys together (it spends
 /// seconds on reading its own libraries). All jobs have one family. Blocks until Yosys ends. Errors:

@@ -39,6 +39,13 @@ void RegisterMaster::read(std::uint32_t address, std::function<void(std::uint32_
   accesses_.push_back({false, address, 0, std::move(then)});
 }
 
+void RegisterMaster::reset() {
+  accesses_.clear();
+  address_offered_ = address_taken_ = data_offered_ = data_taken_ = false;
+  write_response_.reset();
+  read_response_.reset();
+}
+
 void RegisterMaster::drive() {
   const bool some = !accesses_.empty();
   const bool writing = some && accesses_.front().is_write;
@@ -110,6 +117,16 @@ void Memory::check_burst(const char* channel, std::uint64_t address, unsigned wo
   if (words > longest_) report_(std::string(channel) + ": a burst too long");
   if (address < base_ || end > base_ + content_.size())
     report_(std::string(channel) + ": outside the buffers");
+}
+
+void Memory::reset() {
+  reads_.clear();
+  writes_.clear();
+  written_.clear();
+  incoming_.clear();
+  responses_ = 0;
+  reading_ = responding_ = false;
+  for (auto& rule : rules_) rule.reset();
 }
 
 void Memory::drive() {

@@ -23,6 +23,7 @@ class StableUntilTaken {
  public:
   StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload);
   void sample(const Report& report);
+  void reset() { waiting_ = false; }
 
  private:
   std::string name_;
@@ -39,6 +40,7 @@ class RegisterMaster {
   void write(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
   void read(std::uint32_t address, std::function<void(std::uint32_t)> then);
   bool idle() const { return accesses_.empty(); }
+  void reset();  // forgets what it was asked for: both ends of the port are reset
   void drive();
   void sample();
 
@@ -68,6 +70,7 @@ class Memory {
   std::vector<std::uint8_t>& content() { return content_; }
   double pace = 0.5;     // chance of progress, a channel and a cycle
   bool failing = false;  // answers SLVERR
+  void reset();          // forgets the bursts it owes: both ends of the port are reset
   void drive();
   void sample();
 

@@ -68,10 +68,40 @@ void add_window_cases(Cases& cases);
 void add_arithmetic_cases(Cases& cases);
 void add_element_cases(Cases& cases);
 void add_reader_bench(Benches& benches);
+void add_load_bench(Benches& benches);
 void add_shell_bench(Benches& benches);
 void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
 void add_top_bench(Benches& benches);
+
+/// A bench of rows side by side for so many cycles a round. A ROW is made of (parameters, ports, seed) and
+/// has `clk`, drive(cycle), sample(), print(), `failures`, and worked(): whether what must happen in such a
+/// run did. Returns the number of failures.
+template <class Row>
+int run_rows(std::uint64_t seed, int cycles) {
+  const auto& parameters = model_rows();
+  const auto model = make_model();
+  std::vector<std::unique_ptr<Row>> rows;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    rows.push_back(std::make_unique<Row>(parameters[i], model->ports(i), seed * 1000 + i));
+  for (int cycle = 0; cycle < cycles; ++cycle) {
+    for (auto& row : rows) row->drive(cycle);
+    model->eval();
+    for (auto& row : rows) {
+      row->sample();
+      row->clk.set(1);
+    }
+    model->eval();
+    for (auto& row : rows) row->clk.set(0);
+  }
+  model->final();
+  int failures = 0;
+  for (const auto& row : rows) {
+    row->print();
+    failures += row->failures + (row->worked() ? 0 : 1);
+  }
+  return failures;
+}
 
 /// Runs every row of the model; prints one line a row and every failure; returns the number of failures.
 int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);

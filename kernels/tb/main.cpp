@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     add_arithmetic_cases(cases);
     add_element_cases(cases);
     add_reader_bench(benches);
+    add_load_bench(benches);
     add_shell_bench(benches);
     add_link_bench(benches);
     add_aurora_bench(benches);

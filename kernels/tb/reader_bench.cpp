@@ -1,7 +1,7 @@
 // The weight reader before a memory: lines come in order, pass after pass, whatever memory and taker do, and
-// from the first one again after a flush; the AXI protocol is checked by the memory.
+// from the first one again after a flush; the AXI protocol is checked by the memory. While both sides are at
+// full speed its latency, from `active` to the first line, and its interval, from pass to pass, are measured.
 #include <cstdio>
-#include <memory>
 
 #include "kernels/tb/axi.hpp"
 
@@ -9,10 +9,12 @@ namespace millrace::kernels::tb {
 namespace {
 
 constexpr std::uint64_t kBase = 0x1'2345'0000;
+constexpr int kPace = 997;  // cycles of one pace; the first of them is full speed, undisturbed
+constexpr int kActiveFrom = 11;
 
 class ReaderRow {
  public:
-  ReaderRow(const Parameters& p, std::map<std::string, Port>& ports, std::uint64_t seed)
+  ReaderRow(const Parameters& p, Ports& ports, std::uint64_t seed)
       : clk(ports.at("clk")),
         parameters_(p),
         ports_(ports),
@@ -29,7 +31,8 @@ class ReaderRow {
   int failures = 0;
 
   void drive(int cycle) {
-    if (cycle % 997 == 0) {  // another pace of both sides
+    cycle_ = cycle;
+    if (cycle % kPace == 0) {  // another pace of both sides
       memory_.pace = cycle == 0         ? 1.0
                      : rng_.chance(0.3) ? 1.0
                                         : 0.1 + 0.1 * static_cast<double>(rng_.between(0, 8));
@@ -38,10 +41,10 @@ class ReaderRow {
                                    : 0.1 + 0.1 * static_cast<double>(rng_.between(0, 8));
     }
     reset_ = cycle < 3;
-    flush_ = !reset_ && (flush_ ? !quiet_ || rng_.chance(0.5) : rng_.chance(0.0005));
+    flush_ = cycle >= kPace && (flush_ ? !quiet_ || rng_.chance(0.5) : rng_.chance(0.0005));
     ports_.at("rst").set(reset_);
     ports_.at("flush").set(flush_);
-    ports_.at("active").set(!reset_ && cycle > 10);
+    ports_.at("active").set(cycle >= kActiveFrom);
     ports_.at("m_ready").set(rng_.chance(taking_));
     memory_.drive();
   }
@@ -62,13 +65,18 @@ class ReaderRow {
       fail("line " + std::to_string(next_) + " is wrong from bit " + std::to_string(at) + " on");
       break;
     }
+    if (seen_ == 0) latency_ = cycle_ - kActiveFrom;
     next_ = (next_ + 1) % lines_;
+    if (next_ == 0 && cycle_ < kPace) {
+      interval_ = cycle_ - pass_end_;
+      pass_end_ = cycle_;
+    }
     ++seen_;
   }
 
   void print() const {
-    std::printf("  %-8s %s: %llu lines\n", parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED",
-                static_cast<unsigned long long>(seen_));
+    std::printf("  %-8s %s: %llu lines, latency %d, interval %d\n", parameters_.row().c_str(),
+                failures == 0 ? "ok" : "FAILED", static_cast<unsigned long long>(seen_), latency_, interval_);
   }
   bool worked() const { return seen_ > 10 * std::uint64_t{lines_}; }
 
@@ -91,7 +99,7 @@ class ReaderRow {
   }
 
   const Parameters& parameters_;
-  std::map<std::string, Port>& ports_;
+  Ports& ports_;
   Rng rng_;
   unsigned width_, lines_;
   Memory memory_;
@@ -99,37 +107,15 @@ class ReaderRow {
   bool reset_ = true, flush_ = false, quiet_ = false;
   std::size_t next_ = 0;
   std::uint64_t seen_ = 0;
+  int cycle_ = 0, latency_ = 0, interval_ = 0, pass_end_ = 0;
 };
-
-int run_reader_bench(std::uint64_t seed, int rounds) {
-  const auto& parameters = model_rows();
-  const auto model = make_model();
-  std::vector<std::unique_ptr<ReaderRow>> rows;
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    rows.push_back(std::make_unique<ReaderRow>(parameters[i], model->ports(i), seed * 1000 + i));
-  for (int cycle = 0; cycle < 30'000 * rounds; ++cycle) {
-    for (auto& row : rows) row->drive(cycle);
-    model->eval();
-    for (auto& row : rows) {
-      row->sample();
-      row->clk.set(1);
-    }
-    model->eval();
-    for (auto& row : rows) row->clk.set(0);
-  }
-  model->final();
-  int failures = 0;
-  for (const auto& row : rows) {
-    row->print();
-    failures += row->failures + (row->worked() ? 0 : 1);
-  }
-  return failures;
-}
 
 }  // namespace
 
 void add_reader_bench(Benches& benches) {
-  benches["mr_weight_reader"] = run_reader_bench;
+  benches["mr_weight_reader"] = [](std::uint64_t seed, int rounds) {
+    return run_rows<ReaderRow>(seed, 30'000 * rounds);
+  };
 }
 
 }  // namespace millrace::kernels::tb

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -27,6 +28,7 @@ constexpr std::size_t kMostRuns = 4;  // of a batch, on each unit
 constexpr unsigned kBurst = 16;
 constexpr std::uint64_t kDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;
+constexpr unsigned kRest = 400;  // cycles
 
 Bytes read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -53,6 +55,82 @@ struct Unit {
   unsigned delivered = 0, dropped = 0;
 };
 
+/// Constants that are loaded, and weights that are read from where these lie: two versions, each in buffers
+/// of its own. `bench/load.<v>.bin`, `bench/streamed.<v>.bin`: sections of a parameter file.
+class Gift {
+ public:
+  Gift(Ports& ports, const std::string& folder, Rng& rng, const Report& report)
+      : registers_(ports, "parameters_axil", rng, report) {
+    std::vector<Bytes> sections;
+    std::size_t bytes = 0;
+    for (std::size_t v = 0; v < kVersions; ++v)
+      for (const char* section : {"load.", "streamed."}) {
+        sections.push_back(read_file(folder + "/bench/" + section + std::to_string(v) + ".bin"));
+        offsets_.push_back(bytes);
+        bytes += (sections.back().size() + kPage - 1) / kPage * kPage;
+      }
+    load_bytes_ = sections.front().size();
+    const auto add = [&](const std::string& name, unsigned burst) {
+      auto memory = std::make_unique<Memory>(ports, name + "_axi_", kBase, bytes, burst, rng, report);
+      for (std::size_t s = 0; s < sections.size(); ++s)
+        std::copy(sections[s].begin(), sections[s].end(),
+                  memory->content().begin() + static_cast<std::ptrdiff_t>(offsets_[s]));
+      memories_.push_back(std::move(memory));
+    };
+    add("parameters", kBurst);
+    for (std::size_t i = 0; ports.contains("weights" + std::to_string(i) + "_axi_arvalid"); ++i)
+      add("weights" + std::to_string(i), kLongBurst);
+  }
+
+  static constexpr std::size_t kVersions = 2;
+
+  /// Begins a run; `then` once it is done.
+  void give(std::size_t version, std::function<void()> then) {
+    // A buffer of its own a version, its sections somewhere in it.
+    const std::uint64_t buffer = kBase - kPage;
+    const std::size_t load = offsets_[2 * version] + kPage, streamed = offsets_[2 * version + 1] + kPage;
+    registers_.write(0x10, static_cast<std::uint32_t>(buffer));
+    registers_.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
+    registers_.write(0x1c, 0);
+    registers_.write(0x24, static_cast<std::uint32_t>(load));
+    registers_.write(0x2c, static_cast<std::uint32_t>(load_bytes_));
+    registers_.write(0x34, static_cast<std::uint32_t>(streamed));
+    registers_.write(0x00, 1);
+    then_ = std::move(then);
+    poll();
+  }
+  void pace(double pace) {
+    for (auto& memory : memories_) memory->pace = pace;
+  }
+  bool idle() const { return registers_.idle(); }
+  void drive() {
+    for (auto& memory : memories_) memory->drive();
+    registers_.drive();
+  }
+  void sample() {
+    for (auto& memory : memories_) memory->sample();
+    registers_.sample();
+  }
+
+ private:
+  static constexpr std::uint64_t kBase = 0x3'0000'0000u;
+  static constexpr std::size_t kPage = 4096;
+  static constexpr unsigned kLongBurst = 32;
+
+  void poll() {
+    registers_.read(0x00, [this](std::uint32_t control) {
+      if ((control & 2u) == 0) return poll();
+      registers_.write(0x00, 0x10, [this] { then_(); });
+    });
+  }
+
+  RegisterMaster registers_;
+  std::vector<std::unique_ptr<Memory>> memories_;
+  std::vector<std::size_t> offsets_;
+  std::size_t load_bytes_ = 0;
+  std::function<void()> then_;
+};
+
 /// What each card has once.
 struct Card {
   Card(Ports& all, Rng& rng, const Report& report)
@@ -63,6 +141,7 @@ struct Card {
   Ports& ports;
   RegisterMaster control, supervisor;
   Memory reports;
+  std::unique_ptr<Gift> gift;                  // null where all constants are in the hardware
   std::deque<std::pair<Beat, bool>> arriving;  // words on the cable to it
   bool reported = false;
 };
@@ -78,7 +157,7 @@ class Host {
   void print() const;
 
  private:
-  enum class Stage { kReset, kBind, kBatch, kNewEpoch, kCounters, kStop, kFinished };
+  enum class Stage { kReset, kBind, kGive, kBatch, kNewEpoch, kCounters, kStop, kFinished };
 
   Report report() {
     return [this](const std::string& what) {
@@ -89,6 +168,7 @@ class Host {
   void bind();
   void wait_for_links(std::size_t card);
   void cables();
+  void give();
   void begin_batch();
   void start(Unit& unit);
   void poll(Unit& unit);
@@ -108,6 +188,9 @@ class Host {
   std::size_t frames_;
   bool disturbed_ = false;
   std::size_t bound_ = 0;  // cards whose links are in service
+  bool gifts_ = false;
+  std::size_t version_ = 0;  // of the constants
+  unsigned given_ = 0, resting_ = 0;
   int failures_ = 0;
 };
 
@@ -120,9 +203,14 @@ Host::Host(Model& model, std::uint64_t seed, int rounds)
     for (const auto& [port, unused] : ports) {
       if (port.size() <= suffix.size() || port.substr(port.size() - suffix.size()) != suffix) continue;
       const std::string name = port.substr(0, port.size() - suffix.size());
-      if (name != "control" && name != "supervisor") add_unit(ports, name, model_rows()[card].text("DIR"));
+      if (name != "control" && name != "supervisor" && name != "parameters")
+        add_unit(ports, name, model_rows()[card].text("DIR"));
     }
+    if (ports.contains("parameters_axil_awvalid"))
+      cards_.back()->gift = std::make_unique<Gift>(ports, model_rows()[card].text("DIR"), rng_, report());
+    if (cards_.back()->gift) gifts_ = true;
   }
+  if (gifts_) frames_ /= Gift::kVersions;
 }
 
 void Host::add_unit(Ports& ports, const std::string& name, const std::string& folder) {
@@ -143,7 +231,7 @@ void Host::add_unit(Ports& ports, const std::string& name, const std::string& fo
 /// Row 0 of each card's table onto the one cable; the receiver and the sender are told alike.
 void Host::bind() {
   stage_ = Stage::kBind;
-  if (cards_.size() == 1) return begin_batch();
+  if (cards_.size() == 1) return gifts_ ? give() : begin_batch();
   const auto packet_bytes = static_cast<std::uint32_t>(rng_.between(1, 60));
   const auto credits = static_cast<std::uint32_t>(rng_.between(1, 16));
   for (std::size_t card = 0; card < cards_.size(); ++card) {
@@ -157,6 +245,19 @@ void Host::bind() {
     control.write(abi::kLinkTable + abi::kLinkEnable, 1);
     wait_for_links(card);
   }
+}
+
+/// Other constants, where no frame is inside; frames that follow are computed with them.
+void Host::give() {
+  stage_ = Stage::kGive;
+  version_ = given_ == 0 ? 0 : static_cast<std::size_t>(rng_.between(0, Gift::kVersions - 1));
+  ++given_;
+  Gift& gift = *cards_.front()->gift;
+  gift.pace(rng_.chance(0.4) ? 1.0 : 0.5);
+  gift.give(version_, [this] {
+    quiet_ = 0;
+    begin_batch();
+  });
 }
 
 void Host::wait_for_links(std::size_t card) {
@@ -187,7 +288,9 @@ void Host::begin_batch() {
   std::vector<Run> runs;
   for (std::size_t i = 0; i < count; ++i)
     runs.push_back({epoch_, sequence_++,
-                    static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(frames_) - 1)), i});
+                    version_ * frames_ +
+                        static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(frames_) - 1)),
+                    i});
   for (auto& unit : units_) {
     unit->memory->pace = pace;
     auto& content = unit->memory->content();
@@ -259,6 +362,7 @@ void Host::drive() {
     card->control.drive();
     card->supervisor.drive();
     card->reports.drive();
+    if (card->gift) card->gift->drive();
     if (cards_.size() < 2) continue;
     card->ports.at("link0_up").set(1);
     card->ports.at("link0_tx_tready").set(rng_.chance(0.9));
@@ -290,6 +394,7 @@ void Host::sample() {
     card->control.sample();
     card->supervisor.sample();
     card->reports.sample();
+    if (card->gift) card->gift->sample();
   }
   advance();
 }
@@ -327,7 +432,9 @@ void Host::advance() {
     const bool rest =
         std::all_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->runs.empty(); });
     if (!rest || !controls_idle()) return;
-    if (--batches_ > 0) return begin_batch();
+    if (++resting_ < kRest) return;  // what the new epoch flushes is gone by then
+    resting_ = 0;
+    if (--batches_ > 0) return gifts_ && rng_.chance(0.4) ? give() : begin_batch();
     stage_ = Stage::kCounters;
     check_counters();
   } else if (stage_ == Stage::kCounters && controls_idle()) {
@@ -383,9 +490,10 @@ void Host::stop_supervisor(Card& card) {
 void Host::print() const {
   for (const auto& unit : units_) {
     if (!unit->input)
-      std::printf("  %s %s: %u frames delivered, %u dropped, %u epochs, %" PRIu64 " cycles\n",
+      std::printf("  %s %s: %u frames delivered, %u dropped, %u epochs, %u times given constants, %" PRIu64
+                  " cycles\n",
                   unit->name.c_str(), failures_ == 0 ? "ok" : "FAILED", unit->delivered, unit->dropped,
-                  epoch_, cycle_);
+                  epoch_, given_, cycle_);
   }
 }
 

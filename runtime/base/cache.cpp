@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kSums[] = "SHA256SUMS";
+constexpr char kLocks[] = "locks";
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr char kElsewhere[] = " (MILLRACE_CACHE puts the cache elsewhere)";
 constexpr std::uint64_t kFullBelow = 4U << 20U;
@@ -85,6 +86,18 @@ Status make_folder(const fs::path& path) {
   return {};
 }
 
+/// Folders are made, filled, cleared and locked below it: not in one that is for other things.
+Status check_own(const fs::path& root) {
+  std::error_code code;
+  if (fs::is_directory(root / kLocks, code)) return {};
+  const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };
+  if (std::none_of(fs::directory_iterator(root, code), {}, other)) return {};
+  return Error(ErrorCode::kEnvironment,
+               root.string() +
+                   ": holds other files and is no cache of Millrace's; give a folder "
+                   "of its own, which is made where it is missing");
+}
+
 }  // namespace
 
 Result<Cache> Cache::open() {
@@ -105,6 +118,8 @@ Result<Cache> Cache::open(const fs::path& given) {
   std::error_code code;
   const fs::path root = fs::absolute(given, code).lexically_normal();
   if (code) return failed(given, "tell where it is", code.value());
+  if (root == root.root_path())
+    return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
   const bool fresh = !fs::exists(root, code);
   MILLRACE_TRY(make_folder(root));
   if (fresh) ::chmod(root.c_str(), 0700);
@@ -115,7 +130,9 @@ Result<Cache> Cache::open(const fs::path& given) {
                  root.string() +
                      ": other users can change this cache, and what is in it gets run; make it "
                      "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
-  for (const char* folder : {"tmp", "locks"}) MILLRACE_TRY(make_folder(root / folder));
+  MILLRACE_TRY(check_own(root));
+  // Its mark first, so that who comes at the same time does not take it for something else.
+  for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
   if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);
 }
@@ -132,7 +149,7 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
   if (!is_name(kind) || !is_name(key))
     return Error(ErrorCode::kInternal, "'" + kind + "/" + key + "' is no name for a cache entry");
   if (auto found = find(kind, key)) return *std::move(found);
-  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / "locks" / key, waiting));
+  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / key, waiting));
   if (auto found = find(kind, key)) return *std::move(found);
   return make_entry(kind, key, make);
 }

@@ -19,7 +19,7 @@ class Cache {
  public:
   /// $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace; made where it is missing.
   /// kEnvironment where it cannot be made or written, or where another user than this one could change it:
-  /// what is in it gets run.
+  /// what is in it gets run. Likewise where it is the root of all, or holds other files and is no cache.
   static Result<Cache> open();
   static Result<Cache> open(const std::filesystem::path& root);
 

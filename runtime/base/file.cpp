@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
@@ -86,8 +88,9 @@ Status write_and_sync(const fs::path& temporary, const fs::path& path, std::span
   return {};
 }
 
-Status write_through(const fs::path& path, std::span<const std::byte> bytes) {
-  Descriptor fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+/// Into what is there; `flags`: what else to open it with.
+Status write_through(const fs::path& path, std::span<const std::byte> bytes, int flags = 0) {
+  Descriptor fd(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | flags, 0644));
   if (fd.get() < 0) return os_error(path, "open", errno);
   MILLRACE_TRY(write_all(fd.get(), path, bytes));
   if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
@@ -96,6 +99,23 @@ Status write_through(const fs::path& path, std::span<const std::byte> bytes) {
 
 Error directory_error(const fs::path& path) {
   return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
+}
+
+/// Removes what a process left beside `temporary` that was killed while it filled it: nobody holds the lock.
+void remove_left_beside(const fs::path& temporary) {
+  constexpr auto kUnlockedYet = std::chrono::minutes(1);  // made, and not locked: for an instant
+  const std::string name = temporary.filename().string();
+  const std::string_view alike = std::string_view(name).substr(0, name.rfind(".tmp.") + 5);
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(temporary.parent_path(), code)) {
+    const std::string other = entry.path().filename().string();
+    if (!other.starts_with(alike) || other == name || !entry.is_directory(code)) continue;
+    const Descriptor fd(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd.get() < 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    const auto made = fs::last_write_time(entry.path(), code);
+    if (code || fs::file_time_type::clock::now() - made < kUnlockedYet) continue;
+    fs::remove_all(entry.path(), code);
+  }
 }
 
 }  // namespace
@@ -164,6 +184,10 @@ Status write_file_atomically(const fs::path& path, std::string_view text) {
   return write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
 }
 
+Status write_scratch_file(const fs::path& path, std::string_view text) {
+  return write_through(path, std::as_bytes(std::span(text.data(), text.size())), O_CREAT | O_TRUNC);
+}
+
 Status check_file_place(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0) {
@@ -186,6 +210,10 @@ Status write_directory_atomically(const fs::path& target,
   std::error_code made;
   fs::create_directories(temporary, made);
   if (made) return os_error(temporary.parent_path(), "create a directory in it", made.value());
+  // Held while it is filled: whoever writes here after us knows by it that this process still lives.
+  const Descriptor lock(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() >= 0) static_cast<void>(::flock(lock.get(), LOCK_EX | LOCK_NB));
+  remove_left_beside(temporary);
 
   Status status = fill(temporary);
   if (status.ok()) {

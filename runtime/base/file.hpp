@@ -26,6 +26,10 @@ Result<std::string> read_text_file(const std::filesystem::path& path, std::uint6
 Status write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// For what a tool reads at once and nobody afterwards: neither synced nor atomic. kNotFound without its
+/// folder, kEnvironment, kResourceExhausted where the disk is full.
+Status write_scratch_file(const std::filesystem::path& path, std::string_view text);
+
 /// What would make the write fail that can be known now; for what is written after minutes of work.
 Status check_file_place(const std::filesystem::path& path);
 

@@ -12,6 +12,23 @@ void append_hex(std::string& out, unsigned char byte) {
   out += kDigits[byte & 15U];
 }
 
+/// Bytes of the UTF-8 character at the beginning; 0 where none is.
+std::size_t character_bytes(std::string_view text) {
+  const auto c = static_cast<unsigned char>(text[0]);
+  const std::size_t length = c < 0x80                ? 1
+                             : c >= 0xc2 && c < 0xe0 ? 2
+                             : c >= 0xe0 && c < 0xf0 ? 3
+                             : c >= 0xf0 && c < 0xf5 ? 4
+                                                     : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t k = 1; k < length; ++k)
+    if ((static_cast<unsigned char>(text[k]) & 0xc0U) != 0x80) return 0;
+  const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0x80;
+  const bool bad = (c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) ||
+                   (c == 0xf0 && second < 0x90) || (c == 0xf4 && second > 0x8f);
+  return bad ? 0 : length;
+}
+
 }  // namespace
 
 bool is_name(std::string_view text, std::size_t most) {
@@ -23,21 +40,10 @@ bool is_name(std::string_view text, std::size_t most) {
 }
 
 bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::size_t length = c < 0x80                ? 1
-                               : c >= 0xc2 && c < 0xe0 ? 2
-                               : c >= 0xe0 && c < 0xf0 ? 3
-                               : c >= 0xf0 && c < 0xf5 ? 4
-                                                       : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    for (std::size_t k = 1; k < length; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0U) != 0x80) return false;
-    const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0x80;
-    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
-        (c == 0xf4 && second > 0x8f))
-      return false;
-    i += length;
+  while (!text.empty()) {
+    const std::size_t length = character_bytes(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
   }
   return true;
 }
@@ -45,22 +51,20 @@ bool is_utf8(std::string_view text) {
 std::string printable(std::string_view text, bool lines) {
   std::string out;
   out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, character_bytes(text));
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const bool c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (byte == '\n') {
       out += lines ? "\n" : "\\n";
     } else if (byte == '\t') {
       out += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      append_hex(out, byte);
-    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {
-      append_hex(out, byte);
-      append_hex(out, static_cast<unsigned char>(next));
-      ++i;
+    } else if (byte < 0x20 || byte == 0x7f || c1 || (length == 1 && byte >= 0x80)) {
+      for (const char c : text.substr(0, length)) append_hex(out, static_cast<unsigned char>(c));
     } else {
-      out += text[i];
+      out += text.substr(0, length);
     }
+    text.remove_prefix(length);
   }
   return out;
 }

@@ -246,7 +246,7 @@ class XrtCard final : public Card {
       run.set_arg(abi::kParametersLoadBytes, static_cast<std::uint32_t>(header.load.bytes));
       run.set_arg(abi::kParametersStreamedOffset, static_cast<std::uint32_t>(header.streamed.offset));
       run.start();
-      switch (wait_for(run, kLongestGift)) {
+      switch (wait_for(run, longest_gift(file.size()))) {
         case RunState::kDone:
           parameters_.push_back(std::move(buffer));
           return {};
@@ -338,7 +338,10 @@ class XrtCard final : public Card {
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
-  static constexpr std::chrono::milliseconds kLongestGift{10000};
+  /// A simulated card takes them in word by word: some hundred kilobytes a second where it is alone.
+  static constexpr std::chrono::milliseconds longest_gift(std::uint64_t bytes) {
+    return std::chrono::milliseconds(10'000 + bytes / 50);
+  }
 
   // Constant after construction:
   const unsigned index_;

@@ -244,6 +244,13 @@ Status check_variants_replaceable(const fs::path& directory, const std::vector<f
   });
 }
 
+Status check_no_variants(const fs::path& directory) {
+  std::error_code ignored;
+  if (!fs::exists(directory / kVariantsFile, ignored)) return {};
+  return Error(ErrorCode::kInvalidInput, directory.string() + ": holds variants of a deployment; name one: " +
+                                             (directory / "variant1").string());
+}
+
 Result<LoadedDeployment> load_deployment(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(directory, ignored))
@@ -251,10 +258,12 @@ Result<LoadedDeployment> load_deployment(const fs::path& directory) {
                  directory.string() + ": no such directory; 'millrace compile -o' makes one");
   const auto within = [&](const Error& error) { return error.within(directory.string()); };
   const auto text = read_text_file(directory / kChecksumFile);
-  if (!text.ok() && text.error().code() == ErrorCode::kNotFound)
+  if (!text.ok() && text.error().code() == ErrorCode::kNotFound) {
+    MILLRACE_TRY(check_no_variants(directory));
     return Error(ErrorCode::kNotFound,
                  directory.string() +
                      ": not a deployment, or not whole: it has no CHECKSUMS; compile the model again");
+  }
   if (!text.ok()) return text.error();
   const auto sums = parse_checksums(*text);
   if (!sums.ok()) return within(sums.error());

@@ -17,4 +17,7 @@ inline constexpr char kVariantsFile[] = "variants.json";
 Status check_variants_replaceable(const std::filesystem::path& directory,
                                   const std::vector<std::filesystem::path>& inputs);
 
+/// kInvalidInput where it holds variants and one deployment is wanted; ok else.
+Status check_no_variants(const std::filesystem::path& directory);
+
 }  // namespace millrace::runtime::plan

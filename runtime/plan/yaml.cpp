@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -58,74 +59,149 @@ bool nested_too_deep(const std::string& text) {
   return false;
 }
 
-/// yaml-cpp's LoadAll() reads documents without end where one begins with a stray ',' or ']': asked for two,
-/// and no more.
-bool has_second_document(const std::string& text) {
-  class Ignore final : public YAML::EventHandler {
-    using Mark = YAML::Mark;
-    using Anchor = YAML::anchor_t;
-    using Style = YAML::EmitterStyle::value;
-    void OnDocumentStart(const Mark&) override {}
-    void OnDocumentEnd() override {}
-    void OnNull(const Mark&, Anchor) override {}
-    void OnAlias(const Mark&, Anchor) override {}
-    void OnScalar(const Mark&, const std::string&, Anchor, const std::string&) override {}
-    void OnSequenceStart(const Mark&, const std::string&, Anchor, Style) override {}
-    void OnSequenceEnd() override {}
-    void OnMapStart(const Mark&, const std::string&, Anchor, Style) override {}
-    void OnMapEnd() override {}
-  } ignore;
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
-}
+/// A document's tree, from the parser's events: yaml-cpp's own tree would be built for nothing.
+class Builder final : public YAML::EventHandler {
+  using Mark = YAML::Mark;
+  using Anchor = YAML::anchor_t;
+  using Style = YAML::EmitterStyle::value;
 
-class Converter {
  public:
-  explicit Converter(std::string file) : file_(std::move(file)) {}
+  explicit Builder(std::string file) : file_(std::move(file)) {}
 
-  Result<Node> convert(const YAML::Node& in, int depth) {
-    Node out;
-    out.line = in.Mark().line + 1;
-    if (in.IsScalar()) bytes_ += in.Scalar().size();
-    if (++count_ > kMaxNodes || depth > kMaxDepth || bytes_ > kMaxBytes)
-      return at_line(file_, out.line,
-                     "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
-    switch (in.Type()) {
-      case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null:
-        break;
-      case YAML::NodeType::Scalar:
-        out.kind = Node::Kind::kScalar;
-        out.scalar = in.Scalar();
-        break;
-      case YAML::NodeType::Sequence:
-        out.kind = Node::Kind::kSequence;
-        for (const auto& item : in) {
-          MILLRACE_ASSIGN(out.items.emplace_back(), convert(item, depth + 1));
-        }
-        break;
-      case YAML::NodeType::Map: {
-        out.kind = Node::Kind::kMapping;
-        std::set<std::string> seen;
-        for (const auto& entry : in) {
-          const int line = entry.first.Mark().line + 1;
-          if (!entry.first.IsScalar()) return at_line(file_, line, "a key must be plain text");
-          const std::string& key = entry.first.Scalar();
-          if (!seen.insert(key).second) return at_line(file_, line, "key '" + key + "' is given twice");
-          MILLRACE_ASSIGN(Node value, convert(entry.second, depth + 1));
-          value.line = line;
-          out.entries.push_back({key, std::move(value)});
-        }
-        break;
-      }
-    }
-    return out;
+  /// Of a document that was parsed to its end.
+  Result<Node> take() {
+    if (wrong_) return *wrong_;
+    if (root_.node.kind == Node::Kind::kNull) return at_line(file_, 1, "is empty");
+    return std::move(root_.node);
   }
 
+  void OnDocumentStart(const Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const Mark& mark, Anchor anchor) override { put(made(mark, Node::Kind::kNull, anchor)); }
+  void OnScalar(const Mark& mark, const std::string&, Anchor anchor, const std::string& value) override {
+    Branch one = made(mark, Node::Kind::kScalar, anchor);
+    one.node.scalar = value;
+    one.bytes = value.size();
+    put(std::move(one));
+  }
+  void OnAlias(const Mark& mark, Anchor anchor) override {
+    if (wrong_) return;
+    const auto known = anchors_.find(anchor);
+    if (known == anchors_.end()) return refuse(line_of(mark), "an alias stands inside of what it stands for");
+    if (fits(known->second)) put(Branch(known->second));
+  }
+  void OnSequenceStart(const Mark& mark, const std::string&, Anchor anchor, Style) override {
+    open(made(mark, Node::Kind::kSequence, anchor));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const Mark& mark, const std::string&, Anchor anchor, Style) override {
+    open(made(mark, Node::Kind::kMapping, anchor));
+  }
+  void OnMapEnd() override { close(); }
+
  private:
+  /// A node, with what it comes to.
+  struct Branch {
+    Node node;
+    Anchor anchor = 0;
+    std::size_t count = 1, bytes = 0;  // aliases expanded
+    int depth = 0;                     // of what is below
+    std::set<std::string> keys;
+    std::optional<std::pair<std::string, int>> key;  // read, with its line; its value not yet
+  };
+
+  static int line_of(const Mark& mark) { return mark.line + 1; }
+
+  void refuse(int line, const std::string& message) {
+    if (!wrong_) wrong_ = at_line(file_, line, message);
+    open_.clear();
+    anchors_.clear();
+  }
+
+  void refuse_size(int line) {
+    refuse(line, "too large: at most 100000 values, 64 levels and 16 MiB are read, aliases expanded");
+  }
+
+  Branch made(const Mark& mark, Node::Kind kind, Anchor anchor) const {
+    Branch one;
+    one.node.kind = kind;
+    one.node.line = line_of(mark);
+    one.anchor = anchor;
+    return one;
+  }
+
+  /// Whether there is room for it here: what is open counts only what it has taken in so far.
+  bool fits(const Branch& one) {
+    std::size_t count = one.count, bytes = one.bytes;
+    for (const Branch& outer : open_) {
+      count += outer.count;
+      bytes += outer.bytes;
+    }
+    if (count <= kMaxNodes && bytes <= kMaxBytes && static_cast<int>(open_.size()) + one.depth <= kMaxDepth)
+      return true;
+    refuse_size(one.node.line);
+    return false;
+  }
+
+  bool is_key() const {
+    return !open_.empty() && open_.back().node.kind == Node::Kind::kMapping && !open_.back().key;
+  }
+
+  void open(Branch one) {
+    if (wrong_) return;
+    if (is_key()) return refuse(one.node.line, "a key must be plain text");
+    if (fits(one)) open_.push_back(std::move(one));
+  }
+
+  void close() {
+    if (wrong_) return;
+    Branch done = std::move(open_.back());
+    open_.pop_back();
+    put(std::move(done));
+  }
+
+  /// A whole node goes where it belongs.
+  void put(Branch one) {
+    if (wrong_) return;
+    if (one.anchor != 0) {
+      anchored_.count += one.count;
+      anchored_.bytes += one.bytes;
+      if (anchored_.count > kMaxNodes || anchored_.bytes > kMaxBytes) return refuse_size(one.node.line);
+      anchors_.insert_or_assign(one.anchor, one);
+    }
+    one.anchor = 0;
+    if (is_key()) return take_key(one.node);
+    if (!fits(one)) return;
+    if (open_.empty()) {
+      root_ = std::move(one);
+      return;
+    }
+    Branch& outer = open_.back();
+    outer.count += one.count;
+    outer.bytes += one.bytes;
+    outer.depth = std::max(outer.depth, one.depth + 1);
+    if (outer.node.kind == Node::Kind::kSequence) {
+      outer.node.items.push_back(std::move(one.node));
+      return;
+    }
+    one.node.line = outer.key->second;
+    outer.node.entries.push_back({std::move(outer.key->first), std::move(one.node)});
+    outer.key.reset();
+  }
+
+  void take_key(const Node& key) {
+    if (key.kind != Node::Kind::kScalar) return refuse(key.line, "a key must be plain text");
+    if (!open_.back().keys.insert(key.scalar).second)
+      return refuse(key.line, "key '" + key.scalar + "' is given twice");
+    open_.back().key.emplace(key.scalar, key.line);
+  }
+
   std::string file_;
-  std::size_t count_ = 0, bytes_ = 0;
+  std::vector<Branch> open_;  // from the root in
+  Branch root_;
+  std::map<Anchor, Branch> anchors_;
+  Branch anchored_;  // what all of them come to
+  std::optional<Error> wrong_;
 };
 
 template <class Number>
@@ -159,11 +235,15 @@ Result<Node> parse(const std::string& text, const std::string& file) {
   }
   if (nested_too_deep(text)) return at_line(file, 1, "nested deeper than 64 levels");
   try {
-    if (has_second_document(text))
+    // yaml-cpp's LoadAll() reads documents without end where one begins with a stray ',' or ']': asked for
+    // two, and no more.
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    Builder document(file), second(file);
+    if (!parser.HandleNextDocument(document)) return at_line(file, 1, "is empty");
+    if (parser.HandleNextDocument(second))
       return at_line(file, 1, "holds several documents ('---'), or text outside of one; one is expected");
-    const YAML::Node document = YAML::Load(text);
-    if (!document.IsDefined() || document.IsNull()) return at_line(file, 1, "is empty");
-    return Converter(file).convert(document, 0);
+    return document.take();
   } catch (const YAML::Exception& e) {
     return at_line(file, std::max(0, e.mark.line) + 1, "not YAML: " + e.msg);
   }

@@ -20,6 +20,24 @@ struct Stream {
   const std::uint8_t* state;
 };
 
+/// An AXI4 read port that masters the bus; words of 64 bytes.
+struct ReadPort {
+  const std::uint8_t* arvalid;
+  std::uint8_t* arready;
+  const std::uint64_t* araddr;
+  const std::uint8_t* arlen;
+  std::uint8_t* rvalid;
+  const std::uint8_t* rready;
+  std::uint8_t *rdata, *rresp, *rlast;
+};
+
+/// What tells the readers of weights where these are.
+struct Weights {
+  std::uint8_t *active, *flush;
+  std::uint64_t* addr;
+  const std::uint8_t *quiet, *error;
+};
+
 inline constexpr char kOpen[] = "millrace_simulation_open";
 using Open = void*(std::uint32_t seed);
 inline constexpr char kClose[] = "millrace_simulation_close";
@@ -28,6 +46,9 @@ using Close = void(void*);
 /// their stream, of 64-bit words, without a ready.
 inline constexpr char kConnect[] = "millrace_simulation_connect";
 using Connect = void(void*, Port* inputs, Port* outputs, Stream* streams);
+/// Only where weights are read from memory: their ports, in the design's order.
+inline constexpr char kConnectWeights[] = "millrace_simulation_connect_weights";
+using ConnectWeights = void(void*, Weights*, ReadPort* ports);
 inline constexpr char kReset[] = "millrace_simulation_reset";
 using Reset = void(void*, int level);
 /// What follows from the inputs within the cycle.

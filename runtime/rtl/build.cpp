@@ -175,7 +175,7 @@ std::string tool_key(const Toolchain& tools) {
 Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const BuildOptions& options) {
   const auto make = [&](const fs::path& entry, const fs::path& scratch) -> Status {
     if (options.progress) options.progress("compiling Verilator's runtime, once");
-    MILLRACE_TRY(write_file_atomically(scratch / kHeader, wrapper_header()));
+    MILLRACE_TRY(write_scratch_file(scratch / kHeader, wrapper_header()));
     std::vector<Words> commands;
     for (const std::string name : {"verilated", "verilated_threads"})
       commands.push_back(compile_command(tools, (tools.include / (name + ".cpp")).string(),
@@ -191,13 +191,13 @@ Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   for (const SourceFile& file : source.files) {
     std::error_code code;
     fs::create_directories((scratch / file.path).parent_path(), code);
-    MILLRACE_TRY(write_file_atomically(scratch / file.path, file.content));
+    MILLRACE_TRY(write_scratch_file(scratch / file.path, file.content));
     if (!file.path.ends_with(".sv") && !file.path.ends_with(".f")) memories.push_back(file.path);
   }
-  MILLRACE_TRY(write_file_atomically(scratch / kHeader, wrapper_header()));
+  MILLRACE_TRY(write_scratch_file(scratch / kHeader, wrapper_header()));
   MILLRACE_TRY(
-      write_file_atomically(scratch / (std::string(kWrapperModule) + ".sv"), wrapper_module(source.design)));
-  MILLRACE_TRY(write_file_atomically(scratch / "wrapper.cpp", wrapper_source(source.design, memories)));
+      write_scratch_file(scratch / (std::string(kWrapperModule) + ".sv"), wrapper_module(source.design)));
+  MILLRACE_TRY(write_scratch_file(scratch / "wrapper.cpp", wrapper_source(source.design, memories)));
   return memories;
 }
 
@@ -217,7 +217,7 @@ Result<Words> compilation_units(const fs::path& scratch) {
   std::uintmax_t bytes = 0;
   const auto write_unit = [&]() -> Status {
     units.push_back("unit" + std::to_string(units.size()) + ".cpp");
-    return write_file_atomically(scratch / units.back(), std::exchange(text, ""));
+    return write_scratch_file(scratch / units.back(), std::exchange(text, ""));
   };
   for (const auto& [size, file] : files) {
     if (bytes != 0 && bytes + size > kUnitBytes) {

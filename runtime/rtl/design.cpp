@@ -21,6 +21,7 @@ constexpr std::uint64_t kMaxDesignBytes = 64U << 20U;
 constexpr std::uint64_t kMaxSourceBytes = 1U << 30U;
 constexpr std::size_t kMaxFiles = 100'000;
 constexpr std::uint32_t kMaxBeatBits = 1U << 20U;
+constexpr std::size_t kMaxWeightPorts = 1024;
 
 Error bad(const std::string& what) {
   return Error(ErrorCode::kCorrupt, std::string(kDesignFile) + ": " + what);
@@ -67,6 +68,7 @@ class Object {
                  std::to_string(most));
     return out;
   }
+  bool has(const char* key) const { return object_->contains(key); }
   Result<double> real(const char* key) const {
     const json::value* value = object_->if_contains(key);
     if (value == nullptr || !value->is_number()) return bad(at(key) + " is missing or no number");
@@ -83,7 +85,6 @@ class Object {
     if (value == nullptr) return bad(at(key) + " is missing");
     return of(*value, at(key));
   }
-  bool has(const char* key) const { return object_->contains(key); }
   std::string at(const std::string& key) const { return place_.empty() ? key : place_ + "." + key; }
 
  private:
@@ -213,11 +214,27 @@ Result<Design> parse_design(std::string_view text) {
     MILLRACE_ASSIGN(design.load_words, load.number("words", 1, std::uint64_t{1} << 28U));
     MILLRACE_ASSIGN(design.load_hops, load.number("hops", 1, 1U << 16U));
   }
+  if (document.has("streamed")) {
+    MILLRACE_ASSIGN(const Object streamed, document.object("streamed"));
+    MILLRACE_ASSIGN(design.streamed_bytes, streamed.number("bytes", 1, std::uint64_t{1} << 32U));
+    MILLRACE_ASSIGN(const json::array* const ports, streamed.array("ports"));
+    for (const json::value& port : *ports) {
+      const std::string expected = "weights" + std::to_string(design.weight_ports.size());
+      if (!port.is_string() || port.as_string() != expected || design.weight_ports.size() == kMaxWeightPorts)
+        return bad("streamed.ports: '" + printable(json::serialize(port)) + "' is not '" + expected + "'");
+      design.weight_ports.push_back(expected);
+    }
+    if (design.weight_ports.empty() || design.load_words == 0)
+      return bad("streamed: goes with at least one port, and with constants that are loaded");
+  }
   MILLRACE_ASSIGN(const Object predicted, document.object("predicted"));
   constexpr std::uint64_t kMaxCycles = std::uint64_t{1} << 48U;
   MILLRACE_ASSIGN(design.predicted.interval, predicted.number("interval_cycles", 1, kMaxCycles));
   MILLRACE_ASSIGN(design.predicted.latency, predicted.number("latency_cycles", 1, kMaxCycles));
   MILLRACE_ASSIGN(design.predicted.first_output, predicted.number("first_output_cycles", 1, kMaxCycles));
+  if (predicted.has("passage_cycles")) {
+    MILLRACE_ASSIGN(design.predicted.passage, predicted.number("passage_cycles", 1, kMaxCycles));
+  }
   return design;
 }
 

@@ -45,6 +45,7 @@ struct Cycles {
   std::uint64_t interval = 0;      // between the last output beats of successive frames
   std::uint64_t latency = 0;       // first input beat to last output beat of a lone frame
   std::uint64_t first_output = 0;  // first input beat to first output beat
+  std::uint64_t passage = 0;  // a lone frame's first beat into any card to last output beat; 0: not known
 };
 
 struct Design {
@@ -59,6 +60,10 @@ struct Design {
   Cycles predicted;
   // Constants that are loaded: 64-bit words of their stream, and stops on its way; 0 where all are baked.
   std::uint64_t load_words = 0, load_hops = 0;
+  // Weights that are read from memory as they are used, and the AXI4 read ports that do; 0 and none where
+  // there are no such.
+  std::uint64_t streamed_bytes = 0;
+  std::vector<std::string> weight_ports;  // "weights0"
 };
 
 /// design.json. Anything may stand in it: sizes, names and paths are checked. kCorrupt names the key;

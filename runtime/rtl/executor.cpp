@@ -148,10 +148,11 @@ void Executor::abandon() {
   fault_.clear();
 }
 
-Status Executor::load_constants(std::span<const std::byte> words) {
+Status Executor::begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed) {
   state_ = State::kIdle;
   fault_.clear();
-  return simulation_->load_constants(words);
+  MILLRACE_TRY(simulation_->begin_load(words));  // changes nothing yet, so both are refused or neither
+  return simulation_->hold_weights(streamed);
 }
 
 }  // namespace millrace::runtime::rtl

@@ -39,8 +39,10 @@ class Executor {
   const std::string& fault() const { return fault_; }
   /// Forgets the frame, by a reset of the dataflow.
   void abandon();
-  /// Simulation::load_constants(); forgets the frame.
-  Status load_constants(std::span<const std::byte> words);
+  /// Simulation::begin_load() and load_more(), with what hold_weights() takes; forgets the frame. No start()
+  /// before it is done.
+  Status begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed);
+  Result<bool> load_more(std::uint64_t cycles) { return simulation_->load_more(cycles); }
 
  private:
   struct Frame {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/rtl/abi.hpp"
 #include "runtime/rtl/design.hpp"
+#include "runtime/rtl/memory_model.hpp"
 
 namespace millrace::runtime::rtl {
 
@@ -35,17 +37,35 @@ class Simulation {
   const abi::Port& input(std::size_t i) const { return inputs_[i]; }
   const abi::Port& output(std::size_t i) const { return outputs_[i]; }
 
-  void settle() { settle_(model_); }
-  void tick() { tick_(model_); }
+  void settle() {
+    if (memory_) memory_->drive();
+    settle_(model_);
+  }
+  void tick() {
+    if (memory_) memory_->sample();
+    tick_(model_);
+  }
   /// Some cycles of reset: frames under way are gone.
   void reset();
 
   /// Gives the dataflow its constants, through a reset before and after: frames under way are gone. Needed
   /// before the first frame where the design has load_words. kCorrupt: not as many bytes as these words have.
   Status load_constants(std::span<const std::byte> words);
+  /// The same in pieces: `words` stay until load_more() says that they are all in. Nothing else is clocked
+  /// meanwhile.
+  Status begin_load(std::span<const std::byte> words);
+  /// At most so many cycles of it; true once it is done. kInternal: an assertion failed, and what the tables
+  /// hold is neither the old nor the new.
+  Result<bool> load_more(std::uint64_t cycles);
+  /// What the readers of weights find in memory from then on, through a reset too: design().streamed_bytes of
+  /// it, which stay the caller's. Needed before the first frame where there are any. kCorrupt: not as many.
+  Status hold_weights(std::span<const std::byte> bytes);
+  /// Has that memory hold back at random.
+  void stall_memory(double probability, std::uint64_t seed);
 
-  /// The first assertion of the SystemVerilog that failed; empty where none did.
-  std::string failure() const { return failure_(model_); }
+  /// The first assertion of the SystemVerilog that failed, or that weights are read where there are none;
+  /// empty where neither is so.
+  std::string failure() const;
   /// Of a stream, since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
   /// A stream whose beats wait: its FIFO is full, or its reader does not take what is there.
@@ -58,7 +78,11 @@ class Simulation {
 
   Design design_;
   std::vector<abi::Port> inputs_, outputs_;
+  std::optional<MemoryModel> memory_;  // behind the readers of weights
+  abi::Weights weights_{};
   abi::Port load_{};  // valid is null where nothing is loaded
+  std::span<const std::byte> loading_;
+  std::uint64_t load_cycle_ = 0;  // of the load under way
   std::vector<abi::Stream> streams_;
   void* library_ = nullptr;
   void* model_ = nullptr;

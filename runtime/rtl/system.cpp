@@ -74,6 +74,7 @@ std::size_t System::add_partition(std::string name, std::unique_ptr<Simulation> 
     output.beats = port.beats;
     output.frame.resize((port.beat_bits() * port.beats + 7) / 8);
   }
+  simulation->stall_memory(options_.stall, options_.seed + parts_.size());
   part->simulation = std::move(simulation);
   clock_mhz_ = std::max(clock_mhz_, clock_mhz);
   parts_.push_back(std::move(part));

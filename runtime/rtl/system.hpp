@@ -3,7 +3,8 @@
 //
 // Inputs the host feeds are offered at every clock while frames are left, outputs the host reads are taken at
 // every clock; the host itself takes no time. With stalls, each port at each clock holds back at random:
-// valid is then not raised (once raised it stays), ready is withdrawn.
+// valid is then not raised (once raised it stays), ready is withdrawn. So does the memory weights are read
+// from.
 #pragma once
 
 #include <cstddef>

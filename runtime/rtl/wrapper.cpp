@@ -1,5 +1,6 @@
 #include "runtime/rtl/wrapper.hpp"
 
+#include <span>
 #include <string_view>
 
 namespace millrace::runtime::rtl {
@@ -108,6 +109,30 @@ std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+/// Of the dataflow module, in the order of abi.hpp's structures.
+struct WeightsSignal {
+  const char* name;
+  bool input;
+  unsigned bits;
+};
+constexpr WeightsSignal kWeightsSignals[] = {
+    {"active", true, 1}, {"flush", true, 1}, {"addr", true, 64}, {"quiet", false, 1}, {"error", false, 1}};
+constexpr WeightsSignal kReadSignals[] = {{"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},
+                                          {"arlen", false, 8},   {"rvalid", true, 1},  {"rready", false, 1},
+                                          {"rdata", true, 512},  {"rresp", true, 2},   {"rlast", true, 1}};
+
+/// "{&top.weights_active, …}": up to 64 bits are integers of Verilator's.
+std::string addresses(const std::string& prefix, std::span<const WeightsSignal> signals) {
+  std::string text;
+  for (const WeightsSignal& signal : signals) {
+    const std::string name = "top." + prefix + signal.name;
+    text += (text.empty() ? "{" : ", ") + (signal.bits > 64  ? "bytes(" + name + ")"
+                                           : signal.bits > 8 ? "words(" + name + ")"
+                                                             : "&" + name);
+  }
+  return text + "}";
+}
+
 }  // namespace
 
 std::string wrapper_module(const Design& design) {
@@ -127,6 +152,17 @@ std::string wrapper_module(const Design& design) {
     ports += ",\n  input logic load_valid,\n  input logic [63:0] load_data";
     connections += ",\n    .load_valid(load_valid),\n    .load_data(load_data)";
   }
+  const auto wire = [&](const std::string& name, bool input, unsigned bits) {
+    ports += std::string(",\n  ") + (input ? "input" : "output") + " logic " +
+             (bits > 1 ? "[" + std::to_string(bits - 1) + ":0] " : "") + name;
+    connections += ",\n    ." + name + "(" + name + ")";
+  };
+  if (!design.weight_ports.empty())
+    for (const WeightsSignal& signal : kWeightsSignals)
+      wire(std::string("weights_") + signal.name, signal.input, signal.bits);
+  for (const std::string& port : design.weight_ports)
+    for (const WeightsSignal& signal : kReadSignals)
+      wire(port + "_axi_" + signal.name, signal.input, signal.bits);
   std::string probes;
   for (std::size_t i = 0; i < design.streams.size(); ++i) {
     const std::string fifo = "dataflow." + design.streams[i].fifo;
@@ -189,6 +225,23 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
     out += "  streams[" + std::to_string(i) + "] = {&top." + stream_name("high_water", i) + ", &top." +
            stream_name("state", i) + "};\n";
   if (design.streams.empty()) out += "  (void)streams;\n";
+  out += "}\n";
+  if (design.weight_ports.empty()) return out;
+  out +=
+      "namespace {\nstruct ReadPort {\n  const std::uint8_t* arvalid;\n  std::uint8_t* arready;\n"
+      "  const std::uint64_t* araddr;\n  const std::uint8_t* arlen;\n  std::uint8_t* rvalid;\n"
+      "  const std::uint8_t* rready;\n  std::uint8_t *rdata, *rresp, *rlast;\n};\n"
+      "struct Weights {\n  std::uint8_t *active, *flush;\n  std::uint64_t* addr;\n"
+      "  const std::uint8_t *quiet, *error;\n};\n"
+      "template <class T>\nstd::uint64_t* words(T& signal) {\n"
+      "  static_assert(sizeof signal == 8);\n  return reinterpret_cast<std::uint64_t*>(&signal);\n}\n"
+      "}  // namespace\n"
+      "EXPORTED void millrace_simulation_connect_weights(void* handle, Weights* weights, ReadPort* ports) {\n"
+      "  auto& top = *static_cast<Simulation*>(handle)->top;\n  *weights = " +
+      addresses("weights_", kWeightsSignals) + ";\n";
+  for (std::size_t i = 0; i < design.weight_ports.size(); ++i)
+    out += "  ports[" + std::to_string(i) +
+           "] = " + addresses(design.weight_ports[i] + "_axi_", kReadSignals) + ";\n";
   return out + "}\n";
 }
 

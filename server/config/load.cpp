@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "runtime/plan/yaml.hpp"
 
@@ -228,8 +230,42 @@ Status refuse_unknown(const std::map<std::string, std::string>& environment) {
   return {};
 }
 
+/// Letters to be changed, left out or put in, to make one of the other.
+std::size_t slips(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1],
+                               std::min({diagonal + (a[i] == b[j] ? 0U : 1U), row[j] + 1, row[j + 1] + 1}));
+  }
+  return row.back();
+}
+
+/// Others have variables that begin with MILLRACE_ too, so what is nearly a setting's is not refused.
+std::vector<std::string> doubts_about(const std::map<std::string, std::string>& environment) {
+  constexpr std::size_t kLongest = 64, kSlips = 2;
+  std::vector<std::string> out;
+  for (const auto& [name, value] : environment) {
+    const auto slips_from = [&own = name](const Setting& setting) {
+      return slips(own, environment_name(setting.key));
+    };
+    if (name.size() > kLongest) continue;
+    const auto nearest =
+        std::min_element(settings().begin(), settings().end(),
+                         [&](const Setting& a, const Setting& b) { return slips_from(a) < slips_from(b); });
+    const std::size_t distance = slips_from(*nearest);
+    if (distance == 0 || distance > kSlips) continue;
+    out.push_back(name + ": no setting has this environment variable, and it is passed over; " +
+                  environment_name(nearest->key) + " is one");
+  }
+  return out;
+}
+
 Status read_environment(const std::map<std::string, std::string>& environment, Loaded& out) {
   MILLRACE_TRY(refuse_unknown(environment));
+  out.doubts = doubts_about(environment);
   for (const Setting& setting : settings()) {
     const auto found = environment.find(environment_name(setting.key));
     if (found == environment.end()) continue;

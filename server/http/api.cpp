@@ -71,6 +71,10 @@ Response console_file(const std::string& name) {
   if (!file) return error_response(404, "no such route: /console/" + name.substr(0, 200));
   Response response;
   response.content_type = file->content_type;
+  // Nobody may put the page into one of theirs and have its buttons pressed unseen.
+  response.more_headers =
+      "Content-Security-Policy: frame-ancestors 'none'\r\nX-Frame-Options: DENY\r\n"
+      "X-Content-Type-Options: nosniff\r\n";
   response.binary.push_back(std::as_bytes(std::span(file->bytes)));
   return response;
 }
@@ -87,17 +91,26 @@ Response unauthorised(unsigned status, std::string_view message, std::string_vie
   return response;
 }
 
+/// Whether the name in a Host header can stand for nothing but this machine or an address: any other may be a
+/// stranger's that points here for the while (DNS rebinding).
+bool is_own_name(std::string_view host) {
+  if (host.starts_with('[')) return true;
+  host = host.substr(0, host.rfind(':'));
+  return host == "localhost" || host.ends_with(".localhost") ||
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 /// Whether a page of another host sent this: a browser says so of every page's POST.
 bool from_another_host(const Request& request, std::string_view origin) {
   const auto scheme = origin.find("://");
   const std::string_view host = scheme == std::string_view::npos ? origin : origin.substr(scheme + 3);
-  return !origin.empty() && host != request.header("Host");
+  return !origin.empty() && (host != request.header("Host") || (request.gate.loopback && !is_own_name(host)));
 }
 
 Response wrong_method(RouteKind kind) {
   const bool post = method_of(kind) == Method::kPost;
   Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
-  response.allow = post ? "POST" : "GET";
+  response.allow = post ? "POST" : "GET, HEAD";
   return response;
 }
 
@@ -260,9 +273,18 @@ Api::Outcome Api::change_repository(const Request& request, const Route& route) 
   }};
 }
 
+/// Of a model that is not there: not yet, or not at all.
+Response Api::not_served(std::string_view model, std::string_view version, const Snapshot& snapshot) const {
+  if (options_.repository != nullptr)
+    if (const auto far = options_.repository->loading(model, version))
+      return error_response(
+          Error(ErrorCode::kUnavailable, "model '" + std::string(model) + "' is being loaded: " + *far));
+  return unknown_model(model, version, snapshot);
+}
+
 Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {
   std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
-  if (model == nullptr) return unknown_model(route.model, route.version, snapshot);
+  if (model == nullptr) return not_served(route.model, route.version, snapshot);
   switch (route.kind) {
     case RouteKind::kModelMetadata:
       return json(model_metadata(*model, *snapshot.versions(route.model)));
@@ -284,7 +306,7 @@ Api::Outcome Api::infer(const Request& request, const InferTarget& target, Works
                         runtime::pipeline::Clock::time_point arrival) const {
   const Snapshot& snapshot = registry_.refresh(workspace.view);
   std::shared_ptr<models::Model> model = snapshot.find(target.model, target.version);
-  if (model == nullptr) return unknown_model(target.model, target.version, snapshot);
+  if (model == nullptr) return not_served(target.model, target.version, snapshot);
   const auto refused = [&](const Error& error) {
     model->refused(error.code());
     return error_response(error);

@@ -83,6 +83,8 @@ class Api {
   Outcome preflight(const Request& request) const;
   Outcome change_repository(const Request& request, const Route& route) const;
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
+  Response not_served(std::string_view model, std::string_view version,
+                      const models::Snapshot& snapshot) const;
   Response server_ready(const models::Snapshot& snapshot) const;
 
   const models::Registry& registry_;

@@ -1,8 +1,14 @@
 // A request as Beast parsed it -> as the handlers see it. Internal to the folder: for session.cpp.
 #pragma once
 
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/vector_body.hpp>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "server/http/message.hpp"
@@ -26,13 +32,32 @@ class FieldsView final : public Headers {
   const boost::beast::http::fields& fields_;
 };
 
+/// Why the end of a request that is being read cannot be told, or be waited for: what Beast lets pass. A
+/// transfer coding that is not taken off would make a request of what is its body (RFC 9112, 6.3); a chunk's
+/// extension and the trailer are parsed once they are there as a whole, and `unread` bytes wait for that.
+inline std::optional<Response> framing_fault(const boost::beast::http::request_parser<Body>& parser,
+                                             std::uint64_t unread, std::uint64_t limit) {
+  namespace http = boost::beast::http;
+  if (!parser.is_header_done()) return std::nullopt;
+  const auto [first, end] = parser.get().equal_range(http::field::transfer_encoding);
+  if (first != end && (std::next(first) != end || !boost::beast::iequals(first->value(), "chunked")))
+    return error_response(501, "Transfer-Encoding '" + std::string(view_of(first->value()).substr(0, 64)) +
+                                   "' is not offered; 'chunked' alone is");
+  if (!parser.is_done() && unread > limit)
+    return error_response(
+        431, "a chunk's extension or the trailer is over the limit of " + std::to_string(limit) + " bytes");
+  return std::nullopt;
+}
+
 /// Without the body. Views into both.
 inline Request request_of(const boost::beast::http::request<Body>& message, const FieldsView& headers,
                           Gate gate) {
   using boost::beast::http::verb;
   Request request;
   const verb method = message.method();
+  // HEAD is GET without the body (RFC 9110, 9.3.2), which the session leaves out.
   request.method = method == verb::get       ? Method::kGet
+                   : method == verb::head    ? Method::kGet
                    : method == verb::post    ? Method::kPost
                    : method == verb::options ? Method::kOptions
                                              : Method::kOther;

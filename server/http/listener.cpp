@@ -90,7 +90,7 @@ Status Listener::bind_tcp(const HostPort& where) {
   if (error) return failed(error);
   const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
   if (error) return failed(error);
-  gate_.trusted = bound.address().is_loopback();
+  gate_.trusted = gate_.loopback = bound.address().is_loopback();
   address_ = text_of(bound);
   return {};
 }
@@ -142,7 +142,7 @@ Status Listener::take_passed(const Passed& where) {
     return {};
   }
   const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
-  gate_.trusted = bound.address().is_loopback();
+  gate_.trusted = gate_.loopback = bound.address().is_loopback();
   address_ = text_of(bound);
   return {};
 }

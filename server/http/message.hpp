@@ -29,8 +29,9 @@ class Headers {
 
 /// Where a request came in.
 struct Gate {
-  bool admin = true;    // admin routes are answered here
-  bool trusted = true;  // reached from this machine only: admin routes need no token while there are none
+  bool admin = true;      // admin routes are answered here
+  bool trusted = true;    // reached from this machine only: admin routes need no token while there are none
+  bool loopback = false;  // over TCP: a browser here gets to it by any name that somebody lets point to it
 };
 
 /// Views into what the connection read; valid until the answer is written, `headers` while the request is

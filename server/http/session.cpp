@@ -162,7 +162,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     parser_->header_limit(static_cast<std::uint32_t>(server_.options.max_header_bytes));
     parser_->body_limit(server_.options.max_body_bytes);
     parser_->eager(true);
-    request_begun_ = header_done_ = continued_ = false;
+    request_begun_ = header_done_ = continued_ = head_only_ = false;
     more_headers_.clear();
     deadline_ = Clock::now() + server_.options.idle_timeout;
     parse();
@@ -179,6 +179,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       buffer_.consume(parser_->put(buffer_.data(), error));
     }
     if (error && error != bhttp::error::need_more) return bad_request(error);
+    if (auto no = framing_fault(*parser_, buffer_.size(), server_.options.max_header_bytes))
+      return refuse(std::move(*no));
     const std::uint64_t body_bytes = parser_->get().body().size();
     if (body_bytes > held_ && !hold(body_bytes - held_)) return too_much_held();
     if (parser_->is_done()) return handle();

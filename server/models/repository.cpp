@@ -165,6 +165,21 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     if (one) one(status);
 }
 
+std::optional<std::string> Repository::loading(std::string_view model, std::string_view version) const {
+  const std::uint64_t wanted = parse_version(std::string(version.substr(0, 32)));
+  const std::lock_guard lock(mutex_);
+  for (const auto& job : jobs_) {
+    if (job->kind != Job::Kind::kLoad || job->model != model || job->cancel.stop_requested()) continue;
+    if (!version.empty() && (wanted == 0 || job->version != wanted)) continue;
+    if (const auto states = states_.find(job->model); states != states_.end())
+      if (const auto state = states->second.find(job->version);
+          state != states->second.end() && state->second.state == ModelState::kLoading)
+        return state->second.reason;
+    return "its load waits for others";
+  }
+  return std::nullopt;
+}
+
 void Repository::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {

@@ -88,6 +88,9 @@ class Repository {
   /// Every version there is, with its state, by name and number. Lists the root: not for an I/O thread.
   std::vector<IndexEntry> index() const;
 
+  /// How far it is, where a load of the model (of that version of it) waits or runs; looks at no file.
+  std::optional<std::string> loading(std::string_view model, std::string_view version) const;
+
   RepositoryMode mode() const { return options_.mode; }
 
   /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs.

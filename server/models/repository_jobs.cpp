@@ -1,4 +1,6 @@
 // What jobs and polls do, on the worker's thread, and what the index says.
+#include <malloc.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -77,7 +79,12 @@ void Repository::run(const JobPointer& job) {
   }
   bool handed_on = false;
   const Status status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
-  if (!handed_on) return finish(job, status);
+  if (!handed_on) {
+    // A version's plan and images are many small blocks between others that stay: what went with the old one
+    // goes back to the system at once, so that memory says what the server holds after months of swaps, too.
+    ::malloc_trim(0);
+    return finish(job, status);
+  }
   const std::lock_guard lock(mutex_);
   job->stage = Job::Stage::kToCompile;
   changed_.notify_all();

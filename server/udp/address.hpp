@@ -17,6 +17,23 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 
+/// Who shares a queue's turns: a machine (an IPv4 address, an IPv6 /64), as over HTTP, so that nobody gets
+/// more by choosing more client ids; on this machine a client.
+inline std::uint64_t share_of(const Address& from, std::uint64_t client_id) {
+  std::uint64_t network = 0;
+  if (from.v6) {
+    constexpr std::array<std::byte, 16> kLoopback = {std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0},
+                                                     std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0},
+                                                     std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0},
+                                                     std::byte{0}, std::byte{0}, std::byte{0}, std::byte{1}};
+    std::memcpy(&network, from.ip.data(), sizeof network);
+    return from.ip == kLoopback ? client_id : network;
+  }
+  if (from.ip[0] == std::byte{127}) return client_id;
+  for (std::size_t i = 0; i < 4; ++i) network = network << 8U | std::to_integer<std::uint64_t>(from.ip[i]);
+  return network;
+}
+
 struct AddressHash {
   std::size_t operator()(const Address& a) const {
     std::uint64_t high = 0, low = 0;

@@ -139,7 +139,9 @@ void Engine::on_hello(const Arrival& a) {
         reply.signature = model->signature;
       return answers_.cookie(a.peer, a.id(), reply);
     }
-    reply.model_error = static_cast<std::uint16_t>(wire::ErrCode::kUnknownModel);
+    reply.model_error =
+        static_cast<std::uint16_t>(models_.loading(hello.name, hello.version) ? wire::ErrCode::kUnavailable
+                                                                              : wire::ErrCode::kUnknownModel);
   }
   answers_.cookie(a.peer, a.id(), reply);
 }

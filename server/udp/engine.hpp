@@ -34,7 +34,8 @@ struct EngineOptions {
   std::chrono::milliseconds receive_timeout{500};  // silence before a half-received request is forgotten
   std::chrono::milliseconds default_deadline{1000};
   std::chrono::milliseconds max_deadline{60000};
-  std::chrono::microseconds busy_retry{1000};
+  std::chrono::microseconds busy_retry{1000};           // of BUSY, at the least
+  std::chrono::microseconds busy_retry_most{60000000};  // at the most
   std::chrono::seconds session_idle{300};
   std::chrono::seconds cookie_period{64};
   Clock::time_point (*now)() = &Clock::now;  // for completions
@@ -89,6 +90,7 @@ class Engine {
 
   void answer_known(const Arrival& a, Slot& slot);
   void answer_new(const Arrival& a, Session& session, Slot& slot);
+  std::uint32_t retry_after_us(const ServedModel& model, wire::BusyReason reason) const;
   Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                  const wire::Layout& layout);
   void add_fragment(const Arrival& a, Request& request);

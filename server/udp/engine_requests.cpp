@@ -78,13 +78,22 @@ void Engine::answer_new(const Arrival& a, Session& session, Slot& slot) {
   if (Request* r = start(a, session, slot, std::move(model), layout)) add_fragment(a, *r);
 }
 
+/// As Retry-After over HTTP: when the pipeline will have worked off what waits. Half-received requests wait
+/// for their client, not for the pipeline.
+std::uint32_t Engine::retry_after_us(const ServedModel& model, wire::BusyReason reason) const {
+  const bool receiving = reason == wire::BusyReason::kReceiving;
+  const std::chrono::microseconds wait(receiving ? std::chrono::milliseconds(0)
+                                                 : model.pipeline.retry_after());
+  return microseconds(std::clamp(wait, options_.busy_retry, options_.busy_retry_most));
+}
+
 /// Takes a request from the pool and gives it the slot; answers BUSY where a bound is reached.
 Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                        const wire::Layout& layout) {
   const auto busy = [&](wire::BusyReason reason) -> Request* {
     model->refused(ErrorCode::kResourceExhausted);
     if (a.first())
-      answers_.busy(a.peer, a.id(), reason, microseconds(options_.busy_retry));
+      answers_.busy(a.peer, a.id(), reason, retry_after_us(*model, reason));
     else
       counters_.count(Drop::kUnasked);
     return nullptr;
@@ -173,7 +182,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   r.frame.status = Status();
   r.frame.on_complete = &Engine::completed;
   r.frame.context = &r;
-  r.frame.client = r.peer.client_id;
+  r.frame.client = share_of(r.peer.address, r.peer.client_id);
   r.state = Request::State::kInFlight;
   ++r.session->in_flight;
   in_flight_.fetch_add(1, std::memory_order_relaxed);
@@ -188,7 +197,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   model.failed(r.passage, taken.error().code(), std::chrono::nanoseconds(0));
   r.passage = {};
   if (taken.error().code() != ErrorCode::kResourceExhausted) return give_up(r, code_of(taken.error().code()));
-  answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, microseconds(options_.busy_retry));
+  answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(model, wire::BusyReason::kQueue));
   discard(r);
 }
 
@@ -207,7 +216,7 @@ void Engine::finish(Request& r) {
     r.model->succeeded(r.passage, r.frame.times, time);
   } else if (r.frame.status.error().code() == ErrorCode::kResourceExhausted) {  // it made way for another
     r.refused = true;
-    answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, microseconds(options_.busy_retry));
+    answers_.busy(r.peer, r.id, wire::BusyReason::kQueue, retry_after_us(*r.model, wire::BusyReason::kQueue));
     r.model->failed(r.passage, ErrorCode::kResourceExhausted, time);
   } else {
     const wire::ErrCode code = code_of(r.frame.status.error().code());

@@ -14,7 +14,7 @@
 namespace millrace::server::udp {
 namespace {
 
-Status check(const EngineOptions& o) {
+Status check_engine(const EngineOptions& o) {
   const auto range = [](const char* what, std::uint64_t value, std::uint64_t low,
                         std::uint64_t high) -> Status {
     if (value >= low && value <= high) return {};
@@ -37,13 +37,7 @@ class ListenerThread final : public Listener {
   ~ListenerThread() override { stop(std::chrono::milliseconds(0)); }
 
   Status open() {
-    MILLRACE_TRY(check(options_.engine));
-    MILLRACE_ASSIGN(const Endpoint wanted, Socket::resolve(options_.host, options_.port));
-    if (!wanted.loopback && keys_.empty() && !options_.allow_unauthenticated)
-      return Error(ErrorCode::kInvalidInput,
-                   "UDP address " + wanted.text +
-                       " can be reached by other machines and there are no keys: " +
-                       "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
+    MILLRACE_TRY(Listener::check(options_, keys_));
     MILLRACE_ASSIGN(socket_,
                     Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
     engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
@@ -123,6 +117,15 @@ class ListenerThread final : public Listener {
 };
 
 }  // namespace
+
+Status Listener::check(const ListenerOptions& options, const wire::KeyRing& keys) {
+  MILLRACE_TRY(check_engine(options.engine));
+  MILLRACE_ASSIGN(const Endpoint wanted, Socket::resolve(options.host, options.port));
+  if (wanted.loopback || !keys.empty() || options.allow_unauthenticated) return {};
+  return Error(ErrorCode::kInvalidInput,
+               "UDP address " + wanted.text + " can be reached by other machines and there are no keys: " +
+                   "configure keys, use 127.0.0.1, or allow unauthenticated clients expressly");
+}
 
 Result<std::unique_ptr<Listener>> Listener::bind(const ListenerOptions& options, wire::KeyRing keys,
                                                  ModelDirectory& models) {

@@ -25,6 +25,10 @@ struct ListenerOptions {
 
 class Listener {
  public:
+  /// What bind() would refuse of these without looking at the network: an open address without keys, options
+  /// out of range, a host that is none.
+  static Status check(const ListenerOptions& options, const wire::KeyRing& keys);
+
   /// Binds; datagrams wait in the socket until serve(). `models` is called by that thread only and must
   /// outlive the listener. kInvalidInput for an open address without keys and for options out of range;
   /// kEnvironment where the address cannot be bound.

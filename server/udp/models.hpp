@@ -59,6 +59,9 @@ class ModelDirectory {
   /// The newest version where `version` is empty; null where there is none.
   virtual std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) = 0;
 
+  /// Whether one that by_name() does not find is being loaded.
+  virtual bool loading(std::string_view, std::string_view) { return false; }
+
   /// Called now and then, also where no request comes, so that replaced models can go.
   virtual void refresh() {}
 };

@@ -48,8 +48,8 @@ class RegistryDirectory::RegistryModel final : public ServedModel {
   const bool newest_;
 };
 
-RegistryDirectory::RegistryDirectory(const models::Registry& registry)
-    : registry_(registry), first_generation_(random_generation()) {}
+RegistryDirectory::RegistryDirectory(const models::Registry& registry, Loading loading)
+    : registry_(registry), loading_(std::move(loading)), first_generation_(random_generation()) {}
 
 void RegistryDirectory::refresh() {
   const models::Snapshot& snapshot = registry_.refresh(view_);

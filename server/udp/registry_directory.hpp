@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/models/registry.hpp"
@@ -17,11 +19,17 @@ namespace millrace::server::udp {
 /// random number, so that a handle from before a restart names nothing.
 class RegistryDirectory final : public ModelDirectory {
  public:
-  /// `registry` must outlive the directory.
-  explicit RegistryDirectory(const models::Registry& registry);
+  /// Whether a version of a model (empty: any) is being loaded.
+  using Loading = std::function<bool(std::string_view model, std::string_view version)>;
+
+  /// `registry`, and what `loading` (empty: nothing ever is) refers to, must outlive the directory.
+  explicit RegistryDirectory(const models::Registry& registry, Loading loading = {});
 
   Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override;
   std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view version) override;
+  bool loading(std::string_view name, std::string_view version) override {
+    return loading_ && loading_(name, version);
+  }
   void refresh() override;
 
  private:
@@ -38,6 +46,7 @@ class RegistryDirectory final : public ModelDirectory {
   void show(std::string_view version, const std::shared_ptr<models::Model>& model);
 
   const models::Registry& registry_;
+  const Loading loading_;
   models::Registry::View view_;
   const models::Snapshot* built_from_ = nullptr;  // the view keeps it alive, so that no other has its address
   const std::uint16_t first_generation_;

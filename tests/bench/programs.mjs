@@ -40,12 +40,20 @@ export function options(defaults, usage) {
   const given = {...defaults};
   const argv = process.argv.slice(2);
   for (let i = 0; i < argv.length; i += 2) {
+    if (argv[i] === '--help') {
+      console.log(usage);
+      process.exit(0);
+    }
     const key = argv[i].replace(/^--/, '').replaceAll('-', '_');
     if (!(key in defaults) || i + 1 === argv.length) {
       console.error(`unknown option ${argv[i]}, or no value\n${usage}`);
       process.exit(2);
     }
     given[key] = typeof defaults[key] === 'number' ? Number(argv[i + 1]) : argv[i + 1];
+    if (Number.isNaN(given[key])) {
+      console.error(`${argv[i]} ${argv[i + 1]}: a number is needed\n${usage}`);
+      process.exit(2);
+    }
   }
   return given;
 }

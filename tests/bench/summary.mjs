@@ -8,6 +8,11 @@ const read = name => {
   return existsSync(file) && readFileSync(file, 'utf8').trim() ? JSON.parse(readFileSync(file, 'utf8')) : null;
 };
 
+const lines = name => {
+  const file = path.join(directory, name);
+  return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean).map(line => JSON.parse(line)) : [];
+};
+
 const rows = [];
 const add = (what, value, goal) => rows.push({what, value, goal, holds: value <= goal});
 const atLeast = (what, value, goal) => rows.push({what, value, goal, least: true, holds: value >= goal});
@@ -42,6 +47,13 @@ for (const row of read('node_http.json')?.results ?? []) {
   add(`${what}, p50`, row.ratio.p50, 1);
   atLeast(`${what}, requests/s`, row.ratio.requests_per_second, 1);
 }
+for (const row of read('udp.json')?.results ?? []) {
+  const name = row.fragments === 1 ? 'one fragment' : `${row.fragments} fragments`;
+  add(`UDP / bare datagrams, ${row.placement}, ${name}, p50`, row.ratio_p50, row.fragments === 1 ? 1.3 : 2);
+}
+const explored = lines('explore.jsonl');
+for (const row of explored) add(`Exploration, ${row.model}, CPU ms`, row.all_cpu_ms ?? Infinity, row.goal_ms ?? 0);
+if (explored.length) add('Exploration, memory at its peak, MB', Math.max(...explored.map(row => (row.peak_mib ?? 0) * 1.048576)), 500);
 const kernels = read('onnxruntime.json');
 if (kernels) {
   for (const net of kernels.nets.filter(n => ['lenet5', 'ptt', 'mpcnn'].includes(n.name ?? n.net))) {
@@ -55,6 +67,6 @@ if (kernels) {
 const width = Math.max(...rows.map(row => row.what.length));
 for (const {what, value, goal, least, holds} of rows) {
   const verdict = goal === undefined ? '' : `  ${least ? '>=' : '<='} ${goal}  ${holds ? 'holds' : 'MISSED'}`;
-  console.log(`${what.padEnd(width)}  ${value.toFixed(2).padStart(6)}${verdict}`);
+  console.log(`${what.padEnd(width)}  ${value.toFixed(2).padStart(7)}${verdict}`);
 }
 process.exit(rows.some(row => row.goal !== undefined && !row.holds) ? 1 : 0);

@@ -178,7 +178,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   decode_all(std::as_bytes(rest));
   std::set<std::uint64_t> ids;
   while (rest.size() > 3) {
-    const std::size_t length = std::min<std::size_t>(rest[0] | rest[1] << 8, rest.size() - 3);
+    const std::size_t length = std::min(rest[0] + std::size_t{256} * rest[1], rest.size() - 3);
     const auto from = std::as_bytes(rest.subspan(2, length));
     std::vector<std::byte> bytes(from.begin(), from.end());  // a block of its own: reading beyond shows
     if (repaired) repair(bytes);

@@ -45,8 +45,8 @@ Frames run_reference(const kernels::Program& program, const Frames& inputs, std:
 /// The same through kernels/fast at its best level: for thousands of frames.
 Frames run_fast(const kernels::Program& program, const Frames& inputs, std::size_t count);
 
-/// kEnvironment where Node.js or its package is missing ("npm ci --ignore-scripts" in tests/node, or
-/// tools/setup): the one reason to skip a comparison with ONNX Runtime.
+/// kEnvironment where Node.js or its package is missing: a test without them fails, naming `tools/setup
+/// test`.
 Status onnxruntime_is_installed();
 
 /// ONNX Runtime's outputs for all `inputs` (tests/node/run_model.js), optimised as it is by default. Any

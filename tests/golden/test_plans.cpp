@@ -3,6 +3,7 @@
 // figures in the JSON have six digits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -132,6 +133,12 @@ TEST_P(Plans, Are_as_they_were) {
   auto plan = make_plan(options);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   if (one.alternatives) add_alternatives(*plan);
+  // What compiler/report/README.md says of sums over blocks.
+  double last = 0;
+  for (const auto& work : plan->analysis.works) last = std::max(last, work.last);
+  ASSERT_TRUE(plan->played);
+  EXPECT_LE(last, plan->latency_seconds);
+  EXPECT_GE(last, plan->latency_seconds * 0.75);
   const std::string name = one.name;
   compare(name + ".txt", text_of(*plan));
   compare(name + ".json", json_of(*plan, options));

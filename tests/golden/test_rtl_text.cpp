@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/weights.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace {
@@ -26,8 +28,29 @@ kernels::Program card_part(const kernels::Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// Two convolutions, a pool and an addition; costs and the library's texts change for other reasons and stay
-/// out.
+/// Costs and the library's texts change for other reasons and stay out. `sends`: its output also goes to a
+/// link.
+compiler::emit::Rtl written(Design design, const kernels::Program& program, bool sends) {
+  design.cost = {};
+  for (auto& block : design.blocks) block.cost = {};
+  const auto& in = design.inputs.front();
+  const auto& out = design.outputs.front();
+  const auto port = [&](const auto& from, PortKind kind) {
+    const auto& stream = design.netlist.streams[from.stream];
+    return ImagePort{from.name, kind, "", 0, 0, from.type, stream.lanes * stream.beats};
+  };
+  std::vector<ImagePort> ports = {port(in, PortKind::kIngress), port(out, PortKind::kEgress)};
+  if (sends) ports.push_back(port(out, PortKind::kLinkSend));
+  compiler::emit::RtlOptions options;
+  options.clock_mhz = 156.25;
+  options.device = "ku060";
+  options.generator = "millrace";
+  auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
+  if (!rtl.ok()) ADD_FAILURE() << rtl.error().message();
+  return rtl.ok() ? *rtl : compiler::emit::Rtl{};
+}
+
+/// Two convolutions, a pool and an addition.
 compiler::emit::Rtl small_net() {
   const kernels::Program program = card_part(tests::skip_program(2));
   Folding first, pool, second, add;
@@ -44,42 +67,85 @@ compiler::emit::Rtl small_net() {
   Design design = compiler::generators::assemble(compiler::generators::load_catalog().value(), program,
                                                  {first, pool, second, add})
                       .value();
-  design.cost = {};
-  for (auto& block : design.blocks) block.cost = {};
-  const auto& in = design.inputs.front();
-  const auto& out = design.outputs.front();
-  const auto port = [&](const auto& from, PortKind kind) {
-    const auto& stream = design.netlist.streams[from.stream];
-    return ImagePort{from.name, kind, "", 0, 0, from.type, stream.lanes * stream.beats};
-  };
-  const std::vector<ImagePort> ports = {port(in, PortKind::kIngress), port(out, PortKind::kEgress),
-                                        port(out, PortKind::kLinkSend)};
-  compiler::emit::RtlOptions options;
-  options.clock_mhz = 156.25;
-  options.device = "ku060";
-  options.generator = "millrace";
-  auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
-  if (!rtl.ok()) ADD_FAILURE() << rtl.error().message();
-  return rtl.ok() ? *rtl : compiler::emit::Rtl{};
+  return written(std::move(design), program, true);
 }
 
-TEST(RtlText, ASmallNetIsWrittenAsItAlwaysWas) {
-  const auto rtl = small_net();
-  const std::string folder = std::string(MILLRACE_SOURCE_DIR) + "/tests/golden/rtl/";
-  for (const std::string name :
-       {"part0_dataflow.sv", "part0_top.sv", "conv0_weights.hex", "conv0_requant.hex", "design.json"}) {
+/// Two fully connected layers: the weights of the first are read from memory, the second is loaded.
+compiler::emit::Rtl streaming_net() {
+  kernels::Program program;
+  program.name = "part0";
+  const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
+  constexpr std::uint32_t kSizes[] = {64, 64, 8};
+  for (const std::uint32_t size : kSizes)
+    program.tensors.push_back({"t" + std::to_string(program.tensors.size()), int8, {1, 1, size}, {}, 0});
+  program.inputs = {0};
+  program.outputs = {2};
+  for (std::uint32_t layer = 0; layer < 2; ++layer) {
+    kernels::Convolution dense;
+    dense.out_channels = kSizes[layer + 1];
+    dense.weight_type = int8;
+    dense.accumulator = {kernels::ElementType::Kind::kSigned, 24};
+    for (std::uint32_t i = 0; i < kSizes[layer] * kSizes[layer + 1]; ++i)
+      dense.weights.push_back(static_cast<std::int16_t>(static_cast<int>(i * 37 % 251) - 125));
+    kernels::Requantise step;
+    step.multiplier = {77};
+    step.offset = {1000};
+    step.shift = {14};
+    step.lowest = -128;
+    step.highest = 127;
+    dense.requantise = step;
+    program.blocks.push_back({"dense" + std::to_string(layer), {}, {layer}, {layer + 1}, dense});
+  }
+  if (const Status placed = compiler::place_parameters(program, kernels::Placement::kStreamed); !placed.ok())
+    ADD_FAILURE() << placed.error().message();
+  Folding first, second;
+  first.pe = 4;
+  first.simd = 4;
+  second.pe = 2;
+  second.simd = 4;
+  first.weights = second.weights = kernels::Placement::kStreamed;
+  Design design =
+      compiler::generators::assemble(compiler::generators::load_catalog().value(), program, {first, second})
+          .value();
+  return written(std::move(design), program, false);
+}
+
+/// Compares with, or writes anew, the files of these names below tests/golden/rtl/.
+void hold_to(const compiler::emit::Rtl& rtl, const std::string& below,
+             const std::vector<std::string>& names) {
+  const std::string folder = std::string(MILLRACE_SOURCE_DIR) + "/tests/golden/rtl/" + below;
+  for (const std::string& name : names) {
     ASSERT_TRUE(rtl.files.contains(name)) << name;
     std::string text = rtl.files.at(name);
     if (const auto at = text.find(rtl.digest); name == "design.json" && at != std::string::npos)
       text.replace(at, rtl.digest.size(), "(digest)");
     if (std::getenv("MILLRACE_UPDATE_GOLDEN") != nullptr) {
+      std::filesystem::create_directories(folder);
       std::ofstream(folder + name, std::ios::binary) << text;
       continue;
     }
     std::ostringstream golden;
     golden << std::ifstream(folder + name, std::ios::binary).rdbuf();
-    EXPECT_EQ(text, golden.str()) << name;
+    EXPECT_EQ(text, golden.str()) << below << name;
   }
+}
+
+TEST(RtlText, ASmallNetIsWrittenAsItAlwaysWas) {
+  hold_to(small_net(), "",
+          {"part0_dataflow.sv", "part0_top.sv", "conv0_weights.hex", "conv0_requant.hex", "design.json"});
+}
+
+TEST(RtlText, WeightsFromMemoryAreInNoFile) {
+  const auto rtl = streaming_net();
+  hold_to(rtl, "streamed/", {"part0_dataflow.sv", "part0_top.sv", "design.json"});
+  for (const auto& [name, text] : rtl.files) EXPECT_FALSE(name.ends_with(".hex")) << name;
+  ASSERT_EQ(rtl.streamed.size(), 64U * 64U);
+  // Line 0: inputs 0 to 3 of outputs 0 to 3.
+  for (std::uint32_t o = 0; o < 4; ++o)
+    for (std::uint32_t i = 0; i < 4; ++i)
+      EXPECT_EQ(static_cast<std::int8_t>(rtl.streamed[o * 4 + i]),
+                static_cast<int>((o * 64 + i) * 37 % 251) - 125)
+          << o << ", " << i;
 }
 
 TEST(RtlText, EqualDesignsAreEqualBytes) {

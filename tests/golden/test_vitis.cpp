@@ -9,11 +9,13 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <vector>
 
 #include "compiler/emit/vitis/kernel.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
@@ -22,13 +24,28 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = MILLRACE_SOURCE_DIR;
 
-/// A top of the form emit/rtl writes: control, supervisor, an input, an output.
-std::string top_text(std::size_t connectors) {
+/// A top of the form emit/rtl writes: control, supervisor, an input, an output; where it has readers of
+/// weights, the unit that takes parameters and a port each.
+std::string top_text(std::size_t connectors, std::size_t readers = 0) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
     ports += std::string(",\n  ") + (input ? "input  logic " : "output logic ") + range + name;
   };
-  for (const std::string unit : {"control", "supervisor", "in0", "out0"}) {
+  const auto read_bus = [&](const std::string& unit) {
+    for (const auto& [name, input, range] : {std::tuple("arvalid", false, ""),
+                                             {"arready", true, ""},
+                                             {"araddr", false, "[63:0] "},
+                                             {"arlen", false, "[7:0] "},
+                                             {"rvalid", true, ""},
+                                             {"rready", false, ""},
+                                             {"rdata", true, "[511:0] "},
+                                             {"rresp", true, "[1:0] "},
+                                             {"rlast", true, ""}})
+      add(input, range, unit + "_axi_" + name);
+  };
+  std::vector<std::string> units = {"control", "supervisor", "in0", "out0"};
+  if (readers > 0) units.insert(units.begin() + 2, "parameters");
+  for (const std::string& unit : units) {
     for (const auto& [name, input, range] : {std::tuple("awvalid", true, ""),
                                              {"awready", false, ""},
                                              {"awaddr", true, "[11:0] "},
@@ -50,18 +67,8 @@ std::string top_text(std::size_t connectors) {
     }
     if (unit == "control") continue;
     add(false, "", unit + "_irq");
-    if (unit == "in0") {
-      for (const auto& [name, input, range] : {std::tuple("arvalid", false, ""),
-                                               {"arready", true, ""},
-                                               {"araddr", false, "[63:0] "},
-                                               {"arlen", false, "[7:0] "},
-                                               {"rvalid", true, ""},
-                                               {"rready", false, ""},
-                                               {"rdata", true, "[511:0] "},
-                                               {"rresp", true, "[1:0] "},
-                                               {"rlast", true, ""}}) {
-        add(input, range, unit + "_axi_" + name);
-      }
+    if (unit == "in0" || unit == "parameters") {
+      read_bus(unit);
     } else {
       for (const auto& [name, input, range] : {std::tuple("awvalid", false, ""),
                                                {"awready", true, ""},
@@ -78,6 +85,7 @@ std::string top_text(std::size_t connectors) {
       }
     }
   }
+  for (std::size_t i = 0; i < readers; ++i) read_bus("weights" + std::to_string(i));
   for (std::size_t k = 0; k < connectors; ++k) {
     const std::string name = "link" + std::to_string(k);
     add(true, "", name + "_up");
@@ -173,7 +181,7 @@ TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
 }
 
 TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
-  if (!find_program("tclsh")) GTEST_SKIP() << "no tclsh";
+  ASSERT_TRUE(tests::installed({"tclsh"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const std::vector<std::string> command = {"tclsh",
@@ -205,7 +213,7 @@ TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
 }
 
 TEST_F(Vitis, DescribesTheKernelByTheSchema) {
-  if (!find_program("xmllint")) GTEST_SKIP() << "no xmllint";
+  ASSERT_TRUE(tests::installed({"xmllint"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const fs::path xml = folder.path() / "vitis/image0/kernel.xml";
@@ -260,8 +268,78 @@ TEST_F(Vitis, LinksTheKernelToItsRegionItsMemoryAndItsClock) {
             "image0.m_axi_supervisor:HBM[0:3]");
 }
 
+TEST_F(Vitis, PutsEachInstanceOfADataflowOverSeveralRegionsIntoItsOwn) {
+  ASSERT_TRUE(tests::installed({"tclsh", "make"}));
+  image_.region = "SLR0";
+  image_.placed = {
+      {"SLR0", {"conv_fifo", "conv_cross0"}}, {"SLR1", {"conv_cross1", "conv_mvu"}}, {"SLR2", {}}};
+  auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
+  for (const auto& [key, value] : cfg.at("connectivity"))
+    EXPECT_NE(key, "slr") << "the kernel is in no one SLR";
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const std::vector<std::string> command = {"tclsh",
+                                            (kSource / "tests/golden/vitis/vivado_stubs.tcl").string(),
+                                            (folder.path() / "vitis/image0/regions.tcl").string()};
+  const ChildOutcome outcome = run(command, folder.path());
+  ASSERT_TRUE(outcome.ok()) << outcome.output;
+  for (const auto& [region, instances] : image_.placed)
+    for (const auto& instance : instances)
+      EXPECT_NE(outcome.output.find("set_property USER_SLR_ASSIGNMENT " + region +
+                                    " level0_i/ulp/image0/inst/top/dataflow/" + instance + "\n"),
+                std::string::npos)
+          << outcome.output;
+  EXPECT_EQ(outcome.output.find("SLR2"), std::string::npos) << "nothing stands there";
+  const ChildOutcome make = run({"make", "-n", "-C", "vitis"}, folder.path());
+  EXPECT_NE(make.output.find("--vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=" + folder.path().string() +
+                             "/vitis/image0/regions.tcl"),
+            std::string::npos)
+      << make.output;
+  image_.placed[1].instances.push_back("dissolved");
+  lay_out(folder.path());
+  const ChildOutcome missing = run(command, folder.path());
+  EXPECT_FALSE(missing.ok());
+  EXPECT_NE(missing.output.find("no cell dissolved in image0"), std::string::npos) << missing.output;
+}
+
+TEST_F(Vitis, LinksReadersOfWeightsToTheMemoryTheirParametersLieIn) {
+  image_.rtl["part0_top.sv"] = top_text(0, 2);
+  image_.region = "SLR0";
+  const auto files = emit();
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(parse_cfg(files.at("vitis/image0/link.cfg")).at("connectivity"),
+            (Lines{{"nk", "millrace_image0:1:image0"},
+                   {"sp", "image0.m_axi_supervisor:HBM[0:3]"},
+                   {"sp", "image0.m_axi_parameters:HBM[0:3]"},
+                   {"sp", "image0.m_axi_in0:HBM[0:3]"},
+                   {"sp", "image0.m_axi_out0:HBM[0:3]"},
+                   {"sp", "image0.m_axi_weights0:HBM[0:3]"},
+                   {"sp", "image0.m_axi_weights1:HBM[0:3]"},
+                   {"slr", "image0:SLR0"}}));
+  // Every master has an argument, in a register of its own: of the parameters' window those nothing reads.
+  const std::string& xml = files.at("vitis/image0/kernel.xml");
+  for (const char* argument : {"port=\"m_axi_parameters\" size=\"0x8\" offset=\"0x2010\"",
+                               "port=\"m_axi_weights0\" size=\"0x8\" offset=\"0x2800\"",
+                               "port=\"m_axi_weights1\" size=\"0x8\" offset=\"0x2808\""})
+    EXPECT_NE(xml.find(argument), std::string::npos) << argument << "\n" << xml;
+  ASSERT_TRUE(tests::installed({"xmllint", "verilator"}));
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const ChildOutcome valid =
+      run({"xmllint", "--noout", "--schema", (kSource / "tests/golden/vitis/kernel.xsd").string(),
+           "vitis/image0/kernel.xml"},
+          folder.path());
+  EXPECT_TRUE(valid.ok()) << valid.output;
+  const ChildOutcome lint =
+      run({"verilator", "--lint-only", "-Wall", "-Wno-UNUSED", "-Wno-UNDRIVEN", "-Wno-DECLFILENAME",
+           "-Wno-SYMRSVDWORD", "--top-module", "millrace_image0", "vitis/image0/kernel.sv",
+           "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"},
+          folder.path());
+  EXPECT_TRUE(lint.ok()) << lint.output;
+}
+
 TEST_F(Vitis, BuildsAllImagesSideBySide) {
-  if (!find_program("make")) GTEST_SKIP() << "no make";
+  ASSERT_TRUE(tests::installed({"make"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const ChildOutcome outcome = run({"make", "-n", "-C", "vitis"}, folder.path());
@@ -275,7 +353,7 @@ TEST_F(Vitis, BuildsAllImagesSideBySide) {
 }
 
 TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
-  if (!find_program("verilator")) GTEST_SKIP() << "no verilator";
+  ASSERT_TRUE(tests::installed({"verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const ChildOutcome outcome =
@@ -343,7 +421,7 @@ TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsHave) {
 }
 
 TEST_F(VitisLinks, DescribeBothKernelsByTheSchema) {
-  if (!find_program("xmllint")) GTEST_SKIP() << "no xmllint";
+  ASSERT_TRUE(tests::installed({"xmllint"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   for (const char* xml : {"vitis/image0/kernel.xml", "vitis/aurora_u280/kernel.xml"}) {
@@ -355,7 +433,7 @@ TEST_F(VitisLinks, DescribeBothKernelsByTheSchema) {
 }
 
 TEST_F(VitisLinks, PackageTheCablesKernelWithTheVendorsCores) {
-  if (!find_program("tclsh")) GTEST_SKIP() << "no tclsh";
+  ASSERT_TRUE(tests::installed({"tclsh"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const std::string stubs = (kSource / "tests/golden/vitis/vivado_stubs.tcl").string();
@@ -381,7 +459,7 @@ TEST_F(VitisLinks, PackageTheCablesKernelWithTheVendorsCores) {
 }
 
 TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
-  if (!find_program("make")) GTEST_SKIP() << "no make";
+  ASSERT_TRUE(tests::installed({"make"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   VitisImage second = image_;
@@ -404,7 +482,7 @@ TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
 }
 
 TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
-  if (!find_program("verilator")) GTEST_SKIP() << "no verilator";
+  ASSERT_TRUE(tests::installed({"verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const auto lint = [&](const std::string& top, const std::vector<std::string>& files) {

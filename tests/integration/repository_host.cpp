@@ -82,6 +82,13 @@ void RepositoryHost::add(const std::string& version, const kernels::Program& pro
   deploy(program, cluster_, 3, root_ / model / version, description);
 }
 
+void RepositoryHost::add_rtl(const std::string& version, const kernels::Program& program,
+                             std::uint64_t interval_cycles) {
+  programs_[version] = program;
+  fs::create_directories(root_ / "m");
+  deploy_rtl(program, cluster_, 3, root_ / "m" / version, interval_cycles, program);
+}
+
 void RepositoryHost::add_stored(const std::string& version, const kernels::Program& program) {
   constexpr std::uint32_t kFrames = 3;
   const fs::path folder = root_ / "m" / version / "verify";

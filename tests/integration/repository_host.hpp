@@ -40,6 +40,8 @@ class RepositoryHost {
   /// Writes a version of model "m" (or `model`) that computes `program`.
   void add(const std::string& version, const kernels::Program& program, const std::string& description = {},
            const std::string& model = "m");
+  /// The same with SystemVerilog, folded for such an interval.
+  void add_rtl(const std::string& version, const kernels::Program& program, std::uint64_t interval_cycles);
   /// Stored frames for a version, with the outputs of `program`.
   void add_stored(const std::string& version, const kernels::Program& program);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <fstream>
 
 #include "runtime/base/file.hpp"
 #include "tests/support/process.hpp"
@@ -63,6 +64,38 @@ TEST_F(CompileOutput, AsJsonHasTheKeysScriptsRelyOn) {
   EXPECT_EQ(sum(partitions, "weight_bytes"), 61470);  // the MANIFEST's figure for LeNet-5
   EXPECT_EQ(sum(partitions, "multiply_accumulates"), 416520);
   EXPECT_EQ(root.at("images").as_array().size(), 2U);
+}
+
+TEST_F(CompileOutput, StatesTheWidthOfEachLayersSums) {
+  const Outcome outcome = compile({"--json", "--partitions", "3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json::value root = json::parse(outcome.out);
+  std::string table = inspect(target_, false).out;
+  std::size_t layers = 0;
+  for (const auto& partition : root.at("partitions").as_array())
+    for (const auto& accumulator : partition.at("accumulators").as_array()) {
+      ++layers;
+      const std::string block(accumulator.at("block").as_string()), type(accumulator.at("type").as_string());
+      ASSERT_EQ(type.substr(0, 3), "int") << type;
+      // At most what 8-bit operands could reach, whatever the weights: 400 of them in the largest window.
+      EXPECT_GT(std::stoi(type.substr(3)), 10) << block;
+      EXPECT_LE(std::stoi(type.substr(3)), 25) << block;
+      // And the width that the hardware has.
+      std::ifstream file(target_ / "rtl" / std::string(partition.at("name").as_string()) / "design.json");
+      const json::value design = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+      std::size_t units = 0;
+      for (const auto& instance : design.at("instances").as_array()) {
+        if (instance.at("block").as_string() != block || instance.at("module").as_string() != "mr_mvu")
+          continue;
+        ++units;
+        EXPECT_EQ("int" + std::to_string(instance.at("parameters").at("ACCBITS").to_number<int>()), type)
+            << block;
+      }
+      EXPECT_GT(units, 0U) << block;
+      EXPECT_NE(table.find("  " + block + " "), std::string::npos) << table;
+      EXPECT_NE(table.find(type + "\n"), std::string::npos) << table;
+    }
+  EXPECT_EQ(layers, 5U);
 }
 
 TEST_F(CompileOutput, IsTheSameDeploymentThatInspectShows) {

@@ -9,6 +9,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -19,6 +20,11 @@ const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
 
 class Console : public testing::Test {
  protected:
+  void SetUp() override {
+    ASSERT_TRUE(installed({"node", "chromium"}));
+    ASSERT_TRUE(node_package_installed("playwright-core"));
+  }
+
   void start(const std::vector<std::string>& more = {}) {
     const auto deployment = directory_.path() / "lenet5";
     const std::string cluster = kSource / "configs/clusters/three-ku060.yaml";
@@ -63,18 +69,7 @@ class Console : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-/// What a browser test lacks; empty where it lacks nothing.
-std::string missing() {
-  for (const char* program : {"node", "chromium"})
-    if (run_program({"sh", "-c", std::string("command -v ") + program}).exit_code != 0)
-      return std::string(program) + " is not installed: tools/setup test";
-  if (!std::filesystem::exists(kSource / "tests/node/node_modules/playwright-core"))
-    return "playwright-core is not installed: tools/setup test";
-  return "";
-}
-
 TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
-  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   start();
   BackgroundProgram load({millrace_binary(), "bench", "--url", url_, "--model", "lenet5", "--rate", "50",
                           "--duration", "600", "--warmup", "0"});
@@ -82,7 +77,6 @@ TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
 }
 
 TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
-  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const std::string secret = "a-token-of-the-operator";
   const auto tokens = directory_.path() / "tokens";
   ASSERT_TRUE(write_file_atomically(tokens, "operator admin " + secret + "\n").ok());
@@ -101,7 +95,6 @@ TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
 }
 
 TEST_F(Console, PutsAnotherVersionInThePlaceOfTheOneThatServes) {
-  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const auto repository = directory_.path() / "repository";
   for (const char* version : {"1", "2"}) {
     const auto place = repository / "lenet5" / version;

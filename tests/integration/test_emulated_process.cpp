@@ -5,9 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 
+#include "compiler/emit/program.hpp"
+#include "compiler/import/import.hpp"
+#include "compiler/passes/passes.hpp"
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
@@ -31,6 +36,16 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
+std::string hexadecimal(const Frame& frame) {
+  std::string text;
+  for (const auto byte : frame) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(byte));
+    text += digits;
+  }
+  return text;
+}
+
 /// Three images in files, and what they make of bytes 0, 1, 2, …
 struct ThreeImages {
   ThreeImages() {
@@ -42,11 +57,7 @@ struct ThreeImages {
     Frame frame(kElements);
     for (std::uint32_t i = 0; i < kElements; ++i) frame[i] = static_cast<std::byte>(i);
     for (const auto& program : programs) frame = kernels::reference::run(program, {frame}).front();
-    for (const auto byte : frame) {
-      char digits[3];
-      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(byte));
-      result += digits;
-    }
+    result = hexadecimal(frame);
   }
   void write(const char* name, const runtime::plan::EmulationData& data) {
     const auto path = folder.path() / name;
@@ -54,7 +65,7 @@ struct ThreeImages {
     files.push_back(path.string());
   }
   std::vector<std::string> command(const char* what) const {
-    return {kHost, files[0], files[1], files[2], std::to_string(kElements), what};
+    return {kHost, files[0], files[1], files[2], std::to_string(kElements), std::to_string(kElements), what};
   }
   TemporaryDirectory folder{"millrace-three-images"};
   std::vector<std::string> files;
@@ -94,6 +105,48 @@ TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_a_frame_through_three_ca
   const auto outcome = run_program(images.command("print"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, images.result + "\n");
+}
+
+/// The integers of a model file, between its quantiser and its dequantiser.
+kernels::Program integers_of(const std::filesystem::path& model) {
+  auto graph = compiler::import::import_onnx(model);
+  if (!graph.ok()) throw std::runtime_error(graph.error().message());
+  auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
+  if (!lowered.ok()) throw std::runtime_error(lowered.error().message());
+  auto program = compiler::emit::build_program(*lowered);
+  if (!program.ok()) throw std::runtime_error(program.error().message());
+  std::vector<std::uint32_t> blocks;
+  for (std::uint32_t i = 0; i < program->blocks.size(); ++i)
+    if (!kernels::is_host_only(*program, program->blocks[i])) blocks.push_back(i);
+  return kernels::extract(*program, blocks, "integers");
+}
+
+TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_what_compile_made_of_lenet_for_three_cards) {
+  const std::filesystem::path source = MILLRACE_SOURCE_DIR;
+  const auto model = source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  const TemporaryDirectory folder("millrace-three-of-lenet");
+  const auto made = folder.path() / "lenet";
+  const auto compiled = run_program({millrace_binary(), "compile", model.string(), "--cluster",
+                                     (source / "configs/clusters/three-ku060.yaml").string(), "--partitions",
+                                     "3", "-o", made.string(), "--quiet"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+
+  const auto program = integers_of(model);
+  const auto in = program.tensors[program.inputs.at(0)].elements();
+  Frame frame(in);
+  for (std::size_t i = 0; i < in; ++i) frame[i] = static_cast<std::byte>(i);
+  const Frame expected = kernels::reference::run(program, {frame}).front();
+  std::vector<std::string> command = {kHost};
+  for (const char* image : {"image0", "image1", "image2"})
+    command.push_back((made / "images" / (std::string(image) + ".xclbin")).string());
+  command.insert(command.end(), {std::to_string(in), std::to_string(expected.size()), "print"});
+  // The cables of the other tests' machine, and as much memory a card as the device has.
+  const std::string cards =
+      "card fpga0 ku060 8589934592;card fpga1 ku060 8589934592;card fpga2 ku060 8589934592";
+  const auto outcome = run_program(
+      command, {"MILLRACE_EMULATION=millrace-emulation 1;" + cards + ";cable 0.0 1.0;cable 1.1 2.0"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, hexadecimal(expected) + "\n");
 }
 
 TEST(EmulatedProcess, no_card_process_outlives_a_program_that_is_killed_or_leaves_in_a_hurry) {

@@ -45,7 +45,7 @@ class EmulatedRtl : public testing::Test {
  protected:
   void SetUp() override {
     auto tools = rtl::Toolchain::find();
-    if (!tools.ok()) GTEST_SKIP() << tools.error().message();
+    ASSERT_TRUE(tools.ok()) << tools.error().message();
     tools_ = *tools;
   }
   /// An image whose partition has this SystemVerilog; `name` tells images apart.

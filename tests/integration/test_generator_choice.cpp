@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "runtime/base/file.hpp"
 #include "tests/support/process.hpp"
@@ -101,6 +104,33 @@ TEST_F(GeneratorChoice, A_plugins_module_is_planned_and_compiled) {
   EXPECT_NE(absent.err.find("--generator-plugin /nonexistent"), std::string::npos) << absent.err;
 }
 
+TEST_F(GeneratorChoice, A_plugin_and_all_it_started_go_with_the_command_that_is_killed) {
+  const fs::path script = directory_.path() / "hang", mark = directory_.path() / "mark";
+  std::ofstream(script) << "#!/bin/sh\nsleep 1000 &\necho $$ $! > " << mark.string() << ".new\nmv "
+                        << mark.string() << ".new " << mark.string() << "\nsleep 1000\n";
+  fs::permissions(script, fs::perms::owner_all);
+  BackgroundProgram command({millrace_binary(), "plan", kModel.string(), "--cluster",
+                             (kSource / "configs/clusters/one-ku060.yaml").string(), "--generator-plugin",
+                             script.string()});
+  const auto eventually = [](const auto& holds) {
+    for (int i = 0; i < 6000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return holds();
+  };
+  ASSERT_TRUE(eventually([&] { return fs::exists(mark) || !command.running(); }));
+  pid_t plugin = 0, its_child = 0;
+  std::ifstream(mark) >> plugin >> its_child;
+  ASSERT_GT(plugin, 0) << command.err();
+  ASSERT_GT(its_child, 0);
+  EXPECT_EQ(command.stop(SIGKILL), 128 + SIGKILL);
+  const auto gone = [](pid_t pid) {
+    std::ifstream state("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(state, text);
+    return text.empty() || text.find(") Z") != std::string::npos || text.find(") X") != std::string::npos;
+  };
+  EXPECT_TRUE(eventually([&] { return gone(plugin) && gone(its_child); }));
+}
+
 TEST_F(GeneratorChoice, A_block_on_the_host_between_cards_counts_in_the_latency) {
   const auto measured = planned({"--host", "maxpool_9"});
   const auto slow = planned({"--host", "maxpool_9", "--host-time", "1ms"});
@@ -130,8 +160,11 @@ TEST_F(GeneratorChoice, The_host_is_forbidden_by_name) {
 TEST_F(GeneratorChoice, Streamed_weights_take_memory_bandwidth_and_change_no_byte) {
   const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
   EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
-  // Every weight is read at least once a frame.
-  EXPECT_GE(streamed.at("partitions").at(0).at("memory_bytes").to_number<double>(), 60000);
+  // The weights of the two layers that have many are read once a frame, in whole words; the others are
+  // loaded.
+  const double bytes = streamed.at("partitions").at(0).at("memory_bytes").to_number<double>();
+  EXPECT_GE(bytes, 48000 + 10080);
+  EXPECT_LE(bytes, 1.01 * (48000 + 10080));
   EXPECT_FALSE(streamed.at("partitions").at(0).at("roofline").at("memory").is_null());
   built({"--weights", "streamed"});
 }

@@ -12,8 +12,13 @@
 
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
+#include "runtime/pipeline/images.hpp"
+#include "tests/integration/program_deployment.hpp"
 #include "tests/integration/repository_host.hpp"
+#include "tests/support/lenet.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/rtl_folder.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -126,6 +131,75 @@ TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3);
 }
 
+TEST(LoadedWeights, ThatAreNotForTheirImageAreRefusedByThePartitionAndTheFile) {
+  const TemporaryDirectory directory("millrace-loaded");
+  const auto cluster =
+      runtime::plan::load_cluster(fs::path(MILLRACE_SOURCE_DIR) / "configs/clusters/three-ku060.yaml");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  const auto loaded_ones = deploy(loaded(chain_program(6)), *cluster, 3, directory.path() / "loaded");
+  const auto baked_ones = deploy(chain_program(6), *cluster, 3, directory.path() / "baked");
+  ASSERT_TRUE(loaded_ones != nullptr && baked_ones != nullptr);
+  using runtime::plan::LoadedDeployment;
+  using runtime::plan::Partition;
+  const auto with_parameters = [](LoadedDeployment& deployment) {
+    std::vector<Partition*> found;
+    for (auto& partition : deployment.plan.partitions)
+      if (partition.parameters) found.push_back(&partition);
+    return found;
+  };
+  const auto expect_refused = [&](const LoadedDeployment& altered, const std::string& why) {
+    const auto images = runtime::pipeline::read_images(altered);
+    ASSERT_FALSE(images.ok()) << why;
+    EXPECT_EQ(images.error().code(), ErrorCode::kCorrupt) << images.error().message();
+    EXPECT_NE(images.error().message().find(why), std::string::npos) << images.error().message();
+  };
+  ASSERT_TRUE(runtime::pipeline::read_images(*loaded_ones).ok());
+
+  LoadedDeployment altered = *loaded_ones;
+  auto takers = with_parameters(altered);
+  ASSERT_EQ(takers.size(), 3U);
+  const auto given = *takers[0]->parameters;
+  takers[0]->parameters->sha256 = std::string(64, '0');
+  expect_refused(altered, given.file + " is not the file the plan was made with");
+  takers[0]->parameters.reset();
+  expect_refused(altered, "its image takes parameters, but the plan names none");
+  // Another partition's file, whole and named as it is.
+  const auto other = std::find_if(takers.begin(), takers.end(), [&](const Partition* partition) {
+    return partition->parameters && partition->program_digest != takers[0]->program_digest;
+  });
+  ASSERT_NE(other, takers.end());
+  takers[0]->parameters = (*other)->parameters;
+  expect_refused(altered, (*other)->parameters->file + " is for another topology");
+
+  altered = *baked_ones;
+  for (auto& partition : altered.plan.partitions)
+    if (!partition.image.empty()) partition.parameters = given;
+  expect_refused(altered, "the plan names parameters, but its image takes none");
+}
+
+TEST(LoadedWeights, AreSwappedIntoSimulatedCardsUnderLoadAndNoneIsProgrammed) {
+  ASSERT_TRUE(installed({"verilator", "g++"}));
+  RepositoryHost host;
+  const auto base = chain_program(3);
+  constexpr std::uint64_t kInterval = 800;
+  host.add_rtl("1", loaded(base), kInterval);
+  host.add_rtl("2", loaded(trained_again(base, 3)), kInterval);
+  host.start({"--fidelity", "rtl"}, {"MILLRACE_CACHE=" + shared_simulation_cache().string()});
+  ASSERT_EQ(host.load("1").status, 200);
+  ASSERT_EQ(host.metric("millrace_programmings_total"), 3);
+  Clients clients(host, 2);
+  clients.wait_for(4);
+  for (const char* version : {"2", "1", "2"}) {
+    const auto answer = host.load(version, "drain");
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    clients.wait_for(4);
+  }
+  clients.end();
+  EXPECT_EQ(clients.failed, 0);
+  EXPECT_EQ(clients.wrong, 0);
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 3) << "only weights changed";
+}
+
 /// A version of LeNet-5 for three cards, and one with other weights: what training again makes of it.
 class LoadedLenet : public ::testing::Test {
  protected:
@@ -149,19 +223,9 @@ class LoadedLenet : public ::testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
-  /// The model with some of the first fully connected layer's 48,000 weights changed. They are the only raw
-  /// data of that length: field 9 of a TensorProto.
   fs::path trained_again() {
-    std::ifstream in(kModel, std::ios::binary);
-    std::string bytes((std::istreambuf_iterator<char>(in)), {});
-    const std::string mark("\x4a\x80\xf7\x02", 4);
-    const auto at = bytes.find(mark);
-    EXPECT_NE(at, std::string::npos);
-    EXPECT_EQ(bytes.find(mark, at + 1), std::string::npos);
-    for (std::size_t i = 0; i < 48000; i += 7) {
-      char& weight = bytes[at + mark.size() + i];
-      weight = static_cast<char>(-(static_cast<signed char>(weight) / 2));
-    }
+    const std::string bytes = lenet_trained_again();
+    EXPECT_FALSE(bytes.empty()) << kModel << " holds something else";
     const fs::path made = directory_.path() / "again.onnx";
     std::ofstream(made, std::ios::binary) << bytes;
     return made;

@@ -16,6 +16,7 @@
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -24,10 +25,6 @@ using namespace std::chrono_literals;
 namespace json = boost::json;
 
 const std::filesystem::path kConfigs = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/monitoring";
-
-bool is_installed(const std::string& program) {
-  return run_program({"sh", "-c", "command -v " + program}).exit_code == 0;
-}
 
 std::string text_of(const std::filesystem::path& file) {
   const auto text = read_text_file(file);
@@ -88,7 +85,7 @@ std::vector<std::string> dashboard_expressions() {
 }
 
 TEST(Monitoring, promtool_takes_the_configuration_and_finds_every_alert_firing_and_silent) {
-  if (!is_installed("promtool")) GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  ASSERT_TRUE(installed({"promtool"}));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"check", "config", (kConfigs / "prometheus.yml").string()},
                                              {"check", "rules", (kConfigs / "alerts.yml").string(),
@@ -117,8 +114,7 @@ TEST(Monitoring, every_alert_is_tested_firing_and_silent) {
 class MonitoredServer : public testing::Test {
  protected:
   void SetUp() override {
-    if (!is_installed("prometheus")) GTEST_SKIP() << "Debian package prometheus is not installed";
-    if (!is_installed("curl")) GTEST_SKIP() << "Debian package curl is not installed";
+    ASSERT_TRUE(installed({"prometheus", "curl"}));
     deploy(program_, emulated_ring(3), 3, deployment_);
     server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_.string(),
                                              "--http", "127.0.0.1:0"});

@@ -8,6 +8,7 @@
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -20,11 +21,8 @@ const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
 class ReportPage : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* program : {"node", "chromium"})
-      if (run_program({"sh", "-c", std::string("command -v ") + program}).exit_code != 0)
-        GTEST_SKIP() << program << " is not installed: tools/setup test";
-    if (!std::filesystem::exists(kSource / "tests/node/node_modules/playwright-core"))
-      GTEST_SKIP() << "playwright-core is not installed: tools/setup test";
+    ASSERT_TRUE(installed({"node", "chromium"}));
+    ASSERT_TRUE(node_package_installed("playwright-core"));
   }
 
   static Plan planned(const std::string& cluster, std::optional<std::uint32_t> cards = {},

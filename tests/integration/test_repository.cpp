@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "tests/integration/repository_host.hpp"
+#include "tests/support/lenet.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::tests {
@@ -375,6 +375,17 @@ struct CompileOnLoad : testing::Test {
       if (version == "2") fs::copy_file(source / "millrace.yaml", target / "millrace.yaml");
     }
   }
+  std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
+  /// Waits for the compiler and stops it where it is.
+  bool hold_up_compiler() {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (std::chrono::steady_clock::now() < end) {
+      const auto found = compilers();
+      if (found.size() == 1 && ::kill(found.front(), SIGSTOP) == 0) return true;
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  }
   RepositoryHost host;
 };
 
@@ -394,6 +405,39 @@ TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
   EXPECT_EQ(host.server().err().find("compiled as far as"), std::string::npos) << "it was kept";
 }
 
+TEST_F(CompileOnLoad, AsItsMillraceYamlSaysAndOtherWeightsProgramNoCard) {
+  const std::string again = lenet_trained_again();
+  ASSERT_FALSE(again.empty());
+  std::ofstream(host.root() / "lenet" / "2" / "model.onnx", std::ios::binary) << again;
+  for (const std::string version : {"1", "2"})
+    std::ofstream(host.root() / "lenet" / version / "millrace.yaml")
+        << "compile: {weights: loaded, partitions: 1, replicas: 2}\n";
+  host.start();
+  ASSERT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
+  EXPECT_EQ(host.metric("millrace_replicas_ready"), 2);
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 2);
+  const std::string frame(std::size_t{28} * 28 * sizeof(float), '\x3e');
+  HttpConnection connection(host.port());
+  const std::string raw = "Inference-Header-Content-Length: 0\r\n";
+  const auto before = connection.request("POST", "/v2/models/lenet/infer", frame, raw);
+  ASSERT_EQ(before->status, 200) << before->body;
+  ASSERT_EQ(host.load("2", "", "lenet").status, 200) << host.server().err();
+  EXPECT_EQ(host.metric("millrace_programmings_total"), 2) << "the weights alone changed";
+  const auto after = connection.request("POST", "/v2/models/lenet/infer", frame, raw);
+  ASSERT_EQ(after->status, 200) << after->body;
+  EXPECT_NE(after->body, before->body);
+}
+
+TEST_F(CompileOnLoad, AMillraceYamlThatIsWrongIsNamedWithItsLine) {
+  std::ofstream(host.root() / "lenet" / "2" / "millrace.yaml") << "compile:\n  weights: bakd\n";
+  host.start();
+  const auto answer = host.load("2", "", "lenet");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("millrace.yaml:2: section compile: weights: 'bakd' is none of"),
+            std::string::npos)
+      << answer.body;
+}
+
 TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";
   host.start();
@@ -407,18 +451,11 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
 }
 
 TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
-  // Held up where it can be: the compiler waits for somebody who writes into its model.
-  const fs::path model = host.root() / "lenet" / "2" / "model.onnx", kept = host.scratch() / "model.onnx";
-  fs::rename(model, kept);
-  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
   HttpResponse answer;
   std::jthread loader([&] { answer = host.load("2", "", "lenet"); });
-  const auto compilers = [&] { return children_named(host.server().pid(), "millrace").size(); };
-  const auto end = std::chrono::steady_clock::now() + 60s;
-  while (compilers() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
-  ASSERT_EQ(compilers(), 1U) << "it compiles";
+  ASSERT_TRUE(hold_up_compiler());
   EXPECT_EQ(host.state("2", "lenet"), "LOADING");
   EXPECT_NE(host.reason("2", "lenet"), "");
   EXPECT_EQ(host.state("1", "lenet"), "READY") << "which serves meanwhile";
@@ -431,7 +468,7 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   loader.join();
   EXPECT_EQ(answer.status, 409) << "who waited for the load hears of it: " << answer.body;
   EXPECT_NE(answer.body.find("cancelled"), std::string::npos) << answer.body;
-  EXPECT_EQ(compilers(), 0U);
+  EXPECT_TRUE(compilers().empty());
   EXPECT_EQ(host.state("2", "lenet"), "UNAVAILABLE");
   EXPECT_EQ(host.reason("2", "lenet"), "its compilation was cancelled");
   EXPECT_EQ(host.state("1", "lenet"), "READY");
@@ -441,11 +478,32 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   EXPECT_EQ(host.post("/v2/repository/models/lenet/unload", version_2).status, 404)
       << "there is nothing to cancel any more";
 
-  fs::remove(model);
-  fs::rename(kept, model);
   const auto again = host.load("2", "", "lenet");
   EXPECT_EQ(again.status, 200) << again.body;
   EXPECT_EQ(host.state("2", "lenet"), "READY");
+}
+
+TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
+  const fs::path model = host.root() / "lenet" / "2" / "model.onnx";
+  fs::remove(model);
+  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
+  host.start();
+  ASSERT_EQ(
+      host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})").status,
+      202);
+  HttpConnection connection(host.port());
+  for (const std::string target : {"/v2/models/lenet/infer", "/v2/models/lenet/versions/2/infer"}) {
+    const auto answer = connection.request("POST", target, "{}");
+    EXPECT_EQ(answer->status, 503) << answer->body;
+    EXPECT_EQ(answer->headers.at("retry-after"), "1") << target;
+    EXPECT_NE(answer->body.find("model 'lenet' is being loaded: "), std::string::npos) << answer->body;
+  }
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet/ready")->status, 503);
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet")->status, 503);
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/1/ready")->status, 404) << "nobody loads it";
+  EXPECT_EQ(connection.request("GET", "/v2/models/other/ready")->status, 404);
+  EXPECT_EQ(host.post("/v2/repository/models/lenet/unload").status, 200);
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet/ready")->status, 404);
 }
 
 TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {

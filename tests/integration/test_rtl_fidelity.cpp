@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <fstream>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -32,8 +33,8 @@ constexpr std::uint64_t kInterval = 800;
 class RtlFidelity : public testing::Test {
  protected:
   void SetUp() override {
-    if (const auto tools = runtime::rtl::Toolchain::find(); !tools.ok())
-      GTEST_SKIP() << tools.error().message();
+    const auto tools = runtime::rtl::Toolchain::find();
+    ASSERT_TRUE(tools.ok()) << tools.error().message();
   }
   /// A deployment over so many cards, of a net with a connection that skips layers.
   fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
@@ -82,6 +83,33 @@ TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
   ASSERT_FALSE(streams.empty());
   for (const json::value& stream : streams)
     EXPECT_LE(stream.at("high_water").to_number<int>(), stream.at("depth").to_number<int>() + 1);
+}
+
+TEST_F(RtlFidelity, ANetOverAllRegionsOfACardGivesTheReferencesBytesInThePredictedCycles) {
+  const fs::path source = MILLRACE_SOURCE_DIR, out = directory_.path() / "regions";
+  // So little of each region that three are needed.
+  const Outcome compiled = run_program(
+      {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
+       "--cluster", (source / "configs/clusters/one-u280.yaml").string(), "--max-utilisation", "0.03",
+       "--max-utilisation", "lut=0.012", "-o", out.string(), "--quiet"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const json::value design = json::parse(*read_text_file(out / "rtl/part0/design.json"));
+  const std::string tcl = *read_text_file(out / "vitis/image0/regions.tcl");
+  std::map<std::string, int> regions;
+  for (const auto& instance : design.at("instances").as_array()) {
+    ++regions[std::string(instance.at("region").as_string())];
+    EXPECT_NE(tcl.find("    " + std::string(instance.at("name").as_string()) + "\n"), std::string::npos);
+  }
+  EXPECT_EQ(regions.size(), 3U);
+
+  const Outcome outcome = verify(out, {"--json", "--frames", "4"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const json::value document = json::parse(outcome.out);
+  EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+  for (const char* key : {"initiation_interval_cycles", "latency_cycles"})
+    EXPECT_EQ(document.at("measured").at(key).to_number<double>(),
+              document.at("predicted").at(key).to_number<double>())
+        << key;
 }
 
 TEST_F(RtlFidelity, ItIsSaidHowManyMultiplicationsADspSliceDoes) {
@@ -156,6 +184,21 @@ TEST_F(RtlFidelity, LoadedWeightsGiveTheReferencesBytesAndShareASimulationWithOt
       << "one a partition, whatever it is loaded with";
 }
 
+TEST_F(RtlFidelity, StreamedWeightsGiveTheReferencesBytesInThePredictedInterval) {
+  kernels::Program program = chain_program(2, 24);  // 5,184 weights in the second layer, 216 in the first
+  for (auto& block : program.blocks)
+    if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kStreamed;
+  const fs::path deployment = directory_.path() / "streamed";
+  deploy_rtl(program, emulated_ring(3), 1, deployment, 4000, program);
+  const json::value design = json::parse(*read_text_file(deployment / "rtl" / "part0" / "design.json"));
+  ASSERT_GE(design.at("streamed").at("bytes").to_number<int>(), 5184);
+  for (const std::string stall : {"0", "0.3"}) {
+    const Outcome outcome = verify(deployment, {"--frames", "5", "--json", "--stall", stall});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    EXPECT_EQ(json::parse(outcome.out).at("mismatches").to_number<int>(), 0);
+  }
+}
+
 TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
   const fs::path deployment = deployed(3);
   for (const std::string stall : {"0", "0.4"}) {
@@ -212,6 +255,7 @@ TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
   ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // the shared cache has Verilator's runtime
   fs::create_directories(cache);
   fs::permissions(cache, fs::perms::owner_all);
+  fs::create_directory(cache / "locks");  // by which a folder is known for a cache
   fs::copy(shared_simulation_cache() / "verilator", cache / "verilator", fs::copy_options::recursive);
   fs::create_directory(tools);
   // A compiler that kills who waits for it, and goes on.

@@ -48,7 +48,7 @@ class RtlSimulation : public testing::Test {
  protected:
   void SetUp() override {
     auto tools = rtl::Toolchain::find();
-    if (!tools.ok()) GTEST_SKIP() << tools.error().message();
+    ASSERT_TRUE(tools.ok()) << tools.error().message();
     tools_ = *tools;
   }
   Cache cache() const { return *Cache::open(shared_simulation_cache()); }

@@ -20,6 +20,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -204,11 +205,10 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
   EXPECT_EQ(value("millrace_card_frames_total{" + model), 10);
   EXPECT_EQ(value("millrace_card_up{" + model), 1);
   EXPECT_GT(value("millrace_link_bytes_total{" + model), 0);
-  if (std::system("command -v promtool >/dev/null 2>&1") == 0) {
-    const auto file = directory_.path() / "page";
-    ASSERT_TRUE(write_file_atomically(file, page.substr(1)).ok());
-    EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
-  }
+  ASSERT_TRUE(installed({"promtool"}));
+  const auto file = directory_.path() / "page";
+  ASSERT_TRUE(write_file_atomically(file, page.substr(1)).ok());
+  EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
 TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {

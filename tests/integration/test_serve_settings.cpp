@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <boost/json.hpp>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -37,6 +38,7 @@ class ServeSettings : public testing::Test {
     return false;
   }
 
+  const std::string kCluster = MILLRACE_SOURCE_DIR "/configs/clusters/three-ku060.yaml";
   TemporaryDirectory directory_{"millrace-settings"};
 };
 
@@ -71,7 +73,9 @@ TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
         Case{"http: {tokens: absent}\n", "absent"}, Case{"deployments: [absent]\n", "absent"},
         Case{"cluster: absent.yaml\n", "absent.yaml"},
         Case{"udp: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"},
-        Case{"udp: {listen: '127.0.0.1:0', keys: absent}\n", "absent"}}) {
+        Case{"udp: {listen: '127.0.0.1:0', keys: absent}\n", "absent"},
+        Case{"udp: {listen: '0.0.0.0:0'}\n", "there are no keys"},
+        Case{"cluster: " + kCluster + "\nrepository: {root: absent}\n", "absent: cannot be listed"}}) {
     const Outcome outcome =
         run_program({millrace_binary(), "serve", "--config", write("bad.yaml", one.text), "--check-config"});
     EXPECT_EQ(outcome.exit_code, 2) << one.text;
@@ -102,6 +106,56 @@ TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
   EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
+}
+
+TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) {
+  const auto deployment = directory_.path() / "deployment";
+  deploy(chain_program(2), emulated_ring(1), 1, deployment);
+  const std::string good = "operator admin a-token-of-the-operator\n";
+  const std::filesystem::path file = write("tokens", good);
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment, "--http", "127.0.0.1:0",
+                            "--tokens", file.string()});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  HttpConnection connection(static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1))));
+  const auto status = [&](const std::string& token) {
+    return connection
+        .request("GET", "/v2", {}, token.empty() ? "" : "Authorization: Bearer " + token + "\r\n")
+        ->status;
+  };
+  const auto expect_kept = [&](const std::string& says) {
+    ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+    ASSERT_TRUE(said(server, says)) << says << "\n" << server.err();
+    EXPECT_TRUE(said(server, "what was loaded before stays"));
+    EXPECT_EQ(status("a-token-of-the-operator"), 200) << says;
+    EXPECT_EQ(status(""), 401) << says;
+  };
+  write("tokens", "");
+  expect_kept("tokens: holds no token");
+  write("tokens", "operator admin\n");
+  expect_kept("tokens:1: three words are expected");
+  write("tokens", good + "operator read another-token-of-his\n");
+  expect_kept("tokens:2: the name 'operator' stands twice");
+  write("tokens", good + "second root another-token-of-his\n");
+  expect_kept("tokens:2: the scope is none of");
+  std::filesystem::remove(file);
+  expect_kept("tokens: cannot open");
+  std::filesystem::create_directory(file);
+  expect_kept("tokens: is a directory");
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink("/dev/zero", file);
+  expect_kept("tokens: is a pipe, device or socket");
+  std::filesystem::remove(file);
+  { std::ofstream(file) << good; }
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40U);
+  expect_kept("tokens: longer than the");
+  write("tokens", "second read another-token-of-his\n");
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  while (status("another-token-of-his") != 200 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(2ms);
+  EXPECT_EQ(status("another-token-of-his"), 200);
+  EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
 }
 
 TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {

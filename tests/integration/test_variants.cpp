@@ -69,6 +69,12 @@ TEST_F(VariantsCommand, Builds_alternatives_of_which_none_is_worse_than_another_
     EXPECT_EQ(json::parse(inspected.out).at("digest"), a.at("digest"));
   }
   EXPECT_EQ(own, 1);
+  for (const char* command : {"inspect", "verify", "synth"}) {
+    const Outcome refused = run_program({millrace_binary(), command, file("d")});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("d: holds variants of a deployment; name one: "), std::string::npos)
+        << refused.err;
+  }
   auto index = json::parse(text("d/variants.json")).as_object();
   EXPECT_EQ(index.at("variants"), root.at("variants"));
 }

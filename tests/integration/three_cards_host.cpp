@@ -2,7 +2,7 @@
 // cards, sends one frame of bytes 0, 1, 2, … through them and prints the result in hexadecimal. With "stay"
 // it then waits to be killed, with "exit" it leaves without closing anything.
 //
-//   three_cards_host A.xclbin B.xclbin C.xclbin ELEMENTS print|stay|exit
+//   three_cards_host A.xclbin B.xclbin C.xclbin ELEMENTS_IN ELEMENTS_OUT print|stay|exit
 #include <unistd.h>
 
 #include <experimental/xrt_ip.h>
@@ -29,7 +29,8 @@ void bind(xrt::ip& control, unsigned row, unsigned connector) {
 }
 
 int serve(char** arguments) {
-  const auto elements = static_cast<unsigned>(std::atoi(arguments[4]));
+  const auto elements_in = static_cast<unsigned>(std::atoi(arguments[4]));
+  const auto elements = static_cast<unsigned>(std::atoi(arguments[5]));
   const unsigned trailer = (elements + 63) / 64 * 64;
   std::vector<xrt::device> cards;
   std::vector<xrt::uuid> images;
@@ -48,27 +49,27 @@ int serve(char** arguments) {
   xrt::kernel ingress(cards[0], images[0], "millrace_ingress"),
       egress(cards[2], images[2], "millrace_egress");
   const auto whole_pages = [](unsigned bytes) { return (bytes + 4095) / 4096 * 4096; };
-  xrt::bo in(cards[0], whole_pages(elements), ingress.group_id(0));
+  xrt::bo in(cards[0], whole_pages(elements_in), ingress.group_id(0));
   xrt::bo out(cards[2], whole_pages(trailer + 64), egress.group_id(0));
-  for (unsigned i = 0; i < elements; ++i) in.map<unsigned char*>()[i] = static_cast<unsigned char>(i);
+  for (unsigned i = 0; i < elements_in; ++i) in.map<unsigned char*>()[i] = static_cast<unsigned char>(i);
   in.sync(XCL_BO_SYNC_BO_TO_DEVICE);
   auto collected = egress(out, elements, kEpoch, 0UL);
-  auto sent = ingress(in, elements, kEpoch, 0UL);
+  auto sent = ingress(in, elements_in, kEpoch, 0UL);
   sent.wait();
   if (collected.wait(std::chrono::seconds(30)) != ERT_CMD_STATE_COMPLETED) return 1;
   out.sync(XCL_BO_SYNC_BO_FROM_DEVICE);
   for (unsigned i = 0; i < elements; ++i) std::printf("%02x", out.map<unsigned char*>()[i]);
   std::printf("\n");
   std::fflush(stdout);
-  if (std::strcmp(arguments[5], "stay") == 0) pause();
-  if (std::strcmp(arguments[5], "exit") == 0) _exit(0);
+  if (std::strcmp(arguments[6], "stay") == 0) pause();
+  if (std::strcmp(arguments[6], "exit") == 0) _exit(0);
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 6) return 2;
+  if (count != 7) return 2;
   try {
     return serve(arguments);
   } catch (const std::exception& error) {

@@ -9,6 +9,7 @@
 
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/weights.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
@@ -59,6 +60,42 @@ Program two_and_two() {
   return program;
 }
 
+/// Two fully connected layers, of the weights `seed` draws: the first one's are many.
+Program dense(unsigned seed) {
+  std::mt19937 random(seed);
+  Program program;
+  program.name = "part0";
+  const ElementType int8{ElementType::Kind::kSigned, 8};
+  constexpr std::uint32_t kSizes[] = {72, 64, 10};
+  for (const std::uint32_t size : kSizes)
+    program.tensors.push_back({"t" + std::to_string(program.tensors.size()), int8, {1, 1, size}, {}, 0});
+  program.inputs = {0};
+  program.outputs = {2};
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
+  };
+  for (std::uint32_t layer = 0; layer < 2; ++layer) {
+    kernels::Convolution made;
+    made.out_channels = kSizes[layer + 1];
+    made.weight_type = int8;
+    made.accumulator = {ElementType::Kind::kSigned, 24};
+    for (std::uint32_t i = 0; i < kSizes[layer] * kSizes[layer + 1]; ++i)
+      made.weights.push_back(static_cast<std::int16_t>(between(-127, 127)));
+    kernels::Requantise step;
+    step.lowest = -128;
+    step.highest = 127;
+    for (std::uint32_t c = 0; c < made.out_channels; ++c) {
+      made.bias.push_back(between(-300, 300));
+      step.multiplier.push_back(between(20000, 60000));
+      step.offset.push_back(between(-100000, 100000));
+      step.shift.push_back(24);
+    }
+    made.requantise = step;
+    program.blocks.push_back({"dense" + std::to_string(layer), {}, {layer}, {layer + 1}, made});
+  }
+  return program;
+}
+
 /// Which ports of a partition are links; all are row 0.
 enum class Links { kNone, kInput, kOutput };
 
@@ -69,6 +106,26 @@ class EmittedTop : public testing::Test {
     emit(program, interval, Links::kNone, directory.path() / "rtl");
     if (HasFatalFailure() || IsSkipped()) return;
     sweep(directory.path(), {directory.path() / "rtl"});
+  }
+
+  /// The same topology with two versions' constants, which are given to it again and again.
+  void run_given(const std::vector<Program>& versions, kernels::Placement placement, std::uint64_t interval) {
+    const TemporaryDirectory directory("emitted_top");
+    const auto folder = directory.path() / "rtl";
+    for (std::size_t v = 0; v < versions.size(); ++v) {
+      Program program = versions[v];
+      const Status placed = compiler::place_parameters(program, placement);
+      ASSERT_TRUE(placed.ok()) << placed.error().message();
+      compiler::emit::Rtl made;
+      emit(program, interval, Links::kNone, folder, &made);
+      if (HasFatalFailure() || IsSkipped()) return;
+      write_frames(program, folder, folder, static_cast<int>(v) * kFrames);
+      const std::string name = std::to_string(v) + ".bin";
+      write_bytes(folder / "bench" / ("load." + name), made.load);
+      write_bytes(folder / "bench" / ("streamed." + name), made.streamed);
+      EXPECT_EQ(made.streamed.empty(), placement != kernels::Placement::kStreamed);
+    }
+    sweep(directory.path(), {folder});
   }
 
   /// The program cut behind block `first`: two cards and a cable.
@@ -104,7 +161,7 @@ class EmittedTop : public testing::Test {
   }
 
   static void emit(const Program& program, std::uint64_t interval, Links links,
-                   const std::filesystem::path& folder) {
+                   const std::filesystem::path& folder, compiler::emit::Rtl* made = nullptr) {
     if (tool() == nullptr)
       GTEST_SKIP() << "MILLRACE_RTL_SWEEP is not set: ctest sets it to the tool and the bench";
     ASSERT_EQ(kernels::validate(program), "");
@@ -137,18 +194,21 @@ class EmittedTop : public testing::Test {
       std::filesystem::create_directories((folder / path).parent_path());
       std::ofstream(folder / path, std::ios::binary) << content;
     }
-    if (links == Links::kNone) write_frames(program, folder, folder);
+    if (made != nullptr)
+      *made = *rtl;
+    else if (links == Links::kNone)
+      write_frames(program, folder, folder);
   }
 
   /// Frames for a host: inputs below one folder, what must come out below another; ports as the program's.
   static void write_frames(const Program& program, const std::filesystem::path& in,
-                           const std::filesystem::path& out) {
+                           const std::filesystem::path& out, int first = 0) {
     std::mt19937 random(7);
     const auto name = [](const std::filesystem::path& folder, const char* port, std::size_t i, int frame) {
       std::filesystem::create_directories(folder / "bench");
       return folder / "bench" / (port + std::to_string(i) + "." + std::to_string(frame) + ".bin");
     };
-    for (int frame = 0; frame < kFrames; ++frame) {
+    for (int frame = first; frame < first + kFrames; ++frame) {
       std::vector<Buffer> inputs;
       for (const auto index : program.inputs) {
         const auto& type = program.tensors[index].type;
@@ -170,6 +230,14 @@ TEST_F(EmittedTop, ReturnsEveryFrameOfAChainOfConvolutions) {
 
 TEST_F(EmittedTop, MatchesTheFramesOfTwoInputsAndTellsTwoOutputs) {
   run(two_and_two(), 36);
+}
+
+TEST_F(EmittedTop, ComputesWithTheConstantsItWasGivenLast) {
+  run_given({dense(1), dense(2)}, kernels::Placement::kLoaded, 200);
+}
+
+TEST_F(EmittedTop, ReadsItsWeightsFromMemoryWhereTheyWereGivenLast) {
+  run_given({dense(1), dense(2)}, kernels::Placement::kStreamed, 200);
 }
 
 TEST_F(EmittedTop, SendsFramesOverACableToAnother) {

@@ -205,6 +205,29 @@ void add_convolutions(Blocks& b) {
           folding(4, 24, parallel, Multiplier::kSoft));
 }
 
+/// Matrices large enough to be read from memory: a line of them in part of a word, in one, in several; and
+/// one too small, which is loaded.
+void add_streamed(Blocks& b) {
+  const auto plain = Multiplier::kDsp;
+  b.block("part", b.convolution(window(1), 64, 72, 1, kInt8, kInt8, 0), {b.input(kInt8, {1, 1, 64})}, kInt8,
+          {1, 1, 72}, folding(6, 4, WindowStyle::kNone, plain));
+  b.block("odd", b.convolution(window(1), 70, 150, 1, kInt4, kUint4, 2), {b.input(kUint4, {1, 1, 70})},
+          kUint4, {1, 1, 150}, folding(3, 7, WindowStyle::kNone, plain));
+  b.block("word", b.convolution(window(1), 64, 64, 1, kInt8, kInt8, 1), {b.input(kUint8, {1, 1, 64})}, kInt8,
+          {1, 1, 64}, folding(8, 8, WindowStyle::kNone, plain));
+  b.block("long", b.convolution(window(1), 72, 64, 1, kInt8, kInt8, 0), {b.input(kInt8, {2, 2, 72})}, kInt8,
+          {2, 2, 64}, folding(16, 9, WindowStyle::kNone, plain));
+  Folding tap = folding(4, 8, WindowStyle::kFolded, plain);
+  tap.window_lanes = 8;
+  b.block("windows", b.convolution(window(3, 1, 1), 16, 32, 1, kInt8, kInt8, 0), {b.input(kInt8, {3, 4, 16})},
+          kInt8, {3, 4, 32}, tap);
+  b.block("signs", b.convolution(window(1), 256, 128, 1, kBipolar, kBipolar, 2),
+          {b.input(kBipolar, {1, 1, 256})}, kBipolar, {1, 1, 128},
+          folding(8, 32, WindowStyle::kNone, Multiplier::kSoft));
+  b.block("small", b.convolution(window(1), 12, 8, 1, kInt8, kInt8, 0), {b.input(kInt8, {1, 1, 12})}, kInt8,
+          {1, 1, 8}, folding(4, 4, WindowStyle::kNone, plain));
+}
+
 /// Every weight a circuit of its own.
 void add_unrolled(Blocks& b) {
   const auto all = [](std::uint32_t pe, std::uint32_t simd, WindowStyle style = WindowStyle::kNone) {
@@ -391,9 +414,9 @@ class GeneratedBlocks : public testing::Test {
   }
 
   /// Hardware that was made for some numbers computes with others.
-  void run_loaded(Blocks& blocks, double stall) {
+  void run_loaded(Blocks& blocks, double stall, kernels::Placement placement = kernels::Placement::kLoaded) {
     Program first = blocks.program();
-    const Status placed = compiler::place_parameters(first, kernels::Placement::kLoaded);
+    const Status placed = compiler::place_parameters(first, placement);
     ASSERT_TRUE(placed.ok()) << placed.error().message();
     auto foldings = blocks.foldings();
     for (std::size_t b = 0; b < foldings.size(); ++b) foldings[b].weights = first.blocks[b].placement;
@@ -427,11 +450,12 @@ class GeneratedBlocks : public testing::Test {
     ASSERT_TRUE(tools.ok()) << tools.error().message();
     const auto entry = runtime::rtl::build_simulation(*cache, *tools, *source, {});
     ASSERT_TRUE(entry.ok()) << entry.error().message();
-    compare(blocks, program, *design, *entry, again.load, stall);
+    compare(blocks, program, *design, *entry, again, stall);
   }
 
   void compare(Blocks& blocks, const Program& program, const Design& design,
-               const std::filesystem::path& entry, const std::vector<std::byte>& load, double stall) {
+               const std::filesystem::path& entry, const compiler::emit::Rtl& constants, double stall) {
+    const std::vector<std::byte>& load = constants.load;
     runtime::rtl::System system({stall, kSeed, 0});
     auto simulation = runtime::rtl::Simulation::open(entry, kSeed);
     ASSERT_TRUE(simulation.ok()) << simulation.error().message();
@@ -439,6 +463,12 @@ class GeneratedBlocks : public testing::Test {
       EXPECT_EQ((*simulation)->load_constants(std::span(load).first(8)).error().code(), ErrorCode::kCorrupt);
       const Status loaded = (*simulation)->load_constants(load);
       ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+      const std::span<const std::byte> weights = constants.streamed;
+      if (!weights.empty()) {
+        EXPECT_EQ((*simulation)->hold_weights(weights.first(64)).error().code(), ErrorCode::kCorrupt);
+      }
+      const Status held = (*simulation)->hold_weights(weights);
+      ASSERT_TRUE(held.ok()) << held.error().message();
     }
     const std::size_t part = system.add_partition("part0", std::move(*simulation), 156.25);
     std::vector<std::vector<Buffer>> wanted;
@@ -531,6 +561,18 @@ TEST_F(GeneratedBlocks, ConvolutionsComputeWithLoadedConstantsUnderStalls) {
   Blocks blocks;
   add_convolutions(blocks);
   run_loaded(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsReadTheirWeightsFromMemoryInThePredictedCycles) {
+  Blocks blocks;
+  add_streamed(blocks);
+  run_loaded(blocks, 0, kernels::Placement::kStreamed);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsReadTheirWeightsFromAMemoryThatStalls) {
+  Blocks blocks;
+  add_streamed(blocks);
+  run_loaded(blocks, 0.3, kernels::Placement::kStreamed);
 }
 
 TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksComputeWithLoadedConstants) {

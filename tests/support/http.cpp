@@ -118,6 +118,14 @@ bool HttpConnection::closed_by_server() {
 }
 
 std::optional<HttpResponse> HttpConnection::receive() {
+  return receive(true);
+}
+
+std::optional<HttpResponse> HttpConnection::receive_head() {
+  return receive(false);
+}
+
+std::optional<HttpResponse> HttpConnection::receive(bool with_body) {
   std::size_t end = 0;
   while ((end = buffered_.find("\r\n\r\n")) == std::string::npos)
     if (!read_more()) return std::nullopt;
@@ -128,7 +136,7 @@ std::optional<HttpResponse> HttpConnection::receive() {
   parse_head(response.head.substr(0, end), response);
   const auto length = response.headers.find("content-length");
   const std::size_t body =
-      length == response.headers.end() ? 0 : std::strtoull(length->second.c_str(), nullptr, 10);
+      length == response.headers.end() || !with_body ? 0 : std::strtoull(length->second.c_str(), nullptr, 10);
   while (buffered_.size() < end + 4 + body)
     if (!read_more()) return std::nullopt;
   response.body = buffered_.substr(end + 4, body);

@@ -37,6 +37,8 @@ class HttpConnection {
   /// The next response; nothing where the connection ended, the limit passed, or it is not HTTP with a
   /// Content-Length.
   std::optional<HttpResponse> receive();
+  /// The answer to a HEAD: it has no body, whatever its Content-Length says.
+  std::optional<HttpResponse> receive_head();
   /// True where the other side closes without sending more.
   bool closed_by_server();
   /// Nothing more will be sent.
@@ -49,6 +51,7 @@ class HttpConnection {
 
  private:
   bool read_more();
+  std::optional<HttpResponse> receive(bool with_body);
 
   int fd_ = -1;
   bool connected_ = false, timed_out_ = false;

@@ -61,7 +61,7 @@ std::optional<Beats> beats_of(const CycleMeasurement& row) {
     const std::int64_t beats = kVectors * p("CHANNELS") / p("PE");
     return Beats{{beats}, {beats}};
   }
-  if (m == "mr_mvu") return Beats{{p("MW") / p("SIMD")}, {p("MH") / p("PE")}};
+  if (m == "mr_mvu" || m == "mr_mvu_streamed") return Beats{{p("MW") / p("SIMD")}, {p("MH") / p("PE")}};
   if (m == "mr_vvu") {
     const std::int64_t folds = p("CHANNELS") / p("PE");
     return Beats{{p("TAPS") * folds}, {folds}};
@@ -96,13 +96,13 @@ Result<std::vector<CycleMeasurement>> parse_cycles(const std::string& text, cons
   std::string line;
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     if (number == 1 && !line.starts_with("# ")) return wrong(name, number, "'# <tool>' is missing");
-    if (number == 2 && line != "module,row,parameters,latency,interval")
-      return wrong(name, number, "'module,row,parameters,latency,interval' is missing");
+    if (number == 2 && line != "module,row,parameters,sources,latency,interval")
+      return wrong(name, number, "'module,row,parameters,sources,latency,interval' is missing");
     if (number <= 2) continue;
     const auto fields = split(line, ',');
-    if (fields.size() != 5)
-      return wrong(name, number, "has " + std::to_string(fields.size()) + " fields instead of 5");
-    CycleMeasurement row{fields[0], fields[1], {}, 0, 0};
+    if (fields.size() != 6)
+      return wrong(name, number, "has " + std::to_string(fields.size()) + " fields instead of 6");
+    CycleMeasurement row{fields[0], fields[1], {}, fields[3], 0, 0};
     for (const std::string& pair : split(fields[2], ' ')) {
       const std::size_t equals = pair.find('=');
       std::int64_t value = 0;
@@ -110,9 +110,9 @@ Result<std::vector<CycleMeasurement>> parse_cycles(const std::string& text, cons
         return wrong(name, number, "'" + pair + "' is no NAME=value");
       row.parameters.emplace_back(pair.substr(0, equals), value);
     }
-    if (!read_number(fields[3], row.latency)) return wrong(name, number, "'" + fields[3] + "' is no number");
-    if (!read_number(fields[4], row.interval) || row.interval < 1)
-      return wrong(name, number, "'" + fields[4] + "' is no number of cycles");
+    if (!read_number(fields[4], row.latency)) return wrong(name, number, "'" + fields[4] + "' is no number");
+    if (!read_number(fields[5], row.interval) || row.interval < 1)
+      return wrong(name, number, "'" + fields[5] + "' is no number of cycles");
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return wrong(name, 1, "there are no rows");
@@ -120,6 +120,11 @@ Result<std::vector<CycleMeasurement>> parse_cycles(const std::string& text, cons
 }
 
 Result<PredictedCycles> predict_cycles(const CycleMeasurement& row) {
+  if (row.module == "mr_weight_reader") {
+    const ReaderTiming reader = reader_timing({row.module, "unit", row.parameters});
+    return PredictedCycles{static_cast<std::int64_t>(reader.first_cycles),
+                           static_cast<std::int64_t>(reader.pass_cycles)};
+  }
   const auto beats = beats_of(row);
   if (!beats)
     return Error(ErrorCode::kUnsupported, "no frame is known of " + row.module + ", row " + row.row);

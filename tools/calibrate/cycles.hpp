@@ -2,12 +2,13 @@
 // benches of kernels/tb measured with Verilator, as kernels/cycles.csv keeps it.
 //
 //   # Verilator 5.006; written by tools/calibrate/cycles.py
-//   module,row,parameters,latency,interval
-//   mr_mvu,pair,MH=12 MW=45 PE=6 SIMD=9 …,12,10
+//   module,row,parameters,sources,latency,interval
+//   mr_mvu,pair,MH=12 MW=45 PE=6 SIMD=9 …,0f3a9c21,12,10
 //
 // At full speed: `latency`, cycles from the first input beat taken to the first output beat offered;
-// `interval`, between the last output beats of successive frames. `row` is the module's table's. Nothing of
-// this is fitted: every row is held out.
+// `interval`, between the last output beats of successive frames; of the weight reader, whose frames are its
+// passes, `latency` from its being active. `row` is the module's table's; `sources` as in measurements.hpp.
+// Nothing of this is fitted: every row is held out.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace millrace::tools::calibrate {
 struct CycleMeasurement {
   std::string module, row;
   compiler::generators::Parameters parameters;
+  std::string sources;
   std::int64_t latency = 0, interval = 0;
 };
 

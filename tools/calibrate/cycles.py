@@ -4,8 +4,8 @@
   tools/calibrate/cycles.py [--report FILE] [MODULE...]
 
 Runs `tools/rtl-sweep --steps sim` over the modules that generated hardware consists of (all by default; some minutes), or reads what it
-said before: FILE, kernels/tb/full_sweep.txt for example. Rows of other modules stay. Exit code 0: written; 1: a row is missing or its bench
-failed; 2: usage.
+said before: FILE, kernels/tb/full_sweep.txt for example, if the SystemVerilog has not changed since. Rows of other modules stay.
+Exit code 0: written; 1: a row is missing or its bench failed; 2: usage.
 """
 import argparse
 import os
@@ -13,15 +13,20 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+import sources  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
-MODULES = ["mr_add", "mr_concat", "mr_fifo", "mr_fork", "mr_join", "mr_lut", "mr_mvu", "mr_pool", "mr_reduce", "mr_requant", "mr_skid",
-           "mr_split", "mr_swu", "mr_swu_par", "mr_threshold", "mr_vvu", "mr_width_adapter"]
+MODULES = ["mr_add", "mr_concat", "mr_fifo", "mr_fork", "mr_join", "mr_lut", "mr_mvu",
+           "mr_mvu_streamed", "mr_pool", "mr_reduce", "mr_requant", "mr_skid",
+           "mr_split", "mr_swu", "mr_swu_par", "mr_threshold", "mr_vvu",
+           "mr_weight_reader", "mr_width_adapter"]
 
 
 def table_of(module):
     """The rows of the module's table: name -> "NAME=value …"."""
-    for folder in ("stream", "nn"):
+    for folder in ("stream", "nn", "shell"):
         path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
         if os.path.exists(path):
             break
@@ -72,10 +77,10 @@ def main():
                 print(f"cycles.py: {module}: nothing of row '{name}' in the report", file=sys.stderr)
                 return 1
             latency, interval = found[module][name]
-            kept[module].append(f"{module},{name},{parameters},{latency},{interval}")
+            kept[module].append(f"{module},{name},{parameters},{sources.digest_of(module)},{latency},{interval}")
     tool = subprocess.run(["verilator", "--version"], stdout=subprocess.PIPE, text=True).stdout.split()
     with open(TARGET + ".new", "w") as out:
-        out.write(f"# {' '.join(tool[:2])}; written by tools/calibrate/cycles.py\nmodule,row,parameters,latency,interval\n")
+        out.write(f"# {' '.join(tool[:2])}; written by tools/calibrate/cycles.py\nmodule,row,parameters,sources,latency,interval\n")
         out.writelines(line + "\n" for module in sorted(kept) for line in kept[module])
     os.replace(TARGET + ".new", TARGET)
     return 0

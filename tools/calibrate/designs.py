@@ -2,15 +2,18 @@
 """Synthesises whole designs of known nets and writes what their instances take: tests/golden/synthesis.csv, which
 test_synthesis compares with the cost model.
 
-  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…]
+  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…] [--check]
 
 Each net is compiled for one card at three budgets, which gives three foldings: a KU060 cut down to N DSP slices, 90 N + 2,500
 LUTs and twice as many flip-flops (beside its shell). With them, shell and links included:
-  ptt_512       PTTDNN as compile makes it for a whole KU060, the fastest that fits
+  jet_1, tfc_32, mpcnn_1033, ptt_512
+                as compile makes them for a whole KU060, the fastest that fits: the rows of interval 0 in tests/rtl/nets.json
   ptt_1046      PTTDNN for at most 1,046 cycles a frame: the `pttdnn` row of that interval in tests/rtl/nets.json
   lenet5_cards  LeNet-5 over three KU060 in a chain: every kind of link port
 Needs yosys; about an hour of one core where the cache ($MILLRACE_CACHE) is empty. Results already in --work are taken as they are, and
-with --only rows of other designs stay as they are. Exit code 0: written; 1: a design could not be made; 2: usage.
+with --only rows of other designs stay as they are. --check writes nothing: it compiles the nets anew (no Yosys, a minute or two) and names the
+designs whose rows are of other instances or other SystemVerilog. Exit code 0: written, or nothing is stale; 1: a design could not be made, or is stale;
+2: usage.
 """
 import argparse
 import json
@@ -18,14 +21,20 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import sources  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.path.join(ROOT, "tests", "golden", "synthesis.csv")
-NETS = [("tfc", "tfc_mnist/tfc", (24, 64, 150)), ("lenet5", "lenet5_mnist/lenet5", (64, 100, 150)),
-        ("ptt", "pttdnn_cifar10/ptt", (64, 100, 150)), ("mpcnn", "mpcnn_gestures/mpcnn", (150, 175, 200))]
-WHOLE = [("ptt_512", "pttdnn_cifar10/ptt", "one-ku060", []),
-         ("ptt_1046", "pttdnn_cifar10/ptt", "one-ku060", ["--max-utilisation", "dsp=0.37", "--max-utilisation", "lut=0.19"]),
-         ("lenet5_cards", "lenet5_mnist/lenet5", "three-ku060", ["--partitions", "3"])]
+MODELS = {"jet": "jet_hls4ml_16_64_32_32_5/jet_int8_qdq.onnx", "tfc": "tfc_mnist/tfc_qdq_s8_pow2.onnx",
+          "lenet5": "lenet5_mnist/lenet5_qdq_s8_pow2.onnx", "ptt": "pttdnn_cifar10/ptt_qdq_s8_pow2.onnx",
+          "mpcnn": "mpcnn_gestures/mpcnn_qdq_s8_pow2.onnx"}
+NETS = [("tfc", (24, 64, 150)), ("lenet5", (64, 100, 150)), ("ptt", (64, 100, 150)), ("mpcnn", (150, 175, 200))]
+WHOLE = [("jet_1", "one-ku060", []), ("tfc_32", "one-ku060", []), ("mpcnn_1033", "one-ku060", []), ("ptt_512", "one-ku060", []),
+         ("ptt_1046", "one-ku060", ["--max-utilisation", "dsp=0.37", "--max-utilisation", "lut=0.19"]),
+         ("lenet5_cards", "three-ku060", ["--partitions", "3"])]
 COUNTS = ["lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"]
 
 
@@ -46,19 +55,53 @@ def cut_down(work, dsp):
     return cluster
 
 
+def compiled(options, deployment, model, cluster, told):
+    subprocess.run([options.millrace, "compile", model, "--cluster", cluster, "-o", deployment, "--quiet"] + told,
+                   check=True, stdout=subprocess.DEVNULL)
+    return deployment
+
+
+def text_of(parameters):
+    return " ".join(f"{key}={value}" for key, value in parameters.items())
+
+
+def problems(deployment, kept):
+    """What is wrong with a design's rows: the instances of the dataflow as compiled now against theirs, and the digests of all."""
+    rows = [line.split(",") for line in kept]
+    found = sorted({f"{row[3]} is other SystemVerilog" for row in rows if row[5] != source_of(row[3])})
+    partitions = sorted(os.listdir(os.path.join(deployment, "rtl")))
+    now = set()
+    for partition in partitions:
+        design = json.load(open(os.path.join(deployment, "rtl", partition, "design.json")))
+        of = f"{design['partition']}." if len(partitions) > 1 else ""
+        now |= {(of + i["name"], i["module"], " ".join(sorted(text_of(i["parameters"]).split()))) for i in design["instances"]}
+    then = {(row[2], row[3], " ".join(sorted(row[4].split()))) for row in rows if row[1] == "dataflow"}
+    if now != then:
+        names = sorted({name for name, _, _ in now ^ then})
+        found.append("other instances: " + " ".join(names[:6]) + (" …" if len(names) > 6 else ""))
+    return found
+
+
 def synthesise(options, design, model, cluster, told):
     """What `millrace synth --json` says of the model on this cluster."""
     result = os.path.join(options.work, f"{design}.json")
     if not os.path.exists(result):
-        deployment = os.path.join(options.work, design)
-        subprocess.run([options.millrace, "compile", model, "--cluster", cluster, "-o", deployment, "--quiet"] + told,
-                       check=True, stdout=subprocess.DEVNULL)
+        deployment = compiled(options, os.path.join(options.work, design), model, cluster, told)
         done = subprocess.run([options.millrace, "synth", deployment, "--jobs", str(options.jobs), "--json"], check=True,
                               stdout=subprocess.PIPE, text=True)
         with open(result + ".new", "w") as out:
             out.write(done.stdout)
         os.replace(result + ".new", result)
     return json.load(open(result))
+
+
+def model_of(options, design):
+    return os.path.join(options.models, MODELS[design.split("_")[0]])
+
+
+def source_of(module):
+    """A digest; "-" for what was written for one partition: its parameters tell it from others."""
+    return sources.digest_of(module) or "-"
 
 
 def main():
@@ -68,25 +111,33 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "designs"))
     parser.add_argument("--only", default="")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
     clusters = os.path.join(ROOT, "configs", "clusters")
-    designs = [(f"{name}_{dsp}", path, cut_down(options.work, dsp), [], False) for name, path, budgets in NETS for dsp in budgets]
-    designs += [(name, path, os.path.join(clusters, cluster + ".yaml"), told, True) for name, path, cluster, told in WHOLE]
+    designs = [(f"{name}_{dsp}", cut_down(options.work, dsp), [], False) for name, budgets in NETS for dsp in budgets]
+    designs += [(name, os.path.join(clusters, cluster + ".yaml"), told, True) for name, cluster, told in WHOLE]
     only = options.only.split(",") if options.only else [design[0] for design in designs]
     for name in only:
         if name not in [design[0] for design in designs]:
             parser.error(f"'{name}' is unknown; known: {', '.join(design[0] for design in designs)}")
-    kept, tool = {}, ""
+    kept, tool, stale = {}, "", []
     if os.path.exists(TARGET):
         for line in open(TARGET).read().splitlines()[2:]:
             kept.setdefault(line.split(",")[0], []).append(line)
-    for name, path, cluster, told, shell in designs:
+    for name, cluster, told, shell in designs:
         if name not in only:
             continue
         print(name, file=sys.stderr)
         try:
-            report = synthesise(options, name, os.path.join(options.models, path + "_qdq_s8_pow2.onnx"), cluster, told)
+            if options.check:
+                with tempfile.TemporaryDirectory() as folder:
+                    deployment = compiled(options, os.path.join(folder, name), model_of(options, name), cluster, told)
+                    wrong = problems(deployment, kept.get(name, []))
+                stale += [name] if wrong else []
+                print("".join(f"{name}: stale: {what}\n" for what in wrong) or f"{name}: current\n", end="")
+                continue
+            report = synthesise(options, name, model_of(options, name), cluster, told)
         except subprocess.CalledProcessError as failure:
             print(f"designs.py: {name}: {failure}", file=sys.stderr)
             return 1
@@ -96,14 +147,18 @@ def main():
             for instance in partition["instances"]:
                 if instance["shell"] and not shell:
                     continue
-                parameters = " ".join(f"{key}={value}" for key, value in instance["parameters"].items())
+                parameters = text_of(instance["parameters"])
                 counts = ",".join(str(instance["measured"][count]) for count in COUNTS)
                 of = f"{partition['partition']}." if len(report["partitions"]) > 1 else ""
                 kept[name].append(f"{name},{'shell' if instance['shell'] else 'dataflow'},{of}{instance['name']},{instance['module']},"
-                                  f"{parameters},{counts}")
+                                  f"{parameters},{source_of(instance['module'])},{counts}")
+    if options.check:
+        if stale:
+            print("renew them: tools/calibrate/designs.py --only " + ",".join(stale))
+        return 1 if stale else 0
     with open(TARGET + ".new", "w") as out:
         out.write(f"# {tool}; written by tools/calibrate/designs.py\n")
-        out.write("design,part,instance,module,parameters," + ",".join(COUNTS) + "\n")
+        out.write("design,part,instance,module,parameters,sources," + ",".join(COUNTS) + "\n")
         out.writelines(line + "\n" for design in designs for line in kept.get(design[0], []))
     os.replace(TARGET + ".new", TARGET)
     return 0

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "compiler/synth/sources.hpp"
 #include "compiler/synth/yosys.hpp"
-#include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
@@ -18,6 +18,7 @@ namespace millrace::tools::calibrate {
 namespace {
 
 namespace fs = std::filesystem;
+using compiler::synth::Sources;
 using compiler::synth::SynthesisJob;
 using compiler::synth::Yosys;
 
@@ -37,8 +38,8 @@ fs::path csv() {
   return kernels() / "catalog.csv";
 }
 
-Result<std::map<std::string, std::string>> read_library() {
-  std::map<std::string, std::string> library;
+Result<Sources> read_library() {
+  Sources library;
   for (const char* folder : {"stream", "nn", "shell", "link"}) {
     for (const auto& file : fs::directory_iterator(kernels() / "rtl" / folder)) {
       if (file.path().extension() != ".sv") continue;
@@ -54,18 +55,12 @@ Result<Measurements> read_measurements() {
   return parse_measurements(text, csv().string());
 }
 
-std::string digest_of(const std::map<std::string, std::string>& sources) {
-  Sha256 digest;
-  for (const auto& [name, text] : sources) digest.update(name).update("\n").update(text);
-  return to_hex(digest.finish()).substr(0, 8);
-}
-
 using Known = std::map<std::string, const Measurement*>;
 
 constexpr std::size_t kRowsARun = 8;
 
 /// One module's rows: those known for these sources as they are, the others measured.
-Status measure(const std::string& module, const std::map<std::string, std::string>& sources,
+Status measure(const std::string& module, const Sources& sources, const std::string& sources_digest,
                const Known& known, const Yosys& yosys, const Cache& cache, Measurements& result) {
   const std::vector<Sample> samples = sample_of(module);
   std::vector<SynthesisJob> jobs;
@@ -83,7 +78,7 @@ Status measure(const std::string& module, const std::map<std::string, std::strin
   };
   for (const Sample& sample : samples) {
     const bool written = !sample.source.empty();
-    const std::string digest = written ? digest_of({{"", sample.source}}) : digest_of(sources);
+    const std::string digest = written ? compiler::synth::digest_of(sample.source) : sources_digest;
     Measurement m{module, sample.parameters, digest, {}};
     if (const auto at = known.find(module + " " + print_parameters(m.parameters) + " " + digest);
         at != known.end()) {
@@ -127,11 +122,13 @@ Status sweep(const std::set<std::string>& wanted) {
     for (const Measurement& m : before.rows) {
       known[m.module + " " + print_parameters(m.parameters) + " " + m.sources] = &m;
     }
-    std::map<std::string, std::string> sources;  // of a module of the library
+    Sources sources;  // of a module of the library
+    std::string digest;
     if (sample_of(module).front().source.empty()) {
       MILLRACE_ASSIGN(sources, compiler::synth::sources_of(module, library));
+      MILLRACE_ASSIGN(digest, compiler::synth::digest_of(module, library));
     }
-    MILLRACE_TRY(measure(module, sources, known, yosys, cache, after));
+    MILLRACE_TRY(measure(module, sources, digest, known, yosys, cache, after));
     for (const Measurement& m : before.rows) {
       if (m.module != module) after.rows.push_back(m);
     }

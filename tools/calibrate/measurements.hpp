@@ -4,8 +4,8 @@
 //   module,parameters,sources,lut,lutram,ff,dsp,ramb18,ramb36,uram
 //   mr_skid,WIDTH=8,0f3a9c21,12,0,18,0,0,0,0
 //
-// `parameters`: NAME=value, separated by spaces; `sources`: the beginning of the digest of the SystemVerilog
-// it was measured with.
+// `parameters`: NAME=value, separated by spaces; `sources`: digest of the SystemVerilog it was measured
+// with (compiler/synth/sources.hpp).
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ struct PlanWhat {
   std::optional<std::uint32_t> partitions;  // empty: chosen
   std::optional<std::uint32_t> replicas;    // likewise
   std::optional<double> target_fps;
-  std::string max_latency;  // "500us"
-  std::string objective = "cards";
+  std::string max_latency;                   // "500us"
+  std::string objective;                     // empty: as millrace.yaml says, or "cards"
   std::vector<std::string> max_utilisation;  // "0.8", "dsp=0.9"
   std::filesystem::path plan;                // a plan file to follow
   std::vector<std::string> splits;           // "conv_5=2"
@@ -42,7 +42,7 @@ struct PlanWhat {
   std::string host_time;                   // "30us"
   std::filesystem::path generator_plugin;  // a program that offers candidates
   std::vector<std::string> dump_after;
-  std::string weights = "baked";  // or "loaded", "streamed"
+  std::string weights;  // "baked", "loaded", "streamed"; empty: as millrace.yaml says, or baked
 };
 
 struct PlanCommand {

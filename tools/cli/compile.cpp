@@ -35,7 +35,8 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   boost::json::object extra{{"output", output.string()},
                             {"exploration_ms", report.design.exploration_ms},
                             {"total_ms", milliseconds_of(report.steps)},
-                            {"steps", std::move(steps)}};
+                            {"steps", std::move(steps)},
+                            {"notes", boost::json::value_from(report.design.notes)}};
   extra["predicted"] = nullptr;
   if (report.design.unpredicted.empty())
     extra["predicted"] = {{"frames_per_second", report.design.frames_per_second()},

@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
 ProgramSummary summarise(const kernels::Program& program, const std::string& partition,
                          const std::string& place, const std::string& device,
                          const std::vector<std::string>& nodes) {
-  ProgramSummary summary{partition, place, device, 0, 0, 0, {}, nodes};
+  ProgramSummary summary{partition, place, device, 0, 0, 0, {}, nodes, {}};
   std::uint64_t weight_bits = 0;
   for (const auto& block : program.blocks) {
     summary.blocks.push_back(block.name);
@@ -25,6 +25,7 @@ ProgramSummary summarise(const kernels::Program& program, const std::string& par
     const auto* convolution = std::get_if<kernels::Convolution>(&block.operation);
     if (convolution == nullptr) continue;
     ++summary.layers;
+    summary.accumulators.push_back({block.name, kernels::to_string(convolution->accumulator)});
     weight_bits += convolution->weights.size() * convolution->weight_type.bits;
   }
   summary.weight_bytes = (weight_bits + 7) / 8;
@@ -119,6 +120,16 @@ void print_programs(const std::vector<ProgramSummary>& partitions, std::ostream&
     table.add({p.partition, p.place, p.device, std::to_string(p.layers), with_commas(p.multiply_accumulates),
                with_commas(p.weight_bytes), joined(p.blocks, 60)});
   table.print(out);
+  Table layers({"layer", "in", "sums in"}, {false, false, false});
+  bool any = false;
+  for (const auto& p : partitions)
+    for (const auto& a : p.accumulators) {
+      layers.add({a.block, p.partition, a.type});
+      any = true;
+    }
+  if (!any) return;
+  out << "\nlayers\n";
+  layers.print(out);
 }
 
 // JSON.
@@ -129,6 +140,8 @@ json::array strings(const std::vector<std::string>& values) {
 }
 
 json::object to_object(const ProgramSummary& p, const char* place) {
+  json::array accumulators;
+  for (const auto& a : p.accumulators) accumulators.push_back({{"block", a.block}, {"type", a.type}});
   return {{"name", p.partition},
           {place, p.place},
           {"device", p.device},
@@ -136,7 +149,8 @@ json::object to_object(const ProgramSummary& p, const char* place) {
           {"multiply_accumulates", p.multiply_accumulates},
           {"weight_bytes", p.weight_bytes},
           {"blocks", strings(p.blocks)},
-          {"nodes", strings(p.nodes)}};
+          {"nodes", strings(p.nodes)},
+          {"accumulators", std::move(accumulators)}};
 }
 
 json::array tensors(const std::vector<TensorSignature>& signatures) {

@@ -14,6 +14,11 @@
 
 namespace millrace::cli {
 
+/// The sums of a convolution or fully connected block.
+struct Accumulator {
+  std::string block, type;  // type: "int20", the smallest that holds every sum that can occur
+};
+
 /// What a program costs to hold and to run.
 struct ProgramSummary {
   std::string partition, place;  // place: endpoint, or region in an xclbin
@@ -22,6 +27,7 @@ struct ProgramSummary {
   std::uint64_t multiply_accumulates = 0;
   std::uint64_t weight_bytes = 0;  // packed, biases not counted
   std::vector<std::string> blocks, nodes;
+  std::vector<Accumulator> accumulators;
 };
 
 /// A deployment with its images read; the programs of card partitions come from there.

@@ -81,7 +81,9 @@ struct Commands {
 };
 
 void add_what(CLI::App* sub, PlanWhat& c) {
-  sub->add_option("MODEL", c.model, "ONNX model; a millrace.yaml beside it gives labels and layout")
+  sub->add_option(
+         "MODEL", c.model,
+         "ONNX model; a millrace.yaml beside it gives labels, layout, and options where none stand here")
       ->required();
   sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
@@ -89,20 +91,19 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("--max-latency", c.max_latency,
                   "From the first card's input to the last one's output, at most: 500us, 1.5ms");
   sub->add_option("--objective", c.objective,
-                  "What the rest goes to: cards (as few as meet the targets), throughput or latency")
-      ->capture_default_str()
+                  "What the rest goes to: cards (as few as meet the targets; the default), throughput or "
+                  "latency")
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
   sub->add_option(
          "--weights", c.weights,
-         "Where weights are: baked (in the images), loaded (written to the cards: new weights need no "
-         "new images) or streamed (read from the cards' memory every frame)")
-      ->capture_default_str()
+         "Where weights are: baked (in the images; the default), loaded (written to the cards: new weights "
+         "need no new images) or streamed (read from the cards' memory every frame)")
       ->check(CLI::IsMember({"baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exactly so many cards, of each replica (default: chosen)")
       ->check(whole(1, 1024));
   sub->add_option("--replicas", c.replicas,
                   "So many pipelines, each on cards of its own (default: as the target or throughput need)")
-      ->check(whole(0, kMost32));
+      ->check(whole(1, 1024));
   sub->add_option("--max-utilisation", c.max_utilisation,
                   "Share of what the shell leaves that may be used: 0.8 (default), or of one kind: dsp=0.9; "
                   "may be repeated");
@@ -143,7 +144,7 @@ void add_compile(Builder& builder, CompileCommand& c) {
   sub->add_option("--variants", c.variants,
                   "Build up to so many alternatives side by side below the output: cards against frames, "
                   "latency and utilisation")
-      ->check(CLI::Range(1, 32));
+      ->check(whole(1, 32));
 }
 
 void add_inspect(Builder& builder, InspectCommand& c) {

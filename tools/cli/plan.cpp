@@ -14,20 +14,54 @@
 #include "tools/cli/plan_options.hpp"
 
 namespace millrace::cli {
+namespace {
+
+Status named(const char* option, const Status& status) {
+  if (status.ok()) return status;
+  const bool missing = status.error().code() == ErrorCode::kNotFound;
+  return Error(status.error().code(), std::string(option) + " " + status.error().message() +
+                                          (missing ? "; name a file in a directory that is there" : ""));
+}
+
+/// What can be known before the search.
+Status check_place(const char* option, const std::filesystem::path& path, const PlanWhat& what) {
+  if (path.empty()) return {};
+  std::error_code ignored;
+  for (const auto& input : {std::filesystem::path(what.model), std::filesystem::path(what.cluster)})
+    if (std::filesystem::equivalent(path, input, ignored))
+      return Error(ErrorCode::kInvalidInput, std::string(option) + " " + path.string() +
+                                                 ": would be written over what is read; name another file");
+  return named(option, check_file_place(path));
+}
+
+/// One name for both is two files in one.
+Status check_places(const PlanCommand& command) {
+  MILLRACE_TRY(check_place("--save-plan", command.save, command.what));
+  MILLRACE_TRY(check_place("--html", command.html, command.what));
+  namespace fs = std::filesystem;
+  if (!command.save.empty() && !command.html.empty() &&
+      fs::absolute(command.save).lexically_normal() == fs::absolute(command.html).lexically_normal())
+    return Error(ErrorCode::kInvalidInput, "--save-plan and --html name the same file; name two");
+  return {};
+}
+
+}  // namespace
 
 Status run(const PlanCommand& command, std::ostream& out) {
   compiler::PlanOptions options;
   MILLRACE_TRY(fill(command.what, options));
   options.assume = command.assume;
+  MILLRACE_TRY(check_places(command));
   MILLRACE_ASSIGN(auto plan, compiler::make_plan(options));
   if ((command.alternatives || !command.html.empty()) && plan.unpredicted.empty())
     compiler::add_alternatives(plan);
   if (!command.save.empty()) {
     if (!plan.unpredicted.empty())
       return Error(ErrorCode::kUnsupported, "--save-plan: nothing was predicted: " + plan.unpredicted);
-    MILLRACE_TRY(write_file_atomically(command.save, compiler::plan_file(plan)));
+    MILLRACE_TRY(named("--save-plan", write_file_atomically(command.save, compiler::plan_file(plan))));
   }
-  if (!command.html.empty()) MILLRACE_TRY(write_file_atomically(command.html, compiler::report::html(plan)));
+  if (!command.html.empty())
+    MILLRACE_TRY(named("--html", write_file_atomically(command.html, compiler::report::html(plan))));
   if (command.common.json)
     out << compiler::report::json(plan, options) << '\n';
   else if (!command.common.quiet)

@@ -1,13 +1,15 @@
 #include "tools/cli/plan_options.hpp"
 
-#include <cmath>
 #include <cstdlib>
+
+#include "compiler/model_file.hpp"
 
 namespace millrace::cli {
 namespace {
 
 using compiler::explore::Shares;
 
+constexpr double kLeastSeconds = 1e-9, kMostSeconds = 3600;
 constexpr const char* kKinds[] = {"lut", "lutram", "ff", "dsp", "bram", "uram", "memory"};
 
 /// "0.7" for all kinds, "dsp=0.9" for one.
@@ -42,14 +44,31 @@ Result<double> seconds(const std::string& option, const std::string& text) {
                         : unit == "ns"               ? 1e-9
                         : unit == "s"                ? 1
                                                      : 0;
-  if (end == text.c_str() || factor == 0 || !(value > 0) || !std::isfinite(value))
-    return Error(ErrorCode::kInvalidInput, option + " " + text + ": give a time above 0: 500us, 1.5ms, 2s");
-  return value * factor;
+  const double seconds = value * factor;
+  if (end == text.c_str() || !(seconds >= kLeastSeconds && seconds <= kMostSeconds))
+    return Error(ErrorCode::kInvalidInput,
+                 option + " " + text + ": give a time from 1ns to 3600s: 500us, 1.5ms, 2s");
+  return seconds;
+}
+
+/// What was asked for, and where nothing was, what the model's owner wrote into millrace.yaml.
+Result<PlanWhat> with_wishes(PlanWhat what, compiler::PlanOptions& options) {
+  MILLRACE_ASSIGN(const compiler::CompileWishes wishes, compiler::read_wishes(what.model));
+  if (what.weights.empty()) what.weights = wishes.weights;
+  if (!what.plan.empty()) return what;  // it decides the rest
+  if (what.objective.empty()) what.objective = wishes.objective;
+  if (!what.partitions) what.partitions = wishes.partitions;
+  if (!what.replicas) what.replicas = wishes.replicas;
+  if (!what.target_fps) what.target_fps = wishes.target_fps;
+  if (what.max_latency.empty() && wishes.max_latency_us)
+    options.targets.max_latency_seconds = *wishes.max_latency_us * 1e-6;
+  return what;
 }
 
 }  // namespace
 
-Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
+Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
+  MILLRACE_ASSIGN(const PlanWhat what, with_wishes(given, options));
   options.model = what.model;
   options.cluster = what.cluster;
   options.name = what.name;
@@ -62,6 +81,8 @@ Status fill(const PlanWhat& what, compiler::PlanOptions& options) {
   options.host_blocks = what.host_blocks;
   if (what.no_host && !what.host_blocks.empty())
     return Error(ErrorCode::kInvalidInput, "--no-host and --host contradict each other; leave one out");
+  if (what.no_host && !what.host_time.empty())
+    return Error(ErrorCode::kInvalidInput, "--no-host and --host-time contradict each other; leave one out");
   if (!what.host_time.empty()) {
     MILLRACE_ASSIGN(options.host_seconds, seconds("--host-time", what.host_time));
   }

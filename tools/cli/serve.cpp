@@ -1,5 +1,7 @@
 // `millrace serve`: deployments onto cards, cards behind HTTP, until a signal says stop.
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
+#include "server/models/directory.hpp"
 #include "server/models/registry.hpp"
 #include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
@@ -101,6 +104,17 @@ Result<server::udp::wire::KeyRing> udp_keys(const Settings& settings) {
   return keys;
 }
 
+Result<server::udp::ListenerOptions> udp_options(const Settings& settings) {
+  MILLRACE_ASSIGN(const server::http::HostPort at,
+                  server::http::parse_host_port(settings.udp_listen, "--udp"));
+  server::udp::ListenerOptions options;
+  options.host = at.host;
+  options.port = at.port;
+  options.allow_unauthenticated = settings.udp_unauthenticated;
+  options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
+  return options;
+}
+
 /// What --check-config looks at beside the settings themselves: the files they name. Touches no card and
 /// takes no address.
 Status check_files(const Settings& settings) {
@@ -111,23 +125,20 @@ Status check_files(const Settings& settings) {
     MILLRACE_ASSIGN(const auto deployments, load_all(settings));
     if (const auto bytes = longest_body(settings, deployments); !bytes) return bytes.error();
   }
+  if (!settings.repository_root.empty()) {
+    if (const auto found = server::models::scan(settings.repository_root); !found) return found.error();
+  }
   if (settings.udp_listen.empty()) return {};
-  if (const auto at = server::http::parse_host_port(settings.udp_listen, "--udp"); !at) return at.error();
-  if (const auto keys = udp_keys(settings); !keys) return keys.error();
-  return {};
+  MILLRACE_ASSIGN(const auto options, udp_options(settings));
+  MILLRACE_ASSIGN(const auto keys, udp_keys(settings));
+  return server::udp::Listener::check(options, keys);
 }
 
 /// Bound and not yet serving; null where no UDP was asked for.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings,
                                                         server::udp::ModelDirectory& models) {
   if (settings.udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
-  MILLRACE_ASSIGN(const server::http::HostPort at,
-                  server::http::parse_host_port(settings.udp_listen, "--udp"));
-  server::udp::ListenerOptions options;
-  options.host = at.host;
-  options.port = at.port;
-  options.allow_unauthenticated = settings.udp_unauthenticated;
-  options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
+  MILLRACE_ASSIGN(const auto options, udp_options(settings));
   MILLRACE_ASSIGN(auto keys, udp_keys(settings));
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
@@ -301,6 +312,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
     return {};
   }
 
+  // Every swap starts threads and ends others. In few arenas their blocks find each other again; requests
+  // allocate next to nothing.
+  ::mallopt(M_ARENA_MAX, 2);
   MILLRACE_ASSIGN(const auto deployments, load_all(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   using runtime::emulator::Fidelity;
@@ -327,7 +341,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
       {MILLRACE_VERSION, settings.default_timeout, &guard, settings.http_cors_origins, &repository});
 
   // Before the cards are programmed as well: a port in use is known at once.
-  server::udp::RegistryDirectory directory(registry);
+  server::udp::RegistryDirectory directory(registry, [&](std::string_view model, std::string_view version) {
+    return repository.loading(model, version).has_value();
+  });
   MILLRACE_ASSIGN(const auto udp, bind_udp(settings, directory));
   MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 

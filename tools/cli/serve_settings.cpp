@@ -33,6 +33,7 @@ Result<LiveSettings> LiveSettings::load(const ServeCommand& command) {
   LiveSettings live(command, std::move(loaded));
   log::configure(log::Level::kInfo, live.settings().log_format == "json");
   live.set_log_level();
+  for (const auto& doubt : live.loaded_.doubts) log::warning("serve", doubt);
   return live;
 }
 

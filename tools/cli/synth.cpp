@@ -7,6 +7,7 @@
 
 #include "compiler/synth/partition.hpp"
 #include "runtime/base/text.hpp"
+#include "runtime/plan/variants.hpp"
 #include "tools/cli/commands.hpp"
 
 namespace millrace::cli {
@@ -31,6 +32,7 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
     if (fs::is_regular_file(it->path() / "design.json", code)) folders.push_back(it->path());
   }
   if (folders.empty()) {
+    MILLRACE_TRY(runtime::plan::check_no_variants(target));
     return Error(ErrorCode::kInvalidInput,
                  target.string() +
                      " has no rtl/<partition>/design.json: it holds no generated hardware; compile the "

@@ -110,6 +110,8 @@ class Run {
       MILLRACE_ASSIGN(const auto header, plan::read_parameter_header(file->second));
       MILLRACE_TRY(
           simulation->load_constants(std::span(file->second).subspan(header.load.offset, header.load.bytes)));
+      MILLRACE_TRY(simulation->hold_weights(
+          std::span(file->second).subspan(header.streamed.offset, header.streamed.bytes)));
     }
     const double image_clock = images.records.at(partition.image).clock_mhz;
     const double clock = image_clock > 0 ? image_clock : simulation->design().clock_mhz;
@@ -304,16 +306,21 @@ class Run {
   }
 
   void predict_system() {
-    double interval = slowest_channel_, latency = hops_;
-    for (const RtlPartition& partition : out_.partitions) {
+    double interval = slowest_channel_, bound = hops_, latency = 0;
+    bool played = true;
+    for (std::size_t place = 0; place < out_.partitions.size(); ++place) {
+      const RtlPartition& partition = out_.partitions[place];
       const double slower = out_.clock_mhz / partition.clock_mhz;
+      const auto passage = static_cast<double>(designs_[place].predicted.passage);
       interval = std::max(interval, *partition.predicted.interval * slower);
-      latency += static_cast<double>(*partition.predicted.latency) * slower;
+      bound += static_cast<double>(*partition.predicted.latency) * slower;
+      latency = std::max(latency, passage * slower);
+      played = played && passage > 0;
     }
     out_.predicted.interval = interval;
-    out_.predicted.latency = static_cast<std::uint64_t>(std::llround(latency));
-    out_.latency_is_bound = out_.partitions.size() > 1;
-    if (!out_.latency_is_bound) out_.predicted.first_output = out_.partitions[0].predicted.first_output;
+    out_.predicted.latency = static_cast<std::uint64_t>(std::llround(played ? latency : bound));
+    out_.latency_is_bound = out_.partitions.size() > 1 && !played;
+    if (out_.partitions.size() == 1) out_.predicted.first_output = out_.partitions[0].predicted.first_output;
   }
 
   const VerifyCommand& command_;

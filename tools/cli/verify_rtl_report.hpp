@@ -4,8 +4,9 @@
 //   seed, stall, clock_mhz (of the simulated clock: the fastest card's), cycles (of the whole run)
 //   measured, predicted: initiation_interval_cycles, latency_cycles, first_output_cycles (null where
 //   unknown);
-//     measured also frames_per_second and latency_us. predicted.latency_is_bound: one partition after the
-//     other, so an upper bound.
+//     measured also frames_per_second and latency_us. predicted.latency_is_bound: the deployment
+//     does not say how long a frame takes over its cards, so it is one partition after the other, an upper
+//     bound.
 //   partitions[]: name, clock_mhz, measured and predicted (of its own clock), streams[]: name, depth,
 //     high_water, predicted_high_water, wasteful; layers[], those that multiply in DSP slices: name,
 //     multiply_accumulates, dsp, busy_cycles (as folded), macs_per_dsp_cycle: interval (over the measured

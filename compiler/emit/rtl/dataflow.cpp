@@ -37,8 +37,10 @@ class Dataflow {
   std::string text() {
     for (const auto& table : netlist_.loads)
       for (const auto& unit : table.units) table_of_[unit] = &table;
+    for (const auto& reader : netlist_.readers) reader_of_[reader.unit] = reader.instance.name;
     header();
     loads();
+    readers();
     std::int32_t block = -2;
     for (const auto& unit : netlist_.units) {
       if (unit.block != block) begin(unit);
@@ -77,6 +79,13 @@ class Dataflow {
     out_ += "`default_nettype none\nmodule " + design_.partition +
             "_dataflow (\n  input  logic clk,\n  input  logic rst";
     if (!netlist_.loads.empty()) out_ += ",\n\n  input  logic load_valid,\n  input  logic [63:0] load_data";
+    if (!netlist_.readers.empty())
+      out_ +=
+          ",\n\n  input  logic weights_active,\n  input  logic weights_flush,\n  input  logic [63:0] "
+          "weights_addr,"
+          "\n  output logic weights_quiet,\n  output logic weights_error";
+    for (std::size_t i = 0; i < netlist_.readers.size(); ++i)
+      out_ += bus_ports(weights_port(i), "axi", kAxiRead);
     for (const auto& port : design_.inputs) port_lines(port, true);
     for (const auto& port : design_.outputs) port_lines(port, false);
     out_ += "\n);\n";
@@ -102,6 +111,34 @@ class Dataflow {
     }
     unused_.push_back(from + "_valid");
     unused_.push_back(from + "_data");
+  }
+
+  /// Weights that are read as they are used, each unit's through a port of its own.
+  void readers() {
+    if (netlist_.readers.empty()) return;
+    out_ += "\n  // ---- weights from memory, pass after pass: " + number(streamed_bytes(netlist_)) +
+            " bytes from weights_addr on\n";
+    std::string quiet, error;
+    std::uint64_t offset = 0;
+    for (std::size_t i = 0; i < netlist_.readers.size(); ++i) {
+      const auto& instance = netlist_.readers[i].instance;
+      const std::string& name = instance.name;
+      const auto p = [&](const char* key) {
+        return static_cast<std::uint64_t>(generators::parameter(instance, key, 1));
+      };
+      out_ += "  logic " + name + "_valid, " + name + "_ready, " + name + "_quiet, " + name +
+              "_error;\n  logic " + range(p("WIDTH")) + name + "_data;\n  mr_weight_reader #(.DATA_BYTES(" +
+              number(p("DATA_BYTES")) + "), .BURST(" + number(p("BURST")) + "), .WIDTH(" +
+              number(p("WIDTH")) + "), .LINES(" + number(p("LINES")) + ")) " + name +
+              " (\n    .clk, .rst, .flush(weights_flush), .quiet(" + name + "_quiet), .error(" + name +
+              "_error), .active(weights_active), .addr(weights_addr + 64'd" + number(offset) + ")" +
+              bus_connections("axi", weights_port(i) + "_axi", kAxiRead) + ",\n    " + connection("m", name) +
+              ");\n";
+      quiet += (i > 0 ? " && " : "") + name + "_quiet";
+      error += (i > 0 ? " || " : "") + name + "_error";
+      offset += generators::weight_pass(p("WIDTH"), p("LINES"));
+    }
+    out_ += "  assign weights_quiet = " + quiet + ";\n  assign weights_error = " + error + ";\n";
   }
 
   void port_lines(const generators::PortDesign& port, bool input) {
@@ -160,6 +197,9 @@ class Dataflow {
     } else if (unit.inputs.size() > 1) {
       for (std::size_t i = 0; i < unit.inputs.size(); ++i)
         ports.push_back(connection("s" + number(i), stream(unit.inputs[i]).name));
+    } else if (const auto reader = reader_of_.find(unit.instance.name); reader != reader_of_.end()) {
+      ports.push_back(connection("s0", stream(unit.inputs.front()).name));
+      ports.push_back(connection("s1", reader->second));
     } else {
       ports.push_back(connection("s", stream(unit.inputs.front()).name));
     }
@@ -233,11 +273,21 @@ class Dataflow {
   const RtlOptions& options_;
   std::set<StreamIndex> ports_;
   std::map<std::string, const generators::LoadTable*> table_of_;  // by unit
+  std::map<std::string, std::string> reader_of_;                  // likewise
   std::vector<std::string> unused_;
   std::string out_;
 };
 
 }  // namespace
+
+std::uint64_t streamed_bytes(const generators::Netlist& netlist) {
+  std::uint64_t bytes = 0;
+  for (const auto& reader : netlist.readers)
+    bytes += generators::weight_pass(
+        static_cast<std::uint64_t>(generators::parameter(reader.instance, "WIDTH", 1)),
+        static_cast<std::uint64_t>(generators::parameter(reader.instance, "LINES", 1)));
+  return bytes;
+}
 
 std::string dataflow_text(const Design& design, const kernels::Program& program, const RtlOptions& options) {
   return Dataflow(design, program, options).text();

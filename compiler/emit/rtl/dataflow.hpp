@@ -1,6 +1,7 @@
 // The network of a partition as one module. Private to compiler/emit/rtl.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "compiler/emit/rtl/rtl.hpp"
@@ -9,5 +10,8 @@ namespace millrace::compiler::emit {
 
 std::string dataflow_text(const generators::Design& design, const kernels::Program& program,
                           const RtlOptions& options);
+
+/// Of all that is read as it is used, one reader's behind the other's.
+std::uint64_t streamed_bytes(const generators::Netlist& netlist);
 
 }  // namespace millrace::compiler::emit

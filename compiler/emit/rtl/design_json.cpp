@@ -2,6 +2,9 @@
 
 #include <cstdio>
 
+#include "compiler/emit/rtl/dataflow.hpp"
+#include "compiler/emit/rtl/text.hpp"
+
 namespace millrace::compiler::emit {
 namespace {
 
@@ -126,6 +129,16 @@ void write_streams(Json& json, const generators::Design& design) {
   json.close(']');
 }
 
+void write_readers(Json& json, const generators::Netlist& netlist) {
+  if (netlist.readers.empty()) return;
+  json.key("streamed").open('{');
+  json.key("bytes").value(streamed_bytes(netlist));
+  json.key("ports").open('[');
+  for (std::size_t i = 0; i < netlist.readers.size(); ++i) json.value(weights_port(i));
+  json.close(']');
+  json.close('}');
+}
+
 const char* implementation_name(generators::Implementation implementation) {
   using generators::Implementation;
   return implementation == Implementation::kUnrolled ? "unrolled"
@@ -151,30 +164,40 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
   json.close(']');
 }
 
-void write_instances(Json& json, const generators::Design& design) {
+void write_instances(Json& json, const generators::Design& design, const std::vector<std::string>& regions) {
   json.key("instances").open('[');
   const auto write = [&](const std::string& name, const std::string& module, const std::string& source,
-                         const std::string& block, const generators::Parameters& parameters) {
+                         const std::string& block, std::size_t region,
+                         const generators::Parameters& parameters) {
     json.open('{');
     json.key("name").value(name);
     json.key("module").value(module);
     if (!source.empty()) json.key("source").value(source);
     json.key("block").value(block);
+    if (!design.regions.empty() && region < regions.size()) json.key("region").value(regions[region]);
     json.key("parameters").open('{');
     for (const auto& [key, value] : parameters) json.key(key.c_str()).value(value);
     json.close('}');
     json.close('}');
   };
-  for (const auto& unit : design.netlist.units) {
+  for (std::size_t u = 0; u < design.netlist.units.size(); ++u) {
+    const auto& unit = design.netlist.units[u];
     if (unit.wiring != generators::Wiring::kNone) continue;
     write(unit.instance.name, unit.instance.module, unit.source,
           unit.block < 0 ? std::string() : design.blocks[static_cast<std::size_t>(unit.block)].block,
-          unit.instance.parameters);
+          design.regions.empty() ? 0 : design.regions[u], unit.instance.parameters);
+  }
+  for (const auto& reader : design.netlist.readers) {
+    std::string block;
+    for (const auto& unit : design.netlist.units)
+      if (unit.instance.name == reader.unit && unit.block >= 0)
+        block = design.blocks[static_cast<std::size_t>(unit.block)].block;
+    write(reader.instance.name, reader.instance.module, "", block, 0, reader.instance.parameters);
   }
   std::uint64_t rest = generators::load_words(design.netlist);
   for (const auto& table : design.netlist.loads) {
     rest -= table.words();
-    write(table.name, "mr_load", "", "", generators::load_parameters(table, rest));
+    write(table.name, "mr_load", "", "", 0, generators::load_parameters(table, rest));
   }
   json.close(']');
 }
@@ -216,13 +239,15 @@ std::string design_json(const generators::Design& design, const kernels::Program
     json.key("hops").value(std::uint64_t{design.netlist.loads.size()});
     json.close('}');
   }
+  write_readers(json, design.netlist);
   write_streams(json, design);
   write_blocks(json, design, program);
-  write_instances(json, design);
+  write_instances(json, design, options.regions);
   json.key("predicted").open('{');
   json.key("interval_cycles").value(design.interval_cycles);
   json.key("latency_cycles").value(design.latency_cycles);
   json.key("first_output_cycles").value(design.first_output_cycles);
+  if (options.passage_cycles != 0) json.key("passage_cycles").value(options.passage_cycles);
   write_cost(json, design.cost);
   json.close('}');
   json.close('}');

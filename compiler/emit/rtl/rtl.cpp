@@ -47,6 +47,26 @@ std::vector<std::byte> load_stream(const generators::Netlist& netlist) {
   return out;
 }
 
+/// Line behind line at its pitch, each pass on whole words.
+std::vector<std::byte> streamed_section(const generators::Netlist& netlist) {
+  std::vector<std::byte> out;
+  for (const auto& reader : netlist.readers) {
+    const auto bits = static_cast<std::uint32_t>(generators::parameter(reader.instance, "WIDTH", 1));
+    const auto lines = static_cast<std::uint64_t>(generators::parameter(reader.instance, "LINES", 1));
+    const std::string_view text = reader.content;
+    const std::size_t begin = out.size();
+    std::uint64_t line = 0;
+    for (std::size_t at = 0; at < text.size(); ++line) {
+      const std::size_t end = text.find('\n', at);
+      out.resize(begin + line * generators::weight_pitch(bits));
+      append_words(text.substr(at, end - at), bits, out);
+      at = end + 1;
+    }
+    out.resize(begin + generators::weight_pass(bits, lines));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
@@ -56,6 +76,12 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   for (const auto& unit : design.netlist.units)
     modules.insert(unit.source.empty() ? unit.instance.module : "mr_handshake_check");
   if (!design.netlist.loads.empty()) modules.insert({"mr_load", "mr_parameters"});
+  if (!design.netlist.readers.empty()) {
+    modules.insert("mr_weight_reader");
+    if (design.netlist.loads.empty())
+      return Error(ErrorCode::kInternal, "rtl: partition '" + design.partition +
+                                             "' reads weights from memory, and nothing says where they are");
+  }
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {
     const std::string path = "library/" + std::string(file.path.substr(file.path.rfind('/') + 1));
@@ -75,6 +101,7 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   for (const auto& source : sources) made.files["files.f"] += source + "\n";
   made.digest = digest_of(made.files);
   made.load = load_stream(design.netlist);
+  made.streamed = streamed_section(design.netlist);
   made.files["design.json"] = design_json(design, program, options, sources, made.digest);
   return made;
 }

@@ -26,10 +26,14 @@ struct RtlOptions {
   std::string device;     // kind: written into headers
   std::string generator;  // "millrace 0.1.0"
   std::string family;     // of the device, as configs/devices has it; empty: not known
-  // What the device's region offers less the shell's share; all zero: not known.
+  // What the regions used offer less the shell's share; all zero: not known.
   runtime::plan::Resources available;
+  std::vector<std::string> regions;         // of the device, in its order
   std::uint32_t connectors = 1;             // for cables, of the device
   std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> its channel's figures
+  // Predicted: from a frame's first beat into any card to this partition's last output beat, in its own
+  // clock; 0: not known, or no other card is there.
+  std::uint64_t passage_cycles = 0;
 };
 
 struct Rtl {
@@ -37,6 +41,8 @@ struct Rtl {
   std::string digest;  // sha256 of all of them but design.json: what a simulation's cache is keyed by
   // What its loader takes: 64-bit words, little-endian; empty where nothing is loaded. In no file.
   std::vector<std::byte> load;
+  // What its weight readers find at weights_addr; empty where no weights are streamed. In no file either.
+  std::vector<std::byte> streamed;
 };
 
 /// `program` is what `design` was assembled from. `ports`: the partition's ports as the image has them (an

@@ -1,6 +1,7 @@
 // Pieces of SystemVerilog text that dataflow and top share. Private to compiler/emit/rtl.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,46 @@ std::string comment(const std::string& text);
 /// "#(.A(1), .B(2)) " over as many lines as it takes, indented; integers, then files in quotes. Empty where
 /// there are none.
 std::string parameter_list(const generators::Unit& unit);
+
+/// A signal of a bus, as the unit behind the port sees it.
+struct Signal {
+  const char* name;
+  bool input;
+  unsigned width;
+};
+
+inline constexpr unsigned kDataBytes = 64;  // of an AXI4 port
+inline constexpr Signal kAxiRead[] = {
+    {"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},           {"arlen", false, 8},
+    {"rvalid", true, 1},   {"rready", false, 1}, {"rdata", true, kDataBytes * 8}, {"rresp", true, 2},
+    {"rlast", true, 1}};
+
+/// The AXI4 port of the i-th weight reader: "weights0".
+inline std::string weights_port(std::size_t i) {
+  return "weights" + std::to_string(i);
+}
+
+/// Ports of a module for the bus <name>_<kind>_, each begun by ",\n".
+template <std::size_t N>
+std::string bus_ports(const std::string& name, const char* kind, const Signal (&signals)[N]) {
+  std::string text = ",\n";
+  for (std::size_t i = 0; i < N; ++i) {
+    const Signal& s = signals[i];
+    text += std::string(i > 0 ? ",\n" : "\n") + "  " + (s.input ? "input " : "output") + " logic " +
+            (s.width > 1 ? range(s.width) : "") + name + "_" + kind + "_" + s.name;
+  }
+  return text;
+}
+
+/// ".<port>_<signal>(<name>_<signal>)" of each, begun by a comma, four a line.
+template <std::size_t N>
+std::string bus_connections(const std::string& port, const std::string& name, const Signal (&signals)[N]) {
+  std::string text;
+  for (std::size_t i = 0; i < N; ++i)
+    text += std::string(i % 4 == 0 ? ",\n    " : ", ") + "." + port + "_" + signals[i].name + "(" + name +
+            "_" + signals[i].name + ")";
+  return text;
+}
 
 /// The lines every file begins with.
 std::string notice(const std::string& what, const std::string& generator);

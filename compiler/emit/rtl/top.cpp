@@ -15,18 +15,11 @@ using generators::Stream;
 using runtime::plan::ImagePort;
 using runtime::plan::PortKind;
 
-constexpr unsigned kDataBytes = 64;  // of an AXI4 port
-constexpr unsigned kBurst = 16;      // words
-constexpr unsigned kTags = 16;       // frames in a partition at once
+constexpr unsigned kBurst = 16;  // words
+constexpr unsigned kTags = 16;   // frames in a partition at once
 constexpr unsigned kTagBits = 160;
 constexpr unsigned kLinkBytes = 8;  // of a word on a connector
 constexpr unsigned kPacket = 1024;  // bytes, at most
-
-struct Signal {
-  const char* name;
-  bool input;  // of the unit that is controlled, or that masters the bus
-  unsigned width;
-};
 
 constexpr Signal kAxiLite[] = {{"awvalid", true, 1}, {"awready", false, 1}, {"awaddr", true, 12},
                                {"wvalid", true, 1},  {"wready", false, 1},  {"wdata", true, 32},
@@ -34,10 +27,6 @@ constexpr Signal kAxiLite[] = {{"awvalid", true, 1}, {"awready", false, 1}, {"aw
                                {"bresp", false, 2},  {"arvalid", true, 1},  {"arready", false, 1},
                                {"araddr", true, 12}, {"rvalid", false, 1},  {"rready", true, 1},
                                {"rdata", false, 32}, {"rresp", false, 2}};
-constexpr Signal kAxiRead[] = {
-    {"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},           {"arlen", false, 8},
-    {"rvalid", true, 1},   {"rready", false, 1}, {"rdata", true, kDataBytes * 8}, {"rresp", true, 2},
-    {"rlast", true, 1}};
 constexpr Signal kAxiWrite[] = {{"awvalid", false, 1},
                                 {"awready", true, 1},
                                 {"awaddr", false, 64},
@@ -124,32 +113,26 @@ class Top {
              ? std::string("/// Constants are loaded: parameters_axil_ takes the runs, parameters_axi_ reads "
                            "them from memory.\n")
              : std::string()) +
+        (streams() ? std::string("/// Weights are read from there all the time, through weights<i>_axi_.\n")
+                   : std::string()) +
         "`default_nettype none\nmodule " + design_.partition +
         "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
-    text += bus("control", "axil", kAxiLite) + unit_ports("supervisor") + bus("supervisor", "axi", kAxiWrite);
-    if (loads()) text += unit_ports("parameters") + bus("parameters", "axi", kAxiRead);
+    text += bus_ports("control", "axil", kAxiLite) + unit_ports("supervisor") +
+            bus_ports("supervisor", "axi", kAxiWrite);
+    if (loads()) text += unit_ports("parameters") + bus_ports("parameters", "axi", kAxiRead);
+    for (std::size_t i = 0; i < design_.netlist.readers.size(); ++i)
+      text += bus_ports(weights_port(i), "axi", kAxiRead);
     for (const auto& end : inputs_)
-      if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiRead);
+      if (!end.link) text += unit_ports(end.name) + bus_ports(end.name, "axi", kAxiRead);
     for (const auto& end : outputs_)
-      if (!end.link) text += unit_ports(end.name) + bus(end.name, "axi", kAxiWrite);
+      if (!end.link) text += unit_ports(end.name) + bus_ports(end.name, "axi", kAxiWrite);
     for (std::uint32_t k = 0; rows_ != 0 && k < options_.connectors; ++k)
       text += connector_ports("link" + number(k));
     return text + "\n);\n";
   }
 
   static std::string unit_ports(const std::string& name) {
-    return bus(name, "axil", kAxiLite) + ",\n  output logic " + name + "_irq";
-  }
-
-  template <std::size_t N>
-  static std::string bus(const std::string& name, const char* kind, const Signal (&signals)[N]) {
-    std::string text = ",\n";
-    for (std::size_t i = 0; i < N; ++i) {
-      const Signal& s = signals[i];
-      text += std::string(i > 0 ? ",\n" : "\n") + "  " + (s.input ? "input " : "output") + " logic " +
-              (s.width > 1 ? range(s.width) : "") + name + "_" + kind + "_" + s.name;
-    }
-    return text;
+    return bus_ports(name, "axil", kAxiLite) + ",\n  output logic " + name + "_irq";
   }
 
   static std::string connector_ports(const std::string& name) {
@@ -163,11 +146,7 @@ class Top {
   // ---- connections of an instance
   template <std::size_t N>
   static std::string connect(const std::string& port, const std::string& name, const Signal (&signals)[N]) {
-    std::string text;
-    for (std::size_t i = 0; i < N; ++i)
-      text += std::string(i % 4 == 0 ? ",\n    " : ", ") + "." + port + "_" + signals[i].name + "(" + name +
-              "_" + port + "_" + signals[i].name + ")";
-    return text;
+    return bus_connections(port, name + "_" + port, signals);
   }
 
   std::string all(const char* suffix, const char* joint, bool hosts_only) const {
@@ -207,6 +186,11 @@ class Top {
       text += "  logic        parameters_error;\n";
       errors += (errors.empty() ? "" : " || ") + std::string("parameters_error");
     }
+    if (streams()) {
+      text += "  logic        weights_quiet, weights_error, weights_given;\n";
+      quiet += (quiet.empty() ? "" : " && ") + std::string("weights_quiet");
+      errors += " || weights_error";
+    }
     if (quiet.empty()) quiet = "1'b1";
     // Where no host reads a result, a frame is counted when its tag leaves.
     if (done.empty()) done = outputs_.front().name + "_tag_valid && " + outputs_.front().name + "_tag_ready";
@@ -235,18 +219,25 @@ class Top {
   }
 
   bool loads() const { return !design_.netlist.loads.empty(); }
+  bool streams() const { return !design_.netlist.readers.empty(); }
 
   /// The unit that takes what is loaded.
   std::string parameters() const {
     if (!loads()) return "";
-    return "  // ---- parameters\n  logic        load_valid, parameters_unused;\n  logic [63:0] load_data, "
-           "parameters_streamed;\n  assign parameters_unused = &{1'b0, parameters_streamed};\n"
-           "  mr_parameters #(.DATA_BYTES(" +
-           number(kDataBytes) + "), .BURST(" + number(kBurst) + "), .WORDS(" +
-           number(generators::load_words(design_.netlist)) + "), .HOPS(" +
+    const std::string unused =
+        streams()
+            ? std::string()
+            : "  logic        parameters_given, parameters_unused;\n  assign parameters_unused = &{1'b0, "
+              "parameters_given, parameters_streamed};\n";
+    return "  // ---- parameters\n  logic        load_valid;\n  logic [63:0] load_data, "
+           "parameters_streamed;\n" +
+           unused + "  mr_parameters #(.DATA_BYTES(" + number(kDataBytes) + "), .BURST(" + number(kBurst) +
+           "), .WORDS(" + number(generators::load_words(design_.netlist)) + "), .HOPS(" +
            number(design_.netlist.loads.size()) +
            ")) parameters (\n    .clk, .rst, .error(parameters_error), .irq(parameters_irq), .load_valid, "
-           ".load_data, .streamed(parameters_streamed)" +
+           ".load_data, .streamed(parameters_streamed),\n    " +
+           (streams() ? ".given(weights_given), .reading(!weights_quiet)"
+                      : ".given(parameters_given), .reading(1'b0)") +
            connect("axil", "parameters", kAxiLite) + connect("axi", "parameters", kAxiRead) + ");\n\n";
   }
 
@@ -258,6 +249,13 @@ class Top {
                 range(design_.netlist.streams[port.stream].width()) + port.name + "_data;\n";
     text += "  " + design_.partition + "_dataflow dataflow (.clk, .rst(flow_rst)";
     if (loads()) text += ",\n    .load_valid, .load_data";
+    // New weights begin with the first line, and so do those of a new epoch.
+    if (streams())
+      text +=
+          ",\n    .weights_active(weights_given), .weights_flush(flush || !weights_given), "
+          ".weights_addr(parameters_streamed), .weights_quiet, .weights_error";
+    for (std::size_t i = 0; i < design_.netlist.readers.size(); ++i)
+      text += bus_connections(weights_port(i) + "_axi", weights_port(i) + "_axi", kAxiRead);
     for (const auto* ports : {&design_.inputs, &design_.outputs})
       for (const auto& port : *ports)
         text += ",\n    ." + port.name + "_valid, ." + port.name + "_ready, ." + port.name + "_data";

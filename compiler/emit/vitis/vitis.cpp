@@ -1,5 +1,6 @@
 #include "compiler/emit/vitis/vitis.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -31,6 +32,24 @@ std::string memory_tag(const Device& device, const std::string& region) {
   return device.memory.front().name == "HBM" ? "HBM[0:3]" : device.memory.front().name;
 }
 
+/// Where a master's buffer is told: its own window's first argument. Readers of weights find theirs in the
+/// parameters' buffer and have no window; the linker wants an argument a port, so theirs are registers of
+/// that window that nothing reads.
+std::size_t argument_offset(const KernelInterfaces& interfaces, const std::string& master) {
+  constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
+  const auto& windows = interfaces.windows;
+  const auto place = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(windows.begin(), windows.end(), name) - windows.begin());
+  };
+  if (const std::size_t own = place(master); own < windows.size()) return own * kWindow + kBuffer;
+  std::size_t number = 0;  // of those without
+  for (const auto& other : interfaces.masters) {
+    if (other == master) break;
+    if (place(other) == windows.size()) ++number;
+  }
+  return place("parameters") * kWindow + kUnused + 8 * number;
+}
+
 std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& kernel) {
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- Written by millrace. Checked against a schema of "
@@ -47,12 +66,10 @@ std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& ke
     text += "      <port name=\"m_axi_" + master +
             "\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" "
             "base=\"0x0\"/>\n";
-    for (std::size_t window = 0; window < interfaces.windows.size(); ++window) {
-      if (interfaces.windows[window] != master) continue;
-      args += "      <arg name=\"" + master + "\" addressQualifier=\"1\" id=\"" + std::to_string(id++) +
-              "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" + hex(window * 0x1000 + 0x10) +
-              "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
-    }
+    args += "      <arg name=\"" + master + "\" addressQualifier=\"1\" id=\"" + std::to_string(id++) +
+            "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" +
+            hex(argument_offset(interfaces, master)) +
+            "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
   }
   for (const std::string& stream : interfaces.streams) {
     text += "      <port name=\"" + stream + "\" mode=\"" +
@@ -140,7 +157,8 @@ std::string link_cfg(const VitisImage& image, const KernelInterfaces& interfaces
   const std::string memory = memory_tag(*image.device, image.region);
   for (const std::string& master : interfaces.masters)
     text += "sp=" + image.image + ".m_axi_" + master + ":" + memory + "\n";
-  if (image.region.starts_with("SLR")) text += "slr=" + image.image + ":" + image.region + "\n";
+  if (image.placed.empty() && image.region.starts_with("SLR"))
+    text += "slr=" + image.image + ":" + image.region + "\n";
   const auto pins = cable_pins(image.device->platform);
   std::string clocks = image.image + ".ap_clk";
   for (std::size_t i = 0; i < cables; ++i) {
@@ -149,6 +167,31 @@ std::string link_cfg(const VitisImage& image, const KernelInterfaces& interfaces
   }
   return text + "\n[clock]\nfreqHz=" + std::to_string(std::llround(image.device->clock_mhz * 1e6)) + ":" +
          clocks + "\n";
+}
+
+/// Which SLR the placer puts each instance of the dataflow into, where it spans several.
+std::string regions_tcl(const VitisImage& image) {
+  std::string text =
+      std::string(kNeverRun) +
+      "# Sourced before place_design: each instance of the dataflow goes into the region that "
+      "the plan has it in.\n"
+      "# A stream between two regions passes a register slice (_cross<n>) in each region on its "
+      "way.\nforeach {region cells} {\n";
+  for (const auto& [region, instances] : image.placed) {
+    if (instances.empty()) continue;
+    text += "  " + region + " {\n";
+    for (const auto& instance : instances) text += "    " + instance + "\n";
+    text += "  }\n";
+  }
+  return text +
+         "} {\n  foreach cell $cells {\n"
+         "    set found [get_cells -quiet -hierarchical -filter \"NAME =~ */" +
+         image.image +
+         "/inst/top/dataflow/$cell\"]\n"
+         "    if {[llength $found] == 0} {error \"no cell $cell in " +
+         image.image +
+         ": was its hierarchy dissolved? Synthesise with -flatten_hierarchy rebuilt or none\"}\n"
+         "    set_property USER_SLR_ASSIGNMENT $region $found\n  }\n}\n";
 }
 
 std::string aurora_folder(const VitisImage& image) {
@@ -164,8 +207,13 @@ std::string image_makefile(const VitisImage& image, const std::string& kernel, b
          image.image + ".xclbin\n\n" + kernel +
          ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard ../../rtl/" + image.partition +
          "/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" + image.image +
-         ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") +
-         "link.cfg\n\tv++ --link --target $(TARGET) --config link.cfg --output $@ $(filter %.xo,$^)\n\n" +
+         ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") + "link.cfg" +
+         (image.placed.empty() ? "" : " regions.tcl") +
+         "\n\tv++ --link --target $(TARGET) --config link.cfg" +
+         (image.placed.empty()
+              ? std::string()
+              : " --vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=$(CURDIR)/regions.tcl") +
+         " --output $@ $(filter %.xo,$^)\n\n" +
          (links ? aurora + ":\n\t$(MAKE) -C ../" + aurora_folder(image) + "\n\n" : "") + "clean:\n\trm -rf " +
          kernel + ".xo " + image.image + ".xclbin package_" + image.image + " _x .Xil .ipcache\n";
 }
@@ -216,6 +264,7 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
     files[folder + "kernel.xml"] = kernel_xml(interfaces, kernel);
     files[folder + "package.tcl"] = package_tcl(image, interfaces, kernel);
     files[folder + "link.cfg"] = link_cfg(image, interfaces, kernel);
+    if (!image.placed.empty()) files[folder + "regions.tcl"] = regions_tcl(image);
     files[folder + "Makefile"] = image_makefile(image, kernel, links);
     built += " " + image.image;
   }

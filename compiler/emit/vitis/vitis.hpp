@@ -12,12 +12,19 @@
 
 namespace millrace::compiler::emit {
 
+/// Instances of a dataflow module that stand in one region.
+struct PlacedInstances {
+  std::string region;  // of the device: "SLR1"
+  std::vector<std::string> instances;
+};
+
 struct VitisImage {
   std::string image;      // "image0"
   std::string partition;  // the one it holds: rtl/<partition>/
   std::string region;     // of the device, "all" where there are none
   const runtime::plan::Device* device = nullptr;
-  std::map<std::string, std::string> rtl;  // rtl/<partition>/ as emitted: path -> content
+  std::map<std::string, std::string> rtl;    // rtl/<partition>/ as emitted: path -> content
+  std::vector<PlacedInstances> placed = {};  // where it spans regions; empty: it is in `region` only
 };
 
 /// Files below the deployment ("vitis/image0/link.cfg" …). An image with link ports is joined to a kernel

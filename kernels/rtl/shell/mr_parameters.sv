@@ -2,10 +2,12 @@
 /// ParametersArgument; runtime/plan/README.md, "Parameters").
 ///
 /// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) on load_, which
-/// nobody may hold back; the run is done HOPS + 4 cycles after the last. A run with another load_bytes reads nothing and raises
-/// `error`, which stays high until a run is taken that fits, as it does after any response of memory but OKAY. An epoch's
-/// flush is no business of it. `streamed`: buffer + streamed_offset of the last run. Arguments: buffer 0x10, bytes 0x1c,
-/// load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. Registered: streamed, state; data passes a FIFO.
+/// nobody may hold back; the run is done HOPS + 6 cycles after the last. A run with another load_bytes reads nothing and raises
+/// `error` until a run is taken that fits; any response of memory but OKAY raises it until the reset. An epoch's flush is no
+/// business of it. `streamed`: buffer + streamed_offset of the last run that fits. `given`: it holds, from the end of that run
+/// until another begins, which does not end while `reading` is high: something is still to come from the old place.
+/// Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. Registered: streamed, given,
+/// state; data passes a FIFO.
 `default_nettype none
 module mr_parameters #(
   parameter integer DATA_BYTES = 64,
@@ -48,7 +50,9 @@ module mr_parameters #(
 
   output logic        load_valid,
   output logic [63:0] load_data,
-  output logic [63:0] streamed
+  output logic [63:0] streamed,
+  output logic        given,
+  input  logic        reading
 );
   localparam integer WAIT = HOPS + 4;
   localparam integer CW = $clog2(WORDS + 1);
@@ -70,22 +74,27 @@ module mr_parameters #(
   logic          fits, fetch, refused, reader_error;
   logic [CW-1:0] left;
   logic [HW-1:0] settling;
+  logic          settled;
   assign fits  = (arguments[255:224] == 32'(WORDS * 8));
   assign taken = (state == IDLE) && start;
   assign fetch = taken && fits;
   assign done  = (state == DONE);
   assign error = refused || reader_error;
+  assign settled = (settling == '0) && !reading;
 
   always_ff @(posedge clk)
     if (rst) begin
       state   <= IDLE;
       refused <= 1'b0;
+      given   <= 1'b0;
     end else begin
       if (taken) refused <= !fits;
+      if (fetch) given <= 1'b0;
+      else if (state == SETTLE && settled) given <= 1'b1;
       case (state)
         IDLE:    if (taken) state <= fits ? FETCH : DONE;
         FETCH:   if (load_valid && left == CW'(1)) state <= SETTLE;
-        SETTLE:  if (settling == '0) state <= DONE;
+        SETTLE:  if (settled) state <= DONE;
         default: if (go_on) state <= IDLE;
       endcase
     end
@@ -93,7 +102,8 @@ module mr_parameters #(
     if (fetch) streamed <= arguments[63:0] + 64'(arguments[319:288]);
     if (taken) left <= CW'(WORDS);
     else if (load_valid) left <= left - 1'b1;
-    settling <= (state == SETTLE) ? settling - 1'b1 : HW'(WAIT);
+    if (state != SETTLE) settling <= HW'(WAIT);
+    else if (settling != '0) settling <= settling - 1'b1;
   end
 
   logic                    word_valid, word_ready, reader_ready, reader_quiet;

@@ -1,7 +1,4 @@
-/// The RAMB18E2 as Yosys 0.23 infers it: block_ram.sv's modes, 18 kbit. Any other configuration stops the simulation.
-///
-/// After AMD UG573: port A reads and port B writes 36 bits in simple dual-port mode; the lower half of data and parity is then
-/// port A's pins, the upper half port B's.
+/// The RAMB18E2's parameters and pins (AMD UG573): block_ram.sv with 18 kbit.
 module RAMB18E2 #(
   parameter [255:0] INITP_00 = '0,  parameter [255:0] INITP_01 = '0,  parameter [255:0] INITP_02 = '0,  parameter [255:0] INITP_03 = '0,
   parameter [255:0] INITP_04 = '0,  parameter [255:0] INITP_05 = '0,  parameter [255:0] INITP_06 = '0,  parameter [255:0] INITP_07 = '0,
@@ -36,13 +33,6 @@ module RAMB18E2 #(
   output logic [15:0] DOUTADOUT, output logic [15:0] DOUTBDOUT,
   output logic [1:0] DOUTPADOUTP, output logic [1:0] DOUTPBDOUTP
 );
-  localparam bit WIDE_READ = (READ_WIDTH_A == 36), WIDE_WRITE = (WRITE_WIDTH_B == 36);
-  logic [63:0] a_do, b_do, b_di;
-  logic [7:0]  a_dop, b_dop, b_dip;
-  assign b_di  = WIDE_WRITE ? 64'({DINBDIN, DINADIN}) : 64'(DINBDIN);
-  assign b_dip = WIDE_WRITE ? 8'({DINPBDINP, DINPADINP}) : 8'(DINPBDINP);
-  assign {DOUTBDOUT, DOUTADOUT} = WIDE_READ ? a_do[31:0] : {b_do[15:0], a_do[15:0]};
-  assign {DOUTPBDOUTP, DOUTPADOUTP} = WIDE_READ ? a_dop[3:0] : {b_dop[1:0], a_dop[1:0]};
   block_ram #(
     .BYTES(2048),
     .INIT({
@@ -54,30 +44,11 @@ module RAMB18E2 #(
     .INITP({
       INITP_07, INITP_06, INITP_05, INITP_04, INITP_03, INITP_02, INITP_01, INITP_00}),
     .READ_WIDTH_A(READ_WIDTH_A), .READ_WIDTH_B(READ_WIDTH_B), .WRITE_WIDTH_A(WRITE_WIDTH_A), .WRITE_WIDTH_B(WRITE_WIDTH_B),
-    .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B), .CLOCK_DOMAINS(CLOCK_DOMAINS)) ram (
-    .a_clk(CLKARDCLK), .a_en(ENARDEN), .a_rst(RSTRAMARSTRAM), .a_addr(ADDRARDADDR), .a_we(8'(WEA)),
-    .a_di(64'(DINADIN)), .a_dip(8'(DINPADINP)), .a_srval(value(SRVAL_A, SRVAL_B, READ_WIDTH_A)), .a_do, .a_dop,
-    .b_clk(CLKBWRCLK), .b_en(ENBWREN), .b_rst(RSTRAMB), .b_addr(ADDRBWRADDR), .b_we(8'(WEBWE)),
-    .b_di, .b_dip, .b_srval(value(SRVAL_B, 72'd0, READ_WIDTH_B)), .b_do, .b_dop);
-
-  // A value as the parameter has it, parity above the data: of `width` bits, or half in each of two.
-  function automatic logic [71:0] value(input [71:0] low, input [71:0] high, input integer width);
-    value = '0;
-    if (width < 9) value[7:0] = low[7:0];
-    else if (width == 36) begin
-      value[31:0] = {high[15:0], low[15:0]};
-      value[64+:4] = {high[16+:2], low[16+:2]};
-    end else
-      for (integer i = 0; i < width / 9; i = i + 1) begin
-        value[i*8+:8] = low[i*8+:8];
-        value[64+i] = low[width/9*8+i];
-      end
-  endfunction
-
-  initial
-    if (DOA_REG != 0 || DOB_REG != 0 || (WIDE_READ && READ_WIDTH_B != 0) || (WIDE_WRITE && WRITE_WIDTH_A != 0))
-      $fatal(1, "%m: a configuration that is not modelled");
-  always_comb
-    if (SLEEP || !ADDRENA || !ADDRENB || RSTREGARSTREG || RSTREGB || REGCEAREGCE || REGCEB)
-      $fatal(1, "%m: an operation that is not modelled");
+    .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B), .CLOCK_DOMAINS(CLOCK_DOMAINS),
+    .SRVAL_A(SRVAL_A), .SRVAL_B(SRVAL_B), .DOA_REG(DOA_REG), .DOB_REG(DOB_REG)) ram (
+    .a_clk(CLKARDCLK), .a_en(ENARDEN), .a_rst(RSTRAMARSTRAM), .a_addr(ADDRARDADDR), .a_pins_we(WEA), .a_pins_di(DINADIN),
+    .a_pins_dip(DINPADINP), .a_pins_do(DOUTADOUT), .a_pins_dop(DOUTPADOUTP),
+    .b_clk(CLKBWRCLK), .b_en(ENBWREN), .b_rst(RSTRAMB), .b_addr(ADDRBWRADDR), .b_pins_we(WEBWE), .b_pins_di(DINBDIN),
+    .b_pins_dip(DINPBDINP), .b_pins_do(DOUTBDOUT), .b_pins_dop(DOUTPBDOUTP),
+    .other(SLEEP || !ADDRENA || !ADDRENB || RSTREGARSTREG || RSTREGB || REGCEAREGCE || REGCEB));
 endmodule

@@ -5,7 +5,8 @@
 /// from width 9 on. A clock with enable writes the bytes whose write enable is set, and renews the output: READ_FIRST with what was there,
 /// WRITE_FIRST with what is written, NO_CHANGE not at all when writing; a reset gives SRVAL instead. Both ports at one
 /// address, one of them writing: what the other reads is undefined (random here) unless CLOCK_DOMAINS is COMMON and the writer
-/// READ_FIRST. Data of 64 bits on both sides of a port, of which the width's are used; byte i's parity is bit i.
+/// READ_FIRST. A port has pins for half the widest word, HALF data bits: in simple dual-port mode port A reads and port B writes it whole,
+/// the lower half of data and parity through port A's pins, the upper half through port B's. Any other configuration stops the simulation.
 module block_ram #(
   parameter integer            BYTES = 2048,
   parameter [BYTES*8-1:0]      INIT  = '0,
@@ -17,30 +18,72 @@ module block_ram #(
   parameter                    WRITE_MODE_A = "NO_CHANGE",
   parameter                    WRITE_MODE_B = "NO_CHANGE",
   parameter                    CLOCK_DOMAINS = "INDEPENDENT",
-  localparam integer           AW = $clog2(BYTES) + 3
+  parameter [71:0]             SRVAL_A = '0,
+  parameter [71:0]             SRVAL_B = '0,
+  parameter integer            DOA_REG = 1,
+  parameter integer            DOB_REG = 1,
+  localparam integer           AW = $clog2(BYTES) + 3,
+  localparam integer           HALF = BYTES / 128
 ) (
-  input  logic          a_clk,
-  input  logic          a_en,
-  input  logic          a_rst,
-  input  logic [AW-1:0] a_addr,
-  input  logic [7:0]    a_we,
-  input  logic [63:0]   a_di,
-  input  logic [7:0]    a_dip,
-  input  logic [71:0]   a_srval,  // parity above the data
-  output logic [63:0]   a_do,
-  output logic [7:0]    a_dop,
+  input  logic              a_clk,
+  input  logic              a_en,
+  input  logic              a_rst,
+  input  logic [AW-1:0]     a_addr,
+  input  logic [HALF/8-1:0] a_pins_we,
+  input  logic [HALF-1:0]   a_pins_di,
+  input  logic [HALF/8-1:0] a_pins_dip,
+  output logic [HALF-1:0]   a_pins_do,
+  output logic [HALF/8-1:0] a_pins_dop,
 
-  input  logic          b_clk,
-  input  logic          b_en,
-  input  logic          b_rst,
-  input  logic [AW-1:0] b_addr,
-  input  logic [7:0]    b_we,
-  input  logic [63:0]   b_di,
-  input  logic [7:0]    b_dip,
-  input  logic [71:0]   b_srval,
-  output logic [63:0]   b_do,
-  output logic [7:0]    b_dop
+  input  logic              b_clk,
+  input  logic              b_en,
+  input  logic              b_rst,
+  input  logic [AW-1:0]     b_addr,
+  input  logic [HALF/4-1:0] b_pins_we,
+  input  logic [HALF-1:0]   b_pins_di,
+  input  logic [HALF/8-1:0] b_pins_dip,
+  output logic [HALF-1:0]   b_pins_do,
+  output logic [HALF/8-1:0] b_pins_dop,
+
+  input logic other  // of the cell's pins, any that is not modelled
 );
+  localparam integer WIDEST = HALF / 16 * 36;
+  localparam bit WIDE_READ = (READ_WIDTH_A == WIDEST), WIDE_WRITE = (WRITE_WIDTH_B == WIDEST);
+
+  // 64 bits on both sides of a port, of which the width's are used; byte i's parity is bit i.
+  logic [63:0] a_di, a_do, b_di, b_do;
+  logic [7:0]  a_we, a_dip, a_dop, b_we, b_dip, b_dop;
+  logic [71:0] a_srval, b_srval;
+  assign a_we  = 8'(a_pins_we);
+  assign a_di  = 64'(a_pins_di);
+  assign a_dip = 8'(a_pins_dip);
+  assign b_we  = 8'(b_pins_we);
+  assign b_di  = WIDE_WRITE ? 64'({b_pins_di, a_pins_di}) : 64'(b_pins_di);
+  assign b_dip = WIDE_WRITE ? 8'({b_pins_dip, a_pins_dip}) : 8'(b_pins_dip);
+  assign {b_pins_do, a_pins_do} = WIDE_READ ? a_do[2*HALF-1:0] : {b_do[HALF-1:0], a_do[HALF-1:0]};
+  assign {b_pins_dop, a_pins_dop} = WIDE_READ ? a_dop[HALF/4-1:0] : {b_dop[HALF/8-1:0], a_dop[HALF/8-1:0]};
+  assign a_srval = value(SRVAL_A, SRVAL_B, READ_WIDTH_A);
+  assign b_srval = value(SRVAL_B, 72'd0, READ_WIDTH_B);
+
+  // A value as the parameter has it, parity above the data: of `width` bits, or half in each of two.
+  function automatic logic [71:0] value(input [71:0] low, input [71:0] high, input integer width);
+    value = '0;
+    if (width < 9) value[7:0] = low[7:0];
+    else if (width == WIDEST) begin
+      value[2*HALF-1:0] = {high[HALF-1:0], low[HALF-1:0]};
+      value[64+:HALF/4] = {high[HALF+:HALF/8], low[HALF+:HALF/8]};
+    end else
+      for (integer i = 0; i < width / 9; i = i + 1) begin
+        value[i*8+:8] = low[i*8+:8];
+        value[64+i] = low[width/9*8+i];
+      end
+  endfunction
+
+  initial
+    if (DOA_REG != 0 || DOB_REG != 0 || (WIDE_READ && READ_WIDTH_B != 0) || (WIDE_WRITE && WRITE_WIDTH_A != 0))
+      $fatal(1, "%m: a configuration that is not modelled");
+  always_comb if (other) $fatal(1, "%m: an operation that is not modelled");
+
   function automatic integer data_bits(input integer width);
     data_bits = (width >= 9) ? width / 9 * 8 : width;
   endfunction

@@ -16,6 +16,9 @@ namespace abi = plan::abi;
 
 namespace {
 
+// Of a simulation at once.
+constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
+
 std::uint64_t now_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -202,7 +205,6 @@ void Partition::run_program(const FrameKey& key) {
 
 /// A slice, so that the card stays there for commands and calls.
 void Partition::continue_simulation() {
-  constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
   using State = rtl::Executor::State;
   const auto begin = now_nanoseconds();
   State state = State::kRunning;
@@ -301,13 +303,25 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // hot path ends
 
+/// A run stays at the head of its queue until its parameters are in: an abort takes it from there.
 bool Partition::take_parameters() {
-  if (parameters_.unit == nullptr || parameters_.unit->empty()) return false;
-  const Command run = parameters_.unit->front();
-  parameters_.unit->pop();
-  const Status used = use_parameters(run);
-  if (!used.ok()) std::fprintf(stderr, "millrace-card: %s\n", used.error().message().c_str());
-  services_.completions.finish(run, used.ok() ? PacketState::kCompleted : PacketState::kError);
+  CommandQueue* const runs = parameters_.unit;
+  if (runs == nullptr) return false;
+  if (loading_ && (runs->empty() || runs->front().slot != loading_->slot ||
+                   runs->front().generation != loading_->generation)) {
+    loading_.reset();  // half of them are in: the partition has none
+    return true;
+  }
+  if (runs->empty()) return false;
+  const Command run = runs->front();
+  const Status status = loading_ ? continue_loading() : use_parameters(run);
+  if (!status.ok()) {
+    std::fprintf(stderr, "millrace-card: %s\n", status.error().message().c_str());
+    loading_.reset();
+  }
+  if (loading_) return true;
+  services_.completions.finish(run, status.ok() ? PacketState::kCompleted : PacketState::kError);
+  runs->pop();
   return true;
 }
 
@@ -319,15 +333,32 @@ Status Partition::use_parameters(const Command& run) {
     return Error(ErrorCode::kInvalidInput, "parameters: their buffer is not inside a memory bank");
   MILLRACE_ASSIGN(const kernels::Program program,
                   plan::decode_parameters({from, bytes}, parameters_.topology));
-  drop_frames(true);
   if (simulation_ == nullptr) {
+    drop_frames(true);
     executor_.emplace(program);
     usual_nanoseconds_ = 0;
-  } else {
-    MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header({from, bytes}));
-    MILLRACE_TRY(simulation_->load_constants({from + header.load.offset, header.load.bytes}));
+    ready_ = true;
+    return {};
   }
-  ready_ = true;
+  MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header({from, bytes}));
+  drop_frames(true);
+  MILLRACE_TRY(simulation_->begin_load({from + header.load.offset, header.load.bytes},
+                                       {from + header.streamed.offset, header.streamed.bytes}));
+  ready_ = false;
+  loading_ = run;
+  return {};
+}
+
+/// A slice, so that the card stays there for commands and calls.
+Status Partition::continue_loading() {
+  const auto begin = now_nanoseconds();
+  while (now_nanoseconds() - begin < kSliceNanoseconds) {
+    MILLRACE_ASSIGN(const bool done, simulation_->load_more(kSliceCycles));
+    if (!done) continue;
+    loading_.reset();
+    ready_ = true;
+    break;
+  }
   return {};
 }
 

@@ -102,6 +102,7 @@ class Partition {
 
   bool take_parameters();
   Status use_parameters(const Command& run);
+  Status continue_loading();
   void drop_frames(bool all);
   bool take_in(Input& input);
   bool take_from_host(Input& input);
@@ -118,6 +119,7 @@ class Partition {
   CardServices& services_;
   Parameters parameters_;
   bool ready_ = true;                                // has its parameters
+  std::optional<Command> loading_;                   // the run whose parameters go into the simulation
   std::optional<kernels::fast::Executor> executor_;  // one of the two
   std::unique_ptr<rtl::Executor> simulation_;
   bool simulating_ = false;

@@ -50,12 +50,14 @@ void Monitor::run() {
     if (poll(polled.data(), polled.size(), -1) < 0) continue;
     for (std::size_t i = watched.size(); i-- > 0;) {
       if (polled[i + 1].revents == 0) continue;
-      siginfo_t info{};
-      (void)waitid(P_PIDFD, static_cast<id_t>(watched[i].process), &info, WEXITED);
-      close(watched[i].process);
-      auto ended = std::move(watched[i].ended);
+      const Watched gone = std::move(watched[i]);
       watched.erase(watched.begin() + static_cast<std::ptrdiff_t>(i));
-      ended();
+      // Told before it is reaped: who sees the process gone, and loads its card again, must not find it
+      // alive.
+      gone.ended();
+      siginfo_t info{};
+      (void)waitid(P_PIDFD, static_cast<id_t>(gone.process), &info, WEXITED);
+      close(gone.process);
     }
     std::uint64_t count;
     (void)!read(wake_, &count, sizeof count);

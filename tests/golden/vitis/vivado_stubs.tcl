@@ -25,6 +25,12 @@ proc record {name args} {
       return bus_[lindex $args 0]
     }
     ipx::get_port_maps {return map_[lindex $args 0]}
+    get_cells {
+      # One cell below the platform; none of an instance that synthesis dissolved.
+      if {![regexp {^NAME =~ \*/([^* ]+)$} [lindex $args end] -> path]} {error "get_cells: a filter by name is expected"}
+      if {[file tail $path] eq "dissolved"} {return ""}
+      return level0_i/ulp/$path
+    }
     add_files {
       # As Vivado does: every file named must be there.
       foreach file [lindex $args end] {if {![file exists $file]} {error "add_files: no such file $file"}}
@@ -44,7 +50,7 @@ set buses {}
 namespace eval ipx {}
 foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
               ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
-              create_ip get_ips generate_target current_project ipx::remove_bus_interface ipx::add_bus_interface
+              create_ip get_ips get_cells generate_target current_project ipx::remove_bus_interface ipx::add_bus_interface
               ipx::get_bus_interfaces ipx::add_port_map ipx::get_port_maps ipx::update_checksums ipx::check_integrity ipx::save_core} {
   interp alias {} $name {} record $name
 }

@@ -158,6 +158,28 @@ TEST_F(CacheTest, ACacheThatOthersCanChangeIsRefused) {
   EXPECT_EQ(nowhere.error().code(), ErrorCode::kEnvironment);
 }
 
+TEST_F(CacheTest, AFolderThatIsForOtherThingsIsRefusedAndLeftAlone) {
+  for (const char* root : {"/", "//", "/tmp/.."}) {
+    const auto opened = Cache::open(root);
+    ASSERT_FALSE(opened.ok()) << root;
+    EXPECT_EQ(opened.error().code(), ErrorCode::kEnvironment);
+    EXPECT_NE(opened.error().message().find("cannot be a cache"), std::string::npos)
+        << opened.error().message();
+  }
+  const fs::path home = directory_.path() / "home";
+  fs::create_directories(home / "letters");
+  const auto opened = Cache::open(home);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message().find("is no cache of Millrace's"), std::string::npos)
+      << opened.error().message();
+  EXPECT_FALSE(fs::exists(home / "tmp"));
+  const fs::path volume = directory_.path() / "volume";
+  fs::create_directories(volume / "lost+found");
+  EXPECT_TRUE(Cache::open(volume).ok()) << "a file system of its own";
+  std::ofstream(volume / "more") << "x";
+  EXPECT_TRUE(Cache::open(volume).ok()) << "it is one already";
+}
+
 TEST_F(CacheTest, TheEnvironmentSaysWhere) {
   ::setenv("MILLRACE_CACHE", (directory_.path() / "given").c_str(), 1);
   EXPECT_EQ(Cache::open()->root(), directory_.path() / "given");

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -116,6 +117,20 @@ TEST(File, What_no_file_can_be_written_to_is_said_by_its_own_name_before_and_whe
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
+TEST(File, A_scratch_file_is_replaced_as_a_whole_and_errors_name_it) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_scratch_file(dir.path() / "a", "a longer text").ok());
+  ASSERT_TRUE(write_scratch_file(dir.path() / "a", "short").ok());
+  EXPECT_EQ(*read_text_file(dir.path() / "a"), "short");
+  EXPECT_EQ(entries(dir.path()), 1U);
+  for (const fs::path& path : {dir.path() / "none/a", dir.path()}) {
+    const Status status = write_scratch_file(path, "x");
+    ASSERT_FALSE(status.ok()) << path;
+    EXPECT_EQ(status.error().message().rfind(path.string() + ": ", 0), 0U) << status.error().message();
+  }
+  EXPECT_EQ(write_scratch_file("/dev/full", "x").error().code(), ErrorCode::kResourceExhausted);
+}
+
 TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "old").ok());
@@ -176,6 +191,34 @@ TEST(Directory, A_parent_that_cannot_be_made_is_an_error_that_names_it) {
       write_directory_atomically(dir.path() / "file" / "d", [](const fs::path&) { return Status(); });
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message().find("file"), std::string::npos);
+}
+
+TEST(File, ADirectoryThatAKilledProcessLeftIsRemovedByTheNextThatIsWrittenThere) {
+  const TemporaryDirectory dir("millrace-test");
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  const auto leave = [&](const char* name) {
+    fs::create_directories(dir.path() / name);
+    std::ofstream(dir.path() / name / "part") << "x";
+    fs::last_write_time(dir.path() / name, long_ago);
+  };
+  for (const char* name : {".a.tmp.1.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"}) leave(name);
+  fs::create_directories(dir.path() / ".a.tmp.2.0");  // made this instant, not locked yet
+  leave(".a.tmp.3.0");
+  const int held = ::open((dir.path() / ".a.tmp.3.0").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_EX | LOCK_NB), 0);
+  bool locked = false;
+  const Status written = write_directory_atomically(dir.path() / "a", [&](const fs::path& temporary) {
+    const int fd = ::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    locked = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+    ::close(fd);
+    return Status();
+  });
+  ::close(held);
+  ASSERT_TRUE(written.ok()) << written.error().message();
+  EXPECT_TRUE(locked) << "another process would take it for left behind";
+  EXPECT_FALSE(fs::exists(dir.path() / ".a.tmp.1.0"));
+  for (const char* stays : {"a", ".a.tmp.2.0", ".a.tmp.3.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"})
+    EXPECT_TRUE(fs::exists(dir.path() / stays)) << stays;
 }
 
 }  // namespace

@@ -22,5 +22,18 @@ TEST(Text, Utf8_is_told_from_what_only_looks_like_it) {
     EXPECT_FALSE(is_utf8(bad));
 }
 
+TEST(Text, What_is_printed_is_text_and_moves_no_cursor) {
+  EXPECT_EQ(printable("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88"),
+            "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88");
+  EXPECT_EQ(printable("a\x1b[2J\x7f\tb\n"), "a\\x1b[2J\\x7f\\tb\\n");
+  EXPECT_EQ(printable("a\nb", true), "a\nb");
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");  // C1 in UTF-8
+  EXPECT_EQ(printable("\x9b"
+                      "1m"),
+            "\\x9b1m");  // and as a byte
+  EXPECT_EQ(printable("caf\xe9!\xe2\x82"), "caf\\xe9!\\xe2\\x82");
+  EXPECT_EQ(printable(std::string_view("\0x", 2)), "\\x00x");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/features.hpp"
+#include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
@@ -65,7 +68,8 @@ TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
     EXPECT_EQ(predicted->latency, row.latency);
     modules.insert(row.module);
   }
-  EXPECT_GE(rows->size(), 140U);
+  EXPECT_GE(rows->size(), 165U);
+  EXPECT_GE(modules.size(), 19U);
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto errors = compare_cycles(*rows);
@@ -76,8 +80,89 @@ TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
   }
 }
 
+/// Digest of a module of the library as it is; empty where there is none of that name.
+std::string digest_now(const std::string& module) {
+  const auto digest = compiler::synth::digest_of(module, compiler::synth::library());
+  return digest.ok() ? *digest : "";
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += " " + name;
+  return text;
+}
+
+TEST(Calibration, EveryMeasurementIsOfTheSystemVerilogAndTheSampleAsTheyAre) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  ASSERT_TRUE(measurements.ok());
+  std::set<std::string> measured, wanted;
+  for (const Measurement& m : measurements->rows)
+    measured.insert(m.module + " " + print_parameters(m.parameters) + " " + m.sources);
+  for (const std::string& module : sampled_modules()) {
+    for (const Sample& sample : sample_of(module)) {
+      const std::string digest =
+          sample.source.empty() ? digest_now(module) : compiler::synth::digest_of(sample.source);
+      wanted.insert(module + " " + print_parameters(sample.parameters) + " " + digest);
+    }
+  }
+  std::set<std::string> stale;
+  for (const auto& [rows, others] : {std::pair(&measured, &wanted), {&wanted, &measured}}) {
+    for (const std::string& row : *rows)
+      if (!others->contains(row)) stale.insert(row.substr(0, row.find(' ')));
+  }
+  EXPECT_TRUE(stale.empty())
+      << "kernels/catalog.csv has rows of other SystemVerilog or another sample; renew "
+         "it: millrace-calibrate sweep"
+      << listed(stale) << " && millrace-calibrate fit";
+}
+
+/// name -> parameters, of kernels/rtl/*/<module>.rows.
+std::map<std::string, std::string> table_of(const std::string& module) {
+  std::map<std::string, std::string> rows;
+  for (const char* folder : {"stream/", "nn/", "shell/"}) {
+    const auto text =
+        read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/rtl/" + folder + module + ".rows");
+    if (!text.ok()) continue;
+    std::istringstream lines(*text);
+    std::vector<std::string> names;
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string name, quick;
+      if (!(words >> name >> quick)) continue;
+      if (name == "#") {
+        if (quick == "row" && names.empty()) {
+          for (std::string word; words >> word;) names.push_back(word);
+        }
+        continue;
+      }
+      std::string& parameters = rows[name];
+      std::string value;
+      for (std::size_t i = 1; i < names.size() && words >> value; ++i)
+        parameters += (i > 1 ? " " : "") + names[i] + "=" + value;
+    }
+  }
+  return rows;
+}
+
+TEST(Calibration, EveryCycleCountIsOfTheSystemVerilogAndTheTablesAsTheyAre) {
+  const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
+  ASSERT_TRUE(rows.ok()) << rows.error().message();
+  std::set<std::string> stale;
+  std::map<std::string, std::map<std::string, std::string>> tables;
+  for (const CycleMeasurement& row : *rows) {
+    if (row.sources != digest_now(row.module)) stale.insert(row.module);
+    tables[row.module][row.row] = print_parameters(row.parameters);
+  }
+  for (const auto& [module, table] : tables)
+    if (table != table_of(module)) stale.insert(module);
+  EXPECT_TRUE(stale.empty())
+      << "kernels/cycles.csv has rows of other SystemVerilog or another table; renew it: "
+         "tools/calibrate/cycles.py"
+      << listed(stale) << " && millrace-calibrate fit";
+}
+
 TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
-  const std::string head = "# t\nmodule,row,parameters,latency,interval\n";
+  const std::string head = "# t\nmodule,row,parameters,sources,latency,interval\n";
   const auto message = [&](const std::string& text) {
     const auto read = parse_cycles(text, "c.csv");
     return read.ok() ? std::string("accepted") : read.error().message();
@@ -85,11 +170,11 @@ TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
   EXPECT_EQ(message("module\n"), "c.csv:1: '# <tool>' is missing");
   EXPECT_NE(message("# t\nlut\n").find("c.csv:2"), std::string::npos);
   EXPECT_EQ(message(head), "c.csv:1: there are no rows");
-  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,1\n"), "c.csv:3: has 4 fields instead of 5");
-  EXPECT_EQ(message(head + "mr_skid,a,WIDTH,1,1\n"), "c.csv:3: 'WIDTH' is no NAME=value");
-  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,x,1\n"), "c.csv:3: 'x' is no number");
-  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,1,0\n"), "c.csv:3: '0' is no number of cycles");
-  EXPECT_EQ(predict_cycles({"mr_argmax", "a", {}, 1, 1}).error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,0,1\n"), "c.csv:3: has 5 fields instead of 6");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH,0,1,1\n"), "c.csv:3: 'WIDTH' is no NAME=value");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,0,x,1\n"), "c.csv:3: 'x' is no number");
+  EXPECT_EQ(message(head + "mr_skid,a,WIDTH=1,0,1,0\n"), "c.csv:3: '0' is no number of cycles");
+  EXPECT_EQ(predict_cycles({"mr_argmax", "a", {}, "", 1, 1}).error().code(), ErrorCode::kUnsupported);
 }
 
 TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {

@@ -35,14 +35,15 @@ Cluster meshed(std::uint32_t cards, double gigabits_per_second = 10) {
   return cluster;
 }
 
-Result<Artifacts> build(const kernels::Program& program, std::uint32_t cards, const Cluster& cluster) {
+Result<Artifacts> build(const kernels::Program& program, std::uint32_t cards, const Cluster& cluster,
+                        std::optional<double> frames_per_second = {}) {
   const auto solution = explore::solve(explore::make_problem(program, cluster, cards));
   if (!solution.ok()) return solution.error();
   ModelInfo model;
   model.name = "net";
   model.inputs = {{"x", "FP32", {1, 8, 8, 2}}};
   model.outputs = {{"y", "FP32", {1, 4, 4, 4}}};
-  return build_deployment(program, *solution, cluster, model);
+  return build_deployment(program, *solution, cluster, model, {}, frames_per_second);
 }
 
 const Channel& channel(const Deployment& plan, const std::string& name) {
@@ -71,6 +72,24 @@ TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
               (std::vector<CommunicationStep>{{Action::kSend, near.id, 64}, {Action::kSend, far.id, 64}}));
   }
   EXPECT_EQ(find_cyclic_wait(plan), "");
+}
+
+TEST(Communication, GivesALinkCreditsForTwoFramesAndForSixteenPacketsAtMost) {
+  for (const auto& [bytes, credits] :
+       {std::pair{64U, 2U}, std::pair{1176U, 4U}, std::pair{5000U, 10U}, std::pair{100'000U, 16U}}) {
+    Deployment plan;
+    for (const char* name : {"part0", "part1"}) {
+      Partition& partition = plan.partitions.emplace_back();
+      partition.name = name;
+      partition.kind = PartitionKind::kDataflow;
+    }
+    const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
+    plan.partitions[0].outputs = {{"out0", "t", int8, {bytes}}};
+    plan.partitions[1].inputs = {{"in0", "t", int8, {bytes}}};
+    ASSERT_TRUE(plan_communication(plan).ok());
+    ASSERT_EQ(plan.channels.size(), 1U);
+    EXPECT_EQ(plan.channels[0].credits, credits) << bytes;
+  }
 }
 
 TEST(Communication, OfOneCardThatNeedsTwoChannelsOfOnePortSharesNothing) {
@@ -120,6 +139,10 @@ TEST(Communication, ChecksBytesPerSecondAgainstTheCable) {
   ASSERT_FALSE(status.ok());
   expect(status.error().message(), "2000 frames/s");
   expect(status.error().message(), "lower the rate");
+  const auto built = build(tests::chain_program(2), 2, cluster, 2000);
+  ASSERT_FALSE(built.ok()) << "what is built is checked at its own rate";
+  EXPECT_EQ(built.error().message(), status.error().message());
+  EXPECT_TRUE(build(tests::chain_program(2), 2, cluster, 1e6 / 512).ok()) << "a full cable is none too full";
 }
 
 TEST(Communication, NeedsACableBetweenTheCardsItJoins) {

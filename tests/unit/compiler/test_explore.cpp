@@ -7,60 +7,20 @@
 #include "compiler/explore/analysis.hpp"
 #include "compiler/explore/packing.hpp"
 #include "compiler/explore/partition.hpp"
+#include "problems.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
 
-/// Layers in a row; each can be built with 1, 2, 4 … times the work side by side, a DSP each.
-Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp) {
-  Problem problem;
-  problem.model = "net";
-  problem.cluster = "c";
-  problem.tensors.push_back({"t0", 100});
-  for (std::uint32_t i = 0; i < work.size(); ++i) {
-    problem.tensors.push_back({"t" + std::to_string(i + 1), 100});
-    Operation operation{"conv" + std::to_string(i), work[i], false, true, {i}, {i + 1}};
-    for (std::uint64_t side = 1; side <= work[i]; side *= 2) {
-      Implementation way;
-      way.name = std::to_string(side) + " side by side";
-      way.interval_cycles = work[i] / side;
-      way.fill_cycles = way.interval_cycles / 4;
-      way.depth_cycles = 10;
-      way.amounts[kLut] = 100 + side;
-      way.amounts[kDsp] = side;
-      operation.implementations.push_back(way);
-    }
-    problem.operations.push_back(std::move(operation));
-  }
-  for (std::uint32_t c = 0; c < cards; ++c) {
-    Card card{"fpga" + std::to_string(c), "ku060"};
-    card.clock_hz = 1e8;
-    card.regions = {{"all", {100000, 1000, 100000, dsp, 100, 0, 1'000'000'000}}};
-    problem.cards.push_back(card);
-    if (c > 0) problem.cables.push_back({c - 1, c, 1.25e9, 5e-7});
-  }
-  return problem;
-}
+using tests::expect;
+using tests::row;
 
 Solution solved(const Problem& problem) {
-  auto solution = solve(problem);
-  if (!solution.ok()) {
-    ADD_FAILURE() << solution.error().message();
-    return {};
-  }
-  EXPECT_EQ(verify(problem, *solution), "");
-  return std::move(*solution);
+  return tests::verified(problem, solve(problem));
 }
 
 std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNotFit) {
-  const auto solution = solve(problem);
-  if (solution.ok()) return "accepted";
-  EXPECT_EQ(solution.error().code(), code);
-  return solution.error().message();
-}
-
-void expect(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
+  return tests::refusal_of(solve(problem), code);
 }
 
 TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
@@ -295,6 +255,38 @@ TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
   expect(refusal(late), "the least latency found is");
 }
 
+/// Layers in a row on one card of 100 LUT and 10 DSP, each built in any of the ways.
+Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ways) {
+  Problem problem = row(std::vector<std::uint64_t>(layers, 4), 1, 10);
+  problem.cards[0].regions[0].available[kLut] = 100;
+  for (auto& operation : problem.operations) {
+    operation.implementations.clear();
+    for (const auto& [lut, dsp] : ways) {
+      Implementation way{"", 4, 1, 1};
+      way.amounts[kLut] = lut;
+      way.amounts[kDsp] = dsp;
+      operation.implementations.push_back(way);
+    }
+  }
+  return problem;
+}
+
+TEST(Explore, NamesTheKindOfWhichTheLeastMoreWouldDoWhereNoneAloneIsTooLittle) {
+  // In LUT, in DSP, and no room for the third: 120 LUT, or 16 DSP, would have it.
+  const auto one = refusal(two_kinds(3, {{60, 0}, {0, 8}}));
+  expect(one,
+         "the cards are full before layer 'conv2': what it has too little of is LUT, with 20 % more "
+         "(120 instead of the 100 left to 'fpga0') all layers fit");
+  expect(one, "it would fit on 2 cards of 'ku060' in a row");
+  const auto other = refusal(two_kinds(3, {{90, 0}, {0, 6}}));
+  expect(other, "what it has too little of is DSP, with 20 % more (12 instead of the 10 left to 'fpga0')");
+
+  // However much more of one kind, it is the other that is short.
+  const auto both = refusal(two_kinds(2, {{2000, 3}, {30, 900}, {60, 6}}));
+  expect(both, "full before layer 'conv1'");
+  expect(both, "what it has too little of is LUT and DSP, with 20 % more of each all layers fit");
+}
+
 TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
   Problem problem = row({64}, 1, 4);
   problem.targets.frames_per_second = 0;
@@ -344,6 +336,17 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.compute, 20 * 2 * 1e8 / 1088);
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.attained, 1e8 / 64);
   EXPECT_TRUE(std::isinf(tight.places[0].roofline.memory));
+
+  // What LUTs multiply asks nothing of the slices, and what few slices do no more than they can.
+  Problem logic = row({1024, 64}, 1, 20);
+  logic.operations[0].implementations = {{"of LUTs"}};
+  logic.operations[1].implementations = {{"of both", 16}};
+  logic.operations[1].implementations[0].amounts[kDsp] = 1;
+  const Analysis luts = analyse(logic, solved(logic));
+  EXPECT_DOUBLE_EQ(luts.places[0].roofline.compute, 20 * 2 * 1e8 / 32);
+  EXPECT_GE(luts.places[0].roofline.compute, luts.places[0].roofline.attained);
+  logic.operations[1].implementations[0].amounts[kDsp] = 0;
+  EXPECT_TRUE(std::isinf(analyse(logic, solved(logic)).places[0].roofline.compute));
 
   Problem slow_cable = row({64, 64}, 2, 64);
   slow_cable.partitions = 2;

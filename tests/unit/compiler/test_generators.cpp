@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "compiler/generators/design.hpp"
+#include "compiler/generators/first_frame.hpp"
 #include "compiler/generators/timing.hpp"
 #include "tests/support/programs.hpp"
 
@@ -199,6 +201,50 @@ TEST(Generators, ADesignCostsWhatItsInstancesCost) {
   EXPECT_EQ(design.cost, blocks + rest);
 }
 
+TEST(Generators, AStreamFromRegionToRegionPassesARegisterSliceInEach) {
+  const Program program = card_part(tests::skip_program(3));
+  const auto foldings = chosen(program, 300);
+  const Design one = assemble(catalog(), program, foldings).value();
+  EXPECT_TRUE(one.regions.empty());
+  AssembleOptions options;
+  for (std::size_t b = 0; b < program.blocks.size(); ++b)
+    options.regions.push_back(static_cast<std::uint32_t>(b * 3 / program.blocks.size()));
+  ASSERT_EQ(options.regions.back(), 2U);
+  const Design spread = assemble(catalog(), program, foldings, options).value();
+  EXPECT_EQ(spread.interval_cycles, one.interval_cycles);
+  EXPECT_GT(spread.latency_cycles, one.latency_cycles);
+  EXPECT_LE(spread.latency_cycles, one.latency_cycles + 16);
+  ASSERT_EQ(spread.regions.size(), spread.netlist.units.size());
+
+  // Writers and readers stand together, but for two slices next to one another.
+  const auto& units = spread.netlist.units;
+  std::vector<std::pair<std::uint32_t, bool>> writer(spread.netlist.streams.size(), {0, false});
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const auto s : units[u].outputs)
+      writer[s] = {spread.regions[u], units[u].instance.module == "mr_skid"};
+  std::size_t crossings = 0;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const auto s : units[u].inputs) {
+      const auto [from, slice] = writer[s];
+      const std::uint32_t to = spread.regions[u];
+      if (from == to) continue;
+      ++crossings;
+      EXPECT_TRUE(slice && units[u].instance.module == "mr_skid") << spread.netlist.streams[s].name;
+      EXPECT_EQ(std::max(from, to) - std::min(from, to), 1U) << spread.netlist.streams[s].name;
+    }
+  EXPECT_GE(crossings, 4U);  // there, and from the last region back
+  for (const auto s : spread.netlist.outputs) EXPECT_EQ(writer[s].first, 0U);
+
+  Cost sum;
+  const auto costs = region_costs(catalog(), spread, 3).value();
+  for (const auto& cost : costs) {
+    EXPECT_GT(cost.ff, 0U);
+    sum += cost;
+  }
+  EXPECT_EQ(sum, spread.cost);
+  EXPECT_GT(spread.cost.ff, one.cost.ff);
+}
+
 TEST(Generators, NamesAreUniqueIdentifiersWhateverTheBlocksAreCalled) {
   Program program = card_part(tests::skip_program(3));
   program.blocks[0].name = "in0";
@@ -254,6 +300,56 @@ TEST(Timing, AFoldedUnitSetsThePace) {
   EXPECT_LE(design.interval_cycles, 24U * 4 * 4 * 102 / 100 + 2);
 }
 
+TEST(Generator, APermuteOverAFrameIsRefusedWithItsNameTheReasonAndTheRemedy) {
+  Program program;
+  program.name = "part0";
+  const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
+  program.tensors = {{"x", int8, {4, 6, 2}, {}, 0}, {"y", int8, {6, 4, 2}, {}, 0}};
+  program.inputs = {0};
+  program.outputs = {1};
+  program.blocks.push_back({"turn", {}, {0}, {1}, kernels::Permute{{4, 6, 2}, {1, 0, 2}}});
+  ASSERT_EQ(kernels::validate(program), "");
+  const auto made = Generator::make(program, 0);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
+  for (const char* part : {"'turn'", "moves elements over the whole frame", "--host turn"})
+    EXPECT_NE(made.error().message().find(part), std::string::npos) << made.error().message();
+}
+
+TEST(Timing, StreamedWeightsSetThePaceWhereAPassEndsInTheMiddleOfAWord) {
+  const auto interval = [&](std::uint32_t outputs, std::uint32_t pe, std::uint32_t simd) {
+    Program program;
+    program.name = "part0";
+    const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
+    program.tensors = {{"x", int8, {1, 1, 72}, {}, 0}, {"y", int8, {1, 1, outputs}, {}, 0}};
+    program.inputs = {0};
+    program.outputs = {1};
+    kernels::Convolution dense;
+    dense.out_channels = outputs;
+    dense.weight_type = int8;
+    dense.accumulator = {kernels::ElementType::Kind::kSigned, 24};
+    dense.weights.resize(std::size_t{72} * outputs, 1);
+    dense.requantise = kernels::Requantise{};
+    dense.requantise->multiplier = {3};
+    dense.requantise->offset = {0};
+    dense.requantise->shift = {4};
+    dense.requantise->lowest = -128;
+    dense.requantise->highest = 127;
+    program.blocks.push_back({"dense", {}, {0}, {1}, dense});
+    program.blocks[0].placement = kernels::Placement::kStreamed;
+    Folding folding;
+    folding.pe = pe;
+    folding.simd = simd;
+    folding.weights = kernels::Placement::kStreamed;
+    AssembleOptions options;
+    options.memories = false;
+    return assemble(catalog(), program, {folding}, options).value().interval_cycles;
+  };
+  EXPECT_EQ(interval(57, 1, 4), 1040U) << "1,026 lines of 4 bytes are read as 65 words of 16";
+  EXPECT_EQ(interval(57, 19, 72), 3U * 22) << "a line of 1,368 bytes is 22 words";
+  EXPECT_EQ(interval(10, 1, 4), 180U) << "720 bytes are loaded";
+}
+
 TEST(Timing, FifosAreDeepEnoughForTheIntervalAndAFifoTooSmallBeforeAJoinIsNamed) {
   const Program program = card_part(tests::skip_program(4));
   Design design = assemble(catalog(), program, chosen(program, 300)).value();
@@ -294,6 +390,34 @@ TEST(Timing, NoFifoCouldBeHalfAsDeepForNothing) {
                   played->latency_cycles > design.latency_cycles);
     }
   }
+}
+
+TEST(FirstFrame, GoesOnOnTheNextCardWhenItsPacketHasCome) {
+  const Design a = assemble(catalog(), convolution(), {parallel(2, 9)}).value();
+  Design b = a;
+  b.inputs[0].tensor = "y";  // as many bytes: 192
+  b.outputs[0].tensor = "z";
+  const double clock = 1e8;
+  const auto cycles = [&](double seconds) { return std::llround(seconds * clock); };
+  const auto alone = static_cast<long long>(a.latency_cycles);
+  const std::vector<Stage> stages = {{&a, clock, 0, {}, {}, 0}, {&b, clock, 1, {}, {}, 0}};
+  // A cycle until the packet goes, 192 bytes with header and CRC at 2 bytes a cycle, the cable's 50 cycles.
+  const auto far = play_first_frame(stages, {{{0, 1}, {2 * clock, 50 / clock}}});
+  ASSERT_TRUE(far.ok()) << far.error().message();
+  EXPECT_EQ(cycles((*far)[0].last_output), alone);
+  EXPECT_EQ(cycles((*far)[1].last_output), alone + 1 + 232 / 2 + 50 + alone);
+  EXPECT_LT((*far)[1].first_output, (*far)[1].last_output);
+  // The host between them takes no time.
+  const auto near =
+      play_first_frame({stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 0}, {&b, clock, 0, {}, {}, 0}}, {});
+  ASSERT_TRUE(near.ok()) << near.error().message();
+  EXPECT_EQ(cycles((*near)[2].last_output), 2 * alone);
+  // Or as long as it is said to.
+  const auto slow = play_first_frame(
+      {stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 300 / clock}, {&b, clock, 0, {}, {}, 0}}, {});
+  ASSERT_TRUE(slow.ok()) << slow.error().message();
+  EXPECT_EQ(cycles((*slow)[2].last_output), 2 * alone + 300);
+  EXPECT_NE(play_first_frame(stages, {}).error().message().find("no cable joins"), std::string::npos);
 }
 
 TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {

@@ -50,6 +50,40 @@ TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
   EXPECT_EQ(model_.preprocessing, (runtime::plan::Preprocessing{"NCHW", {0.5F}, {1, 2, 3}}));
 }
 
+TEST_F(ModelFile, SaysHowItIsToBeCompiled) {
+  const auto wishes = [&] { return read_wishes(directory_.path() / "net.onnx"); };
+  ASSERT_TRUE(wishes().ok());
+  EXPECT_TRUE(wishes()->weights.empty()) << "without a file";
+  ASSERT_TRUE(read("compile: {weights: loaded, objective: latency, partitions: 2, replicas: 3, target_fps: "
+                   "1e4, max_latency_us: 12.5}\nlabels: [a, b]\n")
+                  .ok());
+  ASSERT_TRUE(wishes().ok()) << wishes().error().message();
+  EXPECT_EQ(wishes()->weights, "loaded");
+  EXPECT_EQ(wishes()->objective, "latency");
+  EXPECT_EQ(wishes()->partitions, 2U);
+  EXPECT_EQ(wishes()->replicas, 3U);
+  EXPECT_EQ(wishes()->target_fps, 1e4);
+  EXPECT_EQ(wishes()->max_latency_us, 12.5);
+  const auto refused = [&](const std::string& section, const std::string& says, int line = 3) {
+    std::ofstream(directory_.path() / "millrace.yaml") << "layout: NCHW\ncompile:\n  " << section << "\n";
+    ASSERT_FALSE(wishes().ok()) << section;
+    EXPECT_NE(wishes().error().message().find("millrace.yaml:" + std::to_string(line) + ":"),
+              std::string::npos)
+        << wishes().error().message();
+    expect(wishes().error().message(), says);
+  };
+  refused("weights: bakd", "'bakd' is none of baked, loaded, streamed");
+  refused("objective: 7", "'7' is none of");
+  refused("replicas: 0", "not from 1 to 1024");
+  refused("partitions: 99999999999", "not from 1 to 1024");
+  refused("target_fps: -1", "above 0");
+  refused("max_latency_us: soon", "number");
+  refused("weihgts: loaded", "unknown key 'weihgts'");
+  refused("[loaded]", "mapping", 2);
+  EXPECT_TRUE(read("compile:\n").ok());
+  EXPECT_TRUE(wishes().ok()) << "an empty section says nothing";
+}
+
 TEST_F(ModelFile, TakesLabelsFromAFileBesideIt) {
   std::ofstream(directory_.path() / "labels.txt") << "cat\r\ndog\n";
   ASSERT_TRUE(read("labels_file: labels.txt\n").ok());

@@ -5,10 +5,13 @@
 #include <set>
 
 #include "compiler/explore/partition.hpp"
+#include "problems.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
+
+using tests::expect;
 
 /// A chain of layers with these costs; tensor i + 1 goes from layer i to layer i + 1 and has 100 bytes.
 Problem chain(const std::vector<std::uint64_t>& costs, std::uint32_t cards) {
@@ -35,14 +38,7 @@ std::vector<std::size_t> sizes(const Solution& solution) {
 }
 
 std::string refusal(const Problem& problem, ErrorCode code) {
-  const auto solution = solve(problem);
-  if (solution.ok()) return "accepted";
-  EXPECT_EQ(solution.error().code(), code) << solution.error().message();
-  return solution.error().message();
-}
-
-void expect(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
+  return tests::refusal_of(solve(problem), code);
 }
 
 TEST(Partition, BalancesTheLargestCost) {
@@ -170,7 +166,7 @@ TEST(Partition, FindsCardsWhoseCablesFit) {
 }
 
 TEST(Partition, KeepsHostBlocksAndTheModelsLayoutOffTheCards) {
-  const auto program = tests::every_operation_program();
+  const auto program = millrace::tests::every_operation_program();
   runtime::plan::Cluster cluster;
   cluster.name = "one";
   cluster.cards = {{"fpga0", "ku060", ""}};

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "brute_force.hpp"
+#include "problems.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -152,53 +153,15 @@ Problem random_problem(std::mt19937& random) {
   return problem;
 }
 
-/// Layers in a row on equal cards in a row; each built with 1, 2, 4 … DSPs.
-Problem row(const std::vector<std::uint64_t>& work, std::uint32_t cards, std::uint64_t dsp) {
-  Problem problem;
-  problem.model = "net";
-  problem.cluster = "c";
-  problem.tensors.push_back({"t0", 100});
-  for (std::uint32_t i = 0; i < work.size(); ++i) {
-    problem.tensors.push_back({"t" + std::to_string(i + 1), 100});
-    Operation operation{"conv" + std::to_string(i), work[i], false, true, {i}, {i + 1}};
-    for (std::uint64_t side = 1; side <= work[i]; side *= 2) {
-      Implementation way;
-      way.interval_cycles = work[i] / side;
-      way.depth_cycles = 10;
-      way.amounts[kDsp] = side;
-      operation.implementations.push_back(way);
-    }
-    problem.operations.push_back(std::move(operation));
-  }
-  for (std::uint32_t c = 0; c < cards; ++c) {
-    Card card{"fpga" + std::to_string(c), "ku060"};
-    card.clock_hz = 1e8;
-    card.regions = {{"all", {100000, 1000, 100000, dsp, 100, 0, 1'000'000'000}}};
-    problem.cards.push_back(card);
-    if (c > 0) problem.cables.push_back({c - 1, c, 1.25e9, 5e-7});
-  }
-  return problem;
-}
+using tests::expect;
+using tests::row;
 
 Solution solved(const Problem& problem) {
-  auto solution = solve_replicated(problem);
-  if (!solution.ok()) {
-    ADD_FAILURE() << solution.error().message();
-    return {};
-  }
-  EXPECT_EQ(verify(problem, *solution), "");
-  return std::move(*solution);
+  return tests::verified(problem, solve_replicated(problem));
 }
 
 std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNotFit) {
-  const auto solution = solve_replicated(problem);
-  if (solution.ok()) return "accepted";
-  EXPECT_EQ(solution.error().code(), code);
-  return solution.error().message();
-}
-
-void expect(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
+  return tests::refusal_of(solve_replicated(problem), code);
 }
 
 TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
@@ -285,6 +248,20 @@ TEST(Replicas, TheTargetDecidesHowManyThereAre) {
   EXPECT_EQ(solved(problem).replicas(), 4U);
   problem.targets.frames_per_second = 5e8 / 64;
   expect(refusal(problem), "4 replicas on 4 cards reach 6250000 frames/s");
+}
+
+TEST(Replicas, ForLatencyStandOnTheQuickestCardsThatAreAlike) {
+  Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any of them
+  for (const std::size_t quick : {2, 3}) {
+    problem.cards[quick].device = "quick";
+    problem.cards[quick].clock_hz = 1.2e8;
+  }
+  problem.targets.objective = Objective::kLatency;
+  problem.targets.frames_per_second = 3e6;  // two of either kind, none alone
+  const Solution found = solved(problem);
+  ASSERT_EQ(found.replicas(), 2U);
+  EXPECT_GE(found.card[0], 2U);
+  EXPECT_GE(found.copies[0][0], 2U);
 }
 
 TEST(Replicas, AskedForAreMadeOrRefused) {

@@ -12,6 +12,18 @@ TEST(Variants, One_is_better_where_it_is_worse_in_nothing) {
   EXPECT_TRUE(dominates(a, {2, 1e-6, 1e-5, 0.6}));
   EXPECT_FALSE(dominates(a, {2, 0.5e-6, 1e-5, 0.5}));
   EXPECT_FALSE(dominates({1, 1e-6, 1e-5, 0.6}, a));
+  // Each figure alone decides between two that are alike in the others.
+  for (double Figures::*figure :
+       {&Figures::cards, &Figures::interval_seconds, &Figures::latency_seconds, &Figures::fullest}) {
+    Figures worse = a;
+    worse.*figure *= 2;
+    EXPECT_TRUE(dominates(a, worse));
+    EXPECT_FALSE(dominates(worse, a));
+    Figures other = worse;  // better in one of the others
+    (figure == &Figures::cards ? other.fullest : other.cards) /= 2;
+    EXPECT_FALSE(dominates(a, other));
+    EXPECT_FALSE(dominates(other, a));
+  }
 }
 
 TEST(Variants, The_first_is_always_taken_and_none_that_another_beats_or_copies) {

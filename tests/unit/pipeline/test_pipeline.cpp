@@ -285,6 +285,8 @@ TEST_F(Stalled, RetryAfterGrowsWithTheQueueAndWithTheTimeAFrameTakes) {
     submit();
     ASSERT_TRUE(frames_.back()->ok());
   }
+  // A frame's slot is free a moment after its answer is there.
+  ASSERT_TRUE(eventually([&] { return pipeline_->status().in_flight == 0; }));
   world_.stall(0, true);
   for (int i = 0; i < 6; ++i) submit();
   ASSERT_TRUE(last_.ok());

@@ -101,6 +101,7 @@ TEST(ShippedDevices, SayWhereEachFigureComesFrom) {
       EXPECT_TRUE(device->sources.contains(figure)) << file.path() << ": " << figure;
     EXPECT_TRUE(device->sources.contains("resources") || device->sources.contains("regions")) << file.path();
     EXPECT_EQ(device->link == Resources{}, !device->sources.contains("link")) << file.path();
+    EXPECT_EQ(device->platform.empty(), !device->sources.contains("platform")) << file.path();
     EXPECT_GT(device->regions.front().resources.lut, device->shell.lut) << file.path();
   }
 }
@@ -194,6 +195,10 @@ TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
   has(refusal("just words\n", 1), "a mapping with the keys");
   has(refusal("schema: 1\ncards: [\n", 3), "not YAML");
   has(refusal("schema: 1\nschema: 1\n", 2), "'schema' is given twice");
+  has(refusal("schema: 1\ncards: &all [*all]\n", 2), "an alias stands inside of what it stands for");
+  has(refusal("schema: 1\n[cards]: x\n", 2), "a key must be plain text");
+  has(refusal("schema: 1\n~: x\n", 2), "a key must be plain text");
+  has(refusal("~", 1), "is empty");
   has(refusal("schema: 1\n---\nschema: 1\n", 1), "several documents");
   has(refusal(std::string(100000, '['), 1), "nested deeper");
   std::string steps = "schema: 1\ncards:\n";
@@ -210,6 +215,14 @@ TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
   ASSERT_FALSE(absent.ok());
   EXPECT_EQ(absent.error().code(), ErrorCode::kNotFound);
   has(absent.error().message(), "absent.yaml");
+}
+
+TEST_F(ClusterFile, ReadsAliasesAsWhatTheyStandFor) {
+  const auto cluster = load(
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: &d small}\n  - {name: b, device: *d}\n"
+      "cables:\n  - &c {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n");
+  ASSERT_TRUE(cluster.ok()) << cluster.error().message();
+  EXPECT_EQ(cluster->cards[1].device, cluster->cards[0].device);
 }
 
 TEST_F(ClusterFile, SurvivesAnyMutation) {

@@ -166,13 +166,15 @@ TEST_F(ClientAccess, certificates_that_expired_or_name_another_host_are_refused_
     long begins, ends;
     const char* names;
     std::string_view says;
+    bool by_address = false;
   };
   for (const Case& one : {Case{-2 * kDay, -kDay, "DNS:localhost", "expired"},
                           Case{kDay, 2 * kDay, "DNS:localhost", "not yet valid"},
-                          Case{-kDay, kDay, "DNS:elsewhere.example", "ostname mismatch"}}) {
+                          Case{-kDay, kDay, "DNS:elsewhere.example", "ostname mismatch"},
+                          Case{-kDay, kDay, "DNS:localhost,IP:127.0.0.2", "IP address mismatch", true}}) {
     write_certificate(test::make_certificate(one.begins, one.ends, one.names));
     const Handshaker other(certificate_, key_);
-    url_ = other.url;
+    url_ = one.by_address ? "https://127.0.0.1" + other.url.substr(other.url.rfind(':')) : other.url;
     const client::Status refused = connect(trusting());
     EXPECT_EQ(refused.code, Code::kUntrusted) << one.says;
     EXPECT_NE(refused.message.find(one.says), std::string::npos) << refused.message;

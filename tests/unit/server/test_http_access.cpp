@@ -169,10 +169,31 @@ TEST_F(HttpServer, a_page_of_another_host_cannot_use_admin_routes) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(post(kLoad, "", "Origin: http://evil.example\r\n")).status, 403);
-  EXPECT_NE(to.exchange(post(kLoad, "", "Origin: http://t\r\n")).status / 100, 4) << "its own page may";
+  const auto page = [&](const std::string& host) {
+    return to
+        .exchange("POST " + std::string(kLoad) + " HTTP/1.1\r\nHost: " + host + "\r\nOrigin: http://" + host +
+                  "\r\nContent-Length: 0\r\n\r\n")
+        .status;
+  };
+  for (const char* own : {"127.0.0.1:8000", "localhost:8000", "localhost", "[::1]:8000", "a.localhost:1"})
+    EXPECT_NE(page(own) / 100, 4) << "its own page may: " << own;
+  for (const char* strange :
+       {"evil.example:8000", "evil.example", "localhost.evil.example", "127.0.0.1.evil"})
+    EXPECT_EQ(page(strange), 403) << strange << " may point here for the while";
   EXPECT_EQ(to.exchange(get("/v2", "Origin: http://evil.example\r\n")).headers.count("vary"), 0U)
       << "CORS is off";
   EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
+}
+
+TEST_F(HttpServer, the_console_cannot_be_put_into_a_page_of_somebody_elses) {
+  start();
+  RawClient to = client();
+  for (const char* file : {"/", "/console/main.js"}) {
+    Answer answer = to.exchange(get(file));
+    EXPECT_EQ(answer.status, 200) << file;
+    EXPECT_EQ(answer.headers["x-frame-options"], "DENY") << file;
+    EXPECT_EQ(answer.headers["content-security-policy"], "frame-ancestors 'none'") << file;
+  }
 }
 
 TEST_F(HttpServer, pages_of_configured_origins_may_read_answers) {

@@ -2,51 +2,13 @@
 // bytes: nothing.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/vector_body.hpp>
-#include <cstdlib>
-#include <new>
 #include <optional>
 
 #include "raw_client.hpp"
 #include "server/http/server.hpp"
-
-namespace {
-
-std::atomic<std::uint64_t> allocations{0};
-thread_local bool ours = false;  // the client's thread: not counted
-
-void* count(std::size_t bytes, std::size_t alignment) {
-  if (!ours) allocations.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  void* memory =
-      alignment <= alignof(std::max_align_t) ? std::malloc(bytes) : std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  return count(bytes, 1);
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return count(bytes, static_cast<std::size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocations.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -90,8 +52,7 @@ const std::string kBinary =
 
 /// What the parser takes for one request.
 double parsers_own(const std::string& request) {
-  ours = false;  // counted on this thread as well
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = tests::allocations_of_this_thread();
   for (int i = 0; i < kRequests; ++i) {
     std::optional<bhttp::request_parser<bhttp::vector_body<unsigned char>>> parser;
     parser.emplace();
@@ -102,13 +63,12 @@ double parsers_own(const std::string& request) {
       at += parser->put(boost::asio::buffer(request.data() + at, request.size() - at), error);
     EXPECT_TRUE(parser->is_done()) << error.message();
   }
-  const std::uint64_t after = allocations;
-  ours = true;
+  const std::uint64_t after = tests::allocations_of_this_thread();
   return static_cast<double>(after - before) / kRequests;
 }
 
 double servers(const std::string& request) {
-  ours = true;
+  const tests::Uncounted client_side;
   const auto metrics = metrics::Metrics::create("test");
   models::Registry registry;
   Api api(registry, *metrics, {"test"});
@@ -128,9 +88,9 @@ double servers(const std::string& request) {
     }
   };
   exchange(20);
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = tests::allocations();
   exchange(kRequests);
-  return static_cast<double>(allocations - before) / kRequests;
+  return static_cast<double>(tests::allocations() - before) / kRequests;
 }
 
 void expect_none_beyond_the_parsers(const std::string& request) {

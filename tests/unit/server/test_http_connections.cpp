@@ -140,6 +140,47 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
+TEST_F(HttpServer, refuses_chunk_extensions_and_trailers_over_the_limit_instead_of_keeping_them) {
+  ServerOptions options;
+  options.max_header_bytes = 4096;
+  start(options);
+  const std::string head =
+      "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string much(1U << 20U, 'a');
+  for (const std::string& begin : {std::string("2;"), std::string("2\r\n{}\r\n0\r\n"),
+                                   std::string("2\r\n{}\r\n0\r\nX: y\r\nX: "), std::string("2 ")}) {
+    RawClient to = client();
+    to.send(head + begin + much);  // and no end of it
+    const Answer answer = to.receive();
+    EXPECT_TRUE(answer.status == 431 || answer.status == 400) << begin << answer.status;
+    EXPECT_TRUE(to.closed_by_server()) << begin;
+  }
+  RawClient to = client();
+  to.send(head + "3;" + std::string(1000, 'a') + "\r\n{ }\r\n0\r\nX: " + std::string(1000, 'a') + "\r\n\r\n");
+  EXPECT_EQ(to.receive().status, 400) << "short ones are passed over, and the body has no inputs";
+  EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200) << "the connection goes on";
+}
+
+TEST_F(HttpServer, does_not_take_the_body_of_a_request_in_an_unknown_transfer_coding_for_the_next_request) {
+  start();
+  for (const std::string coding : {"gzip", "gzip, chunked", "chunked, gzip", "identity", "chunked, chunked",
+                                   "chunked\r\nTransfer-Encoding: gzip", "x"}) {
+    RawClient to = client();
+    const Answer answer =
+        to.exchange("POST /v2/repository/index HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: " + coding +
+                    "\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: t\r\n\r\n");
+    EXPECT_TRUE(answer.status == 501 || answer.status == 400) << coding << ": " << answer.status;
+    EXPECT_EQ(to.receive().status, 0) << coding << ": nothing more is answered";
+  }
+  RawClient to = client();
+  EXPECT_EQ(to.exchange("POST " + kInferTarget +
+                        " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\n{}"
+                        "\r\n0\r\n\r\n")
+                .status,
+            400)
+      << "of its body";
+}
+
 TEST_F(HttpServer, closes_a_connection_on_which_nothing_comes) {
   ServerOptions options;
   options.idle_timeout = 100ms;

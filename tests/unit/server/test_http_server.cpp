@@ -199,10 +199,32 @@ TEST_F(HttpServer, gives_the_status_of_the_table_and_keeps_the_connection) {
     EXPECT_TRUE(answer.body.starts_with(R"({"error":")")) << answer.body;
     EXPECT_NE(answer.body.find(one.says), std::string::npos) << answer.body;
     if (one.status == 405) {
-      EXPECT_EQ(answer.headers.at("allow"), one.says.substr(0, one.says.find(' ')));
+      EXPECT_EQ(answer.headers.at("allow"), one.says.starts_with("GET") ? "GET, HEAD" : "POST");
     }
   }
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
+}
+
+TEST_F(HttpServer, answers_head_as_get_without_the_body_and_the_next_request_with_one) {
+  ServerOptions options;
+  options.max_body_bytes = 100;
+  start(options);
+  RawClient to = client();
+  const auto head = [&](const std::string& target) {
+    to.send("HEAD " + target + " HTTP/1.1\r\nHost: t\r\n\r\n");
+    return to.receive_head().value_or(Answer{});
+  };
+  for (const std::string target : {"/v2/health/live", "/v2/models/small", "/metrics", "/"}) {
+    EXPECT_EQ(head(target).status, 200) << target;
+    EXPECT_EQ(to.exchange(get("/v2/health/live")).body, R"({"live":true})") << target;
+  }
+  EXPECT_EQ(head("/v2/health/live").headers.at("content-length"), "13");
+  EXPECT_EQ(head(kInferTarget).status, 405);
+  EXPECT_EQ(head("/nowhere").status, 404);
+  to.send("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n");
+  const Answer refused = to.receive();
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_NE(refused.body, "");
 }
 
 TEST_F(HttpServer, errors_carry_the_id_under_which_the_log_speaks_of_them) {

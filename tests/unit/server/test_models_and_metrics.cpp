@@ -11,6 +11,7 @@
 #include "runtime/base/file.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "tests/support/tools.hpp"
 
 namespace millrace::server::models {
 namespace {
@@ -154,8 +155,7 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
 }
 
 TEST_F(Served, promtool_finds_nothing_to_complain_of) {
-  if (std::system("command -v promtool >/dev/null 2>&1") != 0)
-    GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  ASSERT_TRUE(tests::installed({"promtool"}));
   ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   metrics->http_answered(404);

@@ -21,6 +21,9 @@ using test::FakePipeline;
 using Loaded = runtime::plan::LoadedDeployment;
 using namespace std::chrono_literals;
 
+// What waits at a door that stays closed because of a bug fails after this.
+constexpr auto kPatience = 10s;
+
 /// So many places for pipelines; opening fails as often as it is told.
 struct Farm {
   std::size_t places = 1;
@@ -115,6 +118,7 @@ struct SwapTest : testing::Test {
     Frame frame;
     frame.inputs.emplace_back(in);
     frame.outputs.emplace_back(out);
+    frame.deadline = runtime::pipeline::Clock::now() + kPatience;
     return serving() != nullptr && serving()->pipeline().infer(frame).ok();
   }
 
@@ -185,6 +189,7 @@ TEST_F(SwapTest, a_version_that_cannot_even_be_brought_back_waits_with_its_door_
   Frame waiting;
   waiting.inputs.emplace_back(in);
   waiting.outputs.emplace_back(out);
+  waiting.deadline = runtime::pipeline::Clock::now() + kPatience;
   std::atomic<int> done{0};
   waiting.context = &done;
   waiting.on_complete = [](Frame&, void* context) {

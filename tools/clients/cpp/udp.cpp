@@ -260,9 +260,12 @@ class UdpClient final : public Client {
 
   static Status read(const wire::CookieReply& reply, const std::string& name, const std::string& version,
                      Model& out) {
-    if (reply.model_error != 0)
-      return {Code::kNotFound,
-              "no model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'")};
+    if (reply.model_error != 0) {
+      const bool coming = reply.model_error == static_cast<std::uint16_t>(wire::ErrCode::kUnavailable);
+      const std::string what = "model '" + name + "'" + (version.empty() ? "" : " version '" + version + "'");
+      return coming ? Status{Code::kUnavailable, what + " is being loaded"}
+                    : Status{Code::kNotFound, "no " + what};
+    }
     wire::Signature signature;
     if (!reply.signature.empty() && !wire::decode(reply.signature, signature))
       return {Code::kProtocol, "the model's description is malformed"};

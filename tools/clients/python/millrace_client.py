@@ -275,7 +275,7 @@ RETRY = 0.010  # first wait for an answer; doubles
 TRIES = 3
 ERRORS = {1: "protocol", 2: "unavailable", 3: "not_found", 4: "unavailable", 5: "invalid", 6: "protocol", 7: "protocol",
           8: "deadline", 9: "unavailable", 10: "internal"}
-NO_SESSION, GENERATION = 2, 4
+NO_SESSION, GENERATION, UNAVAILABLE = 2, 4, 9
 
 
 def _size(index, count, total, length):
@@ -468,7 +468,8 @@ class UdpClient:
             if state != 2:
                 continue
             if error:
-                raise MillraceError(ERRORS.get(error, "protocol"), f"no model {name!r}" + (f" version {version!r}" if version else ""))
+                what = f"model {name!r}" + (f" version {version!r}" if version else "")
+                raise MillraceError(ERRORS.get(error, "protocol"), f"{what} is being loaded" if error == UNAVAILABLE else f"no {what}")
             return handle, output_bytes, payload[48 : 48 + described]
         raise MillraceError("protocol", f"{self._name}: the server does not accept its own cookie")
 

@@ -71,6 +71,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
     if (waiting_.size() >= capacity) return Error(ErrorCode::kResourceExhausted, "queue full");
     ++executed_[key(frame)];
     ++submitted_;
+    last_client = frame.client;
     if (mode_ == Mode::kInline) {
       lock.unlock();
       finish(frame, {});
@@ -92,6 +93,7 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
 
   bool ready() const override { return true; }
+  std::chrono::milliseconds retry_after() override { return retry; }
   runtime::pipeline::PipelineStatus status() override {
     runtime::pipeline::PipelineStatus up;
     up.ready = true;
@@ -131,6 +133,8 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
 
   std::size_t capacity = SIZE_MAX;  // frames that may wait
   std::optional<Error> refusal;
+  std::uint64_t last_client = 0;       // of the frame that was submitted last
+  std::chrono::milliseconds retry{0};  // what it says to who is refused
 
  private:
   static std::uint64_t key(const Frame& frame) {
@@ -200,6 +204,7 @@ class FakeDirectory final : public server::udp::ModelDirectory {
     const std::lock_guard lock(mutex_);
     return name == "fake" && (version.empty() || version == "1") ? model_ : nullptr;
   }
+  bool loading(std::string_view name, std::string_view) override { return name == "coming"; }
 
  private:
   mutable std::mutex mutex_;

@@ -2,28 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "server/udp/engine.hpp"
-
-namespace {
-std::atomic<std::uint64_t> allocations{0};
-}
-
-// Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
+#include "tests/support/allocations.hpp"
 
 namespace millrace::server::udp {
 namespace {
@@ -135,9 +116,9 @@ TEST_P(UdpAllocations, AreNoneOnceWarm) {
     }
   };
   for (int i = 0; i < 1000; ++i) request();
-  const std::uint64_t before = allocations.load();
+  const std::uint64_t before = tests::allocations();
   for (int i = 0; i < 2000; ++i) request();
-  EXPECT_EQ(allocations.load() - before, 0U);
+  EXPECT_EQ(tests::allocations() - before, 0U);
   EXPECT_EQ(pipeline.submitted, 3000U);
 }
 INSTANTIATE_TEST_SUITE_P(SizesAndKeys, UdpAllocations,

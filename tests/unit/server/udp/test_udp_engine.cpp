@@ -219,6 +219,29 @@ TEST_F(UdpEngine, AFrameThatMadeWayForAnotherIsBusyAndTheSameIdMayComeAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
+TEST_F(UdpEngine, BusySaysHowLongWhatWaitsWillTakeWithinBounds) {
+  open();
+  const Bytes message = pattern(kIn, 1);
+  const auto told = [&](std::chrono::milliseconds pipelines) {
+    pipeline.retry = pipelines;
+    request(10, message);
+    wire::Busy busy;
+    EXPECT_TRUE(wire::decode(answer().payload, busy));
+    return std::chrono::microseconds(busy.retry_after_us);
+  };
+  pipeline.capacity = 0;
+  EXPECT_EQ(told(0ms), 1ms) << "nothing is known";
+  EXPECT_EQ(told(250ms), 250ms);
+  EXPECT_EQ(told(1h), 60s);
+  pipeline.capacity = 1;
+  pipeline.retry = 40ms;
+  request(10, message);
+  ASSERT_TRUE(pipeline.complete_one(Error(ErrorCode::kResourceExhausted, "it made way")));
+  wire::Busy busy;
+  ASSERT_TRUE(wire::decode(answer().payload, busy));
+  EXPECT_EQ(busy.retry_after_us, 40'000U);
+}
+
 TEST_F(UdpEngine, FailuresOfThePipelineBecomeTheirCodesAndAreRemembered) {
   open();
   const std::vector<std::pair<ErrorCode, ErrCode>> table{{ErrorCode::kDeadlineExceeded, ErrCode::kDeadline},

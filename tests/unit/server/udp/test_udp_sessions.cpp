@@ -34,6 +34,33 @@ TEST_F(UdpEngine, HelloForAnUnknownModelSaysSoAndOpensTheSession) {
   EXPECT_EQ(counters.get(Event::kSessionsOpened), 1U);
 }
 
+TEST_F(UdpEngine, HelloForAModelThatIsBeingLoadedSaysThatItMayPass) {
+  const wire::CookieReply first = hello(1, {});
+  EXPECT_EQ(hello(2, first.cookie, "coming").model_error, static_cast<std::uint16_t>(ErrCode::kUnavailable));
+}
+
+TEST_F(UdpEngine, AMachineHasOneTurnInTheQueueHoweverManyIdsItChooses) {
+  std::uint64_t next = 10;  // an id asked for before is answered from memory
+  const auto share = [&](std::array<unsigned, 16> ip, bool v6, std::uint64_t id) {
+    for (std::size_t i = 0; i < ip.size(); ++i) address.ip[i] = static_cast<std::byte>(ip[i]);
+    address.v6 = v6;
+    client = id;
+    open();
+    request(next++, pattern(kIn, id));
+    EXPECT_TRUE(pipeline.complete_one());
+    sender.take();
+    return pipeline.last_client;
+  };
+  EXPECT_EQ(share({10, 0, 0, 7}, false, 1), share({10, 0, 0, 7}, false, 2));
+  EXPECT_EQ(share({10, 0, 0, 7}, false, 3), 0x0A000007U) << "as over HTTP";
+  EXPECT_NE(share({10, 0, 0, 8}, false, 1), share({10, 0, 0, 7}, false, 1));
+  EXPECT_NE(share({127, 0, 0, 1}, false, 1), share({127, 0, 0, 1}, false, 2)) << "clients on this machine";
+  EXPECT_EQ(share({0xFD, 0, 0, 0, 0, 0, 0, 1, 1}, true, 1), share({0xFD, 0, 0, 0, 0, 0, 0, 1, 2}, true, 2));
+  EXPECT_NE(share({0xFD, 0, 0, 0, 0, 0, 0, 1}, true, 1), share({0xFD, 0, 0, 0, 0, 0, 0, 2}, true, 1));
+  EXPECT_NE(share({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, true, 1),
+            share({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, true, 2));
+}
+
 TEST_F(UdpEngine, CookiesHoldForTheirAddressAndClientAndTimeOnly) {
   const wire::Cookie good = hello(1, {}).cookie;
   address.port = 5001;

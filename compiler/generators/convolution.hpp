@@ -1,0 +1,114 @@
+// A convolution, depthwise or grouped or neither, or a fully connected layer as hardware. Private to
+// compiler/generators.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/generators/folded.hpp"
+#include "compiler/generators/step_function.hpp"
+#include "compiler/generators/unrolled.hpp"
+
+namespace millrace::compiler::generators {
+
+/// Sliding window, matrix-vector unit, requantisation.
+class ConvolutionBlock : public FoldedBlock {
+ public:
+  ConvolutionBlock(const kernels::Program& program, std::uint32_t block);
+
+  std::vector<Folding> proposals(std::uint64_t interval_cycles) const override;
+
+ protected:
+  Status check(const Folding& folding) const override;
+  Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;
+  double lead() const override;
+  std::vector<std::uint64_t> all_intervals() const override;
+
+ private:
+  // ---- what the layer is, and what can be built of it: convolution.cpp
+  void read_weights();
+  void collect_constants();
+  /// Of output channel `o` of all.
+  std::int64_t weight(const Folding& folding, std::uint32_t o, std::uint32_t column) const;
+  Status check_window(const Folding& folding) const;
+  Status check_unrolled(const Folding& folding) const;
+  std::uint32_t windows(const Folding& folding) const;  // side by side
+  /// Of a kernel over an image.
+  static std::uint32_t reach(std::uint32_t kernel, std::uint32_t dilation) {
+    return (kernel - 1) * dilation + 1;
+  }
+  /// Matrices side by side: a group each, where beats hold one pixel's channels. Behind a parallel window a
+  /// group's lanes are not together; there other groups' weights are zeros of one matrix.
+  std::uint32_t matrices(const Folding& folding) const {
+    return depthwise_ || folding.window == WindowStyle::kParallel ? 1 : layer_.groups;
+  }
+  std::uint32_t rows(const Folding& folding) const {  // of one
+    return depthwise_ ? in_.c : out_.c / matrices(folding);
+  }
+  std::uint32_t columns(const Folding& folding) const {
+    return depthwise_ ? taps_ : taps_ * in_.c / matrices(folding);
+  }
+  bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
+  /// Whether its weights are read from memory as they are used. What cannot be is loaded, and so are matrices
+  /// hardly worth a memory on the chip: every window reads them anew.
+  bool streams() const {
+    return block_.placement == Placement::kStreamed && layer_.groups == 1 && layer_.requantise.has_value() &&
+           layer_.weights.size() * layer_.weight_type.bits >= 8 * kLeastStreamedBytes;
+  }
+  std::uint64_t cycles_a_line(std::uint32_t pe, std::uint32_t simd) const {
+    return streams() ? weight_line_cycles(std::uint64_t{pe} * simd * layer_.weight_type.bits) : 1;
+  }
+  bool pairs() const {
+    using Kind = kernels::ElementType::Kind;
+    return !streams() && layer_.weight_type.kind == Kind::kSigned && !has_most_negative_ &&
+           input().type.kind != Kind::kBipolar && !depthwise_;
+  }
+  bool unrolls() const { return constants_.has_value(); }
+
+  // ---- the foldings worth weighing: convolution_foldings.cpp
+  std::uint64_t scan_cycles(std::uint32_t pixels) const;
+  std::vector<Folding> window_styles(std::uint64_t interval_cycles) const;
+  void add_foldings(const Folding& window, std::uint64_t interval_cycles, std::vector<Folding>& found) const;
+
+  // ---- the units and the contents of their memories: convolution_units.cpp
+  TableStyle style(const Folding& folding, std::uint64_t depth) const;
+  /// What ends the names of the units side by side.
+  std::vector<std::string> copies(const Folding& folding, const char* unit) const;
+  /// A unit's shape, and the types it multiplies and adds.
+  Parameters with_operands(Parameters shape, const Folding& folding) const;
+  /// LOADED for a unit that multiplies, or the files it reads.
+  std::vector<std::pair<std::string, std::string>> place(Parameters& parameters, const std::string& prefix,
+                                                         const std::string& constants) const;
+  StreamIndex window(const Folding& folding, NetlistBuilder& netlist) const;
+  StreamIndex matrix(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                     const std::string& copy, const std::string& constants) const;
+  StreamIndex multiply(const Folding& folding, NetlistBuilder& netlist, StreamIndex from,
+                       const std::string& copy) const;
+  StreamIndex multiply_groups(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
+  StreamIndex multiply_streamed(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
+  StreamIndex multiply_unrolled(NetlistBuilder& netlist, StreamIndex from, const std::string& copy) const;
+  StreamIndex multiply_depthwise(const Folding& folding, NetlistBuilder& netlist, StreamIndex from) const;
+  void write_files(const Folding& folding, NetlistBuilder& netlist) const;
+  void write_matrix(const Folding& folding, NetlistBuilder& netlist, std::uint32_t number,
+                    const std::string& constants) const;
+  /// The weights of a matrix whose rows begin with output channel `first`, in the order its unit reads them.
+  std::string weight_lines(const Folding& folding, std::uint32_t first, std::uint64_t line_bits) const;
+
+  static constexpr std::uint64_t kLeastStreamedBytes = 4096;
+
+  const kernels::Convolution& layer_;
+  Image in_, out_;
+  std::uint32_t taps_ = 1;
+  std::uint64_t vectors_ = 1;
+  bool depthwise_ = false, windowless_ = false, has_most_negative_ = false, any_bias_ = false;
+  unsigned acc_bits_ = 1;
+  std::optional<StepFunction> step_;
+  std::uint64_t nonzero_ = 0;                // weights
+  std::int64_t largest_ = 0;                 // of their sizes
+  std::optional<ConstantMatrix> constants_;  // where it can be unrolled
+};
+
+}  // namespace millrace::compiler::generators

@@ -1,0 +1,96 @@
+// Proof that mr_crop passes every beat inside the border once, unchanged, in order and one cycle later, nothing of the border,
+// holds its output until taken, and accepts whenever it has room: a border all around, two beats a pixel; and one below and at the
+// right only.
+// KEPT has a bit for each beat of a frame, first lowest: whether it must come out. A ghost of one beat receives what must and
+// gives up what comes out.
+// probe ring y dut.y
+// probe ring x dut.x
+// probe ring c dut.c
+// probe corner y dut.y
+// probe corner x dut.x
+// probe corner c dut.c
+module ring (
+  input logic       clk,
+  input logic       any_reset,
+  input logic       s_valid,
+  input logic [1:0] s_data,
+  input logic       m_ready
+);
+  localparam logic [23:0] KEPT = {8'b00_00_00_00, 8'b00_11_11_00, 8'b00_00_00_00};
+  localparam logic [4:0] LAST = 5'd23;
+  logic started = 1'b0;
+  always_ff @(posedge clk) started <= 1'b1;
+  wire rst = !started || any_reset;
+  wire       s_ready, m_valid;
+  wire [1:0] m_data;
+  wire [1:0] y, x;
+  wire       c;
+  mr_crop #(.H(3), .W(4), .CF(2), .WIDTH(2), .TOP(1), .LEFT(1), .BOTTOM(1), .RIGHT(1)) dut (
+    .clk, .rst, .s_valid, .s_ready, .s_data, .m_valid, .m_ready, .m_data);
+
+  logic [4:0] given;  // beats of this frame that went in
+  logic       held;   // the ghost has a beat:
+  logic [1:0] q;
+  wire        push = s_valid && s_ready && KEPT[given], pop = m_valid && m_ready;
+  always_ff @(posedge clk) begin
+    if (push) q <= s_data;
+    if (rst) begin
+      given <= 5'd0;
+      held  <= 1'b0;
+    end else begin
+      if (s_valid && s_ready) given <= (given == LAST) ? 5'd0 : given + 5'd1;
+      held <= push || (held && !pop);
+    end
+  end
+  always @(posedge clk)
+    if (!rst) begin
+      assert (!(push && held) || pop);  // nothing overtaken
+      assert (m_valid == held);         // nothing lost, doubled or late, nothing of the border
+      assert (!m_valid || m_data == q);
+      assert (s_ready == (!m_valid || m_ready));
+      assert (given <= LAST && y < 2'd3 && given == {y, x, c});
+    end
+endmodule
+
+module corner (
+  input logic       clk,
+  input logic       any_reset,
+  input logic       s_valid,
+  input logic [1:0] s_data,
+  input logic       m_ready
+);
+  localparam logic [8:0] KEPT = 9'b000_011_011;
+  localparam logic [3:0] LAST = 4'd8;
+  logic started = 1'b0;
+  always_ff @(posedge clk) started <= 1'b1;
+  wire rst = !started || any_reset;
+  wire       s_ready, m_valid;
+  wire [1:0] m_data;
+  wire [1:0] y, x;
+  wire       c;
+  mr_crop #(.H(3), .W(3), .CF(1), .WIDTH(2), .TOP(0), .LEFT(0), .BOTTOM(1), .RIGHT(1)) dut (
+    .clk, .rst, .s_valid, .s_ready, .s_data, .m_valid, .m_ready, .m_data);
+
+  logic [3:0] given;  // beats of this frame that went in
+  logic       held;   // the ghost has a beat:
+  logic [1:0] q;
+  wire        push = s_valid && s_ready && KEPT[given], pop = m_valid && m_ready;
+  always_ff @(posedge clk) begin
+    if (push) q <= s_data;
+    if (rst) begin
+      given <= 4'd0;
+      held  <= 1'b0;
+    end else begin
+      if (s_valid && s_ready) given <= (given == LAST) ? 4'd0 : given + 4'd1;
+      held <= push || (held && !pop);
+    end
+  end
+  always @(posedge clk)
+    if (!rst) begin
+      assert (!(push && held) || pop);  // nothing overtaken
+      assert (m_valid == held);         // nothing lost, doubled or late, nothing of the border
+      assert (!m_valid || m_data == q);
+      assert (s_ready == (!m_valid || m_ready));
+      assert (given <= LAST && y < 2'd3 && x < 2'd3 && !c && given == {2'b0, y} * 4'd3 + {2'b0, x});
+    end
+endmodule

@@ -1,0 +1,308 @@
+// The way of constants that are loaded: the unit that reads them from memory, and a stop on their way.
+//
+// mr_load: words come whenever they like, nobody holds them back; every line and every word passed on is
+// there one cycle later and no other, round after round. mr_parameters: a host starts runs of all
+// sizes, rewrites the arguments or asks for the next while one runs, memory fails, resets come in the middle;
+// the words, their number, `error`, `streamed`, `given`, the interrupt's cycle and the AXI protocol are
+// checked.
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "kernels/tb/axi.hpp"
+
+namespace millrace::kernels::tb {
+namespace {
+
+class LoadRow {
+ public:
+  LoadRow(const Parameters& p, Ports& ports, std::uint64_t seed)
+      : clk(ports.at("clk")),
+        parameters_(p),
+        ports_(ports),
+        rng_(seed),
+        width_(static_cast<unsigned>(p["WIDTH"])),
+        line_words_((width_ + 63) / 64),
+        own_(line_words_ * static_cast<unsigned>(p["LINES"])),
+        all_(own_ + static_cast<unsigned>(p["REST"])),
+        line_(line_words_ * 64) {}
+
+  Port clk;
+  int failures = 0;
+
+  void drive(int cycle) {
+    if (cycle % 499 == 0)
+      pace_ = cycle == 0 || rng_.chance(0.3) ? 1.0 : 0.1 * static_cast<double>(rng_.between(1, 9));
+    offered_ = rng_.chance(pace_);
+    word_ = (static_cast<std::uint64_t>(rng_.between(0, 0xffffffff)) << 32) |
+            static_cast<std::uint64_t>(rng_.between(0, 0xffffffff));  // noise where none is offered
+    ports_.at("s_valid").set(offered_);
+    ports_.at("s_data").set(word_);
+  }
+
+  void sample() {
+    expect((ports_.at("m_valid").get() != 0) == passes_, "passes on: valid");
+    if (passes_) expect(ports_.at("m_data").get() == passed_, "passes on: data");
+    expect((ports_.at("l_valid").get() != 0) == complete_, "a line: valid");
+    if (complete_) expect(ports_.at("l_data").read() == line_.slice(0, width_), "a line: data");
+    passes_ = offered_ && count_ >= own_;
+    passed_ = word_;
+    complete_ = offered_ && count_ < own_ && count_ % line_words_ == line_words_ - 1;
+    if (!offered_) return;
+    if (count_ < own_) line_.set(count_ % line_words_ * 64, 64, word_);
+    if (++count_ == all_) {
+      count_ = 0;
+      ++rounds_;
+    }
+  }
+
+  void print() const {
+    std::printf("  %-8s %s: %u times %u words\n", parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED",
+                rounds_, all_);
+  }
+  bool worked() const { return rounds_ >= 3; }
+
+ private:
+  void expect(bool holds, const char* what) {
+    if (!holds && ++failures <= 5)
+      std::printf("  %s: round %u, word %u: %s is wrong\n", parameters_.row().c_str(), rounds_, count_, what);
+  }
+
+  const Parameters& parameters_;
+  Ports& ports_;
+  Rng rng_;
+  unsigned width_, line_words_, own_, all_;
+  double pace_ = 1;
+  bool offered_ = false, passes_ = false, complete_ = false;
+  std::uint64_t word_ = 0, passed_ = 0;
+  Beat line_;
+  unsigned count_ = 0, rounds_ = 0;
+};
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kPages = 4;  // before the words, after them
+constexpr std::uint64_t kBase = 0x3'ffff'f000;
+constexpr std::uint64_t kRunDeadlineCycles = 60'000;
+
+class ParametersRow {
+ public:
+  ParametersRow(const Parameters& p, Ports& ports, std::uint64_t seed)
+      : clk(ports.at("clk")),
+        parameters_(p),
+        ports_(ports),
+        rng_(seed),
+        words_(static_cast<unsigned>(p["WORDS"])),
+        settle_cycles_(static_cast<std::uint64_t>(p["HOPS"]) + kSettle),
+        memory_(ports, "axi_", kBase, kPages * kPage + std::size_t{words_} * 8,
+                static_cast<unsigned>(p["BURST"]), rng_, report()),
+        host_(ports, "axil", rng_, report()) {}
+
+  Port clk;
+  int failures = 0;
+
+  void drive(int) {
+    if (reset_cycles_ > 0) {
+      --reset_cycles_;
+    } else if (running_ && cycle_ >= reset_at_) {
+      reset_cycles_ = static_cast<int>(rng_.between(1, 3));
+      ++resets_;
+    }
+    reset_ = reset_cycles_ > 0;
+    if (reset_) forget();
+    reading_ = cycle_ < reading_until_;
+    ports_.at("rst").set(reset_);
+    ports_.at("reading").set(reading_);
+    memory_.drive();
+    host_.drive();
+  }
+
+  void sample() {
+    ++cycle_;
+    if (reset_) return;
+    memory_.sample();
+    if (ports_.at("load_valid").get() != 0) take(ports_.at("load_data").get());
+    if (reading_) still_ = cycle_ + 1;
+    const bool interrupt = ports_.at("irq").get() != 0;
+    if (interrupt && !interrupted_) {
+      if (!running_) fail("an interrupt without a run");
+      const std::uint64_t due = std::max(last_word_ + settle_cycles_, still_ + kFromStill);
+      if (run_.fits && cycle_ != due)
+        fail("done " + std::to_string(cycle_ - last_word_) + " cycles after the last word, not " +
+             std::to_string(due - last_word_));
+    }
+    interrupted_ = interrupt;
+    host_.sample();  // may see the run done in this very cycle
+    if (!running_ && host_.idle()) return start();
+    if (running_ && cycle_ > started_ + kRunDeadlineCycles) {
+      fail("deadlock: a run does not complete, " + std::to_string(taken_) + " of " + std::to_string(words_) +
+           " words came");
+      reset_cycles_ = 3;
+    }
+  }
+
+  void print() const {
+    std::printf(
+        "  %-8s %s: %u runs, %u of them asked for early, %u refused, %u with failing memory, %u reset\n",
+        parameters_.row().c_str(), failures == 0 ? "ok" : "FAILED", runs_, chained_, refused_, failed_,
+        resets_);
+  }
+  bool worked() const { return chained_ > 0 && refused_ > 0 && failed_ > 0 && resets_ > 0; }
+
+ private:
+  static constexpr std::uint64_t kFromStill = 2;  // cycles from there to the interrupt
+  static constexpr std::uint64_t kSettle = 7;     // and a cycle a hop, from the last word to the interrupt
+
+  Report report() {
+    return [this](const std::string& what) { fail(what); };
+  }
+  void fail(const std::string& what) {
+    if (++failures <= 5)
+      std::printf("  %s: cycle %llu: %s\n", parameters_.row().c_str(),
+                  static_cast<unsigned long long>(cycle_), what.c_str());
+  }
+
+  /// What a reset leaves of host, memory and the unit: all three are the platform's.
+  void forget() {
+    if (running_) streamed_.reset();  // the run may have been taken, or not
+    running_ = broken_ = interrupted_ = memory_.failing = false;
+    next_.reset();
+    memory_.reset();
+    host_.reset();
+  }
+
+  struct Run {
+    std::size_t place = 0;  // in memory, where its words begin
+    std::uint32_t load_offset = 0, load_bytes = 0, streamed_offset = 0;
+    bool fits = false;
+    std::uint64_t buffer() const { return kBase + place - load_offset; }
+  };
+
+  Run draw() {
+    Run run;
+    run.place = kPage * static_cast<std::size_t>(rng_.between(0, kPages));
+    run.load_offset =
+        static_cast<std::uint32_t>(kPage * static_cast<std::uint64_t>(rng_.between(0, 0xfffff)));
+    run.streamed_offset =
+        static_cast<std::uint32_t>(kPage * static_cast<std::uint64_t>(rng_.between(0, 0xfffff)));
+    run.load_bytes = words_ * 8;
+    run.fits = !rng_.chance(0.25);
+    if (!run.fits) {
+      constexpr std::uint32_t kWrong[] = {1, 8, 64, 0x8000'0000u};
+      const std::uint32_t by = kWrong[rng_.between(0, 3)];
+      run.load_bytes = rng_.chance(0.3) ? 0 : run.load_bytes + (rng_.chance(0.5) ? by : 0 - by);
+    }
+    return run;
+  }
+
+  void ask_for(const Run& run) {
+    host_.write(0x10, static_cast<std::uint32_t>(run.buffer()));
+    host_.write(0x14, static_cast<std::uint32_t>(run.buffer() >> 32));
+    host_.write(0x1c, 0x123);
+    host_.write(0x24, run.load_offset);
+    host_.write(0x2c, run.load_bytes);
+    host_.write(0x34, run.streamed_offset);
+    host_.read(0x2c, [this, run](std::uint32_t got) {
+      if (got != run.load_bytes) fail("an argument reads back otherwise");
+    });
+    host_.write(0x00, 1);
+  }
+
+  void begin(const Run& run) {
+    run_ = run;
+    taken_ = 0;
+    started_ = cycle_;
+    still_ = 0;
+    reading_until_ =
+        rng_.chance(0.3) ? cycle_ + static_cast<std::uint64_t>(rng_.between(1, 200 + 4 * words_)) : 0;
+    reset_at_ = rng_.chance(0.15) ? cycle_ + static_cast<std::uint64_t>(rng_.between(1, 100 + 3 * words_))
+                                  : ~std::uint64_t{0};
+    running_ = true;
+  }
+
+  void start() {
+    memory_.pace = rng_.chance(0.3) ? 1.0 : 0.1 * static_cast<double>(rng_.between(1, 9));
+    memory_.failing = rng_.chance(0.1);
+    for (auto& byte : memory_.content()) byte = static_cast<std::uint8_t>(rng_.between(0, 255));
+    begin(draw());
+    host_.write(0x04, 1);
+    host_.write(0x08, 1);
+    ask_for(run_);
+    poll();
+  }
+
+  void poll() {
+    host_.read(0x00, [this](std::uint32_t control) {
+      if ((control & 8u) != 0) {  // taken: the arguments are the next run's, which may be asked for already
+        if (rng_.chance(0.4)) {
+          ask_for(*(next_ = draw()));
+        } else {
+          for (const std::uint32_t argument : {0x10, 0x14, 0x24, 0x2c, 0x34})
+            host_.write(argument, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)));
+        }
+      }
+      if ((control & 2u) == 0) return poll();
+      finish();
+      host_.write(0x0c, 1);
+      host_.write(0x00, 0x10);
+      running_ = false;
+      if (!next_) return;
+      begin(*next_);
+      next_.reset();
+      ++chained_;
+      poll();
+    });
+  }
+
+  void finish() {
+    ++runs_;
+    if (!run_.fits) ++refused_;
+    if (run_.fits && memory_.failing) ++failed_;
+    broken_ = broken_ || (run_.fits && memory_.failing);
+    if (run_.fits) streamed_ = run_.buffer() + run_.streamed_offset;
+    if (taken_ != (run_.fits ? words_ : 0)) fail(std::to_string(taken_) + " words came of a run");
+    if ((ports_.at("error").get() != 0) != (!run_.fits || broken_)) fail("error is wrong");
+    if (streamed_ && ports_.at("streamed").get() != *streamed_) fail("streamed is wrong");
+    if (streamed_ && ports_.at("given").get() == 0) fail("nothing is said to be given");
+  }
+
+  void take(std::uint64_t word) {
+    if (!running_ || !run_.fits || taken_ >= words_) return fail("a word nobody asked for");
+    if (ports_.at("given").get() != 0) fail("given while it is taken");
+    std::uint64_t want = 0;
+    for (unsigned i = 0; i < 8; ++i)
+      want |= std::uint64_t{memory_.content()[run_.place + std::size_t{taken_} * 8 + i]} << (8 * i);
+    if (word != want) fail("word " + std::to_string(taken_) + " is wrong");
+    if (++taken_ == words_) last_word_ = cycle_;
+  }
+
+  const Parameters& parameters_;
+  Ports& ports_;
+  Rng rng_;
+  unsigned words_;
+  std::uint64_t settle_cycles_;
+  Memory memory_;
+  RegisterMaster host_;
+  int reset_cycles_ = 4;
+  bool reset_ = true, running_ = false, interrupted_ = false;
+  bool reading_ = false;
+  std::uint64_t reading_until_ = 0, still_ = 0;  // the cycle from which nobody reads any more
+  bool broken_ = false;                          // memory failed since the reset
+  Run run_;
+  std::optional<Run> next_;                  // asked for while this one runs
+  std::optional<std::uint64_t> streamed_{};  // what the last run that fits left there
+  unsigned taken_ = 0, runs_ = 0, chained_ = 0, refused_ = 0, failed_ = 0, resets_ = 0;
+  std::uint64_t cycle_ = 0, started_ = 0, last_word_ = 0, reset_at_ = 0;
+};
+
+}  // namespace
+
+void add_load_bench(Benches& benches) {
+  benches["mr_load"] = [](std::uint64_t seed, int rounds) {
+    return run_rows<LoadRow>(seed, 20'000 * rounds);
+  };
+  benches["mr_parameters"] = [](std::uint64_t seed, int rounds) {
+    return run_rows<ParametersRow>(seed, 100'000 * rounds);
+  };
+}
+
+}  // namespace millrace::kernels::tb
