@@ -1,6 +1,7 @@
-// The processes of emulated cards of this process. Uses nothing but /proc.
+// The processes of emulated cards of this process. Uses nothing but /proc and kill().
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -9,9 +10,8 @@
 
 namespace millrace::tests {
 
-/// Process of the emulated card with this name ("fpga0") among this process's own children; 0 where there is
-/// none.
-inline pid_t card_process(const std::string& name) {
+/// As card_process(), at one look.
+inline pid_t listed_card_process(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream children(task.path() / "children");
     for (pid_t child = 0; children >> child;) {
@@ -23,6 +23,19 @@ inline pid_t card_process(const std::string& name) {
     }
   }
   return 0;
+}
+
+/// Process of the emulated card with this name ("fpga0") among this process's own children; 0 where there is
+/// none. Looks twice: the kernel's list may lack a child where another one ends meanwhile.
+inline pid_t card_process(const std::string& name) {
+  const pid_t found = listed_card_process(name);
+  return found != 0 ? found : listed_card_process(name);
+}
+
+/// Sends it a signal; false where there is no such process (0 would be this one's whole group).
+inline bool signal_card(const std::string& name, int signal) {
+  const pid_t process = card_process(name);
+  return process > 0 && ::kill(process, signal) == 0;
 }
 
 }  // namespace millrace::tests

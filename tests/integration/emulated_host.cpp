@@ -5,7 +5,6 @@
 #include <experimental/xrt_xclbin.h>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <thread>
@@ -36,23 +35,8 @@ xrt::uuid load(unsigned card, const Bytes& image) {
                                     reinterpret_cast<const char*>(image.data()) + image.size())));
 }
 
-pid_t card_process(const std::string& name) {
-  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
-    std::ifstream children(task.path() / "children");
-    for (pid_t child; children >> child;) {
-      std::ifstream file("/proc/" + std::to_string(child) + "/cmdline");
-      std::string line;
-      std::getline(file, line, '\0');
-      const bool is_card = line == "millrace-card";
-      std::getline(file, line, '\0');
-      if (is_card && line == name) return child;
-    }
-  }
-  return 0;
-}
-
 bool await_end(pid_t process) {
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     if (!fs::exists("/proc/" + std::to_string(process))) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

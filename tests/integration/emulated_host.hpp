@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "card_process.hpp"
 #include "emulated_images.hpp"
 #include "runtime/plan/image_abi.hpp"
 
@@ -24,9 +25,7 @@ using Frame = std::vector<std::byte>;
 xrt::device& device(unsigned index);
 xrt::uuid load(unsigned card, const Bytes& image);
 
-/// Process of an emulated card of this process ("fpga0"), 0 where it has none.
-pid_t card_process(const std::string& name);
-/// Waits until the process is gone; false after ten seconds.
+/// Waits until the process is gone; false after a minute.
 bool await_end(pid_t process);
 
 /// One run at a time of an ingress unit.

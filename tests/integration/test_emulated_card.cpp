@@ -25,7 +25,6 @@ constexpr std::size_t kElements = 64;
 
 class Backend : public testing::Environment {
   void SetUp() override {
-    setenv("MILLRACE_EMULATION_OPTIONS", "call_timeout=2000", 1);
     const auto status = runtime::emulator::select_backend(test_cluster());
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
@@ -273,6 +272,7 @@ TEST(EmulatedCard, a_card_that_is_stuck_is_killed_when_it_does_not_answer) {
     Opened card(0, image);
     card.egress.start(1, 0);
     const auto process = card_process("fpga0");
+    ASSERT_GT(process, 0);
     ASSERT_EQ(kill(process, SIGSTOP), 0);
     EXPECT_THROW(card.control.read(abi::kRegEpoch), std::exception);
     EXPECT_EQ(card.egress.wait(), ERT_CMD_STATE_ERROR);
@@ -324,7 +324,7 @@ TEST(EmulatedCard, one_serves_while_its_neighbour_is_reloaded_200_times_and_kill
     right += card.run(frame, i) == expected(program(seed), frame) ? 1 : 0;
     if (i % 10 != 9) continue;
     card.egress.start(1, i + 1);
-    ASSERT_EQ(kill(card_process("fpga1"), SIGKILL), 0);
+    ASSERT_TRUE(signal_card("fpga1", SIGKILL));
     ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_ERROR);
   }
   stop = true;

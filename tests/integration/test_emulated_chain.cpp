@@ -195,7 +195,7 @@ TEST(EmulatedChain, a_sender_that_starts_anew_in_the_middle_of_a_frame_loses_tha
   // Nobody takes frames out, so the last card holds two, and two packets of the third wait in the ring.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
-  for (int i = 0; i < 1000 && packets() < full; ++i) std::this_thread::sleep_for(milliseconds(10));
+  for (int i = 0; i < 6000 && packets() < full; ++i) std::this_thread::sleep_for(milliseconds(10));
   ASSERT_EQ(packets(), full);
   chain.controls[1]->enable(kRowOut, false);
   chain.controls[1]->enable(kRowOut);
@@ -249,6 +249,7 @@ TEST(EmulatedChain, cards_killed_at_any_moment_leave_no_wrong_frame_behind) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(round * 20));
     const auto process = card_process("fpga1");
+    ASSERT_GT(process, 0);
     ASSERT_EQ(kill(process, SIGKILL), 0);
     ASSERT_TRUE(await_end(process));
     chain.load_middle();

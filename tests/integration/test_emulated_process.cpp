@@ -18,6 +18,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -82,22 +83,13 @@ bool has_ended(pid_t process) {
 }
 
 bool all_end(const std::vector<pid_t>& processes) {
-  for (int i = 0; i < 1000; ++i) {
-    if (std::all_of(processes.begin(), processes.end(), has_ended)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
+  return wait_until([&] { return std::all_of(processes.begin(), processes.end(), has_ended); });
 }
 
 /// Of this process, once it has closed those of the cards that ended.
 std::size_t settled_descriptors() {
-  std::size_t last = 0;
-  for (int same = 0; same < 5; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
-    const auto now = open_descriptors(getpid());
-    same = now == last ? same + 1 : 0;
-    last = now;
-  }
-  return last;
+  EXPECT_TRUE(await_rest());
+  return open_descriptors(getpid());
 }
 
 TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_a_frame_through_three_cards) {
@@ -153,23 +145,22 @@ TEST(EmulatedProcess, no_card_process_outlives_a_program_that_is_killed_or_leave
   ThreeImages images;
   for (const int signal : {SIGKILL, SIGTERM, SIGSEGV}) {
     BackgroundProgram program(images.command("stay"));
-    EXPECT_EQ(program.wait_for_line("", std::chrono::seconds(30)), images.result);
+    EXPECT_EQ(program.wait_for_line("", std::chrono::seconds(60)), images.result);
     const auto cards = children_named(program.pid(), "millrace-card");
     ASSERT_EQ(cards.size(), 3u);
     program.stop(signal);
     EXPECT_TRUE(all_end(cards)) << "after signal " << signal;
   }
   BackgroundProgram program(images.command("exit"));
-  EXPECT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
-  for (int i = 0; i < 1000 && program.running(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
+  EXPECT_TRUE(wait_until([&] { return !program.running(); }));
   EXPECT_TRUE(children_named(program.pid(), "millrace-card").empty());
 }
 
 TEST(EmulatedProcess, cards_do_not_take_the_signals_meant_for_the_program) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
-  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
+  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
   const auto cards = children_named(program.pid(), "millrace-card");
   ASSERT_EQ(cards.size(), 3u);
   for (const pid_t card : cards)
@@ -181,7 +172,7 @@ TEST(EmulatedProcess, cards_do_not_take_the_signals_meant_for_the_program) {
 TEST(EmulatedProcess, a_card_keeps_no_descriptor_of_the_program_open) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
-  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(30)).has_value());
+  ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
   for (const pid_t card : children_named(program.pid(), "millrace-card"))
     EXPECT_LE(open_descriptors(card), 8u) << "standard streams and five of its own";
 }

@@ -23,7 +23,6 @@ using Kind = plan::PortKind;
 class Backend : public testing::Environment {
   void SetUp() override {
     setenv("MILLRACE_CACHE", shared_simulation_cache().c_str(), 1);
-    setenv("MILLRACE_EMULATION_OPTIONS", "call_timeout=2000", 1);
     const auto status = runtime::emulator::select_backend(test_cluster(), runtime::emulator::Fidelity::kRtl);
     ASSERT_TRUE(status.ok()) << status.error().message();
   }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "runtime/base/file.hpp"
+#include "tests/support/wait.hpp"
 
 extern char** environ;
 
@@ -184,6 +185,23 @@ std::size_t open_descriptors(pid_t pid) {
        std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", ignored))
     ++n;
   return n;
+}
+
+bool await_rest() {
+  const std::string own = std::to_string(::gettid());
+  const auto others_sleep = [&] {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (task.path().filename() == own) continue;
+      std::ifstream file(task.path() / "stat");
+      const std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      const auto close = stat.rfind(')');
+      if (close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] != 'S') return false;
+    }
+    return true;
+  };
+  // One look takes the threads one after the other: a thread may have woken another behind it.
+  int looks = 0;
+  return wait_until([&] { return (looks = others_sleep() ? looks + 1 : 0) == 5; });
 }
 
 std::string millrace_binary() {

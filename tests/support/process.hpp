@@ -17,7 +17,7 @@ struct Outcome {
 
 /// Runs to its end, at most `limit`. `environment` entries ("NAME=value") are added to this process's.
 Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
-                    std::chrono::seconds limit = std::chrono::seconds(120));
+                    std::chrono::seconds limit = std::chrono::seconds(300));
 
 /// A program that goes on until stopped. The destructor kills it (SIGKILL) where it still runs.
 class BackgroundProgram {
@@ -55,6 +55,10 @@ class BackgroundProgram {
 std::vector<pid_t> children_named(pid_t parent, const std::string& name);
 bool process_exists(pid_t pid);
 std::size_t open_descriptors(pid_t pid);
+
+/// Waits until every other thread of this process sleeps: what they were about, the descriptors of a process
+/// that ended or their own end, is done and can be counted. False after a minute.
+bool await_rest();
 
 /// The `millrace` binary of this build.
 std::string millrace_binary();
