@@ -11,7 +11,9 @@
 #include "runtime/card/card.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "tests/integration/card_process.hpp"
+#include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/process.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
 namespace millrace::tests {
@@ -24,6 +26,8 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
+// Of a frame that is to miss it, and still be in time to be submitted.
+constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {
   void SetUp() override {
@@ -73,12 +77,15 @@ class PipelineOnCards : public testing::Test {
 TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndBothLinks) {
   open(chain_of_three());
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(works()) << i;
-  const auto status = pipeline_->status();
+  constexpr std::uint64_t kLinkBytes = 50U * PlanBuilder::kElements * 2;
+  const auto status = status_when(
+      *pipeline_, [](const auto& card) { return card.frames == 50; },
+      [](const auto& link) { return link.bytes == kLinkBytes; });
   ASSERT_EQ(status.cards.size(), 3U);
   for (const auto& card : status.cards) EXPECT_EQ(card.frames, 50U) << card.endpoint;
   ASSERT_EQ(status.links.size(), 2U);
   for (const auto& link : status.links) {
-    EXPECT_EQ(link.bytes, 50U * PlanBuilder::kElements * 2) << link.channel;
+    EXPECT_EQ(link.bytes, kLinkBytes) << link.channel;
     EXPECT_TRUE(link.up) << link.channel;
   }
 }
@@ -163,7 +170,7 @@ TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
     open(chain_of_three(), options);
     ASSERT_TRUE(works());
     const pid_t process = card_process(victim);
-    ASSERT_NE(process, 0);
+    ASSERT_GT(process, 0);
     ASSERT_EQ(::kill(process, SIGSTOP), 0);  // so that frames stay in flight
     std::vector<std::unique_ptr<TestFrame>> frames;
     for (int i = 0; i < 12; ++i) {
@@ -186,7 +193,7 @@ TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
     std::cout << victim << " killed: " << unavailable << " frames in flight told after " << noticed.count()
               << " us\n";
     EXPECT_GT(unavailable, 0);
-    EXPECT_LT(noticed, 2s);
+    EXPECT_LT(noticed, 4s) << "the driver gives up after 5 s: nobody noticed before";
     ASSERT_TRUE(comes_back());
     std::cout << victim << " back after "
               << std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - killed).count()
@@ -200,10 +207,10 @@ TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
 
 TEST_F(PipelineOnCards, WhileTheCardIsAwaySubmitAnswersUnavailable) {
   PipelineOptions options;
-  options.restart_backoff_initial = 300ms;
+  options.restart_backoff_initial = 2s;  // away for long enough to be met so
   open(chain_of_three(), options);
   ASSERT_TRUE(works());
-  ASSERT_EQ(::kill(card_process("fpga2"), SIGKILL), 0);
+  ASSERT_TRUE(signal_card("fpga2", SIGKILL));
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
   TestFrame frame(1, 1, 1);
   const Status refused = pipeline_->submit(frame.frame);
@@ -216,7 +223,7 @@ TEST_F(PipelineOnCards, WhileTheCardIsAwaySubmitAnswersUnavailable) {
 TEST_F(PipelineOnCards, AnIdleCardThatDiesIsNoticedAndBroughtBack) {
   open(chain_of_three());
   ASSERT_TRUE(works());
-  ASSERT_EQ(::kill(card_process("fpga1"), SIGKILL), 0);
+  ASSERT_TRUE(signal_card("fpga1", SIGKILL));
   EXPECT_TRUE(
       eventually([&] { return pipeline_->status().ready && pipeline_->status().cards[1].restarts == 1; }));
   EXPECT_TRUE(comes_back());
@@ -242,16 +249,17 @@ TEST_F(PipelineOnCards, CardsKilledAgainAndAgainUnderLoadGiveNoWrongAnswer) {
       }
     });
   }
+  EXPECT_TRUE(eventually([&] { return good.load() > 0; }));
   for (int i = 0; i < 12; ++i) {
     std::this_thread::sleep_for(40ms);
-    if (const pid_t process = card_process("fpga" + std::to_string(i % 3)); process != 0)
-      ::kill(process, SIGKILL);
+    static_cast<void>(signal_card("fpga" + std::to_string(i % 3), SIGKILL));  // it may be away already
   }
   EXPECT_TRUE(comes_back());
+  const int before = good.load();
+  EXPECT_TRUE(eventually([&] { return good.load() > before; }));
   go.store(false);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
-  EXPECT_GT(good.load(), 0);
   std::cout << good.load() << " right, " << failed.load() << " refused or failed\n";
 }
 
@@ -263,17 +271,17 @@ TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileCardsHang) {
     open(chain_of_three(), options);
     ASSERT_TRUE(works());
     std::vector<std::unique_ptr<TestFrame>> frames;
-    for (const char* card : {"fpga0", "fpga1", "fpga2"}) ASSERT_EQ(::kill(card_process(card), SIGSTOP), 0);
+    for (const char* card : {"fpga0", "fpga1", "fpga2"}) ASSERT_TRUE(signal_card(card, SIGSTOP));
     for (int i = 0; i < 4; ++i) {
       frames.push_back(std::make_unique<TestFrame>(1, 1, 1));
-      if (i < 3) frames.back()->frame.deadline = Clock::now() + 250ms;
+      if (i < 3) frames.back()->frame.deadline = Clock::now() + kDeadline;
       ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
     }
     for (int i = 0; i < 3; ++i)
       EXPECT_EQ(frames[static_cast<std::size_t>(i)]->code(), ErrorCode::kDeadlineExceeded);
     const auto begin = Clock::now();
     pipeline_->stop(bound);
-    EXPECT_LT(Clock::now() - begin, 10s);
+    EXPECT_LT(Clock::now() - begin, 14s);
     EXPECT_EQ(frames[3]->code(), ErrorCode::kUnavailable);
     for (auto& frame : frames) EXPECT_EQ(frame->completions(), 1);
   }
@@ -282,23 +290,25 @@ TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileCardsHang) {
 TEST_F(PipelineOnCards, StopAtOnceHoldsWhileIdleCardsHang) {
   open(chain_of_three());
   ASSERT_TRUE(works());
-  for (const char* card : {"fpga0", "fpga1", "fpga2"}) ASSERT_EQ(::kill(card_process(card), SIGSTOP), 0);
+  for (const char* card : {"fpga0", "fpga1", "fpga2"}) ASSERT_TRUE(signal_card(card, SIGSTOP));
   const auto begin = Clock::now();
   pipeline_->stop(0ms);
-  EXPECT_LT(Clock::now() - begin, 10s);
+  EXPECT_LT(Clock::now() - begin, 14s);
 }
 
 TEST_F(PipelineOnCards, ACardThatWakesUpInTimeIsNotLoadedAgain) {
   PipelineOptions options;
   options.slots = 2;
+  options.stuck_after = options.stuck_after_deadline = 60s;
   open(chain_of_three(), options);
   ASSERT_TRUE(works());
   const pid_t process = card_process("fpga1");
+  ASSERT_GT(process, 0);
   ASSERT_EQ(::kill(process, SIGSTOP), 0);
   std::vector<std::unique_ptr<TestFrame>> frames;
   for (int i = 0; i < 4; ++i) {
     frames.push_back(std::make_unique<TestFrame>(1, 1, 1));
-    frames.back()->frame.deadline = Clock::now() + 250ms;
+    frames.back()->frame.deadline = Clock::now() + kDeadline;
     ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
   }
   for (auto& frame : frames) EXPECT_EQ(frame->code(), ErrorCode::kDeadlineExceeded);
@@ -314,15 +324,16 @@ TEST_F(PipelineOnCards, ACardThatStopsAnsweringIsLoadedAgainWithDeadlinesAndWith
     PipelineOptions options;
     options.slots = 2;
     options.stuck_after_deadline = 300ms;
-    options.stuck_after = with_deadline ? 60s : 1s;
+    options.stuck_after = with_deadline ? 60s : 3s;
     open(chain_of_three(), options);
     ASSERT_TRUE(works());
     const pid_t process = card_process("fpga1");
+    ASSERT_GT(process, 0);
     ASSERT_EQ(::kill(process, SIGSTOP), 0);
     std::vector<std::unique_ptr<TestFrame>> frames;
     for (int i = 0; i < 4; ++i) {
       frames.push_back(std::make_unique<TestFrame>(1, 1, 1));
-      if (with_deadline) frames.back()->frame.deadline = Clock::now() + 250ms;
+      if (with_deadline) frames.back()->frame.deadline = Clock::now() + kDeadline;
       ASSERT_TRUE(pipeline_->submit(frames.back()->frame).ok());
     }
     for (auto& frame : frames)
@@ -345,6 +356,7 @@ TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {
   ASSERT_TRUE(works());
   pipeline_->stop(1s);
   pipeline_.reset();
+  ASSERT_TRUE(await_rest());
   const Belongings before = count_belongings();
   for (int i = 0; i < 10; ++i) {
     reopen();
@@ -352,6 +364,7 @@ TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {
     pipeline_->stop(std::chrono::milliseconds(i % 2 * 100));
     pipeline_.reset();
   }
+  ASSERT_TRUE(await_rest());
   const Belongings after = count_belongings();
   EXPECT_EQ(after.descriptors, before.descriptors);
   EXPECT_EQ(after.threads, before.threads);

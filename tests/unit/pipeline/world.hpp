@@ -37,10 +37,10 @@ class TestFrame {
     };
   }
 
-  /// Waits for its completion; false after ten seconds.
+  /// Waits for its completion; false after a minute.
   bool wait() {
     std::unique_lock lock(mutex_);
-    return done_.wait_for(lock, std::chrono::seconds(10), [&] { return completions_ > 0; });
+    return done_.wait_for(lock, std::chrono::seconds(60), [&] { return completions_ > 0; });
   }
   int completions() {
     const std::lock_guard lock(mutex_);
@@ -87,10 +87,10 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
 
-/// Waits until `holds`; false after ten seconds.
+/// Waits until `holds`; false after a minute.
 template <class Condition>
 bool eventually(Condition holds) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!holds()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
