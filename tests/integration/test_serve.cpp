@@ -21,6 +21,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/tools.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -69,14 +70,34 @@ class Serve : public testing::Test {
     if (!answer) return 0;
     return answer->status == 200 && !answer->body.ends_with(expected(input)) ? -1 : answer->status;
   }
+  /// Sends the same, and leaves its answer for receive().
+  void send(HttpConnection& connection, const std::string& input) const {
+    connection.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) +
+                    "Content-Length: " + std::to_string(input.size()) + "\r\n\r\n" + input);
+  }
+  /// The model's part of /v2/millrace/status.
+  static json::value model_status(HttpConnection& connection) {
+    return json::parse(connection.request("GET", "/v2/millrace/status")->body).at("models").at(0);
+  }
+  /// The same once it holds of every card; else the last of a minute. A look waits for the cards only so
+  /// long, and may show what an earlier one saw.
+  template <class OfCard>
+  static json::value model_status_when(HttpConnection& connection, OfCard holds) {
+    json::value model;
+    static_cast<void>(wait_until([&] {
+      model = model_status(connection);
+      const json::array& cards = model.at("cards").as_array();
+      return std::all_of(cards.begin(), cards.end(), holds);
+    }));
+    return model;
+  }
+  /// Waits until so many frames are on the cards.
+  static bool on_the_cards(HttpConnection& connection, int frames) {
+    return wait_until([&] { return model_status(connection).at("in_flight").to_number<int>() == frames; });
+  }
   /// Waits until the program has said `words` on standard error.
   bool said(const std::string& words) const {
-    const auto end = std::chrono::steady_clock::now() + 30s;
-    while (std::chrono::steady_clock::now() < end) {
-      if (server_->err().find(words) != std::string::npos) return true;
-      std::this_thread::sleep_for(2ms);
-    }
-    return false;
+    return wait_until([&] { return server_->err().find(words) != std::string::npos; });
   }
   std::vector<pid_t> cards() const { return children_named(server_->pid(), kCardProgram); }
 
@@ -103,8 +124,8 @@ TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
   EXPECT_EQ(right, 200);
 
   HttpConnection connection(port_);
-  const json::value status = json::parse(connection.request("GET", "/v2/millrace/status")->body);
-  const json::value& model = status.at("models").at(0);
+  const json::value model = model_status_when(
+      connection, [](const json::value& card) { return card.at("frames").to_number<int>() == 200; });
   EXPECT_EQ(model.at("completed").to_number<int>(), 200);
   ASSERT_EQ(model.at("cards").as_array().size(), 3U);
   for (const json::value& card : model.at("cards").as_array())
@@ -193,12 +214,18 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
   start();
   HttpConnection connection(port_);
   for (std::uint32_t i = 0; i < 10; ++i) ASSERT_EQ(ask(connection, frame(i)), 200);
-  const std::string page = "\n" + connection.request("GET", "/metrics")->body;
+  const std::string model = "model=\"" + program_.name + "\"";
+  std::string page;
   const auto value = [&](const std::string& start) {
     const auto at = page.find("\n" + start);
     return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find("} ", at) + 2));
   };
-  const std::string model = "model=\"" + program_.name + "\"";
+  // A scrape waits for the cards only so long, and may show what an earlier look saw.
+  static_cast<void>(wait_until([&] {
+    page = "\n" + connection.request("GET", "/metrics")->body;
+    return value("millrace_card_frames_total{" + model) == 10 && value("millrace_card_up{" + model) == 1 &&
+           value("millrace_link_bytes_total{" + model) > 0;
+  }));
   EXPECT_EQ(value("millrace_requests_total{" + model + ",outcome=\"success\""), 10);
   EXPECT_EQ(value("millrace_request_seconds_count{" + model), 10);
   EXPECT_GT(value("millrace_compute_seconds_sum{" + model), 0);
@@ -212,26 +239,30 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
 }
 
 TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
-  start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=300"});  // long enough lost for a request to meet it
-  HttpConnection connection(port_);
+  start();
+  HttpConnection connection(port_), held(port_);
   ASSERT_EQ(ask(connection, frame(1)), 200);
   const auto before = cards();
   ASSERT_EQ(before.size(), 3U);
+  ASSERT_EQ(::kill(before[1], SIGSTOP), 0);  // so that a request is on the cards when it dies
+  send(held, frame(2));
+  ASSERT_TRUE(on_the_cards(connection, 1));
   ASSERT_EQ(::kill(before[1], SIGKILL), 0);
-  int refused = 0, status = 0;
-  const auto end = std::chrono::steady_clock::now() + 30s;
-  while (std::chrono::steady_clock::now() < end) {
+  const auto lost = held.receive();
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->status, 503) << lost->body;
+  int status = 0;
+  EXPECT_TRUE(wait_until([&] {
     status = ask(connection, frame(2));
-    ASSERT_TRUE(status == 200 || status == 503) << status;
-    refused += status == 503;
-    if (status == 200 && cards() != before) break;
-  }
-  EXPECT_EQ(status, 200) << "the card is back";
-  EXPECT_GT(refused, 0) << "someone noticed";
+    EXPECT_TRUE(status == 200 || status == 503) << status;
+    return status == 200;
+  })) << "the card is back; last status "
+      << status;
+  EXPECT_NE(cards(), before);
   EXPECT_EQ(cards().size(), 3U);
-  const json::value document = json::parse(connection.request("GET", "/v2/millrace/status")->body);
   std::uint64_t restarts = 0;
-  for (const json::value& card : document.at("models").at(0).at("cards").as_array())
+  const json::value model = model_status(connection);
+  for (const json::value& card : model.at("cards").as_array())
     restarts += card.at("restarts").to_number<std::uint64_t>();
   EXPECT_GE(restarts, 1U);
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
@@ -243,17 +274,20 @@ TEST_F(Serve, IdleClientsDoNotKeepALostCardFromComingBack) {
   ASSERT_EQ(ask(connection, frame(1)), 200);
   std::vector<std::unique_ptr<HttpConnection>> idle;
   for (int i = 0; i < 250; ++i) idle.push_back(std::make_unique<HttpConnection>(port_));
-  std::this_thread::sleep_for(200ms);  // the server takes what it can
+  const std::string mark = "at most ", told = server_->err();
+  ASSERT_NE(told.find(mark), std::string::npos) << told;
+  const double most = std::stod(told.substr(told.find(mark) + mark.size()));
+  ASSERT_TRUE(wait_until([&] {
+    const std::string page = connection.request("GET", "/metrics")->body;
+    const std::string gauge = "\nmillrace_http_connections ";
+    const auto at = page.find(gauge);
+    return at != std::string::npos && std::stod(page.substr(at + gauge.size())) >= most;
+  })) << "it takes what it can";
   const auto before = cards();
   ASSERT_EQ(before.size(), 3U);
   ASSERT_EQ(::kill(before[0], SIGKILL), 0);
-  int status = 0;
-  const auto end = std::chrono::steady_clock::now() + 30s;
-  while (std::chrono::steady_clock::now() < end) {
-    status = ask(connection, frame(2));
-    if (status == 200 && cards() != before) break;
-  }
-  EXPECT_EQ(status, 200) << server_->err();
+  EXPECT_TRUE(wait_until([&] { return ask(connection, frame(2)) == 200 && cards() != before; }))
+      << server_->err();
   EXPECT_NE(server_->err().find("the limit of open files is 200"), std::string::npos) << server_->err();
 }
 
@@ -271,12 +305,13 @@ TEST_F(Serve, WhileACardHangsStatusMetricsAndHealthAreAnsweredAllTheSame) {
     EXPECT_EQ(answer->status, 200) << target;
   }
   EXPECT_EQ(connection.request("GET", "/v2/models/" + program_.name + "/ready")->status, 200);
-  const json::value status = json::parse(connection.request("GET", "/v2/millrace/status")->body);
-  const auto& all = status.at("models").at(0).at("cards").as_array();
-  ASSERT_EQ(all.size(), 3U);
-  const auto silent =
-      std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.at("answers").as_bool(); });
-  EXPECT_EQ(silent, 1) << "and it is known which";
+  EXPECT_TRUE(wait_until([&] {
+    const json::value model = model_status(connection);
+    const auto& all = model.at("cards").as_array();
+    EXPECT_EQ(all.size(), 3U);
+    return std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.at("answers").as_bool(); }) ==
+           1;
+  })) << "and it is known which";
   ASSERT_EQ(::kill(processes[1], SIGCONT), 0);
   EXPECT_EQ(ask(connection, frame(2)), 200);
 }
@@ -294,19 +329,17 @@ TEST_F(Serve, ACardKilledUnderLoadFailsRequestsWith503OnlyAndNeverWithWrongBytes
         if (status == 503) std::this_thread::sleep_for(5ms);
       }
     });
-  const auto wait_for = [](const std::atomic<int>& what, int more) {
-    const int until = what + more;
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (what < until && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
-    return what >= until;
+  const auto reaches = [](const std::atomic<int>& what, int count) {
+    return wait_until([&] { return what >= count; });
   };
   for (std::size_t victim = 0; victim < 3; ++victim) {
-    ASSERT_TRUE(wait_for(right, 20));
+    ASSERT_TRUE(reaches(right, right + 20));
     const auto before = cards();
     ASSERT_EQ(before.size(), 3U);
+    const int refused_before = refused;
     ASSERT_EQ(::kill(before[victim], SIGKILL), 0);
-    ASSERT_TRUE(wait_for(refused, 1)) << "someone noticed";
-    ASSERT_TRUE(wait_for(right, 20)) << "it came back";
+    ASSERT_TRUE(reaches(refused, refused_before + 1)) << "someone noticed";
+    ASSERT_TRUE(reaches(right, right + 20)) << "it came back";
   }
   clients.clear();
   EXPECT_EQ(other, 0);
@@ -322,9 +355,8 @@ TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {
   HttpConnection held(port_), other(port_);
   ASSERT_EQ(ask(held, frame(1)), 200);
   ASSERT_EQ(::kill(processes[1], SIGSTOP), 0);
-  held.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) +
-            "Content-Length: " + std::to_string(frame(2).size()) + "\r\n\r\n" + frame(2));
-  std::this_thread::sleep_for(100ms);  // the request is with the pipeline
+  send(held, frame(2));
+  ASSERT_TRUE(on_the_cards(other, 1));
   ASSERT_EQ(::kill(server_->pid(), SIGTERM), 0);
   ASSERT_TRUE(said("a second signal stops at once")) << server_->err();
   EXPECT_EQ(other.request("GET", "/v2/health/ready")->status, 503);
@@ -344,8 +376,8 @@ TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
   std::atomic<int> good{0}, wrong{0};
   std::vector<std::jthread> clients;
   for (std::uint32_t c = 0; c < 3; ++c)
-    clients.emplace_back([&, c] {
-      HttpConnection connection(port_);
+    // Connected here: one that began after the others' thirty would find nobody there.
+    clients.emplace_back([&, c, connection = HttpConnection(port_)]() mutable {
       for (std::uint32_t i = 0;; ++i) {
         const int status = ask(connection, frame(c * 1000 + i));
         if (status == 0) return;
@@ -355,16 +387,12 @@ TEST_F(Serve, SigtermUnderLoadAnswersWhatWasAcceptedAndLeavesNothingBehind) {
           ++wrong;
       }
     });
-  while (good < 30) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(wait_until([&] { return good >= 30; }));
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
   clients.clear();
   EXPECT_EQ(wrong, 0);
-  const auto end = std::chrono::steady_clock::now() + 10s;
-  const auto any_left = [&] {
-    return std::any_of(card_processes.begin(), card_processes.end(), process_exists);
-  };
-  while (any_left() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
-  EXPECT_FALSE(any_left());
+  EXPECT_TRUE(
+      wait_until([&] { return std::none_of(card_processes.begin(), card_processes.end(), process_exists); }));
 }
 
 TEST_F(Serve, SigintEndsItAsWell) {

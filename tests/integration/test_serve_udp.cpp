@@ -18,6 +18,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -87,10 +88,13 @@ TEST_F(ServeUdp, ManyClientsAtOnceGetTheReferencesBytesAndTheMetricsCountThem) {
   clients.clear();
   EXPECT_EQ(right, 200);
   HttpConnection connection(http_port_);
-  const auto page = connection.request("GET", "/metrics");
-  ASSERT_TRUE(page.has_value());
-  EXPECT_NE(page->body.find("millrace_udp_responses_total 200"), std::string::npos);
-  EXPECT_NE(page->body.find("millrace_udp_sessions_opened_total 4"), std::string::npos);
+  std::string page;
+  // A response is counted a moment after it was sent.
+  EXPECT_TRUE(wait_until([&] {
+    page = connection.request("GET", "/metrics").value().body;
+    return page.find("millrace_udp_responses_total 200\n") != std::string::npos;
+  })) << page;
+  EXPECT_NE(page.find("millrace_udp_sessions_opened_total 4\n"), std::string::npos) << page;
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
