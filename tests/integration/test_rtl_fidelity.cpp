@@ -9,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <random>
-#include <thread>
 
 #include "kernels/program/parameters.hpp"
 #include "kernels/reference/reference.hpp"
@@ -21,6 +20,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/rtl_folder.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -54,7 +54,7 @@ class RtlFidelity : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     std::vector<std::string> all = environment;  // the first of a name holds
     all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());
-    return run_program(command, all, 240s);
+    return run_program(command, all, 500s);
   }
 
   TemporaryDirectory directory_{"millrace-fidelity"};
@@ -274,8 +274,8 @@ TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
   const std::vector<pid_t> compilers{std::istream_iterator<pid_t>(pids), {}};
   ASSERT_FALSE(compilers.empty());
   for (const pid_t compiler : compilers) {
-    for (int i = 0; i < 500 && process_exists(compiler); ++i) std::this_thread::sleep_for(10ms);
-    EXPECT_FALSE(process_exists(compiler)) << "a compiler outlives who started it";
+    EXPECT_TRUE(wait_until([&] { return !process_exists(compiler); }))
+        << "a compiler outlives who started it";
   }
   const Outcome again = verify(deployment, {"--frames", "3"}, {"MILLRACE_CACHE=" + cache.string()});
   EXPECT_EQ(again.exit_code, 0) << again.err;
@@ -287,7 +287,7 @@ TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {
   BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
                             "127.0.0.1:0", "--fidelity", "rtl"},
                            {"MILLRACE_CACHE=" + shared_simulation_cache().string()});
-  const auto address = server.wait_for_line("listening http ", 240s);
+  const auto address = server.wait_for_line("listening http ", 500s);
   ASSERT_TRUE(address.has_value()) << server.err();
   HttpConnection connection(static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1))));
   std::mt19937 random(5);
@@ -309,11 +309,16 @@ TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {
     if (n == 5) {  // a card that dies comes back as a simulation
       const auto cards = children_named(server.pid(), "millrace-card");
       ASSERT_EQ(cards.size(), 3U);
-      ::kill(cards[1], SIGKILL);
-      while (connection.request("GET", "/v2/health/ready", "", "")->status == 200) {
-      }
-      while (connection.request("GET", "/v2/health/ready", "", "")->status != 200) {
-      }
+      ASSERT_EQ(::kill(cards[1], SIGKILL), 0);
+      EXPECT_TRUE(wait_until([&] {
+        const auto looked = connection.request("GET", "/v2/millrace/status");
+        const json::value status = json::parse(looked.value().body);
+        const json::value& model = status.at("models").at(0);
+        int restarts = 0;
+        for (const json::value& card : model.at("cards").as_array())
+          restarts += card.at("restarts").to_number<int>();
+        return restarts == 1 && model.at("ready").as_bool();
+      }));
     }
   }
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
