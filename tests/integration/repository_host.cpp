@@ -4,12 +4,12 @@
 #include <chrono>
 #include <random>
 #include <stdexcept>
-#include <thread>
 #include <variant>
 
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/npy.hpp"
 #include "tests/integration/program_deployment.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 
@@ -145,7 +145,7 @@ Answer RepositoryHost::ask(HttpConnection& connection, const std::string& input,
 }
 
 HttpResponse RepositoryHost::post(const std::string& target, const std::string& body) const {
-  HttpConnection connection(port_, 120s);
+  HttpConnection connection(port_, 500s);  // a load may have simulations to build
   const auto answer = connection.request("POST", target, body);
   if (!answer) throw std::runtime_error("no answer from " + target);
   return *answer;
@@ -179,12 +179,7 @@ std::string RepositoryHost::reason(const std::string& version, const std::string
 
 bool RepositoryHost::eventually(const std::string& version, const std::string& wanted,
                                 const std::string& model) const {
-  const auto end = std::chrono::steady_clock::now() + 60s;
-  while (state(version, model) != wanted) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
+  return wait_until([&] { return state(version, model) == wanted; });
 }
 
 double RepositoryHost::metric(const std::string& name, const std::string& labels) const {

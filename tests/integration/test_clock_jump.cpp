@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
-#include <thread>
 
 #include "kernels/reference/reference.hpp"
 #include "millrace/client.hpp"
 #include "tests/integration/repository_host.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -121,7 +121,11 @@ TEST(ClockJump, ADeadlineIsNeitherMissedNorForgottenWhenTheClockJumpsWhileAReque
   };
   send(patient, 60'000'000);
   send(hurried, 300'000);
-  std::this_thread::sleep_for(50ms);  // both are with the pipeline
+  HttpConnection asking(host.port());
+  ASSERT_TRUE(wait_until([&] {
+    const auto looked = asking.request("GET", "/v2/millrace/status");
+    return looked.value().body.find("\"in_flight\":2,") != std::string::npos;
+  })) << "both are with the pipeline";
   shift.set(10 * kYear);
   const auto late = hurried.receive();
   ASSERT_TRUE(late);

@@ -19,6 +19,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/rtl_folder.hpp"
 #include "tests/support/tools.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -103,14 +104,13 @@ TEST(LoadedWeights, AreGivenAgainToACardThatDied) {
   ASSERT_EQ(host.load("2").status, 200);
   const auto cards = host.cards();
   ASSERT_EQ(cards.size(), 3U);
-  ::kill(cards[1], SIGKILL);
+  ASSERT_EQ(::kill(cards[1], SIGKILL), 0);
   HttpConnection connection(host.port());
   Answer answer;
-  for (int tries = 0; tries < 500 && answer.status != 200; ++tries) {
+  ASSERT_TRUE(wait_until([&] {
     answer = host.ask(connection, host.frame(7));
-    if (answer.status != 200) std::this_thread::sleep_for(10ms);
-  }
-  ASSERT_EQ(answer.status, 200);
+    return answer.status == 200 && host.cards() != cards;
+  }));
   EXPECT_EQ(answer.version, "2");
   EXPECT_TRUE(answer.right);
 }

@@ -12,6 +12,7 @@
 #include "tests/integration/repository_host.hpp"
 #include "tests/support/lenet.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -77,7 +78,9 @@ void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps)
   EXPECT_EQ(clients.failed, 0) << "last status " << clients.last_status;
   EXPECT_EQ(clients.wrong, 0);
   EXPECT_EQ(host.cards(), processes);
-  EXPECT_LE(open_descriptors(host.server().pid()), descriptors + 4) << "the clients' and one more";
+  EXPECT_TRUE(wait_until([&] { return open_descriptors(host.server().pid()) <= descriptors + 4; }))
+      << "the clients' and one more; it has " << open_descriptors(host.server().pid()) << ", and had "
+      << descriptors;
   EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), swaps + 3);
   EXPECT_EQ(host.metric("millrace_requests_in_flight"), 0);
   EXPECT_EQ(host.metric("millrace_requests_total", "outcome=\"success\""), clients.all);
@@ -204,7 +207,7 @@ TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", with_other_weights(base(), 2));
-  host.start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=400"});
+  host.start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=1500"});
   ASSERT_EQ(host.load("1").status, 200);
   Clients clients(host, 2);
   clients.wait_for(5);
@@ -212,7 +215,13 @@ TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   ASSERT_EQ(processes.size(), 3U);
   std::atomic<int> status{0};
   std::jthread loader([&] { status = host.load("2", "drain").status; });
-  std::this_thread::sleep_for(150ms);
+  // From when both clients wait for the new version, nothing is on the cards; they are programmed.
+  HttpConnection asking(host.port());
+  EXPECT_TRUE(wait_until([&] {
+    const auto looked = asking.request("GET", "/v2/millrace/status");
+    return looked.value().body.find("\"queued\":2,") != std::string::npos;
+  }));
+  std::this_thread::sleep_for(150ms);  // the old version gives its cards back meanwhile
   ASSERT_EQ(::kill(processes[1], SIGKILL), 0);
   loader.join();
   EXPECT_EQ(status, 200) << host.server().err();
@@ -277,7 +286,7 @@ TEST(Repository, UnloadingCompletesWhatWasAcceptedAndRefusesTheRest) {
         (answer.status == 200 && answer.right ? good : answer.status == 404 ? gone : other)++;
       }
     });
-  while (good < 10) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(wait_until([&] { return good >= 10; }));
   EXPECT_EQ(host.post("/v2/repository/models/m/unload").status, 200);
   clients.clear();
   EXPECT_EQ(other, 0);
@@ -320,10 +329,7 @@ TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
   EXPECT_EQ(clients.failed + clients.wrong, 0);
   fs::remove_all(host.root() / "m");
   HttpConnection connection(host.port());
-  const auto end = std::chrono::steady_clock::now() + 30s;
-  while (connection.request("GET", "/v2/models/m")->status != 404 && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(connection.request("GET", "/v2/models/m")->status, 404);
+  EXPECT_TRUE(wait_until([&] { return connection.request("GET", "/v2/models/m")->status == 404; }));
 }
 
 TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
@@ -376,17 +382,13 @@ struct CompileOnLoad : testing::Test {
     }
   }
   std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
-  /// Waits for the compiler and stops it where it is.
-  bool hold_up_compiler() {
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (std::chrono::steady_clock::now() < end) {
-      const auto found = compilers();
-      if (found.size() == 1 && ::kill(found.front(), SIGSTOP) == 0) return true;
-      std::this_thread::sleep_for(1ms);
-    }
-    return false;
+  /// The model of version 2 becomes a pipe that nobody writes to: its compiler waits until it is ended.
+  void hold_up_version_2() {
+    fs::remove(model_2);
+    ASSERT_EQ(::mkfifo(model_2.c_str(), 0600), 0);
   }
   RepositoryHost host;
+  const fs::path model_2 = host.root() / "lenet" / "2" / "model.onnx";
 };
 
 TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
@@ -451,11 +453,12 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
 }
 
 TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
+  hold_up_version_2();
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
   HttpResponse answer;
   std::jthread loader([&] { answer = host.load("2", "", "lenet"); });
-  ASSERT_TRUE(hold_up_compiler());
+  EXPECT_TRUE(wait_until([&] { return compilers().size() == 1; }));
   EXPECT_EQ(host.state("2", "lenet"), "LOADING");
   EXPECT_NE(host.reason("2", "lenet"), "");
   EXPECT_EQ(host.state("1", "lenet"), "READY") << "which serves meanwhile";
@@ -478,15 +481,15 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   EXPECT_EQ(host.post("/v2/repository/models/lenet/unload", version_2).status, 404)
       << "there is nothing to cancel any more";
 
+  fs::remove(model_2);
+  fs::copy_file(host.root() / "lenet" / "1" / "model.onnx", model_2);
   const auto again = host.load("2", "", "lenet");
   EXPECT_EQ(again.status, 200) << again.body;
   EXPECT_EQ(host.state("2", "lenet"), "READY");
 }
 
 TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
-  const fs::path model = host.root() / "lenet" / "2" / "model.onnx";
-  fs::remove(model);
-  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
+  hold_up_version_2();
   host.start();
   ASSERT_EQ(
       host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})").status,
