@@ -58,7 +58,7 @@ class Console : public testing::Test {
         "--picture", kSource / "tests/vectors/lenet5_mnist/seven.png",
         "--shots",   shots != nullptr ? std::filesystem::path(shots) : directory_.path() / "shots"};
     command.insert(command.end(), more.begin(), more.end());
-    const Outcome outcome = run_program(command, {}, 200s);
+    const Outcome outcome = run_program(command, {}, 500s);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
   }

@@ -47,7 +47,7 @@ class ReportPage : public testing::Test {
       command.insert(command.end(), {"--shots", std::filesystem::path(shots) / test->name()});
     }
     command.insert(command.end(), more.begin(), more.end());
-    const Outcome outcome = run_program(command, {}, 200s);
+    const Outcome outcome = run_program(command, {}, 500s);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   }
 

@@ -23,6 +23,7 @@ const kWidths = [[360, 740], [768, 1024], [1280, 900]];
 /** Opens the page and listens for what must not be: errors, dialogs, and requests of any kind but the page's own. */
 async function open(browser, look) {
   const context = await browser.newContext(look);
+  context.setDefaultTimeout(60000);
   const page = await context.newPage();
   const url = pathToFileURL(options.file).href;
   page.wrong = [];
@@ -89,7 +90,7 @@ async function prints(page, name) {
   await page.emulateMedia({media: null});
 }
 
-const browser = await chromium.launch({executablePath: options.chromium, headless: true, args: process.getuid() === 0 ? ['--no-sandbox'] : []});
+const browser = await chromium.launch({timeout: 60000, executablePath: options.chromium, headless: true, args: process.getuid() === 0 ? ['--no-sandbox'] : []});
 try {
   for (const [width, height] of kWidths)
     for (const colorScheme of ['light', 'dark']) {
