@@ -56,6 +56,7 @@ std::shared_ptr<const plan::LoadedDeployment> write_images(Plan made, const fs::
     image.file = "images/" + image.name + ".xclbin";
     image.file_sha256 = sha256_hex(*bytes);
     image.content_digest = data.record.content_digest;
+    image.uuid = plan::uuid_from_digest(image.content_digest);  // as cards tell which image they hold
     if (const Status written = write_file_atomically(directory / image.file, *bytes); !written.ok()) {
       throw std::runtime_error(written.error().message());
     }
