@@ -89,9 +89,10 @@ Status make_folder(const fs::path& path) {
 /// Folders are made, filled, cleared and locked below it: not in one that is for other things.
 Status check_own(const fs::path& root) {
   std::error_code code;
-  if (fs::is_directory(root / kLocks, code)) return {};
   const auto other = [](const fs::directory_entry& entry) { return entry.path().filename() != "lost+found"; };
   if (std::none_of(fs::directory_iterator(root, code), {}, other)) return {};
+  // Looked for last: where others make it a cache meanwhile, it is there before anything else of theirs.
+  if (fs::is_directory(root / kLocks, code)) return {};
   return Error(ErrorCode::kEnvironment,
                root.string() +
                    ": holds other files and is no cache of Millrace's; give a folder "
@@ -116,13 +117,14 @@ Result<Cache> Cache::open() {
 
 Result<Cache> Cache::open(const fs::path& given) {
   std::error_code code;
-  const fs::path root = fs::absolute(given, code).lexically_normal();
+  fs::path root = fs::absolute(given, code).lexically_normal();
   if (code) return failed(given, "tell where it is", code.value());
+  if (!root.has_filename() && root != root.root_path()) root = root.parent_path();  // "folder/"
   if (root == root.root_path())
     return Error(ErrorCode::kEnvironment, root.string() + " cannot be a cache; give a folder of its own");
-  const bool fresh = !fs::exists(root, code);
-  MILLRACE_TRY(make_folder(root));
-  if (fresh) ::chmod(root.c_str(), 0700);
+  MILLRACE_TRY(make_folder(root.parent_path()));
+  // Ours alone from the first moment on, whatever the umask: others may look while we are here.
+  if (::mkdir(root.c_str(), 0700) != 0 && errno != EEXIST) return failed(root, "make the folder", errno);
   struct stat info {};
   if (::stat(root.c_str(), &info) != 0) return failed(root, "look at the cache", errno);
   if (info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -131,7 +133,7 @@ Result<Cache> Cache::open(const fs::path& given) {
                      ": other users can change this cache, and what is in it gets run; make it "
                      "yours and writable by you alone (chmod 700), or set MILLRACE_CACHE");
   MILLRACE_TRY(check_own(root));
-  // Its mark first, so that who comes at the same time does not take it for something else.
+  // Its mark first: see check_own().
   for (const char* folder : {kLocks, "tmp"}) MILLRACE_TRY(make_folder(root / folder));
   if (::access((root / "tmp").c_str(), W_OK | X_OK) != 0) return failed(root, "write", errno);
   return Cache(root);

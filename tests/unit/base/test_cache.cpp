@@ -168,6 +168,7 @@ TEST_F(CacheTest, AFolderThatIsForOtherThingsIsRefusedAndLeftAlone) {
   }
   const fs::path home = directory_.path() / "home";
   fs::create_directories(home / "letters");
+  fs::permissions(home, fs::perms::owner_all);  // whatever the umask
   const auto opened = Cache::open(home);
   ASSERT_FALSE(opened.ok());
   EXPECT_NE(opened.error().message().find("is no cache of Millrace's"), std::string::npos)
@@ -175,6 +176,7 @@ TEST_F(CacheTest, AFolderThatIsForOtherThingsIsRefusedAndLeftAlone) {
   EXPECT_FALSE(fs::exists(home / "tmp"));
   const fs::path volume = directory_.path() / "volume";
   fs::create_directories(volume / "lost+found");
+  fs::permissions(volume, fs::perms::owner_all);
   EXPECT_TRUE(Cache::open(volume).ok()) << "a file system of its own";
   std::ofstream(volume / "more") << "x";
   EXPECT_TRUE(Cache::open(volume).ok()) << "it is one already";
