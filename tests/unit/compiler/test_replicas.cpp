@@ -8,6 +8,7 @@
 
 #include "brute_force.hpp"
 #include "problems.hpp"
+#include "tests/support/seed.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -165,12 +166,12 @@ std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNot
 }
 
 TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int feasible = 0, several = 0;
   for (int round = 0; round < 1500; ++round) {
     const Problem problem = random_problem(random);
-    const std::string where = "seed " + std::to_string(seed) + " round " + std::to_string(round);
+    const std::string where = "MILLRACE_SEED=" + std::to_string(seed) + " round " + std::to_string(round);
     const auto expected = brute_force(problem);
     const auto found = solve_replicated(problem);
     ASSERT_EQ(expected.has_value(), found.ok())
@@ -199,7 +200,7 @@ TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
     const double least = problem.targets.objective == Objective::kLatency ? 0 : expected->rate;
     EXPECT_GE(rate * (1 + found->gap) * (1 + 2e-6), least) << where << ": the bound does not hold";
   }
-  std::printf("seed %u: %d feasible, %d with replicas\n", seed, feasible, several);
+  std::printf("MILLRACE_SEED=%u: %d feasible, %d with replicas\n", seed, feasible, several);
   EXPECT_GT(feasible, 400);
   EXPECT_GT(several, 100);
 }

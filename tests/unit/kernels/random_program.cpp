@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <random>
+#include <string_view>
 #include <utility>
 
 namespace millrace::tests {
@@ -466,9 +468,12 @@ std::vector<reference::Buffer> random_inputs(Chance& chance, const Program& prog
 }
 
 std::vector<std::uint64_t> seeds(std::uint64_t count) {
-  if (const char* given = std::getenv("MILLRACE_SEED")) return {std::strtoull(given, nullptr, 10)};
+  const char* const given = std::getenv("MILLRACE_SEED");
+  const bool random = given != nullptr && std::string_view(given) == "random";
+  if (given != nullptr && !random) return {std::strtoull(given, nullptr, 10)};
+  const std::uint64_t first = random ? std::random_device()() : 1000;
   std::vector<std::uint64_t> all;
-  for (std::uint64_t i = 0; i < count; ++i) all.push_back(1000 + i);
+  for (std::uint64_t i = 0; i < count; ++i) all.push_back(first + i);
   return all;
 }
 

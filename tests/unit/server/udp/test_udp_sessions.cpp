@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/engine_fixture.hpp"
 
 namespace millrace::server::udp {
@@ -92,8 +93,8 @@ TEST_F(UdpEngine, WithoutASessionOnlyErrNoSessionIsSaid) {
 }
 
 TEST_F(UdpEngine, AStrangerIsNeverSentMoreThanItSent) {
-  const std::uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const unsigned seed = tests::chosen_seed();
+  SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 20000; ++i) {
     const Type type = static_cast<Type>(1 + random() % 10);
