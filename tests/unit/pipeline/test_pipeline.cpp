@@ -138,7 +138,7 @@ TEST(Pipeline, FramesCompleteInTheOrderOfSubmission) {
     wanted.push_back(&frame);
     ASSERT_TRUE(pipeline->submit(frame).ok());
   }
-  pipeline->stop(10s);
+  pipeline->stop(kPatience);
   EXPECT_EQ(order, wanted);
 }
 
@@ -165,6 +165,7 @@ class Stalled : public testing::Test {
     PipelineOptions options;
     options.slots = slots;
     options.queue_capacity = queue;
+    options.stuck_after = options.stuck_after_deadline = 10min;  // the card is stalled, not stuck
     pipeline_ = open_or_fail(world_, options);
     ASSERT_TRUE(pipeline_);
     world_.stall(0, true);
@@ -176,6 +177,12 @@ class Stalled : public testing::Test {
     frames_.back()->frame.client = client;
     frames_.back()->frame.priority = priority;
     last_ = pipeline_->submit(frames_.back()->frame);
+    return *frames_.back();
+  }
+  TestFrame& submit_due_in(std::chrono::milliseconds within) {
+    frames_.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(frames_.size())));
+    last_ = submit_in_time(frames_.back()->frame, within,
+                           [&](runtime::pipeline::Frame& frame) { return pipeline_->submit(frame); });
     return *frames_.back();
   }
 
@@ -240,8 +247,8 @@ TEST_F(Stalled, ADeadlineInThePastIsRefused) {
 
 TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
   open(1, 4);
-  TestFrame& on_card = submit(Clock::now() + 500ms);
-  TestFrame& queued = submit(Clock::now() + 300ms);
+  TestFrame& on_card = submit_due_in(500ms);
+  TestFrame& queued = submit_due_in(300ms);
   TestFrame& patient = submit();
   EXPECT_EQ(queued.code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(on_card.code(), ErrorCode::kDeadlineExceeded);
@@ -256,8 +263,8 @@ TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
 
 TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
   open(1, 4);
-  submit(Clock::now() + 10s);
-  TestFrame& hasty = submit(Clock::now() + 250ms);
+  submit(Clock::now() + 10min);
+  TestFrame& hasty = submit_due_in(250ms);
   EXPECT_EQ(hasty.code(), ErrorCode::kDeadlineExceeded);
   world_.stall(0, false);
 }
@@ -338,7 +345,7 @@ TEST_F(Stalled, StopLetsFramesThroughThatCanStillCome) {
     std::this_thread::sleep_for(30ms);
     world_.stall(0, false);
   });
-  pipeline_->stop(10s);
+  pipeline_->stop(kPatience);
   release.join();
   for (auto& frame : frames_) EXPECT_TRUE(frame->ok());
 }

@@ -17,6 +17,8 @@ using runtime::pipeline::CardState;
 using runtime::pipeline::Pipeline;
 using runtime::pipeline::PipelineOptions;
 
+constexpr std::uint32_t kAlways = 1000000;  // loads of a card that fail
+
 PipelineOptions quick() {
   PipelineOptions options;
   options.slots = 4;
@@ -46,6 +48,10 @@ class PipelineFaults : public testing::Test {
   }
   bool comes_back() {
     return eventually([&] { return works(); });
+  }
+  Status submit_due_in(TestFrame& frame, std::chrono::milliseconds within) {
+    return submit_in_time(frame.frame, within,
+                          [&](runtime::pipeline::Frame& one) { return pipeline_->submit(one); });
   }
 
   std::unique_ptr<FakeWorld> world_;
@@ -100,7 +106,7 @@ TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsBroughtBack) {
 
 TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   open(chain_of_three());
-  world_->refuse_loads(1, 20);
+  world_->refuse_loads(1, kAlways);
   world_->kill(1);
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
   TestFrame frame(1, 1, 1);
@@ -110,6 +116,7 @@ TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   EXPECT_NE(refused.error().message().find("endpoint 'on_b' (card 'fpga1')"), std::string::npos)
       << refused.error().message();
   EXPECT_EQ(pipeline_->status().cards[1].state, CardState::kLost);
+  world_->refuse_loads(1, 0);
   EXPECT_TRUE(comes_back());
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
 }
@@ -118,6 +125,8 @@ TEST_F(PipelineFaults, StatusWaitsForNoCardThatHangsAndSaysWhichItIs) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   world_->hang_registers(1, true);  // and it stays so for as long as there are questions
+  // A look that does not come to that card within its quarter of a second tells nothing of it yet.
+  ASSERT_TRUE(eventually([&] { return !pipeline_->status().cards[1].answers; }));
   for (int i = 0; i < 3; ++i) {
     const auto status = pipeline_->status();
     ASSERT_EQ(status.cards.size(), 3U);
@@ -141,6 +150,7 @@ TEST_F(PipelineFaults, RetryAfterIsTheTimeToTheNextTryToBringACardBack) {
   open(chain_of_three(), options);
   ASSERT_TRUE(works());
   EXPECT_EQ(pipeline_->retry_after(), 0ms) << "nothing waits";
+  world_->refuse_loads(1, kAlways);
   world_->kill(1);
   ASSERT_TRUE(eventually([&] { return pipeline_->retry_after() > 1s; }));
   EXPECT_LE(pipeline_->retry_after(), 3s);
@@ -165,18 +175,18 @@ TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
   options.restart_backoff_initial = 50ms;
   options.restart_backoff_maximum = 100ms;
   open(chain_of_three(), options);
-  constexpr std::uint32_t kTries = 1000000;
-  world_->refuse_loads(1, kTries);
+  world_->refuse_loads(1, kAlways);
   log::configure(log::Level::kInfo, false);
   testing::internal::CaptureStderr();
+  const auto killed = pipeline::Clock::now();
   world_->kill(1);
-  std::this_thread::sleep_for(600ms);
-  const std::uint32_t tries = kTries - world_->refusals_left(1);
+  std::uint32_t tries = 0;
+  EXPECT_TRUE(eventually([&] { return (tries = kAlways - world_->refusals_left(1)) >= 5; }));
+  const auto passed = pipeline::Clock::now() - killed;
   pipeline_->stop(0ms);
   log::configure(log::Level::kOff, false);
   const std::string logged = testing::internal::GetCapturedStderr();
-  EXPECT_GE(tries, 1U);
-  EXPECT_LE(tries, 13U);
+  EXPECT_GE(passed, 50ms + (tries - 1) * 100ms) << tries << " tries";
   // The loss, and once that it does not load, with the wait as it is.
   EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
   EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
@@ -188,14 +198,13 @@ TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
     for (std::uint32_t victim = 0; victim < 3; ++victim) {
       SCOPED_TRACE("card " + std::to_string(victim) + (with_deadline ? ", deadline" : ""));
       PipelineOptions options = quick();
-      options.stuck_after = with_deadline ? 1s : 300ms;
-      options.stuck_after_deadline = with_deadline ? 300ms : 60s;
+      options.stuck_after = with_deadline ? 1500ms : 600ms;
+      options.stuck_after_deadline = with_deadline ? 600ms : 60s;
       open(chain_of_three(), options);
       ASSERT_TRUE(works());
       world_->hang(victim);
       TestFrame frame(1, 1, 1);
-      if (with_deadline) frame.frame.deadline = pipeline::Clock::now() + 250ms;
-      ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+      ASSERT_TRUE((with_deadline ? submit_due_in(frame, 250ms) : pipeline_->submit(frame.frame)).ok());
       EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
       ASSERT_TRUE(comes_back());
       EXPECT_EQ(frame.completions(), 1);
@@ -210,14 +219,27 @@ TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
 TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForAStuckOne) {
   PipelineOptions options = quick();
   options.stuck_after = options.stuck_after_deadline = 500ms;
-  open(chain_of_three(), options);
-  const std::uint32_t epoch = pipeline_->status().epoch;
-  const auto until = pipeline::Clock::now() + 1200ms;
-  while (pipeline::Clock::now() < until) {
-    ASSERT_TRUE(works());
-    std::this_thread::sleep_for(1ms);
+  // A machine that stands still for as long makes any frame a stuck one: such a run tells nothing.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    open(chain_of_three(), options);
+    const std::uint32_t epoch = pipeline_->status().epoch;
+    bool all = true;
+    auto last = pipeline::Clock::now();
+    auto longest = last - last;
+    const auto until = last + 1200ms;
+    while (last < until) {
+      all = works() && all;
+      std::this_thread::sleep_for(1ms);
+      const auto now = pipeline::Clock::now();
+      longest = std::max(longest, now - last);
+      last = now;
+    }
+    if (longest > options.stuck_after / 2) continue;
+    EXPECT_TRUE(all);
+    EXPECT_EQ(pipeline_->status().epoch, epoch);
+    return;
   }
-  EXPECT_EQ(pipeline_->status().epoch, epoch);
+  FAIL() << "no frame comes through in time";
 }
 
 TEST_F(PipelineFaults, ASlotIsUsedAnewOnlyWhenItsIngressRunsAreDoneToo) {
@@ -294,6 +316,11 @@ TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
   world_->report_fault(1, fault);
   ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[1].restarts == 1; }));
   EXPECT_TRUE(comes_back());
+  // What the cards count is as it was seen last where a look does not come to its end in time.
+  ASSERT_TRUE(eventually([&] {
+    const auto links = pipeline_->status().links;
+    return std::any_of(links.begin(), links.end(), [](const auto& link) { return link.errors > 0; });
+  }));
   for (const auto& link : pipeline_->status().links)
     EXPECT_EQ(link.errors, link.producer_card == "fpga0" ? 1U : 0U)
         << link.producer_card << ": card 0 has one link";
@@ -301,7 +328,7 @@ TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
 
 TEST_F(PipelineFaults, StopWhileACardIsAwayReturns) {
   open(chain_of_three());
-  world_->refuse_loads(2, 1000000);
+  world_->refuse_loads(2, kAlways);
   world_->kill(2);
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().ready; }));
   pipeline_->stop(10s);
@@ -312,8 +339,7 @@ TEST_F(PipelineFaults, AnExpiredFrameIsNotFailedAgainByALoss) {
   open(chain_of_three());
   world_->stall(0, true);
   TestFrame frame(1, 1, 1);
-  frame.frame.deadline = pipeline::Clock::now() + 250ms;
-  ASSERT_TRUE(pipeline_->submit(frame.frame).ok());
+  ASSERT_TRUE(submit_due_in(frame, 250ms).ok());
   EXPECT_EQ(frame.code(), ErrorCode::kDeadlineExceeded);
   world_->kill(1);
   world_->stall(0, false);
@@ -426,10 +452,10 @@ TEST_F(PipelineFaults, CardsThatDieAgainAndAgainUnderLoadLoseNoFrame) {
     world_->kill(i % 3);
   }
   EXPECT_TRUE(comes_back());
+  EXPECT_TRUE(eventually([&] { return good.load() > 0; }));
   go.store(false);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
-  EXPECT_GT(good.load(), 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.hpp"
 #include "tests/support/allocations.hpp"
+#include "tests/support/seed.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
 namespace millrace::tests {
@@ -58,6 +59,12 @@ class ReplicasOfPipelines : public testing::Test {
     frames_.back()->frame.priority = priority;
     frames_.back()->frame.client = client;
     last_ = all_->submit(frames_.back()->frame);
+    return *frames_.back();
+  }
+  TestFrame& submit_due_in(std::chrono::milliseconds within) {
+    frames_.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(frames_.size())));
+    last_ = submit_in_time(frames_.back()->frame, within,
+                           [&](runtime::pipeline::Frame& frame) { return all_->submit(frame); });
     return *frames_.back();
   }
   static bool right(TestFrame& frame) { return frame.ok() && frame.holds(0, 1, kChainSum); }
@@ -188,7 +195,7 @@ TEST_F(ReplicasOfPipelines, WhatWaitsExpiresOrIsTakenBack) {
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) submit();
   TestFrame& cancelled = submit();
-  TestFrame& expired = submit(Clock::now() + 20ms);
+  TestFrame& expired = submit_due_in(20ms);
   all_->cancel(cancelled.frame);
   EXPECT_EQ(cancelled.code(), ErrorCode::kCancelled);
   EXPECT_EQ(expired.code(), ErrorCode::kDeadlineExceeded);
@@ -238,7 +245,10 @@ TEST_F(ReplicasOfPipelines, ADeadCardCostsItsOwnReplicasFramesAndNoOthers) {
     EXPECT_EQ(frames_of(0), 0U);
     world_->refuse_loads(victim, 0);
     world_->stall(first_card(0), false);
-    ASSERT_TRUE(eventually([&] { return all_->status().replicas_ready == 2; }));
+    ASSERT_TRUE(eventually([&] {
+      const auto status = all_->status();
+      return status.replicas_ready == 2 && status.in_flight == 0;
+    }));
     EXPECT_EQ(all_->status().cards[victim].restarts, 1U);
     EXPECT_EQ(all_->status().cards[first_card(1)].restarts, 0U);
     for (int i = 0; i < 10; ++i) EXPECT_TRUE(works_alone());
@@ -289,7 +299,7 @@ TEST_F(ReplicasOfPipelines, FramesUnderManyDeathsCompleteOnceAndRightOrUnavailab
           wrong.fetch_add(1);
       }
     });
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
   int not_ready = 0;
   for (int death = 0; death < 40; ++death) {
@@ -298,12 +308,12 @@ TEST_F(ReplicasOfPipelines, FramesUnderManyDeathsCompleteOnceAndRightOrUnavailab
     not_ready += all_->ready() ? 0 : 1;
   }
   EXPECT_TRUE(eventually([&] { return all_->status().replicas_ready == 3; }));
+  EXPECT_TRUE(eventually([&] { return served.load() > 0; })) << "MILLRACE_SEED=" << seed;
   stop.store(true);
   for (auto& client : clients) client.join();
-  EXPECT_EQ(wrong.load(), 0) << "seed " << seed;
-  EXPECT_GT(served.load(), 0) << "seed " << seed;
-  std::printf("seed %u: %d served, %d lost, all replicas away at %d of 40 looks\n", seed, served.load(),
-              lost_frames.load(), not_ready);
+  EXPECT_EQ(wrong.load(), 0) << "MILLRACE_SEED=" << seed;
+  std::printf("MILLRACE_SEED=%u: %d served, %d lost, all replicas away at %d of 40 looks\n", seed,
+              served.load(), lost_frames.load(), not_ready);
 }
 
 TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
@@ -311,7 +321,7 @@ TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 4; ++i) submit();
-  const auto one = all_->retire(10s);
+  const auto one = all_->retire(kPatience);
   ASSERT_NE(one, nullptr);
   EXPECT_EQ(all_->status().queued, 4U) << "not the last: nothing is waited for";
   std::thread release([&] {
@@ -319,11 +329,11 @@ TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
     world_->stall(first_card(0), false);
     world_->stall(first_card(1), false);
   });
-  const auto two = all_->retire(10s);
+  const auto two = all_->retire(kPatience);
   release.join();
   ASSERT_NE(two, nullptr);
-  one->stop(10s);
-  two->stop(10s);
+  one->stop(kPatience);
+  two->stop(kPatience);
   EXPECT_EQ(all_->retire(0ms), nullptr);
   for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
   submit();
@@ -337,7 +347,7 @@ TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
   const auto retired = all_->retire(0ms);
-  std::thread drain([&] { retired->stop(10s); });
+  std::thread drain([&] { retired->stop(kPatience); });
   std::this_thread::sleep_for(10ms);
   world_->stall(first_card(0), false);
   drain.join();
@@ -367,7 +377,8 @@ TEST_F(ReplicasOfPipelines, StopCompletesWhatItCanAndFailsTheRest) {
 
 TEST_F(ReplicasOfPipelines, ToTakeAFrameOrToLetItWaitAllocatesNothing) {
   open(2, 64);
-  for (int i = 0; i < 10; ++i) ASSERT_TRUE(works());
+  // A slot that were still to become free would be given, meanwhile, to a frame that waits: on this thread.
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(works_alone());
   frames_.reserve(256);
   std::vector<std::unique_ptr<TestFrame>> frames;
   for (int i = 0; i < 40; ++i)

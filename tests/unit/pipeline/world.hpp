@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
@@ -15,6 +16,10 @@
 #include "tests/unit/pipeline/fake_cards.hpp"
 
 namespace millrace::tests {
+
+/// How long a test waits for what must come: no measure of how soon, so that a machine with other work
+/// passes.
+inline constexpr std::chrono::seconds kPatience{60};
 
 /// A frame with its memory, which remembers how often and with what it completed.
 class TestFrame {
@@ -37,10 +42,10 @@ class TestFrame {
     };
   }
 
-  /// Waits for its completion; false after a minute.
+  /// Waits for its completion; false after kPatience.
   bool wait() {
     std::unique_lock lock(mutex_);
-    return done_.wait_for(lock, std::chrono::seconds(60), [&] { return completions_ > 0; });
+    return done_.wait_for(lock, kPatience, [&] { return completions_ > 0; });
   }
   int completions() {
     const std::lock_guard lock(mutex_);
@@ -87,10 +92,22 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
 
-/// Waits until `holds`; false after a minute.
+/// Submits a frame with a deadline that is soon and has not passed already when it is looked at, however long
+/// this thread is kept waiting in between.
+template <class Submit>
+Status submit_in_time(runtime::pipeline::Frame& frame, std::chrono::milliseconds within, Submit submit) {
+  for (;; within *= 2) {
+    frame.deadline = runtime::pipeline::Clock::now() + within;
+    Status taken = submit(frame);
+    if (taken.ok() || taken.error().code() != ErrorCode::kDeadlineExceeded || within > kPatience)
+      return taken;
+  }
+}
+
+/// Waits until `holds`; false after kPatience.
 template <class Condition>
 bool eventually(Condition holds) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
