@@ -57,7 +57,10 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   }
   ~FakePipeline() override {
     if (!thread_.joinable()) return;
-    thread_.request_stop();
+    {
+      const std::lock_guard lock(mutex_);  // or the thread may look before and wait after
+      thread_.request_stop();
+    }
     changed_.notify_all();
     thread_.join();
   }
