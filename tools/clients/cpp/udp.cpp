@@ -379,8 +379,8 @@ class UdpClient final : public Client {
       }
       now = Clock::now();
       if (now >= deadline)
-        return state.busy ? Status{Code::kBusy, "the server was busy until the deadline"}
-                          : Status{Code::kDeadline, "no answer within the deadline"};
+        return state.turned_away ? Status{Code::kBusy, "the server was busy until the deadline"}
+                                 : Status{Code::kDeadline, "no answer within the deadline"};
       if (now >= state.gap.due) on_gap(id, now, state);
       if (now >= state.retry.due && !on_retry(now, state))
         return {Code::kUnavailable, name_ + ": no answer to four tries"};
@@ -388,10 +388,11 @@ class UdpClient final : public Client {
   }
 
   struct Run {
-    Timer retry;           // fragment 0 again, or everything again after BUSY
-    Timer gap;             // NACK for the response
-    bool started = false;  // a fragment of the response is here
-    bool busy = false;
+    Timer retry;               // fragment 0 again, or everything again after BUSY
+    Timer gap;                 // NACK for the response
+    bool started = false;      // a fragment of the response is here
+    bool busy = false;         // BUSY came, and the request waits to be sent again
+    bool turned_away = false;  // BUSY was the last the server said
     bool done = false;
     Status status;
     std::optional<wire::ErrCode> again;
@@ -406,6 +407,7 @@ class UdpClient final : public Client {
     if (state.done) return;
     const Clock::time_point now = Clock::now();
     state.retry.fired = 0;
+    state.turned_away = d.header.type == wire::Type::kBusy;
     wire::Nack nack;
     wire::Busy busy;
     wire::Err err;

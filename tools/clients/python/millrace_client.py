@@ -518,7 +518,7 @@ class UdpClient:
             for i in indices:
                 self._send(REQ, request_id, data[i * size : (i + 1) * size], i, count, total, handle, micros)
 
-        response, busy = None, False
+        response, busy, turned_away = None, False, False  # BUSY came and we wait; it was the last the server said
         wait, fired, retry_at = RETRY, 0, now + RETRY
         gap, asked, gap_at = GAP, 0, float("inf")
         send(range(min(count, BURST)))
@@ -526,6 +526,7 @@ class UdpClient:
             for head, payload in self._receive(request_id, min(deadline, retry_at, gap_at)):
                 now, fired = time.monotonic(), 0
                 kind = head[2]
+                turned_away = kind == BUSY
                 if kind == RSP:
                     index, fragments, length, sender = head[8:12]
                     key = (fragments, _size(index, fragments, length, len(payload)), length)
@@ -560,7 +561,7 @@ class UdpClient:
                     raise MillraceError(ERRORS.get(code, "protocol"), message)
             now = time.monotonic()
             if now >= deadline:
-                raise MillraceError("busy" if busy else "deadline", "no answer within the deadline")
+                raise MillraceError("busy" if turned_away else "deadline", "no answer within the deadline")
             if now >= gap_at:
                 if asked == TRIES:
                     gap_at = float("inf")
