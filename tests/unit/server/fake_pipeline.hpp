@@ -180,7 +180,7 @@ class FakePipeline final : public pipeline::Pipeline {
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), condition);
+    return changed_.wait_for(lock, std::chrono::seconds(60), condition);
   }
 
   void complete(pipeline::Frame& frame, Status status) {

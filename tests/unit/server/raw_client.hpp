@@ -12,7 +12,7 @@ using tests::post;
 
 class RawClient : public tests::HttpConnection {
  public:
-  explicit RawClient(const std::string& address) : HttpConnection(address, std::chrono::seconds(20)) {}
+  explicit RawClient(const std::string& address) : HttpConnection(address, std::chrono::seconds(60)) {}
 
   /// One answer; status 0 where the connection ended first.
   Answer receive() { return HttpConnection::receive().value_or(Answer{}); }

@@ -162,16 +162,23 @@ TEST(Client, keeps_its_connection_and_makes_a_new_one_when_the_server_closed_it)
   server::models::Registry registry;
   server::http::Api api(registry, *metrics, {"0", 1000ms});
   server::http::ServerOptions options;
-  options.idle_timeout = options.linger = 50ms;
+  options.idle_timeout = options.linger = 300ms;
   auto server = server::http::Server::open(options, api, registry, *metrics);
   ASSERT_TRUE(server.ok());
-  auto client = HttpClient::connect(parse_url("http://" + server.value()->address()).value(), 5000ms);
+  const auto closed_by_the_server = [&] {
+    for (int i = 0; i < 6000; ++i) {
+      if (metrics->serialise().find("\nmillrace_http_connections 0\n") != std::string::npos) return true;
+      std::this_thread::sleep_for(10ms);
+    }
+    return false;
+  };
+  auto client = HttpClient::connect(parse_url("http://" + server.value()->address()).value(), 60s);
   ASSERT_TRUE(client.ok()) << client.error().message();
   for (int i = 0; i < 2; ++i) {
     const auto answer = client.value()->get("/v2/health/live");
     ASSERT_TRUE(answer.ok()) << answer.error().message();
     EXPECT_EQ(answer->body, R"({"live":true})");
-    std::this_thread::sleep_for(200ms);
+    ASSERT_TRUE(closed_by_the_server());
   }
   EXPECT_EQ(client.value()->get("/v2/models/none")->status, 404U);
   server.value()->stop(0ms);

@@ -105,6 +105,7 @@ TEST_F(HttpServer, keeps_a_queued_request_whose_client_already_sends_the_next) {
 TEST_F(HttpServer, refuses_a_body_over_the_limit_before_and_while_it_comes) {
   ServerOptions options;
   options.max_body_bytes = 1000;
+  options.linger = 60s;  // for as long as this machine takes to send a body nobody wants
   start(options);
   RawClient announced = client();
   const Answer early =
@@ -143,6 +144,7 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
 TEST_F(HttpServer, refuses_chunk_extensions_and_trailers_over_the_limit_instead_of_keeping_them) {
   ServerOptions options;
   options.max_header_bytes = 4096;
+  options.linger = 60s;
   start(options);
   const std::string head =
       "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -211,13 +213,13 @@ TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
 
 TEST_F(HttpServer, a_deadline_on_reading_does_not_cut_off_a_long_inference) {
   ServerOptions options;
-  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = 100ms;
+  options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = 500ms;
   start(options);
   pipeline->hold();
   RawClient to = client();
   to.send(post(kInferTarget, kJsonInput));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  std::this_thread::sleep_for(300ms);
+  std::this_thread::sleep_for(1000ms);
   pipeline->release();
   EXPECT_EQ(to.receive().status, 200);
 }
