@@ -6,6 +6,9 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/weights.hpp"
+#include "kernels/program/parameters.hpp"
+
 namespace millrace::compiler {
 namespace {
 
@@ -41,6 +44,8 @@ Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels
                                       Joints& joints) {
   explore::Implementation way;
   way.name = gen::to_string(candidate.folding);
+  if (candidate.folding.weights != gen::Placement::kBaked)
+    way.name += candidate.memory_bytes > 0 ? ", weights streamed" : ", constants loaded";
   way.interval_cycles = std::max<std::uint64_t>(1, candidate.interval_cycles);
   way.fill_cycles = static_cast<std::uint64_t>(std::clamp(candidate.lead, 0.0, 1.0) *
                                                static_cast<double>(way.interval_cycles));
@@ -111,7 +116,43 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
   return {};
 }
 
+/// The same block with its weights in memory, where there is hardware that reads them.
+Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
+                    const CandidateOptions& options, explore::Operation& operation,
+                    std::vector<gen::Candidate>& candidates) {
+  const auto& baked = program.blocks[block];
+  if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
+  const auto placed = placed_alone(program, block, kernels::Placement::kStreamed);
+  if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
+  if (!placed.ok()) return placed.error();
+  MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
+  return add_block(catalog, *placed, 0, *generator, options, operation, candidates);
+}
+
+/// Candidates that stand for none of the ways left are not kept.
+void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+  std::vector<gen::Candidate> kept;
+  kept.reserve(operation.implementations.size());
+  for (auto& way : operation.implementations) {
+    kept.push_back(std::move(candidates[way.candidate]));
+    way.candidate = static_cast<std::uint32_t>(kept.size() - 1);
+  }
+  candidates = std::move(kept);
+  operation.implementations.shrink_to_fit();
+}
+
 }  // namespace
+
+Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
+                                      kernels::Placement placement) {
+  kernels::Program alone = kernels::extract(program, {block}, program.blocks[block].name);
+  MILLRACE_TRY(place_parameters(alone, 0, placement));
+  if (const std::string wrong = kernels::validate(alone); !wrong.empty())
+    return Error(ErrorCode::kUnsupported, "block '" + program.blocks[block].name +
+                                              "': its weights cannot be " + kernels::to_string(placement) +
+                                              ": " + wrong);
+  return alone;
+}
 
 Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
                                                const kernels::Block& block, const gen::Candidate& candidate) {
@@ -135,6 +176,9 @@ Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Pr
       continue;
     }
     MILLRACE_TRY(add_block(catalog, program, i, **generator, options, operation, out.of_block[i]));
+    if (options.streamed)
+      MILLRACE_TRY(add_streamed(catalog, program, i, options, operation, out.of_block[i]));
+    drop_unused(operation, out.of_block[i]);
     if (!operation.implementations.empty()) continue;
     if (out.unsupported.empty()) out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
     out.without.push_back(program.blocks[i].name);

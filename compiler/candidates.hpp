@@ -23,8 +23,13 @@ struct CandidateOptions {
   double step = 1.02;
   std::uint64_t longest_cycles = 0;            // nothing slower is wanted; 0: no limit
   const generators::Plugin* plugin = nullptr;  // prepared for the program
-  bool unrolled = true;  // circuits made of constants: nothing to plan with where the numbers mean nothing
+  bool unrolled = true;   // circuits made of constants: nothing to plan with where the numbers mean nothing
+  bool streamed = false;  // also with weights read from memory, where the program has them in the image
 };
+
+/// The block as a program of its own, its weights placed so; kUnsupported where they cannot be (weights.hpp).
+Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
+                                      kernels::Placement placement);
 
 /// Fills the problem's implementations: an operation is a block of the program, in the same order. The joints
 /// to the blocks before are reckoned with: a FIFO, and where lanes may differ an adapter, at each input.

@@ -110,7 +110,8 @@ Result<CompileWishes> read_wishes(const std::filesystem::path& onnx) {
   MILLRACE_ASSIGN(const auto inner, yaml::Mapping::of(*section, path.string(), "section compile",
                                                       {"weights", "objective", "partitions", "replicas",
                                                        "target_fps", "max_latency_us"}));
-  MILLRACE_TRY(read_word(inner, "weights", {"baked", "loaded", "streamed"}, wishes.weights));
+  MILLRACE_TRY(
+      read_word(inner, "weights", {"baked-first", "auto", "baked", "loaded", "streamed"}, wishes.weights));
   MILLRACE_TRY(read_word(inner, "objective", {"cards", "throughput", "latency"}, wishes.objective));
   MILLRACE_TRY(read_count(inner, "partitions", wishes.partitions));
   MILLRACE_TRY(read_count(inner, "replicas", wishes.replicas));

@@ -19,7 +19,7 @@ Status read_model_file(const std::filesystem::path& onnx, runtime::plan::ModelIn
 
 /// How the model's owner wants it built, where whoever compiles it says nothing else.
 struct CompileWishes {
-  std::string weights;    // "baked", "loaded", "streamed"; empty: not said
+  std::string weights;    // "baked-first", "auto", "baked", "loaded", "streamed"; empty: not said
   std::string objective;  // "cards", "throughput", "latency"; empty: not said
   std::optional<std::uint32_t> partitions, replicas;
   std::optional<double> target_fps, max_latency_us;

@@ -35,7 +35,7 @@ class Planner {
     MILLRACE_ASSIGN(plan_.cluster, steps_.run("read_cluster",
                                               [&] { return runtime::plan::load_cluster(options_.cluster); }));
     MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, plan_.notes, steps_));
-    MILLRACE_TRY(place_parameters(plan_.program, options_.weights));
+    MILLRACE_TRY(place_parameters(plan_.program, options_.weights.value_or(kernels::Placement::kBaked)));
     for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     if (!options_.generator_plugin.empty()) {
       MILLRACE_ASSIGN(plan_.plugin, gen::Plugin::open(options_.generator_plugin, options_.plugin_time));
@@ -46,19 +46,28 @@ class Planner {
     MILLRACE_TRY(check_host());
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
     if (!options_.plan.empty()) return follow();
+    if (!may_stream()) return look(true);
+    if (!options_.baked_first) return weigh_streamed();
+    const Status baked = look(false);
+    if (baked.ok() || baked.error().code() != ErrorCode::kDoesNotFit) return baked;
+    MILLRACE_TRY(offer_streamed());
+    return look(true);
+  }
+
+ private:
+  /// Searches, and where a layer is too large or too slow for a card, has several share it.
+  Status look(bool explain) {
     const bool alone = plan_.cluster.cards.size() < 2;
-    const Status found = search(alone);
+    const Status found = search(alone && explain);
     if (!found.ok() && found.error().code() != ErrorCode::kDoesNotFit) return found;
-    // Where a layer is too large or too slow for a card, several may share it.
     const bool lift = options_.targets.objective == explore::Objective::kThroughput;
     // Copies use all the cards there are as well as one pipeline over them could.
     if (alone || (found.ok() && (!lift || plan_.replicas() > 1))) return found;
     const Status split = split_layers(found);
-    if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit) return split;
+    if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit || !explain) return split;
     return search(true);  // for the reason
   }
 
- private:
   Status state_problem() {
     plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares,
                                           host_blocks_);
@@ -68,12 +77,67 @@ class Planner {
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
     how.unrolled = options_.assume.empty();
+    how.streamed = streamed_;
     if (plan_.plugin)
       MILLRACE_TRY(steps_.run("ask_plugin", [&] { return plan_.plugin->prepare(plan_.program); }));
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
       return add_candidates(catalog_, plan_.program, how, plan_.problem);
     }));
     return {};
+  }
+
+  /// Whether where weights are is left to the search, and there is a memory and a layer for more than one
+  /// place.
+  bool may_stream() const {
+    const auto has_memory = [](const explore::Card& card) {
+      return std::any_of(card.regions.begin(), card.regions.end(),
+                         [](const auto& region) { return region.available[explore::kMemoryBytes] > 0; });
+    };
+    if (options_.weights || std::none_of(plan_.problem.cards.begin(), plan_.problem.cards.end(), has_memory))
+      return false;
+    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
+      if (!plan_.problem.operations[i].host && gen::can_stream(plan_.program.blocks[i])) return true;
+    return false;
+  }
+
+  /// From here on layers may also be built with weights from memory.
+  Status offer_streamed() {
+    streamed_ = true;
+    return state_problem();
+  }
+
+  /// Takes layers' weights out of the images where that is better by the objective. What is on the chip needs
+  /// no bandwidth: it is not given up for less than a hundredth.
+  Status weigh_streamed() {
+    const Plan start = plan_;
+    const Status baked = look(false);
+    if (!baked.ok() && baked.error().code() != ErrorCode::kDoesNotFit) return baked;
+    const Plan own = plan_;
+    restore(start);
+    MILLRACE_TRY(offer_streamed());
+    const bool possible = !baked.ok() || steps_.run("streamed", [&] {
+      return explore::may_be_better(plan_.problem, own.solution);
+    });
+    if (possible) {
+      const Status found = look(!baked.ok());
+      const bool failed = !found.ok() && found.error().code() != ErrorCode::kDoesNotFit;
+      if (!baked.ok() || failed || (found.ok() && better_than(own))) return found;
+    }
+    restore(own);
+    return {};
+  }
+
+  bool better_than(const Plan& other) const {
+    const bool quicker = plan_.frames_per_second() > other.frames_per_second() * 1.01;
+    switch (options_.targets.objective) {
+      case explore::Objective::kCards:
+        return plan_.cards() < other.cards() || (plan_.cards() == other.cards() && quicker);
+      case explore::Objective::kThroughput:
+        return quicker;
+      case explore::Objective::kLatency:
+        return plan_.latency_seconds * 1.01 < other.latency_seconds;
+    }
+    return false;
   }
 
   /// What the host does between cards is part of a frame's way.
@@ -277,8 +341,7 @@ class Planner {
                                                 "; leave targets and --plan out to have it cut by its work");
     MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
     plan_.exploration_ms = steps_.total();
-    place();
-    return {};
+    return place();
   }
 
   static Result<explore::Solution> solved(const explore::Problem& problem, bool explain = true) {
@@ -305,12 +368,21 @@ class Planner {
   }
 
   Status follow() {
-    MILLRACE_ASSIGN(const explore::Solution own,
-                    steps_.run("partition", [&] { return solved(plan_.problem); }));
+    const auto search_for = [&](bool explain) {
+      return steps_.run("partition", [&] { return solved(plan_.problem, explain); });
+    };
+    const bool place = may_stream();
+    if (place && !options_.baked_first) MILLRACE_TRY(offer_streamed());
+    auto own_search = search_for(!place || streamed_);
+    if (!own_search.ok() && own_search.error().code() == ErrorCode::kDoesNotFit && place && !streamed_) {
+      MILLRACE_TRY(offer_streamed());
+      own_search = search_for(true);
+    }
+    MILLRACE_ASSIGN(const explore::Solution own, std::move(own_search));
     const auto replicas = static_cast<double>(own.replicas());
     plan_.unedited =
         Unedited{own.card.size() * own.replicas(), replicas / own.interval_seconds, own.latency_seconds};
-    MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_));
+    MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_, !options_.weights));
     explore::Problem problem = plan_.problem;  // of one replica
     if (auto& target = problem.targets.frames_per_second)
       *target /= static_cast<double>(1 + file.copies.size());
@@ -330,7 +402,7 @@ class Planner {
 
   Status predict() {
     const double before = steps_.total();
-    place();
+    MILLRACE_TRY(place());
     plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
     plan_.interval_seconds = plan_.solution.interval_seconds;
     plan_.latency_seconds = plan_.solution.latency_seconds;
@@ -347,10 +419,20 @@ class Planner {
     return {};
   }
 
-  void place() {
+  Status place() {
     plan_.placed_program = plan_.program;
     plan_.placed = plan_.solution;
+    for (std::uint32_t i = 0; i < plan_.program.blocks.size() && !plan_.solution.implementation.empty(); ++i)
+      if (!plan_.problem.operations[i].host)
+        MILLRACE_TRY(place_parameters(plan_.placed_program, i, chosen_folding(i).weights));
     insert_relays(plan_.placed_program, plan_.placed);
+    return {};
+  }
+
+  /// Of a block on a card.
+  const gen::Folding& chosen_folding(std::uint32_t block) const {
+    const auto& way = plan_.problem.operations[block].implementations[plan_.solution.implementation[block]];
+    return plan_.candidates.of_block[block][way.candidate].folding;
   }
 
   double clock(const explore::Part& part) const {
@@ -360,11 +442,8 @@ class Planner {
   Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
     // Blocks that were explored are found by name; the others pass tensors on.
     const auto& name = plan_.placed_program.blocks[block].name;
-    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
-      if (plan_.program.blocks[i].name == name) {
-        const auto& way = plan_.problem.operations[i].implementations[plan_.solution.implementation[i]];
-        return plan_.candidates.of_block[i][way.candidate].folding;
-      }
+    for (std::uint32_t i = 0; i < plan_.program.blocks.size(); ++i)
+      if (plan_.program.blocks[i].name == name) return chosen_folding(i);
     MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed_program, block));
     auto foldings =
         generator->foldings(static_cast<std::uint64_t>(plan_.solution.interval_seconds * clock(part)));
@@ -522,10 +601,18 @@ class Planner {
   Plan& plan_;
   Steps steps_;
   gen::Catalog catalog_;
+  bool streamed_ = false;  // candidates with weights from memory are among those chosen from
   std::vector<std::string> host_blocks_ = options_.host_blocks;
 };
 
 }  // namespace
+
+kernels::Placement placement_of(const Plan& plan, std::uint32_t block) {
+  const auto& way = plan.problem.operations[block].implementations[plan.solution.implementation[block]];
+  const auto placement = plan.candidates.of_block[block][way.candidate].folding.weights;
+  const bool read = way.amounts[explore::kMemoryBytes] > 0;
+  return placement == kernels::Placement::kStreamed && !read ? kernels::Placement::kLoaded : placement;
+}
 
 std::vector<std::uint32_t> regions_of(const explore::Solution& placed, const explore::Part& part) {
   std::vector<std::uint32_t> regions;

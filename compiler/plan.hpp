@@ -37,7 +37,10 @@ struct PlanOptions {
   std::optional<std::uint32_t> replicas;    // pipelines, each on cards of its own; default: chosen
   explore::Targets targets;
   explore::Shares shares = explore::kDefaultShares;
-  kernels::Placement weights = kernels::Placement::kBaked;  // of every block that has any
+  std::optional<kernels::Placement> weights;  // of every block that has any; default: chosen
+  // What is chosen where `weights` is not given: all in the images, and only where the model does not fit so,
+  // of each layer what is best, there or streamed from the card's memory; or that always.
+  bool baked_first = true;
   std::string assume;                    // "int8", "w4a8", …: a float model, planned on its structure
   std::filesystem::path plan;            // a plan file that is followed instead of a search
   bool no_host = false;                  // refused where the host would do more than convert
@@ -84,7 +87,7 @@ struct Plan {
   runtime::plan::Cluster cluster;
   std::vector<std::string> notes;  // where the integers may differ from the float model: "pool: averages …"
 
-  // The model's program as it was explored, blocks split.
+  // The model's program as it was explored, blocks split; where weights are chosen, all in the images.
   std::vector<Split> splits;
   kernels::Program program;
   explore::Problem problem;
@@ -96,7 +99,8 @@ struct Plan {
   std::optional<Unedited> unedited;
   std::vector<HostBlock> host;
 
-  // As it will be built: with the blocks that pass tensors on through cards, a folding for each block of a
+  // As it will be built: weights where they were chosen to be, with the blocks that pass tensors on through
+  // cards, a folding for each block of a
   // part on cards, and where it was affordable each part's design, without memories.
   kernels::Program placed_program;
   explore::Solution placed;
@@ -119,6 +123,10 @@ struct Plan {
     return interval_seconds > 0 ? static_cast<double>(replicas()) / interval_seconds : 0;
   }
 };
+
+/// Where the weights of a block of `program` will be, which stands on a card and was predicted: those that
+/// are to be streamed where there is no hardware for it are loaded. Baked too where it has none.
+kernels::Placement placement_of(const Plan& plan, std::uint32_t block);
 
 /// Of a part's blocks, in its order, the region of the card that each stands in.
 std::vector<std::uint32_t> regions_of(const explore::Solution& placed, const explore::Part& part);

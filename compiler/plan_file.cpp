@@ -64,8 +64,8 @@ Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out)
 
 class Reader {
  public:
-  Reader(std::string file, const gen::Catalog& catalog, Plan& plan)
-      : file_(std::move(file)), catalog_(catalog), plan_(plan) {
+  Reader(std::string file, const gen::Catalog& catalog, Plan& plan, bool may_place)
+      : file_(std::move(file)), catalog_(catalog), plan_(plan), may_place_(may_place) {
     const std::size_t count = plan.program.blocks.size();
     choice_.place.assign(count, kUnset);
     choice_.region.assign(count, 0);
@@ -178,8 +178,7 @@ class Reader {
         choice_.implementation[block] = w;
         return {};
       }
-    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block, plan_.plugin.get()));
-    auto candidate = generator->candidate(catalog_, folding);
+    auto candidate = ask(block, folding);
     if (!candidate.ok()) return map.error("block", candidate.error().message());
     MILLRACE_ASSIGN(explore::Implementation way,
                     implementation(catalog_, plan_.program, plan_.program.blocks[block], *candidate));
@@ -190,9 +189,20 @@ class Reader {
     return {};
   }
 
+  Result<gen::Candidate> ask(std::uint32_t block, const gen::Folding& folding) const {
+    if (!may_place_ || folding.weights == plan_.program.blocks[block].placement) {
+      MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block, plan_.plugin.get()));
+      return generator->candidate(catalog_, folding);
+    }
+    MILLRACE_ASSIGN(const auto placed, placed_alone(plan_.program, block, folding.weights));
+    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(placed, 0));
+    return generator->candidate(catalog_, folding);
+  }
+
   std::string file_;
   const gen::Catalog& catalog_;
   Plan& plan_;
+  bool may_place_;  // weights, block by block
   explore::Choice choice_;
 };
 
@@ -235,9 +245,10 @@ std::string plan_file(const Plan& plan) {
   return out;
 }
 
-Result<PlanFile> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog, Plan& plan) {
+Result<PlanFile> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog, Plan& plan,
+                                bool may_place) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
-  return Reader(file.string(), catalog, plan).run(root);
+  return Reader(file.string(), catalog, plan, may_place).run(root);
 }
 
 }  // namespace millrace::compiler

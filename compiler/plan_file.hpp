@@ -19,8 +19,9 @@ struct PlanFile {
 };
 
 /// What a file chooses for the plan's program and problem. A folding that no generator proposed is asked for
-/// and added to candidates and problem. kInvalidInput, naming file, line and what is wrong.
+/// and added to candidates and problem. `may_place`: a block's weights may be elsewhere than the program has
+/// them. kInvalidInput, naming file, line and what is wrong.
 Result<PlanFile> read_plan_file(const std::filesystem::path& file, const generators::Catalog& catalog,
-                                Plan& plan);
+                                Plan& plan, bool may_place);
 
 }  // namespace millrace::compiler

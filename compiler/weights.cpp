@@ -91,4 +91,18 @@ Status place_parameters(kernels::Program& program, kernels::Placement placement)
   return {};
 }
 
+Status place_parameters(kernels::Program& program, std::uint32_t block, kernels::Placement placement) {
+  auto& chosen = program.blocks[block];
+  if (placement == chosen.placement) return {};
+  auto* layer = std::get_if<Convolution>(&chosen.operation);
+  if (!kernels::has_parameters(chosen.operation) || (layer != nullptr && !layer->requantise) ||
+      placement == kernels::Placement::kBaked)
+    return Error(ErrorCode::kUnsupported, "block '" + chosen.name + "': its weights are " +
+                                              kernels::to_string(chosen.placement) + " and cannot be " +
+                                              kernels::to_string(placement) +
+                                              " alone; say where the whole model's are, with --weights");
+  chosen.placement = placement;
+  return layer == nullptr ? Status() : place(program, chosen, *layer);
+}
+
 }  // namespace millrace::compiler

@@ -166,9 +166,14 @@ class Diagnosis {
     return kind == kMemoryBytes ? room * std::min(seconds_, 1e3) : room;
   }
 
+  /// What follows a number of them.
+  static std::string unit(std::size_t kind) {
+    return kind == kMemoryBytes ? std::string("bytes a frame of ") + kind_name(kind) : kind_name(kind);
+  }
+
   static std::string excess(std::size_t kind, double need, double room) {
-    if (room < 1) return "at least " + number(need) + " " + kind_name(kind) + ", and there is none";
-    return "at least " + number(need) + " " + kind_name(kind) + ", " + number(need - room) + " (" +
+    if (room < 1) return "at least " + number(need) + " " + unit(kind) + ", and there is none";
+    return "at least " + number(need) + " " + unit(kind) + ", " + number(need - room) + " (" +
            number((need / room - 1) * 100) + " %) more than the " + number(room) + " left";
   }
 
@@ -308,8 +313,9 @@ class Diagnosis {
       double room = 0;
       for (const auto& region : full.regions) room += has(region, binding);
       return "what it has too little of is " + std::string(kind_name(binding)) + ", with " +
-             percent_more(factor) + " (" + number(std::ceil(room * factor)) + " instead of the " +
-             number(room) + " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") +
+             percent_more(factor) + " (" + number(std::ceil(room * factor)) +
+             (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +
+             " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") +
              ") all layers fit";
     }
     return lacking_together(fits);

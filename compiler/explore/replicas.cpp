@@ -17,6 +17,8 @@ namespace {
 constexpr double kHair = 1 + 1e-7;
 constexpr double kProven = 1e-6;  // a gap below this is rounding
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kAnyInterval = 1e6;  // seconds: no limit
+constexpr double kWorthwhile = 1.01;  // times the rate: more is better
 
 double rate_of(const Solution& solution) {
   return static_cast<double>(solution.replicas()) / solution.interval_seconds;
@@ -325,6 +327,26 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (problem.targets.objective != Objective::kThroughput) return for_target(problem, explain);
   if (auto found = Replicator(problem).most_frames()) return std::move(*found);
   return solve(problem, explain);
+}
+
+bool may_be_better(const Problem& problem, const Solution& solution) {
+  if (problem.targets.objective == Objective::kLatency) return true;
+  const bool by_cards = problem.targets.objective == Objective::kCards;
+  const std::size_t used = solution.card.size() * solution.replicas();
+  const std::size_t most = by_cards ? used : problem.cards.size();
+  const Board board(problem);
+  Search search(board);
+  for (std::uint32_t cards = 1; cards <= std::min(most, board.chain.size()); ++cards) {
+    if (problem.partitions && *problem.partitions != cards) continue;
+    for (std::size_t all = cards; all <= most; all += cards) {  // so many copies need no more than this
+      const std::size_t copies = all / cards;
+      if (problem.replicas ? copies != *problem.replicas : copies > kMostReplicas) continue;
+      const double target = problem.targets.frames_per_second.value_or(0);
+      const double rate = by_cards && all < used ? target : std::max(target, rate_of(solution) * kWorthwhile);
+      if (search.possible(cards, rate > 0 ? static_cast<double>(copies) / rate : kAnyInterval)) return true;
+    }
+  }
+  return false;
 }
 
 std::string check_copies(const Problem& problem, const Solution& solution) {

@@ -22,6 +22,11 @@ using runtime::plan::kMostReplicas;
 /// cluster has not as many groups of cards alike.
 Result<Solution> solve_replicated(const Problem& problem, bool explain = true);
 
+/// Whether something may be better by the objective than a solution, which is one of the problem or of one
+/// with fewer ways to build its operations: fewer cards in all, or a rate higher by more than a hundredth.
+/// False is proven; true says nothing, and of latencies that is all that is said. The problem is predictable.
+bool may_be_better(const Problem& problem, const Solution& solution);
+
 /// What is wrong with the copies of a solution, as a sentence that names the cards; empty where nothing is.
 std::string check_copies(const Problem& problem, const Solution& solution);
 

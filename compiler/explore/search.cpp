@@ -394,6 +394,11 @@ std::optional<Solution> Search::most_frames(double limit) {
 }
 
 std::optional<Solution> Search::run() {
+  auto found = best();
+  return found && reads_memory_ ? spare_memory(board_, *found) : found;
+}
+
+std::optional<Solution> Search::best() {
   const double limit =
       problem_.targets.frames_per_second ? 1 / *problem_.targets.frames_per_second : kAnyInterval;
   std::optional<Solution> best;

@@ -18,7 +18,7 @@ class Search {
  public:
   explicit Search(const Board& board);
 
-  /// Nothing where the targets cannot be met.
+  /// Nothing where the targets cannot be met. Of what is as good, what has weights on the chip.
   std::optional<Solution> run();
 
   /// The shortest interval with exactly so many cards, at most `limit` seconds.
@@ -47,6 +47,7 @@ class Search {
   const std::vector<Order>& rows(std::uint32_t cards);
   /// The assignment's solution where it meets interval and latency, quicker built if it has to be.
   std::optional<Solution> accept(Assignment assignment, double seconds) const;
+  std::optional<Solution> best();
   std::vector<std::uint32_t> card_numbers() const;
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
@@ -70,5 +71,9 @@ class Search {
 /// The same places, built quicker with what is left: lowers latency step by step, cheapest first. `limit`:
 /// the longest interval an operation may have, in seconds.
 void speed_up(const Board& board, Assignment& assignment, double limit);
+
+/// The same solution, with operations built in ways that read nothing from memory where there is room for
+/// them and neither the interval nor, where that is the objective, the latency grows.
+Solution spare_memory(const Board& board, const Solution& solution);
 
 }  // namespace millrace::compiler::explore

@@ -10,8 +10,16 @@ using kernels::ElementType;
 
 constexpr unsigned kMostOperandBits = 8;
 constexpr std::uint64_t kMostUnrolled = 8192;  // weights that are not zero: tools take minutes beyond
+constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
 }  // namespace
+
+/// Matrices hardly worth a memory on the chip are not: every window reads them anew.
+bool can_stream(const kernels::Block& block) {
+  const auto* layer = std::get_if<Convolution>(&block.operation);
+  return layer != nullptr && layer->groups == 1 && layer->requantise.has_value() &&
+         layer->weights.size() * layer->weight_type.bits >= 8 * kLeastStreamedBytes;
+}
 
 ConvolutionBlock::ConvolutionBlock(const kernels::Program& program, std::uint32_t block)
     : FoldedBlock(program, block),

@@ -52,12 +52,8 @@ class ConvolutionBlock : public FoldedBlock {
     return depthwise_ ? taps_ : taps_ * in_.c / matrices(folding);
   }
   bool bias_in_sum() const { return any_bias_ && (!step_ || !step_->takes_bias()); }
-  /// Whether its weights are read from memory as they are used. What cannot be is loaded, and so are matrices
-  /// hardly worth a memory on the chip: every window reads them anew.
-  bool streams() const {
-    return block_.placement == Placement::kStreamed && layer_.groups == 1 && layer_.requantise.has_value() &&
-           layer_.weights.size() * layer_.weight_type.bits >= 8 * kLeastStreamedBytes;
-  }
+  /// Whether its weights are read from memory as they are used. What cannot be is loaded.
+  bool streams() const { return block_.placement == Placement::kStreamed && can_stream(block_); }
   std::uint64_t cycles_a_line(std::uint32_t pe, std::uint32_t simd) const {
     return streams() ? weight_line_cycles(std::uint64_t{pe} * simd * layer_.weight_type.bits) : 1;
   }
@@ -96,8 +92,6 @@ class ConvolutionBlock : public FoldedBlock {
                     const std::string& constants) const;
   /// The weights of a matrix whose rows begin with output channel `first`, in the order its unit reads them.
   std::string weight_lines(const Folding& folding, std::uint32_t first, std::uint64_t line_bits) const;
-
-  static constexpr std::uint64_t kLeastStreamedBytes = 4096;
 
   const kernels::Convolution& layer_;
   Image in_, out_;

@@ -112,6 +112,10 @@ class Generator {
   virtual std::vector<std::uint64_t> intervals() const = 0;
 };
 
+/// Whether there is hardware that reads the block's weights from memory as it uses them: where they are
+/// placed so, what cannot is loaded.
+bool can_stream(const kernels::Block& block);
+
 /// What joins two blocks: an adapter where lanes differ, and a FIFO `depth` deep.
 Result<Cost> edge_cost(const Catalog& catalog, std::uint32_t from_lanes, std::uint32_t to_lanes,
                        std::uint32_t bits, std::uint64_t depth);

@@ -85,6 +85,8 @@ class Page {
     for (const auto& split : plan_.splits)
       notice("'" + split.block + "' is built as " + std::to_string(split.parts) +
              ", each with a part of its output channels.");
+    if (const std::string layers = predicted() ? streamed(plan_) : ""; !layers.empty())
+      notice("W" + layers.substr(1) + ".");
     if (plan_.unedited) notice(cost_of_edit(plan_) + ".");
     if (plan_.replicas() > 1) notice(std::to_string(plan_.replicas()) + " " + replicas(plan_) + ".");
     page_.open("dl", {{"class", "tiles"}});

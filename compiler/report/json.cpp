@@ -4,6 +4,7 @@
 
 #include "compiler/report/energy.hpp"
 #include "compiler/report/report.hpp"
+#include "kernels/program/parameters.hpp"
 
 namespace millrace::compiler::report {
 namespace {
@@ -50,6 +51,8 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
         made["resources"] = amounts(way.amounts, false);
         made["input_bytes"] = bytes_of(plan, plan.problem.operations[i].inputs);
         made["output_bytes"] = bytes_of(plan, plan.problem.operations[i].outputs);
+        if (const auto placement = placement_of(plan, i); placement != kernels::Placement::kBaked)
+          made["weights"] = kernels::to_string(placement);
         made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
       }
       out.push_back(std::move(made));

@@ -92,6 +92,7 @@ class Page {
       out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +
                           ", each with a part of its output channels",
                       "  ", "  ");
+    if (const std::string layers = streamed(plan_); !layers.empty()) out_ += wrapped(layers, "  ", "  ");
     out_ += wrapped(quality(plan_), "  ", "  ");
     if (plan_.unedited) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
   }

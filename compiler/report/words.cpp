@@ -28,6 +28,23 @@ std::string cost_of_edit(const Plan& plan) {
          " frames/s, " + signed_percent(plan.solution.latency_seconds / own.latency_seconds) + " latency";
 }
 
+std::string streamed(const Plan& plan) {
+  constexpr std::size_t kNamed = 4;
+  std::string names;
+  std::size_t count = 0;
+  double bytes_a_frame = 0;
+  for (std::uint32_t i = 0; i < plan.problem.operations.size(); ++i) {
+    const auto& operation = plan.problem.operations[i];
+    if (operation.host || placement_of(plan, i) != kernels::Placement::kStreamed) continue;
+    bytes_a_frame += static_cast<double>(
+        operation.implementations[plan.solution.implementation[i]].amounts[explore::kMemoryBytes]);
+    if (++count <= kNamed) names += (count > 1 ? ", '" : "'") + plan.program.blocks[i].name + "'";
+  }
+  if (count == 0) return {};
+  if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
+  return "weights of " + names + " are streamed from memory, " + bytes(bytes_a_frame) + " a frame";
+}
+
 std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {

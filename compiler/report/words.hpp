@@ -13,6 +13,9 @@ std::string quality(const Plan& plan);
 /// What a plan file gives against what a search finds; the plan has an `unedited`.
 std::string cost_of_edit(const Plan& plan);
 
+/// Which layers read their weights from the cards' memory, and how much; empty where none does.
+std::string streamed(const Plan& plan);
+
 /// Which cards each of several replicas has.
 std::string replicas(const Plan& plan);
 

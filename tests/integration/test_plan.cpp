@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -263,8 +264,15 @@ TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the
   const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  // With its weights in memory it needs no second card for itself, and the model one less.
+  const Outcome streamed =
+      millrace({"plan", kModel.string(), "--cluster", cluster, "--weights", "auto", "--json"});
+  ASSERT_EQ(streamed.exit_code, 0) << streamed.err;
+  EXPECT_EQ(json::parse(streamed.out).at("partitions").as_array().size(), 2U);
+  EXPECT_TRUE(json::parse(streamed.out).at("splits").as_array().empty());
+  EXPECT_NE(streamed.out.find("\"weights\":\"streamed\""), std::string::npos) << streamed.out;
   // Alone, such a card is too small for all of them; the message is about the layers as the model has them.
-  expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1)}), 1,
+  expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
                {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
 }
 
@@ -299,7 +307,99 @@ TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
   // With fewer cards the message is about the layers as the model has them.
-  expect_error(millrace({"plan", file("dense.onnx"), "--cluster", small_cards(2)}), 1, {"'dense2'"});
+  expect_error(millrace({"plan", file("dense.onnx"), "--cluster", small_cards(2), "--weights", "baked"}), 1,
+               {"'dense2'"});
+}
+
+TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit_are_streamed) {
+  const std::string cluster = small_cards(1);
+  const auto run = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
+    return millrace(more);
+  };
+  const auto placements = [](const json::value& plan) {
+    std::map<std::string, std::string> out;
+    for (const auto& block : plan.at("partitions").at(0).at("blocks").as_array())
+      if (const auto* placement = block.as_object().if_contains("weights"))
+        out[std::string(block.at("name").as_string())] = std::string(placement->as_string());
+    return out;
+  };
+  const Outcome chosen =
+      run("plan", {"--save-plan", file("plan.yaml"), "--html", file("plan.html"), "--json"});
+  ASSERT_EQ(chosen.exit_code, 0) << chosen.err;
+  const json::value plan = json::parse(chosen.out);
+  // 48,000 of 61,470 weights; what fits stays on the chip.
+  EXPECT_EQ(placements(plan), (std::map<std::string, std::string>{{"gemm_24", "streamed"}})) << chosen.out;
+  const double bytes = plan.at("partitions").at(0).at("memory_bytes").to_number<double>();
+  EXPECT_GE(bytes, 48000);  // a line takes a power of two of bytes
+  EXPECT_LT(bytes, 2 * 48000);
+  const Outcome text = run("plan", {"--weights", "auto"});
+  for (const char* words : {"weights of 'gemm_24' are streamed from memory, ", ", weights streamed"})
+    EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
+  EXPECT_NE(
+      read_text_file(file("plan.html"))->find("Weights of &#39;gemm_24&#39; are streamed from memory, "),
+      std::string::npos);
+  // The file has it too, and is followed.
+  const Outcome followed = run("plan", {"--plan", file("plan.yaml"), "--json"});
+  ASSERT_EQ(followed.exit_code, 0) << followed.err;
+  EXPECT_EQ(placements(json::parse(followed.out)), placements(plan));
+  EXPECT_EQ(rate(json::parse(followed.out)), rate(plan));
+  expect_error(run("plan", {"--plan", file("plan.yaml"), "--weights", "baked"}), 1,
+               {"what it has too little of is BRAM18"});
+
+  for (const auto& more : {std::vector<std::string>{}, {"--plan", file("plan.yaml")}}) {
+    std::vector<std::string> arguments = {"-o", file("d"), "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome compiled = run("compile", arguments);
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    const Outcome verified = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+    ASSERT_EQ(verified.exit_code, 0) << verified.err;
+    EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
+  }
+  // Only what is streamed is outside of the image.
+  EXPECT_TRUE(fs::exists(file("d/rtl/part0/gemm_30_weights.hex")));
+  EXPECT_FALSE(fs::exists(file("d/rtl/part0/gemm_24_weights.hex")));
+  EXPECT_FALSE(fs::is_empty(file("d/weights")));
+}
+
+TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_refused_by_the_memorys_name) {
+  const std::string cluster = small_cards(1);
+  const auto at = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
+                               "--max-utilisation", "memory=0.01"});
+    return millrace(more);
+  };
+  // 20 MB/s.
+  const Outcome most = at({"--objective", "throughput", "--json"});
+  ASSERT_EQ(most.exit_code, 0) << most.err;
+  const json::value plan = json::parse(most.out);
+  EXPECT_NE(plan.at("bottleneck").as_string().find("the memory of fpga0 limits: "), std::string::npos)
+      << plan.at("bottleneck");
+  EXPECT_NEAR(rate(plan), 2e7 / plan.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0.01);
+  expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
+}
+
+TEST_F(PlanCommand, A_plan_file_may_place_the_weights_of_one_layer) {
+  const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
+  ASSERT_EQ(
+      plan({"--target-fps", "20000", "--save-plan", file("plan.yaml"), "--quiet"}, "one-ku060").exit_code, 0);
+  const std::string own = *read_text_file(file("plan.yaml"));
+  const auto with = [&](const std::string& block, const std::string& placement) {
+    std::string text = own;
+    const std::size_t line = text.find("\"" + block + "\"");
+    text.replace(text.find("weights: baked", line), 14, "weights: " + placement);
+    std::ofstream(file("plan.yaml")) << text;
+  };
+  with("gemm_30", "loaded");
+  const Outcome compiled = millrace({"compile", kModel.string(), "--cluster", cluster, "--plan",
+                                     file("plan.yaml"), "-o", file("d"), "--quiet"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_EQ(millrace({"verify", file("d"), "--frames", "8"}).exit_code, 0);
+  expect_error(plan({"--plan", file("plan.yaml"), "--weights", "baked"}, "one-ku060"), 2,
+               {"'gemm_30'", "its weights are baked, not loaded"});
+  with("maxpool_9", "streamed");
+  expect_error(plan({"--plan", file("plan.yaml")}, "one-ku060"), 2,
+               {"'maxpool_9'", "cannot be streamed alone"});
 }
 
 TEST_F(PlanCommand, A_rate_that_a_cable_bounds_is_predicted_and_built) {

@@ -200,6 +200,37 @@ TEST_F(RtlFidelity, StreamedWeightsGiveTheReferencesBytesInThePredictedInterval)
   }
 }
 
+TEST_F(RtlFidelity, OneLayersWeightsFromMemoryAndTheOthersInTheImageGiveTheReferencesBytes) {
+  const fs::path source = MILLRACE_SOURCE_DIR, out = directory_.path() / "mixed";
+  // Block RAM and LUTs for the weights of all layers but the largest.
+  const Outcome compiled = run_program(
+      {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
+       "--cluster", (source / "configs/clusters/one-ku060.yaml").string(), "--max-utilisation", "bram=0.02",
+       "--max-utilisation", "lut=0.1", "-o", out.string(), "--quiet"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const json::value design = json::parse(*read_text_file(out / "rtl/part0/design.json"));
+  std::map<std::string, int> modules;
+  for (const auto& instance : design.at("instances").as_array())
+    ++modules[std::string(instance.at("module").as_string())];
+  EXPECT_EQ(modules["mr_weight_reader"], 1);
+  EXPECT_EQ(modules["mr_mvu_streamed"], 1);
+  EXPECT_EQ(modules["mr_mvu"], 4);
+  for (const std::string stall : {"0", "0.3"}) {
+    const Outcome outcome = verify(out, {"--frames", "4", "--json", "--stall", stall});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    const json::value document = json::parse(outcome.out);
+    EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+    if (stall != "0") continue;
+    const auto of = [&](const char* what, const char* key) {
+      return document.at(what).at(key).to_number<double>();
+    };
+    EXPECT_NEAR(of("measured", "initiation_interval_cycles"), of("predicted", "initiation_interval_cycles"),
+                0.01 * of("predicted", "initiation_interval_cycles"));
+    EXPECT_NEAR(of("measured", "latency_cycles"), of("predicted", "latency_cycles"),
+                0.05 * of("predicted", "latency_cycles"));
+  }
+}
+
 TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
   const fs::path deployment = deployed(3);
   for (const std::string stall : {"0", "0.4"}) {

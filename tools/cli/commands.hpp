@@ -42,7 +42,7 @@ struct PlanWhat {
   std::string host_time;                   // "30us"
   std::filesystem::path generator_plugin;  // a program that offers candidates
   std::vector<std::string> dump_after;
-  std::string weights;  // "baked", "loaded", "streamed"; empty: as millrace.yaml says, or baked
+  std::string weights;  // as parse.cpp lists them; empty: as millrace.yaml says, or baked-first
 };
 
 struct PlanCommand {

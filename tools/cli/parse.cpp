@@ -96,9 +96,11 @@ void add_what(CLI::App* sub, PlanWhat& c) {
       ->check(CLI::IsMember({"cards", "throughput", "latency"}));
   sub->add_option(
          "--weights", c.weights,
-         "Where weights are: baked (in the images; the default), loaded (written to the cards: new weights "
-         "need no new images) or streamed (read from the cards' memory every frame)")
-      ->check(CLI::IsMember({"baked", "loaded", "streamed"}));
+         "Where weights are: baked (in the images), loaded (written to the cards: new weights need no new "
+         "images), streamed (read from the cards' memory every frame), auto (of each layer, baked or "
+         "streamed as "
+         "is best) or baked-first (baked, and auto where the model does not fit so; the default)")
+      ->check(CLI::IsMember({"baked-first", "auto", "baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exactly so many cards, of each replica (default: chosen)")
       ->check(whole(1, 1024));
   sub->add_option("--replicas", c.replicas,

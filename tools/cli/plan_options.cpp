@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "compiler/model_file.hpp"
+#include "kernels/program/parameters.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -90,10 +91,11 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
   if (!what.max_latency.empty()) {
     MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds("--max-latency", what.max_latency));
   }
-  options.weights = what.weights == "loaded"     ? kernels::Placement::kLoaded
-                    : what.weights == "streamed" ? kernels::Placement::kStreamed
-                                                 : kernels::Placement::kBaked;
+  using kernels::Placement;
+  for (const auto placement : {Placement::kBaked, Placement::kLoaded, Placement::kStreamed})
+    if (what.weights == kernels::to_string(placement)) options.weights = placement;
   using compiler::explore::Objective;
+  options.baked_first = what.weights != "auto";
   options.targets.objective = what.objective == "latency"      ? Objective::kLatency
                               : what.objective == "throughput" ? Objective::kThroughput
                                                                : Objective::kCards;

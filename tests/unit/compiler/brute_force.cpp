@@ -214,6 +214,11 @@ Problem random_problem(std::mt19937& random) {
       way.amounts[kDsp] = up_to(8);
       way.amounts[kBram18] = up_to(4);
       if (up_to(4) == 0) way.amounts[kMemoryBytes] = up_to(1000);
+      if (w > 0 && up_to(3) == 0) {  // the way before, its weights in memory
+        way = operation.implementations.back();
+        way.amounts[kBram18] = 0;
+        way.amounts[kMemoryBytes] = 1 + up_to(1000);
+      }
       operation.implementations.push_back(way);
     }
     problem.operations.push_back(std::move(operation));

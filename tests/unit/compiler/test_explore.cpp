@@ -24,10 +24,36 @@ std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNot
   return tests::refusal_of(solve(problem), code);
 }
 
+/// An operation that reads from memory although it could be built without that and nothing would be lost.
+std::string needless_reader(const Problem& problem, const Solution& solution) {
+  Choice choice;
+  choice.card = solution.card;
+  choice.place.assign(problem.operations.size(), 0);
+  choice.region = solution.region;
+  choice.implementation = solution.implementation;
+  for (const auto& part : solution.parts)
+    for (const auto operation : part.operations) choice.place[operation] = part.place;
+  const bool by_latency = problem.targets.objective == Objective::kLatency;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    const auto& ways = problem.operations[i].implementations;
+    if (ways[solution.implementation[i]].amounts[kMemoryBytes] == 0) continue;
+    for (std::uint32_t w = 0; w < ways.size(); ++w) {
+      if (ways[w].amounts[kMemoryBytes] > 0) continue;
+      choice.implementation[i] = w;
+      const auto without = settle(problem, choice);
+      if (without.ok() && without->interval_seconds <= solution.interval_seconds &&
+          (!by_latency || without->latency_seconds <= solution.latency_seconds))
+        return problem.operations[i].name;
+    }
+    choice.implementation[i] = solution.implementation[i];
+  }
+  return {};
+}
+
 TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
-  int feasible = 0;
+  int feasible = 0, reading = 0;
   for (int round = 0; round < 1500; ++round) {
     const Problem problem = tests::random_problem(random);
     const std::string where = "MILLRACE_SEED=" + std::to_string(seed) + " round " + std::to_string(round);
@@ -42,6 +68,9 @@ TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
     ++feasible;
     ASSERT_EQ(verify(problem, *found), "") << where;
     EXPECT_TRUE(found->exact) << where;
+    EXPECT_EQ(needless_reader(problem, *found), "") << where;
+    for (std::size_t i = 0; i < problem.operations.size(); ++i)
+      reading += problem.operations[i].implementations[found->implementation[i]].amounts[kMemoryBytes] > 0;
     const auto equal = [&](double a, double b) { return std::abs(a - b) <= 2e-6 * std::abs(b); };
     switch (problem.targets.objective) {
       case Objective::kCards:
@@ -60,6 +89,7 @@ TEST(Explore, EqualsBruteForceOnSmallRandomProblems) {
     }
   }
   EXPECT_GT(feasible, 300);
+  EXPECT_GT(reading, 100);
 }
 
 /// Whether some choice fits, tried one after another.
@@ -205,6 +235,54 @@ TEST(Explore, StreamsWeightsWhereTheMemoryIsQuickEnough) {
   streamed.amounts = {1, 0, 0, 0, 0, 0, 100};
   problem.operations[0].implementations = {streamed};
   EXPECT_NEAR(solved(problem).interval_seconds, 1e-7, 1e-13);  // 100 bytes of 1 GB/s
+}
+
+/// Two layers that take 80 of 100 BRAM18 each, or read 1,000 bytes a frame at 1 GB/s.
+Problem two_placements() {
+  Problem problem = row({64, 64}, 1, 64);
+  for (auto& operation : problem.operations) {
+    for (auto& way : operation.implementations) way.amounts[kBram18] = 80;
+    Implementation streamed = operation.implementations[4];  // 4 cycles
+    streamed.amounts[kBram18] = 0;
+    streamed.amounts[kMemoryBytes] = 1000;
+    operation.implementations.push_back(streamed);
+  }
+  return problem;
+}
+
+TEST(Explore, StreamsTheWeightsThatDoNotFitAndNoOthers) {
+  const auto readers = [](const Problem& problem, const Solution& solution) {
+    int count = 0;
+    for (std::size_t i = 0; i < problem.operations.size(); ++i)
+      count += problem.operations[i].implementations[solution.implementation[i]].amounts[kMemoryBytes] > 0;
+    return count;
+  };
+  for (const auto objective : {Objective::kCards, Objective::kThroughput, Objective::kLatency}) {
+    Problem problem = two_placements();
+    problem.targets.objective = objective;
+    const Solution solution = solved(problem);
+    EXPECT_EQ(readers(problem, solution), 1) << objective_name(objective);
+    EXPECT_NEAR(solution.interval_seconds, 1e-6, 1e-12) << objective_name(objective);
+    problem.cards[0].regions[0].available[kBram18] = 160;
+    EXPECT_EQ(readers(problem, solved(problem)), 0) << objective_name(objective);
+  }
+}
+
+TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
+  Problem problem = two_placements();
+  const Analysis slow = analyse(problem, solved(problem));
+  EXPECT_EQ(slow.bottleneck, "the memory of fpga0 limits: 1000 bytes of weights a frame");
+  EXPECT_NEAR(slow.places[0].roofline.memory, 1e6, 1e-3);
+  problem.targets.frames_per_second = 1.25e6;
+  const auto text = refusal(problem);
+  expect(text,
+         "what it has too little of is memory bandwidth, with 25 % more (1000 bytes a frame instead of");
+  expect(text, "this cluster reaches 1000000 frames/s");
+  // Neither a place on the chip nor enough of the memory.
+  for (auto& operation : problem.operations)
+    operation.implementations.erase(operation.implementations.begin(), operation.implementations.end() - 1);
+  expect(refusal(problem),
+         "at least 1000 bytes a frame of memory bandwidth, 200 (25 %) more than the 800 left");
 }
 
 TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {

@@ -72,7 +72,7 @@ TEST_F(ModelFile, SaysHowItIsToBeCompiled) {
         << wishes().error().message();
     expect(wishes().error().message(), says);
   };
-  refused("weights: bakd", "'bakd' is none of baked, loaded, streamed");
+  refused("weights: bakd", "'bakd' is none of baked-first, auto, baked, loaded, streamed");
   refused("objective: 7", "'7' is none of");
   refused("replicas: 0", "not from 1 to 1024");
   refused("partitions: 99999999999", "not from 1 to 1024");
