@@ -2,6 +2,7 @@
 
 #include <sys/un.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace millrace::server::http {
@@ -32,6 +33,24 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
   if (host.empty()) return bad();
   out.host = host;
   return out;
+}
+
+bool is_host(std::string_view text) {
+  // RFC 3986, 3.2.2: unreserved, sub-delims, percent-encoded; in brackets colons as well.
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=%";
+  const bool bracketed = text.starts_with('[');
+  if (bracketed) text.remove_prefix(1);
+  const auto end = std::min(text.find(bracketed ? ']' : ':'), text.size());
+  const auto stray = [&](char c) {
+    return kLetters.find(c) == std::string_view::npos && !(bracketed && c == ':');
+  };
+  if (std::any_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), stray)) return false;
+  text.remove_prefix(end);
+  if (bracketed && (end == 0 || text.empty())) return false;
+  if (bracketed) text.remove_prefix(1);
+  return text.empty() ||
+         (text.front() == ':' && text.find_first_not_of("0123456789", 1) == std::string_view::npos);
 }
 
 Result<ListenAddress> parse_listen_address(std::string_view text, std::string_view what) {

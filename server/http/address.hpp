@@ -1,4 +1,4 @@
-// Where a server can be reached, as it is written in settings.
+// Where a server can be reached, as it is written in settings and in requests.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,10 @@ struct HostPort {
 /// "127.0.0.1:8000", "localhost:0", "[::1]:8000". kInvalidInput names `what` ("--http") and the form
 /// expected.
 Result<HostPort> parse_host_port(std::string_view text, std::string_view what);
+
+/// Whether a request's header Host may say this: HOST or HOST:PORT, the host a name, an IPv4 address or one
+/// in brackets (RFC 9110, 7.2). Also nothing at all, for targets without a host.
+bool is_host(std::string_view text);
 
 struct UnixPath {
   std::string path;

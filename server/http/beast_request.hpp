@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "server/http/address.hpp"
+#include "server/http/json_text.hpp"
 #include "server/http/message.hpp"
 
 namespace millrace::server::http {
@@ -46,6 +48,22 @@ inline std::optional<Response> framing_fault(const boost::beast::http::request_p
   if (!parser.is_done() && unread > limit)
     return error_response(
         431, "a chunk's extension or the trailer is over the limit of " + std::to_string(limit) + " bytes");
+  return std::nullopt;
+}
+
+/// Whether a request names its host as RFC 9112 (3.2) wants it: two lines may mean two servers to what stands
+/// in front of this one. HTTP/1.0 knows no Host.
+inline std::optional<Response> host_fault(const boost::beast::http::request<Body>& message) {
+  const auto [first, end] = message.equal_range(boost::beast::http::field::host);
+  if (first == end) {
+    if (message.version() < 11) return std::nullopt;
+    return error_response(400, "malformed HTTP: a request over HTTP/1.1 needs the header Host");
+  }
+  if (std::next(first) != end)
+    return error_response(400, "malformed HTTP: the header Host is there more than once");
+  if (const std::string_view host = view_of(first->value()); !is_host(host))
+    return error_response(400, "malformed HTTP: '" + std::string(clipped(host, 64)) +
+                                   "' in the header Host is not HOST or HOST:PORT");
   return std::nullopt;
 }
 

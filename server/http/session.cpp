@@ -181,6 +181,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (error && error != bhttp::error::need_more) return bad_request(error);
     if (auto no = framing_fault(*parser_, buffer_.size(), server_.options.max_header_bytes))
       return refuse(std::move(*no));
+    if (parser_->is_header_done() && !header_done_)
+      if (auto no = host_fault(parser_->get())) return refuse(std::move(*no));
     const std::uint64_t body_bytes = parser_->get().body().size();
     if (body_bytes > held_ && !hold(body_bytes - held_)) return too_much_held();
     if (parser_->is_done()) return handle();

@@ -131,6 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (!parser.is_done()) return 0;
   const auto& message = parser.get();
+  if (const auto no = host_fault(message)) return check(*no), 0;
   const FieldsView headers(message);
   Request request = request_of(message, headers, {(choice & 4U) == 0, (choice & 8U) == 0});
   if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())

@@ -68,7 +68,7 @@ http = {
     "gzip": request(0, infer, gzip.compress(binary + x, mtime=0), length, "Content-Encoding: gzip", "Accept-Encoding: gzip;q=0.5, deflate"),
     "deflate": request(0, infer, zlib.compress(tensors(classification=2)), "Content-Encoding: deflate"),
     "bomb": request(0, infer, gzip.compress(bytes(1 << 20), mtime=0), "Content-Encoding: gzip"),
-    "chunked": bytes([0]) + f"{infer} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"%x\r\n" % len(tensors()) + tensors() + b"\r\n0\r\n\r\n",
+    "chunked": bytes([0]) + f"{infer} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"%x\r\n" % len(tensors()) + tensors() + b"\r\n0\r\n\r\n",
     "raw": request(0, infer, x, "Inference-Header-Content-Length: 0"),
     "index": request(0, "POST /v2/repository/index"),
     "load": request(0, "POST /v2/repository/models/m/load", b"{}"),
@@ -79,6 +79,8 @@ http = {
     "no_token": request(1, infer, tensors()),
     "preflight": request(2, "OPTIONS /v2", b"", "Origin: http://a"),
     "delete": request(0, "DELETE /v2"),
+    "two_hosts": request(0, "GET /v2", b"", "Host: [::1]:80"),
+    "no_host": b"\0GET /v2 HTTP/1.1\r\n\r\n",
 }
 one = json.loads(tensors())
 one["inputs"] = one["inputs"][:1]

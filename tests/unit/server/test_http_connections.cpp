@@ -127,18 +127,54 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
   options.max_header_bytes = 1000;
   start(options);
   RawClient long_header = client();
-  EXPECT_EQ(long_header.exchange("GET /v2 HTTP/1.1\r\nX: " + std::string(2000, 'a') + "\r\n\r\n").status,
-            431);
-  for (const char* nonsense : {"hello\r\n\r\n", "GET /v2 HTTP/9.9\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
-                               "POST /v2 HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                               "POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                               "POST /v2 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
+  EXPECT_EQ(
+      long_header.exchange("GET /v2 HTTP/1.1\r\nHost: t\r\nX: " + std::string(2000, 'a') + "\r\n\r\n").status,
+      431);
+  for (const char* nonsense :
+       {"hello\r\n\r\n", "GET /v2 HTTP/9.9\r\n\r\n", "GET  HTTP/1.1\r\nHost: t\r\n\r\n",
+        "POST /v2 HTTP/1.1\r\nHost: t\r\nContent-Length: -1\r\n\r\n",
+        "POST /v2 HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /v2 HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
     RawClient to = client();
     const Answer answer = to.exchange(nonsense);
     EXPECT_EQ(answer.status, 400) << nonsense;
     EXPECT_TRUE(to.closed_by_server()) << nonsense;
   }
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
+}
+
+TEST_F(HttpServer, wants_exactly_one_host_of_a_request_and_one_that_can_be_one) {
+  start();
+  const auto status_with = [this](const std::string& version, const std::string& lines) {
+    RawClient to = client();
+    const Answer answer = to.exchange("GET /v2/health/live HTTP/" + version + "\r\n" + lines + "\r\n");
+    if (answer.status == 400) {
+      EXPECT_NE(answer.body.find("Host"), std::string::npos) << answer.body;
+      EXPECT_TRUE(to.closed_by_server()) << lines;
+    }
+    return answer.status;
+  };
+  for (const std::string host : {"t", "", "localhost:8000", "127.0.0.1", "a_b-c.example:", "[::1]",
+                                 "[::1]:80", "[fe80::1%25eth0]:8000", "%41~(x)"})
+    EXPECT_EQ(status_with("1.1", "Host: " + host + "\r\n"), 200) << host;
+  for (const std::string host :
+       {"a b", "a/b", "a:b", "::1", "[::1", "[]", "[::1]x", "u@h", "h:80:80", "h,\"", "h\xc3\xa4"})
+    EXPECT_EQ(status_with("1.1", "Host: " + host + "\r\n"), 400) << host;
+  EXPECT_EQ(status_with("1.1", ""), 400);
+  EXPECT_EQ(status_with("1.1", "X-Host: t\r\n"), 400);
+  EXPECT_EQ(status_with("1.1", "Host: t\r\nHost: t\r\n"), 400);
+  EXPECT_EQ(status_with("1.1", "Host: t\r\nX: y\r\nhost: u\r\n"), 400);
+  EXPECT_EQ(status_with("1.0", ""), 200);
+  EXPECT_EQ(status_with("1.0", "Host: t\r\n"), 200);
+  EXPECT_EQ(status_with("1.0", "Host: t\r\nHost: u\r\n"), 400);
+}
+
+TEST_F(HttpServer, refuses_a_request_without_a_host_before_its_body_is_sent) {
+  start();
+  RawClient to = client();
+  const Answer answer = to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nContent-Length: 16\r\n\r\n");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.body, R"({"error":"malformed HTTP: a request over HTTP/1.1 needs the header Host"})");
 }
 
 TEST_F(HttpServer, refuses_chunk_extensions_and_trailers_over_the_limit_instead_of_keeping_them) {
