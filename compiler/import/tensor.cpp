@@ -2,7 +2,8 @@
 
 #include <charconv>
 #include <cstring>
-#include <fstream>
+
+#include "runtime/base/file.hpp"
 
 namespace millrace::compiler::import {
 namespace {
@@ -54,19 +55,12 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
     return invalid("external data location '" + location + "' is not a path below the model's directory");
   const std::filesystem::path path = directory / relative;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file)
+  auto data = read_file_part(path, offset, bytes);
+  if (data.ok()) return data;
+  if (data.error().code() == ErrorCode::kNotFound)
     return Error(ErrorCode::kNotFound,
                  "its weights are in the file '" + location + "', which is missing beside the model");
-  const auto size = static_cast<std::uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
-  if (offset > size || bytes > size - offset)
-    return invalid("its weights end at byte " + std::to_string(offset + bytes) + " of '" + location +
-                   "', which has only " + std::to_string(size));
-  std::string data(bytes, '\0');
-  file.seekg(static_cast<std::streamoff>(offset));
-  if (!file.read(data.data(), static_cast<std::streamsize>(bytes)))
-    return Error(ErrorCode::kEnvironment, "cannot read '" + path.string() + "'");
-  return data;
+  return data.error().within("its weights");
 }
 
 template <class T>

@@ -39,6 +39,8 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
+  /// Where there was none.
+  void reset(int fd) { fd_ = fd; }
   /// The error of close() is the last chance to hear of a full disk on some file systems.
   int close() {
     const int result = ::close(fd_) == 0 ? 0 : errno;
@@ -118,11 +120,10 @@ void remove_left_beside(const fs::path& temporary) {
   }
 }
 
-}  // namespace
-
-Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t limit_bytes) {
+/// `size`: what it says of its length.
+Status open_regular(const fs::path& path, Descriptor& fd, std::uint64_t& size) {
   // Opening a FIFO without a writer would block, and so would reading it.
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(path, "open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return os_error(path, "read", errno);
@@ -130,14 +131,24 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
   if (!S_ISREG(info.st_mode))
     return Error(ErrorCode::kInvalidInput,
                  path.string() + ": is a pipe, device or socket; give a file on disk");
+  size = static_cast<std::uint64_t>(info.st_size);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t limit_bytes) {
+  Descriptor fd(-1);
+  std::uint64_t size = 0;
+  MILLRACE_TRY(open_regular(path, fd, size));
   const auto too_long = [&] {
     return Error(ErrorCode::kInvalidInput,
                  path.string() + ": longer than the " + std::to_string(limit_bytes) + " bytes allowed here");
   };
-  if (static_cast<std::uint64_t>(info.st_size) > limit_bytes) return too_long();
+  if (size > limit_bytes) return too_long();
 
   // One byte more than it should have, in which its end shows.
-  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size) + 1);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size) + 1);
   std::size_t filled = 0;
   while (true) {
     if (filled > limit_bytes) return too_long();
@@ -155,6 +166,28 @@ Result<std::vector<std::byte>> read_file(const fs::path& path, std::uint64_t lim
 Result<std::string> read_text_file(const fs::path& path, std::uint64_t limit_bytes) {
   MILLRACE_ASSIGN(const auto bytes, read_file(path, limit_bytes));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Result<std::string> read_file_part(const fs::path& path, std::uint64_t offset, std::uint64_t bytes) {
+  Descriptor fd(-1);
+  std::uint64_t size = 0;
+  MILLRACE_TRY(open_regular(path, fd, size));
+  const auto too_short = [&] {
+    return Error(ErrorCode::kInvalidInput, path.string() + ": ends at byte " + std::to_string(size) + ", " +
+                                               std::to_string(bytes) + " are wanted from byte " +
+                                               std::to_string(offset) + " on");
+  };
+  if (offset > size || bytes > size - offset) return too_short();
+  std::string data(static_cast<std::size_t>(bytes), '\0');
+  for (std::size_t filled = 0; filled < data.size();) {
+    const ssize_t n =
+        ::pread(fd.get(), data.data() + filled, data.size() - filled, static_cast<off_t>(offset + filled));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return os_error(path, "read", errno);
+    if (n == 0) return too_short();
+    filled += static_cast<std::size_t>(n);
+  }
+  return data;
 }
 
 Status write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {

@@ -20,6 +20,10 @@ namespace millrace {
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 Result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t limit_bytes = 64U << 20U);
 
+/// Its bytes from `offset` on; `bytes` of them. Errors as above, and kInvalidInput where it ends before.
+Result<std::string> read_file_part(const std::filesystem::path& path, std::uint64_t offset,
+                                   std::uint64_t bytes);
+
 /// Writes a temporary neighbour, syncs it and renames it over `path`: afterwards the old or the new content
 /// is there, never a part. A link stays, and what it leads to is written; a pipe or device is written into as
 /// it is. kInvalidInput where it is a directory, kResourceExhausted where the disk is full.

@@ -1,6 +1,7 @@
 // The command line as its users meet it: exit codes, and errors that name the field and the remedy.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -64,6 +65,48 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
   EXPECT_EQ(millrace({"compile"}).exit_code, 2);
   EXPECT_EQ(millrace({"compose"}).exit_code, 2);
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
+}
+
+TEST_F(CommandLine, A_pipe_where_a_file_is_wanted_is_refused_at_once) {
+  const fs::path fifo = file("fifo"), folder = file("folder");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  fs::create_directories(folder);
+  for (const char* part : {"CHECKSUMS", "deployment.json"})
+    ASSERT_EQ(::mkfifo((folder / part).c_str(), 0600), 0);
+  fs::create_directories(file("with_yaml"));
+  fs::copy_file(kModel, file("with_yaml") / "model.onnx");
+  ASSERT_EQ(::mkfifo((file("with_yaml") / "millrace.yaml").c_str(), 0600), 0);
+  const std::string model = kModel.string(), cluster = kThreeCards.string(), pipe = fifo.string();
+  const std::vector<std::string> tls = {"serve", "--check-config", "--http", "tls:127.0.0.1:0"};
+  const auto with = [](std::vector<std::string> command, const std::vector<std::string>& more) {
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"compile", pipe, "--cluster", cluster, "-o", file("out").string()},
+           {"compile", model, "--cluster", pipe, "-o", file("out").string()},
+           {"compile", (file("with_yaml") / "model.onnx").string(), "--cluster", cluster, "-o",
+            file("out").string()},
+           {"plan", pipe, "--cluster", cluster},
+           {"plan", model, "--cluster", pipe},
+           {"inspect", pipe},
+           {"inspect", folder.string()},
+           {"verify", folder.string()},
+           {"serve", "--check-config", "--config", pipe},
+           {"serve", "--check-config", "--deployment", folder.string()},
+           {"serve", "--check-config", "--cluster", pipe},
+           {"serve", "--check-config", "--tokens", pipe},
+           {"serve", "--check-config", "--udp", "127.0.0.1:0", "--udp-keys", pipe},
+           with(tls, {"--tls-certificate", pipe, "--tls-key", model}),
+           {"infer", "--url", "http://127.0.0.1:1", "--input", "x.png", "--token-file", pipe},
+           {"infer", "--url", "https://127.0.0.1:1", "--input", "x.png", "--ca-file", pipe}}) {
+    std::vector<std::string> whole = command;
+    whole.insert(whole.begin(), millrace_binary());
+    const Outcome outcome = run_program(whole, {}, std::chrono::seconds(20));
+    SCOPED_TRACE(command[0] + " " + command[1] + " " + command.back());
+    expect_error(outcome, 2, {"is a pipe, device or socket"});
+  }
+  EXPECT_FALSE(fs::exists(file("out")));
 }
 
 TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {

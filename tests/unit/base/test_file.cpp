@@ -77,6 +77,28 @@ TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
   ::alarm(0);
 }
 
+TEST(File, A_part_is_read_where_all_of_it_is_there) {
+  const TemporaryDirectory dir("millrace-test");
+  ASSERT_TRUE(write_file_atomically(dir.path() / "a", "0123456789").ok());
+  EXPECT_EQ(*read_file_part(dir.path() / "a", 3, 4), "3456");
+  EXPECT_EQ(*read_file_part(dir.path() / "a", 0, 10), "0123456789");
+  EXPECT_EQ(*read_file_part(dir.path() / "a", 10, 0), "");
+  const std::uint64_t far = ~std::uint64_t{0};
+  for (const auto& [offset, bytes] :
+       std::vector<std::pair<std::uint64_t, std::uint64_t>>{{7, 4}, {11, 0}, {far, 1}, {1, far}}) {
+    const auto part = read_file_part(dir.path() / "a", offset, bytes);
+    ASSERT_FALSE(part.ok()) << offset;
+    EXPECT_EQ(part.error().code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(part.error().message().find("/a: ends at byte 10, "), std::string::npos)
+        << part.error().message();
+  }
+  EXPECT_EQ(read_file_part(dir.path() / "none", 0, 1).error().code(), ErrorCode::kNotFound);
+  ASSERT_EQ(::mkfifo((dir.path() / "fifo").c_str(), 0600), 0);
+  ::alarm(20);
+  EXPECT_EQ(read_file_part(dir.path() / "fifo", 0, 0).error().code(), ErrorCode::kInvalidInput);
+  ::alarm(0);
+}
+
 TEST(File, Writing_to_a_link_changes_what_it_leads_to_and_leaves_the_link) {
   const TemporaryDirectory dir("millrace-test");
   fs::create_directory(dir.path() / "kept");

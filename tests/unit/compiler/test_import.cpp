@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <stdexcept>
 
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
@@ -119,31 +122,58 @@ TEST(Import, missing_weights_are_named) {
   EXPECT_NE(g.error().message().find("weights are missing"), std::string::npos) << g.error().message();
 }
 
+/// Puts the weights of small_model() into a file beside it; its location, to be set.
+onnx::StringStringEntryProto* make_external(OnnxModel& m) {
+  for (auto& t : *m.proto().mutable_graph()->mutable_initializer()) {
+    if (t.name() != "w_q") continue;
+    t.clear_int32_data();
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto* location = t.add_external_data();
+    location->set_key("location");
+    location->set_value("weights.bin");
+    return location;
+  }
+  throw std::runtime_error("no w_q");
+}
+
 TEST(Import, external_weights_are_read_checked_and_kept_below_the_model) {
   const TemporaryDirectory directory("millrace-import");
   OnnxModel m = small_model();
-  onnx::TensorProto* w = nullptr;
-  for (auto& t : *m.proto().mutable_graph()->mutable_initializer())
-    if (t.name() == "w_q") w = &t;
-  ASSERT_NE(w, nullptr);
-  w->clear_int32_data();
-  w->set_data_location(onnx::TensorProto::EXTERNAL);
-  auto* location = w->add_external_data();
-  location->set_key("location");
-  location->set_value("weights.bin");
+  auto* location = make_external(m);
   const auto import = [&] {
     std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
     return compiler::import::import_onnx(directory.path() / "m.onnx");
   };
   expect_refused(import(), ErrorCode::kNotFound, {"'w_q'", "weights.bin", "missing"});
   std::ofstream(directory.path() / "weights.bin", std::ios::binary) << std::string(53, '\1');
-  expect_refused(import(), ErrorCode::kInvalidInput, {"'w_q'", "only 53"});
+  expect_refused(import(), ErrorCode::kInvalidInput,
+                 {"'w_q'", "weights.bin: ends at byte 53, 54 are wanted from byte 0 on"});
   std::ofstream(directory.path() / "weights.bin", std::ios::binary) << std::string(54, '\1');
   EXPECT_TRUE(import().ok());
   location->set_value("../weights.bin");
   expect_refused(import(), ErrorCode::kInvalidInput, {"below the model's directory"});
   location->set_value("/etc/passwd");
   expect_refused(import(), ErrorCode::kInvalidInput, {"below the model's directory"});
+}
+
+TEST(Import, external_weights_in_anything_but_a_file_are_refused_at_once) {
+  const TemporaryDirectory directory("millrace-import");
+  OnnxModel m = small_model();
+  auto* location = make_external(m);
+  ASSERT_EQ(::mkfifo((directory.path() / "fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("fifo", directory.path() / "link");
+  std::filesystem::create_symlink("/dev/zero", directory.path() / "zero");
+  std::filesystem::create_symlink("/dev/null", directory.path() / "null");
+  std::filesystem::create_directory(directory.path() / "folder");
+  ::alarm(20);  // the import blocks: the test dies instead of hanging
+  for (const char* name : {"fifo", "link", "zero", "null", "folder", "."}) {
+    location->set_value(name);
+    std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
+    const std::string path = (directory.path() / name).string();
+    expect_refused(compiler::import::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+                   {"'w_q'", path, ": is a "});
+  }
+  ::alarm(0);
 }
 
 TEST(Import, a_cycle_is_refused) {
