@@ -66,8 +66,11 @@ Result<ListenAddress> parse_listen_address(std::string_view text, std::string_vi
   }
   if (rest.starts_with(kUnix)) {
     rest.remove_prefix(kUnix.size());
-    if (rest.empty() || rest.size() > kLongestPath || rest.find('\0') != std::string_view::npos)
-      return bad("a socket's path has 1 to " + std::to_string(kLongestPath) + " bytes");
+    if (rest.empty()) return bad("unix: takes the path of the socket to make");
+    if (rest.size() > kLongestPath)
+      return bad("the path has " + std::to_string(rest.size()) + " bytes, that of a Unix socket " +
+                 std::to_string(kLongestPath) + " at the most; choose a shorter one");
+    if (rest.find('\0') != std::string_view::npos) return bad("the path has a NUL in it");
     out.at = UnixPath{std::string(rest)};
     return out;
   }

@@ -29,6 +29,7 @@ using boost::system::error_code;
 
 /// A served model's answer may be large; a hostile server's must still end.
 constexpr std::uint64_t kAnswerLimit = 1ULL << 30U;
+constexpr std::size_t kLongestSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
 beast::string_view view_of(std::string_view text) {
   return {text.data(), text.size()};
@@ -96,12 +97,7 @@ class BeastClient final : public HttpClient {
   Plain& socket() { return secure_ ? secure_->next_layer() : *plain_; }
 
   std::vector<Endpoint> find(error_code& error) {
-    if (url_.scheme == Url::Scheme::kUnix) {
-      if (url_.path.size() < sizeof(sockaddr_un{}.sun_path))
-        return {net::local::stream_protocol::endpoint(url_.path)};
-      error = net::error::name_too_long;
-      return {};
-    }
+    if (url_.scheme == Url::Scheme::kUnix) return {net::local::stream_protocol::endpoint(url_.path)};
     std::vector<Endpoint> out;
     net::ip::tcp::resolver resolver(context_);
     for (const auto& found : resolver.resolve(url_.host, url_.port, error))
@@ -216,8 +212,11 @@ Result<Url> parse_url(std::string_view text) {
   std::string_view rest = text;
   if (rest.starts_with("unix:")) {
     url = {Url::Scheme::kUnix, "localhost", "", std::string(rest.substr(5))};
-    return url.path.empty() || url.path.find('\0') != std::string::npos ? Result<Url>(bad("names no socket"))
-                                                                        : Result<Url>(std::move(url));
+    if (url.path.empty() || url.path.find('\0') != std::string::npos) return bad("names no socket");
+    if (url.path.size() > kLongestSocketPath)
+      return bad("has a path of " + std::to_string(url.path.size()) + " bytes, that of a Unix socket has " +
+                 std::to_string(kLongestSocketPath) + " at the most");
+    return url;
   }
   if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;
   if (url.scheme == Url::Scheme::kHttp && !rest.starts_with("http://"))

@@ -254,8 +254,12 @@ TEST_F(ClientAccess, unix_sockets_carry_the_same) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   url_ = "unix:" + (directory_.path() / "none").string();
   EXPECT_EQ(connect({}).code, Code::kUnavailable);
-  url_ = "unix:/" + std::string(200, 'x');
-  EXPECT_EQ(connect({}).code, Code::kUnavailable);
+  url_ = "unix:/" + std::string(107, 'x');
+  const auto refused = connect({});
+  EXPECT_EQ(refused.code, Code::kInvalid);
+  const std::string limit = "a path of 108 bytes, that of a Unix socket has 107 at the most";
+  EXPECT_NE(refused.message.find(limit), std::string::npos) << refused.message;
+  EXPECT_NE(python({}).err.find(limit), std::string::npos);
 }
 
 TEST_F(ClientAccess, a_server_that_goes_and_comes_back_is_found_again_over_tls) {

@@ -277,6 +277,28 @@ TEST(ListenAddress, takes_every_form_and_refuses_the_rest) {
   }
 }
 
+TEST(ListenAddress, says_how_long_a_unix_sockets_path_may_be) {
+  for (const std::string before : {"unix:", "tls:unix:"}) {
+    EXPECT_TRUE(parse_listen_address(before + std::string(107, 'a'), "--http").ok());
+    const auto parsed = parse_listen_address(before + std::string(108, 'a'), "--http");
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_EQ(parsed.error().code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(parsed.error().message().find("the path has 108 bytes, that of a Unix socket 107 at the most"),
+              std::string::npos)
+        << parsed.error().message();
+  }
+}
+
+TEST_F(HttpServer, a_socket_of_the_longest_path_is_listened_on) {
+  const TemporaryDirectory directory("millrace-unix");
+  std::string path = directory.path().string() + "/";
+  path.append(107 - path.size(), 's');
+  ServerOptions options;
+  options.listen = {parse_listen_address("unix:" + path, "--http").value()};
+  start(options);
+  EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
+}
+
 TEST_F(HttpServer, a_socket_that_was_not_passed_is_named) {
   ServerOptions options;
   options.listen = {{Passed{"http"}}};

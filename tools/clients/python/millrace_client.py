@@ -84,6 +84,8 @@ def connect(url, timeout=5.0, fragment_bytes=1200, key_id=0, key=b"", ca_file=No
     if url.startswith("unix:"):
         if len(url) == 5 or "\0" in url:
             raise MillraceError("invalid", f"URL {url!r} names no socket")
+        if len(os.fsencode(url[5:])) > 107:
+            raise MillraceError("invalid", f"URL {url!r} has a path of {len(os.fsencode(url[5:]))} bytes, that of a Unix socket has 107 at the most")
         return HttpClient(_UnixConnector(url[5:]), timeout, token)
     parts = urllib.parse.urlsplit(url)
     try:
