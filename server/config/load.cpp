@@ -243,22 +243,30 @@ std::size_t slips(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// The variable that a flag's name suggests: "MILLRACE_UDP" for --udp.
+std::string name_by_flag(const Setting& setting) {
+  return environment_name(setting.flag.substr(setting.flag.find_first_not_of('-')));
+}
+
 /// Others have variables that begin with MILLRACE_ too, so what is nearly a setting's is not refused.
 std::vector<std::string> doubts_about(const std::map<std::string, std::string>& environment) {
   constexpr std::size_t kLongest = 64, kSlips = 2;
   std::vector<std::string> out;
   for (const auto& [name, value] : environment) {
+    if (name.size() > kLongest) continue;
     const auto slips_from = [&own = name](const Setting& setting) {
       return slips(own, environment_name(setting.key));
     };
-    if (name.size() > kLongest) continue;
-    const auto nearest =
+    auto meant =
         std::min_element(settings().begin(), settings().end(),
                          [&](const Setting& a, const Setting& b) { return slips_from(a) < slips_from(b); });
-    const std::size_t distance = slips_from(*nearest);
-    if (distance == 0 || distance > kSlips) continue;
+    if (slips_from(*meant) == 0) continue;
+    if (slips_from(*meant) > kSlips)
+      meant = std::find_if(settings().begin(), settings().end(),
+                           [&own = name](const Setting& setting) { return own == name_by_flag(setting); });
+    if (meant == settings().end()) continue;
     out.push_back(name + ": no setting has this environment variable, and it is passed over; " +
-                  environment_name(nearest->key) + " is one");
+                  environment_name(meant->key) + " is one");
   }
   return out;
 }

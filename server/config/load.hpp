@@ -21,7 +21,8 @@ struct Sources {
 struct Loaded {
   Settings settings;
   std::map<std::string, std::string> origins;  // key -> "--slots", "MILLRACE_SLOTS", "server.yaml:7"
-  std::vector<std::string> doubts;  // variables that are no setting's and nearly one's: a warning each
+  std::vector<std::string>
+      doubts;  // variables that are no setting's and nearly one's, or a flag's: a warning each
   /// Where a setting's value is from; "default" where nobody gave it.
   std::string origin(std::string_view key) const;
 };

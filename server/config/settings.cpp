@@ -134,7 +134,7 @@ const Setting* find_setting(std::string_view key) {
 std::string environment_name(std::string_view key) {
   std::string out = "MILLRACE_";
   for (const char c : key) {
-    if (c == '.')
+    if (c == '.' || c == '-')
       out += '_';
     else
       out += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;

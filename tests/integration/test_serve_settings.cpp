@@ -55,6 +55,20 @@ TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
   EXPECT_EQ(all.at("settings").at("slots").at("environment").as_string(), "MILLRACE_SLOTS");
 }
 
+TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
+  const Outcome outcome = run_program({millrace_binary(), "serve", "--check-config"},
+                                      {"MILLRACE_SLOT=3", "MILLRACE_UDP=127.0.0.1:0", "MILLRACE_SEED=1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(
+      outcome.err.find("MILLRACE_SLOT: no setting has this environment variable, and it is passed over; "
+                       "MILLRACE_SLOTS is one"),
+      std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("MILLRACE_UDP_LISTEN is one"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("MILLRACE_SEED"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("slots: 8  # default\n"), std::string::npos) << outcome.out;
+}
+
 TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
   struct Case {
     std::string text, says;

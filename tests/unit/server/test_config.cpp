@@ -101,6 +101,39 @@ TEST(Config, a_variable_or_flag_that_is_wrong_is_named) {
   expect_refused(load(sources), "--slots: '1025' is not a whole number");
 }
 
+TEST(Config, a_variable_that_is_nearly_a_settings_is_warned_of_by_the_name_that_was_meant) {
+  const auto doubts_of = [](std::map<std::string, std::string> environment) {
+    Sources sources;
+    sources.environment = std::move(environment);
+    const auto loaded = load(sources);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message();
+    return loaded.ok() ? loaded->doubts : std::vector<std::string>{};
+  };
+  const auto meant = [&](const std::string& name) -> std::string {
+    const auto doubts = doubts_of({{name, "x"}});
+    if (doubts.empty()) return "";
+    EXPECT_EQ(doubts.size(), 1U) << name;
+    const std::string begin = name + ": no setting has this environment variable, and it is passed over; ";
+    EXPECT_TRUE(doubts[0].starts_with(begin)) << doubts[0];
+    return doubts[0].substr(begin.size());
+  };
+  EXPECT_EQ(meant("MILLRACE_SLOT"), "MILLRACE_SLOTS is one") << "left out";
+  EXPECT_EQ(meant("MILLRACE_SSLOTS"), "MILLRACE_SLOTS is one") << "put in";
+  EXPECT_EQ(meant("MILLRACE_SLITS"), "MILLRACE_SLOTS is one") << "changed";
+  EXPECT_EQ(meant("MILLRACE_SOLTS"), "MILLRACE_SLOTS is one") << "in another order";
+  EXPECT_EQ(meant("MILLRACE_HTPP_LISTEN"), "MILLRACE_HTTP_LISTEN is one") << "no section's";
+  EXPECT_EQ(meant("MILLRACE_SO"), "") << "three letters off";
+  EXPECT_EQ(meant("MILLRACE_UDP"), "MILLRACE_UDP_LISTEN is one") << "as the flag is called";
+  EXPECT_EQ(meant("MILLRACE_TOKENS"), "MILLRACE_HTTP_TOKENS is one");
+  EXPECT_EQ(meant("MILLRACE_SWAP_POLICY"), "MILLRACE_REPOSITORY_POLICY is one");
+  EXPECT_EQ(meant("MILLRACE_" + std::string(100'000, 'X')), "") << "not compared for seconds";
+  for (const std::string own : {"CONFIG", "CACHE", "MODELS", "CARD", "EMULATION", "EMULATION_OPTIONS",
+                                "TOKEN", "XRT_SHIM", "UPDATE_GOLDEN"})
+    EXPECT_EQ(meant("MILLRACE_" + own), "") << "a variable of ours";
+  EXPECT_TRUE(doubts_of({{"MILLRACE_SLOTS", "4"}, {"MILLRACE_HTTP_THREADS", "1"}}).empty());
+  EXPECT_EQ(doubts_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
+}
+
 TEST(Config, a_setting_without_what_it_needs_is_refused) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
   Sources sources;
