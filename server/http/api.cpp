@@ -308,7 +308,7 @@ Api::Outcome Api::infer(const Request& request, const InferTarget& target, Works
   std::shared_ptr<models::Model> model = snapshot.find(target.model, target.version);
   if (model == nullptr) return not_served(target.model, target.version, snapshot);
   const auto refused = [&](const Error& error) {
-    model->refused(error.code());
+    model->refused(metrics::Transport::kHttp, error.code());
     return error_response(error);
   };
   if (draining()) return refused(Error(ErrorCode::kUnavailable, "the server is draining"));

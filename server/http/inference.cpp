@@ -6,6 +6,11 @@
 #include "server/http/infer_response.hpp"
 
 namespace millrace::server::http {
+namespace {
+
+constexpr auto kHttp = metrics::Transport::kHttp;
+
+}  // namespace
 
 void Inference::prepare(std::shared_ptr<models::Model> model, bool any_version, std::uint64_t client,
                         Clock::time_point arrival, Clock::time_point deadline) {
@@ -37,10 +42,10 @@ Status Inference::start(void (*done)(void*), void* context) {
   const auto arrival = arrival_;
   try {
     const Status status = model->door().submit(frame_, &passage_);
-    if (!status.ok()) model->failed(status.error().code(), Clock::now() - arrival);
+    if (!status.ok()) model->failed(kHttp, status.error().code(), Clock::now() - arrival);
     return status;
   } catch (...) {
-    model->failed(ErrorCode::kInternal, Clock::now() - arrival);
+    model->failed(kHttp, ErrorCode::kInternal, Clock::now() - arrival);
     throw;
   }
 }
@@ -58,7 +63,7 @@ Response Inference::finish() {
   const auto elapsed = [&] { return std::chrono::nanoseconds(Clock::now() - arrival_); };
   models::Model& served = *passage_.model;
   if (!frame_.status.ok()) {
-    served.failed(frame_.status.error().code(), elapsed());
+    served.failed(kHttp, frame_.status.error().code(), elapsed());
     return error_response(frame_.status.error(), served.pipeline().retry_after());
   }
   auto response = [&] {
@@ -66,16 +71,16 @@ Response Inference::finish() {
       return write_infer_response(served.info(), served.name(), served.version(), request_, frame_.outputs,
                                   scratch_, std::move(answer_));
     } catch (...) {
-      served.failed(ErrorCode::kInternal, elapsed());
+      served.failed(kHttp, ErrorCode::kInternal, elapsed());
       throw;
     }
   }();
   if (!response) {
-    served.failed(response.error().code(), elapsed());
+    served.failed(kHttp, response.error().code(), elapsed());
     return error_response(response.error());
   }
   const auto& times = frame_.times;
-  served.succeeded({elapsed(), times.queue, times.input, times.compute, times.output});
+  served.succeeded(kHttp, {elapsed(), times.queue, times.input, times.compute, times.output});
   return std::move(response).value();
 }
 

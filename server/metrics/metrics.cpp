@@ -56,7 +56,7 @@ ErrorCode reason_of(ErrorCode code) {
 struct Families {
   explicit Families(prometheus::Registry& registry)
       : requests(counters(registry, "millrace_requests_total",
-                          "Inference requests answered, by outcome and reason.")),
+                          "Inference requests answered, by transport, outcome and reason.")),
         in_flight(gauges(registry, "millrace_requests_in_flight",
                          "Inference requests taken and not yet answered.")),
         request(times(registry, "millrace_request_seconds", "From a request read to its answer ready.")),
@@ -117,53 +117,80 @@ constexpr const char* name_of(Metrics::Reload outcome) {
   return "failure";
 }
 
+constexpr const char* name_of(Transport transport) {
+  return transport == Transport::kUdp ? "udp" : "http";
+}
+
 class PrometheusModelMetrics final : public ModelMetrics {
  public:
-  PrometheusModelMetrics(Families& families, const std::string& name, const std::string& version)
-      : PrometheusModelMetrics(families, prometheus::Labels{{"model", name}, {"version", version}}) {}
+  PrometheusModelMetrics(Families& families, const std::vector<Transport>& transports,
+                         const std::string& name, const std::string& version)
+      : PrometheusModelMetrics(families, transports,
+                               prometheus::Labels{{"model", name}, {"version", version}}) {}
 
   void begun() override { in_flight_.Increment(); }
   void passed_on() override { in_flight_.Decrement(); }
 
-  void succeeded(const RequestTimes& times) override {
+  void succeeded(Transport transport, const RequestTimes& times) override {
+    const ByTransport& by = over(transport);
     in_flight_.Decrement();
-    success_.Increment();
-    request_.Observe(seconds(times.request));
+    by.success->Increment();
+    by.request->Observe(seconds(times.request));
     queue_.Observe(seconds(times.queue));
     input_.Observe(seconds(times.input));
     compute_.Observe(seconds(times.compute));
     output_.Observe(seconds(times.output));
   }
 
-  void failed(ErrorCode reason, std::chrono::nanoseconds request) override {
+  void failed(Transport transport, ErrorCode reason, std::chrono::nanoseconds request) override {
+    const ByTransport& by = over(transport);
     in_flight_.Decrement();
-    request_.Observe(seconds(request));
-    failures_.at(reason_of(reason))->Increment();
+    by.request->Observe(seconds(request));
+    by.failures.at(reason_of(reason))->Increment();
   }
 
-  void refused(ErrorCode reason) override { failures_.at(reason_of(reason))->Increment(); }
+  void refused(Transport transport, ErrorCode reason) override {
+    over(transport).failures.at(reason_of(reason))->Increment();
+  }
 
   TritonModel triton(const std::string& name, const std::string& version) const {
     const auto sum = [](const prometheus::Histogram& times) { return times.Collect().histogram.sample_sum; };
-    TritonModel out{name,        version,     success_.Value(), {},          sum(request_),
-                    sum(queue_), sum(input_), sum(compute_),    sum(output_)};
-    for (const auto& [reason, counter] : failures_) out.failures[reason] = counter->Value();
+    TritonModel out{name, version, 0, {}, 0, sum(queue_), sum(input_), sum(compute_), sum(output_)};
+    for (const auto& [transport, by] : by_transport_) {
+      out.successes += by.success->Value();
+      out.request_seconds += sum(*by.request);
+      for (const auto& [reason, counter] : by.failures) out.failures[reason] += counter->Value();
+    }
     return out;
   }
 
  private:
-  PrometheusModelMetrics(Families& families, const prometheus::Labels& labels)
+  struct ByTransport {
+    prometheus::Counter* success;
+    prometheus::Histogram* request;
+    std::map<ErrorCode, prometheus::Counter*> failures;
+  };
+
+  PrometheusModelMetrics(Families& families, const std::vector<Transport>& transports,
+                         const prometheus::Labels& labels)
       : in_flight_(families.in_flight.Add(labels)),
-        success_(families.requests.Add(with_outcome(labels, "success", "none"))),
-        request_(families.request.Add(labels, latency_buckets())),
         queue_(families.queue.Add(labels, latency_buckets())),
         input_(families.input.Add(labels, latency_buckets())),
         compute_(families.compute.Add(labels, latency_buckets())),
         output_(families.output.Add(labels, latency_buckets())) {
-    for (const ErrorCode reason : kReasons)
-      failures_[reason] =
-          &families.requests.Add(with_outcome(labels, "failure", std::string(to_string(reason))));
+    for (const Transport transport : transports) {
+      prometheus::Labels own = labels;
+      own["transport"] = name_of(transport);
+      ByTransport& by = by_transport_[transport];
+      by.success = &families.requests.Add(with_outcome(own, "success", "none"));
+      by.request = &families.request.Add(own, latency_buckets());
+      for (const ErrorCode reason : kReasons)
+        by.failures[reason] =
+            &families.requests.Add(with_outcome(own, "failure", std::string(to_string(reason))));
+    }
   }
+
+  const ByTransport& over(Transport transport) const { return by_transport_.at(transport); }
 
   static prometheus::Labels with_outcome(prometheus::Labels labels, const std::string& outcome,
                                          const std::string& reason) {
@@ -173,9 +200,8 @@ class PrometheusModelMetrics final : public ModelMetrics {
   }
 
   prometheus::Gauge& in_flight_;
-  prometheus::Counter& success_;
-  prometheus::Histogram &request_, &queue_, &input_, &compute_, &output_;
-  std::map<ErrorCode, prometheus::Counter*> failures_;  // constant after construction
+  prometheus::Histogram &queue_, &input_, &compute_, &output_;
+  std::map<Transport, ByTransport> by_transport_;  // constant after construction
 };
 
 class FamilySamples final : public Samples {
@@ -209,8 +235,9 @@ class FamilySamples final : public Samples {
 
 class PrometheusMetrics final : public Metrics {
  public:
-  PrometheusMetrics(const std::string& version, Compatibility compatibility)
-      : families_(registry_), compatibility_(compatibility) {
+  PrometheusMetrics(const std::string& version, Compatibility compatibility,
+                    std::vector<Transport> transports)
+      : families_(registry_), compatibility_(compatibility), transports_(std::move(transports)) {
     Families::gauges(registry_, "millrace_build_info", "Constant 1; the labels say what runs.")
         .Add({{"version", version}, {"compiler", kCompiler}})
         .Set(1);
@@ -220,7 +247,7 @@ class PrometheusMetrics final : public Metrics {
     const std::lock_guard lock(mutex_);
     auto& entry = models_[{name, version}];
     if (!entry) {
-      entry = std::make_unique<PrometheusModelMetrics>(families_, name, version);
+      entry = std::make_unique<PrometheusModelMetrics>(families_, transports_, name, version);
       // From the start, so that a first failure is an increase.
       for (const Reload outcome :
            {Reload::kSuccess, Reload::kFailure, Reload::kRollback, Reload::kCancelled, Reload::kUnload})
@@ -295,6 +322,7 @@ class PrometheusMetrics final : public Metrics {
   prometheus::Registry registry_;
   Families families_;
   const Compatibility compatibility_;
+  const std::vector<Transport> transports_;
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 
   std::mutex mutex_;  // models_, sampler_
@@ -304,8 +332,9 @@ class PrometheusMetrics final : public Metrics {
 
 }  // namespace
 
-std::unique_ptr<Metrics> Metrics::create(const std::string& version, Compatibility compatibility) {
-  return std::make_unique<PrometheusMetrics>(version, compatibility);
+std::unique_ptr<Metrics> Metrics::create(const std::string& version, Compatibility compatibility,
+                                         std::vector<Transport> transports) {
+  return std::make_unique<PrometheusMetrics>(version, compatibility, std::move(transports));
 }
 
 }  // namespace millrace::server::metrics

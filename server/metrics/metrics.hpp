@@ -24,14 +24,17 @@ struct RequestTimes {
   std::chrono::nanoseconds queue{0}, input{0}, compute{0}, output{0};
 };
 
+/// How a request came.
+enum class Transport { kHttp, kUdp };
+
 /// The series of one served model version. Lives as long as its Metrics.
 class ModelMetrics {
  public:
   virtual ~ModelMetrics() = default;
-  virtual void begun() = 0;                                             // in flight + 1
-  virtual void succeeded(const RequestTimes& times) = 0;                // in flight - 1
-  virtual void failed(ErrorCode reason, std::chrono::nanoseconds) = 0;  // in flight - 1
-  virtual void refused(ErrorCode reason) = 0;                           // never was in flight
+  virtual void begun() = 0;                                                        // in flight + 1
+  virtual void succeeded(Transport, const RequestTimes& times) = 0;                // in flight - 1
+  virtual void failed(Transport, ErrorCode reason, std::chrono::nanoseconds) = 0;  // in flight - 1
+  virtual void refused(Transport, ErrorCode reason) = 0;                           // never was in flight
   virtual void passed_on() = 0;  // in flight - 1: another version answers it
 };
 
@@ -53,9 +56,11 @@ enum class Compatibility {
 
 class Metrics {
  public:
-  /// `version` goes into millrace_build_info.
+  /// `version` goes into millrace_build_info. Every model has series for each of `transports`, from the
+  /// start; requests over others must not be counted.
   static std::unique_ptr<Metrics> create(const std::string& version,
-                                         Compatibility compatibility = Compatibility::kNone);
+                                         Compatibility compatibility = Compatibility::kNone,
+                                         std::vector<Transport> transports = {Transport::kHttp});
   virtual ~Metrics() = default;
 
   /// The same object for the same model and version, made at the first call.

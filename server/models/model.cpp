@@ -57,18 +57,18 @@ Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pip
       quantised_(runtime::plan::quantised_inputs(door_->deployment())),
       metrics_(metrics) {}
 
-void Model::succeeded(const metrics::RequestTimes& times) {
-  metrics_.succeeded(times);
+void Model::succeeded(metrics::Transport transport, const metrics::RequestTimes& times) {
+  metrics_.succeeded(transport, times);
   statistics_.succeeded(times);
 }
 
-void Model::failed(ErrorCode reason, std::chrono::nanoseconds request) {
-  metrics_.failed(reason, request);
+void Model::failed(metrics::Transport transport, ErrorCode reason, std::chrono::nanoseconds request) {
+  metrics_.failed(transport, reason, request);
   statistics_.failed(request);
 }
 
-void Model::refused(ErrorCode reason) {
-  metrics_.refused(reason);
+void Model::refused(metrics::Transport transport, ErrorCode reason) {
+  metrics_.refused(transport, reason);
   statistics_.failed(std::chrono::nanoseconds(0));
 }
 

@@ -82,9 +82,9 @@ class Model {
   // One of these for every request: begun(), then succeeded(), failed() or passed_on(); or refused() alone.
   void begun() { metrics_.begun(); }
   void passed_on() { metrics_.passed_on(); }
-  void succeeded(const metrics::RequestTimes& times);
-  void failed(ErrorCode reason, std::chrono::nanoseconds request);
-  void refused(ErrorCode reason);
+  void succeeded(metrics::Transport transport, const metrics::RequestTimes& times);
+  void failed(metrics::Transport transport, ErrorCode reason, std::chrono::nanoseconds request);
+  void refused(metrics::Transport transport, ErrorCode reason);
 
   const Statistics& statistics() const { return statistics_; }
   BusyRatios& busy() { return busy_; }

@@ -17,6 +17,7 @@ std::uint16_t random_generation() {
 }
 
 constexpr std::size_t kMaxEntries = 65535;
+constexpr auto kUdp = metrics::Transport::kUdp;
 
 }  // namespace
 
@@ -36,12 +37,12 @@ class RegistryDirectory::RegistryModel final : public ServedModel {
   void begun() override { model_->begun(); }
   void succeeded(const models::Passage& passage, const runtime::pipeline::FrameTimes& times,
                  std::chrono::nanoseconds request) override {
-    passage.model->succeeded({request, times.queue, times.input, times.compute, times.output});
+    passage.model->succeeded(kUdp, {request, times.queue, times.input, times.compute, times.output});
   }
   void failed(const models::Passage& passage, ErrorCode reason, std::chrono::nanoseconds request) override {
-    passage.model->failed(reason, request);
+    passage.model->failed(kUdp, reason, request);
   }
-  void refused(ErrorCode reason) override { model_->refused(reason); }
+  void refused(ErrorCode reason) override { model_->refused(kUdp, reason); }
 
  private:
   const std::shared_ptr<models::Model> model_;

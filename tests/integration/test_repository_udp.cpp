@@ -86,10 +86,10 @@ class RepositoryUdp : public testing::Test {
     EXPECT_GT(from[1], 0);
     // A request is counted, and no longer in flight, a moment after its answer is there.
     EXPECT_TRUE(wait_until([&] { return host_->metric("millrace_requests_in_flight") == 0; }));
+    const std::string labels = "outcome=\"success\",reason=\"none\",transport=\"udp\"";
     double counted = 0;
-    EXPECT_TRUE(wait_until([&] {
-      return (counted = host_->metric("millrace_requests_total", "outcome=\"success\"")) >= right;
-    }));
+    EXPECT_TRUE(
+        wait_until([&] { return (counted = host_->metric("millrace_requests_total", labels)) >= right; }));
     EXPECT_EQ(counted, right) << "each counted once, on the version that computed it";
     EXPECT_EQ(host_->server().stop(SIGTERM), 0) << host_->server().err();
   }

@@ -273,6 +273,16 @@ Status serve_deployments(const Settings& settings,
   return {};
 }
 
+std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings) {
+  using server::metrics::Compatibility;
+  using server::metrics::Transport;
+  std::vector<Transport> transports = {Transport::kHttp};
+  if (!settings.udp_listen.empty()) transports.push_back(Transport::kUdp);
+  return server::metrics::Metrics::create(
+      MILLRACE_VERSION, settings.metrics_compat == "triton" ? Compatibility::kTriton : Compatibility::kNone,
+      std::move(transports));
+}
+
 /// What a scrape asks for. References and pointers must outlive the last.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
                  const std::shared_ptr<server::http::TlsIdentity>& tls,
@@ -328,9 +338,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
 
-  using server::metrics::Compatibility;
-  const auto metrics = server::metrics::Metrics::create(
-      MILLRACE_VERSION, settings.metrics_compat == "triton" ? Compatibility::kTriton : Compatibility::kNone);
+  const auto metrics = make_metrics(settings);
   server::models::Registry registry;
   MILLRACE_ASSIGN(auto repository_options, repository_options_from(settings));
   server::models::Swapper swapper(registry, *metrics, pipeline_source(settings, cluster, *metrics),

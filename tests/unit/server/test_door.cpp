@@ -17,6 +17,7 @@ using runtime::pipeline::Clock;
 using runtime::pipeline::Frame;
 using test::FakePipeline;
 using namespace std::chrono_literals;
+constexpr auto kHttp = metrics::Transport::kHttp;
 
 /// A frame for small_model(), which remembers what became of it.
 class Request {
@@ -96,7 +97,7 @@ TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_versio
   for (const auto& request : requests) {
     EXPECT_TRUE(request->wait().ok());
     EXPECT_EQ(request->passage.model, two.model);
-    request->passage.model->succeeded({});
+    request->passage.model->succeeded(kHttp, {});
   }
   ASSERT_EQ(order.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i], &requests[i]->frame);
@@ -104,7 +105,7 @@ TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_versio
   ASSERT_TRUE(late.submit().ok());
   EXPECT_TRUE(late.wait().ok());
   EXPECT_EQ(late.passage.model, two.model);
-  late.passage.model->succeeded({});
+  late.passage.model->succeeded(kHttp, {});
   EXPECT_EQ(in_flight("1"), "0");
   EXPECT_EQ(in_flight("2"), "0");
 }

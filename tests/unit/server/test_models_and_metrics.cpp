@@ -18,6 +18,7 @@ namespace {
 
 using test::FakePipeline;
 using namespace std::chrono_literals;
+constexpr auto kHttp = metrics::Transport::kHttp, kUdp = metrics::Transport::kUdp;
 
 class Served : public testing::Test {
  protected:
@@ -94,11 +95,11 @@ TEST_F(Served, statistics_add_up) {
   const auto model = make("m", "1");
   for (int i = 0; i < 2; ++i) {
     model->begun();
-    model->succeeded({10us, 1us, 2us, 3us, 4us});
+    model->succeeded(kHttp, {10us, 1us, 2us, 3us, 4us});
   }
   model->begun();
-  model->failed(ErrorCode::kUnavailable, 7us);
-  model->refused(ErrorCode::kInvalidInput);
+  model->failed(kHttp, ErrorCode::kUnavailable, 7us);
+  model->refused(kHttp, ErrorCode::kInvalidInput);
   const auto now = model->statistics().snapshot();
   EXPECT_EQ(now.inferences, 2U);
   EXPECT_EQ(now.success.ns, 20'000U);
@@ -119,24 +120,29 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   model->begun();
-  model->succeeded({10us, 1us, 2us, 3us, 4us});
+  model->succeeded(kHttp, {10us, 1us, 2us, 3us, 4us});
   model->begun();
-  model->refused(ErrorCode::kResourceExhausted);
+  model->refused(kHttp, ErrorCode::kResourceExhausted);
   metrics->http_answered(200);
   metrics->http_answered(200);
   metrics->connection_opened();
   const std::string page = "\n" + metrics->serialise();
   const std::string labels = R"(model="m",version="1")";
   EXPECT_EQ(
-      line_of(page, R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"})"),
-      R"(millrace_requests_total{model="m",outcome="success",reason="none",version="1"} 1)");
+      line_of(
+          page,
+          R"(millrace_requests_total{model="m",outcome="success",reason="none",transport="http",version="1"})"),
+      R"(millrace_requests_total{model="m",outcome="success",reason="none",transport="http",version="1"} 1)");
   EXPECT_EQ(
       line_of(page, R"(millrace_requests_total{model="m",outcome="failure",reason="resource_exhausted")")
           .back(),
       '1');
   EXPECT_EQ(line_of(page, "millrace_requests_in_flight{" + labels + "}").back(), '1');
-  EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + labels + ",le=\"5e-06\"}").back(), '0');
-  for (const char* part : {"request", "queue", "input", "compute", "output"})
+  const std::string over_http = R"(model="m",transport="http",version="1")";
+  EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + over_http + ",le=\"5e-06\"}").back(), '0');
+  EXPECT_EQ(line_of(page, "millrace_request_seconds_count{" + over_http + "}").back(), '1');
+  EXPECT_EQ(page.find("udp"), std::string::npos) << "no series of what does not listen";
+  for (const char* part : {"queue", "input", "compute", "output"})
     EXPECT_EQ(line_of(page, "millrace_" + std::string(part) + "_seconds_count{" + labels + "}").back(), '1')
         << part;
   EXPECT_EQ(line_of(page, R"(millrace_http_responses_total{code="200"})").back(), '2');
@@ -188,6 +194,41 @@ TEST_F(Served, reloads_are_counted_by_outcome) {
   EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
 }
 
+TEST_F(Served, each_transport_is_counted_apart_from_the_start) {
+  metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp});
+  const auto model = make("m", "1");
+  const auto count = [&](const std::string& outcome, const std::string& reason,
+                         const std::string& transport) {
+    const std::string line =
+        line_of("\n" + metrics->serialise(), "millrace_requests_total{model=\"m\",outcome=\"" + outcome +
+                                                 "\",reason=\"" + reason + "\",transport=\"" + transport +
+                                                 "\",version=\"1\"}");
+    return line.empty() ? -1 : std::stoi(line.substr(line.rfind(' ')));
+  };
+  for (const std::string transport : {"http", "udp"}) {
+    EXPECT_EQ(count("success", "none", transport), 0);
+    EXPECT_EQ(count("failure", "unavailable", transport), 0);
+  }
+  for (int i = 0; i < 3; ++i) model->begun();
+  model->succeeded(kHttp, {10us, 1us, 2us, 3us, 4us});
+  model->succeeded(kUdp, {20us, 1us, 2us, 3us, 4us});
+  model->failed(kUdp, ErrorCode::kUnavailable, 7us);
+  model->refused(kUdp, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(count("success", "none", "http"), 1);
+  EXPECT_EQ(count("success", "none", "udp"), 1);
+  EXPECT_EQ(count("failure", "unavailable", "http"), 0);
+  EXPECT_EQ(count("failure", "unavailable", "udp"), 1);
+  EXPECT_EQ(count("failure", "resource_exhausted", "udp"), 1);
+  const std::string page = "\n" + metrics->serialise();
+  const auto last = [&](const std::string& start) { return line_of(page, start).back(); };
+  EXPECT_EQ(last(R"(millrace_request_seconds_count{model="m",transport="http",version="1"})"), '1');
+  EXPECT_EQ(last(R"(millrace_request_seconds_count{model="m",transport="udp",version="1"})"), '2');
+  EXPECT_EQ(last(R"(millrace_requests_in_flight{model="m",version="1"})"), '0');
+  EXPECT_EQ(last(R"(nv_inference_request_success{model="m",version="1"})"), '2')
+      << "Triton's know no transport";
+  EXPECT_EQ(model->statistics().snapshot().inferences, 2U);
+}
+
 TEST_F(Served, triton_has_its_names_beside_ours_where_asked_for) {
   EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
@@ -195,10 +236,10 @@ TEST_F(Served, triton_has_its_names_beside_ours_where_asked_for) {
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   model->begun();
-  model->succeeded({10us, 1us, 2us, 3us, 4us});
-  model->refused(ErrorCode::kResourceExhausted);
-  model->refused(ErrorCode::kInvalidInput);
-  model->refused(ErrorCode::kNotFound);
+  model->succeeded(kHttp, {10us, 1us, 2us, 3us, 4us});
+  model->refused(kHttp, ErrorCode::kResourceExhausted);
+  model->refused(kHttp, ErrorCode::kInvalidInput);
+  model->refused(kHttp, ErrorCode::kNotFound);
   const std::string page = "\n" + metrics->serialise();
   const std::string labels = R"({model="m",version="1"} )";
   for (const auto& [name, value] :
@@ -238,7 +279,7 @@ TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {
     const auto model = make("m", "1");
     ASSERT_TRUE(registry.publish(model).ok());
     model->begun();
-    model->succeeded({});
+    model->succeeded(kHttp, {});
     ASSERT_TRUE(registry.withdraw("m", "1").ok());
   }
   EXPECT_EQ(

@@ -26,7 +26,8 @@ class UdpRegistryDirectory : public ::testing::Test {
     return directory.by_handle(handle, out);
   }
 
-  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("test");
+  std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create(
+      "test", metrics::Compatibility::kNone, {metrics::Transport::kHttp, metrics::Transport::kUdp});
   models::Registry registry;
   RegistryDirectory directory{registry};
 };
@@ -94,6 +95,10 @@ TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVe
   EXPECT_EQ(any.passage.model, next);
   newest->succeeded(any.passage, any.frame.times, std::chrono::nanoseconds(1));
   EXPECT_EQ(next->statistics().snapshot().inferences, 1U) << "counted where it was computed";
+  EXPECT_NE(
+      metrics->serialise().find("millrace_requests_total{model=\"a\",outcome=\"success\",reason=\"none\","
+                                "transport=\"udp\",version=\"2\"} 1"),
+      std::string::npos);
   ASSERT_FALSE(one.frame.status.ok());
   EXPECT_EQ(one.frame.status.error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(one.passage.model, old);
