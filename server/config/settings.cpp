@@ -53,6 +53,8 @@ const Setting kSettings[] = {
      "How a version takes another's place: auto, overlap, rolling or drain"},
     {"repository.compile_cache", "--compile-cache", Path{&Settings::repository_cache},
      "Where compiled models are kept (default: the user's cache folder)", "repository.root"},
+    {"repository.compilations", "--compilations", Count{&Settings::repository_compilations, 1, 16},
+     "Models compiled at once", "repository.root"},
 
     {"http.listen", "--http", Texts{&Settings::http_listen},
      "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "

@@ -26,7 +26,8 @@ struct Settings {
   std::vector<std::string> repository_load;  // mode explicit, at the start
   std::string repository_policy = "auto";
   std::string repository_cache;  // empty: the user's
-  std::uint64_t replicas = 0;    // 0: as many as each deployment was compiled for
+  std::uint64_t repository_compilations = 1;
+  std::uint64_t replicas = 0;  // 0: as many as each deployment was compiled for
   std::uint64_t warmup_frames = 2;
 
   std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // server/http/address.hpp

@@ -61,7 +61,8 @@ Status Repository::start() {
     if (options_.mode == RepositoryMode::kPoll) next_poll_ = Clock::now() + options_.poll;
   }
   worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
-  compiler_ = std::jthread([this](const std::stop_token& stop) { compile_all(stop); });
+  for (std::size_t i = 0; i < options_.compilations; ++i)
+    compilers_.emplace_back([this](const std::stop_token& stop) { compile_all(stop); });
   // Counted by themselves: whoever is not waited for may outlive this call.
   const auto waited = std::count_if(first.begin(), first.end(), [](const auto& one) { return one.second; });
   const auto done = std::make_shared<std::latch>(waited);
@@ -265,14 +266,15 @@ void Repository::begin_stop() {
     }
   }
   worker_.request_stop();
-  compiler_.request_stop();
+  for (auto& compiler : compilers_) compiler.request_stop();
   for (const auto& job : waiting) finish(job, stopping_error());
 }
 
 void Repository::stop() {
   begin_stop();
   if (worker_.joinable()) worker_.join();
-  if (compiler_.joinable()) compiler_.join();
+  for (auto& compiler : compilers_)
+    if (compiler.joinable()) compiler.join();
   begin_stop();  // what was handed from one to the other meanwhile
 }
 

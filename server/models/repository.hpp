@@ -1,8 +1,8 @@
 // The versions there are, and the jobs that load and unload them. README.md describes the layout of a
 // repository, its modes and its states.
 //
-// Threads: one does the jobs and polls, one compiles. Everything here may be called by any thread and waits
-// for neither, unless it says so.
+// Threads: one does the jobs and polls, others (one, unless more are asked for) compile. Everything here may
+// be called by any thread and waits for neither, unless it says so.
 #pragma once
 
 #include <chrono>
@@ -43,6 +43,7 @@ struct RepositoryOptions {
   SwapPolicy policy = SwapPolicy::kAuto;  // of loads that name none
   std::optional<Compiler> compiler;       // none: models without a deployment cannot be loaded
   std::optional<Cache> cache;             // there with `compiler`
+  std::size_t compilations = 1;           // at once, at the most
 };
 
 struct LoadOrder {
@@ -167,7 +168,8 @@ class Repository {
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
   Clock::time_point next_poll_ = Clock::time_point::max();
 
-  std::jthread worker_, compiler_;
+  std::jthread worker_;
+  std::vector<std::jthread> compilers_;
 };
 
 }  // namespace millrace::server::models

@@ -488,6 +488,31 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   EXPECT_EQ(host.state("2", "lenet"), "READY");
 }
 
+TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
+  fs::copy(host.root() / "lenet", host.root() / "other", fs::copy_options::recursive);
+  for (const bool two : {false, true}) {
+    SCOPED_TRACE(two ? "two at once" : "one, by default");
+    host.start(two ? std::vector<std::string>{"--compilations", "2", "--compile-cache",
+                                              (host.scratch() / "another").string()}
+                   : std::vector<std::string>{});
+    const std::string quietly = R"({"parameters":{"version":1,"wait":false}})";
+    ASSERT_EQ(host.post("/v2/repository/models/lenet/load", quietly).status, 202);
+    ASSERT_TRUE(hold_up_compiler());
+    const pid_t held = compilers().front();
+    ASSERT_EQ(host.post("/v2/repository/models/other/load", quietly).status, 202);
+    if (two) {
+      EXPECT_TRUE(host.eventually("1", "READY", "other")) << "the other has a compiler of its own";
+    } else {
+      std::this_thread::sleep_for(500ms);
+      EXPECT_EQ(compilers(), std::vector<pid_t>{held}) << "the other waits";
+    }
+    EXPECT_EQ(host.state("1", "lenet"), "LOADING");
+    ::kill(held, SIGCONT);
+    EXPECT_TRUE(host.eventually("1", "READY", "lenet"));
+    EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
+  }
+}
+
 TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
   hold_up_version_2();
   host.start();

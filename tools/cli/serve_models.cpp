@@ -108,6 +108,7 @@ Result<models::RepositoryOptions> repository_options_from(const Settings& settin
   MILLRACE_ASSIGN(options.policy, models::parse_policy(settings.repository_policy));
   options.load = settings.repository_load;
   options.poll = settings.repository_poll;
+  options.compilations = settings.repository_compilations;
   if (settings.repository_root.empty()) return options;
   options.root = settings.repository_root;
   MILLRACE_ASSIGN(options.compiler, compiler_for(settings.cluster));
