@@ -2,7 +2,11 @@
 // answer compared with its version's. Prints a line of JSON a phase; exit code 1 where a request failed, an
 // answer was wrong, or something was left over.
 //
-//   swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]…      default: 10, all four
+//   swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]… [--between MS] [--share S]
+//
+// default: 10 minutes, all four, at half of saturation (--share 0.5). --between: from a swap's begin to the
+// next one's, where that is not the phase's own: 0 gives 500 swaps, after which memory is judged, in two
+// minutes.
 //
 // drain, overlap, rolling: a swap a second. slow: programming takes 2 s, a swap by drain every 10 s in which
 // every image changes, deadlines of 5 s.
@@ -11,6 +15,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -35,7 +40,6 @@ using Clock = OpenLoop::Clock;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kFrames = 16;
-constexpr double kShare = 0.5;  // of saturation
 constexpr int kSettled = 50, kLate = 500;
 constexpr double kGrowth = 1.02;
 constexpr std::int64_t kSpareDescriptors = 1;  // of a request that is being answered
@@ -73,13 +77,36 @@ std::uint64_t resident(pid_t process) {
   return pages * 4096;
 }
 
+/// The same by what is mapped: "heap", "anonymous" (other arenas, stacks), "cards" (memory shared with them),
+/// "files".
+std::map<std::string, std::uint64_t> resident_by_mapping(pid_t process) {
+  std::map<std::string, std::uint64_t> out;
+  std::ifstream file("/proc/" + std::to_string(process) + "/smaps");
+  std::string line, kind;
+  while (std::getline(file, line)) {
+    if (line.starts_with("Rss:")) {
+      out[kind] += std::stoull(line.substr(4)) * 1024;
+    } else if (!line.empty() && std::isupper(static_cast<unsigned char>(line.front())) == 0) {
+      const auto path = line.find_first_of("/[");
+      kind = path == std::string::npos               ? "anonymous"
+             : line.compare(path, 6, "[heap]") == 0  ? "heap"
+             : line.compare(path, 7, "/memfd:") == 0 ? "cards"
+             : line[path] == '/'                     ? "files"
+                                                     : "anonymous";
+    }
+  }
+  return out;
+}
+
 /// What server and cards hold at a moment.
 struct Belongings {
   std::size_t descriptors = 0, cards = 0;
   std::uint64_t bytes = 0, card_bytes = 0;
+  std::map<std::string, std::uint64_t> by_mapping;  // the server's
 
   json::object to_json() const {
     return {{"server_bytes", bytes},
+            {"server_bytes_by_mapping", json::value_from(by_mapping)},
             {"cards_bytes", card_bytes},
             {"descriptors", descriptors},
             {"card_processes", cards}};
@@ -93,6 +120,7 @@ Belongings belongings(RepositoryHost& host) {
   now.cards = cards.size();
   now.descriptors = open_descriptors(server);
   now.bytes = resident(server);
+  now.by_mapping = resident_by_mapping(server);
   for (const pid_t card : cards) now.card_bytes += resident(card);
   return now;
 }
@@ -296,7 +324,7 @@ bool tell_end(json::object& report, RepositoryHost& host) {
   return code == 0 && left == 0;
 }
 
-bool run(const Phase& phase, double minutes) {
+bool run(const Phase& phase, double minutes, double share) {
   const kernels::Program one = chain_program(6), other = chain_program(6, 4, 99);
   RepositoryHost host(phase.cards);
   if (!bring_up(host, phase, one, other)) return false;
@@ -318,7 +346,7 @@ bool run(const Phase& phase, double minutes) {
   const Belongings before = belongings(host);
   Swapping swapping(host, phase);
   const std::uint64_t sent =
-      load.run(kShare * saturation, std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000)));
+      load.run(share * saturation, std::chrono::milliseconds(static_cast<std::int64_t>(minutes * 60'000)));
   swapping.stop();
   const Belongings after = belongings(host);
 
@@ -348,7 +376,8 @@ bool run(const Phase& phase, double minutes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  double minutes = 10;
+  double minutes = 10, share = 0.5;
+  std::optional<std::chrono::milliseconds> between;
   std::vector<std::string> wanted;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -357,8 +386,13 @@ int main(int argc, char** argv) {
       minutes = std::atof(argv[++i]);
     } else if (word == "--phase" && more) {
       wanted.emplace_back(argv[++i]);
+    } else if (word == "--between" && more) {
+      between = std::chrono::milliseconds(std::atoi(argv[++i]));
+    } else if (word == "--share" && more) {
+      share = std::atof(argv[++i]);
     } else {
-      std::cerr << "usage: swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]...\n";
+      std::cerr << "usage: swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]... [--between MS] "
+                   "[--share S]\n";
       return 2;
     }
   }
@@ -367,10 +401,11 @@ int main(int argc, char** argv) {
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   bool good = true, any = false;
-  for (const Phase& phase : phases()) {
+  for (Phase phase : phases()) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), phase.name) == wanted.end()) continue;
     any = true;
-    good = run(phase, minutes) && good;
+    phase.between = between.value_or(phase.between);
+    good = run(phase, minutes, share) && good;
   }
   if (!any) {
     std::cerr << "swap_soak: no such phase\n";
