@@ -10,7 +10,7 @@
 namespace millrace::compiler::explore {
 
 /// Kinds of resources. Block memory is counted in halves of 18 Kb, as Yosys places it. The last is no
-/// resource of the fabric but weighed like one: bytes a frame from the region's memory banks.
+/// resource of the fabric but weighed like one: bytes a frame from the card's memory.
 enum Kind : std::size_t { kLut, kLutram, kFf, kDsp, kBram18, kUram, kMemoryBytes, kKinds };
 
 /// "LUT", "LUTRAM", "FF", "DSP", "BRAM18", "URAM", "memory bandwidth".

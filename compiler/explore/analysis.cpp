@@ -113,15 +113,10 @@ class Analyst {
     for (const auto& region : place.regions) dsps += static_cast<double>(region.available[kDsp]);
     Roofline& roof = place.roofline;
     roof.compute = products == 0 ? kNever : dsps * kMultipliesPerDsp * card(number).clock_hz / products;
-    roof.memory = kNever;
-    std::vector<double> read(place.regions.size(), 0);
-    for (std::uint32_t i = 0; i < problem_.operations.size(); ++i)
-      if (!problem_.operations[i].host && place_[i] == number)
-        read[solution_.region[i]] += static_cast<double>(way(i).amounts[kMemoryBytes]);
-    for (std::size_t r = 0; r < read.size(); ++r)
-      if (read[r] > 0)
-        roof.memory =
-            std::min(roof.memory, static_cast<double>(place.regions[r].available[kMemoryBytes]) / read[r]);
+    roof.memory = place.memory_bytes == 0
+                      ? kNever
+                      : static_cast<double>(place.regions.front().available[kMemoryBytes]) /
+                            static_cast<double>(place.memory_bytes);
     roof.links = kNever;
     for (const auto& cable : out_.cables)
       if (cable.from == number || cable.to == number)

@@ -15,7 +15,7 @@ struct Roofline {
   // Every DSP slice left to it busy at every clock, two multiplications each; those that LUTs do, as it is
   // built, hold nothing back.
   double compute = 0;
-  double memory = 0;    // weights from its regions' banks, the tightest of them
+  double memory = 0;    // weights from its memory
   double links = 0;     // the tightest of its cables
   double attained = 0;  // its slowest operation
 };

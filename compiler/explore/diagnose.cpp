@@ -191,7 +191,9 @@ class Diagnosis {
     for (const auto& card : problem_.cards) {
       Amounts all{};
       for (const auto& region : card.regions)
-        for (std::size_t k = 0; k < kKinds; ++k) all[k] += static_cast<std::uint64_t>(has(region, k));
+        for (std::size_t k = 0; k < kMemoryBytes; ++k) all[k] += static_cast<std::uint64_t>(has(region, k));
+      if (!card.regions.empty())
+        all[kMemoryBytes] = static_cast<std::uint64_t>(has(card.regions.front(), kMemoryBytes));
       cards.push_back(all);
     }
     for (std::size_t k = 0; k < kKinds; ++k) {
@@ -312,6 +314,7 @@ class Diagnosis {
     if (binding < kKinds) {
       double room = 0;
       for (const auto& region : full.regions) room += has(region, binding);
+      if (binding == kMemoryBytes) room = has(full.regions.front(), binding);
       return "what it has too little of is " + std::string(kind_name(binding)) + ", with " +
              percent_more(factor) + " (" + number(std::ceil(room * factor)) +
              (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +

@@ -47,7 +47,8 @@ Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double
   }
 }
 
-Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t region) const {
+Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t region,
+                      std::uint64_t read) const {
   const Card& on = board_.problem.cards[card];
   Amounts out = on.regions[region].available;
   if (region == 0)
@@ -55,14 +56,15 @@ Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t regi
   const double bytes = static_cast<double>(out[kMemoryBytes]) * seconds_ * (1 + 1e-12);
   out[kMemoryBytes] =
       bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
+  out[kMemoryBytes] -= std::min(out[kMemoryBytes], read);
   return out;
 }
 
-Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region) {
-  Room*& known = room_of_[{kinds_[card], cables, region}];
+Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read) {
+  Room*& known = room_of_[{kinds_[card], cables, region, read}];
   if (known != nullptr) return *known;
   const double clock = board_.problem.cards[card].clock_hz;
-  const Amounts budget = this->budget(card, cables, region);
+  const Amounts budget = this->budget(card, cables, region, read);
   auto& made = rooms_[{clock, budget}];
   if (made == nullptr) {
     made = std::make_unique<Room>();
@@ -142,8 +144,14 @@ std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_
   const auto key = std::tuple(kinds_[card], cables, begin, doubt);
   if (const auto known = farthest_.find(key); known != farthest_.end()) return known->second;
   std::size_t at = begin;
-  for (std::size_t r = 0; r < board_.problem.cards[card].regions.size() && at < board_.chain.size(); ++r)
-    at = extend(room(card, cables, r), at, doubt);
+  std::uint64_t read = 0;
+  for (std::size_t r = 0; r < board_.problem.cards[card].regions.size() && at < board_.chain.size(); ++r) {
+    Room& into = room(card, cables, r, read);
+    const std::size_t to = extend(into, at, doubt);
+    // What one way to build them reads is not the least: it proves nothing.
+    if (to > at && doubt == Doubt::kImpossible) read += packed(into, at, to).used[kMemoryBytes];
+    at = to;
+  }
   farthest_[key] = at;
   return at;
 }
@@ -151,11 +159,13 @@ std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_
 void Level::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
                    Assignment& assignment) {
   std::size_t at = begin;
+  std::uint64_t read = 0;
   for (std::uint32_t r = 0; r < board_.problem.cards[card].regions.size() && at < end; ++r) {
-    Room& into = room(card, cables, r);
+    Room& into = room(card, cables, r, read);
     const std::size_t to = extend(into, at, Doubt::kImpossible);
     if (to == at) continue;
     const Packed& found = packed(into, at, to);  // may reach beyond the end: its first choices then count
+    read += found.used[kMemoryBytes];
     std::size_t n = 0;
     for (std::size_t layer = at; layer < std::min(to, end); ++layer) {
       assignment.region[layer] = r;

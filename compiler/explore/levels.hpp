@@ -54,8 +54,9 @@ class Level {
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
   };
 
-  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region);
-  Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region) const;
+  /// `read`: bytes of its memory that the card's regions before take of a frame.
+  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read);
+  Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read) const;
   void add_tariff(Room& room, const Prices& prices) const;
   std::size_t affordable(const Room& room, std::size_t begin) const;
   const Packed& packed(Room& room, std::size_t begin, std::size_t end) const;
@@ -66,7 +67,8 @@ class Level {
   double seconds_;
   std::map<double, Options> options_;  // of a clock
   std::map<std::pair<double, Amounts>, std::unique_ptr<Room>> rooms_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, Room*> room_of_;  // kind, cables, region
+  // By kind, cables, region, bytes read before.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, std::uint64_t>, Room*> room_of_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Doubt>, std::size_t> farthest_;
 };
 

@@ -53,21 +53,21 @@ std::optional<std::vector<Hop>> Board::route(const Assignment& a, std::uint32_t*
 
 double Board::interval(const Assignment& a, const std::vector<Hop>& hops) const {
   double longest = 0;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> memory, bytes;
+  std::vector<std::uint64_t> memory(a.card.size(), 0);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     const std::size_t layer = chain.layer_of[i];
     if (layer == chain.size()) continue;
     const auto& way = problem.operations[i].implementations[a.implementation[i]];
     const auto& card = problem.cards[a.card[a.place[layer]]];
     longest = std::max(longest, static_cast<double>(way.interval_cycles) / card.clock_hz);
-    memory[{a.place[layer], a.region[layer]}] += way.amounts[kMemoryBytes];
+    memory[a.place[layer]] += way.amounts[kMemoryBytes];
   }
-  for (const auto& [where, read] : memory)
-    if (read > 0)
+  for (std::size_t p = 0; p < memory.size(); ++p)
+    if (memory[p] > 0)
       longest = std::max(
-          longest, static_cast<double>(read) /
-                       static_cast<double>(
-                           problem.cards[a.card[where.first]].regions[where.second].available[kMemoryBytes]));
+          longest, static_cast<double>(memory[p]) /
+                       static_cast<double>(problem.cards[a.card[p]].regions.front().available[kMemoryBytes]));
   for (const auto& hop : hops) bytes[{hop.from, hop.to}] += problem.tensors[hop.tensor].bytes;
   for (const auto& [ends, sum] : bytes)
     longest = std::max(

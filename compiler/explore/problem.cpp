@@ -10,6 +10,7 @@ namespace {
 
 namespace k = kernels;
 constexpr std::uint32_t kNone = 0xFFFFFFFFU;
+constexpr std::uint64_t kHbmChannels = 32;  // pseudo-channels of the banks named "HBM": AMD PG276
 
 /// Additions and comparisons of blocks that multiply nothing, so that a pool is not free.
 std::uint64_t cost_of(const k::Program& program, const k::Block& block) {
@@ -64,25 +65,28 @@ void extend_host(const k::Program& program, Problem& problem) {
   }
 }
 
-/// What a device leaves: the shell is taken from the regions in their order, then the share. Regions that
-/// reach the same bank share it equally.
+/// What a card's weights can be read with. All are in one buffer, in the bank that the image's ports are
+/// connected to (emit/vitis): the first that the first region reaches, and of HBM in one channel.
+std::uint64_t bandwidth(const runtime::plan::Device& device) {
+  if (device.memory.empty()) return 0;
+  std::string name = device.memory.front().name;
+  if (!device.regions.empty() && !device.regions.front().memory.empty())
+    name = device.regions.front().memory.front();
+  for (const auto& bank : device.memory)
+    if (bank.name == name) return bank.bandwidth_bytes_per_second / (name == "HBM" ? kHbmChannels : 1);
+  return 0;
+}
+
+/// What a device leaves: the shell is taken from the regions in their order, then the share.
 std::vector<Region> regions_of(const runtime::plan::Device& device, const Shares& shares) {
   std::vector<Region> regions;
   Amounts shell = amounts(device.shell);
-  const auto reaching = [&](const std::string& bank) {
-    return static_cast<std::uint64_t>(
-        std::count_if(device.regions.begin(), device.regions.end(), [&](const auto& region) {
-          return std::find(region.memory.begin(), region.memory.end(), bank) != region.memory.end();
-        }));
-  };
   for (const auto& from : device.regions) {
     Region region{from.name, amounts(from.resources)};
     const Amounts rest = less(shell, region.available);
     region.available = less(region.available, shell);
     shell = rest;
-    for (const auto& bank : device.memory)
-      if (std::find(from.memory.begin(), from.memory.end(), bank.name) != from.memory.end())
-        region.available[kMemoryBytes] += bank.bandwidth_bytes_per_second / reaching(bank.name);
+    region.available[kMemoryBytes] = bandwidth(device);
     for (std::size_t k = 0; k < kKinds; ++k)
       region.available[k] =
           static_cast<std::uint64_t>(std::floor(static_cast<double>(region.available[k]) * shares[k]));

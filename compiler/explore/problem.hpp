@@ -44,7 +44,7 @@ struct Tensor {
 };
 
 /// What a partition may take of a region: the shell is deducted, the share that stays free is too.
-/// available[kMemoryBytes] is in bytes a second.
+/// available[kMemoryBytes]: bytes a second, of the card, whose regions have it together; in all the same.
 struct Region {
   std::string name;
   Amounts available{};

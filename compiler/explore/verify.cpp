@@ -203,11 +203,12 @@ class Claims {
       if (!problem_.operations[i].host)
         longest =
             std::max(longest, static_cast<double>(way(i).interval_cycles) / card(part(i).place).clock_hz);
-    for (const auto& [where, amounts] : used_)
-      if (amounts[kMemoryBytes] > 0)
-        longest = std::max(longest, static_cast<double>(amounts[kMemoryBytes]) /
-                                        static_cast<double>(
-                                            card(where.first).regions[where.second].available[kMemoryBytes]));
+    std::map<std::uint32_t, std::uint64_t> read;  // place -> bytes, of all its regions
+    for (const auto& [where, amounts] : used_) read[where.first] += amounts[kMemoryBytes];
+    for (const auto& [place, sum] : read)
+      if (sum > 0)
+        longest = std::max(longest, static_cast<double>(sum) /
+                                        static_cast<double>(card(place).regions[0].available[kMemoryBytes]));
     for (const auto& [ends, sum] : bytes_)
       longest = std::max(
           longest,

@@ -311,6 +311,32 @@ TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_
                {"'dense2'"});
 }
 
+TEST_F(PlanCommand, A_layer_that_fits_but_limits_is_split_for_throughput_and_gives_the_same_bytes) {
+  std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 128, 10});
+  const std::string cluster = small_cards(2);
+  const auto run = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, file("dense.onnx"), "--cluster", cluster, "--replicas", "1",
+                               "--max-utilisation", "dsp=0.05", "--json"});
+    const Outcome outcome = millrace(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  };
+  // All of it fits a card, and each layer a card of its own.
+  const json::value one = run("plan", {}), apart = run("plan", {"--partitions", "2"});
+  EXPECT_EQ(one.at("partitions").as_array().size(), 1U);
+  for (const auto& plan : {one, apart}) EXPECT_TRUE(plan.at("splits").as_array().empty());
+  // 8,192 of its 9,472 multiplications are the first layer's.
+  const json::value quick = run("plan", {"--objective", "throughput"});
+  ASSERT_EQ(quick.at("splits").as_array().size(), 1U) << quick;
+  EXPECT_EQ(quick.at("splits").at(0).at("block").as_string(), "dense1");
+  EXPECT_GT(rate(quick), 1.3 * rate(apart));
+  EXPECT_GT(rate(quick), 1.3 * rate(one));
+  run("compile", {"--objective", "throughput", "-o", file("d")});
+  const Outcome verified = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
+}
+
 TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit_are_streamed) {
   const std::string cluster = small_cards(1);
   const auto run = [&](const char* command, std::vector<std::string> more) {

@@ -132,15 +132,15 @@ class Enumeration {
 
   double interval(const std::set<std::array<std::uint32_t, 3>>& hops) const {
     double longest = 0;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, double> memory, link;
+    std::map<std::uint32_t, double> memory;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, double> link;
     for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
       longest = std::max(longest, static_cast<double>(way(i).interval_cycles) / card(where_[i]).clock_hz);
-      memory[{where_[i], region_[i]}] += static_cast<double>(way(i).amounts[kMemoryBytes]);
+      memory[where_[i]] += static_cast<double>(way(i).amounts[kMemoryBytes]);
     }
     for (const auto& [at, bytes] : memory)
       if (bytes > 0)
-        longest = std::max(
-            longest, bytes / static_cast<double>(card(at.first).regions[at.second].available[kMemoryBytes]));
+        longest = std::max(longest, bytes / static_cast<double>(card(at).regions[0].available[kMemoryBytes]));
     for (const auto& hop : hops)
       link[{hop[1], hop[2]}] += static_cast<double>(problem_.tensors[hop[0]].bytes);
     for (const auto& [ends, bytes] : link)

@@ -268,6 +268,21 @@ TEST(Explore, StreamsTheWeightsThatDoNotFitAndNoOthers) {
   }
 }
 
+TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
+  Problem problem = two_placements();
+  auto& regions = problem.cards[0].regions;
+  regions[0].available[kBram18] = 20;
+  regions[0].available[kLut] = 120;  // for one of them
+  regions.push_back(regions[0]);
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.region, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_NEAR(solution.interval_seconds, 2e-6, 1e-12);
+  Solution claimed = solution;
+  claimed.interval_seconds = 1e-6;
+  expect(verify(problem, claimed), "interval_seconds is wrong");
+  EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
+}
+
 TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
   Problem problem = two_placements();
   const Analysis slow = analyse(problem, solved(problem));
