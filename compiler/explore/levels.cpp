@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::size_t kMostTariffs = 32;  // of a room; the oldest proofs are forgotten
 constexpr double kRounding = 1e-9;        // what costs more than 1 by less than this may still fit
+// How a card's memory is dealt out to its regions: each may have so many times as much as the one before. The
+// first takes what it can; all alike; the later ones more.
+constexpr double kGrowths[] = {0, 1, 4, 64};
 
 }  // namespace
 
@@ -45,26 +48,26 @@ Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double
       if (board_.chain.layer_of[i] != board_.chain.size())
         options[i] = options_within(board_.problem.operations[i], cycles);
   }
+  for (const auto& [clock, options] : options_)
+    for (const auto& ways : options)
+      for (const auto& way : ways) reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
 }
 
 Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t region,
-                      std::uint64_t read) const {
+                      std::uint64_t memory) const {
   const Card& on = board_.problem.cards[card];
   Amounts out = on.regions[region].available;
   if (region == 0)
     for (std::uint32_t n = 0; n < cables; ++n) out = less(out, on.link);
-  const double bytes = static_cast<double>(out[kMemoryBytes]) * seconds_ * (1 + 1e-12);
-  out[kMemoryBytes] =
-      bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
-  out[kMemoryBytes] -= std::min(out[kMemoryBytes], read);
+  out[kMemoryBytes] = memory;
   return out;
 }
 
-Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read) {
-  Room*& known = room_of_[{kinds_[card], cables, region, read}];
+Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) {
+  Room*& known = room_of_[{kinds_[card], cables, region, memory}];
   if (known != nullptr) return *known;
   const double clock = board_.problem.cards[card].clock_hz;
-  const Amounts budget = this->budget(card, cables, region, read);
+  const Amounts budget = this->budget(card, cables, region, memory);
   auto& made = rooms_[{clock, budget}];
   if (made == nullptr) {
     made = std::make_unique<Room>();
@@ -140,39 +143,62 @@ std::size_t Level::extend(Room& room, std::size_t begin, Doubt doubt) const {
   return begin;
 }
 
+std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
+                                    double growth) {
+  const auto& regions = board_.problem.cards[card].regions;
+  const double bytes = static_cast<double>(regions.front().available[kMemoryBytes]) * seconds_ * (1 + 1e-12);
+  std::uint64_t left =
+      bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
+  std::vector<Run> runs;
+  for (std::uint32_t r = 0; r < regions.size() && begin < board_.chain.size(); ++r) {
+    double shares = 1, share = 1;  // of this region and the later ones, in those of this one
+    for (std::size_t later = r + 1; later < regions.size(); ++later) shares += share *= growth;
+    const std::uint64_t memory =
+        shares == 1 ? left : static_cast<std::uint64_t>(static_cast<double>(left) / shares);
+    Room& into = room(card, cables, r, memory);
+    const std::size_t end = extend(into, begin, doubt);
+    if (end == begin) continue;
+    // What one way to build them reads is not the least: it proves nothing.
+    if (doubt == Doubt::kImpossible) left -= packed(into, begin, end).used[kMemoryBytes];
+    runs.push_back({&into, r, begin, end});
+    begin = end;
+  }
+  return runs;
+}
+
 std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt) {
   const auto key = std::tuple(kinds_[card], cables, begin, doubt);
   if (const auto known = farthest_.find(key); known != farthest_.end()) return known->second;
-  std::size_t at = begin;
-  std::uint64_t read = 0;
-  for (std::size_t r = 0; r < board_.problem.cards[card].regions.size() && at < board_.chain.size(); ++r) {
-    Room& into = room(card, cables, r, read);
-    const std::size_t to = extend(into, at, doubt);
-    // What one way to build them reads is not the least: it proves nothing.
-    if (to > at && doubt == Doubt::kImpossible) read += packed(into, at, to).used[kMemoryBytes];
-    at = to;
+  const bool one =
+      !reads_memory_ || doubt == Doubt::kPossible || board_.problem.cards[card].regions.size() == 1;
+  std::size_t most = begin;
+  for (const double growth : kGrowths) {
+    const auto runs = fill(card, cables, begin, doubt, growth);
+    if (!runs.empty() && runs.back().end > most) {
+      most = runs.back().end;
+      if (doubt == Doubt::kImpossible) growth_[{kinds_[card], cables, begin}] = growth;
+    }
+    if (one || most == board_.chain.size()) break;
   }
-  farthest_[key] = at;
-  return at;
+  farthest_[key] = most;
+  return most;
 }
 
 void Level::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
                    Assignment& assignment) {
-  std::size_t at = begin;
-  std::uint64_t read = 0;
-  for (std::uint32_t r = 0; r < board_.problem.cards[card].regions.size() && at < end; ++r) {
-    Room& into = room(card, cables, r, read);
-    const std::size_t to = extend(into, at, Doubt::kImpossible);
-    if (to == at) continue;
-    const Packed& found = packed(into, at, to);  // may reach beyond the end: its first choices then count
-    read += found.used[kMemoryBytes];
+  if (begin == end || farthest(card, cables, begin, Doubt::kImpossible) == begin) return;
+  for (const auto& run :
+       fill(card, cables, begin, Doubt::kImpossible, growth_.at({kinds_[card], cables, begin}))) {
+    if (run.begin >= end) return;
+    // May reach beyond the end: its first choices then count.
+    const Packed& found = packed(*run.room, run.begin, run.end);
     std::size_t n = 0;
-    for (std::size_t layer = at; layer < std::min(to, end); ++layer) {
-      assignment.region[layer] = r;
+    for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {
+      assignment.region[layer] = run.region;
       for (const auto operation : board_.chain.layers[layer].operations)
-        assignment.implementation[operation] = (*into.options)[operation][found.choice[n++]].implementation;
+        assignment.implementation[operation] =
+            (*run.room->options)[operation][found.choice[n++]].implementation;
     }
-    at = std::min(to, end);
   }
 }
 

@@ -54,9 +54,19 @@ class Level {
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
   };
 
-  /// `read`: bytes of its memory that the card's regions before take of a frame.
-  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read);
-  Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t read) const;
+  /// A run of layers in a region of a card.
+  struct Run {
+    Room* room = nullptr;
+    std::uint32_t region = 0;
+    std::size_t begin = 0, end = 0;
+  };
+
+  /// `memory`: what the region may read of a frame, in bytes.
+  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory);
+  Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
+  /// The card's regions filled one after another, the memory's bytes dealt out to them in one of a few ways.
+  std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
+                        double growth);
   void add_tariff(Room& room, const Prices& prices) const;
   std::size_t affordable(const Room& room, std::size_t begin) const;
   const Packed& packed(Room& room, std::size_t begin, std::size_t end) const;
@@ -67,9 +77,11 @@ class Level {
   double seconds_;
   std::map<double, Options> options_;  // of a clock
   std::map<std::pair<double, Amounts>, std::unique_ptr<Room>> rooms_;
-  // By kind, cables, region, bytes read before.
+  bool reads_memory_ = false;
+  // By kind, cables, region, bytes to be read.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, std::uint64_t>, Room*> room_of_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Doubt>, std::size_t> farthest_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, double> growth_;  // that got so far
 };
 
 /// Cycles of a clock in so many seconds, whole ones.
