@@ -48,16 +48,17 @@ void describe_fifo(const Values& v, Builder& b) {
   add_memory(b, width, depth, block);
 }
 
-/// Every register of it, and about what its counters and comparisons take: no fit is needed.
 void describe_load(const Values& v, Builder& b) {
   const std::int64_t words = ceil_div(v["WIDTH"], 64), own = words * v["LINES"];
-  const std::int64_t counters = clog2(own + v["REST"] + 1) + (words > 1 ? clog2(words) : 1);
-  Cost cost;
-  const std::int64_t line =
-      words > 1 ? words * 64 : v["WIDTH"];  // every word of several shifts through the top
-  cost.ff = static_cast<std::uint64_t>(line + 64 + 2 + counters);
-  cost.lut = static_cast<std::uint64_t>(2 * counters + 4);
-  b.exact(cost);
+  const std::int64_t count = clog2(own + v["REST"] + 1), word = words > 1 ? clog2(words) : 1;
+  b.lut("one", 1);
+  b.lut("counter", count);
+  b.lut("word", words > 1 ? word : 0);
+  // Whose words they are, by the count: no bit below the lowest that is set in the bound matters.
+  b.lut("compare", count - std::countr_zero(static_cast<std::uint64_t>(own)));
+  b.ff("one", 1);
+  // Every word of a line of several shifts through the topmost.
+  b.ff("register", count + word + 64 + (words > 1 ? words * 64 : v["WIDTH"]));
 }
 
 void describe_width_adapter(const Values& v, Builder& b) {

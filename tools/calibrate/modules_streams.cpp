@@ -145,6 +145,37 @@ std::vector<Parameters> reader_sample() {
   return rows;
 }
 
+/// Lines as tables have them, with what follows them on the stream.
+std::vector<Parameters> load_sample() {
+  std::vector<Parameters> rows;
+  for (const auto& [width, lines, rest] : {std::array<std::int64_t, 3>{8, 4, 5},
+                                           {64, 5, 0},
+                                           {72, 100, 40},
+                                           {96, 64, 300},
+                                           {128, 32, 1000},
+                                           {160, 10, 77},
+                                           {252, 8, 20},
+                                           {320, 25, 3000},
+                                           {512, 196, 4096},
+                                           {1024, 16, 8},
+                                           {200, 3, 2},
+                                           {63, 4, 0},
+                                           {24, 1, 0},
+                                           {68, 120, 12},
+                                           {40, 10, 300},
+                                           {16, 300, 1000},
+                                           {9, 256, 0},
+                                           {2048, 4, 100},
+                                           {400, 900, 90000},
+                                           {32, 3136, 20000},
+                                           {57, 10, 7},
+                                           {136, 84, 11000},
+                                           {21, 150, 601},
+                                           {1600, 60, 250}})
+    rows.push_back({{"WIDTH", width}, {"LINES", lines}, {"REST", rest}});
+  return rows;
+}
+
 std::vector<Parameters> supervisor_sample() {
   std::vector<Parameters> rows;
   for (const std::int64_t bus : {8, 16, 32, 64}) rows.push_back({{"DATA_BYTES", bus}});
