@@ -497,8 +497,11 @@ TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
                    : std::vector<std::string>{});
     const std::string quietly = R"({"parameters":{"version":1,"wait":false}})";
     ASSERT_EQ(host.post("/v2/repository/models/lenet/load", quietly).status, 202);
-    ASSERT_TRUE(hold_up_compiler());
-    const pid_t held = compilers().front();
+    pid_t held = 0;  // long before it is done
+    ASSERT_TRUE(wait_until([&] {
+      const auto found = compilers();
+      return !found.empty() && ::kill(held = found.front(), SIGSTOP) == 0;
+    }));
     ASSERT_EQ(host.post("/v2/repository/models/other/load", quietly).status, 202);
     if (two) {
       EXPECT_TRUE(host.eventually("1", "READY", "other")) << "the other has a compiler of its own";
