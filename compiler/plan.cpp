@@ -9,6 +9,7 @@
 #include "compiler/explore/replicas.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/host_work.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/relays.hpp"
 #include "compiler/split_channels.hpp"
@@ -43,7 +44,7 @@ class Planner {
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
     MILLRACE_TRY(state_problem());
     MILLRACE_TRY(move_to_host());
-    MILLRACE_TRY(check_host());
+    MILLRACE_TRY(check_host(options_, plan_));
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
     if (!options_.plan.empty()) return follow();
     if (!may_stream()) return look(true);
@@ -73,7 +74,7 @@ class Planner {
                                           host_blocks_);
     plan_.problem.targets = options_.targets;
     plan_.problem.replicas = options_.replicas;
-    time_host();
+    time_host(options_, catalog_, plan_);
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
     how.unrolled = options_.assume.empty();
@@ -140,22 +141,6 @@ class Planner {
     return false;
   }
 
-  /// What the host does between cards is part of a frame's way.
-  void time_host() {
-    plan_.host.clear();
-    const auto stage = explore::stages(plan_.problem);
-    for (std::size_t i = 0; i < plan_.problem.operations.size(); ++i) {
-      auto& operation = plan_.problem.operations[i];
-      if (!operation.host) continue;
-      const bool between = stage[i] > 0 && std::any_of(stage.begin(), stage.end(),
-                                                       [&](auto other) { return other > stage[i]; });
-      const double measured = gen::host_seconds(catalog_, plan_.program, plan_.program.blocks[i]);
-      const double seconds = between && options_.host_seconds ? *options_.host_seconds : measured;
-      operation.host_seconds = between ? seconds : 0;
-      plan_.host.push_back({operation.name, seconds, between});
-    }
-  }
-
   /// Where targets ask for a prediction, what has no hardware goes to the host: a stage of its own.
   Status move_to_host() {
     const auto& targets = options_.targets;
@@ -164,47 +149,6 @@ class Planner {
     host_blocks_.insert(host_blocks_.end(), plan_.candidates.without.begin(), plan_.candidates.without.end());
     log::info("plan", "on the host, for want of hardware: " + joined(plan_.candidates.without));
     return state_problem();
-  }
-
-  /// Some of them, where they are many.
-  std::string block_names() const {
-    constexpr std::size_t kMost = 12;
-    const auto& blocks = plan_.program.blocks;
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < std::min(kMost, blocks.size()); ++i) names.push_back(blocks[i].name);
-    return joined(names) + (blocks.size() > kMost ? " and others: see the plan without --host" : "");
-  }
-
-  Status check_host() const {
-    for (const auto& name : options_.host_blocks)
-      if (std::none_of(plan_.program.blocks.begin(), plan_.program.blocks.end(),
-                       [&](const auto& block) { return block.name == name; }))
-        return Error(ErrorCode::kInvalidInput,
-                     "--host " + name + ": the model has no such block; it has " + block_names());
-    const auto& target = options_.targets.frames_per_second;
-    if (const double host = host_seconds_between(); target && host * *target > 1)
-      return Error(ErrorCode::kDoesNotFit, "the host takes " + std::to_string(std::lround(host * 1e9)) +
-                                               " ns of a core for each frame between cards: at most " +
-                                               std::to_string(std::lround(1 / host)) +
-                                               " frames/s; lower --target-fps, or see host_times");
-    if (!options_.no_host) return {};
-    std::vector<std::string> names = plan_.candidates.without;
-    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i) {
-      const auto& operation = plan_.program.blocks[i].operation;
-      const bool converts = std::holds_alternative<kernels::Quantise>(operation) ||
-                            std::holds_alternative<kernels::Dequantise>(operation) ||
-                            std::holds_alternative<kernels::Permute>(operation);
-      if (plan_.problem.operations[i].host && !converts) names.push_back(plan_.program.blocks[i].name);
-    }
-    if (names.empty()) return {};
-    return Error(ErrorCode::kDoesNotFit, "--no-host: the host would have to compute " + joined(names) +
-                                             "; leave --no-host out, or cut the model before them");
-  }
-
-  static std::string joined(const std::vector<std::string>& names) {
-    std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
   }
 
   Status split_as_asked(const Split& wanted) {
@@ -409,7 +353,7 @@ class Planner {
     MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
     // One core does it for all replicas.
     const auto replicas = static_cast<double>(plan_.replicas());
-    if (const double host = host_seconds_between(); host * replicas > plan_.interval_seconds) {
+    if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
       plan_.interval_seconds = host * replicas;
       plan_.analysis.bottleneck = "the host limits: between cards it takes " +
                                   std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
@@ -537,26 +481,12 @@ class Planner {
     std::vector<double> host(programs.size(), 0);
     for (std::size_t p = 0; p < programs.size(); ++p)
       for (const auto block : plan_.placed.parts[p].operations)
-        host[p] += host_seconds_of(plan_.placed_program.blocks[block].name);
+        host[p] += host_seconds_of(plan_, plan_.placed_program.blocks[block].name);
     MILLRACE_ASSIGN(const auto passages,
                     emit::passages(programs, plan_.placed, plan_.cluster, plan_.designs, host));
     double end = 0;
     for (const auto& passage : passages) end = std::max(end, passage.last_output);
     return end;
-  }
-
-  /// One core does what stands between cards.
-  double host_seconds_between() const {
-    double sum = 0;
-    for (const auto& host : plan_.host) sum += host.between ? host.seconds : 0;
-    return sum;
-  }
-
-  /// Of a block between cards.
-  double host_seconds_of(const std::string& block) const {
-    for (const auto& host : plan_.host)
-      if (host.block == block && host.between) return host.seconds;
-    return 0;
   }
 
   /// One region of all cards of a kind.

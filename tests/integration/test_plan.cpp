@@ -271,6 +271,13 @@ TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the
   EXPECT_EQ(json::parse(streamed.out).at("partitions").as_array().size(), 2U);
   EXPECT_TRUE(json::parse(streamed.out).at("splits").as_array().empty());
   EXPECT_NE(streamed.out.find("\"weights\":\"streamed\""), std::string::npos) << streamed.out;
+  const Outcome built = millrace(
+      {"compile", kModel.string(), "--cluster", cluster, "--weights", "auto", "-o", file("d"), "--quiet"});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  const Outcome run = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
+  EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 2);
   // Alone, such a card is too small for all of them; the message is about the layers as the model has them.
   expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
                {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
