@@ -382,13 +382,22 @@ struct CompileOnLoad : testing::Test {
     }
   }
   std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
-  /// The model of version 2 becomes a pipe that nobody writes to: its compiler waits until it is ended.
-  void hold_up_version_2() {
-    fs::remove(model_2);
-    ASSERT_EQ(::mkfifo(model_2.c_str(), 0600), 0);
+  /// Waits for a compiler and stops it where it is, hundreds of milliseconds before it would be done: once it
+  /// is a program of its own, for until then its server waits for that alone. 0: there was none.
+  pid_t hold_up_compiler() {
+    pid_t held = 0;
+    wait_until([&] {
+      for (const pid_t found : compilers()) {
+        std::ifstream file("/proc/" + std::to_string(found) + "/cmdline");
+        const std::string command((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+        if (command.find(std::string("\0compile\0", 9)) == std::string::npos) continue;
+        if (::kill(found, SIGSTOP) == 0) held = found;
+      }
+      return held != 0;
+    });
+    return held;
   }
   RepositoryHost host;
-  const fs::path model_2 = host.root() / "lenet" / "2" / "model.onnx";
 };
 
 TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
@@ -453,12 +462,11 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
 }
 
 TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
-  hold_up_version_2();
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
   HttpResponse answer;
   std::jthread loader([&] { answer = host.load("2", "", "lenet"); });
-  EXPECT_TRUE(wait_until([&] { return compilers().size() == 1; }));
+  ASSERT_NE(hold_up_compiler(), 0);
   EXPECT_EQ(host.state("2", "lenet"), "LOADING");
   EXPECT_NE(host.reason("2", "lenet"), "");
   EXPECT_EQ(host.state("1", "lenet"), "READY") << "which serves meanwhile";
@@ -481,8 +489,6 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   EXPECT_EQ(host.post("/v2/repository/models/lenet/unload", version_2).status, 404)
       << "there is nothing to cancel any more";
 
-  fs::remove(model_2);
-  fs::copy_file(host.root() / "lenet" / "1" / "model.onnx", model_2);
   const auto again = host.load("2", "", "lenet");
   EXPECT_EQ(again.status, 200) << again.body;
   EXPECT_EQ(host.state("2", "lenet"), "READY");
@@ -497,11 +503,8 @@ TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
                    : std::vector<std::string>{});
     const std::string quietly = R"({"parameters":{"version":1,"wait":false}})";
     ASSERT_EQ(host.post("/v2/repository/models/lenet/load", quietly).status, 202);
-    pid_t held = 0;  // long before it is done
-    ASSERT_TRUE(wait_until([&] {
-      const auto found = compilers();
-      return !found.empty() && ::kill(held = found.front(), SIGSTOP) == 0;
-    }));
+    const pid_t held = hold_up_compiler();
+    ASSERT_NE(held, 0);
     ASSERT_EQ(host.post("/v2/repository/models/other/load", quietly).status, 202);
     if (two) {
       EXPECT_TRUE(host.eventually("1", "READY", "other")) << "the other has a compiler of its own";
@@ -517,11 +520,11 @@ TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
 }
 
 TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
-  hold_up_version_2();
   host.start();
   ASSERT_EQ(
       host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})").status,
       202);
+  ASSERT_NE(hold_up_compiler(), 0);
   HttpConnection connection(host.port());
   for (const std::string target : {"/v2/models/lenet/infer", "/v2/models/lenet/versions/2/infer"}) {
     const auto answer = connection.request("POST", target, "{}");
