@@ -209,6 +209,7 @@ void Repository::work(const std::stop_token& stop) {
     lock.unlock();
     try_lost();
     if (Clock::now() >= next_poll_) poll();
+    if (Clock::now() >= next_burial_) bury_apart();
     lock.lock();
   }
 }

@@ -1,8 +1,8 @@
 // The versions there are, and the jobs that load and unload them. README.md describes the layout of a
 // repository, its modes and its states.
 //
-// Threads: one does the jobs and polls, others (one, unless more are asked for) compile. Everything here may
-// be called by any thread and waits for neither, unless it says so.
+// Threads: one does the jobs, each in a thread of the job's own, and polls; others (one, unless more are
+// asked for) compile. Everything here may be called by any thread and waits for neither, unless it says so.
 #pragma once
 
 #include <chrono>
@@ -134,7 +134,7 @@ class Repository {
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
 
-  // repository_jobs.cpp: what the jobs do; on the worker's thread.
+  // repository_jobs.cpp: what the jobs do; on the worker's thread, or while it waits.
   void run(const JobPointer& job);
   Status run_load(Job& job, bool& handed_on);
   Status run_unload(Job& job);
@@ -143,6 +143,9 @@ class Repository {
   void poll();
   void poll_model(const std::string& model, const Versions& versions);
   void try_lost();
+  void retire(const std::shared_ptr<Model>& model);
+  void bury();
+  void bury_apart();
   Clock::time_point next_event() const;
   Result<Directory> look() const;
   std::shared_ptr<Model> serving(const std::string& model) const;
@@ -166,7 +169,8 @@ class Repository {
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
-  Clock::time_point next_poll_ = Clock::time_point::max();
+  std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them
+  Clock::time_point next_poll_ = Clock::time_point::max(), next_burial_ = Clock::time_point::max();
 
   std::jthread worker_;
   std::vector<std::jthread> compilers_;

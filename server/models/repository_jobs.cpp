@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <set>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "runtime/base/log.hpp"
@@ -14,6 +16,20 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500};
 constexpr std::chrono::milliseconds kLongestPause{30'000};
+constexpr std::chrono::milliseconds kBurialPause{200};
+
+/// Runs `work` in a thread of its own, waits for it, and gives free memory back to the system. A version's
+/// plan and images are thousands of small blocks. Of those a thread frees the allocator keeps hundreds for
+/// that thread, all over the heap, and no page that holds one is given back; they go when the thread ends.
+template <class Work>
+void apart(const Work& work) {
+  try {
+    std::thread(work).join();
+  } catch (const std::system_error&) {
+    work();  // no more threads to be had
+  }
+  ::malloc_trim(0);
+}
 
 std::string named(const std::string& model, const std::string& version) {
   return "model '" + model + "' version '" + version + "'";
@@ -78,13 +94,13 @@ void Repository::run(const JobPointer& job) {
     return finish(job, Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded"));
   }
   bool handed_on = false;
-  const Status status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
-  if (!handed_on) {
-    // A version's plan and images are many small blocks between others that stay: what went with the old one
-    // goes back to the system at once, so that memory says what the server holds after months of swaps, too.
-    ::malloc_trim(0);
-    return finish(job, status);
-  }
+  Status status;
+  apart([&] {
+    status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
+    bury();
+  });
+  if (!retired_.empty()) next_burial_ = Clock::now() + kBurialPause;
+  if (!handed_on) return finish(job, status);
   const std::lock_guard lock(mutex_);
   job->stage = Job::Stage::kToCompile;
   changed_.notify_all();
@@ -187,6 +203,7 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
   if (before != job.version)
     set_state(job.model, job.version, ModelState::kLoading, "coming up on its cards");
   result = swapper_.swap(old, next, job.policy.value_or(options_.policy));
+  retire(old);
   if (result.status.ok()) {
     lost_.erase(job.model);
     if (before != 0 && before != job.version)
@@ -225,6 +242,7 @@ Status Repository::run_unload(Job& job) {
   const auto begin = Clock::now();
   set_state(job.model, version, ModelState::kUnloading, "what it accepted is being completed");
   swapper_.unload(model);
+  retire(model);
   lost_.erase(job.model);
   set_state(job.model, version, ModelState::kUnavailable, "unloaded");
   metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
@@ -233,7 +251,7 @@ Status Repository::run_unload(Job& job) {
 }
 
 Repository::Clock::time_point Repository::next_event() const {
-  auto next = next_poll_;
+  auto next = std::min(next_poll_, next_burial_);
   for (const auto& [model, lost] : lost_) next = std::min(next, lost.next_try);
   return next;
 }
@@ -248,6 +266,7 @@ void Repository::try_lost() {
       continue;
     }
     const Status back = model == nullptr ? Status() : swapper_.bring_back(model);
+    retire(model);
     if (back.ok()) {
       if (model != nullptr) {
         set_state(name, parse_version(model->version()), ModelState::kReady, "");
@@ -261,6 +280,23 @@ void Repository::try_lost() {
     lost.next_try = Clock::now() + lost.pause;
     ++it;
   }
+}
+
+/// Keeps a model that serves no more until nobody answers with it: where the last request let it go, that
+/// request's thread would take it to pieces, and keep what the allocator keeps of it.
+void Repository::retire(const std::shared_ptr<Model>& model) {
+  if (model == nullptr || serving(model->name()) == model) return;
+  retired_.push_back(model);
+  next_burial_ = Clock::now() + kBurialPause;
+}
+
+void Repository::bury() {
+  std::erase_if(retired_, [](const auto& model) { return model.use_count() == 1; });
+}
+
+void Repository::bury_apart() {
+  apart([this] { bury(); });
+  next_burial_ = retired_.empty() ? Clock::time_point::max() : Clock::now() + kBurialPause;
 }
 
 void Repository::load_quietly(const std::string& model, std::uint64_t version) {

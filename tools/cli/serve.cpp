@@ -322,9 +322,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
     return {};
   }
 
-  // Every swap starts threads and ends others. In few arenas their blocks find each other again; requests
-  // allocate next to nothing.
-  ::mallopt(M_ARENA_MAX, 2);
+  // Every swap starts threads and ends others. In one arena what a version leaves behind is what the next one
+  // takes, whichever threads they were; requests allocate next to nothing.
+  ::mallopt(M_ARENA_MAX, 1);
   MILLRACE_ASSIGN(const auto deployments, load_all(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   using runtime::emulator::Fidelity;

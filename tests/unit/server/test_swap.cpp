@@ -3,14 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <future>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "runtime/pipeline/replicas.hpp"
 #include "server/models/directory.hpp"
+#include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
 
 namespace millrace::server::models {
@@ -31,7 +34,8 @@ struct Farm {
   std::map<std::string, int> fail;  // deployment's directory -> further opens that fail
   std::function<void(Frame&)> compute = test::echo;
   std::vector<std::string> log;
-  std::mutex mutex;  // replicas stop at once, on threads of their own
+  std::map<std::string, std::thread::id> ended;  // which thread took the pipeline to pieces
+  std::mutex mutex;                              // replicas stop at once, on threads of their own
 
   /// Takes a place for as long as it is not stopped.
   class Fake final : public runtime::pipeline::Pipeline {
@@ -41,7 +45,11 @@ struct Farm {
       inner_.compute = farm.compute;
       inner_.set_digest(name_);
     }
-    ~Fake() override { stop(0ms); }
+    ~Fake() override {
+      stop(0ms);
+      const std::lock_guard lock(farm_.mutex);
+      farm_.ended[name_] = std::this_thread::get_id();
+    }
     const runtime::plan::Deployment& deployment() const override { return inner_.deployment(); }
     Status submit(Frame& frame) override { return inner_.submit(frame); }
     void cancel(Frame& frame) override { inner_.cancel(frame); }
@@ -126,6 +134,36 @@ struct SwapTest : testing::Test {
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("1");
   Registry registry;
 };
+
+TEST_F(SwapTest, what_is_unloaded_goes_when_the_last_request_is_answered_but_not_on_that_requests_thread) {
+  Swapper swap = swapper();
+  RepositoryOptions options;
+  options.mode = RepositoryMode::kExplicit;
+  Repository repository(registry, *metrics, swap, options);
+  auto deployment = version("1").deployment;
+  auto named = std::make_shared<Loaded>(*deployment);
+  named->plan.model.name = "m";
+  ASSERT_TRUE(repository.serve_pinned(named).ok());
+  ASSERT_TRUE(repository.start().ok());
+  auto request = serving();
+  ASSERT_NE(request, nullptr);
+  std::promise<Status> unloaded;
+  ASSERT_TRUE(repository.unload("m", "", [&](const Status& status) { unloaded.set_value(status); }).ok());
+  EXPECT_TRUE(unloaded.get_future().get().ok());
+  const auto ended = [&] {
+    const std::lock_guard lock(farm.mutex);
+    const auto found = farm.ended.find("1");
+    return found == farm.ended.end() ? std::thread::id() : found->second;
+  };
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(ended(), std::thread::id()) << "somebody answers with it still";
+  request.reset();
+  EXPECT_NE(ended(), std::this_thread::get_id());
+  const auto bound = std::chrono::steady_clock::now() + kPatience;
+  while (ended() == std::thread::id() && std::chrono::steady_clock::now() < bound)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_NE(ended(), std::thread::id()) << "nobody waits for anything else to happen";
+}
 
 TEST_F(SwapTest, overlap_opens_the_next_before_the_old_one_stops_and_auto_prefers_it) {
   farm.places = 2;
