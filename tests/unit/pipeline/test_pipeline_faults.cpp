@@ -32,6 +32,7 @@ class PipelineFaults : public testing::Test {
   void SetUp() override { log::configure(log::Level::kOff, false); }
 
   void open(Plan plan, PipelineOptions options = quick()) {
+    pipeline_.reset();  // before the world it lives in
     world_ = std::make_unique<FakeWorld>(std::move(plan), chain_cluster(3));
     auto opened = open_on(*world_, options);
     ASSERT_TRUE(opened.ok()) << opened.error().message();
