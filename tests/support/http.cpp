@@ -90,6 +90,7 @@ HttpConnection& HttpConnection::operator=(HttpConnection&& other) noexcept {
 bool HttpConnection::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
@@ -107,7 +108,9 @@ void HttpConnection::close() {
 
 bool HttpConnection::read_more() {
   char bytes[65536];
-  const ssize_t n = ::recv(fd_, bytes, sizeof bytes, 0);
+  ssize_t n = 0;
+  do n = ::recv(fd_, bytes, sizeof bytes, 0);
+  while (n < 0 && errno == EINTR);  // as after a stop of this process
   timed_out_ = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   if (n > 0) buffered_.append(bytes, static_cast<std::size_t>(n));
   return n > 0;
