@@ -454,6 +454,8 @@ class UdpClient final : public Client {
       case wire::Assembly::Outcome::kComplete:
         return finish(state, {});
       case wire::Assembly::Outcome::kDuplicate:
+        // What the server repeats unasked is its first burst: where no NACK was answered, it is asked anew.
+        if (state.gap.due == Clock::time_point::max()) state.gap.start(now, kGap);
         return;
       case wire::Assembly::Outcome::kAdded:
         break;

@@ -536,6 +536,9 @@ class UdpClient:
                         raise MillraceError("protocol", "the response is not of the model that was asked")
                     response = response or _Response(*key)
                     if not response.add(index, payload):
+                        # What the server repeats unasked is its first burst: where no NACK was answered, it is asked anew.
+                        if gap_at == float("inf"):
+                            gap, asked, gap_at = GAP, 0, now + GAP
                         continue
                     if not response.missing:
                         return response.data
