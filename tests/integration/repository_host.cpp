@@ -179,7 +179,8 @@ std::string RepositoryHost::reason(const std::string& version, const std::string
 
 bool RepositoryHost::eventually(const std::string& version, const std::string& wanted,
                                 const std::string& model) const {
-  return wait_until([&] { return state(version, model) == wanted; });
+  // Compilers are of low priority: beside others' work one takes minutes for what it does in half a second.
+  return wait_until([&] { return state(version, model) == wanted; }, 300s);
 }
 
 double RepositoryHost::metric(const std::string& name, const std::string& labels) const {
