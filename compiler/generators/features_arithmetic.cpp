@@ -56,6 +56,37 @@ void add_products(Builder& b, const Values& v, std::int64_t count) {
   }
 }
 
+/// Constants that are loaded say nothing beforehand: every shift is possible, and no bit of a line is known.
+/// What is fitted to such rows has names of its own, so that neither kind moves the other's figures.
+void describe_loaded_requant(const Values& v, Builder& b) {
+  const std::int64_t pe = v["PE"], nf = v["UNIFORM"] != 0 ? 1 : v["CHANNELS"] / pe;
+  const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], obits = v["OBITS"];
+  const bool even = v["ROUND_HALF_EVEN"] != 0;
+  const std::int64_t shift_bits = v["SHIFT"] < 0 ? v["SBITS"] : 0, product = acc + mbits;
+  const std::int64_t z = offbits == 0 ? product : std::max(product, offbits) + 1;
+  const std::int64_t quotient = std::max<std::int64_t>(z + (even ? 1 : 0), obits + 2);
+  const std::int64_t levels =
+      std::min(shift_bits, clog2(quotient));  // of the shifter; longer shifts leave the sign
+  const std::int64_t stages = 2 + (mbits > 0 ? 1 : 0) + (offbits > 0 ? 1 : 0) + (even ? 1 : 0);
+  add_table(b, pe * (mbits + offbits + shift_bits), nf, 0, true);
+  b.lut("loaded_one", 1);
+  b.lut("loaded_counter", counter_bits(nf));
+  b.lut("loaded_shift", pe * quotient * levels);
+  b.lut("loaded_clamp", pe * quotient);
+  b.lut("loaded_lane", pe);
+  b.lut("loaded_sum", offbits > 0 ? pe * z : 0);
+  b.lut("loaded_round", even ? pe * z : 0);
+  b.ff("loaded_register", counter_bits(nf) + stages + pe * (acc + obits));
+  if (mbits > 0) {
+    const std::uint64_t slices = product_slices(acc, mbits, product);
+    b.slices(slices, pe);
+    b.lut("long_product", slices > 1 ? pe * product : 0);
+    b.ff("loaded_register", pe * (product + offbits + shift_bits));
+  }
+  if (offbits > 0) b.ff("loaded_register", pe * (z + shift_bits));
+  if (even) b.ff("loaded_register", pe * (z + 1 + shift_bits));
+}
+
 }  // namespace
 
 void add_table(Builder& b, std::int64_t width, std::int64_t depth, std::int64_t style, bool loaded) {
@@ -65,11 +96,16 @@ void add_table(Builder& b, std::int64_t width, std::int64_t depth, std::int64_t 
   };
   static constexpr std::array<Class, 5> kClasses = {
       {{64, "table_64"}, {128, "table_128"}, {256, "table_256"}, {512, "table_512"}, {1024, "table_1024"}}};
-  b.lut("table_load", loaded ? clog2(depth) + 1 : 0);
-  b.ff("table_load", loaded ? clog2(depth) + 1 : 0);
+  const std::int64_t load = loaded ? std::max<std::int64_t>(clog2(depth), 1) + 1 : 0;
+  b.lut("table_load", load);
+  b.ff("table_load", load);
   const MemoryStyle wanted = style == 1   ? MemoryStyle::kBlock
                              : style == 2 ? MemoryStyle::kDistributed
                                           : MemoryStyle::kAuto;
+  if (loaded && depth == 1) {  // one word is no memory but a register
+    b.ff("table", 2 * width);
+    return;
+  }
   if (loaded) {
     const Cost memory = simple_dual_port(width, depth, wanted);
     b.exact(memory);
@@ -229,11 +265,12 @@ void describe_vvu(const Values& v, Builder& b) {
 }
 
 void describe_requant(const Values& v, Builder& b) {
+  if (v["LOADED"] != 0) return describe_loaded_requant(v, b);
   const std::int64_t pe = v["PE"], nf = v["UNIFORM"] != 0 ? 1 : v["CHANNELS"] / pe;
   const std::int64_t acc = v["ACCBITS"], mbits = v["MBITS"], offbits = v["OFFBITS"], shift = v["SHIFT"];
   const std::int64_t product = acc + mbits;
   const std::int64_t z = offbits == 0 ? product : std::max(product, offbits) + 1;
-  const bool loaded = v["LOADED"] != 0, constants = nf == 1 && !loaded, even = v["ROUND_HALF_EVEN"] != 0;
+  const bool constants = nf == 1, even = v["ROUND_HALF_EVEN"] != 0;
   const bool variable = shift < 0 && !constants;
   const std::int64_t shift_bits = shift < 0 ? v["SBITS"] : 0;
   const std::int64_t quotient =
@@ -244,7 +281,7 @@ void describe_requant(const Values& v, Builder& b) {
   b.ff("one", 1);
   b.ff("control", counter_bits(nf) + stages);
   if (mbits + offbits + shift_bits > 0) {
-    add_table(b, pe * (mbits + offbits + shift_bits), nf, 0, loaded);
+    add_table(b, pe * (mbits + offbits + shift_bits), nf, 0, false);
   }
   if (mbits > 0) {
     const std::uint64_t slices = product_slices(acc, mbits, product);

@@ -225,6 +225,27 @@ std::vector<Parameters> requant_sample() {
   add(1, 6, 17, 0, 16, 7, 1, false);
   add(1, 16, 22, 0, 20, 9, 1, false);
   add(3, 2, 17, 0, 16, 7, 0, false);
+  // Loaded, in the widths that compile rounds up to: multipliers of a sign and whole bytes, offsets of whole
+  // bytes, any shift.
+  const auto load = [&](std::int64_t nf, std::int64_t pe, std::int64_t acc, std::int64_t mbits,
+                        std::int64_t offbits, std::int64_t sbits, std::int64_t even, bool uniform = false,
+                        std::int64_t obits = 8, std::int64_t kind = 1, std::int64_t zero = 0) {
+    add(nf, pe, acc, mbits, offbits, -1, even, uniform, obits, kind, zero);
+    for (auto& [name, value] : rows.back()) {
+      if (name == "LOADED") value = 1;
+      if (name == "SBITS") value = sbits;
+    }
+  };
+  for (const std::int64_t pe : {1, 3, 8}) {
+    load(4, pe, 20, 0, 0, 5, 1);     // powers of two
+    load(6, pe, 22, 0, 24, 5, 1);    // and a bias
+    load(10, pe, 23, 17, 40, 6, 0);  // multiply-shift
+    load(3, pe, 24, 17, 48, 6, 1);   // … and halves to even
+  }
+  load(1, 2, 20, 0, 0, 5, 1);
+  load(1, 6, 24, 17, 40, 6, 0);
+  load(1, 1, 22, 17, 40, 5, 1, true);
+  load(6, 4, 22, 17, 40, 5, 1, true);
   return rows;
 }
 
