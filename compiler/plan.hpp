@@ -100,8 +100,8 @@ struct Plan {
   std::vector<HostBlock> host;
 
   // As it will be built: weights where they were chosen to be, with the blocks that pass tensors on through
-  // cards, a folding for each block of a
-  // part on cards, and where it was affordable each part's design, without memories.
+  // cards, a folding for each block of a part on cards, and where it was affordable each part's design,
+  // without memories.
   kernels::Program placed_program;
   explore::Solution placed;
   std::vector<std::vector<generators::Folding>> foldings;  // of a part's blocks; empty: no hardware

@@ -286,7 +286,7 @@ void Repository::try_lost() {
 /// request's thread would take it to pieces, and keep what the allocator keeps of it.
 void Repository::retire(const std::shared_ptr<Model>& model) {
   if (model == nullptr || serving(model->name()) == model) return;
-  retired_.push_back(model);
+  if (std::find(retired_.begin(), retired_.end(), model) == retired_.end()) retired_.push_back(model);
   next_burial_ = Clock::now() + kBurialPause;
 }
 
@@ -295,7 +295,8 @@ void Repository::bury() {
 }
 
 void Repository::bury_apart() {
-  apart([this] { bury(); });
+  const auto unused = [](const auto& model) { return model.use_count() == 1; };
+  if (std::any_of(retired_.begin(), retired_.end(), unused)) apart([this] { bury(); });
   next_burial_ = retired_.empty() ? Clock::time_point::max() : Clock::now() + kBurialPause;
 }
 
