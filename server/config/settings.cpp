@@ -97,7 +97,7 @@ const Setting kSettings[] = {
     {"udp.listen", "--udp", Text{&Settings::udp_listen}, "HOST:PORT of the UDP listener (default: none)"},
     {"udp.keys", "--udp-keys", Path{&Settings::udp_keys},
      "File of '<id> <hexadecimal secret>' lines: every datagram must be tagged with one of them",
-     "udp.listen"},
+     "udp.listen", true},
     {"udp.unauthenticated", "--udp-unauthenticated", Switch{&Settings::udp_unauthenticated},
      "Let the UDP listener be reached by other machines without keys", "udp.listen"},
     {"udp.fragment_bytes", "--udp-fragment-bytes", Count{&Settings::udp_fragment_bytes, 256, 65'000},

@@ -21,19 +21,19 @@ wire::Header header_for(wire::Type type, const Peer& peer, std::uint64_t id, std
   return h;
 }
 
-std::span<const std::byte> finish(const wire::KeyRing& keys, const wire::Header& header,
+std::span<const std::byte> finish(const Peer& peer, const wire::Header& header,
                                   std::span<const std::byte> payload, Head& out) {
   const std::span<std::byte, kHeaderBytes> head = std::span(out).first<kHeaderBytes>();
   wire::write_header(header, head);
   if (header.tagged())
-    keys.sign(header.key_id, head, payload, std::span(out).subspan<kHeaderBytes, wire::kTagBytes>());
+    peer.keys->sign(header.key_id, head, payload, std::span(out).subspan<kHeaderBytes, wire::kTagBytes>());
   return std::span<const std::byte>(out).first(header.bytes());
 }
 
 /// Collects the fragments of one response, at most kBurst.
 class Fragments {
  public:
-  Fragments(const wire::KeyRing& keys, Request& request) : keys_(keys), request_(request) {
+  explicit Fragments(Request& request) : request_(request) {
     // A response that needs over 65,535 fragments is refused before it is computed.
     [[maybe_unused]] const bool fits =
         wire::make_layout(request.output_bytes, request.fragment_bytes, layout_);
@@ -51,14 +51,13 @@ class Fragments {
     const auto payload =
         std::span<const std::byte>(request_.response()).subspan(layout_.offset(index), layout_.length(index));
     header_.frag_index = static_cast<std::uint16_t>(index);
-    pieces_[used_] = Piece{finish(keys_, header_, payload, heads_[used_]), payload};
+    pieces_[used_] = Piece{finish(request_.peer, header_, payload, heads_[used_]), payload};
     ++used_;
   }
 
   std::span<const Piece> pieces() const { return std::span(pieces_).first(used_); }
 
  private:
-  const wire::KeyRing& keys_;
   Request& request_;
   wire::Layout layout_;
   wire::Header header_;
@@ -78,14 +77,14 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
 }
 
 void Answers::response(Request& request) {
-  Fragments fragments(keys_, request);
+  Fragments fragments(request);
   const std::uint32_t first = std::min(fragments.count(), kBurst);
   for (std::uint32_t i = 0; i < first; ++i) fragments.add(i);
   send(request.peer.address, fragments.pieces());
 }
 
 void Answers::response(Request& request, const wire::Nack& wanted) {
-  Fragments fragments(keys_, request);
+  Fragments fragments(request);
   for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
     if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
   if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
@@ -99,7 +98,7 @@ void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span
     return;
   }
   Head head;
-  const Piece piece{finish(keys_, header, body, head), body};
+  const Piece piece{finish(peer, header, body, head), body};
   send(peer.address, std::span(&piece, 1));
 }
 

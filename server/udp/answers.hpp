@@ -8,7 +8,6 @@
 #include "server/udp/counters.hpp"
 #include "server/udp/request.hpp"
 #include "server/udp/sender.hpp"
-#include "server/udp/wire/keys.hpp"
 #include "server/udp/wire/messages.hpp"
 
 namespace millrace::server::udp {
@@ -18,8 +17,7 @@ inline constexpr std::size_t kTrusted = SIZE_MAX;
 
 class Answers {
  public:
-  Answers(const wire::KeyRing& keys, Sender& sender, Counters& counters)
-      : keys_(keys), sender_(sender), counters_(counters) {}
+  Answers(Sender& sender, Counters& counters) : sender_(sender), counters_(counters) {}
 
   /// The first fragments of a completed request's response, or those a NACK names; at most wire::kBurst.
   void response(Request& request);
@@ -42,7 +40,6 @@ class Answers {
            std::size_t limit);
   void send(const Address& to, std::span<const Piece> pieces);
 
-  const wire::KeyRing& keys_;
   Sender& sender_;
   Counters& counters_;
 };

@@ -12,13 +12,13 @@ constexpr std::chrono::milliseconds kHousekeeping{100};
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models,
-               Sender& sender, Counters& counters)
+Engine::Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing> keys,
+               ModelDirectory& models, Sender& sender, Counters& counters)
     : options_(options),
-      keys_(keys),
+      keys_(std::move(keys)),
       models_(models),
       counters_(counters),
-      answers_(keys, sender, counters),
+      answers_(sender, counters),
       cookies_(options.cookie_period),
       pool_(options.max_requests, options.max_buffer_bytes) {
   std::array<std::byte, 8> epoch;
@@ -40,10 +40,10 @@ void Engine::receive(std::span<const std::byte> bytes, const Address& from, Cloc
     return counters_.count(refusal);
   const wire::Header& h = datagram.header;
   if (h.from_server) return counters_.count(Drop::kUnexpected);
-  if (keys_.empty() ? h.tagged() : !keys_.verify(datagram)) return counters_.count(Drop::kTag);
+  if (keys_->empty() ? h.tagged() : !keys_->verify(datagram)) return counters_.count(Drop::kTag);
 
   collect();
-  const Arrival a{datagram, Peer{from, h.client_id, h.key_id}, bytes.size(), now};
+  const Arrival a{datagram, Peer{from, h.client_id, h.key_id, keys_.get()}, bytes.size(), now};
   switch (h.type) {
     case wire::Type::kReq:
       return on_request(a);
@@ -97,6 +97,7 @@ void Engine::on_nack(const Arrival& a) {
     return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
   if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kCompleted) {
     counters_.count(Event::kRepeated);
+    sign_as_asked(*slot.request, a);
     return answers_.response(*slot.request, nack);
   }
   // Not answered yet (or refused): fragment 0 of the request is what asks about that.

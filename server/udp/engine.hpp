@@ -45,14 +45,18 @@ struct EngineOptions {
 /// engine: it may be destroyed only when in_flight() is 0.
 class Engine {
  public:
-  /// `keys` (constant from now on), `models`, `sender` and `counters` must outlive the engine.
-  Engine(const EngineOptions& options, const wire::KeyRing& keys, ModelDirectory& models, Sender& sender,
-         Counters& counters);
+  /// `keys` is not null; `models`, `sender` and `counters` must outlive the engine.
+  Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing> keys, ModelDirectory& models,
+         Sender& sender, Counters& counters);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   void receive(std::span<const std::byte> datagram, const Address& from, Clock::time_point now);
+
+  /// From now on datagrams must be signed with one of these. Requests that came before are answered with what
+  /// they were signed with.
+  void use_keys(std::shared_ptr<const wire::KeyRing> keys) { keys_ = std::move(keys); }
 
   /// What time brings: NACKs, forgotten requests, closed sessions, models released. To be called at
   /// next_tick() at the latest; harmless more often.
@@ -93,6 +97,7 @@ class Engine {
   std::uint32_t retry_after_us(const ServedModel& model, wire::BusyReason reason) const;
   Request* start(const Arrival& a, Session& session, Slot& slot, std::shared_ptr<ServedModel> model,
                  const wire::Layout& layout);
+  void sign_as_asked(Request& request, const Arrival& a);
   void add_fragment(const Arrival& a, Request& request);
   void ask(Request& request, Clock::time_point now);
   void submit(Request& request, Clock::time_point now);
@@ -115,7 +120,7 @@ class Engine {
   void finish(Request& request);
 
   const EngineOptions options_;
-  const wire::KeyRing& keys_;
+  std::shared_ptr<const wire::KeyRing> keys_;
   ModelDirectory& models_;
   Counters& counters_;
   Answers answers_;

@@ -115,6 +115,7 @@ Request* Engine::start(const Arrival& a, Session& session, Slot& slot, std::shar
   r->engine = this;
   r->session = &session;
   r->peer = a.peer;
+  r->keys = keys_;
   r->id = a.id();
   r->fragment_bytes = session.fragment_bytes;
   r->handle = model->handle;
@@ -260,8 +261,10 @@ void Engine::collect() {
 }
 
 void Engine::answer_known(const Arrival& a, Slot& slot) {
-  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving)
+  if (slot.content == Slot::Content::kHeld && slot.request->state == Request::State::kReceiving) {
+    sign_as_asked(*slot.request, a);
     return add_fragment(a, *slot.request);
+  }
   if (!a.first()) return counters_.count(Drop::kUnasked);
   if (slot.content == Slot::Content::kGone)
     return answers_.error(a.peer, a.id(), wire::ErrCode::kStale, "the response is no longer kept");
@@ -272,7 +275,15 @@ void Engine::answer_known(const Arrival& a, Slot& slot) {
   }
   if (slot.request->state == Request::State::kInFlight) return answers_.ack(a.peer, a.id());
   counters_.count(Event::kRepeated);
+  sign_as_asked(*slot.request, a);
   answers_.response(*slot.request);
+}
+
+/// The answers of a request that no pipeline holds are signed as the client signs now.
+void Engine::sign_as_asked(Request& r, const Arrival& a) {
+  if (r.peer.keys == a.peer.keys) return;
+  r.keys = keys_;
+  r.peer.keys = keys_.get();
 }
 
 /// Asks for what is missing; after kMaxAsks times without progress it waits for the client.

@@ -32,12 +32,12 @@ Status check_engine(const EngineOptions& o) {
 class ListenerThread final : public Listener {
  public:
   ListenerThread(const ListenerOptions& options, wire::KeyRing keys, ModelDirectory& models)
-      : options_(options), keys_(std::move(keys)), models_(models) {}
+      : options_(options), models_(models), keys_(std::make_shared<const wire::KeyRing>(std::move(keys))) {}
 
   ~ListenerThread() override { stop(std::chrono::milliseconds(0)); }
 
   Status open() {
-    MILLRACE_TRY(Listener::check(options_, keys_));
+    MILLRACE_TRY(Listener::check(options_, *keys_));
     MILLRACE_ASSIGN(socket_,
                     Socket::open(options_.host, options_.port, options_.receive_buffer_bytes, counters_));
     engine_ = std::make_unique<Engine>(options_.engine, keys_, models_, *socket_, counters_);
@@ -52,6 +52,14 @@ class ListenerThread final : public Listener {
   const std::string& address() const override { return socket_->local().text; }
   std::uint16_t port() const override { return socket_->local().address.port; }
   const Counters& counters() const override { return counters_; }
+
+  Status replace_keys(wire::KeyRing keys) override {
+    MILLRACE_TRY(Listener::check(options_, keys));
+    const std::lock_guard lock(keys_mutex_);
+    keys_ = std::make_shared<const wire::KeyRing>(std::move(keys));
+    new_keys_.store(true, std::memory_order_release);
+    return {};
+  }
 
   void begin_drain() override { engine_->drain(); }
   bool idle() const override {
@@ -77,6 +85,7 @@ class ListenerThread final : public Listener {
     pthread_setname_np(pthread_self(), "millrace-udp");
     pin();
     while (!stopping_.load(std::memory_order_relaxed)) {
+      if (new_keys_.load(std::memory_order_acquire)) take_keys();
       Clock::time_point now = Clock::now();
       if (now >= engine_->next_tick()) engine_->tick(now);
       // Where nothing is half received, nothing is due sooner than the socket's own time-out.
@@ -92,6 +101,12 @@ class ListenerThread final : public Listener {
     }
   }
 
+  void take_keys() {
+    const std::lock_guard lock(keys_mutex_);
+    new_keys_.store(false, std::memory_order_relaxed);
+    engine_->use_keys(keys_);
+  }
+
   void pin() const {
     if (options_.cpu < 0) return;
     cpu_set_t cpus;
@@ -103,11 +118,14 @@ class ListenerThread final : public Listener {
 
   // Constant after open():
   const ListenerOptions options_;
-  const wire::KeyRing keys_;
   ModelDirectory& models_;
   Counters counters_;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Engine> engine_;  // functions of the thread, but those that say otherwise
+
+  std::mutex keys_mutex_;                      // keys_
+  std::shared_ptr<const wire::KeyRing> keys_;  // what was given last
+  std::atomic<bool> new_keys_{false};          // and the engine has not taken yet
 
   std::atomic<bool> stopping_{false};
   std::atomic<std::size_t> receiving_{0};

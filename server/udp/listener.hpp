@@ -51,6 +51,11 @@ class Listener {
   virtual std::uint16_t port() const = 0;
   virtual const Counters& counters() const = 0;
 
+  /// From now on (within 50 ms) clients must sign with one of these; requests that came before are answered
+  /// with what they were signed with. kInvalidInput, and nothing changes, where an open address would be left
+  /// without keys. Any thread.
+  virtual Status replace_keys(wire::KeyRing keys) = 0;
+
   /// New requests get ERR unavailable, accepted ones their answers. Any thread.
   virtual void begin_drain() = 0;
 

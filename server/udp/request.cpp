@@ -42,6 +42,7 @@ void RequestPool::put(Request* request) {
   assert(request->older == nullptr && request->newer == nullptr && request != oldest_);
   request->state = Request::State::kFree;
   request->model.reset();
+  request->keys.reset();
   request->session = nullptr;
   free_.push_back(request);
 }

@@ -11,6 +11,7 @@
 #include "server/udp/address.hpp"
 #include "server/udp/models.hpp"
 #include "server/udp/wire/assembly.hpp"
+#include "server/udp/wire/keys.hpp"
 
 namespace millrace::server::udp {
 
@@ -38,11 +39,12 @@ class Buffer {
   std::size_t capacity_ = 0;
 };
 
-/// Whom to answer, and as what.
+/// Whom to answer, as what, and signed with what.
 struct Peer {
   Address address;
   std::uint64_t client_id = 0;
   std::uint8_t key_id = 0;
+  const wire::KeyRing* keys = nullptr;  // has key_id where that is not 0
 };
 
 struct Request {
@@ -54,6 +56,7 @@ struct Request {
   Engine* engine = nullptr;
   Session* session = nullptr;
   Peer peer;
+  std::shared_ptr<const wire::KeyRing> keys;  // the peer's, whatever keys the server is given meanwhile
   std::uint64_t id = 0;
   std::uint16_t fragment_bytes = 0;  // of the response
   std::shared_ptr<ServedModel> model;

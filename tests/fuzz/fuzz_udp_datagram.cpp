@@ -109,7 +109,7 @@ struct Bench {
     o.cookie_period = 2s;
     return o;
   }();
-  Engine engine{options, keys, directory, sender, counters};
+  Engine engine{options, {std::shared_ptr<void>(), &keys}, directory, sender, counters};
   Address address;
   Clock::time_point now{1000h};
 

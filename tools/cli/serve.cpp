@@ -298,13 +298,18 @@ void set_sampler(server::metrics::Metrics& metrics, const server::models::Regist
 
 /// What SIGHUP changes, beside the log's level.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
-                   const std::shared_ptr<server::http::TlsIdentity>& tls) {
+                   const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
   live.on_reload([&](const Settings& now) {
     api.set_default_timeout(now.default_timeout);
     return load_tokens(now, guard);
   });
   if (tls)
     live.on_reload([tls](const Settings& now) { return tls->reload(now.http_certificate, now.http_key); });
+  if (udp != nullptr)
+    live.on_reload([udp](const Settings& now) -> Status {
+      MILLRACE_ASSIGN(auto keys, udp_keys(now));
+      return udp->replace_keys(std::move(keys));
+    });
 }
 
 }  // namespace
@@ -358,7 +363,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_TRY(serve_deployments(settings, deployments, repository));
   MILLRACE_TRY(repository.start());
   set_sampler(*metrics, registry, options.tls, udp.get());
-  apply_reloads(live, api, guard, options.tls);
+  apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
   for (const auto& [kind, text] : server->addresses())

@@ -55,8 +55,11 @@ class UdpEngine : public ::testing::Test {
   void make() {
     engine.reset();
     options.cookie_period = 2s;
-    engine = std::make_unique<Engine>(options, keys, directory, sender, counters);
+    engine = std::make_unique<Engine>(options, ring(), directory, sender, counters);
   }
+
+  /// `keys`, to which tests may still add.
+  std::shared_ptr<const wire::KeyRing> ring() { return {std::shared_ptr<void>(), &keys}; }
 
   void deliver(wire::Header h, std::span<const std::byte> payload) {
     h.client_id = client;

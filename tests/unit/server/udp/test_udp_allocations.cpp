@@ -72,7 +72,7 @@ TEST_P(UdpAllocations, AreNoneOnceWarm) {
   OneModel models(pipeline);
   CookieSender sender;
   Counters counters;
-  Engine engine({}, keys, models, sender, counters);
+  Engine engine({}, {std::shared_ptr<void>(), &keys}, models, sender, counters);
   const Address from;
   Clock::time_point now{std::chrono::hours(1000)};
   std::array<std::byte, 2048> datagram{};

@@ -351,6 +351,30 @@ TEST_F(UdpClients, AWrongKeyIsNotAnswered) {
   EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kInvalid);
 }
 
+TEST_F(UdpClients, KeysAreReplacedWhileTheListenerRuns) {
+  serve(FakePipeline::Mode::kInline, {100}, {100}, true);
+  client::Options former = patient();
+  former.key_id = 3;
+  former.key = secret;
+  const auto before = connected(url(listener->port()), former);
+  ASSERT_TRUE(before);
+
+  const Bytes fresh = pattern(32, 9);
+  wire::KeyRing keys;
+  ASSERT_TRUE(keys.add(4, fresh).ok());
+  ASSERT_TRUE(listener->replace_keys(std::move(keys)).ok());
+  client::Options now = patient();
+  now.key_id = 4;
+  now.key = fresh;
+  now.retry = 20ms;  // until the thread has taken them
+  const auto after = connected(url(listener->port()), now);
+  ASSERT_TRUE(after);
+  former.timeout = 60s;
+  former.retry = 5ms;
+  std::unique_ptr<Client> none;
+  EXPECT_EQ(client::connect(url(listener->port()), former, none).code, Code::kUnavailable);
+}
+
 TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
   serve(FakePipeline::Mode::kInline, {100}, {100});
   ListenerOptions listen;
@@ -364,7 +388,11 @@ TEST_F(UdpClients, TheListenerRefusesOpenAddressesWithoutKeysAndPortsInUse) {
   listen.allow_unauthenticated = false;
   wire::KeyRing keys;
   ASSERT_TRUE(keys.add(1, secret).ok());
-  EXPECT_TRUE(Listener::start(listen, std::move(keys), *directory).ok());
+  const auto open = Listener::start(listen, std::move(keys), *directory);
+  ASSERT_TRUE(open.ok());
+  const Status without = (*open)->replace_keys({});
+  ASSERT_FALSE(without.ok()) << "its keys may be changed, not taken away";
+  EXPECT_NE(without.error().message().find("keys"), std::string::npos);
 
   listen.host = "127.0.0.1";
   listen.port = listener->port();

@@ -238,6 +238,46 @@ TEST_F(UdpEngine, WithKeysOnlyRightTagsAreHeard) {
   EXPECT_EQ(counters.get(Drop::kUnexpected), 3U);
 }
 
+TEST_F(UdpEngine, NewKeysHoldFromTheNextDatagramAndWhatCameBeforeIsAnsweredWithTheOld) {
+  const auto ring_of = [](std::uint8_t id, std::uint8_t seed) {
+    auto ring = std::make_shared<wire::KeyRing>();
+    EXPECT_TRUE(ring->add(id, pattern(32, seed)).ok());
+    return ring;
+  };
+  ASSERT_TRUE(keys.add(1, pattern(32, 1)).ok());
+  key = 1;
+  open();
+  const Bytes message = pattern(kIn, 1);
+  request(10, message);
+  engine->use_keys(ring_of(1, 2));
+  pipeline.complete_one();
+  EXPECT_EQ(response(), expected(message)) << "signed with the key it was asked with";
+  request(11, message);
+  EXPECT_TRUE(answers().empty());
+  EXPECT_EQ(counters.get(Drop::kTag), 3U) << "the former secret";
+
+  // The same id with its new secret: the session goes on, and what is repeated is signed anew.
+  keys = std::move(*ring_of(1, 2));
+  fragment(10, 0, message);
+  EXPECT_EQ(response(), expected(message));
+  EXPECT_EQ(counters.get(Event::kRepeated), 1U);
+
+  // Received half under one secret, half under the next.
+  fragment(12, 0, message);
+  engine->use_keys(ring_of(1, 3));
+  keys = std::move(*ring_of(1, 3));
+  for (std::uint16_t i = 1; i < 3; ++i) fragment(12, i, message);
+  pipeline.complete_one();
+  EXPECT_EQ(response(), expected(message));
+
+  // A key that was taken away.
+  engine->use_keys(ring_of(2, 4));
+  fragment(13, 0, message);
+  EXPECT_TRUE(answers().empty());
+  pass(options.session_idle + 1s);
+  EXPECT_EQ(engine->sessions(), 0U);
+}
+
 TEST_F(UdpEngine, WithoutKeysTaggedDatagramsAreDropped) {
   wire::KeyRing others;
   ASSERT_TRUE(others.add(1, pattern(32, 1)).ok());
