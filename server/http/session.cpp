@@ -454,8 +454,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     state_ = State::kWriting;
     response_ = std::move(response);
     deadline_ = Clock::now() + server_.options.write_timeout;
-    std::string request_id;
-    if (response_.status >= 400) request_id = complain();
+    const std::string_view request_id = log_request();
     compress(response_, wanted_coding());
     HeadOptions head;
     head.content_length = body_bytes(response_);
@@ -495,15 +494,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       coding_ = compressed(response, coding, server_.options.compress_from_bytes);
   }
 
-  /// The id of a request that is refused or fails, for its answer and for the log.
-  std::string complain() {
+  /// Returns the id for the answer; good until the parser goes.
+  std::string_view log_request() {
     if (!parser_ || !parser_->is_header_done())
-      return thread_.complaints.about(response_, "a request that was not read", {});
+      return thread_.requests.about(response_, "a request", "that was not read", {});
     const auto& message = parser_->get();
-    return thread_.complaints.about(
-        response_,
-        std::string(view_of(message.method_string())) + " " + std::string(view_of(message.target())),
-        view_of(message["X-Request-Id"]));
+    return thread_.requests.about(response_, view_of(message.method_string()), view_of(message.target()),
+                                  view_of(message["X-Request-Id"]));
   }
 
   void on_written(error_code error) {

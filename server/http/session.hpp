@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "server/http/api.hpp"
-#include "server/http/complaints.hpp"
+#include "server/http/request_log.hpp"
 #include "server/http/server.hpp"
 
 namespace millrace::server::http {
@@ -44,12 +44,12 @@ struct ServerState {
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
 struct ThreadState {
   ThreadState(ServerState& of, unsigned number, boost::asio::io_context* on)
-      : server(of), context(on), complaints(number) {}
+      : server(of), context(on), requests(number) {}
 
   ServerState& server;
   boost::asio::io_context* const context;
   Workspace workspace;
-  Complaints complaints;
+  RequestLog requests;
   std::list<Connection*> connections;
   bool closing = false;
 };

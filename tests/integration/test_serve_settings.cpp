@@ -238,6 +238,9 @@ TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {
   HttpConnection connection(*address);
   EXPECT_EQ(connection.request("GET", "/no/such/%22route", {}, "X-Request-Id: my-id\r\n")->status, 404);
   ASSERT_TRUE(said(server, R"("request":"my-id")")) << server.err();
+  EXPECT_EQ(connection.request("GET", "/v2/health/live", {}, "X-Request-Id: another\r\n")->status, 200);
+  ASSERT_TRUE(said(server, R"("request":"another")")) << server.err();
+  EXPECT_TRUE(said(server, "GET /v2/health/live: 200, ")) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0);
   std::istringstream lines(server.err());
   std::string line;

@@ -227,7 +227,7 @@ TEST_F(HttpServer, answers_head_as_get_without_the_body_and_the_next_request_wit
   EXPECT_NE(refused.body, "");
 }
 
-TEST_F(HttpServer, errors_carry_the_id_under_which_the_log_speaks_of_them) {
+TEST_F(HttpServer, answers_carry_the_id_under_which_the_log_speaks_of_the_request) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/nowhere", "X-Request-Id: my-id.7\r\n")).headers.at("x-request-id"), "my-id.7");
@@ -236,6 +236,8 @@ TEST_F(HttpServer, errors_carry_the_id_under_which_the_log_speaks_of_them) {
   for (const std::string& bad : {std::string(200, 'a'), std::string("two words"), std::string("a\"b")})
     EXPECT_NE(to.exchange(get("/nowhere", "X-Request-Id: " + bad + "\r\n")).headers.at("x-request-id"), bad);
   EXPECT_EQ(to.exchange(get("/v2")).headers.count("x-request-id"), 0U);
+  EXPECT_EQ(to.exchange(get("/v2", "X-Request-Id: my-id.8\r\n")).headers.at("x-request-id"), "my-id.8");
+  EXPECT_EQ(to.exchange(get("/v2", "X-Request-Id: two words\r\n")).headers.count("x-request-id"), 0U);
 }
 
 TEST_F(HttpServer, maps_the_pipelines_refusals_and_failures) {
