@@ -86,10 +86,11 @@ void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes,
     b.ff("count", clog2(s));
     b.ff("data", s * lane);
   } else {
-    // A bit held comes from where it is, from M_LANES further up, or from any lane of a new beat.
+    // A bit held comes from where it is, from M_LANES further up, or from a lane of a new beat: each of
+    // S_LANES may come to M_LANES places.
     b.lut("any", clog2(held + 1));
     b.lut("held", held_bits);
-    b.lut("place", held_bits * std::min(s, m) * own / of);
+    b.lut("place", s * m * lane * own / of);
     b.ff("count", clog2(held + 1));
     b.ff("data", held_bits);
   }

@@ -72,13 +72,13 @@ Parameters port(std::int64_t data_bytes, std::int64_t lanes, std::int64_t ebytes
 /// The bus is as wide as compile makes it; what differs is how its words become beats.
 std::vector<Parameters> ingress_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10}) rows.push_back(port(64, lanes, 1, 8));
+  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10, 49, 98}) rows.push_back(port(64, lanes, 1, 8));
   return rows;
 }
 
 std::vector<Parameters> egress_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t lanes : {1, 2, 4, 8, 3, 6, 10, 5}) rows.push_back(port(64, lanes, 1, 8));
+  for (const std::int64_t lanes : {1, 2, 4, 8, 3, 6, 10, 5, 28, 49}) rows.push_back(port(64, lanes, 1, 8));
   return rows;
 }
 
