@@ -89,7 +89,8 @@ void append_binary(Response& response, std::span<const std::byte> bytes) {
 
 Status append_classes(Response& response, const std::vector<std::string>& classes, bool binary,
                       std::vector<std::vector<std::byte>>& scratch) {
-  append_shape(response.body, {1, static_cast<std::int64_t>(classes.size())});
+  // No batch axis: Triton gives one to models that batch only, and the configuration says max_batch_size 0.
+  append_shape(response.body, {static_cast<std::int64_t>(classes.size())});
   if (binary) {
     append_binary(response, scratch.emplace_back(as_bytes_tensor(classes)));
     return {};

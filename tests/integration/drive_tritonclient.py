@@ -60,6 +60,7 @@ for request_coding in (None, "gzip", "deflate"):
                 check(result.get_response()["id"] == "id7" and result.get_response()["model_version"] == version, "an answer's head")
                 answers += 1
 classes = client.infer(name, [tensor(True)], outputs=[triton.InferRequestedOutput(target, class_count=2)], model_version=version).as_numpy(target)
+check(classes.shape == (2,), f"classification's shape: {classes.shape}")
 check(int(classes.flat[0].decode().split(":")[1]) == int(expected.argmax()), "classification")
 pending = [client.async_infer(name, [tensor(True)]) for _ in range(16)]
 check(all(np.array_equal(one.get_result().as_numpy(target), expected) for one in pending), "asynchronous answers")

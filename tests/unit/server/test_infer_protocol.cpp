@@ -495,8 +495,8 @@ TEST(InferResponse, writes_classes_as_value_index_label_with_ties_at_the_first_i
   EXPECT_EQ(
       response->body,
       R"({"model_name":"m","model_version":"3","outputs":[)"
-      R"({"name":"y","datatype":"BYTES","shape":[1,4],"data":["3.000000:1:b","3.000000:3","0.250000:0:a","-0.000000:2:c"]},)"
-      R"({"name":"z","datatype":"BYTES","shape":[1,1],"data":["127:1"]}]})");
+      R"({"name":"y","datatype":"BYTES","shape":[4],"data":["3.000000:1:b","3.000000:3","0.250000:0:a","-0.000000:2:c"]},)"
+      R"({"name":"z","datatype":"BYTES","shape":[1],"data":["127:1"]}]})");
 }
 
 TEST(InferResponse, writes_binary_classes_with_their_lengths) {

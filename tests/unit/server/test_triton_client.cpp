@@ -180,6 +180,8 @@ TEST_F(TritonClient, a_classification_comes_as_bytes_with_their_lengths) {
   ASSERT_EQ(answer.status, 200) << answer.body;
   const Result result = read(answer);
   EXPECT_EQ(result.document.at("outputs").at(0).at("datatype").as_string(), "BYTES");
+  EXPECT_EQ(result.document.at("outputs").at(0).at("shape"), boost::json::parse("[2]"))
+      << "no batch axis where max_batch_size is 0";
   std::vector<std::string> classes;
   for (std::size_t at = 0; at + 4 <= result.tensors.size();) {
     std::uint32_t length = 0;
