@@ -79,8 +79,14 @@ Response console_file(const std::string& name) {
   return response;
 }
 
-Response no_such_route(const Request& request) {
-  return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+/// The answer where a route leads nowhere, whatever the method.
+std::optional<Response> leads_nowhere(const Request& request, RouteKind kind) {
+  if (kind == RouteKind::kUnknown)
+    return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
+  if (kind == RouteKind::kNotOffered)
+    return error_response(
+        501, "shared memory and generation are not offered: " + std::string(request.target.substr(0, 200)));
+  return std::nullopt;
 }
 
 /// RFC 6750, 3: what a client must do to be let in.
@@ -131,7 +137,7 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
     }
   if (request.method == Method::kOptions && allows(request.header("Origin"))) return preflight(request);
   const Route route = find_route(request.target);
-  if (route.kind == RouteKind::kUnknown) return no_such_route(request);
+  if (auto nowhere = leads_nowhere(request, route.kind)) return std::move(*nowhere);
   if (request.method != method_of(route.kind)) return wrong_method(route.kind);
   if (auto no = refused(request, scope_of(route.kind), workspace)) return std::move(*no);
   const Snapshot& snapshot = registry_.refresh(workspace.view);
@@ -182,7 +188,7 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
 std::optional<Response> Api::refusal(const Request& request, Workspace& workspace) const {
   if (request.method == Method::kOptions) return std::nullopt;
   const Route route = find_route(request.target);
-  if (route.kind == RouteKind::kUnknown) return no_such_route(request);
+  if (auto nowhere = leads_nowhere(request, route.kind)) return nowhere;
   if (request.method != method_of(route.kind)) return wrong_method(route.kind);
   return refused(request, scope_of(route.kind), workspace);
 }
@@ -238,7 +244,7 @@ std::string Api::cors_headers(const Request& request) const {
 
 /// What a browser asks before it lets a page send (Fetch standard, 3.2.2).
 Api::Outcome Api::preflight(const Request& request) const {
-  if (find_route(request.target).kind == RouteKind::kUnknown) return no_such_route(request);
+  if (auto nowhere = leads_nowhere(request, find_route(request.target).kind)) return std::move(*nowhere);
   Response response;
   response.more_headers =
       "Access-Control-Allow-Methods: GET, POST\r\n"

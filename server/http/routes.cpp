@@ -52,6 +52,7 @@ Route model_route(Segments rest) {
     if (rest[0] == "config") route.kind = RouteKind::kModelConfig;
     if (rest[0] == "stats") route.kind = RouteKind::kModelStatistics;
     if (rest[0] == "infer") route.kind = RouteKind::kInfer;
+    if (rest[0] == "generate" || rest[0] == "generate_stream") route.kind = RouteKind::kNotOffered;
   }
   return route;
 }
@@ -86,6 +87,8 @@ Route v2_route(Segments rest) {
   if (rest[0] == "models") return model_route(rest.subspan(1));
   if (rest[0] == "repository") return repository_route(rest.subspan(1));
   if (rest[0] == "millrace") return millrace_route(rest.subspan(1));
+  if (rest[0] == "systemsharedmemory" || rest[0] == "cudasharedmemory")
+    return {RouteKind::kNotOffered, {}, {}};
   if (rest.size() == 2 && rest[0] == "health") {
     if (rest[1] == "live") return {RouteKind::kServerLive, {}, {}};
     if (rest[1] == "ready") return {RouteKind::kServerReady, {}, {}};
@@ -148,6 +151,7 @@ std::optional<InferTarget> plain_infer_target(std::string_view target) {
 auth::Scope scope_of(RouteKind kind) {
   switch (kind) {
     case RouteKind::kUnknown:
+    case RouteKind::kNotOffered:
     case RouteKind::kServerLive:
     case RouteKind::kServerReady:
     case RouteKind::kConsole:  // the page; what it asks for has scopes of its own

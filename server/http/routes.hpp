@@ -31,7 +31,8 @@ enum class RouteKind {
   kDeployment,
   kTrace,
   kRecentErrors,
-  kConsole,  // the page and what belongs to it
+  kConsole,     // the page and what belongs to it
+  kNotOffered,  // of the protocol's extensions: shared memory, generation
 };
 
 struct Route {
@@ -54,7 +55,7 @@ std::optional<InferTarget> plain_infer_target(std::string_view target);
 /// What a client must be allowed for a route.
 auth::Scope scope_of(RouteKind kind);
 
-/// The one method a route answers to.
+/// The one method a route answers to; of kUnknown and kNotOffered any.
 Method method_of(RouteKind kind);
 
 }  // namespace millrace::server::http

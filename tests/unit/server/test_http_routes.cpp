@@ -43,6 +43,11 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
       {"/metrics", RouteKind::kMetrics, "", ""},
       {"/v2/millrace/status", RouteKind::kPipelineStatus, "", ""},
       {"/v2/millrace/models/m", RouteKind::kModelDescription, "m", ""},
+      {"/v2/systemsharedmemory/status", RouteKind::kNotOffered, "", ""},
+      {"/v2/systemsharedmemory/region/r/register", RouteKind::kNotOffered, "", ""},
+      {"/v2/cudasharedmemory/region/r/unregister", RouteKind::kNotOffered, "", ""},
+      {"/v2/models/m/generate", RouteKind::kNotOffered, "m", ""},
+      {"/v2/models/m/versions/2/generate_stream", RouteKind::kNotOffered, "m", "2"},
   };
   for (const Case& one : cases) {
     const Route route = find_route(one.target);
@@ -54,6 +59,8 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
                                          "v2",
                                          "/v1",
                                          "/v2x",
+                                         "/v2/sharedmemory/status",
+                                         "/v2/models/m/generate/more",
                                          "/v2/models",
                                          "/v2/models//infer",
                                          "/v2/models/m/versions",
