@@ -238,7 +238,7 @@ void Repository::compile_all(const std::stop_token& stop) {
     if (!compiled.ok()) {
       const bool cancelled = job->cancel.stop_requested();
       set_state(job->model, job->version, ModelState::kUnavailable,
-                cancelled ? "its compilation was cancelled" : compiled.error().message());
+                cancelled ? "its compilation was cancelled" : compiled.error().message(), !cancelled);
       log::warning("models",
                    "model '" + job->model + "' version '" + version + "': " + compiled.error().message());
       metrics_.reloaded(job->model,

@@ -92,6 +92,10 @@ class Repository {
   /// How far it is, where a load of the model (of that version of it) waits or runs; looks at no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
+  /// How many models were to be loaded and could not, and do not serve. Until they load, are unloaded, or
+  /// (mode poll) leave the root.
+  std::size_t unavailable() const;
+
   RepositoryMode mode() const { return options_.mode; }
 
   /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs.
@@ -116,6 +120,7 @@ class Repository {
   struct State {
     ModelState state = ModelState::kUnknown;
     std::string reason;
+    bool failed = false;  // its last load; also while it is loaded anew
   };
   struct Tried {
     std::string fingerprint;
@@ -149,7 +154,9 @@ class Repository {
   Clock::time_point next_event() const;
   Result<Directory> look() const;
   std::shared_ptr<Model> serving(const std::string& model) const;
-  void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
+  void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason,
+                 bool failed = false);
+  void forget_failures(const std::string& model);
   void load_quietly(const std::string& model, std::uint64_t version);
 
   Registry& registry_;

@@ -49,9 +49,27 @@ std::shared_ptr<Model> Repository::serving(const std::string& model) const {
 }
 
 void Repository::set_state(const std::string& model, std::uint64_t version, ModelState state,
-                           std::string reason) {
+                           std::string reason, bool failed) {
   const std::lock_guard lock(mutex_);
-  states_[model][version] = {state, std::move(reason)};
+  State& now = states_[model][version];
+  now = {state, std::move(reason), failed || (state == ModelState::kLoading && now.failed)};
+}
+
+/// Nobody wants the model any more.
+void Repository::forget_failures(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = states_.find(model); found != states_.end())
+    for (auto& [version, state] : found->second) state.failed = false;
+}
+
+std::size_t Repository::unavailable() const {
+  const auto snapshot = registry_.snapshot();
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(states_.begin(), states_.end(), [&](const auto& model) {
+    const auto& versions = model.second;
+    return snapshot->find(model.first, "") == nullptr &&
+           std::any_of(versions.begin(), versions.end(), [](const auto& one) { return one.second.failed; });
+  }));
 }
 
 /// The root and what is pinned, which comes first.
@@ -145,7 +163,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
     if (in_place && serving(job.model) != nullptr && !lost_.contains(job.model))
       set_state(job.model, job.version, ModelState::kReady, "its change was not loaded: " + error.message());
     else if (!lost_.contains(job.model) || !in_place)
-      set_state(job.model, job.version, ModelState::kUnavailable, error.message());
+      set_state(job.model, job.version, ModelState::kUnavailable, error.message(), true);
     log::warning("models", whole.message());
     return whole;
   };
@@ -230,6 +248,7 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
 }
 
 Status Repository::run_unload(Job& job) {
+  forget_failures(job.model);
   const auto model = serving(job.model);
   if (model == nullptr || (job.version != 0 && model->version() != std::to_string(job.version))) {
     if (job.cancelled_others) return {};
@@ -324,6 +343,10 @@ void Repository::poll() {
   for (const auto& [model, versions] : *found)
     for (const auto& [version, directory] : versions) seen_[model][version] = directory.fingerprint;
   std::erase_if(tried_, [&](const auto& entry) { return !found->contains(entry.first); });
+  const std::lock_guard lock(mutex_);
+  for (auto& [model, states] : states_)
+    if (!found->contains(model))
+      for (auto& [version, state] : states) state.failed = false;
 }
 
 /// Loads the newest version where it is new or changed, and the same as at the last poll. Where what serves

@@ -9,15 +9,19 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "runtime/base/file.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -56,6 +60,44 @@ TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
     EXPECT_EQ(outcome.exit_code, 0) << name;
     EXPECT_EQ(outcome.out + outcome.err, "") << "it only warns of unknown keys: " << name;
   }
+}
+
+/// What the unit sets is enough for a server with a repository: DynamicUser has no home.
+TEST_F(ServeService, TheUnitsEnvironmentIsEnoughForARepositoryAndABrokenModelIsCounted) {
+  const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
+  const std::string cluster = MILLRACE_SOURCE_DIR "/configs/clusters/one-ku060.yaml";
+  deploy(chain_program(2), runtime::plan::load_cluster(cluster).value(), 1, root / "chain" / "1");
+  std::filesystem::create_directories(root / "bad" / "1");
+  ASSERT_TRUE(write_file_atomically(root / "bad" / "1" / "deployment.json", "{}").ok());
+
+  std::vector<std::string> command = {"env", "-i", "HOME=/proc", "PATH=" + std::string(std::getenv("PATH"))};
+  std::istringstream unit(read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value());
+  for (std::string line; std::getline(unit, line);) {
+    constexpr std::string_view kEnvironment = "Environment=", kCache = "CacheDirectory=";
+    if (line.starts_with(kCache)) std::filesystem::create_directories(caches / line.substr(kCache.size()));
+    if (!line.starts_with(kEnvironment)) continue;
+    if (const auto at = line.find("%C"); at != std::string::npos) line.replace(at, 2, caches.string());
+    command.push_back(line.substr(kEnvironment.size()));
+  }
+  for (const std::string& word : std::vector<std::string>{
+           millrace_binary(), "serve", "--repository", root.string(), "--cluster", cluster, "--http",
+           "127.0.0.1:0", "--repository-mode", "poll", "--repository-poll-ms", "20"})
+    command.push_back(word);
+  BackgroundProgram server(command);
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  HttpConnection connection(*address);
+  EXPECT_EQ(connection.request("GET", "/v2/models/chain/ready")->status, 200);
+  const auto unavailable = [&](const std::string& models) {
+    const std::string line = "\nmillrace_repository_models_unavailable " + models + "\n";
+    return wait_until(
+        [&] { return connection.request("GET", "/metrics")->body.find(line) != std::string::npos; });
+  };
+  EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200) << "it never served";
+  EXPECT_TRUE(unavailable("1"));
+  std::filesystem::remove_all(root / "bad");
+  EXPECT_TRUE(unavailable("0")) << "nobody wants it any more";
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
 TEST_F(ServeService, TellsTheManagerEachChangeOfState) {

@@ -285,10 +285,14 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
 
 /// What a scrape asks for. References and pointers must outlive the last.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
+                 const server::models::Repository& repository,
                  const std::shared_ptr<server::http::TlsIdentity>& tls,
                  const server::udp::Listener* listener) {
-  metrics.set_sampler([&registry, tls, listener](server::metrics::Samples& samples) {
+  metrics.set_sampler([&registry, &repository, tls, listener](server::metrics::Samples& samples) {
     registry.sample(samples);
+    samples.gauge("millrace_repository_models_unavailable",
+                  "Models that were to be loaded and could not, and do not serve.", {},
+                  static_cast<double>(repository.unavailable()));
     if (tls)
       samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
                     std::chrono::duration<double>(tls->expires().time_since_epoch()).count());
@@ -362,7 +366,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
 
   MILLRACE_TRY(serve_deployments(settings, deployments, repository));
   MILLRACE_TRY(repository.start());
-  set_sampler(*metrics, registry, options.tls, udp.get());
+  set_sampler(*metrics, registry, repository, options.tls, udp.get());
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
