@@ -85,4 +85,16 @@ inline Request request_of(const boost::beast::http::request<Body>& message, cons
   return request;
 }
 
+/// Inference-Header-Content-Length into the request; the answer where there are several: what stands in front
+/// of this server may have looked at another one.
+inline std::optional<Response> take_inference_header_length(const boost::beast::http::request<Body>& message,
+                                                            Request& request) {
+  const auto [first, end] = message.equal_range("Inference-Header-Content-Length");
+  if (first == end) return std::nullopt;
+  if (std::next(first) != end)
+    return error_response(400, "the header Inference-Header-Content-Length is there more than once");
+  request.inference_header_length = view_of(first->value());
+  return std::nullopt;
+}
+
 }  // namespace millrace::server::http

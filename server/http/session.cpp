@@ -293,13 +293,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     const FieldsView headers(message);
     Request request = request_of(message, headers, gate_);
     request.client = client_;
-    if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())
-      request.inference_header_length = view_of(found->value());
     request.body = std::as_bytes(std::span(message.body()));
 
     begin_answering();
     or_answer([&] {
       more_headers_ = server_.api.cors_headers(request);
+      if (auto no = take_inference_header_length(message, request)) return answer(std::move(*no));
       if (const auto coding = view_of(message[bhttp::field::content_encoding]); !coding.empty())
         if (auto no = decode(coding, request)) return answer(std::move(*no));
       Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);

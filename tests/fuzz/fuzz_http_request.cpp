@@ -134,8 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto no = host_fault(message)) return check(*no), 0;
   const FieldsView headers(message);
   Request request = request_of(message, headers, {(choice & 4U) == 0, (choice & 8U) == 0});
-  if (const auto found = message.find("Inference-Header-Content-Length"); found != message.end())
-    request.inference_header_length = view_of(found->value());
+  if (const auto no = take_inference_header_length(message, request)) return check(*no), 0;
   request.body = std::as_bytes(std::span(message.body()));
 
   const Api& api = (choice & 1U) != 0 ? world.guarded : (choice & 2U) != 0 ? world.cors : world.open;

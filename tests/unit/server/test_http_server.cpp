@@ -55,6 +55,19 @@ TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
   EXPECT_EQ(answer.body.substr(json), tensor);
 }
 
+TEST_F(HttpServer, refuses_a_second_length_of_the_json_whatever_it_says) {
+  start();
+  RawClient to = client();
+  const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
+  const std::string one = "Inference-Header-Content-Length: 0\r\n";
+  for (const std::string& other : {one, std::string("inference-header-content-length: 16\r\n")}) {
+    const Answer answer = to.exchange(post(kInferTarget, tensor, one + "X-Between: 1\r\n" + other));
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_NE(answer.body.find("more than once"), std::string::npos) << answer.body;
+  }
+  EXPECT_EQ(to.exchange(post(kInferTarget, tensor, one)).status, 200);
+}
+
 TEST_F(HttpServer, takes_a_chunked_request_and_a_form_content_type) {
   start();
   const Answer answer =

@@ -320,6 +320,7 @@ TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_w
       {good + std::string(16, 'x'), "-1", "is not a whole number"},
       {good + std::string(16, 'x'), "", "is not a whole number"},
       {good + std::string(16, 'x'), length + "x", "is not a whole number"},
+      {good + std::string(16, 'x'), length + ", " + length, "is not a whole number"},
       {good + std::string(16, 'x'), "99999999999999999999999", "is not a whole number"},
       {good + std::string(16, 'x'), "10000", "more than the body's"},
       {good + std::string(16, 'x'), "10", "not well-formed JSON"},
