@@ -166,7 +166,9 @@ class Top {
         "  logic        link_write, unused;\n  logic [11:0] link_waddr, link_raddr;\n  logic [31:0] "
         "link_wdata, link_rdata, link_fault_code, link_fault_row;\n  logic        link_fault;\n";
     std::string quiet = all("_quiet", " && ", true), errors = all("_error", " || ", true), done, busy;
+    // Declared here and not beside its FIFO: it is read before.
     for (const auto& end : outputs_) {
+      text += tag_handshake(end.name + "_tag");
       if (!end.link) done += (done.empty() ? "" : " || ") + end.name + "_done";
       busy += " || " + end.name + "_tag_valid";
     }
@@ -272,9 +274,11 @@ class Top {
            ")) ";
   }
 
-  static std::string tag_wires(const std::string& name) {
-    return "  logic " + name + "_valid, " + name + "_ready;\n  logic " + range(kTagBits) + name + ";\n";
+  static std::string tag_handshake(const std::string& name) {
+    return "  logic " + name + "_valid, " + name + "_ready;\n";
   }
+  static std::string tag_data(const std::string& name) { return "  logic " + range(kTagBits) + name + ";\n"; }
+  static std::string tag_wires(const std::string& name) { return tag_handshake(name) + tag_data(name); }
 
   std::string input(const End& end) const {
     const std::string tag = end.name + "_tag";
@@ -435,7 +439,7 @@ class Top {
         "    .m_valid(tags_valid), .m_ready(tags_ready), .m_data(tags_out));\n";
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       const std::string tag = outputs_[i].name + "_tag", at = number(i);
-      text += tag_wires(tag) + "  mr_fifo #(.WIDTH(" + number(kTagBits) + "), .DEPTH(" + number(kTags) +
+      text += tag_data(tag) + "  mr_fifo #(.WIDTH(" + number(kTagBits) + "), .DEPTH(" + number(kTags) +
               "), .MEMORY(1)) " + tag + "_fifo (.clk, .rst(flow_rst),\n    .s_valid(tags_valid[" + at +
               "]), .s_ready(tags_ready[" + at + "]), .s_data(tags_out[" + number(i * kTagBits) +
               "+:" + number(kTagBits) + "]),\n    .m_valid(" + tag + "_valid), .m_ready(" + tag +

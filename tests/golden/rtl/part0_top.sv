@@ -137,6 +137,8 @@ module part0_top (
   logic [11:0] link_waddr, link_raddr;
   logic [31:0] link_wdata, link_rdata, link_fault_code, link_fault_row;
   logic        link_fault;
+  logic out0_tag_valid, out0_tag_ready;
+  logic out0_2_tag_valid, out0_2_tag_ready;
   logic        in0_quiet, in0_error, in0_busy;
   logic        out0_quiet, out0_error, out0_done;
   logic        out0_2_quiet;
@@ -226,12 +228,10 @@ module part0_top (
   mr_fork #(.WIDTH(160), .N(2)) tag_fork (.clk, .rst(flow_rst),
     .s_valid(tag_valid), .s_ready(tag_ready), .s_data(tag),
     .m_valid(tags_valid), .m_ready(tags_ready), .m_data(tags_out));
-  logic out0_tag_valid, out0_tag_ready;
   logic [159:0] out0_tag;
   mr_fifo #(.WIDTH(160), .DEPTH(16), .MEMORY(1)) out0_tag_fifo (.clk, .rst(flow_rst),
     .s_valid(tags_valid[0]), .s_ready(tags_ready[0]), .s_data(tags_out[0+:160]),
     .m_valid(out0_tag_valid), .m_ready(out0_tag_ready), .m_data(out0_tag));
-  logic out0_2_tag_valid, out0_2_tag_ready;
   logic [159:0] out0_2_tag;
   mr_fifo #(.WIDTH(160), .DEPTH(16), .MEMORY(1)) out0_2_tag_fifo (.clk, .rst(flow_rst),
     .s_valid(tags_valid[1]), .s_ready(tags_ready[1]), .s_data(tags_out[160+:160]),
