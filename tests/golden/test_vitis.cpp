@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -111,7 +112,11 @@ class Vitis : public testing::Test {
               "part0",
               "SLR1",
               &device_,
-              {{"part0_top.sv", top_text(0)}, {"files.f", "part0_top.sv\n"}, {"w.hex", "00\n"}}};
+              {{"part0_top.sv", top_text(0)},
+               {"files.f", "library/mr_fifo.sv\npart0_top.sv\n"},
+               {"library/mr_fifo.sv", "module mr_fifo;\nendmodule\n"},
+               {"w.hex", "00\n"},
+               {"w_thresholds.0.1", "00\n"}}};
   }
 
   std::map<std::string, std::string> emit() const {
@@ -202,9 +207,13 @@ TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
   EXPECT_LT(at("add_files"), at("ipx::package_project"));
   EXPECT_LT(at("ipx::save_core"), at("package_xo"));
   EXPECT_EQ(std::count(called.begin(), called.end(), "ipx::associate_bus_interfaces"),
-            4);  // registers and three masters
+            5);  // registers and three masters; the reset
+  EXPECT_NE(outcome.output.find("ipx::associate_bus_interfaces -clock ap_clk -reset ap_rst_n"),
+            std::string::npos)
+      << outcome.output;
   EXPECT_NE(outcome.output.find("xcu280-fsvh2892-2L-e"), std::string::npos);
-  EXPECT_NE(outcome.output.find("w.hex"), std::string::npos);
+  for (const char* memory : {"w.hex", "w_thresholds.0.1", "library/mr_fifo.sv"})
+    EXPECT_NE(outcome.output.find(memory), std::string::npos) << memory;
   EXPECT_NE(outcome.output.find("-kernel_name millrace_image0"), std::string::npos);
 
   EXPECT_FALSE(run(command, folder.path()).ok()) << "without an output";
@@ -352,8 +361,32 @@ TEST_F(Vitis, BuildsAllImagesSideBySide) {
             std::string::npos);
 }
 
+TEST_F(Vitis, MakesAKernelAgainWhateverFileOfItChanged) {
+  ASSERT_TRUE(tests::installed({"make"}));
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const fs::path kernel = folder.path() / "vitis/image0/millrace_image0.xo";
+  std::ofstream(kernel) << "made";
+  const auto made = fs::last_write_time(kernel);
+  const auto remade = [&] {
+    const ChildOutcome outcome =
+        run({"make", "-n", "-C", "vitis/image0", "millrace_image0.xo"}, folder.path());
+    EXPECT_TRUE(outcome.ok()) << outcome.output;
+    return outcome.output.find("vivado ") != std::string::npos;
+  };
+  for (const char* source :
+       {"rtl/part0/part0_top.sv", "rtl/part0/library/mr_fifo.sv", "rtl/part0/w.hex",
+        "rtl/part0/w_thresholds.0.1", "vitis/image0/kernel.sv", "vitis/image0/mr_axil_split.sv",
+        "vitis/image0/kernel.xml", "vitis/image0/package.tcl"}) {
+    EXPECT_FALSE(remade()) << "before " << source;
+    fs::last_write_time(folder.path() / source, made + std::chrono::seconds(10));
+    EXPECT_TRUE(remade()) << source;
+    fs::last_write_time(folder.path() / source, made - std::chrono::seconds(10));
+  }
+}
+
 TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
-  ASSERT_TRUE(tests::installed({"verilator"}));
+  ASSERT_TRUE(tests::installed({"python3", "verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const ChildOutcome outcome =
@@ -362,6 +395,9 @@ TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
            "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"},
           folder.path());
   EXPECT_TRUE(outcome.ok()) << outcome.output;
+  const ChildOutcome order =
+      run({"python3", (kSource / "tests/rtl/declared_first").string(), "vitis"}, folder.path());
+  EXPECT_TRUE(order.ok()) << order.output;
 }
 
 // ---- an image with cables
@@ -482,7 +518,7 @@ TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
 }
 
 TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
-  ASSERT_TRUE(tests::installed({"verilator"}));
+  ASSERT_TRUE(tests::installed({"python3", "verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   const auto lint = [&](const std::string& top, const std::vector<std::string>& files) {
@@ -504,6 +540,9 @@ TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
        {"vitis/image0/kernel.sv", "vitis/image0/mr_axil_split.sv", "rtl/part0/part0_top.sv"});
   lint("millrace_aurora", {"vitis/aurora_u280/millrace_aurora.sv", "vitis/aurora_u280/mr_aurora.sv",
                            (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
+  const ChildOutcome order =
+      run({"python3", (kSource / "tests/rtl/declared_first").string(), "vitis"}, folder.path());
+  EXPECT_TRUE(order.ok()) << order.output;
 }
 
 TEST_F(Vitis, RefusesATopThatIsNotOne) {

@@ -107,7 +107,7 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
                      "[string trim $line]]}\n"
                      "close $list\n"
                      "add_files -norecurse $sources\n"
-                     "set memories [glob -nocomplain -directory $rtl *.hex]\n"
+                     "set memories [glob -nocomplain -directory $rtl *.hex *_thresholds.*]\n"
                      "if {[llength $memories] > 0} {\n  add_files -norecurse $memories\n"
                      "  set_property file_type {Memory Initialization Files} [get_files $memories]\n}\n"
                      "set_property top " +
@@ -133,6 +133,7 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
   for (const std::string& stream : interfaces.streams) text += " " + stream;
   text += "} {\n  ipx::associate_bus_interfaces -busif $bus -clock ap_clk $core\n}\n";
   return text +
+         "ipx::associate_bus_interfaces -clock ap_clk -reset ap_rst_n $core\n"
          "ipx::update_checksums $core\n"
          "ipx::check_integrity -kernel $core\n"
          "ipx::save_core $core\n"
@@ -199,15 +200,16 @@ std::string aurora_folder(const VitisImage& image) {
 }
 
 std::string image_makefile(const VitisImage& image, const std::string& kernel, bool links) {
-  const std::string aurora = "../" + aurora_folder(image) + "/" + kAuroraKernel + ".xo";
+  const std::string aurora = "../" + aurora_folder(image) + "/" + kAuroraKernel + ".xo",
+                    rtl = "../../rtl/" + image.partition;
   return std::string(kNeverRun) +
          "# make: the image's xclbin. Needs vivado and v++ in PATH (source Vitis' settings64.sh) and the "
          "platform installed.\n"
          "TARGET ?= hw\n.DELETE_ON_ERROR:\n.PHONY: all clean\nall: " +
          image.image + ".xclbin\n\n" + kernel +
-         ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard ../../rtl/" + image.partition +
-         "/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" + image.image +
-         ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") + "link.cfg" +
+         ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard " + rtl + "/* " + rtl +
+         "/library/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" +
+         image.image + ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") + "link.cfg" +
          (image.placed.empty() ? "" : " regions.tcl") +
          "\n\tv++ --link --target $(TARGET) --config link.cfg" +
          (image.placed.empty()
