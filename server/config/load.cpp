@@ -297,13 +297,31 @@ Status read_flags(const std::map<std::string, std::vector<std::string>>& flags, 
 Status check_needs(const Loaded& loaded) {
   for (const auto& [key, origin] : loaded.origins) {
     const Setting& setting = *find_setting(key);
-    if (setting.needs.empty()) continue;
+    // What says the default asks for nothing.
+    if (setting.needs.empty() || value_text(setting, loaded.settings) == value_text(setting, {})) continue;
     const Setting& needed = *find_setting(setting.needs);
     const std::string value = value_text(needed, loaded.settings);
     if (value.empty() || value == "[]")
-      return bad(origin == setting.flag ? origin : origin + ": " + key,
+      return bad(loaded.named(key),
                  "needs " + std::string(needed.key) + " (" + std::string(needed.flag) + ")");
   }
+  return {};
+}
+
+/// As a browser writes it in the header Origin (RFC 6454, 6.2), and it is compared letter by letter.
+bool is_origin(std::string_view text) {
+  const auto scheme = text.find("://");
+  if (scheme == std::string_view::npos || scheme == 0) return false;
+  const std::string_view host = text.substr(scheme + 3);
+  return !host.empty() && host.find_first_of("/?#@* \t") == std::string_view::npos &&
+         std::none_of(text.begin(), text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+}
+
+Status check_origins(const Loaded& loaded) {
+  for (const auto& origin : loaded.settings.http_cors_origins)
+    if (origin != "*" && !is_origin(origin))
+      return bad(loaded.named("http.cors_origins"),
+                 shown(origin) + " is no origin; examples: https://panel.example, http://localhost:3000, *");
   return {};
 }
 
@@ -311,6 +329,7 @@ Result<Loaded> finish(Loaded loaded, const Sources& sources) {
   MILLRACE_TRY(read_environment(sources.environment, loaded));
   MILLRACE_TRY(read_flags(sources.flags, loaded));
   MILLRACE_TRY(check_needs(loaded));
+  MILLRACE_TRY(check_origins(loaded));
   return loaded;
 }
 
@@ -325,6 +344,13 @@ Result<Loaded> with_file(const yaml::Node& root, const std::filesystem::path& na
 std::string Loaded::origin(std::string_view key) const {
   const auto found = origins.find(std::string(key));
   return found == origins.end() ? "default" : found->second;
+}
+
+std::string Loaded::named(std::string_view key) const {
+  const std::string from = origin(key);
+  if (from == "default") return std::string(key);
+  const Setting* setting = find_setting(key);
+  return setting != nullptr && from == setting->flag ? from : from + ": " + std::string(key);
 }
 
 Result<Loaded> load(const Sources& sources) {

@@ -25,6 +25,9 @@ struct Loaded {
       doubts;  // variables that are no setting's and nearly one's, or a flag's: a warning each
   /// Where a setting's value is from; "default" where nobody gave it.
   std::string origin(std::string_view key) const;
+  /// What opens a message about the setting: "--slots", "MILLRACE_SLOTS: slots", "server.yaml:7: slots"; its
+  /// key where nobody gave it.
+  std::string named(std::string_view key) const;
 };
 
 /// Everything checked that can be checked without looking at another file. kInvalidInput naming the flag, the

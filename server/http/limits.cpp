@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/plan/quantised.hpp"
 #include "server/http/datatype.hpp"
 
 namespace millrace::server::http {
@@ -47,6 +48,20 @@ std::uint64_t body_bytes_for(const runtime::plan::ModelInfo& model) {
     bytes += elements * kJsonBytesPerElement;
   }
   return std::max(bytes, kLeastBody);
+}
+
+std::uint64_t least_body_bytes_for(const runtime::plan::Deployment& deployment) {
+  const auto integers = runtime::plan::quantised_inputs(deployment);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < deployment.model.inputs.size(); ++i) {
+    const auto& input = deployment.model.inputs[i];
+    std::uint64_t least = bytes_of(input);
+    if (i < integers.size() && integers[i])
+      if (const auto type = parse_datatype(integers[i]->datatype))
+        least = std::min(least, elements_of(input) * element_bytes(*type));
+    bytes += least;
+  }
+  return bytes;
 }
 
 }  // namespace millrace::server::http

@@ -25,4 +25,7 @@ Result<std::size_t> connections_within(std::size_t wanted, std::uint64_t descrip
 /// characters, then the comma and the indentation) and 64 KiB around them, 1 MiB at least.
 std::uint64_t body_bytes_for(const runtime::plan::ModelInfo& model);
 
+/// What no request for the deployment's model is shorter than: its inputs in binary, as reals or quantised.
+std::uint64_t least_body_bytes_for(const runtime::plan::Deployment& deployment);
+
 }  // namespace millrace::server::http

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "runtime/base/file.hpp"
+#include "runtime/plan/cluster.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/http.hpp"
@@ -29,6 +30,11 @@ class ServeSettings : public testing::Test {
     EXPECT_TRUE(write_file_atomically(path, text).ok());
     return path.string();
   }
+  std::string deployed() const {
+    const auto deployment = directory_.path() / "deployment";
+    deploy(chain_program(2), emulated_ring(1), 1, deployment);
+    return deployment.string();
+  }
   static bool said(const BackgroundProgram& server, const std::string& words) {
     return wait_until([&] { return server.err().find(words) != std::string::npos; });
   }
@@ -38,7 +44,8 @@ class ServeSettings : public testing::Test {
 };
 
 TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
-  const auto file = write("server.yaml", "slots: 3\nlog: {level: error}\n");
+  const auto file =
+      write("server.yaml", "slots: 3\nlog: {level: error}\ndeployments: [" + deployed() + "]\n");
   const Outcome outcome =
       run_program({millrace_binary(), "serve", "--config", file, "--check-config", "--queue-capacity", "9"},
                   {"MILLRACE_DRAIN_MS=17"});
@@ -56,8 +63,9 @@ TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
 }
 
 TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
-  const Outcome outcome = run_program({millrace_binary(), "serve", "--check-config"},
-                                      {"MILLRACE_SLOT=3", "MILLRACE_UDP=127.0.0.1:0", "MILLRACE_SEED=1"});
+  const Outcome outcome =
+      run_program({millrace_binary(), "serve", "--check-config", "--deployment", deployed()},
+                  {"MILLRACE_SLOT=3", "MILLRACE_UDP=127.0.0.1:0", "MILLRACE_SEED=1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(
       outcome.err.find("MILLRACE_SLOT: no setting has this environment variable, and it is passed over; "
@@ -70,26 +78,65 @@ TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
 }
 
 TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
+  const std::string good = "deployments: [" + deployed() + "]\n";
+  const auto three = directory_.path() / "three";
+  deploy(chain_program(6), runtime::plan::load_cluster(kCluster).value(), 3, three);
+  const std::string one_card = "cluster: " MILLRACE_SOURCE_DIR "/configs/clusters/one-ku060.yaml\n";
+  std::filesystem::create_directories(directory_.path() / "models");
+  const std::string repository = "cluster: " + kCluster + "\nrepository: {root: models, compile_cache: ";
   struct Case {
     std::string text, says;
+    int exit_code = 2;
   };
   for (const Case& one :
        {Case{"slotz: 3\n", ":1: unknown key 'slotz'"},
-        Case{"http: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"},
+        Case{"http: {listen: nowhere}\n", "bad.yaml:1: http.listen 'nowhere' is not HOST:PORT"},
+        Case{"http: {admin_listen: nowhere}\n", "bad.yaml:1: http.admin_listen 'nowhere'"},
         Case{"http: {listen: 'tls:127.0.0.1:0'}\n", "needs --tls-certificate"},
         Case{"http: {certificate: a}\n", "http.certificate: needs http.key"},
         Case{"http: {certificate: a, key: b}\n", "of no use without a listener"},
-        Case{"http: {tokens: absent}\n", "absent"}, Case{"deployments: [absent]\n", "absent"},
+        Case{"http: {tokens: absent}\n", "absent"},
+        Case{"deployments: [absent]\n", "absent"},
         Case{"cluster: absent.yaml\n", "absent.yaml"},
-        Case{"udp: {listen: nowhere}\n", "'nowhere' is not HOST:PORT"},
+        Case{"udp: {listen: nowhere}\n", "bad.yaml:1: udp.listen 'nowhere' is not HOST:PORT"},
         Case{"udp: {listen: '127.0.0.1:0', keys: absent}\n", "absent"},
         Case{"udp: {listen: '0.0.0.0:0'}\n", "there are no keys"},
-        Case{"cluster: " + kCluster + "\nrepository: {root: absent}\n", "absent: cannot be listed"}}) {
+        Case{"schema: 1\n", "nothing to serve"},
+        Case{"deployments: [three]\n" + one_card, "model 'chain'", 1},
+        Case{good + "http: {listen: 'unix:/nodir/x.sock'}\n",
+             ":2: http.listen: cannot listen on unix:/nodir/x.sock: /nodir: No such file", 3},
+        Case{good + "http: {listen: '0.0.0.0:8000', admin_listen: '127.0.0.1:8000'}\n",
+             "http.listen '0.0.0.0:8000' takes that address"},
+        Case{good + "http: {listen: ['unix:x', 'tls:unix:x'], certificate: a, key: b}\n",
+             "takes that address"},
+        Case{good + "http: {cors_origins: [foo]}\n", ":2: http.cors_origins: 'foo' is no origin"},
+        Case{good + "http: {cors_origins: ['https://panel.example/']}\n", "is no origin"},
+        Case{good + "http: {max_body_bytes: 100}\n",
+             ":2: http.max_body_bytes: 100: every request for model 'chain'"},
+        Case{good + "repository: {mode: poll}\n", ":2: repository.mode: needs repository.root"},
+        Case{repository + "cache, load: [nosuch], mode: explicit}\n",
+             "bad.yaml:2: repository.load: " + (directory_.path() / "models").string() +
+                 " holds no model 'nosuch'"},
+        Case{repository + "/proc/nowhere}\n", "/proc/nowhere: cannot make the folder", 3},
+        Case{"cluster: " + kCluster + "\nrepository: {root: absent, compile_cache: cache}\n",
+             "absent: cannot be listed"}}) {
     const Outcome outcome =
         run_program({millrace_binary(), "serve", "--config", write("bad.yaml", one.text), "--check-config"});
-    EXPECT_EQ(outcome.exit_code, 2) << one.text;
-    EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, one.exit_code) << one.text;
+    EXPECT_NE(outcome.err.find(one.says), std::string::npos) << outcome.err << one.says;
     EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome by_variable = run_program({millrace_binary(), "serve", "--check-config"},
+                                          {"MILLRACE_HTTP_LISTEN=127.0.0.1:0,nowhere"});
+  EXPECT_NE(by_variable.err.find("MILLRACE_HTTP_LISTEN: http.listen 'nowhere'"), std::string::npos)
+      << by_variable.err;
+  for (const std::string& fine :
+       {good + "repository: {mode: none}\nhttp: {cors_origins: ['*', 'http://localhost:3000']}\n",
+        "deployments: [three]\ncluster: " + kCluster + "\n", repository + "cache, load: ['*']}\n",
+        good + "http: {listen: ['127.0.0.1:8000', '[::1]:8000', '127.0.0.1:0', '127.0.0.1:0']}\n"}) {
+    const Outcome outcome =
+        run_program({millrace_binary(), "serve", "--config", write("good.yaml", fine), "--check-config"});
+    EXPECT_EQ(outcome.exit_code, 0) << fine << outcome.err;
   }
 }
 

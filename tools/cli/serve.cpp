@@ -3,8 +3,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <ostream>
 #include <thread>
 
@@ -13,13 +11,10 @@
 #include "runtime/base/service.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
-#include "runtime/plan/deployment.hpp"
-#include "runtime/plan/emulated_cluster.hpp"
 #include "server/auth/tokens.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
-#include "server/models/directory.hpp"
 #include "server/models/registry.hpp"
 #include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
@@ -27,6 +22,7 @@
 #include "server/udp/registry_directory.hpp"
 #include "server/udp/sample.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/serve_inputs.hpp"
 #include "tools/cli/serve_models.hpp"
 #include "tools/cli/serve_settings.hpp"
 #include "tools/cli/serve_signals.hpp"
@@ -35,111 +31,17 @@ namespace millrace::cli {
 namespace {
 
 using runtime::plan::Cluster;
-using runtime::plan::LoadedDeployment;
 using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
-constexpr std::uint64_t kUnknownModelBytes = 64U << 20U;  // of a body, for models that are loaded later
-
-Result<std::vector<std::shared_ptr<const LoadedDeployment>>> load_all(const Settings& settings) {
-  std::vector<std::shared_ptr<const LoadedDeployment>> out;
-  std::map<std::string, std::filesystem::path> names;
-  for (const std::filesystem::path directory : settings.deployments) {
-    MILLRACE_ASSIGN(auto loaded, runtime::plan::load_deployment(directory));
-    const std::string name = loaded.plan.model.name;
-    if (const auto [earlier, fresh] = names.emplace(name, directory); !fresh)
-      return Error(ErrorCode::kInvalidInput, "--deployment " + directory.string() + " and " +
-                                                 earlier->second.string() + " both hold a model named '" +
-                                                 name + "'; compile one with another --name");
-    out.push_back(std::make_shared<const LoadedDeployment>(std::move(loaded)));
-  }
-  if (out.empty() && settings.repository_root.empty())
-    return Error(
-        ErrorCode::kInvalidInput,
-        "nothing to serve: give --deployment DIR or --repository DIR (or deployments or repository in "
-        "--config)");
-  return out;
-}
-
-std::uint32_t replicas_of(const LoadedDeployment& deployment, const Settings& settings) {
-  return settings.replicas != 0 ? static_cast<std::uint32_t>(settings.replicas) : deployment.plan.replicas;
-}
-
-Result<Cluster> choose_cluster(const Settings& settings,
-                               const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
-  if (!settings.cluster.empty()) return runtime::plan::load_cluster(settings.cluster);
-  return runtime::plan::emulated_cluster_for(deployments.front()->plan,
-                                             replicas_of(*deployments.front(), settings));
-}
-
-/// Several cards may carry one image.
-std::size_t cards_of(const LoadedDeployment& deployment, const Settings& settings) {
-  const auto& endpoints = deployment.plan.endpoints;
-  const auto each = std::count_if(endpoints.begin(), endpoints.end(), [](const auto& e) { return !e.host; });
-  return static_cast<std::size_t>(each) * replicas_of(deployment, settings);
-}
-
-Result<std::uint64_t> longest_body(const Settings& settings,
-                                   const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments) {
-  std::uint64_t bytes = settings.http_max_body_bytes;
-  if (bytes == 0 && !settings.repository_root.empty()) bytes = kUnknownModelBytes;
-  if (settings.http_max_body_bytes == 0)
-    for (const auto& deployment : deployments)
-      bytes = std::max(bytes, server::http::body_bytes_for(deployment->plan.model));
-  if (bytes <= settings.http_max_held_bytes) return bytes;
-  if (settings.http_max_body_bytes == 0) return settings.http_max_held_bytes;
-  return Error(ErrorCode::kInvalidInput,
-               "--max-body-bytes " + std::to_string(bytes) + " is more than --max-held-bytes " +
-                   std::to_string(settings.http_max_held_bytes) + ", which bounds all bodies together");
-}
-
-Result<server::udp::wire::KeyRing> udp_keys(const Settings& settings) {
-  if (settings.udp_keys.empty()) return server::udp::wire::KeyRing();
-  MILLRACE_ASSIGN(const std::string text, read_text_file(settings.udp_keys));
-  auto keys = server::udp::wire::parse_keys(text);
-  if (!keys) return keys.error().within("--udp-keys " + settings.udp_keys);
-  if (keys->empty())
-    return Error(ErrorCode::kInvalidInput, "--udp-keys " + settings.udp_keys + " holds no key");
-  return keys;
-}
-
-Result<server::udp::ListenerOptions> udp_options(const Settings& settings) {
-  MILLRACE_ASSIGN(const server::http::HostPort at,
-                  server::http::parse_host_port(settings.udp_listen, "--udp"));
-  server::udp::ListenerOptions options;
-  options.host = at.host;
-  options.port = at.port;
-  options.allow_unauthenticated = settings.udp_unauthenticated;
-  options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
-  return options;
-}
-
-/// What --check-config looks at beside the settings themselves: the files they name. Touches no card and
-/// takes no address.
-Status check_files(const Settings& settings) {
-  if (!settings.cluster.empty()) {
-    if (const auto cluster = runtime::plan::load_cluster(settings.cluster); !cluster) return cluster.error();
-  }
-  if (!settings.deployments.empty()) {
-    MILLRACE_ASSIGN(const auto deployments, load_all(settings));
-    if (const auto bytes = longest_body(settings, deployments); !bytes) return bytes.error();
-  }
-  if (!settings.repository_root.empty()) {
-    if (const auto found = server::models::scan(settings.repository_root); !found) return found.error();
-  }
-  if (settings.udp_listen.empty()) return {};
-  MILLRACE_ASSIGN(const auto options, udp_options(settings));
-  MILLRACE_ASSIGN(const auto keys, udp_keys(settings));
-  return server::udp::Listener::check(options, keys);
-}
 
 /// Bound and not yet serving; null where no UDP was asked for.
-Result<std::unique_ptr<server::udp::Listener>> bind_udp(const Settings& settings,
+Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live,
                                                         server::udp::ModelDirectory& models) {
-  if (settings.udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
-  MILLRACE_ASSIGN(const auto options, udp_options(settings));
-  MILLRACE_ASSIGN(auto keys, udp_keys(settings));
+  if (live.settings().udp_listen.empty()) return std::unique_ptr<server::udp::Listener>();
+  MILLRACE_ASSIGN(const auto options, udp_options(live));
+  MILLRACE_ASSIGN(auto keys, udp_keys(live.settings()));
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
@@ -185,26 +87,6 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
-Result<std::vector<server::http::ListenAddress>> listeners(const Settings& settings) {
-  std::vector<server::http::ListenAddress> out;
-  for (const auto& text : settings.http_listen) {
-    MILLRACE_ASSIGN(auto address, server::http::parse_listen_address(text, "--http"));
-    out.push_back(std::move(address));
-  }
-  for (const auto& text : settings.http_admin_listen) {
-    MILLRACE_ASSIGN(auto address, server::http::parse_listen_address(text, "--http-admin"));
-    address.admin = true;
-    out.push_back(std::move(address));
-  }
-  if (out.empty()) return Error(ErrorCode::kInvalidInput, "--http names no listener");
-  const bool tls = std::any_of(out.begin(), out.end(), [](const auto& address) { return address.tls; });
-  if (tls != !settings.http_certificate.empty())
-    return Error(ErrorCode::kInvalidInput,
-                 tls ? "a listener with tls: needs --tls-certificate and --tls-key"
-                     : "--tls-certificate is of no use without a listener that begins with tls:");
-  return out;
-}
-
 /// Who may do what, from now on.
 Status load_tokens(const Settings& settings, server::auth::Guard& guard) {
   if (settings.http_tokens.empty()) {
@@ -217,9 +99,10 @@ Status load_tokens(const Settings& settings, server::auth::Guard& guard) {
   return {};
 }
 
-Result<server::http::ServerOptions> http_options(const Settings& settings) {
+Result<server::http::ServerOptions> http_options(const LiveSettings& live) {
+  const Settings& settings = live.settings();
   server::http::ServerOptions options;
-  MILLRACE_ASSIGN(options.listen, listeners(settings));
+  MILLRACE_ASSIGN(options.listen, listeners(live));
   if (!settings.http_certificate.empty()) {
     MILLRACE_ASSIGN(options.tls,
                     server::http::TlsIdentity::load(settings.http_certificate, settings.http_key));
@@ -237,9 +120,8 @@ Result<server::http::ServerOptions> http_options(const Settings& settings) {
 }
 
 /// As many connections as there are descriptors for, beside what the cards need.
-Status fit_connections(const Settings& settings,
-                       const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments,
-                       const Cluster& cluster, server::http::ServerOptions& options) {
+Status fit_connections(const Settings& settings, const Deployments& deployments, const Cluster& cluster,
+                       server::http::ServerOptions& options) {
   std::size_t cards = 0;
   for (const auto& deployment : deployments) cards += cards_of(*deployment, settings);
   if (!settings.repository_root.empty()) cards = cluster.cards.size();
@@ -254,8 +136,7 @@ Status fit_connections(const Settings& settings,
 }
 
 /// Programs the cards of what the command line names.
-Status serve_deployments(const Settings& settings,
-                         const std::vector<std::shared_ptr<const LoadedDeployment>>& deployments,
+Status serve_deployments(const Settings& settings, const Deployments& deployments,
                          server::models::Repository& repository) {
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
@@ -321,12 +202,12 @@ void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Gua
 Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(LiveSettings live, LiveSettings::load(command));
   const Settings settings = live.settings();
-  MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(settings));
+  MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(live));
   options.passed = service::take_passed_sockets();
   server::auth::Guard guard;
   MILLRACE_TRY(load_tokens(settings, guard));
   if (command.check_config) {
-    MILLRACE_TRY(check_files(settings));
+    MILLRACE_TRY(check_inputs(live));
     live.print(out);
     return {};
   }
@@ -334,12 +215,12 @@ Status run(const ServeCommand& command, std::ostream& out) {
   // Every swap starts threads and ends others. In one arena what a version leaves behind is what the next one
   // takes, whichever threads they were; requests allocate next to nothing.
   ::mallopt(M_ARENA_MAX, 1);
-  MILLRACE_ASSIGN(const auto deployments, load_all(settings));
+  MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   using runtime::emulator::Fidelity;
   MILLRACE_TRY(
       runtime::emulator::select_backend(cluster, is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional));
-  MILLRACE_ASSIGN(options.max_body_bytes, longest_body(settings, deployments));
+  MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
   // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
@@ -361,7 +242,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   server::udp::RegistryDirectory directory(registry, [&](std::string_view model, std::string_view version) {
     return repository.loading(model, version).has_value();
   });
-  MILLRACE_ASSIGN(const auto udp, bind_udp(settings, directory));
+  MILLRACE_ASSIGN(const auto udp, bind_udp(live, directory));
   MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
 
   MILLRACE_TRY(serve_deployments(settings, deployments, repository));

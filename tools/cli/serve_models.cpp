@@ -57,11 +57,10 @@ Status prepare_cards(const runtime::plan::LoadedDeployment& deployment) {
   return built.ok() ? Status() : built.error().within("model '" + deployment.plan.model.name + "'");
 }
 
-PipelineOptions pipeline_options(const Settings& settings, server::metrics::Metrics& metrics) {
+PipelineOptions pipeline_options(const Settings& settings) {
   PipelineOptions options;
   options.slots = static_cast<std::uint32_t>(settings.slots);
   options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
-  options.on_programmed = [&metrics](const std::string& card) { metrics.programmed(card); };
   if (is_rtl(settings)) options.stuck_after = options.stuck_after_deadline = kRtlPatience;
   return options;
 }
@@ -74,7 +73,8 @@ bool is_rtl(const Settings& settings) {
 
 models::PipelineSource pipeline_source(const Settings& settings, const runtime::plan::Cluster& cluster,
                                        server::metrics::Metrics& metrics) {
-  const PipelineOptions options = pipeline_options(settings, metrics);
+  PipelineOptions options = pipeline_options(settings);
+  options.on_programmed = [&metrics](const std::string& card) { metrics.programmed(card); };
   models::PipelineSource source;
   source.open = [options, cluster](const models::PipelineSource::Deployment& deployment,
                                    std::uint32_t copies) -> Result<std::shared_ptr<Pipeline>> {
@@ -88,6 +88,11 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
     return Pipeline::check(*deployment, cluster, options, also_free, copies);
   };
   return source;
+}
+
+Status check_cards(const Settings& settings, const runtime::plan::Cluster& cluster,
+                   const runtime::plan::LoadedDeployment& deployment, std::uint32_t copies) {
+  return Pipeline::check(deployment, cluster, pipeline_options(settings), {}, copies);
 }
 
 models::SwapOptions swap_options_from(const Settings& settings) {

@@ -19,6 +19,11 @@ server::models::PipelineSource pipeline_source(const server::config::Settings& s
                                                const runtime::plan::Cluster& cluster,
                                                server::metrics::Metrics& metrics);
 
+/// Whether the cluster has cards for so many pipelines of the deployment, before it has any other. Touches
+/// none.
+Status check_cards(const server::config::Settings& settings, const runtime::plan::Cluster& cluster,
+                   const runtime::plan::LoadedDeployment& deployment, std::uint32_t copies);
+
 server::models::SwapOptions swap_options_from(const server::config::Settings& settings);
 
 /// Opens the cache of compiled models where there is a repository, and reads what compilations depend on.

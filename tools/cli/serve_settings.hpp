@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <iosfwd>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -18,6 +20,9 @@ class LiveSettings {
   static Result<LiveSettings> load(const ServeCommand& command);
 
   const server::config::Settings& settings() const { return loaded_.settings; }
+
+  /// What opens a message about a setting (Loaded::named).
+  std::string named(std::string_view key) const { return loaded_.named(key); }
 
   /// Called at every reload with the new settings, all checked; what it refuses is logged, and the rest of
   /// the reload goes on.

@@ -136,9 +136,18 @@ TEST(Config, a_variable_that_is_nearly_a_settings_is_warned_of_by_the_name_that_
 
 TEST(Config, a_setting_without_what_it_needs_is_refused) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
+  expect_refused(from_file("repository: {mode: poll}\n"), "repository.mode: needs repository.root");
+  EXPECT_TRUE(from_file("repository: {mode: none}\n").ok()) << "as if it were not there";
   Sources sources;
   sources.flags = {{"udp.keys", {"k"}}};
   expect_refused(load(sources), "--udp-keys: needs udp.listen (--udp)");
+}
+
+TEST(Config, an_origin_that_no_browser_sends_is_refused) {
+  for (const std::string bad : {"foo", "://x", "https://", "https://a/", "https://*", "HTTPS://a", "null"})
+    expect_refused(from_file("http: {cors_origins: ['" + bad + "']}\n"),
+                   "server.yaml:1: http.cors_origins: '" + bad + "' is no origin");
+  EXPECT_TRUE(from_file("http: {cors_origins: ['*', 'https://a.example', 'http://[::1]:3000']}\n").ok());
 }
 
 TEST(Config, a_file_that_is_missing_is_named) {
