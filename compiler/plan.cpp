@@ -4,9 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "compiler/emit/passages.hpp"
 #include "compiler/explore/replicas.hpp"
+#include "compiler/explore/words.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/host_work.hpp"
@@ -27,6 +30,43 @@ constexpr int kSplits = 4;                     // layers split over cards, at mo
 constexpr std::uint32_t kMostParts = 4;        // of a layer that is split
 constexpr int kAttempts = 6;                   // with what the joints turned out to cost
 constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
+constexpr double kProven = 1e-6;               // a gap below this is rounding
+
+/// The targets that a plan misses once it is played clock by clock; empty: none.
+std::string missed(const Plan& plan) {
+  return explore::missed(plan.problem.targets, plan.frames_per_second(), plan.latency_seconds);
+}
+
+/// Of the plans that turned out to miss what was asked, the one that does so least.
+class Nearest {
+ public:
+  void look_at(const Plan& plan) {
+    const auto& targets = plan.problem.targets;
+    double by = 1;
+    if (targets.frames_per_second) by = std::max(by, *targets.frames_per_second / plan.frames_per_second());
+    if (targets.max_latency_seconds) by = std::max(by, plan.latency_seconds / *targets.max_latency_seconds);
+    std::string words = missed(plan);
+    if (words.empty() || (!words_.empty() && by >= by_)) return;
+    by_ = by;
+    words_ = std::move(words);
+  }
+
+  Error error(const Plan& plan) const {
+    const std::string model = "model '" + plan.model.name + "': ";
+    if (words_.empty())
+      return Error(ErrorCode::kDoesNotFit,
+                   model +
+                       "what joins the blocks takes more than is left, however often it is reckoned "
+                       "with; lower --target-fps or --max-utilisation, or give more cards");
+    return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
+                                             "clock; the nearest gives " + words_ +
+                                             ". Ask for no more than that, or give more or larger cards");
+  }
+
+ private:
+  double by_ = 1;
+  std::string words_;
+};
 
 class Planner {
  public:
@@ -299,33 +339,104 @@ class Planner {
   /// too much.
   Status search(bool explain) {
     explore::Problem problem = plan_.problem;
+    Nearest nearest;
+    bool late = false;  // what was found is, as it is played
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(problem, explain); }));
-      if (attempt == 0) plan_.exploration_ms = steps_.total();
+      auto found = steps_.run("partition", [&] { return solved(problem, explain && attempt == 0); });
+      if (!found.ok() && attempt > 0 && found.error().code() == ErrorCode::kDoesNotFit) break;
+      MILLRACE_ASSIGN(plan_.solution, std::move(found));
+      if (attempt == 0) {
+        plan_.exploration_ms = steps_.total();
+        bound_ = bound_by(plan_.solution);
+      }
       MILLRACE_TRY(predict());
-      if (!plan_.played || !tighten(problem)) return {};
+      judge();
+      if (!plan_.played) return {};
+      if (!tighten(problem)) return by_latency() ? play_the_soonest(plan_) : Status();
+      nearest.look_at(plan_);
+      const auto& most = plan_.problem.targets.max_latency_seconds;
+      late = late || (most && plan_.latency_seconds > *most);
     }
-    return Error(ErrorCode::kDoesNotFit,
-                 "model '" + plan_.model.name +
-                     "': what joins the blocks takes more than is left, however often it is reckoned with; "
-                     "lower --target-fps or --max-utilisation, or give more cards");
+    return late && play_the_soonest({}).ok() ? Status() : nearest.error(plan_);
+  }
+
+  /// Latencies as they are played differ from the sums that a search compares: plays several that are short,
+  /// and takes the best that keeps the targets.
+  Status play_the_soonest(std::optional<Plan> best) {
+    if (plan_.problem.replicas.value_or(1) > 1 || plan_.replicas() > 1) return best ? Status() : not_one();
+    explore::Problem room = plan_.problem;
+    bool full = true;
+    for (int attempt = 0; full && attempt < kAttempts; ++attempt) {
+      full = false;
+      for (const auto& candidate : steps_.run("partition", [&] { return explore::solve_soon(room); })) {
+        plan_.solution = candidate;
+        MILLRACE_TRY(predict());
+        judge();
+        if (!plan_.played) continue;
+        if (full || tighten_regions(room)) {
+          full = true;
+          continue;
+        }
+        if (missed(plan_).empty() && (!best || before(plan_, *best))) best = plan_;
+      }
+    }
+    if (!best) return not_one();
+    restore(*best);
+    return {};
+  }
+
+  static Status not_one() { return Error(ErrorCode::kDoesNotFit, "no plan is as soon as that"); }
+
+  /// By the objective, as they are played.
+  bool before(const Plan& a, const Plan& b) const {
+    const auto key = [&](const Plan& plan) {
+      const double cards =
+          options_.targets.objective == explore::Objective::kCards ? static_cast<double>(plan.cards()) : 0;
+      return by_latency() ? std::tuple(plan.latency_seconds, cards, plan.interval_seconds)
+                          : std::tuple(cards, plan.interval_seconds, plan.latency_seconds);
+    };
+    return key(a) < key(b);
+  }
+
+  /// How good any plan can be, from the search's first answer.
+  struct Bound {
+    double figure = 0;  // seconds: latency, or a replica's interval by their number
+    double cards = 0;
+    bool exact = false;
+  };
+
+  bool by_latency() const { return options_.targets.objective == explore::Objective::kLatency; }
+
+  Bound bound_by(const explore::Solution& first) const {
+    const auto replicas = static_cast<double>(first.replicas());
+    const double figure = by_latency() ? first.latency_seconds : first.interval_seconds / replicas;
+    return {figure / (1 + first.gap), static_cast<double>(first.card.size()) * replicas, first.exact};
+  }
+
+  /// What the plan is worth by the figures it is played with, and by the problem as it was asked: a plan may
+  /// be of a harder one, and a frame may take longer through blocks that wait for each other than the slowest
+  /// of them does.
+  void judge() {
+    auto& now = plan_.solution;
+    const double reached =
+        by_latency() ? plan_.latency_seconds : played_interval_ / static_cast<double>(now.replicas());
+    now.gap = std::max(0.0, reached / bound_.figure - 1);
+    if (options_.targets.objective == explore::Objective::kCards)
+      now.gap = std::max(now.gap, static_cast<double>(plan_.cards()) / bound_.cards - 1);
+    now.exact = bound_.exact && now.gap < kProven;
+    if (now.exact) now.gap = 0;
   }
 
   Status follow() {
-    const auto search_for = [&](bool explain) {
-      return steps_.run("partition", [&] { return solved(plan_.problem, explain); });
-    };
     const bool place = may_stream();
     if (place && !options_.baked_first) MILLRACE_TRY(offer_streamed());
-    auto own_search = search_for(!place || streamed_);
-    if (!own_search.ok() && own_search.error().code() == ErrorCode::kDoesNotFit && place && !streamed_) {
+    Status own = search(!place || streamed_);
+    if (!own.ok() && own.error().code() == ErrorCode::kDoesNotFit && place && !streamed_) {
       MILLRACE_TRY(offer_streamed());
-      own_search = search_for(true);
+      own = search(true);
     }
-    MILLRACE_ASSIGN(const explore::Solution own, std::move(own_search));
-    const auto replicas = static_cast<double>(own.replicas());
-    plan_.unedited =
-        Unedited{own.card.size() * own.replicas(), replicas / own.interval_seconds, own.latency_seconds};
+    MILLRACE_TRY(own);
+    plan_.unedited = Unedited{plan_.cards(), plan_.frames_per_second(), plan_.latency_seconds};
     MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_, !options_.weights));
     explore::Problem problem = plan_.problem;  // of one replica
     if (auto& target = problem.targets.frames_per_second)
@@ -341,7 +452,11 @@ class Planner {
     if (const auto wrong = explore::verify(plan_.problem, plan_.solution); !wrong.empty())
       return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
     plan_.exploration_ms = steps_.total();
-    return predict();
+    MILLRACE_TRY(predict());
+    if (const std::string wrong = missed(plan_); !wrong.empty())
+      return Error(ErrorCode::kDoesNotFit, options_.plan.string() + ": played clock by clock it gives " +
+                                               wrong + "; edit the plan, or ask for less");
+    return {};
   }
 
   Status predict() {
@@ -351,6 +466,7 @@ class Planner {
     plan_.interval_seconds = plan_.solution.interval_seconds;
     plan_.latency_seconds = plan_.solution.latency_seconds;
     MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
+    played_interval_ = plan_.interval_seconds;
     // One core does it for all replicas.
     const auto replicas = static_cast<double>(plan_.replicas());
     if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
@@ -506,14 +622,20 @@ class Planner {
     return again;
   }
 
-  /// Whether the problem had to be made harder because the designs miss what was promised.
-  bool tighten(explore::Problem& problem) const {
+  /// Whether the problem had to be made harder because the designs take more than there is.
+  bool tighten_regions(explore::Problem& problem) const {
     bool again = false;
     for (std::uint32_t place = 0; place < plan_.analysis.places.size(); ++place) {
       const auto& figures = plan_.analysis.places[place];
       for (std::size_t r = 0; r < figures.regions.size(); ++r)
         again = tighten(problem, problem.cards[figures.card].device, r, figures.regions[r]) || again;
     }
+    return again;
+  }
+
+  /// The same, or because they miss what was promised.
+  bool tighten(explore::Problem& problem) const {
+    bool again = tighten_regions(problem);
     if (auto& target = problem.targets.frames_per_second;
         target && plan_.frames_per_second() < *plan_.problem.targets.frames_per_second) {
       again = true;
@@ -531,7 +653,9 @@ class Planner {
   Plan& plan_;
   Steps steps_;
   gen::Catalog catalog_;
-  bool streamed_ = false;  // candidates with weights from memory are among those chosen from
+  Bound bound_;
+  double played_interval_ = 0;  // seconds; of one replica's cards, whatever the host takes
+  bool streamed_ = false;       // candidates with weights from memory are among those chosen from
   std::vector<std::string> host_blocks_ = options_.host_blocks;
 };
 

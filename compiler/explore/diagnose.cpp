@@ -2,29 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "compiler/explore/branch.hpp"
 #include "compiler/explore/search.hpp"
+#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::uint32_t kMostCards = 64;  // of a cluster that is proposed
-constexpr double kMuchMore = 16;          // times a resource that is looked at when one is short
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value < 100 && value != std::floor(value) ? "%.1f" : "%.0f", value);
-  return text;
-}
-
-std::string time(double seconds) {
-  return seconds < 1e-3 ? number(seconds * 1e6) + " us" : number(seconds * 1e3) + " ms";
-}
+constexpr std::uint32_t kMostCards = 64;   // of a cluster that is proposed
+constexpr std::uint32_t kMostInACopy = 4;  // cards of a replica that is proposed
+constexpr double kMuchMore = 16;           // times a resource that is looked at when one is short
 
 /// A layer by the name of the operation that costs most in it.
 std::string layer_name(const Board& board, std::size_t layer) {
@@ -259,9 +251,10 @@ class Diagnosis {
     open.targets.objective = Objective::kLatency;
     const Board board(open);
     const auto found = Search(board).run();
-    if (!found) return {};
-    return "the least latency found is " + time(found->latency_seconds) + ", " +
-           number((found->latency_seconds / *problem_.targets.max_latency_seconds - 1) * 100) + " % too long";
+    const double most = *problem_.targets.max_latency_seconds;
+    if (!found || found->latency_seconds <= most) return {};
+    return "the least latency found is " + time_up(found->latency_seconds) + ", " +
+           number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
 
   /// The first layer that finds no place where cards in a row are filled one after another, and the last
@@ -373,16 +366,23 @@ class Diagnosis {
     open.targets.objective = Objective::kThroughput;
     const Board board(open);
     if (const auto found = Search(board).run()) {
-      out += "; this cluster reaches " + number(1 / found->interval_seconds) + " frames/s on " +
+      out += "; this cluster reaches " + rate_down(1 / found->interval_seconds) + " frames/s on " +
              plural(found->card.size(), "card");
-      if (problem_.targets.max_latency_seconds) out += " in " + time(found->latency_seconds);
+      if (!problem_.targets.max_latency_seconds) return out;
+      out += " in " + time_up(found->latency_seconds);
+      open.targets.objective = Objective::kLatency;
+      const Board sooner(open);
+      const auto soonest = Search(sooner).run();
+      if (soonest && soonest->latency_seconds < found->latency_seconds)
+        out +=
+            ", or " + rate_down(1 / soonest->interval_seconds) + " in " + time_up(soonest->latency_seconds);
       return out;
     }
     return "; it does not fit at any rate";
   }
 
   /// So many cards of a kind, one after another.
-  std::optional<Solution> in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
+  Problem in_a_row(const Card& card, std::uint32_t cards, Cable cable) const {
     Problem row = problem_;
     row.targets.objective = Objective::kCards;
     row.cards.assign(cards, card);
@@ -392,25 +392,53 @@ class Diagnosis {
       cable.b = i;
       row.cables.push_back(cable);
     }
-    const Board board(row);
-    return Search(board).feasible(cards, std::min(seconds_, 1e6));
+    return row;
   }
 
-  /// The fewest of them that would do, in words.
-  std::string fewest(const Card& card, const Cable& cable) const {
+  /// The fewest of them that would do in one pipeline, 0: none; and in words.
+  std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
     for (std::uint32_t n = 1; n <= kMostCards && n <= board_.chain.size(); n = n < 16 ? n + 1 : n + n / 4) {
-      const auto found = in_a_row(card, n, cable);
+      const Problem row = in_a_row(card, n, cable);
+      const Board board(row);
+      const auto found = Search(board).feasible(n, std::min(seconds_, 1e6));
       if (!found) continue;
       std::string out = plural(n, "card") + " of '" + card.device + "' in a row";
-      if (std::isfinite(cable.bytes_per_second) || !problem_.targets.frames_per_second) return out;
+      if (std::isfinite(cable.bytes_per_second) || !problem_.targets.frames_per_second) return {n, out};
       std::map<std::uint32_t, std::uint64_t> bytes;
       std::uint64_t most = 0;
       for (const auto& hop : found->hops)
         most = std::max(most, bytes[hop.from] += problem_.tensors[hop.tensor].bytes);
       const double gigabits = static_cast<double>(most) / seconds_ * 8e-9;
-      return out + " with cables of " + (gigabits < 0.1 ? "less than 0.1" : number(gigabits)) + " Gb/s";
+      return {n, out + " with cables of " + (gigabits < 0.1 ? "less than 0.1" : number(gigabits)) + " Gb/s"};
     }
-    return {};
+    return {0, {}};
+  }
+
+  /// The same of copies of a pipeline, each of a few cards.
+  std::pair<std::uint32_t, std::string> fewest_as_copies(const Card& card, const Cable& cable) const {
+    if (!problem_.targets.frames_per_second) return {0, {}};
+    std::uint32_t fewest = 0, each = 0;
+    for (std::uint32_t n = 1; n <= kMostInACopy && n <= board_.chain.size(); ++n) {
+      Problem row = in_a_row(card, n, cable);
+      row.targets.frames_per_second.reset();
+      const Board board(row);
+      const auto found = Search(board).shortest(n, 1e6);
+      if (!found) continue;
+      const double copies = std::ceil(found->interval_seconds / seconds_ / (1 + 1e-9));
+      if (copies * n > kMostCards || (fewest != 0 && copies * n >= fewest)) continue;
+      fewest = static_cast<std::uint32_t>(copies) * n;
+      each = n;
+    }
+    if (fewest == 0 || fewest == each) return {0, {}};
+    return {fewest, plural(fewest, "card") + " of '" + card.device + "' as " +
+                        plural(fewest / each, "replica") + (each == 1 ? "" : " of " + plural(each, "card"))};
+  }
+
+  /// The fewest of them that would do, in words.
+  std::string fewest(const Card& card, const Cable& cable) const {
+    auto row = fewest_in_a_row(card, cable);
+    auto copies = fewest_as_copies(card, cable);
+    return row.first == 0 || (copies.first != 0 && copies.first < row.first) ? copies.second : row.second;
   }
 
   /// The fewest cards of each device, in a row, that would do; with better cables where these are too slow.
@@ -431,7 +459,7 @@ class Diagnosis {
     }
     return out.empty() ? "; no row of up to " +
                              std::to_string(std::min<std::size_t>(kMostCards, board_.chain.size())) +
-                             " cards of its kinds would do"
+                             " cards of its kinds would do, nor replicas on " + std::to_string(kMostCards)
                        : out;
   }
 

@@ -10,6 +10,7 @@
 
 #include "compiler/explore/groups.hpp"
 #include "compiler/explore/search.hpp"
+#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -286,7 +287,7 @@ Error with_most(Error error, const Problem& problem) {
   if (!most || most->copies.empty()) return error;
   return Error(error.code(), error.message() + "; " + plural(most->replicas(), "replica") + " on " +
                                  plural(most->replicas() * most->card.size(), "card") + " reach " +
-                                 std::to_string(std::llround(rate_of(*most))) + " frames/s");
+                                 rate_down(rate_of(*most)) + " frames/s");
 }
 
 /// Copies where the target needs them, or takes fewer cards with them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -18,6 +19,8 @@ constexpr int kRefinements = 24;                 // halvings between two interva
 constexpr std::size_t kMostLevels = 32;          // intervals remembered
 constexpr double kProven = 1e-6;                 // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;             // seconds: no limit
+constexpr double kAboutAsSoon = 1.2;             // times the least latency
+constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};  // than the shortest interval
 
 std::vector<double> intervals_of(const Board& board) {
   std::set<double> clocks, found;
@@ -46,6 +49,25 @@ Search::Search(const Board& board)
   for (const auto& operation : problem_.operations)
     for (const auto& way : operation.implementations)
       reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
+}
+
+struct Search::Untimed {
+  explicit Untimed(Problem without) : problem(std::move(without)), board(problem), search(board) {}
+  const Problem problem;
+  const Board board;
+  Search search;
+};
+
+Search::~Search() = default;
+
+Search& Search::untimed() {
+  if (!problem_.targets.max_latency_seconds) return *this;
+  if (!untimed_) {
+    Problem open = problem_;
+    open.targets.max_latency_seconds.reset();
+    untimed_ = std::make_unique<Untimed>(std::move(open));
+  }
+  return untimed_->search;
 }
 
 /// Simple ways along the cables through so many cards; of those alike, with all wires among them, one.
@@ -254,18 +276,45 @@ std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
 }
 
 std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
+  if (problem_.targets.max_latency_seconds) return shortest_in_time(cards, limit);
   auto best = feasible(cards, limit);
-  if (!best) return std::nullopt;
-  // Everything below `low` is impossible as far as this search can tell.
+  return best ? std::optional(narrowed(cards, std::move(*best), 0)) : best;
+}
+
+/// A longer interval is no easier where a frame must be in time as well. What is made for the rate alone may
+/// be; else intervals longer and longer than that one leave more for quicker beginnings; and what has the
+/// least latency is a last resort.
+std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
+  auto quickest = untimed().shortest(cards, limit);
+  if (!quickest || meets(problem_, *quickest)) return quickest;
+  std::optional<Solution> best;
+  double low = quickest->interval_seconds;
+  for (const double factor : kLonger) {
+    const double seconds = std::min(limit, quickest->interval_seconds * factor);
+    best = feasible(cards, seconds);
+    if (best || seconds == limit) break;
+    low = seconds;
+  }
+  if (best)
+    best = narrowed(cards, std::move(*best),
+                    std::lower_bound(intervals_.begin(), intervals_.end(), low / kHair) - intervals_.begin());
+  auto last = soonest(cards, limit);
+  if (last && meets(problem_, *last) && (!best || last->interval_seconds < best->interval_seconds))
+    best = std::move(last);
+  return best;
+}
+
+Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low) {
   const auto end = [&] {
-    return std::lower_bound(intervals_.begin(), intervals_.end(), best->interval_seconds / kHair) -
+    return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kHair) -
            intervals_.begin();
   };
-  std::ptrdiff_t low = 0, high = end();
+  // Everything below `low` is impossible as far as this search can tell.
+  std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
     if (auto found = feasible(cards, intervals_[static_cast<std::size_t>(middle)])) {
-      best = std::move(found);
+      best = std::move(*found);
       high = std::min(middle, end());
     } else {
       low = middle + 1;
@@ -274,17 +323,17 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
   // Between two intervals of operations, a memory's time may still allow one.
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
-    const double middle = (below + best->interval_seconds) / 2;
+    const double middle = (below + best.interval_seconds) / 2;
     if (auto found = feasible(cards, middle))
-      best = std::move(found);
+      best = std::move(*found);
     else
       below = middle;
   }
   // Of the cuts that do, those with the fewest bytes.
-  auto arranged = arrange(level(best->interval_seconds), best->card);
+  auto arranged = arrange(level(best.interval_seconds), best.card);
   if (!arranged) return best;
-  auto leaner = accept(std::move(*arranged), best->interval_seconds);
-  return leaner && leaner->crossing_bytes < best->crossing_bytes ? leaner : best;
+  auto leaner = accept(std::move(*arranged), best.interval_seconds);
+  return leaner && leaner->crossing_bytes < best.crossing_bytes ? std::move(*leaner) : best;
 }
 
 double Search::bound(std::uint32_t cards, double below) {
@@ -341,24 +390,64 @@ double Search::floor_of_latency() const {
   return latency(Board(ideal), free, {});
 }
 
+/// Built for the shortest interval and for longer and longer ones, then quicker with what is left: what ends
+/// up with short latencies, whatever the target's is.
+std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
+  std::vector<Solution> out;
+  const auto quickest = untimed().shortest(cards, limit);
+  if (!quickest) return out;
+  for (const double factor : kLonger) {
+    const double seconds = std::min(limit, quickest->interval_seconds * factor);
+    Level& at = level(seconds);
+    for (const auto& order : rows(cards)) {
+      const std::size_t before = out.size();
+      for (auto& assignment : {arrange(at, order), fill(at, order)}) {
+        if (!assignment) continue;
+        auto quicker = *assignment;
+        speed_up(board_, quicker, limit);
+        auto found = board_.assess(quicker);
+        if (found && found->interval_seconds <= limit * kHair) out.push_back(std::move(*found));
+      }
+      if (out.size() > before) break;
+    }
+    if (seconds == limit) break;
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return better(Objective::kLatency, a, b); });
+  const auto same = [](const auto& a, const auto& b) {
+    return a.card == b.card && a.region == b.region && a.implementation == b.implementation;
+  };
+  out.erase(std::unique(out.begin(), out.end(), same), out.end());
+  return out;
+}
+
+std::optional<Solution> Search::soonest(std::uint32_t cards, double limit) {
+  auto found = soon(cards, limit);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
+}
+
+std::vector<Solution> Search::soon() {
+  std::vector<Solution> out;
+  for (const auto cards : card_numbers()) {
+    auto found = soon(cards, limit());
+    std::move(found.begin(), found.end(), std::back_inserter(out));
+  }
+  if (out.empty()) return out;
+  // Branch and bound goes another way where it is given nothing to better.
+  Problem near = problem_;
+  near.targets.objective = Objective::kCards;
+  if (auto& most = near.targets.max_latency_seconds; !most) most = out.front().latency_seconds * kAboutAsSoon;
+  const Board board(near);
+  if (auto other = branch(board, std::nullopt, kBranchNodes).better) out.push_back(std::move(*other));
+  return out;
+}
+
 std::optional<Solution> Search::least_latency(double limit) {
   std::optional<Solution> best;
   for (const auto cards : card_numbers()) {
-    const auto quickest = shortest(cards, limit);
-    if (!quickest) continue;
-    for (const double factor : {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0}) {
-      const double seconds = std::min(limit, quickest->interval_seconds * factor);
-      Level& at = level(seconds);
-      for (const auto& order : rows(cards)) {
-        auto assignment = arrange(at, order);
-        if (!assignment) continue;
-        speed_up(board_, *assignment, limit);
-        const auto found = board_.assess(*assignment);
-        if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
-          best = found;
-        break;
-      }
-    }
+    auto found = soonest(cards, limit);
+    if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
+      best = std::move(found);
   }
   if (best) best->gap = best->latency_seconds / floor_of_latency() - 1;
   return best;
@@ -398,9 +487,12 @@ std::optional<Solution> Search::run() {
   return found && reads_memory_ ? spare_memory(board_, *found) : found;
 }
 
+double Search::limit() const {
+  return problem_.targets.frames_per_second ? 1 / *problem_.targets.frames_per_second : kAnyInterval;
+}
+
 std::optional<Solution> Search::best() {
-  const double limit =
-      problem_.targets.frames_per_second ? 1 / *problem_.targets.frames_per_second : kAnyInterval;
+  const double limit = this->limit();
   std::optional<Solution> best;
   switch (problem_.targets.objective) {
     case Objective::kCards:

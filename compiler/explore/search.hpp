@@ -6,6 +6,8 @@
 // latencies and clusters whose cables are no plain rows are gone through by branch and bound (branch.hpp).
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,8 +20,13 @@ class Search {
  public:
   explicit Search(const Board& board);
 
+  ~Search();
+
   /// Nothing where the targets cannot be met. Of what is as good, what has weights on the chip.
   std::optional<Solution> run();
+
+  /// Several with short latencies, whatever the target's is; for each number of cards the soonest first.
+  std::vector<Solution> soon();
 
   /// The shortest interval with exactly so many cards, at most `limit` seconds.
   std::optional<Solution> shortest(std::uint32_t cards, double limit);
@@ -48,6 +55,14 @@ class Search {
   /// The assignment's solution where it meets interval and latency, quicker built if it has to be.
   std::optional<Solution> accept(Assignment assignment, double seconds) const;
   std::optional<Solution> best();
+  std::optional<Solution> shortest_in_time(std::uint32_t cards, double limit);
+  /// Looks for a shorter interval than that of `best`; below the one numbered `low` none is known.
+  Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low);
+  std::vector<Solution> soon(std::uint32_t cards, double limit);
+  std::optional<Solution> soonest(std::uint32_t cards, double limit);
+  double limit() const;  // the longest interval, in seconds
+  /// The search without the target's latency.
+  Search& untimed();
   std::vector<std::uint32_t> card_numbers() const;
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
@@ -66,6 +81,8 @@ class Search {
   bool in_a_row_ = false;          // each layer reads the one before: pieces in a row need cards in a row
   std::map<std::uint32_t, std::vector<Order>> rows_;
   bool all_rows_ = true;  // none was left out for being too many
+  struct Untimed;
+  std::unique_ptr<Untimed> untimed_;
 };
 
 /// The same places, built quicker with what is left: lowers latency step by step, cheapest first. `limit`:

@@ -3,6 +3,7 @@
 #include "compiler/explore/branch.hpp"
 #include "compiler/explore/partition.hpp"
 #include "compiler/explore/placing.hpp"
+#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -61,6 +62,15 @@ std::string overfull(const Board& board, const Assignment& a) {
   return "cables take more of a card than is left, or a memory has no bandwidth";
 }
 
+/// What a solution does not meet.
+std::string missed(const Problem& problem, const Solution& solution) {
+  std::string out = missed(problem.targets, 1 / solution.interval_seconds, solution.latency_seconds);
+  if (problem.partitions && solution.card.size() != *problem.partitions)
+    out += (out.empty() ? "" : ", and ") + plural(solution.card.size(), "card") + " where " +
+           std::to_string(*problem.partitions) + " are asked for (--partitions)";
+  return out;
+}
+
 }  // namespace
 
 Result<Solution> settle(const Problem& problem, const Choice& choice) {
@@ -95,10 +105,7 @@ Result<Solution> settle(const Problem& problem, const Choice& choice) {
   if (!solution)
     return Error(ErrorCode::kDoesNotFit, "the plan does not fit: " + overfull(board, assignment));
   if (!meets(problem, *solution))
-    return Error(ErrorCode::kDoesNotFit, "the plan misses its targets: " +
-                                             std::to_string(std::llround(1 / solution->interval_seconds)) +
-                                             " frames/s, " + std::to_string(solution->latency_seconds * 1e6) +
-                                             " us, " + std::to_string(solution->card.size()) + " cards");
+    return Error(ErrorCode::kDoesNotFit, "the plan misses its targets: " + missed(problem, *solution));
   return std::move(*solution);
 }
 

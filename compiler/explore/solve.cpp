@@ -69,4 +69,9 @@ Result<Solution> solve(const Problem& problem, bool explain) {
   return std::move(*solution);
 }
 
+std::vector<Solution> solve_soon(const Problem& problem) {
+  const Board board(problem);
+  return Search(board).soon();
+}
+
 }  // namespace millrace::compiler::explore

@@ -20,12 +20,12 @@ std::string cost_of_edit(const Plan& plan) {
   };
   const Unedited& own = *plan.unedited;
   const std::size_t cards = plan.cards();
-  const double rate = static_cast<double>(plan.replicas()) / plan.solution.interval_seconds;
   return "the plan file was followed; a search finds " + std::to_string(own.cards) +
          (own.cards == 1 ? " card, " : " cards, ") + with_commas(own.frames_per_second) + " frames/s, " +
          fixed(own.latency_seconds * 1e6, 1) + " us: the file takes " + std::to_string(cards) +
-         (cards == 1 ? " card" : " cards") + " and gives " + signed_percent(rate / own.frames_per_second) +
-         " frames/s, " + signed_percent(plan.solution.latency_seconds / own.latency_seconds) + " latency";
+         (cards == 1 ? " card" : " cards") + " and gives " +
+         signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
+         signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
 std::string streamed(const Plan& plan) {

@@ -222,7 +222,46 @@ TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
   expect_error(edited("card: \"fpga0\"", "card: fpga0\n  - card: fpga1"), 2, {"edited.yaml"});
 }
 
+TEST_F(PlanCommand, A_latency_is_kept_as_it_is_played_and_costs_nothing_where_it_is_kept_anyway) {
+  const auto latency = [](const json::value& report) {
+    return report.at("predicted").at("latency_us").to_number<double>();
+  };
+  const auto plain = planned({}, "one-ku060");
+  const auto soonest = planned({"--objective", "latency"}, "one-ku060");
+  for (const double most : {latency(plain) * 1.01, latency(plain) * 4, latency(soonest) * 1.1}) {
+    const auto kept = planned({"--max-latency", std::to_string(most) + "us"}, "one-ku060");
+    EXPECT_LE(latency(kept), most);
+    if (most >= latency(plain)) {
+      EXPECT_GE(rate(kept), rate(plain) * 0.999);
+    }
+  }
+  // As the blocks add up it would be kept; as they are played it is not.
+  const std::string yaml = file("plan.yaml");
+  (void)planned({"--save-plan", yaml}, "one-ku060");
+  expect_error(
+      plan({"--plan", yaml, "--max-latency", std::to_string(latency(plain) * 0.95) + "us"}, "one-ku060"), 1,
+      {"plan.yaml", "us a frame where", "(--max-latency)"});
+  expect_error(plan({"--max-latency", std::to_string(latency(soonest) * 0.9) + "us"}, "one-ku060"), 1,
+               {"us a frame where", "are asked for (--max-latency)"});
+}
+
+TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
+  const char* shared = std::getenv("MILLRACE_MODELS");
+  const std::string model =
+      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  const Outcome outcome =
+      millrace({"plan", model, "--cluster", (kSource / "configs/clusters/mixed.yaml").string(),
+                "--partitions", "1", "--objective", "throughput", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto predicted = json::parse(outcome.out).at("predicted");
+  EXPECT_FALSE(predicted.at("exact").as_bool());
+  EXPECT_GT(predicted.at("gap").to_number<double>(), 0.01);
+}
+
 TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met) {
+  expect_error(plan({"--target-fps", "500000"}, "one-ku060"), 1,
+               {"it would fit on 2 cards of 'ku060' as 2 replicas"});
   expect_error(plan({"--target-fps", "50000000"}, "one-ku060"), 1,
                {"layer '", "this cluster reaches", "frames/s"});
   expect_error(plan({"--max-latency", "10ns"}, "one-ku060"), 1, {"the least latency found is"});

@@ -175,6 +175,35 @@ TEST(Explore, SpendsWhatIsLeftOnLatencyWhereThatIsTheObjective) {
   EXPECT_LE(solved(problem).latency_seconds, quick.latency_seconds * (1 + 1e-9));
 }
 
+/// Too large for branch and bound to see all of: what the search itself makes of a latency.
+TEST(Explore, ALatencyThatIsKeptAnywayCostsNothingAndALongerOneIsNoHarder) {
+  const unsigned seed = millrace::tests::chosen_seed();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 12; ++round) {
+    std::vector<std::uint64_t> work;
+    for (int i = 0; i < 16; ++i) work.push_back(std::uint64_t{64} << random() % 6);
+    Problem problem = row(work, 1 + static_cast<std::uint32_t>(random() % 3), 40 + random() % 200);
+    const std::string where = "MILLRACE_SEED=" + std::to_string(seed) + " round " + std::to_string(round);
+    const Solution plain = solved(problem);
+    problem.targets.objective = Objective::kLatency;
+    const Solution soonest = solved(problem);
+    problem.targets.objective = Objective::kCards;
+    for (const double factor : {1.0, 1.3, 2.0, 10.0, 1e6}) {
+      problem.targets.max_latency_seconds = plain.latency_seconds * factor;
+      const auto found = solve(problem);
+      ASSERT_TRUE(found.ok()) << where << ": " << found.error().message();
+      EXPECT_EQ(found->card.size(), plain.card.size()) << where;
+      EXPECT_LE(found->interval_seconds, plain.interval_seconds * (1 + 1e-9)) << where << " times " << factor;
+    }
+    for (const double factor : {1.0, 1.02, 1.1, 1.5, 3.0}) {
+      problem.targets.max_latency_seconds = soonest.latency_seconds * factor;
+      const auto found = solve(problem);
+      ASSERT_TRUE(found.ok()) << where << " times " << factor << ": " << found.error().message();
+      EXPECT_EQ(verify(problem, *found), "") << where;
+    }
+  }
+}
+
 TEST(Explore, ChoosesTheLargerCardsOfAMixedCluster) {
   Problem problem = row({1024, 1024, 1024}, 3, 4);
   problem.cards[1].regions[0].available[kDsp] = 200;

@@ -1,0 +1,57 @@
+#include "compiler/explore/words.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr double kHair = 1 + 1e-9;
+
+struct Unit {
+  double per_second;
+  const char* name;
+};
+
+Unit unit_of(double seconds) {
+  if (seconds < 1e-7) return {1e9, " ns"};
+  return seconds < 1e-3 ? Unit{1e6, " us"} : Unit{1e3, " ms"};
+}
+
+}  // namespace
+
+std::string number(double value) {
+  char text[32];
+  const char* format = value >= 1e15 ? "%.3g" : value < 100 && value != std::floor(value) ? "%.1f" : "%.0f";
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string time(double seconds) {
+  const Unit unit = unit_of(seconds);
+  return number(seconds * unit.per_second) + unit.name;
+}
+
+std::string rate_down(double frames_per_second) {
+  const double step = frames_per_second < 100 ? 10 : 1;
+  return number(std::floor(frames_per_second * kHair * step) / step);
+}
+
+std::string time_up(double seconds) {
+  const Unit unit = unit_of(seconds);
+  const double value = seconds * unit.per_second, step = value < 100 ? 10 : 1;
+  return number(std::ceil(value / kHair * step) / step) + unit.name;
+}
+
+std::string missed(const Targets& targets, double frames_per_second, double latency_seconds) {
+  std::string out;
+  if (targets.frames_per_second && frames_per_second * kHair < *targets.frames_per_second)
+    out = rate_down(frames_per_second) + " frames/s where " + number(*targets.frames_per_second) +
+          " are asked for (--target-fps)";
+  if (targets.max_latency_seconds && latency_seconds > *targets.max_latency_seconds * kHair)
+    out += (out.empty() ? "" : ", and ") + time_up(latency_seconds) + " a frame where " +
+           time(*targets.max_latency_seconds) + " are asked for (--max-latency)";
+  return out;
+}
+
+}  // namespace millrace::compiler::explore
