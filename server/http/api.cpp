@@ -56,13 +56,13 @@ bool is_ready(const models::Model& model) {
   return model.state() == models::ModelState::kReady && model.pipeline().ready();
 }
 
-Response model_ready(const models::Model& model, bool draining) {
-  const bool ready = !draining && is_ready(model);
+Response model_ready(const models::Model& model, bool leaving) {
+  const bool ready = !leaving && is_ready(model);
   std::string body = "{\"name\":";
   append_json_string(body, model.name());
   body += std::string(",\"ready\":") + (ready ? "true" : "false") + "}";
-  return health(std::move(body), ready, draining ? "the server is draining" : "a card of the model is not up",
-                draining || ready ? std::chrono::seconds(1) : model.pipeline().retry_after());
+  return health(std::move(body), ready, leaving ? "the server is draining" : "a card of the model is not up",
+                leaving || ready ? std::chrono::seconds(1) : model.pipeline().retry_after());
 }
 
 /// "" is the page itself.
@@ -256,7 +256,7 @@ Api::Outcome Api::preflight(const Request& request) const {
 Response Api::server_ready(const Snapshot& snapshot) const {
   std::string reason;
   auto retry_after = std::chrono::milliseconds(0);
-  if (draining()) reason = "the server is draining";
+  if (leaving()) reason = "the server is draining";
   if (snapshot.empty()) reason = "no model is served";
   for (const auto& model : snapshot.all()) {
     if (is_ready(*model)) continue;
@@ -271,7 +271,7 @@ Api::Outcome Api::change_repository(const Request& request, const Route& route) 
   if (options_.repository == nullptr)
     return error_response(
         501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
-  if (draining()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
+  if (leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
   auto parsed = parse_repository_request(request.body);
   if (!parsed.ok()) return error_response(parsed.error());
   return DeferredJob{[this, route, wanted = std::move(*parsed)](std::function<void(Response)> answer) {
@@ -301,7 +301,7 @@ Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) cons
     case RouteKind::kModelDescription:
       return json(model_description(*model));
     case RouteKind::kModelReady:
-      return model_ready(*model, draining());
+      return model_ready(*model, leaving());
     default:
       return error_response(404, "no such route");
   }

@@ -71,8 +71,17 @@ class Api {
   /// Of infer requests that name no timeout, from now on. Any thread.
   void set_default_timeout(std::chrono::milliseconds timeout) { default_timeout_.store(timeout); }
 
-  /// From now on `ready` says 503 and infer requests are refused with 503. Any thread.
-  void begin_drain() { draining_.store(true, std::memory_order_release); }
+  /// The server will stop: from now on `ready` says 503, models stay as they are, and answers to inferences
+  /// should close their connection, so that clients go elsewhere. Inferences are served as before. Any
+  /// thread.
+  void give_notice() { leaving_.store(true, std::memory_order_release); }
+  bool leaving() const { return leaving_.load(std::memory_order_acquire); }
+
+  /// As give_notice(), and infer requests are refused with 503. Any thread.
+  void begin_drain() {
+    give_notice();
+    draining_.store(true, std::memory_order_release);
+  }
   bool draining() const { return draining_.load(std::memory_order_acquire); }
 
  private:
@@ -91,7 +100,7 @@ class Api {
   metrics::Metrics& metrics_;
   const ApiOptions options_;
   std::atomic<std::chrono::milliseconds> default_timeout_;
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> leaving_{false}, draining_{false};
   FailureLog failures_;
 };
 

@@ -140,6 +140,7 @@ class BeastServer final : public Server {
     for (const auto& listener : listeners_) out.push_back(listener->address());
     return out;
   }
+  void give_notice() override { api_.give_notice(); }
   void begin_drain() override { api_.begin_drain(); }
   bool idle() const override { return state_.answering.load() == 0; }
 

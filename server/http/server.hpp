@@ -69,7 +69,11 @@ class Server {
   virtual std::vector<Address> addresses() const = 0;
   std::string address() const { return addresses().front().text; }
 
-  /// `ready` says 503, new inferences are refused, everything else goes on. Any thread.
+  /// `ready` says 503 and every answer to a POST closes its connection, so that load balancers and clients
+  /// turn elsewhere while everything is still served. Any thread.
+  virtual void give_notice() = 0;
+
+  /// As give_notice(), and new inferences are refused; everything else goes on. Any thread.
   virtual void begin_drain() = 0;
 
   /// No request is being answered. Any thread.

@@ -451,6 +451,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void answer(Response response) {
     if (client_gone_) return finish_without_answer();
     state_ = State::kWriting;
+    // The client's next request would find the connection cut; told so, it goes elsewhere with it.
+    if (server_.api.leaving() && parser_ && parser_->get().method() == bhttp::verb::post) keep_alive_ = false;
     response_ = std::move(response);
     deadline_ = Clock::now() + server_.options.write_timeout;
     const std::string_view request_id = log_request();

@@ -391,17 +391,41 @@ TEST_F(HttpServer, drains_accepted_requests_and_refuses_new_ones) {
   ASSERT_TRUE(pipeline->wait_for_queued(1));
   server->begin_drain();
   EXPECT_FALSE(server->idle());
-  RawClient late = client();
-  EXPECT_EQ(late.exchange(post(kInferTarget, kJsonInput)).status, 503);
-  EXPECT_EQ(late.exchange(get("/v2/health/live")).status, 200);
-  EXPECT_EQ(late.exchange(get("/v2/health/ready")).status, 503);
+  RawClient late = client(), probe = client();
+  const Answer refused = late.exchange(post(kInferTarget, kJsonInput));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_NE(refused.head.find("\r\nConnection: close\r\n"), std::string::npos) << refused.head;
+  EXPECT_TRUE(late.closed_by_server()) << "before the server stops";
+  EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 503) << "probes keep their connection";
   std::jthread stopping([this] { server->stop(20'000ms); });
   pipeline->release();
   EXPECT_EQ(accepted.receive().status, 200);
   stopping.join();
   EXPECT_TRUE(accepted.closed_by_server());
-  EXPECT_TRUE(late.closed_by_server());
+  EXPECT_TRUE(probe.closed_by_server());
   EXPECT_FALSE(client().connected());
+}
+
+TEST_F(HttpServer, after_notice_serves_on_over_new_connections_and_is_not_ready) {
+  start();
+  pipeline->hold();
+  RawClient accepted = client(), probe = client();
+  accepted.send(post(kInferTarget, kJsonInput));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  server->give_notice();
+  pipeline->release();
+  const auto expect_last_of = [](RawClient& from, const Answer& answer) {
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_NE(answer.head.find("\r\nConnection: close\r\n"), std::string::npos) << answer.head;
+    EXPECT_TRUE(from.closed_by_server());
+  };
+  expect_last_of(accepted, accepted.receive());
+  RawClient fresh = client();
+  expect_last_of(fresh, fresh.exchange(post(kInferTarget, kJsonInput)));
+  EXPECT_EQ(probe.exchange(get("/v2/health/ready")).status, 503);
+  EXPECT_EQ(probe.exchange(get("/v2/models/small/ready")).status, 503);
+  EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
 }
 
 TEST_F(HttpServer, stop_with_a_bound_that_passes_answers_503_to_what_still_waits) {
