@@ -5,8 +5,9 @@
 //   std::vector<std::vector<std::byte>> outputs;
 //   auto s = client->infer("lenet5", "", {{image_bytes}}, 5ms, outputs);
 //
-// Link with CMake target millrace_client. Nothing but the standard library is included here; nothing throws
-// but std::bad_alloc.
+// Link with `pkg-config millrace-client` or, in CMake, with millrace::client of
+// find_package(millrace-client). Nothing but the standard library is included here; nothing throws but
+// std::bad_alloc.
 #pragma once
 
 #include <chrono>

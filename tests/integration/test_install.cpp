@@ -1,0 +1,240 @@
+// What `cmake --install` puts into a prefix, used as an operator and a client's author use it: from
+// elsewhere, with nothing read in this tree.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/tools.hpp"
+#include "tests/support/wait.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Words = std::vector<std::string>;
+
+const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kVectors = kSource / "tests/vectors/lenet5_mnist";
+constexpr std::size_t kPixels = 784;
+constexpr std::size_t kOutputBytes = 40;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+Words words_of(const std::string& text) {
+  std::istringstream in(text);
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Lines of strace's that name this checkout or the folder it is built in.
+std::string lines_into_the_tree(const fs::path& trace) {
+  std::string found;
+  std::istringstream in(text_of(trace));
+  for (std::string line; std::getline(in, line);)
+    for (const std::string& folder : {kSource.string(), std::string(MILLRACE_BINARY_DIR)})
+      if (line.find('"' + folder + '/') != std::string::npos ||
+          line.find('"' + folder + '"') != std::string::npos) {
+        found += line + "\n";
+        break;
+      }
+  return found;
+}
+
+class Install : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    directory_ = std::make_unique<TemporaryDirectory>("millrace-install");
+    const Outcome installed =
+        run_program({MILLRACE_CMAKE, "--install", MILLRACE_BINARY_DIR, "--prefix", prefix().string()});
+    if (installed.exit_code != 0) throw std::runtime_error("cmake --install: " + installed.err);
+    fs::create_directory(elsewhere());
+  }
+  static void TearDownTestSuite() { directory_.reset(); }
+
+  static fs::path prefix() { return directory_->path() / "prefix"; }
+  static fs::path library_folder() { return prefix() / MILLRACE_LIBDIR; }
+  static fs::path elsewhere() { return directory_->path() / "elsewhere"; }
+
+  /// The command, started in another folder than this test, without what could lead it back to this build.
+  static Words from_elsewhere(const Words& command) {
+    return Words{"env",
+                 "-C",
+                 elsewhere().string(),
+                 "-u",
+                 "MILLRACE_XRT_SHIM",
+                 "-u",
+                 "MILLRACE_CARD",
+                 "-u",
+                 "XILINX_XRT",
+                 "MILLRACE_CACHE=" + (directory_->path() / "cache").string()} +
+           command;
+  }
+  /// The same, with every file that it or its children name written down. LeakSanitizer cannot be traced.
+  static Words traced(const fs::path& trace, const Words& options, const Words& command) {
+    return from_elsewhere(Words{"ASAN_OPTIONS=detect_leaks=0", "strace", "-f", "-q", "-e", "trace=%file",
+                                "-o", trace.string()} +
+                          options + command);
+  }
+  static std::string program() { return prefix() / "bin/millrace"; }
+
+  /// `ask` built against the prefix and nothing else; returns the program.
+  static fs::path build_with_pkg_config() {
+    const Outcome flags = run_program({"env", "PKG_CONFIG_PATH=" + (library_folder() / "pkgconfig").string(),
+                                       "pkg-config", "--cflags", "--libs", "millrace-client"});
+    EXPECT_EQ(flags.exit_code, 0) << flags.err;
+    const fs::path out = elsewhere() / "ask";
+    Words command = {MILLRACE_CXX, "-std=c++20", "-Wall",   "-Wextra", "-Wpedantic",
+                     "-Wshadow",   "-Werror",    "ask.cpp", "-o",      out};
+    const Outcome built =
+        run_program(from_elsewhere(command + words_of(MILLRACE_SANITIZE_FLAGS) + words_of(flags.out)));
+    EXPECT_EQ(built.exit_code, 0) << built.err;
+    return out;
+  }
+
+  static fs::path build_with_cmake() {
+    const fs::path out = elsewhere() / "build";
+    const Outcome configured = run_program(
+        from_elsewhere({MILLRACE_CMAKE, "-S", ".", "-B", out.string(), "-G", MILLRACE_GENERATOR,
+                        "-DCMAKE_CXX_COMPILER=" MILLRACE_CXX, "-DCMAKE_CXX_FLAGS=" MILLRACE_SANITIZE_FLAGS,
+                        "-DCMAKE_PREFIX_PATH=" + prefix().string()}));
+    EXPECT_EQ(configured.exit_code, 0) << configured.err;
+    const Outcome built = run_program({MILLRACE_CMAKE, "--build", out.string()});
+    EXPECT_EQ(built.exit_code, 0) << built.out << built.err;
+    return out / "ask";
+  }
+
+  static std::unique_ptr<TemporaryDirectory> directory_;
+};
+std::unique_ptr<TemporaryDirectory> Install::directory_;
+
+TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
+  std::set<std::string> programs;
+  for (const auto& entry : fs::directory_iterator(prefix() / "bin")) programs.insert(entry.path().filename());
+  EXPECT_EQ(programs, (std::set<std::string>{"millrace", "millrace-card"}));
+  for (const char* file : {"lib/millrace/xrt/lib/libxrt_core.so.2", "include/millrace/client.hpp",
+                           "share/millrace/devices/ku060.yaml", "share/millrace/clusters/three-ku060.yaml",
+                           "share/millrace/server.yaml", "share/millrace/monitoring/alerts.yml",
+                           "share/millrace/plugins/dense_plugin.py", "share/doc/millrace/README.md",
+                           "share/doc/millrace/LICENSE"})
+    EXPECT_TRUE(fs::exists(prefix() / file)) << file;
+  const Outcome python =
+      run_program({"python3", prefix() / "share/millrace/python/millrace_client.py", "--help"});
+  EXPECT_EQ(python.exit_code, 0) << python.err;
+  const Outcome settings =
+      run_program(from_elsewhere({program(), "serve", "--config", prefix() / "share/millrace/server.yaml",
+                                  "--repository", elsewhere().string(), "--cluster",
+                                  prefix() / "share/millrace/clusters/three-ku060.yaml", "--check-config"}));
+  EXPECT_EQ(settings.exit_code, 0) << settings.err;
+}
+
+TEST_F(Install, TheUnitStartsTheInstalledProgram) {
+  const std::string unit = text_of(prefix() / "lib/systemd/system/millrace.service");
+  EXPECT_NE(unit.find("\nExecStart=" + program() + " serve "), std::string::npos) << unit;
+  EXPECT_NE(unit.find("file:" + (prefix() / "share/doc/millrace/README.md").string() + "\n"),
+            std::string::npos)
+      << unit;
+  EXPECT_EQ(unit.find("/usr/bin/millrace"), std::string::npos) << unit;
+  EXPECT_EQ(text_of(prefix() / "lib/systemd/system/millrace.socket"),
+            text_of(kSource / "configs/systemd/millrace.socket"));
+}
+
+TEST_F(Install, TheClientLibraryShowsWhatItsHeaderDeclaresAndNeedsNoLibraryOfOursOrBoosts) {
+  ASSERT_TRUE(installed({"nm", "readelf"}));
+  const std::string library = library_folder() / "libmillrace_client.so";
+  const Outcome symbols =
+      run_program({"nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", library});
+  ASSERT_EQ(symbols.exit_code, 0) << symbols.err;
+  std::set<std::string> shown;
+  std::istringstream lines(symbols.out);
+  for (std::string line; std::getline(lines, line);) shown.insert(line.substr(0, line.find_first_of("(@ ")));
+  EXPECT_EQ(shown, (std::set<std::string>{"MILLRACE_CLIENT_0.1", "millrace::client::TensorInfo::bytes",
+                                          "millrace::client::connect"}));
+
+  const Outcome dynamic = run_program({"readelf", "--dynamic", "--wide", library});
+  ASSERT_EQ(dynamic.exit_code, 0) << dynamic.err;
+  EXPECT_NE(dynamic.out.find("soname: [libmillrace_client.so.0.1]"), std::string::npos) << dynamic.out;
+  for (const char* ours : {"[libmillrace_runtime", "[libboost", "[libspdlog", "RPATH", "RUNPATH"})
+    EXPECT_EQ(dynamic.out.find(ours), std::string::npos) << ours << "\n" << dynamic.out;
+}
+
+TEST_F(Install, ADigitIsCompiledAndServedFromThePrefixAndAskedForFromOutsideTheTree) {
+  ASSERT_TRUE(installed({"strace", "pkg-config"}));
+  for (const char* file : {"ask.cpp", "CMakeLists.txt"})
+    fs::copy_file(kSource / "tests/integration/outside" / file, elsewhere() / file);
+  for (const char* file : {"lenet5_qdq_s8_pow2.onnx", "millrace.yaml"})
+    fs::copy_file(kVectors / file, elsewhere() / file);
+  const auto images = read_npy(kVectors / "images_u8.npy");
+  const auto golden = read_npy(kVectors / "golden_f32.npy");
+  ASSERT_TRUE(images.ok() && golden.ok());
+  std::vector<float> image(kPixels);
+  std::transform(images->data.begin(), images->data.begin() + kPixels, image.begin(),
+                 [](std::byte x) { return static_cast<float>(std::to_integer<unsigned>(x)) / 255.0F; });
+  ASSERT_TRUE(write_file_atomically(elsewhere() / "image", std::as_bytes(std::span(image))).ok());
+
+  const std::string cluster = prefix() / "share/millrace/clusters/three-ku060.yaml";
+  const fs::path compiling = directory_->path() / "compile.strace";
+  const Outcome compiled =
+      run_program(traced(compiling, {},
+                         {program(), "compile", "lenet5_qdq_s8_pow2.onnx", "--name", "lenet5", "--cluster",
+                          cluster, "--partitions", "3", "-o", "lenet5"}));
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  ASSERT_NE(text_of(compiling).find("ku060.yaml"), std::string::npos) << "nothing was traced";
+  EXPECT_EQ(lines_into_the_tree(compiling), "");
+
+  // -D: the server is this test's child and strace its grandchild, so that signals and the exit code are the
+  // server's.
+  const fs::path serving = directory_->path() / "serve.strace";
+  BackgroundProgram server(traced(serving, {"-D"},
+                                  {program(), "serve", "--deployment", "lenet5", "--cluster", cluster,
+                                   "--http", "127.0.0.1:0", "--udp", "127.0.0.1:0"}));
+  const auto http = server.wait_for_line("listening http ", 120s);
+  ASSERT_TRUE(http) << server.err();
+  const auto udp = server.wait_for_line("listening udp ", 60s);
+  ASSERT_TRUE(udp) << server.err();
+
+  const std::string where = "LD_LIBRARY_PATH=" + library_folder().string();
+  const fs::path by_pkg_config = build_with_pkg_config(), by_cmake = build_with_cmake();
+  for (const Words& ask :
+       {Words{where, by_pkg_config, "http://" + *http}, Words{where, by_pkg_config, "udp://" + *udp},
+        Words{by_cmake, "http://" + *http}}) {
+    const Outcome answer = run_program(from_elsewhere(ask + Words{"lenet5", "image"}));
+    ASSERT_EQ(answer.exit_code, 0) << answer.err << server.err();
+    ASSERT_EQ(answer.out.size(), kOutputBytes);
+    EXPECT_EQ(std::memcmp(answer.out.data(), golden->data.data(), kOutputBytes), 0);
+  }
+
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+  const std::regex end("(^|\n)" + std::to_string(server.pid()) + " +\\+\\+\\+ exited with 0 ");
+  EXPECT_TRUE(wait_until([&] { return std::regex_search(text_of(serving), end); }));
+  EXPECT_NE(text_of(serving).find("millrace-card"), std::string::npos) << "cards are traced too";
+  EXPECT_EQ(lines_into_the_tree(serving), "");
+}
+
+}  // namespace
+}  // namespace millrace::tests
