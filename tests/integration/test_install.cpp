@@ -97,8 +97,8 @@ class Install : public testing::Test {
   }
   /// The same, with every file that it or its children name written down. LeakSanitizer cannot be traced.
   static Words traced(const fs::path& trace, const Words& options, const Words& command) {
-    return from_elsewhere(Words{"ASAN_OPTIONS=detect_leaks=0", "strace", "-f", "-q", "-e", "trace=%file",
-                                "-o", trace.string()} +
+    return from_elsewhere(Words{"ASAN_OPTIONS=detect_leaks=0", "strace", "-f", "-q", "--seccomp-bpf", "-e",
+                                "trace=%file", "-o", trace.string()} +
                           options + command);
   }
   static std::string program() { return prefix() / "bin/millrace"; }
@@ -213,13 +213,13 @@ TEST_F(Install, ADigitIsCompiledAndServedFromThePrefixAndAskedForFromOutsideTheT
   BackgroundProgram server(traced(serving, {"-D"},
                                   {program(), "serve", "--deployment", "lenet5", "--cluster", cluster,
                                    "--http", "127.0.0.1:0", "--udp", "127.0.0.1:0"}));
+  const fs::path by_pkg_config = build_with_pkg_config(), by_cmake = build_with_cmake();
   const auto http = server.wait_for_line("listening http ", 120s);
   ASSERT_TRUE(http) << server.err();
   const auto udp = server.wait_for_line("listening udp ", 60s);
   ASSERT_TRUE(udp) << server.err();
 
   const std::string where = "LD_LIBRARY_PATH=" + library_folder().string();
-  const fs::path by_pkg_config = build_with_pkg_config(), by_cmake = build_with_cmake();
   for (const Words& ask :
        {Words{where, by_pkg_config, "http://" + *http}, Words{where, by_pkg_config, "udp://" + *udp},
         Words{by_cmake, "http://" + *http}}) {
