@@ -115,9 +115,11 @@ tr.chosen th[scope=row]::after { content: " (this plan)"; font-weight: 400; colo
   section { padding: .75rem; }
   .rows > li { grid-template-columns: minmax(0, 1fr); gap: .2rem; }
   .rows .figures, .rows .axis { grid-column: 1; }
+}
+@media screen and (max-width: 55.99rem) {
   table.stack, .stack tbody { display: block; }
   .stack thead { display: none; }
-  .stack tr { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 1.25rem; border-top: 1px solid var(--line); padding: .5rem 0; }
+  .stack tr { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 0 1.25rem; border-top: 1px solid var(--line); padding: .5rem 0; }
   .stack th, .stack td { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 .5rem; border: 0; padding: 0; min-width: 0; }
   .stack th, .stack td.text { grid-column: 1 / -1; justify-content: flex-start; }
   .stack td::before { content: attr(data-label); color: var(--soft); font-size: .875rem; flex: none; }

@@ -1,4 +1,4 @@
-// report.html in a real browser: tests/node/report.mjs looks at pages of several plans in Chromium, at three
+// report.html in a real browser: tests/node/report.mjs looks at pages of several plans in Chromium, at four
 // widths, light, dark and printed. MILLRACE_SHOTS names a directory for its screenshots.
 #include <gtest/gtest.h>
 
@@ -25,10 +25,11 @@ class ReportPage : public testing::Test {
     ASSERT_TRUE(node_package_installed("playwright-core"));
   }
 
-  static Plan planned(const std::string& cluster, std::optional<std::uint32_t> cards = {},
-                      const std::string& split = "") {
+  static Plan planned(
+      const std::string& cluster, std::optional<std::uint32_t> cards = {}, const std::string& split = "",
+      const std::filesystem::path& model = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx") {
     compiler::PlanOptions options;
-    options.model = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+    options.model = model;
     options.cluster = kSource / "configs/clusters" / (cluster + ".yaml");
     options.partitions = cards;
     if (!split.empty()) options.splits.push_back({split, 2});
@@ -61,6 +62,15 @@ TEST_F(ReportPage, Is_readable_everywhere_with_three_cards) {
 TEST_F(ReportPage, Is_readable_with_one_card_and_with_branches_over_cards) {
   look_at(planned("one-ku060"), {"--expect", "conv_5"});
   look_at(planned("nine-ku060", 5, "gemm_24"), {"--expect", "gemm_24_part1"});
+}
+
+/// Many layers with figures of many digits: as wide as its tables become.
+TEST_F(ReportPage, Is_readable_with_a_deep_net_over_cards_of_several_kinds) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  const auto model =
+      std::filesystem::path(models == nullptr ? "" : models) / "resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!exists(model)) GTEST_SKIP() << model << " is not there (MILLRACE_MODELS)";
+  look_at(planned("mixed", 3, "", model), {"--expect", "gemm_70"});
 }
 
 TEST_F(ReportPage, Shows_hostile_names_as_text) {

@@ -1,8 +1,8 @@
-// report.html in a real Chromium, at three widths, light, dark and printed.
+// report.html in a real Chromium, at four widths, light, dark and printed.
 //
 //   node report.mjs --file report.html [--expect "words on it" …] [--unpredicted] [--shots DIR] [--chromium /usr/bin/chromium]
 //
-// Exit code 1 where something is not as it should be, with what.
+// Exit code 1 where something is not as it should be, with what, of every width.
 import assert from 'node:assert/strict';
 import {mkdirSync} from 'node:fs';
 import {pathToFileURL} from 'node:url';
@@ -18,7 +18,8 @@ if (options.shots) mkdirSync(options.shots, {recursive: true});
 
 const kSections = options.unpredicted ? ['pipeline'] :
   ['pipeline', 'roofline', 'alternatives', 'latency', 'layers', 'bandwidth', 'resources', 'energy'];
-const kWidths = [[360, 740], [768, 1024], [1280, 900]];
+// The third is the narrowest where tables are not stacked (html_style.cpp).
+const kWidths = [[360, 740], [768, 1024], [896, 900], [1280, 900]];
 
 /** Opens the page and listens for what must not be: errors, dialogs, and requests of any kind but the page's own. */
 async function open(browser, look) {
@@ -96,14 +97,19 @@ try {
     for (const colorScheme of ['light', 'dark']) {
       const name = `report-${width}-${colorScheme}`;
       const page = await open(browser, {viewport: {width, height}, colorScheme});
-      await allIsThere(page);
-      await fits(page, width, name);
-      await contrastIsEnough(page);
-      await everythingHasAName(page, options.unpredicted ? 3 : 20);
       if (options.shots) await page.screenshot({path: `${options.shots}/${name}.png`, fullPage: true});
-      if (width === 1280) await prints(page, name);
-      assert.deepEqual(page.wrong, []);
-      console.log(`${name}: as it should be`);
+      try {
+        await allIsThere(page);
+        await fits(page, width, name);
+        await contrastIsEnough(page);
+        await everythingHasAName(page, options.unpredicted ? 3 : 20);
+        if (width === 1280) await prints(page, name);
+        assert.deepEqual(page.wrong, []);
+        console.log(`${name}: as it should be`);
+      } catch (error) {  // the other widths are looked at all the same
+        console.error(`${name}: ${error.message.replace(`${name}: `, '')}`);
+        process.exitCode = 1;
+      }
       await page.context().close();
     }
 } finally {
