@@ -117,6 +117,19 @@ TEST_F(CompileOutput, AsATableSaysWhatEachCardHolds) {
   expect(inspect(target_, false).out, "all checksums hold");
 }
 
+TEST_F(CompileOutput, SaysQuietlyWhatItWroteAndNoMore) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--variants", "2"}}) {
+    fs::remove_all(target_);
+    std::vector<std::string> words{"--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = compile(words);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_TRUE(outcome.err.empty()) << outcome.err;
+    EXPECT_TRUE(outcome.out.starts_with("wrote " + target_.string() + " ")) << outcome.out;
+    EXPECT_EQ(outcome.out.find('\n'), outcome.out.size() - 1) << outcome.out;
+  }
+}
+
 TEST_F(CompileOutput, ShowsOneImageByItself) {
   ASSERT_EQ(compile({"--quiet", "--partitions", "2"}).exit_code, 0);
   const Outcome outcome = inspect(target_ / "images/image1.xclbin", true);

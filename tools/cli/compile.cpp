@@ -58,7 +58,14 @@ Status run_variants(const CompileCommand& command, const compiler::CompileOption
     out << boost::json::serialize(root) << '\n';
     return {};
   }
-  if (command.common.quiet) return {};
+  const auto wrote = [&] {
+    out << "wrote " << options.output.string() << " and its variants.json in " << one_decimal(total)
+        << " ms\n";
+  };
+  if (command.common.quiet) {
+    wrote();
+    return {};
+  }
   out << "variant     cards        frames/s   latency us  fullest  built for\n";
   for (const auto& v : report.variants) {
     char line[160];
@@ -70,8 +77,8 @@ Status run_variants(const CompileCommand& command, const compiler::CompileOption
   }
   if (report.variants.size() < command.variants)
     out << "no other is worth building: each would be worse than one of these in everything\n";
-  out << "\nwrote " << options.output.string() << " and its variants.json in " << one_decimal(total)
-      << " ms\n";
+  out << '\n';
+  wrote();
   return {};
 }
 
@@ -92,13 +99,15 @@ Status run(const CompileCommand& command, std::ostream& out) {
     print_json(description, extra_json(report, command.output), out);
     return {};
   }
-  if (command.common.quiet) return {};
-  print_table(description, out);
-  if (report.design.unpredicted.empty())
-    out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
-        << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
-        << report.design.analysis.bottleneck << '\n';
-  out << "\nwrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report.steps))
+  if (!command.common.quiet) {
+    print_table(description, out);
+    if (report.design.unpredicted.empty())
+      out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
+          << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
+          << report.design.analysis.bottleneck << '\n';
+    out << '\n';
+  }
+  out << "wrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report.steps))
       << " ms (explored in " << one_decimal(report.design.exploration_ms) << " ms)\n";
   return {};
 }

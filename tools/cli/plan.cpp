@@ -64,7 +64,7 @@ Status run(const PlanCommand& command, std::ostream& out) {
     MILLRACE_TRY(named("--html", write_file_atomically(command.html, compiler::report::html(plan))));
   if (command.common.json)
     out << compiler::report::json(plan, options) << '\n';
-  else if (!command.common.quiet)
+  else
     out << compiler::report::terminal(plan, &out == &std::cout && ::isatty(STDOUT_FILENO) == 1);
   return {};
 }
