@@ -54,7 +54,7 @@ struct Settings {
   std::uint64_t slots = 8;
   std::uint64_t queue_capacity = 64;
   std::chrono::milliseconds default_timeout{60'000};
-  std::chrono::milliseconds drain{5'000};
+  std::chrono::milliseconds drain_notice{0}, drain{5'000};
 
   std::string metrics_compat = "none";
 

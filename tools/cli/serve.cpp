@@ -45,8 +45,8 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
-/// Reads the settings again at SIGHUP; at the first stop signal drains: until nothing is being answered, the
-/// bound passes, or a second stop signal comes.
+/// Reads the settings again at SIGHUP; at the first stop signal gives notice, then drains: until nothing is
+/// being answered, the bound passes, or a second stop signal comes.
 void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Server& server,
                          server::udp::Listener* udp, server::models::Repository& repository) {
   const auto watchdog = service::watchdog_interval();
@@ -64,18 +64,29 @@ void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Ser
     service::notify("READY=1");
   }
   service::notify("STOPPING=1\nSTATUS=draining");
-  const auto drain = live.settings().drain;
-  log::info("serve", "stopping: accepted requests may take " + std::to_string(drain.count()) +
+  const auto notice = live.settings().drain_notice, drain = live.settings().drain;
+  log::info("serve", (notice.count() == 0 ? std::string("stopping: ")
+                                          : "stopping: requests are served for " +
+                                                std::to_string(notice.count()) + " ms more, then ") +
+                         "accepted requests may take " + std::to_string(drain.count()) +
                          " ms more; a second signal stops at once");
-  server.begin_drain();
+  server.give_notice();
   repository.begin_stop();
-  if (udp != nullptr) udp->begin_drain();
-  const auto end = Clock::now() + drain;
-  while (!(server.idle() && (udp == nullptr || udp->idle())) && Clock::now() < end)
-    if (signals.wait(kIdlePoll) == Signal::kStop) {
-      log::warning("serve", "stopping at once: requests in flight get 503");
-      break;
-    }
+  // Until `done` or so long; false at a second stop signal.
+  const auto wait = [&](std::chrono::milliseconds bound, const auto& done) {
+    const auto end = Clock::now() + bound;
+    while (!done() && Clock::now() < end)
+      if (signals.wait(kIdlePoll) == Signal::kStop) {
+        log::warning("serve", "stopping at once: requests in flight get 503");
+        return false;
+      }
+    return true;
+  };
+  if (wait(notice, [] { return false; })) {
+    server.begin_drain();
+    if (udp != nullptr) udp->begin_drain();
+    wait(drain, [&] { return server.idle() && (udp == nullptr || udp->idle()); });
+  }
   repository.stop();
   server.stop(std::chrono::milliseconds(
       0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
