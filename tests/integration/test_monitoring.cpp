@@ -18,6 +18,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
+#include "tests/unit/server/certificate.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -117,8 +118,13 @@ class MonitoredServer : public testing::Test {
   void SetUp() override {
     ASSERT_TRUE(installed({"prometheus", "curl"}));
     deploy(program_, emulated_ring(3), 3, deployment_);
-    server_.emplace(std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_.string(),
-                                             "--http", "127.0.0.1:0"});
+    const auto certified = server::test::make_certificate(-3'600, 86'400 * 30L);
+    const auto chain = directory_.path() / "chain.pem", key = directory_.path() / "key.pem";
+    ASSERT_TRUE(write_file_atomically(chain, certified.certificate).ok());
+    ASSERT_TRUE(write_file_atomically(key, certified.key).ok());
+    server_.emplace(std::vector<std::string>{
+        millrace_binary(), "serve", "--deployment", deployment_.string(), "--http", "127.0.0.1:0", "--http",
+        "tls:127.0.0.1:0", "--tls-certificate", chain, "--tls-key", key, "--udp", "127.0.0.1:0"});
     const auto address = server_->wait_for_line("listening http ", 60s);
     ASSERT_TRUE(address.has_value()) << server_->err();
     address_ = *address;
