@@ -21,16 +21,13 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
+#include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
 
 using namespace std::chrono_literals;
-
-bool have(const char* program) {
-  return std::system((std::string("command -v ") + program + " >/dev/null 2>&1").c_str()) == 0;
-}
 
 class ServeService : public testing::Test {
  protected:
@@ -47,7 +44,7 @@ class ServeService : public testing::Test {
 };
 
 TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
-  if (!have("systemd-analyze")) GTEST_SKIP() << "systemd-analyze is not installed";
+  ASSERT_TRUE(installed({"systemd-analyze"}));
   const auto units = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/systemd";
   for (const char* name : {"millrace.service", "millrace.socket"}) {
     std::string unit = read_text_file(units / name).value();
@@ -133,7 +130,7 @@ TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
 }
 
 TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
-  if (!have("systemd-socket-activate")) GTEST_SKIP() << "systemd-socket-activate is not installed";
+  ASSERT_TRUE(installed({"systemd-socket-activate"}));
   const std::string path = directory_.path() / "http.sock";
   std::vector<std::string> command = {"systemd-socket-activate", "-l", path, "--fdname=http"};
   const auto rest = serve({"--http", "systemd:http"});
