@@ -77,6 +77,32 @@ TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
   EXPECT_NE(outcome.out.find("slots: 8  # default\n"), std::string::npos) << outcome.out;
 }
 
+TEST_F(ServeSettings, WhatOthersReachAndMayReadIsWarnedOf) {
+  const auto tokens = write("tokens", "operator admin a-token-of-the-operator\n");
+  std::filesystem::permissions(tokens, std::filesystem::perms(0644));
+  std::vector<std::string> command = {millrace_binary(), "serve",  "--deployment",
+                                      deployed(),        "--http", "0.0.0.0:0"};
+  {
+    BackgroundProgram server(command);
+    ASSERT_TRUE(server.wait_for_line("listening http ", 60s)) << server.err();
+    EXPECT_TRUE(said(server, "other machines reach 0.0.0.0:")) << server.err();
+    EXPECT_EQ(server.stop(SIGTERM), 0);
+  }
+  command.push_back("--check-config");
+  Outcome outcome = run_program(command);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("other machines reach 0.0.0.0:0, and nobody needs a token"), std::string::npos)
+      << outcome.err;
+  command.insert(command.end(), {"--tokens", tokens});
+  outcome = run_program(command);
+  EXPECT_EQ(outcome.err.find("other machines"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--tokens: every user of this machine may use " + tokens), std::string::npos)
+      << outcome.err;
+  std::filesystem::permissions(tokens, std::filesystem::perms(0640));
+  command[5] = "127.0.0.1:0";
+  EXPECT_EQ(run_program(command).err, "");
+}
+
 TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
   const std::string good = "deployments: [" + deployed() + "]\n";
   const auto three = directory_.path() / "three";
@@ -209,6 +235,7 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(wait_until([&] { return status("another-token-of-his") == 200; }));
   EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
+  EXPECT_TRUE(said(server, "changed: none; in force: 1 token\n")) << server.err();
 }
 
 TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {
@@ -272,6 +299,9 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCo
   const std::string trusted = write("trusted.pem", served);
   EXPECT_EQ(ask({"--ca-file", trusted, "--token-file", token}).exit_code, 0)
       << "what was loaded before stays";
+  certify(-3'600, 86'400 * 60L);
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  EXPECT_TRUE(said(server, "in force: 1 token, a certificate until 20")) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 

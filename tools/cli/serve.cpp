@@ -3,8 +3,13 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <ostream>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
@@ -98,16 +103,17 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
-/// Who may do what, from now on.
-Status load_tokens(const Settings& settings, server::auth::Guard& guard) {
+/// Who may do what, from now on; how many tokens there are (0: nobody needs one).
+Result<std::size_t> load_tokens(const Settings& settings, server::auth::Guard& guard) {
   if (settings.http_tokens.empty()) {
     guard.replace(nullptr);
-    return {};
+    return std::size_t{0};
   }
   MILLRACE_ASSIGN(const std::string text, read_text_file(settings.http_tokens));
   MILLRACE_ASSIGN(auto tokens, server::auth::Tokens::parse(text, settings.http_tokens));
+  const std::size_t count = tokens.size();
   guard.replace(std::make_shared<const server::auth::Tokens>(std::move(tokens)));
-  return {};
+  return count;
 }
 
 Result<server::http::ServerOptions> http_options(const LiveSettings& live) {
@@ -192,19 +198,38 @@ void set_sampler(server::metrics::Metrics& metrics, const server::models::Regist
   });
 }
 
+std::string minute_of(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+  return text;
+}
+
+std::string counted(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 /// What SIGHUP changes, beside the log's level.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
                    const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
-  live.on_reload([&](const Settings& now) {
+  live.on_reload([&](const Settings& now) -> Result<std::string> {
     api.set_default_timeout(now.default_timeout);
-    return load_tokens(now, guard);
+    MILLRACE_ASSIGN(const std::size_t tokens, load_tokens(now, guard));
+    return now.http_tokens.empty() ? std::string() : counted(tokens, "token");
   });
   if (tls)
-    live.on_reload([tls](const Settings& now) { return tls->reload(now.http_certificate, now.http_key); });
+    live.on_reload([tls](const Settings& now) -> Result<std::string> {
+      MILLRACE_TRY(tls->reload(now.http_certificate, now.http_key));
+      return "a certificate until " + minute_of(tls->expires());
+    });
   if (udp != nullptr)
-    live.on_reload([udp](const Settings& now) -> Status {
+    live.on_reload([udp](const Settings& now) -> Result<std::string> {
       MILLRACE_ASSIGN(auto keys, udp_keys(now));
-      return udp->replace_keys(std::move(keys));
+      const std::size_t count = key_count(keys);
+      MILLRACE_TRY(udp->replace_keys(std::move(keys)));
+      return now.udp_keys.empty() ? std::string() : counted(count, "UDP key");
     });
 }
 
@@ -216,9 +241,15 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(live));
   options.passed = service::take_passed_sockets();
   server::auth::Guard guard;
-  MILLRACE_TRY(load_tokens(settings, guard));
+  if (const auto tokens = load_tokens(settings, guard); !tokens) return tokens.error();
   if (command.check_config) {
     MILLRACE_TRY(check_inputs(live));
+    std::vector<std::string> addresses;
+    for (auto address : options.listen) {
+      address.tls = false;
+      addresses.push_back(to_string(address));
+    }
+    for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
     live.print(out);
     return {};
   }
@@ -262,8 +293,12 @@ Status run(const ServeCommand& command, std::ostream& out) {
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
-  for (const auto& [kind, text] : server->addresses())
+  std::vector<std::string> addresses;
+  for (const auto& [kind, text] : server->addresses()) {
     out << "listening " << kind << ' ' << text << std::endl;
+    addresses.push_back(text);
+  }
+  for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
   if (udp) out << "listening udp " << udp->address() << std::endl;
   serve_until_stopped(signals, live, *server, udp.get(), repository);
   log::info("serve", "stopped");

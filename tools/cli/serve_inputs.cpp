@@ -1,5 +1,6 @@
 #include "tools/cli/serve_inputs.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/file.hpp"
@@ -41,6 +43,12 @@ bool same_address(const http::ListenAddress& a, const http::ListenAddress& b) {
     return host == of || host == "::" || (host == "0.0.0.0" && is_v4(of));
   };
   return covers(port->host, other->host) || covers(other->host, port->host);
+}
+
+/// Whether other machines reach it.
+bool is_open(std::string_view address) {
+  if (address.starts_with("unix:") || address.starts_with("systemd:")) return false;
+  return !address.starts_with("127.") && !address.starts_with("[::1]") && !address.starts_with("localhost:");
 }
 
 Status check_apart(const std::vector<http::ListenAddress>& all, const LiveSettings& live) {
@@ -187,6 +195,12 @@ Result<server::udp::wire::KeyRing> udp_keys(const Settings& settings) {
   return keys;
 }
 
+std::size_t key_count(const server::udp::wire::KeyRing& keys) {
+  std::size_t count = 0;
+  for (unsigned id = 0; id < 256; ++id) count += keys.has(static_cast<std::uint8_t>(id)) ? 1U : 0U;
+  return count;
+}
+
 Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live) {
   const Settings& settings = live.settings();
   MILLRACE_ASSIGN(const http::HostPort at,
@@ -197,6 +211,24 @@ Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live) {
   options.allow_unauthenticated = settings.udp_unauthenticated;
   options.engine.fragment_bytes = static_cast<std::uint32_t>(settings.udp_fragment_bytes);
   return options;
+}
+
+std::vector<std::string> doubts_about(const LiveSettings& live, const std::vector<std::string>& addresses) {
+  const Settings& settings = live.settings();
+  std::vector<std::string> out;
+  for (const auto& address : addresses)
+    if (settings.http_tokens.empty() && is_open(address))
+      out.push_back("other machines reach " + address +
+                    ", and nobody needs a token there to ask models and to read all but admin routes; "
+                    "http.tokens names who may");
+  for (const auto& [key, file] :
+       {std::pair{"http.tokens", settings.http_tokens}, std::pair{"http.key", settings.http_key},
+        std::pair{"udp.keys", settings.udp_keys}}) {
+    struct stat info {};
+    if (file.empty() || ::stat(file.c_str(), &info) != 0 || (info.st_mode & S_IRWXO) == 0) continue;
+    out.push_back(live.named(key) + ": every user of this machine may use " + file + "; chmod o= takes that");
+  }
+  return out;
 }
 
 Status check_inputs(const LiveSettings& live) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -40,7 +41,12 @@ Result<std::uint64_t> longest_body(const LiveSettings& live, const Deployments& 
 Result<std::vector<server::http::ListenAddress>> listeners(const LiveSettings& live);
 
 Result<server::udp::wire::KeyRing> udp_keys(const server::config::Settings& settings);
+std::size_t key_count(const server::udp::wire::KeyRing& keys);
 Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live);
+
+/// What is allowed and may not be meant, a warning each: addresses that other machines reach without a token
+/// (of `addresses`, as HOST:PORT or unix:PATH), and secrets that every user of this machine may read.
+std::vector<std::string> doubts_about(const LiveSettings& live, const std::vector<std::string>& addresses);
 
 /// What --check-config looks at beside the settings themselves. Touches no card and takes no address; opens
 /// (makes) the cache of compiled models where there is a repository.

@@ -50,10 +50,15 @@ void LiveSettings::reload() {
   }
   loaded_ = std::move(fresh).value();
   set_log_level();
-  for (const auto& apply : appliers_)
-    if (const Status applied = apply(settings()); !applied.ok())
+  std::string files;
+  for (const auto& apply : appliers_) {
+    const auto applied = apply(settings());
+    if (!applied.ok())
       log::error("serve", "reload: " + applied.error().message() + "; what was loaded before stays");
-  log::info("serve", "settings read again; changed: " + (changed.empty() ? "none" : changed));
+    else if (!applied->empty())
+      files += (files.empty() ? "; in force: " : ", ") + *applied;
+  }
+  log::info("serve", "settings read again; changed: " + (changed.empty() ? "none" : changed) + files);
   if (!waiting.empty()) log::warning("serve", "reload: only a restart changes " + waiting);
 }
 

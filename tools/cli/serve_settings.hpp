@@ -24,11 +24,10 @@ class LiveSettings {
   /// What opens a message about a setting (Loaded::named).
   std::string named(std::string_view key) const { return loaded_.named(key); }
 
-  /// Called at every reload with the new settings, all checked; what it refuses is logged, and the rest of
-  /// the reload goes on.
-  void on_reload(std::function<Status(const server::config::Settings&)> apply) {
-    appliers_.push_back(std::move(apply));
-  }
+  /// Called at every reload with the new settings, all checked. Returns what it read again, in words for the
+  /// log ("2 tokens"; empty: nothing); what it refuses is logged, and the rest of the reload goes on.
+  using Apply = std::function<Result<std::string>(const server::config::Settings&)>;
+  void on_reload(Apply apply) { appliers_.push_back(std::move(apply)); }
 
   /// Reads the sources again. What does not hold changes nothing and is logged; so is what only a restart
   /// changes.
@@ -45,7 +44,7 @@ class LiveSettings {
 
   ServeCommand command_;
   server::config::Loaded loaded_;
-  std::vector<std::function<Status(const server::config::Settings&)>> appliers_;
+  std::vector<Apply> appliers_;
 };
 
 }  // namespace millrace::cli
