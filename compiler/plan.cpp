@@ -104,9 +104,18 @@ class Planner {
     const bool lift = options_.targets.objective == explore::Objective::kThroughput;
     // Copies use all the cards there are as well as one pipeline over them could.
     if (alone || (found.ok() && (!lift || plan_.replicas() > 1))) return found;
+    if (!found.ok() && fits_but_is_late()) return explain ? search(true) : found;
     const Status split = split_layers(found);
     if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit || !explain) return split;
     return search(true);  // for the reason
+  }
+
+  /// Whether only the target's latency is missed: parts of a layer on several cards make no frame sooner.
+  bool fits_but_is_late() {
+    explore::Problem open = plan_.problem;
+    if (!open.targets.max_latency_seconds) return false;
+    open.targets.max_latency_seconds.reset();
+    return steps_.run("partition", [&] { return solved(open, false); }).ok();
   }
 
   Status state_problem() {
@@ -366,7 +375,7 @@ class Planner {
     if (plan_.problem.replicas.value_or(1) > 1 || plan_.replicas() > 1) return best ? Status() : not_one();
     explore::Problem room = plan_.problem;
     bool full = true;
-    for (int attempt = 0; full && attempt < kAttempts; ++attempt) {
+    for (int attempt = 0; full && attempt < kAttempts / 2; ++attempt) {
       full = false;
       for (const auto& candidate : steps_.run("partition", [&] { return explore::solve_soon(room); })) {
         plan_.solution = candidate;

@@ -48,8 +48,11 @@ class Diagnosis {
   }
 
   Error run() {
-    std::string message = "model '" + problem_.model + "' on cluster '" + problem_.cluster + "'" + wanted() +
-                          ": " + binding() + nearest_targets() + nearest_cluster();
+    std::string message =
+        "model '" + problem_.model + "' on cluster '" + problem_.cluster + "'" + wanted() + ": ";
+    message += binding();
+    message += nearest_targets();
+    message += nearest_cluster();
     return Error(ErrorCode::kDoesNotFit, std::move(message));
   }
 
@@ -88,7 +91,7 @@ class Diagnosis {
            " partitions stands on a card of its own: add cables to the cluster file";
   }
 
-  std::string binding() const {
+  std::string binding() {
     if (auto found = unjoined(); !found.empty()) return found;
     if (auto found = too_slow(); !found.empty()) return found;
     if (auto found = too_large(); !found.empty()) return found;
@@ -245,7 +248,7 @@ class Diagnosis {
     return open;
   }
 
-  std::string latency_bound() const {
+  std::string latency_bound() {
     if (!problem_.targets.max_latency_seconds) return {};
     Problem open = relaxed();
     open.targets.objective = Objective::kLatency;
@@ -253,6 +256,7 @@ class Diagnosis {
     const auto found = Search(board).run();
     const double most = *problem_.targets.max_latency_seconds;
     if (!found || found->latency_seconds <= most) return {};
+    soonest_ = found;
     return "the least latency found is " + time_up(found->latency_seconds) + ", " +
            number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
@@ -370,12 +374,9 @@ class Diagnosis {
              plural(found->card.size(), "card");
       if (!problem_.targets.max_latency_seconds) return out;
       out += " in " + time_up(found->latency_seconds);
-      open.targets.objective = Objective::kLatency;
-      const Board sooner(open);
-      const auto soonest = Search(sooner).run();
-      if (soonest && soonest->latency_seconds < found->latency_seconds)
+      if (soonest_ && soonest_->latency_seconds < found->latency_seconds)
         out +=
-            ", or " + rate_down(1 / soonest->interval_seconds) + " in " + time_up(soonest->latency_seconds);
+            ", or " + rate_down(1 / soonest_->interval_seconds) + " in " + time_up(soonest_->latency_seconds);
       return out;
     }
     return "; it does not fit at any rate";
@@ -395,9 +396,15 @@ class Diagnosis {
     return row;
   }
 
+  /// In a row that is proposed. Where it is the latency that binds, each card more adds its cable's.
+  std::uint32_t most_cards() const {
+    const auto layers = static_cast<std::uint32_t>(board_.chain.size());
+    return std::min(soonest_ ? kMostInACopy : kMostCards, layers);
+  }
+
   /// The fewest of them that would do in one pipeline, 0: none; and in words.
   std::pair<std::uint32_t, std::string> fewest_in_a_row(const Card& card, const Cable& cable) const {
-    for (std::uint32_t n = 1; n <= kMostCards && n <= board_.chain.size(); n = n < 16 ? n + 1 : n + n / 4) {
+    for (std::uint32_t n = 1; n <= most_cards(); n = n < 16 ? n + 1 : n + n / 4) {
       const Problem row = in_a_row(card, n, cable);
       const Board board(row);
       const auto found = Search(board).feasible(n, std::min(seconds_, 1e6));
@@ -457,15 +464,17 @@ class Diagnosis {
       if (one.empty() && !problem_.cables.empty()) one = fewest(card, endless);
       if (!one.empty()) out += (out.empty() ? "; it would fit on " : ", or on ") + one;
     }
-    return out.empty() ? "; no row of up to " +
-                             std::to_string(std::min<std::size_t>(kMostCards, board_.chain.size())) +
-                             " cards of its kinds would do, nor replicas on " + std::to_string(kMostCards)
-                       : out;
+    if (!out.empty()) return out;
+    out = "; no row of up to " + std::to_string(most_cards()) + " cards of its kinds would do";
+    return problem_.targets.frames_per_second
+               ? out + ", nor up to " + std::to_string(kMostCards) + " in replicas"
+               : out;
   }
 
   const Board& board_;
   const Problem& problem_;
   double seconds_ = 1e6;
+  std::optional<Solution> soonest_;  // where that is not soon enough
   std::size_t joined_ = 1;
 };
 

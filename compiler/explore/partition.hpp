@@ -64,9 +64,9 @@ struct Solution {
 /// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
-/// Pipelines with short latencies at the target's rate, whatever the target's latency is; for each number of
-/// cards the soonest first. For who plays them: a latency is a sum here, and those that come out about alike
-/// may differ by a fifth. Of a problem that solve() has an answer to.
+/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. For who plays
+/// them: a latency is a sum here, and those that come out about alike may differ by a third. Of a problem
+/// that solve() has an answer to.
 std::vector<Solution> solve_soon(const Problem& problem);
 
 /// Who stands where, built how: a plan as a person may have written it.

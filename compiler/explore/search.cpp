@@ -19,7 +19,11 @@ constexpr int kRefinements = 24;                 // halvings between two interva
 constexpr std::size_t kMostLevels = 32;          // intervals remembered
 constexpr double kProven = 1e-6;                 // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;             // seconds: no limit
-constexpr double kAboutAsSoon = 1.2;             // times the least latency
+constexpr double kMuchLonger[] = {1.0, 1.6, 3.0, 10.0, 1e9};
+constexpr std::size_t kMostOrders = 4;  // of cards, that are built for short latencies
+constexpr double kAboutAsSoon = 1.2;    // times the least latency
+constexpr double kMuchLater = 1.4;      // as sums; no play makes up for it
+constexpr std::size_t kMostSoon = 6;
 constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};  // than the shortest interval
 
 std::vector<double> intervals_of(const Board& board) {
@@ -287,6 +291,8 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
 std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
   auto quickest = untimed().shortest(cards, limit);
   if (!quickest || meets(problem_, *quickest)) return quickest;
+  auto last = soonest(cards, limit);
+  if (!last || !meets(problem_, *last)) return std::nullopt;
   std::optional<Solution> best;
   double low = quickest->interval_seconds;
   for (const double factor : kLonger) {
@@ -298,10 +304,7 @@ std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double lim
   if (best)
     best = narrowed(cards, std::move(*best),
                     std::lower_bound(intervals_.begin(), intervals_.end(), low / kHair) - intervals_.begin());
-  auto last = soonest(cards, limit);
-  if (last && meets(problem_, *last) && (!best || last->interval_seconds < best->interval_seconds))
-    best = std::move(last);
-  return best;
+  return best && best->interval_seconds <= last->interval_seconds ? best : last;
 }
 
 Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low) {
@@ -396,9 +399,10 @@ std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
   std::vector<Solution> out;
   const auto quickest = untimed().shortest(cards, limit);
   if (!quickest) return out;
-  for (const double factor : kLonger) {
+  for (const double factor : kMuchLonger) {
     const double seconds = std::min(limit, quickest->interval_seconds * factor);
     Level& at = level(seconds);
+    std::size_t tried = 0;
     for (const auto& order : rows(cards)) {
       const std::size_t before = out.size();
       for (auto& assignment : {arrange(at, order), fill(at, order)}) {
@@ -408,7 +412,7 @@ std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
         auto found = board_.assess(quicker);
         if (found && found->interval_seconds <= limit * kHair) out.push_back(std::move(*found));
       }
-      if (out.size() > before) break;
+      if (out.size() > before && ++tried == kMostOrders) break;
     }
     if (seconds == limit) break;
   }
@@ -433,6 +437,11 @@ std::vector<Solution> Search::soon() {
     std::move(found.begin(), found.end(), std::back_inserter(out));
   }
   if (out.empty()) return out;
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return better(Objective::kLatency, a, b); });
+  const double most_late = out.front().latency_seconds * kMuchLater;
+  std::erase_if(out, [&](const auto& s) { return s.latency_seconds > most_late; });
+  if (out.size() > kMostSoon) out.resize(kMostSoon);
   // Branch and bound goes another way where it is given nothing to better.
   Problem near = problem_;
   near.targets.objective = Objective::kCards;

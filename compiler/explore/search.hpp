@@ -25,7 +25,7 @@ class Search {
   /// Nothing where the targets cannot be met. Of what is as good, what has weights on the chip.
   std::optional<Solution> run();
 
-  /// Several with short latencies, whatever the target's is; for each number of cards the soonest first.
+  /// Several with short latencies, whatever the target's is.
   std::vector<Solution> soon();
 
   /// The shortest interval with exactly so many cards, at most `limit` seconds.
