@@ -162,6 +162,12 @@ TEST_F(Vitis, GivesAnImageWhatItTakesToBuildItAndSaysThatNothingWasRun) {
                                           "vitis/image0/package.tcl"}));
 }
 
+TEST_F(Vitis, WritesAKernelWhoseLinesCanBeRead) {
+  image_.rtl["part0_top.sv"] = top_text(2, 2);
+  std::istringstream lines(emit().at("vitis/image0/kernel.sv"));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 160U) << line;
+}
+
 TEST_F(Vitis, GivesNothingForDevicesWithoutAPlatform) {
   device_.platform.clear();
   EXPECT_TRUE(emit().empty());

@@ -109,6 +109,23 @@ TEST_F(PlanCommand, On_a_terminal_page_no_line_is_longer_than_80_columns_and_non
   }
 }
 
+TEST_F(PlanCommand, A_share_given_twice_is_refused_and_so_is_a_rate_beyond_reason) {
+  expect_error(plan({"--max-utilisation", "dsp=0.5", "--max-utilisation", "dsp=0.6"}), 2,
+               {"--max-utilisation dsp=0.6", "dsp was given before"});
+  expect_error(plan({"--max-utilisation", "0.5", "--max-utilisation", "0.5"}), 2,
+               {"--max-utilisation 0.5", "the share of all kinds was given before"});
+  expect_error(plan({"--target-fps", "1e300"}), 2, {"--target-fps", "at most 1e12"});
+  const auto one = plan({"--max-utilisation", "0.7", "--max-utilisation", "lut=0.05", "--json"});
+  const auto other = plan({"--max-utilisation", "lut=0.05", "--max-utilisation", "0.7", "--json"});
+  const auto all = plan({"--max-utilisation", "0.7", "--json"});
+  ASSERT_EQ(one.exit_code + other.exit_code + all.exit_code, 0) << one.err << other.err << all.err;
+  const auto rate = [](const Outcome& outcome) {
+    return json::parse(outcome.out).at("predicted").at("frames_per_second").to_number<double>();
+  };
+  EXPECT_EQ(rate(one), rate(other));
+  EXPECT_LT(rate(one), rate(all));
+}
+
 TEST_F(PlanCommand, Quiet_leaves_the_result_and_takes_the_progress) {
   const Outcome outcome = plan({"--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -88,8 +88,10 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
   sub->add_option("--target-fps", c.target_fps, "Frames a second, at least");
-  sub->add_option("--max-latency", c.max_latency,
-                  "From the first card's input to the last one's output, at most: 500us, 1.5ms");
+  sub->add_option(
+      "--max-latency", c.max_latency,
+      "From the first card's input to the last one's output, at most: 500us, 1.5ms (ns, us, ms or s; "
+      "without a unit us)");
   sub->add_option("--objective", c.objective,
                   "What the rest goes to: cards (as few as meet the targets; the default), throughput or "
                   "latency")

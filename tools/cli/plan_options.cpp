@@ -1,6 +1,7 @@
 #include "tools/cli/plan_options.hpp"
 
 #include <cstdlib>
+#include <set>
 
 #include "compiler/model_file.hpp"
 #include "kernels/program/parameters.hpp"
@@ -10,11 +11,11 @@ namespace {
 
 using compiler::explore::Shares;
 
-constexpr double kLeastSeconds = 1e-9, kMostSeconds = 3600;
+constexpr double kLeastSeconds = 1e-9, kMostSeconds = 3600, kMostFrames = 1e12;
 constexpr const char* kKinds[] = {"lut", "lutram", "ff", "dsp", "bram", "uram", "memory"};
 
-/// "0.7" for all kinds, "dsp=0.9" for one.
-Status read_share(const std::string& text, Shares& shares) {
+/// "0.7" for all kinds, "dsp=0.9" for one; `given` holds the kinds that were told before.
+Status read_share(const std::string& text, Shares& shares, std::set<std::string>& given) {
   const auto equals = text.find('=');
   const std::string kind = equals == std::string::npos ? "" : text.substr(0, equals);
   const std::string figure = equals == std::string::npos ? text : text.substr(equals + 1);
@@ -23,6 +24,10 @@ Status read_share(const std::string& text, Shares& shares) {
   if (figure.empty() || *end != '\0' || !(share > 0) || share > 1)
     return Error(ErrorCode::kInvalidInput,
                  "--max-utilisation " + text + ": give a share above 0, at most 1: 0.8, or dsp=0.9");
+  if (!given.insert(kind).second)
+    return Error(ErrorCode::kInvalidInput, "--max-utilisation " + text + ": " +
+                                               (kind.empty() ? "the share of all kinds" : kind) +
+                                               " was given before; leave one out");
   bool found = kind.empty();
   for (std::size_t k = 0; k < shares.size(); ++k)
     if (kind.empty() || kind == kKinds[k]) {
@@ -87,6 +92,8 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
   if (!what.host_time.empty()) {
     MILLRACE_ASSIGN(options.host_seconds, seconds("--host-time", what.host_time));
   }
+  if (what.target_fps && *what.target_fps > kMostFrames)
+    return Error(ErrorCode::kInvalidInput, "--target-fps: give at most 1e12 frames a second");
   options.targets.frames_per_second = what.target_fps;
   if (!what.max_latency.empty()) {
     MILLRACE_ASSIGN(options.targets.max_latency_seconds, seconds("--max-latency", what.max_latency));
@@ -109,7 +116,12 @@ Status fill(const PlanWhat& given, compiler::PlanOptions& options) {
                    "--split " + split + ": give a block and 2 to 64 parts: conv_5=2");
     options.splits.push_back({split.substr(0, equals), static_cast<std::uint32_t>(parts)});
   }
-  for (const auto& share : what.max_utilisation) MILLRACE_TRY(read_share(share, options.shares));
+  // One kind's share holds whether the share of all stands before it or behind.
+  std::set<std::string> told;
+  for (const bool one_kind : {false, true})
+    for (const auto& share : what.max_utilisation)
+      if ((share.find('=') != std::string::npos) == one_kind)
+        MILLRACE_TRY(read_share(share, options.shares, told));
   return {};
 }
 

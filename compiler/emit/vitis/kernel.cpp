@@ -177,22 +177,20 @@ std::string kernel_text(const KernelInterfaces& interfaces, const std::string& k
   text += "  " + top + " top (.clk(ap_clk), .rst, .error";
   for (const std::string& irq : interfaces.interrupts) text += ", ." + irq;
   for (std::size_t i = 0; i < interfaces.windows.size(); ++i) {
-    text += ",\n   ";
-    for (const Window& w : kWindow) {
+    for (std::size_t at = 0; at < std::size(kWindow); ++at) {
+      const Window& w = kWindow[at];
       const std::string width = std::to_string(w.width);
-      text += " ." + interfaces.windows[i] + "_axil_" + w.name + "(w_" + w.name +
-              (shared(w) ? "" : "[" + std::to_string(i * w.width) + "+:" + width + "]") + ")" +
-              (std::string(w.name) == "rresp" ? "" : ",");
+      text += std::string(at % 3 == 0 ? ",\n    ." : ", .") + interfaces.windows[i] + "_axil_" + w.name +
+              "(w_" + w.name + (shared(w) ? "" : "[" + std::to_string(i * w.width) + "+:" + width + "]") +
+              ")";
     }
   }
   for (const std::string& master : interfaces.masters) {
-    text += ",\n   ";
-    bool first = true;
+    std::size_t at = 0;
     for (const TopPort& p : interfaces.ports) {
       if (!p.name.starts_with(master + "_axi_")) continue;
-      text += std::string(first ? " ." : ", .") + p.name + "(m_axi_" + master + "_" +
+      text += std::string(at++ % 3 == 0 ? ",\n    ." : ", .") + p.name + "(m_axi_" + master + "_" +
               p.name.substr(master.size() + 5) + ")";
-      first = false;
     }
   }
   for (const TopPort& p : interfaces.ports)
