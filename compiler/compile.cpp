@@ -8,6 +8,7 @@
 #include "compiler/emit/deployment.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/steps.hpp"
+#include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
 
 namespace millrace::compiler {
@@ -15,15 +16,18 @@ namespace {
 
 constexpr std::uint64_t kUtilisationPercent = 80;
 
-/// What a partition's network may take of the region: what the shell leaves, not filled to the brim.
-runtime::plan::Resources budget(const runtime::plan::Device& device, std::uint64_t partitions) {
-  const auto part = [&](std::uint64_t whole, std::uint64_t shell) {
-    return (whole > shell ? whole - shell : 0) * kUtilisationPercent / 100 / partitions;
-  };
-  const auto& has = device.regions.front().resources;
-  const auto& shell = device.shell;
-  return {part(has.lut, shell.lut), part(has.lutram, shell.lutram), part(has.ff, shell.ff),
-          part(has.dsp, shell.dsp), part(has.bram36, shell.bram36), part(has.uram, shell.uram)};
+/// What a partition's network may take of the region: what the shell, with `loader`, leaves, not filled to
+/// the brim.
+runtime::plan::Resources budget(const runtime::plan::Device& device, const runtime::plan::Resources& loader,
+                                std::uint64_t partitions) {
+  using runtime::plan::Resources;
+  Resources left = device.regions.front().resources;
+  for (const auto kind : {&Resources::lut, &Resources::lutram, &Resources::ff, &Resources::dsp,
+                          &Resources::bram36, &Resources::uram}) {
+    const std::uint64_t shell = device.shell.*kind + partitions * loader.*kind;
+    left.*kind = (left.*kind > shell ? left.*kind - shell : 0) * kUtilisationPercent / 100 / partitions;
+  }
+  return left;
 }
 
 /// Hardware for each partition on a card, as the plan has it. Where nothing was predicted, as fast as its
@@ -44,8 +48,11 @@ Result<emit::Designs> design(const Plan& plan) {
           std::count_if(plan.placed.parts.begin(), plan.placed.parts.end(),
                         [&](const auto& other) { return !other.host && other.place == part.place; });
       generators::ChooseOptions options;
+      MILLRACE_ASSIGN(const auto loader, kernels::has_parameters(programs[i])
+                                             ? generators::largest_loader_cost(catalog)
+                                             : generators::Cost{});
       options.budget = budget(plan.cluster.device_of(plan.cluster.cards[plan.placed.card[part.place]]),
-                              static_cast<std::uint64_t>(beside));
+                              loader.resources(), static_cast<std::uint64_t>(beside));
       foldings = generators::choose(catalog, programs[i], options);
     }
     auto made = foldings.ok() ? generators::assemble(catalog, programs[i], *foldings,

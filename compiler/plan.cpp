@@ -18,6 +18,7 @@
 #include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
 #include "compiler/weights.hpp"
+#include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
 
 namespace millrace::compiler {
@@ -123,6 +124,8 @@ class Planner {
                                           host_blocks_);
     plan_.problem.targets = options_.targets;
     plan_.problem.replicas = options_.replicas;
+    cards_ = plan_.problem.cards;
+    if (streamed_ || kernels::has_parameters(plan_.program)) MILLRACE_TRY(charge_loader());
     time_host(options_, catalog_, plan_);
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
@@ -134,6 +137,31 @@ class Planner {
       return add_candidates(catalog_, plan_.program, how, plan_.problem);
     }));
     return {};
+  }
+
+  /// What loads constants stands with the shell: it is taken from the first region of every card, for a card
+  /// that holds nothing loaded beside one that does is the exception.
+  Status charge_loader() {
+    MILLRACE_ASSIGN(const gen::Cost loader, gen::largest_loader_cost(catalog_));
+    explore::Amounts taken = explore::amounts(loader.resources());
+    for (std::size_t k = 0; k < explore::kKinds; ++k)
+      taken[k] = static_cast<std::uint64_t>(std::ceil(static_cast<double>(taken[k]) * options_.shares[k]));
+    plan_.problem.cards = cards_;
+    for (auto& card : plan_.problem.cards)
+      if (!card.regions.empty())
+        card.regions.front().available = explore::less(card.regions.front().available, taken);
+    return {};
+  }
+
+  /// Whether a plan written by hand has constants that are loaded.
+  bool loads(const explore::Choice& choice) const {
+    for (std::uint32_t i = 0; i < plan_.problem.operations.size(); ++i) {
+      const auto& operation = plan_.problem.operations[i];
+      if (operation.host) continue;
+      const auto& way = operation.implementations[choice.implementation[i]];
+      if (plan_.candidates.of_block[i][way.candidate].folding.weights != gen::Placement::kBaked) return true;
+    }
+    return false;
   }
 
   /// Whether where weights are is left to the search, and there is a memory and a layer for more than one
@@ -447,6 +475,8 @@ class Planner {
     MILLRACE_TRY(own);
     plan_.unedited = Unedited{plan_.cards(), plan_.frames_per_second(), plan_.latency_seconds};
     MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_, !options_.weights));
+    plan_.problem.cards = cards_;
+    if (loads(file.choice)) MILLRACE_TRY(charge_loader());
     explore::Problem problem = plan_.problem;  // of one replica
     if (auto& target = problem.targets.frames_per_second)
       *target /= static_cast<double>(1 + file.copies.size());
@@ -663,8 +693,9 @@ class Planner {
   Steps steps_;
   gen::Catalog catalog_;
   Bound bound_;
-  double played_interval_ = 0;  // seconds; of one replica's cards, whatever the host takes
-  bool streamed_ = false;       // candidates with weights from memory are among those chosen from
+  double played_interval_ = 0;        // seconds; of one replica's cards, whatever the host takes
+  std::vector<explore::Card> cards_;  // of the problem, where nothing is loaded
+  bool streamed_ = false;             // candidates with weights from memory are among those chosen from
   std::vector<std::string> host_blocks_ = options_.host_blocks;
 };
 

@@ -200,9 +200,9 @@ class Builder {
   }
 
   /// What the first `count` regions offer once the shell has its share, which it takes from them in their
-  /// order, and the cables theirs, of the first.
-  static runtime::plan::Resources available_in(const Device& device, std::size_t count,
-                                               std::uint64_t cables) {
+  /// order, and the cables and what loads constants theirs, of the first.
+  static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
+                                               const runtime::plan::Resources& loader) {
     using runtime::plan::Resources;
     Resources shell = device.shell, sum;
     for (std::size_t r = 0; r < std::min(count, device.regions.size()); ++r) {
@@ -212,7 +212,7 @@ class Builder {
         const auto taken = std::min(left.*kind, shell.*kind);
         left.*kind -= taken;
         shell.*kind -= taken;
-        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables);
+        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables + loader.*kind);
         sum.*kind += left.*kind;
       }
     }
@@ -241,7 +241,7 @@ class Builder {
     options.family = device.family;
     const auto& regions = design.regions;
     const std::size_t used = regions.empty() ? 1 : *std::max_element(regions.begin(), regions.end()) + 1;
-    options.available = available_in(device, used, cables_of(place));
+    options.available = available_in(device, used, cables_of(place), design.loader.resources());
     for (const auto& region : device.regions) options.regions.push_back(region.name);
     options.connectors = std::max(1U, device.connectors);
     options.links = rooms_;

@@ -388,6 +388,7 @@ Result<Design> assemble(const Catalog& catalog, const Program& program, const st
       design.blocks[static_cast<std::size_t>(unit.block)].busy_cycles =
           unit_cycles(design.netlist, unit).interval / line_cycles(unit.instance);
   MILLRACE_ASSIGN(design.cost, netlist_cost(catalog, design.netlist));
+  MILLRACE_ASSIGN(design.loader, loader_cost(catalog, design.netlist));
   return design;
 }
 

@@ -98,6 +98,7 @@ void describe_fifo(const Values& v, Builder& b);
 void describe_width_adapter(const Values& v, Builder& b);
 void describe_fork(const Values& v, Builder& b);
 void describe_load(const Values& v, Builder& b);
+void describe_parameters(const Values& v, Builder& b);
 void describe_join(const Values& v, Builder& b);
 void describe_pad(const Values& v, Builder& b);
 void describe_crop(const Values& v, Builder& b);

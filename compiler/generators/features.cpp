@@ -133,6 +133,8 @@ const std::vector<Entry>& entries() {
          {"RIGHT", 1},
          {"VALUE", 0}}},
        describe_pad},
+      {{"mr_parameters", {{"DATA_BYTES", 64}, {"BURST", 16}, {"WORDS", 8}, {"HOPS", 1}}},
+       describe_parameters},
       {{"mr_pool",
         {{"OP", 0},
          {"H", 4},

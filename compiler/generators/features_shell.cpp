@@ -85,6 +85,21 @@ void describe_weight_reader(const Values& v, Builder& b) {
   b.ff("lines", clog2(v["LINES"]));
 }
 
+void describe_parameters(const Values& v, Builder& b) {
+  const std::int64_t bits = 8 * v["DATA_BYTES"];
+  // What is left to come, and the wait after it.
+  const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
+  b.lut("one", 1);
+  b.lut("bus", bits);
+  b.lut("counter", counters);
+  b.ff("one", 1);
+  b.ff("bus", bits);  // a word behind the buffer, and one that is taken to pieces
+  // With words asked for and places free, and the buffer's own two.
+  b.ff("counter", counters + 4 * clog2(v["BURST"]));
+  // The burst's words wait in LUTRAM.
+  b.exact(simple_dual_port(bits, 2 * v["BURST"], MemoryStyle::kDistributed));
+}
+
 void describe_ingress(const Values& v, Builder& b) {
   describe_port(b, v, true);
 }

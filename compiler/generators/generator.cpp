@@ -308,6 +308,22 @@ Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist) {
   return sum;
 }
 
+Result<Cost> loader_cost(const Catalog& catalog, const Netlist& netlist) {
+  if (netlist.loads.empty()) return Cost{};
+  return cost(catalog, "mr_parameters", loader_parameters(netlist));
+}
+
+Result<Cost> largest_loader_cost(const Catalog& catalog) {
+  constexpr std::int64_t kWords = 1 << 24, kTables = 1 << 12;  // counters of 25 and 13 bits
+  Parameters parameters = loader_parameters({});
+  for (auto& [name, value] : parameters)
+    if (name == "WORDS")
+      value = kWords;
+    else if (name == "HOPS")
+      value = kTables;
+  return cost(catalog, "mr_parameters", parameters);
+}
+
 Result<Cost> edge_cost(const Catalog& catalog, std::uint32_t from_lanes, std::uint32_t to_lanes,
                        std::uint32_t bits, std::uint64_t depth) {
   MILLRACE_ASSIGN(Cost sum, cost(catalog, "mr_fifo",

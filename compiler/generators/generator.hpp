@@ -123,4 +123,11 @@ Result<Cost> edge_cost(const Catalog& catalog, std::uint32_t from_lanes, std::ui
 /// Sum of cost() over the netlist's instances.
 Result<Cost> netlist_cost(const Catalog& catalog, const Netlist& netlist);
 
+/// Of what a partition's shell has beside the device's own because something is loaded (mr_parameters);
+/// nothing where nothing is. No part of netlist_cost().
+Result<Cost> loader_cost(const Catalog& catalog, const Netlist& netlist);
+
+/// At most, whatever is loaded: what there is to load hardly changes it.
+Result<Cost> largest_loader_cost(const Catalog& catalog);
+
 }  // namespace millrace::compiler::generators

@@ -18,6 +18,14 @@ std::uint64_t load_words(const Netlist& netlist) {
   return (words + kTogether - 1) / kTogether * kTogether;
 }
 
+Parameters loader_parameters(const Netlist& netlist) {
+  constexpr std::int64_t kBurst = 16;  // words of memory
+  return {{"DATA_BYTES", static_cast<std::int64_t>(kWeightWordBytes)},
+          {"BURST", kBurst},
+          {"WORDS", static_cast<std::int64_t>(load_words(netlist))},
+          {"HOPS", static_cast<std::int64_t>(netlist.loads.size())}};
+}
+
 Parameters load_parameters(const LoadTable& table, std::uint64_t rest) {
   return {{"WIDTH", table.bits},
           {"LINES", static_cast<std::int64_t>(table.lines)},

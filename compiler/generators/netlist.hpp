@@ -110,6 +110,10 @@ struct Netlist {
 /// 64-bit words of all that is loaded, padded to whole words of the memory they come from (64 bytes).
 std::uint64_t load_words(const Netlist& netlist);
 
+/// Of the mr_parameters that loads it all, beside the shell: as emit writes it. There is none where nothing
+/// is loaded.
+Parameters loader_parameters(const Netlist& netlist);
+
 /// Of the mr_load that `rest` further words pass.
 Parameters load_parameters(const LoadTable& table, std::uint64_t rest);
 

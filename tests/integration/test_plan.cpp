@@ -52,12 +52,14 @@ class PlanCommand : public ::testing::Test {
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
   }
   /// A cluster of cards, in a chain, that are smaller than LeNet-5's largest layer.
-  std::string small_cards(int count, bool cables = true, int shell_luts = 0) const {
+  std::string small_cards(int count, bool cables = true, int shell_luts = 0, int luts = 4000) const {
     fs::create_directories(directory_.path() / "devices");
     fs::create_directories(directory_.path() / "clusters");
     std::ofstream(file("devices/small.yaml"))
         << "schema: 1\npart: generic\nfamily: xcup\nclock_mhz: 100\n"
-           "resources: {lut: 4000, lutram: 4000, ff: 100000, dsp: 200, bram36: 8}\n"
+           "resources: {lut: "
+        << luts
+        << ", lutram: 4000, ff: 100000, dsp: 200, bram36: 8}\n"
            "shell: {lut: "
         << shell_luts
         << ", ff: 0, bram36: 0}\nlink: {lut: 100, ff: 100, bram36: 0}\n"
@@ -73,6 +75,8 @@ class PlanCommand : public ::testing::Test {
           << ", connector: 0}, gigabits_per_second: 10, latency_ns: 100}\n";
     return file("clusters/small.yaml");
   }
+  /// The same with room for what loads constants: some 1,360 LUT.
+  std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
   const fs::path kSource = MILLRACE_SOURCE_DIR;
@@ -328,6 +332,7 @@ TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
   // With its weights in memory it needs no second card for itself, and the model one less.
+  streaming_cards(3);
   const Outcome streamed =
       millrace({"plan", kModel.string(), "--cluster", cluster, "--weights", "auto", "--json"});
   ASSERT_EQ(streamed.exit_code, 0) << streamed.err;
@@ -408,7 +413,7 @@ TEST_F(PlanCommand, A_layer_that_fits_but_limits_is_split_for_throughput_and_giv
 }
 
 TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit_are_streamed) {
-  const std::string cluster = small_cards(1);
+  const std::string cluster = streaming_cards(1);
   const auto run = [&](const char* command, std::vector<std::string> more) {
     more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
     return millrace(more);
@@ -459,7 +464,7 @@ TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit
 }
 
 TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_refused_by_the_memorys_name) {
-  const std::string cluster = small_cards(1);
+  const std::string cluster = streaming_cards(1);
   const auto at = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
                                "--max-utilisation", "memory=0.01"});
@@ -473,6 +478,37 @@ TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_
       << plan.at("bottleneck");
   EXPECT_NEAR(rate(plan), 2e7 / plan.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0.01);
   expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
+}
+
+TEST_F(PlanCommand, What_loads_constants_is_taken_from_what_a_card_offers_where_any_are_loaded) {
+  const auto offered = [&](std::vector<std::string> more, const char* kind) {
+    return planned(std::move(more), "one-ku060")
+        .at("partitions")
+        .at(0)
+        .at("regions")
+        .at(0)
+        .at("available")
+        .at(kind)
+        .to_number<double>();
+  };
+  const std::vector<std::string> baked{"--weights", "baked"}, loaded{"--weights", "loaded"},
+      streamed{"--weights", "streamed"};
+  // kernels/catalog.csv: 1,361 LUT, 296 of them memory, and 1,729 FF for 25 MB; 0.8 of a card may be used.
+  for (const auto& [kind, luts] : {std::pair{"lut", 1361}, {"lutram", 296}, {"ff", 1729}})
+    for (const auto& placement : {loaded, streamed})
+      EXPECT_NEAR(offered(baked, kind) - offered(placement, kind), 0.8 * luts, 0.8 * luts * 0.03) << kind;
+  EXPECT_EQ(offered({}, "lut"), offered(baked, "lut"));
+  // By a plan's file, whoever had it made.
+  const auto followed = [&](const std::vector<std::string>& placement) {
+    std::vector<std::string> more = placement;
+    more.insert(more.end(), {"--target-fps", "5000", "--save-plan", file("plan.yaml")});
+    planned(more, "one-ku060");
+    more = placement;
+    more.insert(more.end(), {"--plan", file("plan.yaml")});
+    return offered(more, "lut");
+  };
+  EXPECT_EQ(followed(baked), offered(baked, "lut"));
+  EXPECT_EQ(followed(loaded), offered(loaded, "lut"));
 }
 
 TEST_F(PlanCommand, A_plan_file_may_place_the_weights_of_one_layer) {
@@ -491,6 +527,12 @@ TEST_F(PlanCommand, A_plan_file_may_place_the_weights_of_one_layer) {
                                      file("plan.yaml"), "-o", file("d"), "--quiet"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   EXPECT_EQ(millrace({"verify", file("d"), "--frames", "8"}).exit_code, 0);
+  const auto luts = [](const json::value& plan) {
+    return plan.at("partitions").at(0).at("regions").at(0).at("available").at("lut").to_number<double>();
+  };
+  EXPECT_GT(luts(planned({"--target-fps", "20000"}, "one-ku060")),
+            luts(planned({"--plan", file("plan.yaml")}, "one-ku060")) + 1000)
+      << "what loads it is not reckoned with";
   expect_error(plan({"--plan", file("plan.yaml"), "--weights", "baked"}, "one-ku060"), 2,
                {"'gemm_30'", "its weights are baked, not loaded"});
   with("maxpool_9", "streamed");

@@ -54,6 +54,7 @@ std::vector<Parameters> receiver_sample();
 std::vector<Parameters> hub_sample();
 std::vector<Parameters> reader_sample();
 std::vector<Parameters> load_sample();
+std::vector<Parameters> parameters_sample();
 std::vector<Parameters> supervisor_sample();
 std::vector<Parameters> control_sample();
 

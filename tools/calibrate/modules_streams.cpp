@@ -176,6 +176,27 @@ std::vector<Parameters> load_sample() {
   return rows;
 }
 
+/// As compile makes it, with little and much to load; and buses and bursts it might come to make.
+std::vector<Parameters> parameters_sample() {
+  std::vector<Parameters> rows;
+  for (const auto& [bus, burst, words, hops] : {std::array<std::int64_t, 4>{64, 16, 8, 1},
+                                                {64, 16, 104, 3},
+                                                {64, 16, 512, 4},
+                                                {64, 16, 1000, 8},
+                                                {64, 16, 4696, 6},
+                                                {64, 16, 8192, 15},
+                                                {64, 16, 50000, 24},
+                                                {64, 16, 262136, 40},
+                                                {64, 16, 3200000, 160},
+                                                {64, 8, 1000, 8},
+                                                {64, 32, 1000, 8},
+                                                {32, 16, 1000, 8},
+                                                {32, 8, 50000, 24},
+                                                {16, 16, 1000, 8}})
+    rows.push_back({{"DATA_BYTES", bus}, {"BURST", burst}, {"WORDS", words}, {"HOPS", hops}});
+  return rows;
+}
+
 std::vector<Parameters> supervisor_sample() {
   std::vector<Parameters> rows;
   for (const std::int64_t bus : {8, 16, 32, 64}) rows.push_back({{"DATA_BYTES", bus}});

@@ -41,6 +41,7 @@ const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()
       {"mr_mvu_streamed", mvu_streamed_sample},
       {"mr_weight_reader", reader_sample},
       {"mr_load", load_sample},
+      {"mr_parameters", parameters_sample},
   };
   return all;
 }

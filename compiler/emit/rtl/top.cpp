@@ -231,12 +231,13 @@ class Top {
             ? std::string()
             : "  logic        parameters_given, parameters_unused;\n  assign parameters_unused = &{1'b0, "
               "parameters_given, parameters_streamed};\n";
+    std::string values;
+    for (const auto& [name, value] : generators::loader_parameters(design_.netlist))
+      values += (values.empty() ? "." : ", .") + name + "(" + std::to_string(value) + ")";
     return "  // ---- parameters\n  logic        load_valid;\n  logic [63:0] load_data, "
            "parameters_streamed;\n" +
-           unused + "  mr_parameters #(.DATA_BYTES(" + number(kDataBytes) + "), .BURST(" + number(kBurst) +
-           "), .WORDS(" + number(generators::load_words(design_.netlist)) + "), .HOPS(" +
-           number(design_.netlist.loads.size()) +
-           ")) parameters (\n    .clk, .rst, .error(parameters_error), .irq(parameters_irq), .load_valid, "
+           unused + "  mr_parameters #(" + values +
+           ") parameters (\n    .clk, .rst, .error(parameters_error), .irq(parameters_irq), .load_valid, "
            ".load_data, .streamed(parameters_streamed),\n    " +
            (streams() ? ".given(weights_given), .reading(!weights_quiet)"
                       : ".given(parameters_given), .reading(1'b0)") +

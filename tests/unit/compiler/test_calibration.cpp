@@ -56,6 +56,23 @@ TEST(Calibration, WhatIsExactIsExactInEveryMeasurement) {
   EXPECT_GT(measurements->rows.size(), 200U);
 }
 
+TEST(Calibration, TheCommittedCatalogueSaysOfWhatLoadsConstantsWhatWasMeasured) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
+  ASSERT_TRUE(measurements.ok() && catalog.ok());
+  int rows = 0;
+  for (const Measurement& m : measurements->rows) {
+    if (m.module != "mr_parameters") continue;
+    ++rows;
+    const auto predicted = cost(*catalog, m.module, m.parameters);
+    ASSERT_TRUE(predicted.ok()) << predicted.error().message();
+    const auto lut = static_cast<double>(m.cost.lut), ff = static_cast<double>(m.cost.ff);
+    EXPECT_NEAR(static_cast<double>(predicted->lut), lut, 0.1 * lut) << print_parameters(m.parameters);
+    EXPECT_NEAR(static_cast<double>(predicted->ff), ff, 0.01 * ff) << print_parameters(m.parameters);
+  }
+  EXPECT_GE(rows, 10);
+}
+
 TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();

@@ -201,6 +201,32 @@ TEST(Generators, ADesignCostsWhatItsInstancesCost) {
   EXPECT_EQ(design.cost, blocks + rest);
 }
 
+TEST(Generators, WhatLoadsConstantsIsTheShellsAndThereIsNoneWhereNothingIsLoaded) {
+  const Program baked = convolution();
+  Folding folding = parallel(2, 18);
+  const Design without = assemble(catalog(), baked, {folding}).value();
+  EXPECT_EQ(without.loader, Cost{});
+  const Cost most = largest_loader_cost(catalog()).value();
+  for (const auto placement : {kernels::Placement::kLoaded, kernels::Placement::kStreamed}) {
+    Program program = baked;
+    program.blocks[0].placement = folding.weights = placement;
+    const Design design = assemble(catalog(), program, {folding}).value();
+    const auto words = static_cast<std::int64_t>(load_words(design.netlist));
+    const auto hops = static_cast<std::int64_t>(design.netlist.loads.size());
+    ASSERT_GT(hops, 0);
+    EXPECT_EQ(design.loader, cost(catalog(), "mr_parameters",
+                                  {{"DATA_BYTES", 64}, {"BURST", 16}, {"WORDS", words}, {"HOPS", hops}})
+                                 .value());
+    EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
+    EXPECT_GT(design.loader.lut, 1000U);
+    // A plan reckons with the largest, which is little more.
+    EXPECT_LE(design.loader.lut, most.lut);
+    EXPECT_LE(design.loader.ff, most.ff);
+    EXPECT_EQ(design.loader.lutram, most.lutram);
+    EXPECT_LT(static_cast<double>(most.lut), 1.05 * static_cast<double>(design.loader.lut));
+  }
+}
+
 TEST(Generators, AStreamFromRegionToRegionPassesARegisterSliceInEach) {
   const Program program = card_part(tests::skip_program(3));
   const auto foldings = chosen(program, 300);

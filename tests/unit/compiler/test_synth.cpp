@@ -301,6 +301,27 @@ TEST_F(Partition, IsAddedUpAndHeldToItsDevice) {
   EXPECT_EQ(exceeded((*costs)[0]), (std::vector<std::string>{"40 LUT of 30", "8 DSP of 3"}));
 }
 
+TEST_F(Partition, OfWhatLoadsConstantsIsPredictedWithItsShell) {
+  std::string structure = kStructure;
+  const std::string top = R"("s": {"type": "mr_top", "parameters": {}},)";
+  ASSERT_NE(structure.find(top), std::string::npos);
+  structure.insert(structure.find(top), R"("parameters": {"type": "mr_parameters", "parameters": {
+    "DATA_BYTES": "01000000", "BURST": "010000", "WORDS": "01101000", "HOPS": "011"}}, )");
+  write(stand_.folder() / "structure", structure);
+  write(rtl() / "library" / "mr_parameters.sv", "module mr_parameters; endmodule\n");
+  const auto read = read_partition(stand_.yosys(), rtl());
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  const auto catalog = generators::load_catalog();
+  ASSERT_TRUE(catalog.ok());
+  const auto costs = synthesise_partitions(stand_.yosys(), stand_.cache(), *catalog, {*read}, {});
+  ASSERT_TRUE(costs.ok()) << costs.error().message();
+  const auto expected = generators::cost(*catalog, "mr_parameters",
+                                         {{"DATA_BYTES", 64}, {"BURST", 16}, {"WORDS", 104}, {"HOPS", 3}});
+  ASSERT_TRUE(expected.ok()) << expected.error().message();
+  EXPECT_EQ((*costs)[0].shell_predicted, *expected);
+  EXPECT_EQ((*costs)[0].shell.lut, 2 * 20U + 3U);
+}
+
 TEST_F(Partition, IsRefusedByNameWhereItsFolderIsNotAsItShouldBe) {
   write(rtl() / "design.json", "{");
   EXPECT_NE(refusal().find("invalid_input"), std::string::npos);
