@@ -8,6 +8,7 @@
 #include "compiler/explore/packing.hpp"
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"
+#include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
 namespace millrace::compiler::explore {
@@ -310,6 +311,72 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   claimed.interval_seconds = 1e-6;
   expect(verify(problem, claimed), "interval_seconds is wrong");
   EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
+}
+
+using runtime::plan::MemoryBank;
+
+/// Three layers for a card of two regions with these banks, the second reaching `second` alone. A layer reads
+/// 8,000 bytes a frame, or takes the block RAM of a whole region.
+Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second) {
+  runtime::plan::Device device;
+  device.name = "card";
+  device.clock_mhz = 100;
+  device.memory = banks;
+  for (const char* name : {"SLR0", "SLR1"}) {
+    device.regions.push_back({name, {1000, 0, 1000, 10, 50, 0}, {}, "device"});
+    for (const auto& bank : banks)
+      if ((bank.name == second) == (device.regions.size() == 2))
+        device.regions.back().memory.push_back(bank.name);
+  }
+  runtime::plan::Cluster cluster;
+  cluster.name = "one";
+  cluster.cards = {{"fpga0", "card", ""}};
+  cluster.devices["card"] = device;
+  Shares shares;
+  shares.fill(1);
+  Problem problem = make_problem(millrace::tests::chain_program(3), cluster, {}, shares);
+  for (auto& operation : problem.operations) {
+    if (operation.host) continue;
+    operation.implementations.push_back({"small", 4});
+    if (!operation.starts_layer) continue;
+    operation.implementations[0].amounts[kMemoryBytes] = 8000;
+    operation.implementations.push_back({"on the chip", 4});
+    operation.implementations[1].amounts[kBram18] = 100;
+  }
+  problem.targets.objective = Objective::kThroughput;
+  return problem;
+}
+
+TEST(Explore, ReadsWeightsAtTheBandwidthOfOneBankHoweverManyThereAre) {
+  constexpr std::uint64_t kGiga = 1'000'000'000;
+  const MemoryBank first{"DDR[0]", kGiga, kGiga};
+  const Problem one = on_banks({first}, "");
+  const Solution solution = solved(one);
+  // Two layers have room on the chip, one in each region.
+  EXPECT_NEAR(solution.interval_seconds, 8e-6, 1e-12);
+  for (const auto& [banks, second] :
+       {std::pair<std::vector<MemoryBank>, std::string>{{first, {"DDR[1]", kGiga, kGiga}}, ""},
+        {{first, {"DDR[1]", kGiga, kGiga}}, "DDR[1]"},
+        {{first, {"DDR[1]", kGiga, 9 * kGiga}, {"DDR[2]", kGiga, kGiga}, {"HBM", kGiga, 99 * kGiga}}, "HBM"},
+        // Of HBM, whose figure is that of 32 channels.
+        {{{"HBM", kGiga, 32 * kGiga}}, ""},
+        {{{"HBM", kGiga, 32 * kGiga}, {"DDR[0]", kGiga, 9 * kGiga}}, "DDR[0]"}}) {
+    SCOPED_TRACE(std::to_string(banks.size()) + " banks, the second region on '" + second + "'");
+    const Problem more = on_banks(banks, second);
+    const Solution same = solved(more);
+    EXPECT_EQ(same.interval_seconds, solution.interval_seconds);
+    EXPECT_EQ(same.latency_seconds, solution.latency_seconds);
+    EXPECT_EQ(same.implementation, solution.implementation);
+    EXPECT_EQ(same.region, solution.region);
+    Solution claimed = same;
+    claimed.interval_seconds = same.interval_seconds / 2;
+    expect(verify(more, claimed), "interval_seconds is wrong");
+  }
+  const Problem half = on_banks({{"DDR[0]", kGiga, kGiga / 2}, {"DDR[1]", kGiga, kGiga}}, "");
+  EXPECT_NEAR(solved(half).interval_seconds, 16e-6, 1e-12);
+  EXPECT_NEAR(solved(on_banks({{"HBM", kGiga, 16 * kGiga}}, "")).interval_seconds, 16e-6, 1e-12);
+  // What holds with a whole bank does not with half of one.
+  expect(verify(half, solution), "interval_seconds is wrong");
 }
 
 TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
