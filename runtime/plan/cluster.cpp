@@ -228,7 +228,11 @@ Result<Device> load_device(const std::filesystem::path& path) {
   out.name = path.stem().string();
   if (!is_name(out.name)) return map.error("device: the file's stem '" + out.name + kNameRule);
   MILLRACE_ASSIGN(out.part, map.text("part"));
+  if (out.part.empty()) return map.error("part", "is empty; give the vendor's name of the part");
   MILLRACE_ASSIGN(out.family, map.text("family"));
+  if (out.family != "xcu" && out.family != "xcup")
+    return map.error("family",
+                     "'" + out.family + "' is not known; it is xcu or xcup (UltraScale or UltraScale+)");
   MILLRACE_ASSIGN(out.platform, map.text("platform", ""));
   MILLRACE_ASSIGN(out.plan_only, map.text("plan_only", ""));
   MILLRACE_ASSIGN(out.clock_mhz, map.number("clock_mhz"));

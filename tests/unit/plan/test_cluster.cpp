@@ -255,14 +255,16 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
   has(device_refusal(good + "shell: {lut: 11}\n", 9), "more than the device has");
   has(device_refusal(good + "sources: x\n", 9), "a mapping");
   has(device_refusal(good + "connector: 3\n", 9), "unknown key 'connector'");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 0\n", 4), "above 0");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: x}\nmemory: [{name: m, "
+  has(device_refusal("schema: 1\npart: \"\"\nfamily: xcu\nclock_mhz: 1\n", 2), "part: is empty");
+  has(device_refusal("schema: 1\npart: p\nfamily: versal\nclock_mhz: 1\n", 3), "'versal' is not known");
+  has(device_refusal("schema: 1\npart: p\nfamily: xcu\nclock_mhz: 0\n", 4), "above 0");
+  has(device_refusal("schema: 1\npart: p\nfamily: xcu\nclock_mhz: 1\nresources: {lut: x}\nmemory: [{name: m, "
                      "capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n",
                      5),
       "'x' is not a whole number");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: []\n", 6),
+  has(device_refusal("schema: 1\npart: p\nfamily: xcu\nclock_mhz: 1\nresources: {lut: 1}\nmemory: []\n", 6),
       "at least one memory bank");
-  has(device_refusal("schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nresources: {lut: 1}\nmemory: [{name: "
+  has(device_refusal("schema: 1\npart: p\nfamily: xcu\nclock_mhz: 1\nresources: {lut: 1}\nmemory: [{name: "
                      "a-name-too-long-x, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n",
                      6),
       "1 to 15 characters");
@@ -270,7 +272,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
 
 TEST_F(ClusterFile, ReadsRegionsWithTheirBanks) {
   write("devices/d.yaml",
-        "schema: 1\npart: p\nfamily: f\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, "
+        "schema: 1\npart: p\nfamily: xcu\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, "
         "bandwidth_bytes_per_second: 1}]\n"
         "regions:\n  - {name: slr0, resources: {lut: 5}, memory: m}\n  - {name: slr1, resources: {lut: 6}, "
         "programming_unit: other}\n");
