@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "runtime/base/log.hpp"
 #include "server/console/console.hpp"
 #include "server/http/documents.hpp"
 #include "server/http/json_text.hpp"
@@ -130,6 +129,7 @@ Api::Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions
 
 Api::Outcome Api::handle(const Request& request, Workspace& workspace,
                          runtime::pipeline::Clock::time_point arrival) const {
+  workspace.admin.clear();
   if (request.method == Method::kPost)
     if (const auto target = plain_infer_target(request.target)) {
       if (auto no = refused(request, auth::Scope::kInfer, workspace)) return std::move(*no);
@@ -212,8 +212,7 @@ std::optional<Response> Api::refused(const Request& request, auth::Scope scope, 
     if (holder->scope < scope)
       return unauthorised(403, "the token of '" + holder->name + "' lacks the scope '" + wanted + "'",
                           ", error=\"insufficient_scope\", scope=\"" + wanted + "\"");
-    if (scope == Scope::kAdmin)
-      log::info("http", "admin '" + holder->name + "': " + std::string(request.target));
+    if (scope == Scope::kAdmin) workspace.admin = "'" + holder->name + "'";
     return std::nullopt;
   }
   if (!request.gate.trusted)
@@ -222,7 +221,7 @@ std::optional<Response> Api::refused(const Request& request, auth::Scope scope, 
   if (const auto origin = request.header("Origin"); from_another_host(request, origin) && !allows(origin))
     return error_response(403, "a page of " + std::string(origin.substr(0, 200)) +
                                    " may not use admin routes here (http.cors_origins)");
-  log::info("http", "admin: " + std::string(request.target));
+  workspace.admin = "without a token";
   return std::nullopt;
 }
 

@@ -35,6 +35,7 @@ struct ApiOptions {
 struct Workspace {
   models::Registry::View view;
   auth::Guard::View guard;
+  std::string admin;         // whom the last handle() let through to an admin route; empty: it was none
   InferencePool inferences;  // those it gave must be gone before it
 };
 

@@ -1,6 +1,8 @@
 // What the log says of requests, and under which id.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -10,6 +12,14 @@
 
 namespace millrace::server::http {
 
+/// A request as the log speaks of it. Views.
+struct Asked {
+  std::string_view method, target;
+  std::string_view id;             // X-Request-Id, as its client gave it
+  std::string_view admin;          // who used an admin route with it, as words; empty: it is none
+  const sockaddr* peer = nullptr;  // where it came from
+};
+
 /// Of one I/O thread.
 class RequestLog {
  public:
@@ -17,20 +27,26 @@ class RequestLog {
 
   /// Says what a request was answered with, and returns the id for the answer's header: the client's own
   /// X-Request-Id where it gave one that breaks neither a header nor a log line; else one of ours for answers
-  /// of 400 and above, and nothing for others. Good until `given_id` goes or the next call. Answers of 500
-  /// and above are warnings, at most ten a second (a lost card fails thousands of requests); all others are
-  /// for `debug`.
-  std::string_view about(const Response& answer, std::string_view method, std::string_view target,
-                         std::string_view given_id);
+  /// of 400 and above and for admin routes, and nothing for others. Good until `asked.id` goes or the next
+  /// call. Answers of 500 and above are warnings, at most ten a second (a lost card fails thousands of
+  /// requests); so are 401 and 403, at most ten a second of their own (somebody guesses tokens). What admin
+  /// routes did is always said; all others are for `debug`, and cost nothing without it.
+  std::string_view about(const Response& answer, const Asked& asked);
 
  private:
-  bool may_warn();
+  class Bound {
+   public:
+    bool admits();
+
+   private:
+    std::chrono::steady_clock::time_point second_;
+    unsigned admitted_ = 0;  // in that second
+  };
 
   const unsigned thread_;
   std::uint64_t count_ = 0;  // of ids of ours
   std::string id_;           // the last of them
-  std::chrono::steady_clock::time_point second_;
-  unsigned warned_ = 0;  // in that second
+  Bound failures_, denials_;
 };
 
 }  // namespace millrace::server::http

@@ -1,6 +1,7 @@
 #include "server/http/server.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -49,6 +50,16 @@ class IoThread {
               [this, socket = std::move(socket), admission, entrance = std::move(entrance)]() mutable {
                 start_session(std::move(socket), state_, admission, std::move(entrance));
               });
+  }
+
+  bool has_answered() const { return answered_.load(std::memory_order_acquire); }
+  void ask() {
+    answered_.store(false, std::memory_order_relaxed);
+    try {
+      net::post(context_, [this] { answered_.store(true, std::memory_order_release); });
+    } catch (const std::bad_alloc&) {
+      answered_.store(true, std::memory_order_relaxed);  // could not be asked, and is not to blame
+    }
   }
 
   /// Connections close as soon as nothing is being answered on them.
@@ -101,6 +112,7 @@ class IoThread {
   net::io_context context_{1};
   net::steady_timer timer_;
   const milliseconds tick_;
+  std::atomic<bool> answered_{true};
   std::jthread thread_;
 };
 
@@ -142,6 +154,13 @@ class BeastServer final : public Server {
   }
   void give_notice() override { api_.give_notice(); }
   void begin_drain() override { api_.begin_drain(); }
+  bool beat() override {
+    if (!std::all_of(threads_.begin(), threads_.end(),
+                     [](const auto& thread) { return thread->has_answered(); }))
+      return false;
+    for (auto& thread : threads_) thread->ask();
+    return true;
+  }
   bool idle() const override { return state_.answering.load() == 0; }
 
   void stop(milliseconds bound) override {

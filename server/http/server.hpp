@@ -79,6 +79,10 @@ class Server {
   /// No request is being answered. Any thread.
   virtual bool idle() const = 0;
 
+  /// Asks every I/O thread for a sign of life, unless one still owes that of an earlier call: false then. For
+  /// a watchdog; waits for nothing. By one thread, between start() and stop().
+  virtual bool beat() = 0;
+
   /// Drains for at most `bound`, stops the registry's pipelines (what is still in flight gets 503), closes
   /// every connection and ends the threads. Idempotent; not from a thread of the server; nothing where it was
   /// not started.

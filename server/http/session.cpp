@@ -131,6 +131,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     error_code ignored;
     transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
     transport_.socket().non_blocking(true, ignored);
+    peer_ = transport_.socket().remote_endpoint(ignored);
     client_ = client_of(transport_.socket(), reinterpret_cast<std::uintptr_t>(this));
     if (admission == Admission::kServe) return transport_.secure() ? handshake() : next_request();
     server_.metrics.connection_refused();
@@ -164,6 +165,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     parser_->eager(true);
     request_begun_ = header_done_ = continued_ = head_only_ = false;
     more_headers_.clear();
+    admin_.clear();
     deadline_ = Clock::now() + server_.options.idle_timeout;
     parse();
   }
@@ -302,6 +304,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       if (const auto coding = view_of(message[bhttp::field::content_encoding]); !coding.empty())
         if (auto no = decode(coding, request)) return answer(std::move(*no));
       Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
+      admin_.swap(thread_.workspace.admin);
       if (auto* response = std::get_if<Response>(&outcome)) return answer(std::move(*response));
       if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return run_control(std::move(*job));
       if (auto* job = std::get_if<Api::DeferredJob>(&outcome)) return run_deferred(*job);
@@ -449,11 +452,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void answer(Response response) {
-    if (client_gone_) return finish_without_answer();
+    response_ = std::move(response);
+    if (client_gone_) {
+      if (!admin_.empty()) log_request();  // it is done all the same
+      return finish_without_answer();
+    }
     state_ = State::kWriting;
     // The client's next request would find the connection cut; told so, it goes elsewhere with it.
     if (server_.api.leaving() && parser_ && parser_->get().method() == bhttp::verb::post) keep_alive_ = false;
-    response_ = std::move(response);
     deadline_ = Clock::now() + server_.options.write_timeout;
     const std::string_view request_id = log_request();
     compress(response_, wanted_coding());
@@ -497,11 +503,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   /// Returns the id for the answer; good until the parser goes.
   std::string_view log_request() {
-    if (!parser_ || !parser_->is_header_done())
-      return thread_.requests.about(response_, "a request", "that was not read", {});
-    const auto& message = parser_->get();
-    return thread_.requests.about(response_, view_of(message.method_string()), view_of(message.target()),
-                                  view_of(message["X-Request-Id"]));
+    Asked asked{"a request", "that was not read", {}, admin_, peer_.data()};
+    if (parser_ && parser_->is_header_done()) {
+      const auto& message = parser_->get();
+      asked.method = view_of(message.method_string());
+      asked.target = view_of(message.target());
+      asked.id = view_of(message["X-Request-Id"]);
+    }
+    return thread_.requests.about(response_, asked);
   }
 
   void on_written(error_code error) {
@@ -554,6 +563,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   Transport transport_;
   const Gate gate_;
   std::uint64_t client_ = 0;
+  Socket::endpoint_type peer_;
   ThreadState& thread_;
   ServerState& server_;
   std::list<Connection*>::iterator place_;
@@ -576,6 +586,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::vector<std::byte> decoded_;     // the body, where it came in a content coding
   std::vector<std::byte> discarded_;   // while lingering
   std::string more_headers_;           // of the answer: who may read it
+  std::string admin_;                  // who used an admin route with this request
   Coding coding_ = Coding::kIdentity;  // of the answer
 
   Response response_;

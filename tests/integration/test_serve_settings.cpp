@@ -214,6 +214,8 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   };
   write("tokens", "");
   expect_kept("tokens: holds no token");
+  EXPECT_TRUE(said(server, "GET /v2: 401 ")) << server.err();
+  EXPECT_NE(server.err().find(" (from 127.0.0.1:"), std::string::npos) << "who guesses tokens";
   write("tokens", "operator admin\n");
   expect_kept("tokens:1: three words are expected");
   write("tokens", good + "operator read another-token-of-his\n");
@@ -236,6 +238,28 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   EXPECT_TRUE(wait_until([&] { return status("another-token-of-his") == 200; }));
   EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
   EXPECT_TRUE(said(server, "changed: none; in force: 1 token\n")) << server.err();
+
+  // Whoever changes models is named, with what came of it; a flood of wrong tokens does not flood the log.
+  write("tokens", good);
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  EXPECT_TRUE(wait_until([&] { return status("a-token-of-the-operator") == 200; }));
+  const auto load =
+      connection.request("POST", "/v2/repository/models/none/load", {},
+                         "Authorization: Bearer a-token-of-the-operator\r\nX-Request-Id: change-17\r\n");
+  ASSERT_TRUE(load);
+  EXPECT_TRUE(
+      said(server, "admin 'operator': POST /v2/repository/models/none/load: " + std::to_string(load->status)))
+      << server.err();
+  EXPECT_NE(server.err().find("change-17"), std::string::npos) << server.err();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(connection.request("GET", "/v2/models/flood", {}, "")->status, 401);
+  const auto seconds = 2 + (std::chrono::steady_clock::now() - begin) / 1s;
+  std::istringstream lines(server.err());
+  long flood = 0;
+  for (std::string line; std::getline(lines, line);)
+    flood += line.find("/v2/models/flood: 401") != std::string::npos;
+  EXPECT_GE(flood, 1);
+  EXPECT_LE(flood, 10 * seconds);
 }
 
 TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {
@@ -318,6 +342,7 @@ TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {
   EXPECT_EQ(connection.request("GET", "/v2/health/live", {}, "X-Request-Id: another\r\n")->status, 200);
   ASSERT_TRUE(said(server, R"("request":"another")")) << server.err();
   EXPECT_TRUE(said(server, "GET /v2/health/live: 200, ")) << server.err();
+  EXPECT_NE(server.err().find("(from 127.0.0.1:"), std::string::npos) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0);
   std::istringstream lines(server.err());
   std::string line;

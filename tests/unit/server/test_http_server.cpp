@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -357,6 +359,34 @@ TEST_F(HttpServer, says_not_ready_while_a_card_is_lost_and_stays_live) {
   EXPECT_EQ(to.exchange(get("/v2/models/small/ready")).status, 503);
   pipeline->set_ready(true);
   EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200);
+}
+
+TEST_F(HttpServer, beats_only_while_every_io_thread_answers) {
+  ServerOptions options;
+  options.io_threads = 3;
+  start(options);
+  const auto beats = [&] {
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (!server->beat() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(1ms);
+    return std::chrono::steady_clock::now() < end;
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(beats());
+  std::promise<void> hangs, go;
+  pipeline->on_submit = [&] {
+    hangs.set_value();
+    go.get_future().wait();
+    return Status();
+  };
+  RawClient asking = client();
+  asking.send(post(kInferTarget, kJsonInput));
+  hangs.get_future().wait();
+  EXPECT_TRUE(beats()) << "of the time before";
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(server->beat());
+  EXPECT_FALSE(server->beat()) << "it still owes the first";
+  go.set_value();
+  EXPECT_EQ(asking.receive().status, 200);
+  EXPECT_TRUE(beats());
 }
 
 }  // namespace
