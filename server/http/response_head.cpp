@@ -30,8 +30,8 @@ void write_response_head(std::string& out, const Response& response, const HeadO
   if (options.coding != Coding::kIdentity) {
     out += "\r\nContent-Encoding: ";
     out += to_string(options.coding);
-    out += "\r\nVary: Accept-Encoding";
   }
+  if (options.varies || options.coding != Coding::kIdentity) out += "\r\nVary: Accept-Encoding";
   if (response.retry_after_seconds) {
     out += "\r\nRetry-After: ";
     append_number(out, *response.retry_after_seconds);

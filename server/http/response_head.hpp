@@ -14,6 +14,7 @@ struct HeadOptions {
   std::uint64_t content_length = 0;
   bool http_1_0 = false, keep_alive = true;
   Coding coding = Coding::kIdentity;
+  bool varies = false;            // another client might have got it in a coding, and caches may keep it
   std::string_view more_headers;  // whole lines, beside those of the response
   std::string_view request_id;    // empty: none
 };

@@ -468,6 +468,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head.http_1_0 = http_1_0_;
     head.keep_alive = keep_alive_;
     head.coding = coding_;
+    head.varies =
+        server_.options.compress_from_bytes != 0 && parser_ && parser_->get().method() == bhttp::verb::get;
     head.more_headers = more_headers_;
     head.request_id = request_id;
     write_response_head(head_, response_, head);

@@ -151,6 +151,17 @@ async function unloadsAndLoads(page, version) {
   assert.equal(await page.locator('#pipeline > li.card').count(), 3);
 }
 
+/** What is refused for want of a token says so; what no token would open does not. */
+async function asksForATokenWhereOneHelps(page) {
+  const wants = await page.evaluate(async (refusals) => {
+    const {wantsToken} = await import(new URL('api.js', document.querySelector('script[type=module]').src));
+    return refusals.map(([status, message]) => wantsToken({status, message}));
+  }, [[401, "this route needs a token with the scope 'admin': Authorization: Bearer TOKEN"], [403, "the token of 'a' lacks the scope 'admin'"],
+      [403, 'this route is answered on the admin listener only'], [403, 'admin routes need tokens where other machines reach this listener (http.tokens)'],
+      [404, 'no model has this token']]);
+  assert.deepEqual(wants, [true, true, false, false, false]);
+}
+
 async function saysThatNobodyAnswers(page) {
   await page.route('**/v2/**', (route) => route.abort());
   await until(page, '#connection', 'the server does not answer');
@@ -175,6 +186,7 @@ try {
         await swaps(page, options.swap);
         await unloadsAndLoads(page, options.swap);
       }
+      await asksForATokenWhereOneHelps(page);
       await saysThatNobodyAnswers(page);
     }
     if (options.shots) await page.screenshot({path: `${options.shots}/${look.name}.png`, fullPage: true});

@@ -14,6 +14,9 @@ export class Refused extends Error {
   }
 }
 
+/** Whether a token would help: not where a route is answered elsewhere only, or the server has no tokens. */
+export const wantsToken = ({status, message}) => (status === 401 || status === 403) && /\btoken\b/.test(message);
+
 /** The JSON of an answer; throws Refused, or another error where nobody answers within `wait` ms. */
 export async function ask(method, target, body, headers = {}, wait = 30000) {
   if (token.get()) headers = {...headers, Authorization: `Bearer ${token.get()}`};

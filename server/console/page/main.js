@@ -1,6 +1,6 @@
 // The console: looks at the server once a second and shows what it says.
 
-import {get, part, post, token} from './api.js';
+import {get, part, post, token, wantsToken} from './api.js';
 import {Pipeline} from './pipeline.js';
 import {Try} from './try.js';
 import {find, make, say} from './text.js';
@@ -77,7 +77,7 @@ async function administer(what, run) {
     say(result, `${what}: done`);
   } catch (error) {
     result.className = 'bad';
-    const hint = error.status === 401 || error.status === 403 ? ' (enter an admin token below)' : '';
+    const hint = wantsToken(error) ? ' (enter an admin token below)' : '';
     if (hint) find('admin').open = true;
     say(result, `${what}: ${error.message}${hint}`);
   }

@@ -180,7 +180,7 @@ TEST_F(HttpServer, a_page_of_another_host_cannot_use_admin_routes) {
   for (const char* strange :
        {"evil.example:8000", "evil.example", "localhost.evil.example", "127.0.0.1.evil"})
     EXPECT_EQ(page(strange), 403) << strange << " may point here for the while";
-  EXPECT_EQ(to.exchange(get("/v2", "Origin: http://evil.example\r\n")).headers.count("vary"), 0U)
+  EXPECT_EQ(to.exchange(get("/v2", "Origin: http://evil.example\r\n")).headers["vary"], "Accept-Encoding")
       << "CORS is off";
   EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
 }
