@@ -42,6 +42,7 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kFrames = 16;
 constexpr int kSettled = 50, kLate = 500;
 constexpr double kGrowth = 1.02;
+constexpr std::uint64_t kTold = 3;             // failures whose answers are shown
 constexpr std::int64_t kSpareDescriptors = 1;  // of a request that is being answered
 constexpr std::chrono::seconds kMeasuring{3};  // of saturation
 
@@ -172,7 +173,10 @@ class Answers {
 
   void take(const OpenLoop::Result& result) {
     ++statuses_[result.status];
-    if (result.status != 200) return static_cast<void>(++failed_);
+    if (result.status != 200) {
+      if (++failed_ <= kTold) std::cerr << "after " << result.status << ": " << result.body << std::endl;
+      return;
+    }
     const auto key = result.body.find("\"model_version\":\"");
     const std::string version(key == std::string_view::npos ? "" : result.body.substr(key + 17, 1));
     const auto known = expected_.find(version);
@@ -368,6 +372,7 @@ bool run(const Phase& phase, double minutes, double share) {
   report["descriptors_left_over"] = more;
   good = more <= kSpareDescriptors && after.cards == before.cards && good;
   good = tell_end(report, host) && good;
+  if (!good) std::cerr << phase.name << ": the server said:\n" << host.server().err() << '\n';
   report["good"] = good;
   std::cout << json::serialize(report) << std::endl;
   return good;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -176,6 +177,30 @@ TEST(Calibration, EveryCycleCountIsOfTheSystemVerilogAndTheTablesAsTheyAre) {
       << "kernels/cycles.csv has rows of other SystemVerilog or another table; renew it: "
          "tools/calibrate/cycles.py"
       << listed(stale) << " && millrace-calibrate fit";
+}
+
+/// "FOLDER/MODULE: ok, N rows; …; sources DIGEST" of every table.
+TEST(Calibration, EveryTableWasSweptWithTheSystemVerilogAsItIs) {
+  namespace fs = std::filesystem;
+  const auto said = read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/tb/full_sweep.txt");
+  ASSERT_TRUE(said.ok()) << said.error().message();
+  std::set<std::string> stale;
+  int tables = 0;
+  for (const char* folder : {"stream", "nn", "shell", "link"})
+    for (const auto& file : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "kernels/rtl" / folder)) {
+      if (file.path().extension() != ".rows") continue;
+      ++tables;
+      const std::string module = file.path().stem().string();
+      const std::string begin = "\n" + std::string(folder) + "/" + module + ": ok, ";
+      const auto at = said->find(begin);
+      const std::string line =
+          at == std::string::npos ? "" : said->substr(at + 1, said->find('\n', at + 1) - at - 1);
+      if (!line.ends_with("; sources " + digest_now(module))) stale.insert(module);
+    }
+  EXPECT_GE(tables, 29);
+  EXPECT_TRUE(stale.empty()) << "kernels/tb/full_sweep.txt is of other SystemVerilog; renew it: "
+                                "tools/rtl-sweep --keep kernels/tb/full_sweep.txt"
+                             << listed(stale);
 }
 
 TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
