@@ -258,8 +258,7 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   long flood = 0;
   for (std::string line; std::getline(lines, line);)
     flood += line.find("/v2/models/flood: 401") != std::string::npos;
-  EXPECT_GE(flood, 1);
-  EXPECT_LE(flood, 10 * seconds);
+  EXPECT_LE(flood, 10 * seconds);  // none, where others before it in that second were refused
 }
 
 TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {
