@@ -78,15 +78,18 @@ struct ImageHeader {
 
 /// Wakes a card: whoever gave it work counts `rung` up and, where the card sleeps, wakes it.
 struct alignas(64) Doorbell {
-  Word rung;      // futex; anyone
-  Word sleeping;  // card sets, who wakes it clears
-  Word alive;     // host: a process serves this card
+  Word rung;  // anyone
+  // Futex; card sets, who wakes it clears. The card sleeps on this word and not on `rung`: whoever rang
+  // before the card looked may clear it only now, before the card is in the kernel, and a card that slept on
+  // while the word says it is awake would be woken by nobody any more.
+  Word sleeping;
+  Word alive;  // host: a process serves this card
 };
 
 inline void ring(Doorbell& doorbell) {
   doorbell.rung.fetch_add(1, std::memory_order_seq_cst);
   if (doorbell.sleeping.load(std::memory_order_seq_cst) != 0 && doorbell.sleeping.exchange(0) != 0)
-    futex_wake(doorbell.rung, 1);
+    futex_wake(doorbell.sleeping, 1);
 }
 
 /// One direction of one tag of one cable: a ring of packet slots with one sender and one receiver.

@@ -49,7 +49,7 @@ void Card::sleep(std::uint32_t rung) {
     }
   }
   doorbell_.sleeping.store(1, std::memory_order_seq_cst);
-  if (doorbell_.rung.load(std::memory_order_seq_cst) == rung) futex_wait(doorbell_.rung, rung);
+  if (doorbell_.rung.load(std::memory_order_seq_cst) == rung) futex_wait(doorbell_.sleeping, 1);
   doorbell_.sleeping.store(0, std::memory_order_relaxed);
 }
 
