@@ -23,7 +23,7 @@ struct Loaded {
   std::chrono::system_clock::time_point expires;
 };
 
-std::string day_of(std::chrono::system_clock::time_point time) {
+std::string minute_of(std::chrono::system_clock::time_point time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
@@ -64,11 +64,11 @@ Result<Loaded> read(const std::string& certificate, const std::string& key) {
   out.expires = time_of(::X509_get0_notAfter(leaf));
   const auto begins = time_of(::X509_get0_notBefore(leaf));
   const auto now = std::chrono::system_clock::now();
-  if (out.expires <= now) return bad(certificate, "expired on " + day_of(out.expires) + "; renew it");
+  if (out.expires <= now) return bad(certificate, "expired on " + minute_of(out.expires) + "; renew it");
   if (begins > now)
-    return bad(certificate, "is not valid before " + day_of(begins) + "; is this machine's clock right?");
+    return bad(certificate, "is not valid before " + minute_of(begins) + "; is this machine's clock right?");
   if (out.expires - now < kWarnBefore)
-    log::warning("http", "TLS: " + certificate + " expires on " + day_of(out.expires));
+    log::warning("http", "TLS: " + certificate + " expires on " + minute_of(out.expires));
   return out;
 }
 
@@ -97,6 +97,10 @@ std::shared_ptr<ssl::context> TlsIdentity::context() const {
 std::chrono::system_clock::time_point TlsIdentity::expires() const {
   const std::lock_guard lock(mutex_);
   return expires_;
+}
+
+std::string TlsIdentity::expires_text() const {
+  return minute_of(expires());
 }
 
 }  // namespace millrace::server::http

@@ -28,6 +28,8 @@ class TlsIdentity {
 
   /// When the certificate ends.
   std::chrono::system_clock::time_point expires() const;
+  /// The same for people: "2027-03-01 12:00 UTC".
+  std::string expires_text() const;
 
  private:
   mutable std::mutex mutex_;

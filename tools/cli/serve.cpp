@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -198,15 +197,6 @@ void set_sampler(server::metrics::Metrics& metrics, const server::models::Regist
   });
 }
 
-std::string minute_of(std::chrono::system_clock::time_point time) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
-  return text;
-}
-
 std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
@@ -222,12 +212,12 @@ void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Gua
   if (tls)
     live.on_reload([tls](const Settings& now) -> Result<std::string> {
       MILLRACE_TRY(tls->reload(now.http_certificate, now.http_key));
-      return "a certificate until " + minute_of(tls->expires());
+      return "a certificate until " + tls->expires_text();
     });
   if (udp != nullptr)
     live.on_reload([udp](const Settings& now) -> Result<std::string> {
       MILLRACE_ASSIGN(auto keys, udp_keys(now));
-      const std::size_t count = key_count(keys);
+      const std::size_t count = keys.size();
       MILLRACE_TRY(udp->replace_keys(std::move(keys)));
       return now.udp_keys.empty() ? std::string() : counted(count, "UDP key");
     });

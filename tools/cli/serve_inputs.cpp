@@ -195,12 +195,6 @@ Result<server::udp::wire::KeyRing> udp_keys(const Settings& settings) {
   return keys;
 }
 
-std::size_t key_count(const server::udp::wire::KeyRing& keys) {
-  std::size_t count = 0;
-  for (unsigned id = 0; id < 256; ++id) count += keys.has(static_cast<std::uint8_t>(id)) ? 1U : 0U;
-  return count;
-}
-
 Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live) {
   const Settings& settings = live.settings();
   MILLRACE_ASSIGN(const http::HostPort at,

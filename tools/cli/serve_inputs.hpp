@@ -41,7 +41,6 @@ Result<std::uint64_t> longest_body(const LiveSettings& live, const Deployments& 
 Result<std::vector<server::http::ListenAddress>> listeners(const LiveSettings& live);
 
 Result<server::udp::wire::KeyRing> udp_keys(const server::config::Settings& settings);
-std::size_t key_count(const server::udp::wire::KeyRing& keys);
 Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live);
 
 /// What is allowed and may not be meant, a warning each: addresses that other machines reach without a token

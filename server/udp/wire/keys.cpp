@@ -97,7 +97,7 @@ bool parse_hex(std::string_view text, std::vector<std::byte>& out) {
 struct KeyRing::State {
   std::unique_ptr<EVP_MAC, FreeMac> mac{EVP_MAC_fetch(nullptr, "HMAC", nullptr)};
   std::array<std::unique_ptr<Key>, 256> keys;
-  bool empty = true;
+  std::size_t size = 0;
 };
 
 KeyRing::KeyRing() : state_(std::make_unique<State>()) {
@@ -115,12 +115,15 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
     return Error(ErrorCode::kInvalidInput,
                  name + " has " + std::to_string(secret.size()) + " bytes; 16 to 1024 are needed");
   state_->keys[id] = std::make_unique<Key>(state_->mac.get(), secret);
-  state_->empty = false;
+  ++state_->size;
   return {};
 }
 
 bool KeyRing::empty() const {
-  return state_->empty;
+  return state_->size == 0;
+}
+std::size_t KeyRing::size() const {
+  return state_->size;
 }
 bool KeyRing::has(std::uint8_t id) const {
   return state_->keys[id] != nullptr;

@@ -24,6 +24,7 @@ class KeyRing {
   Status add(std::uint8_t id, std::span<const std::byte> secret);
 
   bool empty() const;
+  std::size_t size() const;
   bool has(std::uint8_t id) const;
 
   /// The tag over the 40 header bytes and the payload. The key must be there.
