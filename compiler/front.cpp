@@ -54,19 +54,20 @@ bool is_quantised(const graph::Graph& graph) {
 
 Result<graph::Graph> import_model(const PlanOptions& options, ModelInfo& model) {
   // Read once: the digest is of the very bytes that are compiled.
-  MILLRACE_ASSIGN(const auto bytes, read_file(options.model, kMaxModelBytes));
+  MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
   const auto types = passes::assumed_types(options.assume);
   if (!options.assume.empty() && !types)
     return Error(ErrorCode::kInvalidInput, "--assume " + options.assume +
                                                ": give int2 to int8, or weights and activations apart: w4a8");
-  auto imported = import::import_onnx(bytes, options.model.stem().string(), options.model.parent_path(),
-                                      types ? import::FloatModel::kTaken : import::FloatModel::kRefused);
+  model.source_digest = sha256_hex(bytes);
+  auto imported =
+      import::import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
+                          types ? import::FloatModel::kTaken : import::FloatModel::kRefused);
   if (!imported.ok()) return imported.error().within(options.model.string());
   graph::Graph graph = std::move(*imported);
   if (types && is_quantised(graph))
     return Error(ErrorCode::kInvalidInput, options.model.string() + " is quantised already: --assume " +
                                                options.assume + " is for float models; leave it out");
-  model.source_digest = sha256_hex(bytes);
   const auto describe = [](const std::vector<graph::Signature>& from,
                            std::vector<runtime::plan::TensorSignature>& to) {
     for (const auto& signature : from)

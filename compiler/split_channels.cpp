@@ -25,7 +25,7 @@ Convolution part_of(const Convolution& whole, std::uint32_t from, std::uint32_t 
   Convolution part = whole;
   const std::uint32_t channels = whole.out_channels;
   part.out_channels = count;
-  part.weights = slice(whole.weights, channels, from, count);
+  part.weights = slice(whole.weights.get(), channels, from, count);
   part.bias = slice(whole.bias, channels, from, count);
   if (part.requantise) {
     auto& r = *part.requantise;

@@ -60,8 +60,9 @@ void ConvolutionBlock::read_weights() {
   std::int64_t lowest = 0, highest = 0;
   for (std::uint32_t o = 0; o < out_.c; ++o) {
     std::int64_t low = bias_in_sum() ? layer_.bias[o] : 0, high = low;
+    const std::int16_t* const weights = layer_.weights.data() + o * each;
     for (std::size_t i = 0; i < each; ++i) {
-      const std::int64_t w = layer_.weights[o * each + i];
+      const std::int64_t w = weights[i];
       has_most_negative_ = has_most_negative_ || w == most_negative;
       nonzero_ += w != 0 ? 1 : 0;
       largest_ = std::max<std::int64_t>(largest_, w < 0 ? -w : w);

@@ -98,7 +98,7 @@ struct Structure {
 struct Constants {
   json::object& out;
   void operator()(const kernels::Convolution& c) const {
-    out["weights"] = numbers(c.weights);
+    out["weights"] = numbers(c.weights.get());
     out["bias"] = numbers(c.bias);
     if (c.requantise) out["requantise"] = described(*c.requantise);
   }

@@ -61,8 +61,12 @@ Status parse(std::span<const std::byte> bytes, onnx::ModelProto& model) {
 
 class Importer {
  public:
-  Importer(const onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
-      : model_(model), proto_(model.graph()), directory_(std::move(directory)), float_model_(unquantised) {}
+  /// Empties the model's initialisers as it reads them.
+  Importer(onnx::ModelProto& model, std::filesystem::path directory, FloatModel unquantised)
+      : model_(model),
+        proto_(*model.mutable_graph()),
+        directory_(std::move(directory)),
+        float_model_(unquantised) {}
 
   Result<Graph> run(const std::string& name) {
     graph_.name = name;
@@ -107,9 +111,10 @@ class Importer {
     if (proto_.sparse_initializer_size() > 0)
       return unsupported("sparse initialiser '" + proto_.sparse_initializer(0).values().name() +
                          "': store it dense");
-    for (const auto& tensor : proto_.initializer()) {
+    for (auto& tensor : *proto_.mutable_initializer()) {
       MILLRACE_ASSIGN(const ValueId id, declare(tensor.name(), "an initialiser"));
       MILLRACE_TRY(set_constant(id, tensor));
+      tensor = {};
     }
     return {};
   }
@@ -402,7 +407,7 @@ class Importer {
   }
 
   const onnx::ModelProto& model_;
-  const onnx::GraphProto& proto_;
+  onnx::GraphProto& proto_;
   std::filesystem::path directory_;
   FloatModel float_model_;
   Graph graph_;
@@ -413,16 +418,17 @@ class Importer {
 
 }  // namespace
 
-Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name,
+Result<Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                           const std::filesystem::path& directory, FloatModel unquantised) {
   onnx::ModelProto model;
   MILLRACE_TRY(parse(bytes, model));
+  bytes = {};  // a model's weights are what memory is needed for
   return Importer(model, directory, unquantised).run(name);
 }
 
 Result<Graph> import_onnx(const std::filesystem::path& path) {
-  MILLRACE_ASSIGN(const std::vector<std::byte> bytes, read_file(path, kMostFileBytes));
-  auto result = import_onnx(bytes, path.stem().string(), path.parent_path());
+  MILLRACE_ASSIGN(std::vector<std::byte> bytes, read_file(path, kMostFileBytes));
+  auto result = import_onnx(std::move(bytes), path.stem().string(), path.parent_path());
   if (!result.ok()) return result.error().within(path.string());
   return result;
 }

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/graph/graph.hpp"
 #include "runtime/base/result.hpp"
@@ -22,7 +22,7 @@ Result<graph::Graph> import_onnx(const std::filesystem::path& path);
 enum class FloatModel { kRefused, kTaken };
 
 /// The same from bytes; external data is looked for in `directory`.
-Result<graph::Graph> import_onnx(std::span<const std::byte> bytes, const std::string& name,
+Result<graph::Graph> import_onnx(std::vector<std::byte> bytes, const std::string& name,
                                  const std::filesystem::path& directory = {},
                                  FloatModel unquantised = FloatModel::kRefused);
 

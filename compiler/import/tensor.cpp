@@ -65,6 +65,11 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
 
 template <class T>
 void widen(const std::string& raw, std::vector<std::int64_t>& out) {
+  if constexpr (sizeof(T) == 1) {  // of which a model has millions: written once, not zeroed first
+    const auto* first = reinterpret_cast<const T*>(raw.data());
+    out.assign(first, first + raw.size());
+    return;
+  }
   out.resize(raw.size() / sizeof(T));
   for (std::size_t i = 0; i < out.size(); ++i) {
     T value;

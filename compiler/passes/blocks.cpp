@@ -247,7 +247,7 @@ Result<kernels::Convolution> make_convolution(const graph::Accumulate& a, Type i
   c.weight_type = element_type(weight_type(f.weights));
   if (c.weight_type.bits > 16)
     return unsupported("its weights need more than 16 bits once their zero point is taken off");
-  c.weights.assign(f.weights.begin(), f.weights.end());
+  c.weights = std::vector<std::int16_t>(f.weights.begin(), f.weights.end());
   for (const std::int64_t b : f.bias)
     if (b != saturate32(b)) return unsupported("its bias needs more than 32 bits");
   if (std::any_of(f.bias.begin(), f.bias.end(), [](std::int64_t b) { return b != 0; }))

@@ -94,8 +94,9 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   const std::size_t taps = c.weights.size() / c.out_channels;
   AccumulatorRange range;
   if (!c.bias.empty()) range.lowest = range.highest = c.bias[channel];
+  const std::int16_t* const weights = c.weights.data() + channel * taps;
   for (std::size_t i = 0; i < taps; ++i) {
-    const std::int64_t weight = c.weights[channel * taps + i];
+    const std::int64_t weight = weights[i];
     const auto [low, high] = std::minmax({weight * input.lowest(), weight * input.highest()});
     range.lowest += low;
     range.highest += high;
@@ -229,7 +230,8 @@ Convolution as_convolution(const SumPool& pool, std::uint32_t channels) {
   Convolution c;
   c.window = pool.window;
   c.out_channels = c.groups = channels;
-  c.weights.assign(std::size_t{pool.window.kernel_h} * pool.window.kernel_w * channels, 1);
+  c.weights =
+      std::vector<std::int16_t>(std::size_t{pool.window.kernel_h} * pool.window.kernel_w * channels, 1);
   c.accumulator = pool.accumulator;
   c.requantise = pool.requantise;
   return c;

@@ -142,8 +142,9 @@ std::string accumulator(const Convolution& c, ElementType input) {
     if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
     // Products of weights of one sign are extreme at the same input.
     std::int64_t positive = 0, negative = 0;
+    const std::int16_t* const weights = c.weights.data() + o * taps;
     for (std::size_t i = 0; i < taps; ++i) {
-      const std::int64_t weight = c.weights[o * taps + i];
+      const std::int64_t weight = weights[i];
       (weight > 0 ? positive : negative) += weight;
     }
     sums.add(positive * least, positive * most);

@@ -116,9 +116,10 @@ std::string check(const Convolution& c, const Tensor& in, const Tensor& out) {
   if (!is_legal(c.weight_type) || !c.weight_type.is_integer() || c.weight_type.bits > 16) {
     return "weight_type must be an integer of 1 to 16 bits";
   }
-  for (std::size_t i = 0; i < c.weights.size(); ++i) {
-    if (!holds(c.weight_type, c.weights[i]))
-      return text("weights[", i, "] = ", c.weights[i], " is not a value of ", to_string(c.weight_type));
+  const std::vector<std::int16_t>& weights = c.weights;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!holds(c.weight_type, weights[i]))
+      return text("weights[", i, "] = ", weights[i], " is not a value of ", to_string(c.weight_type));
   }
   if (std::string wrong = first({padding_value(c.window, in), accumulator(c, in.type)}); !wrong.empty())
     return wrong;

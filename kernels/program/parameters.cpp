@@ -14,8 +14,8 @@ void clear(Requantise& step) {
 
 void clear(Convolution& layer) {
   const bool bipolar = layer.weight_type.kind == ElementType::Kind::kBipolar;
-  std::fill(layer.weights.begin(), layer.weights.end(),
-            std::int16_t{bipolar ? std::int16_t{-1} : std::int16_t{0}});
+  layer.weights =
+      std::vector<std::int16_t>(layer.weights.size(), bipolar ? std::int16_t{-1} : std::int16_t{0});
   std::fill(layer.bias.begin(), layer.bias.end(), 0);
   if (layer.requantise) clear(*layer.requantise);
 }

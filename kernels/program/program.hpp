@@ -21,6 +21,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/program/shared_vector.hpp"
+
 namespace millrace::kernels {
 
 struct ElementType {
@@ -102,9 +104,9 @@ struct Convolution {
   Window window;
   std::uint32_t out_channels = 0;
   std::uint32_t groups = 1;
-  ElementType weight_type;            // bits 1..16; what hardware must hold
-  std::vector<std::int16_t> weights;  // [out_channels][kernel_h][kernel_w][in_channels / groups]
-  std::vector<std::int32_t> bias;     // [out_channels], or empty for zeros
+  ElementType weight_type;             // bits 1..16; what hardware must hold
+  SharedVector<std::int16_t> weights;  // [out_channels][kernel_h][kernel_w][in_channels / groups]
+  std::vector<std::int32_t> bias;      // [out_channels], or empty for zeros
   ElementType accumulator;  // signed; holds every reachable sum (partial sums in any order included)
   std::optional<Requantise> requantise;
   bool operator==(const Convolution&) const = default;

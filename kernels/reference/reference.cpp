@@ -112,12 +112,13 @@ Values apply(const Convolution& op, const Tensor& in_type, const Values& in, con
   const std::size_t group_in = in_type.shape[2] / op.groups;
   const std::size_t group_out = op.out_channels / op.groups;
   const std::size_t taps = std::size_t{op.window.kernel_h} * op.window.kernel_w;
+  const std::vector<std::int16_t>& weights = op.weights;
   return each_element(out, [&](std::size_t oy, std::size_t ox, std::size_t o) {
     const std::size_t first_channel = o / group_out * group_in;
     std::int64_t acc = op.bias.empty() ? 0 : op.bias[o];
     for_each_tap(op.window, oy, ox, [&](std::size_t tap, std::int64_t y, std::int64_t x) {
       for (std::size_t i = 0; i < group_in; ++i) {
-        const std::int64_t weight = op.weights[(o * taps + tap) * group_in + i];
+        const std::int64_t weight = weights[(o * taps + tap) * group_in + i];
         acc += image.at_or(y, x, first_channel + i, op.window.pad_value) * weight;
       }
     });

@@ -34,7 +34,7 @@ class MatrixVector : public Case {
     for (unsigned i = 0; i < mh_ * mw_; ++i) {
       std::int64_t w = random_value(layer_.weight_type, rng);
       if (paired) w = std::max(w, layer_.weight_type.lowest() + 1);
-      layer_.weights.push_back(static_cast<std::int16_t>(w));
+      layer_.weights.edit().push_back(static_cast<std::int16_t>(w));
     }
     lines_ = weight_lines(paired);
     if (p["BIAS"] != 0) {
@@ -115,7 +115,7 @@ class StreamedMatrixVector : public Case {
     layer.weight_type = weight_;
     layer.accumulator = output_.type;
     for (unsigned i = 0; i < mh_ * mw_; ++i)
-      layer.weights.push_back(static_cast<std::int16_t>(random_value(weight_, rng)));
+      layer.weights.edit().push_back(static_cast<std::int16_t>(random_value(weight_, rng)));
     Values lines;
     for (unsigned nf = 0; nf < mh_ / pe_; ++nf)
       for (unsigned sf = 0; sf < mw_ / simd_; ++sf)

@@ -84,7 +84,7 @@ class Depthwise : public Case {
     layer_.weight_type = element_type(p["WKIND"], p["WBITS"]);
     layer_.accumulator = output_.type;
     for (unsigned i = 0; i < channels_ * taps_; ++i) {
-      layer_.weights.push_back(static_cast<std::int16_t>(random_value(layer_.weight_type, rng)));
+      layer_.weights.edit().push_back(static_cast<std::int16_t>(random_value(layer_.weight_type, rng)));
     }
     Values by_tap;  // tap, channel
     for (unsigned tap = 0; tap < taps_; ++tap) {

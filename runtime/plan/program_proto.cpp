@@ -257,7 +257,7 @@ Result<k::Operation> read_convolution(const proto::Convolution& in, const std::s
   out.out_channels = in.out_channels();
   out.groups = in.groups();
   MILLRACE_ASSIGN(out.weight_type, from_proto(in.weight_type(), block + ": weight_type"));
-  MILLRACE_TRY(blobs.weights(in.weights_sha256(), out.weight_type, block, out.weights));
+  MILLRACE_TRY(blobs.weights(in.weights_sha256(), out.weight_type, block, out.weights.edit()));
   out.bias.assign(in.bias().begin(), in.bias().end());
   MILLRACE_ASSIGN(out.accumulator, from_proto(in.accumulator(), block + ": accumulator"));
   if (in.has_requantise()) {

@@ -166,8 +166,9 @@ class LenetBuilder {
     c.window.kernel_h = c.window.kernel_w = kernel;
     c.window.pad_top = c.window.pad_left = c.window.pad_bottom = c.window.pad_right = padding;
     c.out_channels = channels;
-    c.weights.resize(std::size_t{channels} * kernel * kernel * shape[2]);
-    for (auto& weight : c.weights) weight = static_cast<std::int16_t>(static_cast<std::int8_t>(random_()));
+    c.weights.edit().resize(std::size_t{channels} * kernel * kernel * shape[2]);
+    for (auto& weight : c.weights.edit())
+      weight = static_cast<std::int16_t>(static_cast<std::int8_t>(random_()));
     c.bias.assign(channels, 0);
     c.accumulator.bits = 32;
     c.requantise = to_int8();

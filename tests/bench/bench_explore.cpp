@@ -60,10 +60,18 @@ class ResNet50 {
     x = model_.node("Gemm", {x, w}, "fc");
     model_.attribute("transB", std::int64_t{1});
     model_.output(model_.pair(x, 0.0625F, 0, "fc.q"));
+    for (auto& tensor : *model_.proto().mutable_graph()->mutable_initializer()) pack(tensor);
     return model_.bytes();
   }
 
  private:
+  /// A byte each, as exporters store them.
+  static void pack(onnx::TensorProto& tensor) {
+    if (tensor.data_type() != onnx::TensorProto::INT8 || tensor.int32_data_size() == 0) return;
+    tensor.set_raw_data(std::string(tensor.int32_data().begin(), tensor.int32_data().end()));
+    tensor.clear_int32_data();
+  }
+
   std::vector<std::int64_t> random(std::int64_t count) {
     std::vector<std::int64_t> values(static_cast<std::size_t>(count));
     for (auto& value : values) value = static_cast<std::int64_t>(random_() % 255) - 127;

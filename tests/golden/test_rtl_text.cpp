@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "compiler/emit/rtl/rtl.hpp"
+#include "compiler/emit/rtl/text.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/weights.hpp"
 #include "tests/support/programs.hpp"
@@ -86,7 +87,7 @@ compiler::emit::Rtl streaming_net() {
     dense.weight_type = int8;
     dense.accumulator = {kernels::ElementType::Kind::kSigned, 24};
     for (std::uint32_t i = 0; i < kSizes[layer] * kSizes[layer + 1]; ++i)
-      dense.weights.push_back(static_cast<std::int16_t>(static_cast<int>(i * 37 % 251) - 125));
+      dense.weights.edit().push_back(static_cast<std::int16_t>(static_cast<int>(i * 37 % 251) - 125));
     kernels::Requantise step;
     step.multiplier = {77};
     step.offset = {1000};
@@ -152,6 +153,22 @@ TEST(RtlText, EqualDesignsAreEqualBytes) {
   const auto once = small_net(), again = small_net();
   EXPECT_EQ(once.files, again.files);
   EXPECT_EQ(once.digest, again.digest);
+}
+
+TEST(RtlText, LongLinesAreBrokenWhereTheyMayBe) {
+  const std::string many(40, 'n');
+  const std::string names = many + ", " + many + ", " + many + ", " + many;  // 166 characters
+  const auto broken = [](const std::string& line) { return compiler::emit::broken_lines(line + "\n"); };
+  const std::string first = many + ", " + many + ", " + many + ",";
+  EXPECT_EQ(broken("  logic " + names + ";"), "  logic " + first + "\n      " + many + ";\n");
+  EXPECT_EQ(broken("///   " + names), "///   " + first + "\n///   " + many + "\n");
+  EXPECT_EQ(broken("  a; // " + names), "  a; // " + first + "\n      // " + many + "\n");
+  const std::string code = "  " + std::string(136, 'c') + ";";
+  EXPECT_EQ(broken(code + " // why it is so"), code + "\n      // why it is so\n");
+  EXPECT_EQ(broken("`define A " + names), "`define A " + names + "\n");
+  EXPECT_EQ(broken("  f(\"" + names + "\");"), "  f(\"" + names + "\");\n") << "a string";
+  EXPECT_EQ(broken(std::string(200, 'x')), std::string(200, 'x') + "\n");
+  EXPECT_EQ(broken("  short // line"), "  short // line\n");
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ kernels::Program with_other_weights(kernels::Program program, std::size_t layer)
     auto* const convolution = std::get_if<kernels::Convolution>(&block.operation);
     if (convolution == nullptr || layer-- != 0) continue;
     for (std::size_t i = 0; i < convolution->weights.size(); i += 3)
-      convolution->weights[i] = static_cast<std::int16_t>(-convolution->weights[i] / 2 + 1);
+      convolution->weights.edit()[i] = static_cast<std::int16_t>(-convolution->weights[i] / 2 + 1);
     return program;
   }
   throw std::runtime_error("the program has no such convolution");

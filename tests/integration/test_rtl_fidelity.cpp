@@ -162,7 +162,7 @@ TEST_F(RtlFidelity, LoadedWeightsGiveTheReferencesBytesAndShareASimulationWithOt
   kernels::Program again = program_;
   for (auto& block : again.blocks)
     if (auto* layer = std::get_if<kernels::Convolution>(&block.operation))
-      std::reverse(layer->weights.begin(), layer->weights.end());
+      std::reverse(layer->weights.edit().begin(), layer->weights.edit().end());
   ASSERT_EQ(kernels::validate(again), "");
   const std::string cache = "MILLRACE_CACHE=" + (directory_.path() / "cache").string();
   std::vector<fs::path> deployments;

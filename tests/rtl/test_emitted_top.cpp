@@ -80,7 +80,7 @@ Program dense(unsigned seed) {
     made.weight_type = int8;
     made.accumulator = {ElementType::Kind::kSigned, 24};
     for (std::uint32_t i = 0; i < kSizes[layer] * kSizes[layer + 1]; ++i)
-      made.weights.push_back(static_cast<std::int16_t>(between(-127, 127)));
+      made.weights.edit().push_back(static_cast<std::int16_t>(between(-127, 127)));
     kernels::Requantise step;
     step.lowest = -128;
     step.highest = 127;

@@ -133,7 +133,7 @@ class Blocks {
     for (std::uint32_t i = 0; i < out * w.kernel_h * w.kernel_w * (in / groups); ++i) {
       std::int64_t value = between(weights.lowest() + 1, weights.highest());
       if (weights.kind == ElementType::Kind::kBipolar) value = between(0, 1) == 0 ? -1 : 1;
-      made.weights.push_back(static_cast<std::int16_t>(value));
+      made.weights.edit().push_back(static_cast<std::int16_t>(value));
     }
     for (std::uint32_t i = 0; i < out; ++i)
       made.bias.push_back(static_cast<std::int32_t>(between(-300, 300)));
@@ -249,7 +249,7 @@ void add_unrolled(Blocks& b) {
           all(3, 1));
   auto sparse = dense(20, 6, kInt8, kInt8, -1);
   for (std::size_t i = 0; i < sparse.weights.size(); ++i) {
-    auto& w = sparse.weights[i];
+    auto& w = sparse.weights.edit()[i];
     if (b.between(0, 3) != 0) w = 0;
     if (i / 20 == 2) w = 0;                                          // nothing but a bias
     if (i / 20 == 3) w = static_cast<std::int16_t>(w > 0 ? -w : w);  // negative throughout
@@ -367,11 +367,11 @@ Program trained_again(Program program, std::uint64_t seed) {
   for (auto& block : program.blocks) {
     if (auto* layer = std::get_if<kernels::Convolution>(&block.operation)) {
       const std::size_t each = layer->weights.size() / layer->out_channels;
-      turn(layer->weights, each);
+      turn(layer->weights.edit(), each);
       turn(layer->bias, 1);
       for (std::uint32_t o = 0; o < layer->out_channels; ++o)
-        std::shuffle(layer->weights.begin() + static_cast<std::ptrdiff_t>(o * each),
-                     layer->weights.begin() + static_cast<std::ptrdiff_t>((o + 1) * each), random);
+        std::shuffle(layer->weights.edit().begin() + static_cast<std::ptrdiff_t>(o * each),
+                     layer->weights.edit().begin() + static_cast<std::ptrdiff_t>((o + 1) * each), random);
       if (layer->requantise) turn_step(*layer->requantise);
     }
     if (auto* pool = std::get_if<kernels::SumPool>(&block.operation)) turn_step(pool->requantise);

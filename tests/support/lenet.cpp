@@ -50,7 +50,7 @@ class Builder {
     made.accumulator = ElementType{ElementType::Kind::kSigned, 26};
     std::uniform_int_distribution<int> weight(-127, 127), bias(-2000, 2000);
     for (std::uint32_t i = 0; i < channels * kernel * kernel * shape[2]; ++i) {
-      made.weights.push_back(static_cast<std::int16_t>(weight(random_)));
+      made.weights.edit().push_back(static_cast<std::int16_t>(weight(random_)));
     }
     for (std::uint32_t i = 0; i < channels; ++i) made.bias.push_back(bias(random_));
     Requantise to;

@@ -56,7 +56,7 @@ class Builder {
     made.weight_type = kInt8;
     made.accumulator = kInt24;
     for (std::uint32_t i = 0; i < channels * 9 * shape[2]; ++i)
-      made.weights.push_back(static_cast<std::int16_t>(static_cast<int>(random_() % 15) - 7));
+      made.weights.edit().push_back(static_cast<std::int16_t>(static_cast<int>(random_() % 15) - 7));
     for (std::uint32_t i = 0; i < channels; ++i)
       made.bias.push_back(static_cast<std::int32_t>(random_() % 200) - 100);
     made.requantise = requantise(1, 32, 6);
@@ -178,7 +178,7 @@ Program every_operation_program() {
   wide.out_channels = 3;
   wide.weight_type = {ElementType::Kind::kSigned, 12};
   wide.accumulator = {ElementType::Kind::kSigned, 32};
-  for (int i = 0; i < 3 * 16; ++i) wide.weights.push_back(static_cast<std::int16_t>(i * 61 - 1400));
+  for (int i = 0; i < 3 * 16; ++i) wide.weights.edit().push_back(static_cast<std::int16_t>(i * 61 - 1400));
   const TensorIndex w = build.block("wide", wide, {l}, {ElementType::Kind::kSigned, 32}, {1, 1, 3});
   const TensorIndex d = build.block("dequantise", Dequantise{{0.125F}, 0}, {w}, kFloat, {1, 1, 3});
   return build.finish(build.block("softmax", Softmax{}, {d}, kFloat, {1, 1, 3}, "y"));

@@ -70,7 +70,7 @@ std::vector<Subject> subjects() {
   convolution.out_channels = kChannels;
   convolution.weight_type = kInt8;
   for (std::uint32_t i = 0; i < kChannels * 9 * kChannels; ++i)
-    convolution.weights.push_back(static_cast<std::int16_t>(static_cast<int>(i * 37 % 255) - 127));
+    convolution.weights.edit().push_back(static_cast<std::int16_t>(static_cast<int>(i * 37 % 255) - 127));
   convolution.accumulator = {ElementType::Kind::kSigned, 24};
   convolution.requantise = step();
   Lookup lookup;

@@ -1,7 +1,5 @@
 #include "onnx_model.hpp"
 
-#include <span>
-
 #include "compiler/import/import.hpp"
 
 namespace millrace::tests {
@@ -128,7 +126,8 @@ std::string OnnxModel::weights(const std::string& name, const std::vector<std::i
 }
 
 Result<compiler::graph::Graph> import_bytes(const std::string& bytes) {
-  return compiler::import::import_onnx(std::as_bytes(std::span(bytes.data(), bytes.size())), "test");
+  const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return compiler::import::import_onnx(std::vector(first, first + bytes.size()), "test");
 }
 
 Result<compiler::graph::Graph> import_model(const OnnxModel& model) {

@@ -313,6 +313,28 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
 }
 
+TEST(Explore, BoundsWhatTheRegionsOfACardReadTogether) {
+  // Too many layers to try all ways: few of them have room on the chip, and the regions read from one memory.
+  Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
+  for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+    auto& ways = problem.operations[i].implementations;
+    ways.resize(1);
+    ways[0].amounts[kMemoryBytes] = 900 + 7 * (i % 13);
+    ways.push_back(ways[0]);
+    ways[1].amounts[kMemoryBytes] = 0;
+    ways[1].amounts[kBram18] = 90 + 11 * (i % 7);
+  }
+  auto& regions = problem.cards[0].regions;
+  regions[0].available[kBram18] = 1000;
+  regions[0].available[kDsp] = 34;
+  regions[0].available[kMemoryBytes] = 1'000'000'000;
+  regions.push_back(regions[0]);
+  problem.targets.objective = Objective::kThroughput;
+  const Solution solution = solved(problem);
+  EXPECT_FALSE(solution.exact);
+  EXPECT_LT(solution.gap, 0.25) << "the bound gives each region the whole memory";
+}
+
 using runtime::plan::MemoryBank;
 
 /// Three layers for a card of two regions with these banks, the second reaching `second` alone. A layer reads

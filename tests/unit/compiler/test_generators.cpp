@@ -39,8 +39,8 @@ Program convolution(std::int16_t first_weight = 1) {
   layer.weight_type = kInt8;
   layer.accumulator = {ElementType::Kind::kSigned, 24};
   for (int i = 0; i < 8 * 36; ++i)
-    layer.weights.push_back(static_cast<std::int16_t>(i % 2 == 0 ? i % 50 + 1 : -(i % 50)));
-  layer.weights[0] = first_weight;
+    layer.weights.edit().push_back(static_cast<std::int16_t>(i % 2 == 0 ? i % 50 + 1 : -(i % 50)));
+  layer.weights.edit()[0] = first_weight;
   layer.bias.assign(8, 5);
   layer.requantise.emplace();
   layer.requantise->multiplier = {1};
@@ -64,7 +64,7 @@ Program grouped(std::uint32_t height, std::uint32_t width) {
   layer.groups = 2;
   layer.window.kernel_h = height;
   layer.window.kernel_w = width;
-  layer.weights.resize(std::size_t{8} * height * width * 2, 3);
+  layer.weights.edit().resize(std::size_t{8} * height * width * 2, 3);
   program.tensors[1].shape = {7 - height, 9 - width, 8};
   return program;
 }
@@ -354,7 +354,7 @@ TEST(Timing, StreamedWeightsSetThePaceWhereAPassEndsInTheMiddleOfAWord) {
     dense.out_channels = outputs;
     dense.weight_type = int8;
     dense.accumulator = {kernels::ElementType::Kind::kSigned, 24};
-    dense.weights.resize(std::size_t{72} * outputs, 1);
+    dense.weights.edit().resize(std::size_t{72} * outputs, 1);
     dense.requantise = kernels::Requantise{};
     dense.requantise->multiplier = {3};
     dense.requantise->offset = {0};

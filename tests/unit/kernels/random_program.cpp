@@ -233,7 +233,7 @@ class Builder {
       const std::int64_t w = c.weight_type.kind == Kind::kBipolar ? chance_.of({-1, 1})
                              : chance_.one_in(8)                  ? chance_.of({low, high})
                                                                   : chance_.between(low, high);
-      c.weights.push_back(static_cast<std::int16_t>(w));
+      c.weights.edit().push_back(static_cast<std::int16_t>(w));
     }
     if (chance_.one_in(2)) {
       for (std::uint32_t o = 0; o < c.out_channels; ++o)
@@ -256,7 +256,7 @@ class Builder {
     };
     Bounds b = extremes();
     while (signed_bits(b) > 32) {
-      for (std::int16_t& w : c.weights)
+      for (std::int16_t& w : c.weights.edit())
         w = static_cast<std::int16_t>(c.weight_type.kind == Kind::kBipolar ? w : w / 4);
       if (c.weight_type.kind == Kind::kBipolar) return at;
       b = extremes();

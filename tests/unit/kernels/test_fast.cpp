@@ -265,7 +265,7 @@ TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
       program.outputs = {1};
       Convolution c;
       c.out_channels = 9;
-      c.weights.assign(9, 1);
+      c.weights.edit().assign(9, 1);
       c.accumulator = {ElementType::Kind::kSigned, 14};
       Requantise r;
       r.form = Requantise::Form::kMultiplyShiftHalfEven;

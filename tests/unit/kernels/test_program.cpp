@@ -19,7 +19,7 @@ Convolution good_convolution() {
   c.window.pad_top = c.window.pad_left = c.window.pad_bottom = c.window.pad_right = 1;
   c.out_channels = 2;
   c.weight_type = kInt8;
-  c.weights.assign(2 * 3 * 3 * 4, 1);
+  c.weights.edit().assign(2 * 3 * 3 * 4, 1);
   c.bias = {5, -5};
   c.accumulator = {Kind::kSigned, 14};
   c.requantise = shift_right(4);
@@ -185,16 +185,16 @@ TEST(Validate, RefusesBadConvolutions) {
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.out_channels = 3; }), "out_channels is 3");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.groups = 0; }), "groups (0)");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.groups = 3; }), "groups (3)");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.pop_back(); }),
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.edit().pop_back(); }),
                  "weights has 71 entries; 2 x 3 x 3 x 4");
-  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.clear(); }), "weights has 0 entries");
+  EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weights.edit().clear(); }), "weights has 0 entries");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type.bits = 1; }),
                  "weights[0] = 1 is not a value of int1");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type.bits = 17; }), "1 to 16 bits");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.weight_type = kFloat; }), "1 to 16 bits");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) {
                    c.weight_type = kBipolar;
-                   c.weights[4] = 0;
+                   c.weights.edit()[4] = 0;
                  }),
                  "weights[4] = 0 is not a value of bipolar");
   EXPECT_REFUSED(broken([](Program& p, Convolution&) { p.tensors[0].type = kFloat; }),
@@ -224,9 +224,9 @@ TEST(Validate, CountsPartialSumsInAnyOrder) {
   Program program = good();
   auto& c = std::get<Convolution>(program.blocks[0].operation);
   c.bias.clear();
-  c.weights.assign(72, 0);
-  c.weights[0] = 100;
-  c.weights[1] = -100;
+  c.weights.edit().assign(72, 0);
+  c.weights.edit()[0] = 100;
+  c.weights.edit()[1] = -100;
   c.accumulator.bits = 15;
   EXPECT_REFUSED(validate(program), "too narrow");
   c.accumulator.bits = 16;
@@ -433,7 +433,7 @@ TEST(Validate, SurvivesProgramsBrokenAnywhere) {
               damage(c->accumulator.bits);
               break;
             default:
-              damage(c->weights[0]);
+              damage(c->weights.edit()[0]);
               break;
           }
         }

@@ -62,7 +62,7 @@ TEST(Program, HasTheSameBytesEveryTimeAndADigestThatSeesEveryWeight) {
   const Program program = tests::chain_program(2);
   EXPECT_EQ(encode_program(program), encode_program(tests::chain_program(2)));
   Program other = program;
-  std::get<kernels::Convolution>(other.blocks[1].operation).weights[5] ^= 1;
+  std::get<kernels::Convolution>(other.blocks[1].operation).weights.edit()[5] ^= 1;
   EXPECT_NE(program_digest(program), program_digest(other));
 }
 

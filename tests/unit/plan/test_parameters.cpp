@@ -43,7 +43,7 @@ TEST(Topology, IsTheSameForOtherNumbersAndAnotherForAnythingElse) {
     for (auto& scale : tensor.scale) scale *= 2;
   for (auto& block : trained.blocks)
     if (auto* layer = std::get_if<kernels::Convolution>(&block.operation)) {
-      for (auto& weight : layer->weights) weight = static_cast<std::int16_t>(-weight);
+      for (auto& weight : layer->weights.edit()) weight = static_cast<std::int16_t>(-weight);
       for (auto& bias : layer->bias) ++bias;
     }
   EXPECT_NE(encode_program(trained), encode_program(program));
