@@ -60,7 +60,8 @@ class Dataflow {
 
   void header() {
     out_ = notice(design_.partition + "_dataflow: the network of partition " + design_.partition +
-                      " of a model for " + comment(options_.device) + ", streams in, streams out.",
+                      " of a model for " + clocked(options_.device, options_.clock_mhz) +
+                      ", streams in, streams out.",
                   options_.generator);
     out_ +=
         "///\n/// A frame is row-major, channels innermost; lane 0 in the low bits. Expected at every clock "
@@ -76,7 +77,10 @@ class Dataflow {
     };
     list(design_.inputs);
     list(design_.outputs);
-    out_ += "`default_nettype none\nmodule " + design_.partition +
+    out_ += "/// Blocks:";
+    for (std::size_t i = 0; i < program_.blocks.size(); ++i)
+      out_ += (i > 0 ? ", " : " ") + program_.blocks[i].name;
+    out_ += "\n`default_nettype none\nmodule " + design_.partition +
             "_dataflow (\n  input  logic clk,\n  input  logic rst";
     if (!netlist_.loads.empty()) out_ += ",\n\n  input  logic load_valid,\n  input  logic [63:0] load_data";
     if (!netlist_.readers.empty())

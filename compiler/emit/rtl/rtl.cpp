@@ -6,6 +6,7 @@
 
 #include "compiler/emit/rtl/dataflow.hpp"
 #include "compiler/emit/rtl/design_json.hpp"
+#include "compiler/emit/rtl/text.hpp"
 #include "compiler/emit/rtl/top.hpp"
 #include "kernels/rtl/library.hpp"
 #include "runtime/base/digest.hpp"
@@ -90,13 +91,14 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   }
   for (const auto& source : design.netlist.sources) {
     sources.push_back(source.module + ".sv");
-    made.files[sources.back()] = source.text;
+    made.files[sources.back()] = broken_lines(source.text);
   }
   const std::string dataflow = design.partition + "_dataflow.sv", top = design.partition + "_top.sv";
   sources.push_back(dataflow);
   sources.push_back(top);
-  made.files[dataflow] = dataflow_text(design, program, options);
-  MILLRACE_ASSIGN(made.files[top], top_text(design, ports, options));
+  made.files[dataflow] = broken_lines(dataflow_text(design, program, options));
+  MILLRACE_ASSIGN(const std::string shell, top_text(design, ports, options));
+  made.files[top] = broken_lines(shell);
   for (const auto& file : design.netlist.files) made.files[file.name] = file.content;
   for (const auto& source : sources) made.files["files.f"] += source + "\n";
   made.digest = digest_of(made.files);

@@ -49,15 +49,22 @@ std::string bus_ports(const std::string& name, const char* kind, const Signal (&
   return text;
 }
 
-/// ".<port>_<signal>(<name>_<signal>)" of each, begun by a comma, four a line.
+/// ".<port>_<signal>(<name>_<signal>)" of each, begun by a comma, three a line.
 template <std::size_t N>
 std::string bus_connections(const std::string& port, const std::string& name, const Signal (&signals)[N]) {
   std::string text;
   for (std::size_t i = 0; i < N; ++i)
-    text += std::string(i % 4 == 0 ? ",\n    " : ", ") + "." + port + "_" + signals[i].name + "(" + name +
+    text += std::string(i % 3 == 0 ? ",\n    " : ", ") + "." + port + "_" + signals[i].name + "(" + name +
             "_" + signals[i].name + ")";
   return text;
 }
+
+/// The device and its clock, for a comment: "ku060 at 156.25 MHz".
+std::string clocked(const std::string& device, double clock_mhz);
+
+/// The same SystemVerilog with no line longer than 140 characters that has a blank to break it at, outside of
+/// strings and directives.
+std::string broken_lines(const std::string& text);
 
 /// The lines every file begins with.
 std::string notice(const std::string& what, const std::string& generator);

@@ -97,10 +97,10 @@ class Top {
 
   // ---- the module's own ports
   std::string header() const {
-    std::string text =
-        notice(design_.partition + "_top: partition " + design_.partition + " with its shell for " +
-                   comment(options_.device) + ": AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.",
-               options_.generator);
+    std::string text = notice(design_.partition + "_top: partition " + design_.partition +
+                                  " with its shell for " + clocked(options_.device, options_.clock_mhz) +
+                                  ": AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.",
+                              options_.generator);
     text +=
         "///\n/// Registers and runs: runtime/plan/image_abi.hpp. Each port, the supervisor and control have "
         "an AXI4-Lite slave <name>_axil_; "

@@ -1,4 +1,4 @@
-/// part0_dataflow: the network of partition part0 of a model for ku060, streams in, streams out.
+/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz, streams in, streams out.
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
@@ -6,6 +6,7 @@
 /// the first one's last beat 249 cycles after its first. Ports:
 ///   in0  int8, 2 a beat, 64 beats a frame: quantise_out
 ///   out0  int8, 4 a beat, 16 beats a frame: add_out
+/// Blocks: conv0, pool0, conv1, add
 `default_nettype none
 module part0_dataflow (
   input  logic clk,
@@ -86,7 +87,8 @@ module part0_dataflow (
     .WIDTH(16), .N(2)
   ) pool0_fork (.clk, .rst,
     .s_valid(pool0_pool_valid), .s_ready(pool0_pool_ready), .s_data(pool0_pool_data),
-    .m_valid({pool0_fork1_valid, pool0_fork0_valid}), .m_ready({pool0_fork1_ready, pool0_fork0_ready}), .m_data({pool0_fork1_data, pool0_fork0_data}));
+    .m_valid({pool0_fork1_valid, pool0_fork0_valid}), .m_ready({pool0_fork1_ready, pool0_fork0_ready}),
+        .m_data({pool0_fork1_data, pool0_fork0_data}));
   logic pool0_to_conv1_fifo_valid, pool0_to_conv1_fifo_ready;
   logic [15:0] pool0_to_conv1_fifo_data;
   mr_fifo #(

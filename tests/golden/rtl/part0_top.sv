@@ -1,4 +1,4 @@
-/// part0_top: partition part0 with its shell for ku060: AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.
+/// part0_top: partition part0 with its shell for ku060 at 156.25 MHz: AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
@@ -148,11 +148,12 @@ module part0_top (
   assign frame_done = out0_done;
   assign busy       = out0_tag_valid || out0_2_tag_valid || in0_busy;
   mr_control #(.LINK_PORTS(1), .CLOCK_MHZ(156)) control (.clk, .rst,
-    .axil_awvalid(control_axil_awvalid), .axil_awready(control_axil_awready), .axil_awaddr(control_axil_awaddr), .axil_wvalid(control_axil_wvalid),
-    .axil_wready(control_axil_wready), .axil_wdata(control_axil_wdata), .axil_wstrb(control_axil_wstrb), .axil_bvalid(control_axil_bvalid),
-    .axil_bready(control_axil_bready), .axil_bresp(control_axil_bresp), .axil_arvalid(control_axil_arvalid), .axil_arready(control_axil_arready),
-    .axil_araddr(control_axil_araddr), .axil_rvalid(control_axil_rvalid), .axil_rready(control_axil_rready), .axil_rdata(control_axil_rdata),
-    .axil_rresp(control_axil_rresp),
+    .axil_awvalid(control_axil_awvalid), .axil_awready(control_axil_awready), .axil_awaddr(control_axil_awaddr),
+    .axil_wvalid(control_axil_wvalid), .axil_wready(control_axil_wready), .axil_wdata(control_axil_wdata),
+    .axil_wstrb(control_axil_wstrb), .axil_bvalid(control_axil_bvalid), .axil_bready(control_axil_bready),
+    .axil_bresp(control_axil_bresp), .axil_arvalid(control_axil_arvalid), .axil_arready(control_axil_arready),
+    .axil_araddr(control_axil_araddr), .axil_rvalid(control_axil_rvalid), .axil_rready(control_axil_rready),
+    .axil_rdata(control_axil_rdata), .axil_rresp(control_axil_rresp),
     .epoch, .now, .flush, .quiet, .flow_rst, .supervisor_stop(stop), .frame_done, .busy,
     .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata);
   assign unused = 1'b0;
@@ -160,14 +161,16 @@ module part0_top (
   mr_supervisor #(.DATA_BYTES(64)) supervisor (.clk, .rst, .error(supervisor_error), .stop,
     .fault(link_fault || (port_error && !port_error_before)), .fault_code(link_fault ? link_fault_code : 32'd4),
     .fault_link(link_fault ? link_fault_row : 32'd0), .irq(supervisor_irq),
-    .axil_awvalid(supervisor_axil_awvalid), .axil_awready(supervisor_axil_awready), .axil_awaddr(supervisor_axil_awaddr), .axil_wvalid(supervisor_axil_wvalid),
-    .axil_wready(supervisor_axil_wready), .axil_wdata(supervisor_axil_wdata), .axil_wstrb(supervisor_axil_wstrb), .axil_bvalid(supervisor_axil_bvalid),
-    .axil_bready(supervisor_axil_bready), .axil_bresp(supervisor_axil_bresp), .axil_arvalid(supervisor_axil_arvalid), .axil_arready(supervisor_axil_arready),
-    .axil_araddr(supervisor_axil_araddr), .axil_rvalid(supervisor_axil_rvalid), .axil_rready(supervisor_axil_rready), .axil_rdata(supervisor_axil_rdata),
-    .axil_rresp(supervisor_axil_rresp),
-    .axi_awvalid(supervisor_axi_awvalid), .axi_awready(supervisor_axi_awready), .axi_awaddr(supervisor_axi_awaddr), .axi_awlen(supervisor_axi_awlen),
-    .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready), .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast),
-    .axi_bvalid(supervisor_axi_bvalid), .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
+    .axil_awvalid(supervisor_axil_awvalid), .axil_awready(supervisor_axil_awready), .axil_awaddr(supervisor_axil_awaddr),
+    .axil_wvalid(supervisor_axil_wvalid), .axil_wready(supervisor_axil_wready), .axil_wdata(supervisor_axil_wdata),
+    .axil_wstrb(supervisor_axil_wstrb), .axil_bvalid(supervisor_axil_bvalid), .axil_bready(supervisor_axil_bready),
+    .axil_bresp(supervisor_axil_bresp), .axil_arvalid(supervisor_axil_arvalid), .axil_arready(supervisor_axil_arready),
+    .axil_araddr(supervisor_axil_araddr), .axil_rvalid(supervisor_axil_rvalid), .axil_rready(supervisor_axil_rready),
+    .axil_rdata(supervisor_axil_rdata), .axil_rresp(supervisor_axil_rresp),
+    .axi_awvalid(supervisor_axi_awvalid), .axi_awready(supervisor_axi_awready), .axi_awaddr(supervisor_axi_awaddr),
+    .axi_awlen(supervisor_axi_awlen), .axi_wvalid(supervisor_axi_wvalid), .axi_wready(supervisor_axi_wready),
+    .axi_wdata(supervisor_axi_wdata), .axi_wlast(supervisor_axi_wlast), .axi_bvalid(supervisor_axi_bvalid),
+    .axi_bready(supervisor_axi_bready), .axi_bresp(supervisor_axi_bresp));
 
   // ---- the link table and the way from ports to connectors
   logic [0:0] link_enable, link_peer, link_port_fault, link_packet, link_stall, link_start, link_word, link_finish, link_good;
@@ -203,14 +206,15 @@ module part0_top (
   logic [159:0] in0_tag;
   mr_ingress #(.DATA_BYTES(64), .BURST(16), .LANES(2), .EBYTES(1), .ABITS(8), .AKIND(1)) in0_ingress (
     .clk, .rst, .flush, .quiet(in0_quiet), .busy(in0_busy), .error(in0_error), .card_epoch(epoch), .now, .irq(in0_irq),
-    .axil_awvalid(in0_axil_awvalid), .axil_awready(in0_axil_awready), .axil_awaddr(in0_axil_awaddr), .axil_wvalid(in0_axil_wvalid),
-    .axil_wready(in0_axil_wready), .axil_wdata(in0_axil_wdata), .axil_wstrb(in0_axil_wstrb), .axil_bvalid(in0_axil_bvalid),
-    .axil_bready(in0_axil_bready), .axil_bresp(in0_axil_bresp), .axil_arvalid(in0_axil_arvalid), .axil_arready(in0_axil_arready),
-    .axil_araddr(in0_axil_araddr), .axil_rvalid(in0_axil_rvalid), .axil_rready(in0_axil_rready), .axil_rdata(in0_axil_rdata),
-    .axil_rresp(in0_axil_rresp),
-    .axi_arvalid(in0_axi_arvalid), .axi_arready(in0_axi_arready), .axi_araddr(in0_axi_araddr), .axi_arlen(in0_axi_arlen),
-    .axi_rvalid(in0_axi_rvalid), .axi_rready(in0_axi_rready), .axi_rdata(in0_axi_rdata), .axi_rresp(in0_axi_rresp),
-    .axi_rlast(in0_axi_rlast),
+    .axil_awvalid(in0_axil_awvalid), .axil_awready(in0_axil_awready), .axil_awaddr(in0_axil_awaddr),
+    .axil_wvalid(in0_axil_wvalid), .axil_wready(in0_axil_wready), .axil_wdata(in0_axil_wdata),
+    .axil_wstrb(in0_axil_wstrb), .axil_bvalid(in0_axil_bvalid), .axil_bready(in0_axil_bready),
+    .axil_bresp(in0_axil_bresp), .axil_arvalid(in0_axil_arvalid), .axil_arready(in0_axil_arready),
+    .axil_araddr(in0_axil_araddr), .axil_rvalid(in0_axil_rvalid), .axil_rready(in0_axil_rready),
+    .axil_rdata(in0_axil_rdata), .axil_rresp(in0_axil_rresp),
+    .axi_arvalid(in0_axi_arvalid), .axi_arready(in0_axi_arready), .axi_araddr(in0_axi_araddr),
+    .axi_arlen(in0_axi_arlen), .axi_rvalid(in0_axi_rvalid), .axi_rready(in0_axi_rready),
+    .axi_rdata(in0_axi_rdata), .axi_rresp(in0_axi_rresp), .axi_rlast(in0_axi_rlast),
     .m_valid(in0_valid), .m_ready(in0_ready), .m_data(in0_data),
     .t_valid(in0_tag_valid), .t_ready(in0_tag_ready), .t_data(in0_tag));
 
@@ -248,22 +252,26 @@ module part0_top (
   // ---- out0
   mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(4), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
     .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .frame_done(out0_done), .card_epoch(epoch), .now, .irq(out0_irq),
-    .axil_awvalid(out0_axil_awvalid), .axil_awready(out0_axil_awready), .axil_awaddr(out0_axil_awaddr), .axil_wvalid(out0_axil_wvalid),
-    .axil_wready(out0_axil_wready), .axil_wdata(out0_axil_wdata), .axil_wstrb(out0_axil_wstrb), .axil_bvalid(out0_axil_bvalid),
-    .axil_bready(out0_axil_bready), .axil_bresp(out0_axil_bresp), .axil_arvalid(out0_axil_arvalid), .axil_arready(out0_axil_arready),
-    .axil_araddr(out0_axil_araddr), .axil_rvalid(out0_axil_rvalid), .axil_rready(out0_axil_rready), .axil_rdata(out0_axil_rdata),
-    .axil_rresp(out0_axil_rresp),
-    .axi_awvalid(out0_axi_awvalid), .axi_awready(out0_axi_awready), .axi_awaddr(out0_axi_awaddr), .axi_awlen(out0_axi_awlen),
-    .axi_wvalid(out0_axi_wvalid), .axi_wready(out0_axi_wready), .axi_wdata(out0_axi_wdata), .axi_wlast(out0_axi_wlast),
-    .axi_bvalid(out0_axi_bvalid), .axi_bready(out0_axi_bready), .axi_bresp(out0_axi_bresp),
+    .axil_awvalid(out0_axil_awvalid), .axil_awready(out0_axil_awready), .axil_awaddr(out0_axil_awaddr),
+    .axil_wvalid(out0_axil_wvalid), .axil_wready(out0_axil_wready), .axil_wdata(out0_axil_wdata),
+    .axil_wstrb(out0_axil_wstrb), .axil_bvalid(out0_axil_bvalid), .axil_bready(out0_axil_bready),
+    .axil_bresp(out0_axil_bresp), .axil_arvalid(out0_axil_arvalid), .axil_arready(out0_axil_arready),
+    .axil_araddr(out0_axil_araddr), .axil_rvalid(out0_axil_rvalid), .axil_rready(out0_axil_rready),
+    .axil_rdata(out0_axil_rdata), .axil_rresp(out0_axil_rresp),
+    .axi_awvalid(out0_axi_awvalid), .axi_awready(out0_axi_awready), .axi_awaddr(out0_axi_awaddr),
+    .axi_awlen(out0_axi_awlen), .axi_wvalid(out0_axi_wvalid), .axi_wready(out0_axi_wready),
+    .axi_wdata(out0_axi_wdata), .axi_wlast(out0_axi_wlast), .axi_bvalid(out0_axi_bvalid),
+    .axi_bready(out0_axi_bready), .axi_bresp(out0_axi_bresp),
     .s_valid(out0_sent_valid), .s_ready(out0_sent_ready), .s_data(out0_sent),
     .t_valid(out0_tag_valid), .t_ready(out0_tag_ready), .t_data(out0_tag));
 
   // ---- out0_2
   mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_send (
-    .clk, .rst, .flush, .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]), .packet_bytes(link_packet_bytes[0+:16]), .credits(link_credits[0+:16]),
+    .clk, .rst, .flush, .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]), .packet_bytes(link_packet_bytes[0+:16]),
+        .credits(link_credits[0+:16]),
     .peer(link_peer[0]), .fault(link_port_fault[0]), .packet(link_packet[0]), .bytes(link_bytes[0+:16]), .stall(link_stall[0]),
-    .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready), .t_data(out0_2_tag),
+    .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready),
+        .t_data(out0_2_tag),
     .finish(link_finish[0]), .good(link_good[0]), .header(link_header[0+:256]),
     .m_valid(link_port_valid[0]), .m_ready(link_port_ready[0]), .m_data(link_port_data[0+:64]), .m_last(link_port_last[0]));
 

@@ -1,4 +1,4 @@
-/// part0_dataflow: the network of partition part0 of a model for ku060, streams in, streams out.
+/// part0_dataflow: the network of partition part0 of a model for ku060 at 156.25 MHz, streams in, streams out.
 ///
 /// Written by millrace. Simulated with Verilator and synthesised with Yosys; never been through Vivado or on a card.
 ///
@@ -6,6 +6,7 @@
 /// the first one's last beat 329 cycles after its first. Ports:
 ///   in0  int8, 4 a beat, 16 beats a frame: t0
 ///   out0  int8, 2 a beat, 4 beats a frame: t2
+/// Blocks: dense0, dense1
 `default_nettype none
 module part0_dataflow (
   input  logic clk,
@@ -44,26 +45,32 @@ module part0_dataflow (
   logic [119:0] dense0_requant_load_data;
   logic [63:0] dense0_requant_load_pass_data;
   mr_load #(.WIDTH(120), .LINES(16), .REST(72)) dense0_requant_load (.clk, .s_valid(load_valid), .s_data(load_data),
-    .m_valid(dense0_requant_load_pass_valid), .m_data(dense0_requant_load_pass_data), .l_valid(dense0_requant_load_valid), .l_data(dense0_requant_load_data));
+    .m_valid(dense0_requant_load_pass_valid), .m_data(dense0_requant_load_pass_data), .l_valid(dense0_requant_load_valid),
+        .l_data(dense0_requant_load_data));
   logic dense1_weights_load_valid, dense1_weights_load_pass_valid;
   logic [63:0] dense1_weights_load_data;
   logic [63:0] dense1_weights_load_pass_data;
-  mr_load #(.WIDTH(64), .LINES(64), .REST(8)) dense1_weights_load (.clk, .s_valid(dense0_requant_load_pass_valid), .s_data(dense0_requant_load_pass_data),
-    .m_valid(dense1_weights_load_pass_valid), .m_data(dense1_weights_load_pass_data), .l_valid(dense1_weights_load_valid), .l_data(dense1_weights_load_data));
+  mr_load #(.WIDTH(64), .LINES(64), .REST(8)) dense1_weights_load (.clk, .s_valid(dense0_requant_load_pass_valid),
+      .s_data(dense0_requant_load_pass_data),
+    .m_valid(dense1_weights_load_pass_valid), .m_data(dense1_weights_load_pass_data), .l_valid(dense1_weights_load_valid),
+        .l_data(dense1_weights_load_data));
   logic dense1_requant_load_valid, dense1_requant_load_pass_valid;
   logic [59:0] dense1_requant_load_data;
   logic [63:0] dense1_requant_load_pass_data;
-  mr_load #(.WIDTH(60), .LINES(4), .REST(4)) dense1_requant_load (.clk, .s_valid(dense1_weights_load_pass_valid), .s_data(dense1_weights_load_pass_data),
-    .m_valid(dense1_requant_load_pass_valid), .m_data(dense1_requant_load_pass_data), .l_valid(dense1_requant_load_valid), .l_data(dense1_requant_load_data));
+  mr_load #(.WIDTH(60), .LINES(4), .REST(4)) dense1_requant_load (.clk, .s_valid(dense1_weights_load_pass_valid),
+      .s_data(dense1_weights_load_pass_data),
+    .m_valid(dense1_requant_load_pass_valid), .m_data(dense1_requant_load_pass_data), .l_valid(dense1_requant_load_valid),
+        .l_data(dense1_requant_load_data));
 
   // ---- weights from memory, pass after pass: 4096 bytes from weights_addr on
   logic dense0_reader_valid, dense0_reader_ready, dense0_reader_quiet, dense0_reader_error;
   logic [127:0] dense0_reader_data;
   mr_weight_reader #(.DATA_BYTES(64), .BURST(16), .WIDTH(128), .LINES(256)) dense0_reader (
-    .clk, .rst, .flush(weights_flush), .quiet(dense0_reader_quiet), .error(dense0_reader_error), .active(weights_active), .addr(weights_addr + 64'd0),
-    .axi_arvalid(weights0_axi_arvalid), .axi_arready(weights0_axi_arready), .axi_araddr(weights0_axi_araddr), .axi_arlen(weights0_axi_arlen),
-    .axi_rvalid(weights0_axi_rvalid), .axi_rready(weights0_axi_rready), .axi_rdata(weights0_axi_rdata), .axi_rresp(weights0_axi_rresp),
-    .axi_rlast(weights0_axi_rlast),
+    .clk, .rst, .flush(weights_flush), .quiet(dense0_reader_quiet), .error(dense0_reader_error), .active(weights_active),
+        .addr(weights_addr + 64'd0),
+    .axi_arvalid(weights0_axi_arvalid), .axi_arready(weights0_axi_arready), .axi_araddr(weights0_axi_araddr),
+    .axi_arlen(weights0_axi_arlen), .axi_rvalid(weights0_axi_rvalid), .axi_rready(weights0_axi_rready),
+    .axi_rdata(weights0_axi_rdata), .axi_rresp(weights0_axi_rresp), .axi_rlast(weights0_axi_rlast),
     .m_valid(dense0_reader_valid), .m_ready(dense0_reader_ready), .m_data(dense0_reader_data));
   assign weights_quiet = dense0_reader_quiet;
   assign weights_error = dense0_reader_error;
