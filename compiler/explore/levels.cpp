@@ -66,8 +66,27 @@ Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t regi
 Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) {
   Room*& known = room_of_[{kinds_[card], cables, region, memory}];
   if (known != nullptr) return *known;
-  const double clock = board_.problem.cards[card].clock_hz;
-  const Amounts budget = this->budget(card, cables, region, memory);
+  known = &room(board_.problem.cards[card].clock_hz, budget(card, cables, region, memory));
+  return *known;
+}
+
+/// All regions of a card in one, which none of them can be better than together.
+Level::Room& Level::whole_room(std::uint32_t card, std::uint32_t cables) {
+  Amounts all{};
+  for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
+    all += budget(card, cables, r, 0);
+  all[kMemoryBytes] = readable(card);
+  return room(board_.problem.cards[card].clock_hz, all);
+}
+
+/// Bytes that a card may read of a frame.
+std::uint64_t Level::readable(std::uint32_t card) const {
+  const double rate = static_cast<double>(board_.problem.cards[card].regions.front().available[kMemoryBytes]);
+  const double bytes = rate * seconds_ * (1 + 1e-12);
+  return bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
+}
+
+Level::Room& Level::room(double clock, const Amounts& budget) {
   auto& made = rooms_[{clock, budget}];
   if (made == nullptr) {
     made = std::make_unique<Room>();
@@ -88,8 +107,7 @@ Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t r
       add_tariff(*made, one);
     }
   }
-  known = made.get();
-  return *known;
+  return *made;
 }
 
 void Level::add_tariff(Room& room, const Prices& prices) const {
@@ -146,9 +164,7 @@ std::size_t Level::extend(Room& room, std::size_t begin, Doubt doubt) const {
 std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
                                     double growth) {
   const auto& regions = board_.problem.cards[card].regions;
-  const double bytes = static_cast<double>(regions.front().available[kMemoryBytes]) * seconds_ * (1 + 1e-12);
-  std::uint64_t left =
-      bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
+  std::uint64_t left = readable(card);
   std::vector<Run> runs;
   for (std::uint32_t r = 0; r < regions.size() && begin < board_.chain.size(); ++r) {
     double shares = 1, share = 1;  // of this region and the later ones, in those of this one
@@ -158,7 +174,6 @@ std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, st
     Room& into = room(card, cables, r, memory);
     const std::size_t end = extend(into, begin, doubt);
     if (end == begin) continue;
-    // What one way to build them reads is not the least: it proves nothing.
     if (doubt == Doubt::kImpossible) left -= packed(into, begin, end).used[kMemoryBytes];
     runs.push_back({&into, r, begin, end});
     begin = end;
@@ -180,6 +195,10 @@ std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_
     }
     if (one || most == board_.chain.size()) break;
   }
+  // What one way to build a region's layers reads is not the least, so each was given all there is to read;
+  // together they have it once.
+  if (doubt == Doubt::kPossible && reads_memory_ && board_.problem.cards[card].regions.size() > 1)
+    most = std::min(most, extend(whole_room(card, cables), begin, doubt));
   farthest_[key] = most;
   return most;
 }

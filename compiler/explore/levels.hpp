@@ -63,6 +63,9 @@ class Level {
 
   /// `memory`: what the region may read of a frame, in bytes.
   Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory);
+  Room& room(double clock, const Amounts& budget);
+  Room& whole_room(std::uint32_t card, std::uint32_t cables);
+  std::uint64_t readable(std::uint32_t card) const;
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
   /// The card's regions filled one after another, the memory's bytes dealt out to them in one of a few ways.
   std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
