@@ -7,16 +7,16 @@
 #include <optional>
 #include <tuple>
 
-#include "compiler/emit/passages.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "compiler/explore/words.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/host_work.hpp"
 #include "compiler/plan_file.hpp"
-#include "compiler/relays.hpp"
+#include "compiler/predict.hpp"
 #include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
+#include "compiler/tighten.hpp"
 #include "compiler/weights.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
@@ -25,49 +25,11 @@ namespace millrace::compiler {
 namespace {
 
 namespace gen = generators;
-using explore::operator+=;
 
-constexpr int kSplits = 4;                     // layers split over cards, at most
-constexpr std::uint32_t kMostParts = 4;        // of a layer that is split
-constexpr int kAttempts = 6;                   // with what the joints turned out to cost
-constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
-constexpr double kProven = 1e-6;               // a gap below this is rounding
-
-/// The targets that a plan misses once it is played clock by clock; empty: none.
-std::string missed(const Plan& plan) {
-  return explore::missed(plan.problem.targets, plan.frames_per_second(), plan.latency_seconds);
-}
-
-/// Of the plans that turned out to miss what was asked, the one that does so least.
-class Nearest {
- public:
-  void look_at(const Plan& plan) {
-    const auto& targets = plan.problem.targets;
-    double by = 1;
-    if (targets.frames_per_second) by = std::max(by, *targets.frames_per_second / plan.frames_per_second());
-    if (targets.max_latency_seconds) by = std::max(by, plan.latency_seconds / *targets.max_latency_seconds);
-    std::string words = missed(plan);
-    if (words.empty() || (!words_.empty() && by >= by_)) return;
-    by_ = by;
-    words_ = std::move(words);
-  }
-
-  Error error(const Plan& plan) const {
-    const std::string model = "model '" + plan.model.name + "': ";
-    if (words_.empty())
-      return Error(ErrorCode::kDoesNotFit,
-                   model +
-                       "what joins the blocks takes more than is left, however often it is reckoned "
-                       "with; lower --target-fps or --max-utilisation, or give more cards");
-    return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
-                                             "clock; the nearest gives " + words_ +
-                                             ". Ask for no more than that, or give more or larger cards");
-  }
-
- private:
-  double by_ = 1;
-  std::string words_;
-};
+constexpr int kSplits = 4;               // layers split over cards, at most
+constexpr std::uint32_t kMostParts = 4;  // of a layer that is split
+constexpr int kAttempts = 6;             // with what the joints turned out to cost
+constexpr double kProven = 1e-6;         // a gap below this is rounding
 
 class Planner {
  public:
@@ -362,14 +324,20 @@ class Planner {
                                                 "; leave targets and --plan out to have it cut by its work");
     MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
     plan_.exploration_ms = steps_.total();
-    return place();
+    return place_solution(plan_);
   }
 
   static Result<explore::Solution> solved(const explore::Problem& problem, bool explain = true) {
     MILLRACE_ASSIGN(explore::Solution solution, explore::solve_replicated(problem, explain));
-    if (const auto wrong = explore::verify(problem, solution); !wrong.empty())
-      return Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
+    MILLRACE_TRY(hold(problem, solution));
     return solution;
+  }
+
+  /// That what was found is what it says it is.
+  static Status hold(const explore::Problem& problem, const explore::Solution& solution) {
+    const auto wrong = explore::verify(problem, solution);
+    return wrong.empty() ? Status()
+                         : Error(ErrorCode::kInternal, "the partition just found does not hold: " + wrong);
   }
 
   /// Solves, looks at what the partitions really come to, and solves again with that much less where it was
@@ -389,7 +357,7 @@ class Planner {
       MILLRACE_TRY(predict());
       judge();
       if (!plan_.played) return {};
-      if (!tighten(problem)) return by_latency() ? play_the_soonest(plan_) : Status();
+      if (!tighten(plan_, problem)) return by_latency() ? play_the_soonest(plan_) : Status();
       nearest.look_at(plan_);
       const auto& most = plan_.problem.targets.max_latency_seconds;
       late = late || (most && plan_.latency_seconds > *most);
@@ -405,12 +373,15 @@ class Planner {
     bool full = true;
     for (int attempt = 0; full && attempt < kAttempts / 2; ++attempt) {
       full = false;
+      explore::Problem untimed = room;  // they are not held to the latency yet
+      untimed.targets.max_latency_seconds.reset();
       for (const auto& candidate : steps_.run("partition", [&] { return explore::solve_soon(room); })) {
+        MILLRACE_TRY(hold(untimed, candidate));
         plan_.solution = candidate;
         MILLRACE_TRY(predict());
         judge();
         if (!plan_.played) continue;
-        if (full || tighten_regions(room)) {
+        if (full || tighten_regions(plan_, room)) {
           full = true;
           continue;
         }
@@ -499,193 +470,8 @@ class Planner {
   }
 
   Status predict() {
-    const double before = steps_.total();
-    MILLRACE_TRY(place());
-    plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
-    plan_.interval_seconds = plan_.solution.interval_seconds;
-    plan_.latency_seconds = plan_.solution.latency_seconds;
-    MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
-    played_interval_ = plan_.interval_seconds;
-    // One core does it for all replicas.
-    const auto replicas = static_cast<double>(plan_.replicas());
-    if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
-      plan_.interval_seconds = host * replicas;
-      plan_.analysis.bottleneck = "the host limits: between cards it takes " +
-                                  std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
-      plan_.analysis.lifts.clear();
-    }
-    plan_.prediction_ms += steps_.total() - before;
+    MILLRACE_ASSIGN(played_interval_, compiler::predict(catalog_, plan_, steps_));
     return {};
-  }
-
-  Status place() {
-    plan_.placed_program = plan_.program;
-    plan_.placed = plan_.solution;
-    for (std::uint32_t i = 0; i < plan_.program.blocks.size() && !plan_.solution.implementation.empty(); ++i)
-      if (!plan_.problem.operations[i].host)
-        MILLRACE_TRY(place_parameters(plan_.placed_program, i, chosen_folding(i).weights));
-    insert_relays(plan_.placed_program, plan_.placed);
-    return {};
-  }
-
-  /// Of a block on a card.
-  const gen::Folding& chosen_folding(std::uint32_t block) const {
-    const auto& way = plan_.problem.operations[block].implementations[plan_.solution.implementation[block]];
-    return plan_.candidates.of_block[block][way.candidate].folding;
-  }
-
-  double clock(const explore::Part& part) const {
-    return plan_.problem.cards[plan_.placed.card[part.place]].clock_hz;
-  }
-
-  Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
-    // Blocks that were explored are found by name; the others pass tensors on.
-    const auto& name = plan_.placed_program.blocks[block].name;
-    for (std::uint32_t i = 0; i < plan_.program.blocks.size(); ++i)
-      if (plan_.program.blocks[i].name == name) return chosen_folding(i);
-    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed_program, block));
-    auto foldings =
-        generator->foldings(static_cast<std::uint64_t>(plan_.solution.interval_seconds * clock(part)));
-    if (foldings.empty()) foldings = generator->foldings(generator->intervals().front());
-    return foldings.front();
-  }
-
-  /// Every part on a card clock by clock, where that is affordable.
-  Status play() {
-    plan_.foldings.assign(plan_.placed.parts.size(), {});
-    plan_.designs.clear();
-    plan_.played = true;
-    const auto programs = emit::partition_programs(plan_.placed_program, plan_.placed);
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto& part = plan_.placed.parts[p];
-      if (part.host) continue;
-      for (const auto block : part.operations) {
-        MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
-        plan_.foldings[p].push_back(folding);
-      }
-      const double cycles = plan_.solution.interval_seconds * clock(part);
-      if (cycles * static_cast<double>(part.operations.size()) > static_cast<double>(kMostPlayed)) {
-        plan_.played = false;
-        continue;
-      }
-      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
-                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
-      if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
-      plan_.designs.emplace(programs[p].name, std::move(*design));
-    }
-    return plan_.played ? take_figures(programs) : Status();
-  }
-
-  /// Interval, latency and resources of the designs in place of the blocks' sums.
-  Status take_figures(const std::vector<kernels::Program>& programs) {
-    double longest = 0;
-    for (const auto& cable : plan_.analysis.cables)
-      longest = std::max(longest, static_cast<double>(cable.bytes) / cable.bytes_per_second);
-    std::vector<std::vector<explore::Amounts>> used;  // place -> region
-    for (const auto& place : plan_.analysis.places)
-      used.emplace_back(place.regions.size(), explore::Amounts{});
-    std::vector<double> slowest(plan_.placed.card.size(), 0);
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto found = plan_.designs.find(programs[p].name);
-      if (found == plan_.designs.end()) continue;
-      const auto& part = plan_.placed.parts[p];
-      MILLRACE_ASSIGN(const auto costs, gen::region_costs(catalog_, found->second, used[part.place].size()));
-      for (std::size_t r = 0; r < used[part.place].size(); ++r)
-        used[part.place][r] += explore::Amounts{costs[r].lut,
-                                                costs[r].lutram,
-                                                costs[r].ff,
-                                                costs[r].dsp,
-                                                costs[r].ramb18 + 2 * costs[r].ramb36,
-                                                costs[r].uram,
-                                                0};
-      slowest[part.place] =
-          std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
-    }
-    for (std::size_t place = 0; place < used.size(); ++place) {
-      auto& figures = plan_.analysis.places[place];
-      longest = std::max(longest, slowest[place]);
-      figures.interval_seconds = slowest[place];
-      figures.roofline.attained = 1 / slowest[place];
-      if (std::isfinite(figures.roofline.memory) && figures.memory_bytes > 0)
-        longest = std::max(longest, 1 / figures.roofline.memory);
-      for (std::size_t r = 0; r < figures.regions.size(); ++r) {
-        auto& region = figures.regions[r];
-        const std::uint64_t memory = region.used[explore::kMemoryBytes];
-        region.used = used[place][r];
-        for (const auto& cable : plan_.analysis.cables)
-          if (r == 0 && (cable.from == place || cable.to == place))
-            region.used += plan_.problem.cards[figures.card].link;
-        region.used[explore::kMemoryBytes] = memory;
-      }
-    }
-    plan_.interval_seconds = longest;
-    for (auto& cable : plan_.analysis.cables)
-      cable.share = static_cast<double>(cable.bytes) / cable.bytes_per_second / longest;
-    MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
-    return {};
-  }
-
-  /// Of a frame through all parts, over cables in packets; the host's time between cards counts.
-  Result<double> latency(const std::vector<kernels::Program>& programs) const {
-    if (plan_.designs.size() == 1) {
-      const auto& [name, design] = *plan_.designs.begin();
-      for (std::size_t p = 0; p < programs.size(); ++p)
-        if (programs[p].name == name)
-          return static_cast<double>(design.latency_cycles) / clock(plan_.placed.parts[p]);
-    }
-    std::vector<double> host(programs.size(), 0);
-    for (std::size_t p = 0; p < programs.size(); ++p)
-      for (const auto block : plan_.placed.parts[p].operations)
-        host[p] += host_seconds_of(plan_, plan_.placed_program.blocks[block].name);
-    MILLRACE_ASSIGN(const auto passages,
-                    emit::passages(programs, plan_.placed, plan_.cluster, plan_.designs, host));
-    double end = 0;
-    for (const auto& passage : passages) end = std::max(end, passage.last_output);
-    return end;
-  }
-
-  /// One region of all cards of a kind.
-  static bool tighten(explore::Problem& problem, const std::string& device, std::size_t which,
-                      const explore::RegionUse& region) {
-    bool again = false;
-    for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
-      if (region.used[k] <= region.available[k]) continue;
-      again = true;
-      const double factor =
-          0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-      for (auto& card : problem.cards)
-        if (card.device == device)
-          card.regions[which].available[k] =
-              static_cast<std::uint64_t>(static_cast<double>(card.regions[which].available[k]) * factor);
-    }
-    return again;
-  }
-
-  /// Whether the problem had to be made harder because the designs take more than there is.
-  bool tighten_regions(explore::Problem& problem) const {
-    bool again = false;
-    for (std::uint32_t place = 0; place < plan_.analysis.places.size(); ++place) {
-      const auto& figures = plan_.analysis.places[place];
-      for (std::size_t r = 0; r < figures.regions.size(); ++r)
-        again = tighten(problem, problem.cards[figures.card].device, r, figures.regions[r]) || again;
-    }
-    return again;
-  }
-
-  /// The same, or because they miss what was promised.
-  bool tighten(explore::Problem& problem) const {
-    bool again = tighten_regions(problem);
-    if (auto& target = problem.targets.frames_per_second;
-        target && plan_.frames_per_second() < *plan_.problem.targets.frames_per_second) {
-      again = true;
-      *target *= *plan_.problem.targets.frames_per_second / plan_.frames_per_second() * 1.001;
-    }
-    if (auto& most = problem.targets.max_latency_seconds;
-        most && plan_.latency_seconds > *plan_.problem.targets.max_latency_seconds) {
-      again = true;
-      *most *= *plan_.problem.targets.max_latency_seconds / plan_.latency_seconds * 0.999;
-    }
-    return again;
   }
 
   const PlanOptions& options_;

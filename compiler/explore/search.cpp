@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <set>
 
@@ -12,19 +11,11 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
-constexpr double kHair = 1 + 1e-9;
-constexpr std::size_t kMostRows = 20000;         // rows of cards tried, before those alike are left out
-constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better what the bisection found
-constexpr int kRefinements = 24;                 // halvings between two intervals that can occur
-constexpr std::size_t kMostLevels = 32;          // intervals remembered
-constexpr double kProven = 1e-6;                 // a gap below this is rounding
-constexpr double kAnyInterval = 1e6;             // seconds: no limit
-constexpr double kMuchLonger[] = {1.0, 1.6, 3.0, 10.0, 1e9};
-constexpr std::size_t kMostOrders = 4;  // of cards, that are built for short latencies
-constexpr double kAboutAsSoon = 1.2;    // times the least latency
-constexpr double kMuchLater = 1.4;      // as sums; no play makes up for it
-constexpr std::size_t kMostSoon = 6;
-constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9};  // than the shortest interval
+constexpr std::size_t kMostRows = 20000;  // rows of cards tried, before those alike are left out
+constexpr int kRefinements = 24;          // halvings between two intervals that can occur
+constexpr std::size_t kMostLevels = 32;   // intervals remembered
+constexpr double kProven = 1e-6;          // a gap below this is rounding
+constexpr double kAnyInterval = 1e6;      // seconds: no limit
 
 std::vector<double> intervals_of(const Board& board) {
   std::set<double> clocks, found;
@@ -129,7 +120,7 @@ bool Search::passes(const Level& level, const Order& order, std::size_t place, s
   const std::uint64_t bytes = board_.chain.live_bytes[layer];
   return bytes == 0 ||
          static_cast<double>(bytes) <=
-             board_.wire(order[place], order[place + 1]).bytes_per_second * level.seconds() * kHair;
+             board_.wire(order[place], order[place + 1]).bytes_per_second * level.seconds() * kRounding;
 }
 
 /// `cuts`: where the pieces begin, and the end.
@@ -255,12 +246,12 @@ bool Search::possible(std::uint32_t cards, double seconds) {
 
 std::optional<Solution> Search::accept(Assignment assignment, double seconds) const {
   auto solution = board_.assess(assignment);
-  if (!solution || solution->interval_seconds > seconds * kHair) return std::nullopt;
+  if (!solution || solution->interval_seconds > seconds * kRounding) return std::nullopt;
   const auto& most = problem_.targets.max_latency_seconds;
   if (!most || solution->latency_seconds <= *most) return solution;
   speed_up(board_, assignment, seconds);
   auto quicker = board_.assess(assignment);
-  if (quicker && quicker->latency_seconds <= *most && quicker->interval_seconds <= seconds * kHair)
+  if (quicker && quicker->latency_seconds <= *most && quicker->interval_seconds <= seconds * kRounding)
     return quicker;
   return std::nullopt;
 }
@@ -285,31 +276,9 @@ std::optional<Solution> Search::shortest(std::uint32_t cards, double limit) {
   return best ? std::optional(narrowed(cards, std::move(*best), 0)) : best;
 }
 
-/// A longer interval is no easier where a frame must be in time as well. What is made for the rate alone may
-/// be; else intervals longer and longer than that one leave more for quicker beginnings; and what has the
-/// least latency is a last resort.
-std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
-  auto quickest = untimed().shortest(cards, limit);
-  if (!quickest || meets(problem_, *quickest)) return quickest;
-  auto last = soonest(cards, limit);
-  if (!last || !meets(problem_, *last)) return std::nullopt;
-  std::optional<Solution> best;
-  double low = quickest->interval_seconds;
-  for (const double factor : kLonger) {
-    const double seconds = std::min(limit, quickest->interval_seconds * factor);
-    best = feasible(cards, seconds);
-    if (best || seconds == limit) break;
-    low = seconds;
-  }
-  if (best)
-    best = narrowed(cards, std::move(*best),
-                    std::lower_bound(intervals_.begin(), intervals_.end(), low / kHair) - intervals_.begin());
-  return best && best->interval_seconds <= last->interval_seconds ? best : last;
-}
-
 Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low) {
   const auto end = [&] {
-    return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kHair) -
+    return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
   };
   // Everything below `low` is impossible as far as this search can tell.
@@ -342,7 +311,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
 double Search::bound(std::uint32_t cards, double below) {
   std::ptrdiff_t low = 0;
   std::ptrdiff_t high =
-      std::lower_bound(intervals_.begin(), intervals_.end(), below / kHair) - intervals_.begin();
+      std::lower_bound(intervals_.begin(), intervals_.end(), below / kRounding) - intervals_.begin();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
     if (possible(cards, intervals_[static_cast<std::size_t>(middle)]))
@@ -351,7 +320,7 @@ double Search::bound(std::uint32_t cards, double below) {
       low = middle + 1;
   }
   const bool beyond = static_cast<std::size_t>(low) == intervals_.size() ||
-                      intervals_[static_cast<std::size_t>(low)] > below / kHair;
+                      intervals_[static_cast<std::size_t>(low)] > below / kRounding;
   double yes = beyond ? below : intervals_[static_cast<std::size_t>(low)];
   if (!reads_memory_) return yes;
   double no = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
@@ -367,99 +336,6 @@ std::vector<std::uint32_t> Search::card_numbers() const {
   std::vector<std::uint32_t> out;
   for (std::uint32_t n = 1; n <= std::min(problem_.cards.size(), board_.chain.size()); ++n) out.push_back(n);
   return out;
-}
-
-double Search::floor_of_latency() const {
-  // Every operation in its quickest way on the quickest clock, cables for nothing.
-  Assignment free;
-  free.card = {0};
-  for (std::uint32_t c = 0; c < problem_.cards.size(); ++c)
-    if (problem_.cards[c].clock_hz > problem_.cards[free.card[0]].clock_hz) free.card[0] = c;
-  free.place.assign(board_.chain.size(), 0);
-  Problem ideal = problem_;
-  for (auto& operation : ideal.operations) {
-    if (operation.implementations.empty()) continue;
-    Implementation least = operation.implementations.front();
-    double part = 1;  // of the frame, before the first beat comes
-    for (const auto& way : operation.implementations) {
-      least.interval_cycles = std::min(least.interval_cycles, way.interval_cycles);
-      least.depth_cycles = std::min(least.depth_cycles, way.depth_cycles);
-      part = std::min(part, static_cast<double>(way.fill_cycles) / static_cast<double>(way.interval_cycles));
-    }
-    least.fill_cycles = static_cast<std::uint64_t>(part * static_cast<double>(least.interval_cycles));
-    operation.implementations = {least};
-  }
-  free.implementation.assign(problem_.operations.size(), 0);
-  return latency(Board(ideal), free, {});
-}
-
-/// Built for the shortest interval and for longer and longer ones, then quicker with what is left: what ends
-/// up with short latencies, whatever the target's is.
-std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
-  std::vector<Solution> out;
-  const auto quickest = untimed().shortest(cards, limit);
-  if (!quickest) return out;
-  for (const double factor : kMuchLonger) {
-    const double seconds = std::min(limit, quickest->interval_seconds * factor);
-    Level& at = level(seconds);
-    std::size_t tried = 0;
-    for (const auto& order : rows(cards)) {
-      const std::size_t before = out.size();
-      for (auto& assignment : {arrange(at, order), fill(at, order)}) {
-        if (!assignment) continue;
-        auto quicker = *assignment;
-        speed_up(board_, quicker, limit);
-        auto found = board_.assess(quicker);
-        if (found && found->interval_seconds <= limit * kHair) out.push_back(std::move(*found));
-      }
-      if (out.size() > before && ++tried == kMostOrders) break;
-    }
-    if (seconds == limit) break;
-  }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return better(Objective::kLatency, a, b); });
-  const auto same = [](const auto& a, const auto& b) {
-    return a.card == b.card && a.region == b.region && a.implementation == b.implementation;
-  };
-  out.erase(std::unique(out.begin(), out.end(), same), out.end());
-  return out;
-}
-
-std::optional<Solution> Search::soonest(std::uint32_t cards, double limit) {
-  auto found = soon(cards, limit);
-  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
-}
-
-std::vector<Solution> Search::soon() {
-  std::vector<Solution> out;
-  for (const auto cards : card_numbers()) {
-    auto found = soon(cards, limit());
-    std::move(found.begin(), found.end(), std::back_inserter(out));
-  }
-  if (out.empty()) return out;
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return better(Objective::kLatency, a, b); });
-  const double most_late = out.front().latency_seconds * kMuchLater;
-  std::erase_if(out, [&](const auto& s) { return s.latency_seconds > most_late; });
-  if (out.size() > kMostSoon) out.resize(kMostSoon);
-  // Branch and bound goes another way where it is given nothing to better.
-  Problem near = problem_;
-  near.targets.objective = Objective::kCards;
-  if (auto& most = near.targets.max_latency_seconds; !most) most = out.front().latency_seconds * kAboutAsSoon;
-  const Board board(near);
-  if (auto other = branch(board, std::nullopt, kBranchNodes).better) out.push_back(std::move(*other));
-  return out;
-}
-
-std::optional<Solution> Search::least_latency(double limit) {
-  std::optional<Solution> best;
-  for (const auto cards : card_numbers()) {
-    auto found = soonest(cards, limit);
-    if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
-      best = std::move(found);
-  }
-  if (best) best->gap = best->latency_seconds / floor_of_latency() - 1;
-  return best;
 }
 
 std::optional<Solution> Search::fewest_cards(double limit) {
@@ -531,72 +407,6 @@ std::optional<Solution> Search::best() {
   if (best) best->exact = branched.complete;
   if (best && branched.complete) best->gap = 0;
   return best;
-}
-
-void speed_up(const Board& board, Assignment& assignment, double limit) {
-  const Problem& problem = board.problem;
-  auto now = board.assess(assignment);
-  if (!now) return;
-  const auto unused = [&](std::uint32_t place, std::uint32_t region) {
-    Amounts out = problem.cards[assignment.card[place]].regions[region].available;
-    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
-      const std::size_t layer = board.chain.layer_of[i];
-      if (layer != board.chain.size() && assignment.place[layer] == place &&
-          assignment.region[layer] == region)
-        out = less(out, problem.operations[i].implementations[assignment.implementation[i]].amounts);
-    }
-    return out;
-  };
-  for (std::size_t step = 0; step < 4 * problem.operations.size(); ++step) {
-    double best_rate = 0;
-    std::uint32_t operation = 0, choice = 0;
-    for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
-      const std::size_t layer = board.chain.layer_of[i];
-      if (layer == board.chain.size()) continue;
-      const auto& ways = problem.operations[i].implementations;
-      const Implementation& current = ways[assignment.implementation[i]];
-      const std::uint32_t place = assignment.place[layer], region = assignment.region[layer];
-      const double clock = problem.cards[assignment.card[place]].clock_hz;
-      Amounts room = unused(place, region) + current.amounts;
-      const Amounts& all = problem.cards[assignment.card[place]].regions[region].available;
-      // The next quicker ways only: what is far quicker is reached in several steps.
-      std::vector<std::uint32_t> quicker;
-      for (std::uint32_t w = 0; w < ways.size(); ++w)
-        if (ways[w].interval_cycles + ways[w].depth_cycles < current.interval_cycles + current.depth_cycles &&
-            static_cast<double>(ways[w].interval_cycles) / clock <= limit * kHair &&
-            within(ways[w].amounts, room))
-          quicker.push_back(w);
-      std::sort(quicker.begin(), quicker.end(), [&](auto a, auto b) {
-        return std::pair(ways[a].interval_cycles, a) > std::pair(ways[b].interval_cycles, b);
-      });
-      if (quicker.size() > 4) quicker.resize(4);
-      const std::uint32_t kept = assignment.implementation[i];
-      for (const auto w : quicker) {
-        assignment.implementation[i] = w;
-        const double gain = now->latency_seconds - latency(board, assignment, now->hops);
-        double price = 1e-9;
-        for (std::size_t k = 0; k < kKinds; ++k)
-          if (ways[w].amounts[k] > current.amounts[k])
-            price += static_cast<double>(ways[w].amounts[k] - current.amounts[k]) /
-                     std::max(1.0, static_cast<double>(all[k]));
-        if (gain > now->latency_seconds * 1e-9 && gain / price > best_rate) {
-          best_rate = gain / price;
-          operation = i;
-          choice = w;
-        }
-      }
-      assignment.implementation[i] = kept;
-    }
-    if (best_rate == 0) return;
-    const std::uint32_t kept = assignment.implementation[operation];
-    assignment.implementation[operation] = choice;
-    auto next = board.assess(assignment);
-    if (!next || next->interval_seconds > limit * kHair) {  // a memory has too much to read
-      assignment.implementation[operation] = kept;
-      return;
-    }
-    now = std::move(next);
-  }
 }
 
 }  // namespace millrace::compiler::explore

@@ -6,6 +6,7 @@
 // latencies and clusters whose cables are no plain rows are gone through by branch and bound (branch.hpp).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,9 @@
 #include "compiler/explore/placing.hpp"
 
 namespace millrace::compiler::explore {
+
+inline constexpr double kRounding = 1 + 1e-9;           // intervals as close as this are the same
+inline constexpr std::uint64_t kBranchNodes = 200'000;  // to prove or better what the bisection found
 
 class Search {
  public:

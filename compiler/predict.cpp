@@ -1,0 +1,186 @@
+#include "compiler/predict.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/passages.hpp"
+#include "compiler/generators/design.hpp"
+#include "compiler/host_work.hpp"
+#include "compiler/relays.hpp"
+#include "compiler/weights.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+using explore::operator+=;
+
+constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
+
+/// Of a block on a card.
+const gen::Folding& chosen_folding(const Plan& plan, std::uint32_t block) {
+  const auto& way = plan.problem.operations[block].implementations[plan.solution.implementation[block]];
+  return plan.candidates.of_block[block][way.candidate].folding;
+}
+
+class Prediction {
+ public:
+  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps)
+      : catalog_(catalog), plan_(plan), steps_(steps) {}
+
+  Result<double> run() {
+    const double before = steps_.total();
+    MILLRACE_TRY(place_solution(plan_));
+    plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
+    plan_.interval_seconds = plan_.solution.interval_seconds;
+    plan_.latency_seconds = plan_.solution.latency_seconds;
+    MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
+    const double played = plan_.interval_seconds;
+    // One core does it for all replicas.
+    const auto replicas = static_cast<double>(plan_.replicas());
+    if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
+      plan_.interval_seconds = host * replicas;
+      plan_.analysis.bottleneck = "the host limits: between cards it takes " +
+                                  std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
+      plan_.analysis.lifts.clear();
+    }
+    plan_.prediction_ms += steps_.total() - before;
+    return played;
+  }
+
+ private:
+  double clock(const explore::Part& part) const {
+    return plan_.problem.cards[plan_.placed.card[part.place]].clock_hz;
+  }
+
+  Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
+    // Blocks that were explored are found by name; the others pass tensors on.
+    const auto& name = plan_.placed_program.blocks[block].name;
+    for (std::uint32_t i = 0; i < plan_.program.blocks.size(); ++i)
+      if (plan_.program.blocks[i].name == name) return chosen_folding(plan_, i);
+    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed_program, block));
+    auto foldings =
+        generator->foldings(static_cast<std::uint64_t>(plan_.solution.interval_seconds * clock(part)));
+    if (foldings.empty()) foldings = generator->foldings(generator->intervals().front());
+    return foldings.front();
+  }
+
+  /// Every part on a card clock by clock, where that is affordable.
+  Status play() {
+    plan_.foldings.assign(plan_.placed.parts.size(), {});
+    plan_.designs.clear();
+    plan_.played = true;
+    const auto programs = emit::partition_programs(plan_.placed_program, plan_.placed);
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const auto& part = plan_.placed.parts[p];
+      if (part.host) continue;
+      for (const auto block : part.operations) {
+        MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
+        plan_.foldings[p].push_back(folding);
+      }
+      const double cycles = plan_.solution.interval_seconds * clock(part);
+      if (cycles * static_cast<double>(part.operations.size()) > static_cast<double>(kMostPlayed)) {
+        plan_.played = false;
+        continue;
+      }
+      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
+                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
+      if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
+      plan_.designs.emplace(programs[p].name, std::move(*design));
+    }
+    return plan_.played ? take_figures(programs) : Status();
+  }
+
+  /// Interval, latency and resources of the designs in place of the blocks' sums.
+  Status take_figures(const std::vector<kernels::Program>& programs) {
+    double longest = 0;
+    for (const auto& cable : plan_.analysis.cables)
+      longest = std::max(longest, static_cast<double>(cable.bytes) / cable.bytes_per_second);
+    std::vector<std::vector<explore::Amounts>> used;  // place -> region
+    for (const auto& place : plan_.analysis.places)
+      used.emplace_back(place.regions.size(), explore::Amounts{});
+    std::vector<double> slowest(plan_.placed.card.size(), 0);
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      const auto found = plan_.designs.find(programs[p].name);
+      if (found == plan_.designs.end()) continue;
+      const auto& part = plan_.placed.parts[p];
+      MILLRACE_ASSIGN(const auto costs, gen::region_costs(catalog_, found->second, used[part.place].size()));
+      for (std::size_t r = 0; r < used[part.place].size(); ++r)
+        used[part.place][r] += explore::Amounts{costs[r].lut,
+                                                costs[r].lutram,
+                                                costs[r].ff,
+                                                costs[r].dsp,
+                                                costs[r].ramb18 + 2 * costs[r].ramb36,
+                                                costs[r].uram,
+                                                0};
+      slowest[part.place] =
+          std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
+    }
+    for (std::size_t place = 0; place < used.size(); ++place) {
+      auto& figures = plan_.analysis.places[place];
+      longest = std::max(longest, slowest[place]);
+      figures.interval_seconds = slowest[place];
+      figures.roofline.attained = 1 / slowest[place];
+      if (std::isfinite(figures.roofline.memory) && figures.memory_bytes > 0)
+        longest = std::max(longest, 1 / figures.roofline.memory);
+      for (std::size_t r = 0; r < figures.regions.size(); ++r) {
+        auto& region = figures.regions[r];
+        const std::uint64_t memory = region.used[explore::kMemoryBytes];
+        region.used = used[place][r];
+        for (const auto& cable : plan_.analysis.cables)
+          if (r == 0 && (cable.from == place || cable.to == place))
+            region.used += plan_.problem.cards[figures.card].link;
+        region.used[explore::kMemoryBytes] = memory;
+      }
+    }
+    plan_.interval_seconds = longest;
+    for (auto& cable : plan_.analysis.cables)
+      cable.share = static_cast<double>(cable.bytes) / cable.bytes_per_second / longest;
+    MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
+    return {};
+  }
+
+  /// Of a frame through all parts, over cables in packets; the host's time between cards counts.
+  Result<double> latency(const std::vector<kernels::Program>& programs) const {
+    if (plan_.designs.size() == 1) {
+      const auto& [name, design] = *plan_.designs.begin();
+      for (std::size_t p = 0; p < programs.size(); ++p)
+        if (programs[p].name == name)
+          return static_cast<double>(design.latency_cycles) / clock(plan_.placed.parts[p]);
+    }
+    std::vector<double> host(programs.size(), 0);
+    for (std::size_t p = 0; p < programs.size(); ++p)
+      for (const auto block : plan_.placed.parts[p].operations)
+        host[p] += host_seconds_of(plan_, plan_.placed_program.blocks[block].name);
+    MILLRACE_ASSIGN(const auto passages,
+                    emit::passages(programs, plan_.placed, plan_.cluster, plan_.designs, host));
+    double end = 0;
+    for (const auto& passage : passages) end = std::max(end, passage.last_output);
+    return end;
+  }
+
+  const gen::Catalog& catalog_;
+  Plan& plan_;
+  Steps& steps_;
+};
+
+}  // namespace
+
+Status place_solution(Plan& plan) {
+  plan.placed_program = plan.program;
+  plan.placed = plan.solution;
+  for (std::uint32_t i = 0; i < plan.program.blocks.size() && !plan.solution.implementation.empty(); ++i)
+    if (!plan.problem.operations[i].host)
+      MILLRACE_TRY(place_parameters(plan.placed_program, i, chosen_folding(plan, i).weights));
+  insert_relays(plan.placed_program, plan.placed);
+  return {};
+}
+
+Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps) {
+  return Prediction(catalog, plan, steps).run();
+}
+
+}  // namespace millrace::compiler

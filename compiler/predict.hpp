@@ -1,0 +1,21 @@
+// What a solution comes to once its parts are put together: played clock by clock where that is affordable,
+// else added up from its blocks. Private to this folder.
+#pragma once
+
+#include "compiler/generators/catalog.hpp"
+#include "compiler/plan.hpp"
+#include "compiler/steps.hpp"
+#include "runtime/base/result.hpp"
+
+namespace millrace::compiler {
+
+/// plan.placed_program and plan.placed: the blocks of plan.solution with their weights where they were chosen
+/// to be, and with the blocks that pass tensors on through cards.
+Status place_solution(Plan& plan);
+
+/// Places plan.solution, and fills analysis, foldings, designs, played, interval_seconds and latency_seconds
+/// of the plan; adds to prediction_ms. Gives the interval in seconds of one replica's cards, whatever the
+/// host takes.
+Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps);
+
+}  // namespace millrace::compiler

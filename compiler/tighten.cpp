@@ -1,0 +1,83 @@
+#include "compiler/tighten.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "compiler/explore/words.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+/// One region of all cards of a kind.
+bool tighten_region(explore::Problem& problem, const std::string& device, std::size_t which,
+                    const explore::RegionUse& region) {
+  bool again = false;
+  for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
+    if (region.used[k] <= region.available[k]) continue;
+    again = true;
+    const double factor =
+        0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
+    for (auto& card : problem.cards)
+      if (card.device == device)
+        card.regions[which].available[k] =
+            static_cast<std::uint64_t>(static_cast<double>(card.regions[which].available[k]) * factor);
+  }
+  return again;
+}
+
+}  // namespace
+
+std::string missed(const Plan& plan) {
+  return explore::missed(plan.problem.targets, plan.frames_per_second(), plan.latency_seconds);
+}
+
+bool tighten_regions(const Plan& plan, explore::Problem& problem) {
+  bool again = false;
+  for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
+    const auto& figures = plan.analysis.places[place];
+    for (std::size_t r = 0; r < figures.regions.size(); ++r)
+      again = tighten_region(problem, problem.cards[figures.card].device, r, figures.regions[r]) || again;
+  }
+  return again;
+}
+
+bool tighten(const Plan& plan, explore::Problem& problem) {
+  bool again = tighten_regions(plan, problem);
+  if (auto& target = problem.targets.frames_per_second;
+      target && plan.frames_per_second() < *plan.problem.targets.frames_per_second) {
+    again = true;
+    *target *= *plan.problem.targets.frames_per_second / plan.frames_per_second() * 1.001;
+  }
+  if (auto& most = problem.targets.max_latency_seconds;
+      most && plan.latency_seconds > *plan.problem.targets.max_latency_seconds) {
+    again = true;
+    *most *= *plan.problem.targets.max_latency_seconds / plan.latency_seconds * 0.999;
+  }
+  return again;
+}
+
+void Nearest::look_at(const Plan& plan) {
+  const auto& targets = plan.problem.targets;
+  double by = 1;
+  if (targets.frames_per_second) by = std::max(by, *targets.frames_per_second / plan.frames_per_second());
+  if (targets.max_latency_seconds) by = std::max(by, plan.latency_seconds / *targets.max_latency_seconds);
+  std::string words = missed(plan);
+  if (words.empty() || (!words_.empty() && by >= by_)) return;
+  by_ = by;
+  words_ = std::move(words);
+}
+
+Error Nearest::error(const Plan& plan) const {
+  const std::string model = "model '" + plan.model.name + "': ";
+  if (words_.empty())
+    return Error(ErrorCode::kDoesNotFit,
+                 model +
+                     "what joins the blocks takes more than is left, however often it is reckoned "
+                     "with; lower --target-fps or --max-utilisation, or give more cards");
+  return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
+                                           "clock; the nearest gives " + words_ +
+                                           ". Ask for no more than that, or give more or larger cards");
+}
+
+}  // namespace millrace::compiler
