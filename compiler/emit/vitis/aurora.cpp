@@ -6,53 +6,55 @@ namespace millrace::compiler::emit {
 namespace {
 
 constexpr const char* kKernel =
-    R"(/// millrace_aurora: one end of a cable. The vendor's Aurora 64B/66B core (aurora_64b66b_0: one lane, framing, shared logic inside) between
-/// two AXI-Streams of ap_clk and the transceiver; mr_aurora at the core's user interface, FIFOs between the clocks.
-///
-/// rx_axis_tready is not heeded: a cable's core cannot wait, and what takes its words always does. `up`: the channel is up, in ap_clk.
-/// init_clk: 100 MHz that always runs. Written from AMD PG074 and XD099; never been through Vivado or on a card.
+    R"(// millrace_aurora: one end of a cable. The vendor's Aurora 64B/66B core (aurora_64b66b_0: one lane, framing, shared logic inside)
+// between two AXI-Streams of ap_clk and the transceiver; mr_aurora at the core's user interface, FIFOs between the clocks.
+//
+// rx_axis_tready is not heeded: a cable's core cannot wait, and what takes its words always does. `up`: the channel is up, in
+// ap_clk.
+// init_clk: 100 MHz that always runs. Written from AMD PG074 and XD099; never been through Vivado or on a card.
+// Verilog-2001, as the packager's top must be.
 `default_nettype none
 module millrace_aurora (
-  input  logic        ap_clk,
-  input  logic        ap_rst_n,
-  input  logic        tx_axis_tvalid,
-  output logic        tx_axis_tready,
-  input  logic [63:0] tx_axis_tdata,
-  input  logic        tx_axis_tlast,
-  output logic        rx_axis_tvalid,
-  input  logic        rx_axis_tready,
-  output logic [63:0] rx_axis_tdata,
-  output logic        rx_axis_tlast,
-  output logic        up,
-  input  logic        init_clk,
-  input  logic        gt_refclk_p,
-  input  logic        gt_refclk_n,
-  input  logic        gt_rxp_in,
-  input  logic        gt_rxn_in,
-  output logic        gt_txp_out,
-  output logic        gt_txn_out
+  input  wire        ap_clk,
+  input  wire        ap_rst_n,
+  input  wire        tx_axis_tvalid,
+  output wire        tx_axis_tready,
+  input  wire [63:0] tx_axis_tdata,
+  input  wire        tx_axis_tlast,
+  output wire        rx_axis_tvalid,
+  input  wire        rx_axis_tready,
+  output wire [63:0] rx_axis_tdata,
+  output wire        rx_axis_tlast,
+  output wire        up,
+  input  wire        init_clk,
+  input  wire        gt_refclk_p,
+  input  wire        gt_refclk_n,
+  input  wire        gt_rxp_in,
+  input  wire        gt_rxn_in,
+  output wire        gt_txp_out,
+  output wire        gt_txn_out
 );
-  logic user_clk, user_rst_n, init_rst_n, unused;
+  wire user_clk, user_rst_n, init_rst_n, unused;
   assign unused = rx_axis_tready;
   xpm_cdc_async_rst #(.RST_ACTIVE_HIGH(0)) user_reset (.src_arst(ap_rst_n), .dest_clk(user_clk), .dest_arst(user_rst_n));
   xpm_cdc_async_rst #(.RST_ACTIVE_HIGH(0)) init_reset (.src_arst(ap_rst_n), .dest_clk(init_clk), .dest_arst(init_rst_n));
 
   // The transceiver starts first, the channel a little later; both after a second, so that the other end sees this one go.
-  logic [26:0] waited;
-  logic        pma_init, reset_pb;
-  always_ff @(posedge init_clk or negedge init_rst_n)
+  reg [26:0] waited;
+  reg        pma_init, reset_pb;
+  always @(posedge init_clk or negedge init_rst_n)
     if (!init_rst_n) begin
-      waited   <= '0;
+      waited   <= 27'd0;
       pma_init <= 1'b1;
       reset_pb <= 1'b1;
     end else begin
-      if (waited != '1) waited <= waited + 1'b1;
+      if (waited != 27'h7ffffff) waited <= waited + 1'b1;
       if (waited == 27'h7ffff00) pma_init <= 1'b0;
-      if (waited == '1) reset_pb <= 1'b0;
+      if (waited == 27'h7ffffff) reset_pb <= 1'b0;
     end
 
-  logic        send_valid, send_ready, send_last, receive_valid, receive_last, side_up, channel_up, hard_err;
-  logic [63:0] send, receive;
+  wire        send_valid, send_ready, send_last, receive_valid, receive_last, side_up, channel_up, hard_err;
+  wire [63:0] send, receive;
   axis_data_fifo_0 to_cable (
     .s_axis_aresetn(ap_rst_n), .s_axis_aclk(ap_clk), .s_axis_tvalid(tx_axis_tvalid), .s_axis_tready(tx_axis_tready),
     .s_axis_tdata(tx_axis_tdata), .s_axis_tlast(tx_axis_tlast), .m_axis_aclk(user_clk), .m_axis_tvalid(send_valid),
@@ -62,22 +64,22 @@ module millrace_aurora (
     .s_axis_tdata(receive), .s_axis_tlast(receive_last), .m_axis_aclk(ap_clk), .m_axis_tvalid(rx_axis_tvalid),
     .m_axis_tready(1'b1), .m_axis_tdata(rx_axis_tdata), .m_axis_tlast(rx_axis_tlast));
 
-  logic        core_tx_valid, core_tx_ready, core_tx_last, core_rx_valid, core_rx_last;
-  logic [63:0] core_tx, core_rx;
-  logic [7:0]  core_tx_keep;
+  wire        core_tx_valid, core_tx_ready, core_tx_last, core_rx_valid, core_rx_last;
+  wire [63:0] core_tx, core_rx;
+  wire [7:0]  core_tx_keep;
   mr_aurora #(.BYTES(8)) side (
     .clk(user_clk), .rst(!user_rst_n), .up(side_up),
     .tx_valid(send_valid), .tx_ready(send_ready), .tx_data(send), .tx_last(send_last),
-    .rx_valid(receive_valid), .rx_data(receive), .rx_last(receive_last), .channel_up, .hard_err,
+    .rx_valid(receive_valid), .rx_data(receive), .rx_last(receive_last), .channel_up(channel_up), .hard_err(hard_err),
     .s_axi_tx_tvalid(core_tx_valid), .s_axi_tx_tready(core_tx_ready), .s_axi_tx_tdata(core_tx), .s_axi_tx_tkeep(core_tx_keep),
     .s_axi_tx_tlast(core_tx_last), .m_axi_rx_tvalid(core_rx_valid), .m_axi_rx_tdata(core_rx), .m_axi_rx_tlast(core_rx_last));
   xpm_cdc_single up_here (.src_clk(user_clk), .src_in(side_up), .dest_clk(ap_clk), .dest_out(up));
 
   aurora_64b66b_0 core (
     .rxp(gt_rxp_in), .rxn(gt_rxn_in), .txp(gt_txp_out), .txn(gt_txn_out), .gt_refclk1_p(gt_refclk_p), .gt_refclk1_n(gt_refclk_n),
-    .init_clk, .reset_pb, .pma_init, .power_down(1'b0), .loopback(3'b000), .gt_rxcdrovrden_in(1'b0), .user_clk_out(user_clk),
-    .channel_up, .hard_err, .s_axi_tx_tvalid(core_tx_valid), .s_axi_tx_tready(core_tx_ready), .s_axi_tx_tdata(core_tx),
-    .s_axi_tx_tkeep(core_tx_keep), .s_axi_tx_tlast(core_tx_last), .m_axi_rx_tvalid(core_rx_valid), .m_axi_rx_tdata(core_rx),
+    .init_clk(init_clk), .reset_pb(reset_pb), .pma_init(pma_init), .power_down(1'b0), .loopback(3'b000), .gt_rxcdrovrden_in(1'b0),
+    .user_clk_out(user_clk), .channel_up(channel_up), .hard_err(hard_err), .s_axi_tx_tvalid(core_tx_valid),
+    .s_axi_tx_tready(core_tx_ready), .s_axi_tx_tdata(core_tx), .s_axi_tx_tkeep(core_tx_keep), .s_axi_tx_tlast(core_tx_last), .m_axi_rx_tvalid(core_rx_valid), .m_axi_rx_tdata(core_rx),
     .m_axi_rx_tlast(core_rx_last), .gt0_drpaddr(10'd0), .gt0_drpdi(16'd0), .gt0_drpwe(1'b0), .gt0_drpen(1'b0));
 endmodule
 `default_nettype wire
@@ -114,7 +116,7 @@ create_ip -name axis_data_fifo -vendor xilinx.com -library ip -version 2.0 -modu
 set_property -dict [list CONFIG.TDATA_NUM_BYTES {8} CONFIG.HAS_TLAST {1} CONFIG.IS_ACLK_ASYNC {1}] [get_ips axis_data_fifo_0]
 generate_target all [get_ips]
 
-add_files -norecurse [list [file join $here millrace_aurora.sv] [file join $here mr_aurora.sv]]
+add_files -norecurse [list [file join $here millrace_aurora.v] [file join $here mr_aurora.sv]]
 set_property top millrace_aurora [current_fileset]
 set_property XPM_LIBRARIES {XPM_CDC} [current_project]
 update_compile_order -fileset sources_1
@@ -160,7 +162,7 @@ constexpr const char* kMakefile =
 .PHONY: all clean
 all: millrace_aurora.xo
 
-millrace_aurora.xo: package.tcl kernel.xml millrace_aurora.sv mr_aurora.sv
+millrace_aurora.xo: package.tcl kernel.xml millrace_aurora.v mr_aurora.sv
 	vivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@
 
 clean:
@@ -195,7 +197,7 @@ std::string cable_connections(const CablePins& pins, const std::string& image, c
 }
 
 std::map<std::string, std::string> aurora_files(const runtime::plan::Device& device) {
-  return {{"millrace_aurora.sv", kKernel},
+  return {{"millrace_aurora.v", kKernel},
           {"mr_aurora.sv", library_text("link/mr_aurora.sv")},
           {"kernel.xml", kXml},
           {"package.tcl",

@@ -30,6 +30,8 @@ struct KernelInterfaces {
 /// that.
 Result<KernelInterfaces> read_top(const std::string& text, const std::string& top);
 
+/// The kernel in Verilog-2001: AMD's packager takes no SystemVerilog top (UG1118, "Top-Level HDL
+/// Requirements").
 std::string kernel_text(const KernelInterfaces& interfaces, const std::string& kernel,
                         const std::string& top);
 

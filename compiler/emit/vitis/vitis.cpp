@@ -102,7 +102,7 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
                      rtl +
                      "]]\n"
                      "set list [open [file join $rtl files.f]]\n"
-                     "set sources [list [file join $here kernel.sv] [file join $here mr_axil_split.sv]]\n"
+                     "set sources [list [file join $here kernel.v] [file join $here mr_axil_split.sv]]\n"
                      "foreach line [split [string trim [read $list]] \\n] {lappend sources [file join $rtl "
                      "[string trim $line]]}\n"
                      "close $list\n"
@@ -207,7 +207,7 @@ std::string image_makefile(const VitisImage& image, const std::string& kernel, b
          "platform installed.\n"
          "TARGET ?= hw\n.DELETE_ON_ERROR:\n.PHONY: all clean\nall: " +
          image.image + ".xclbin\n\n" + kernel +
-         ".xo: package.tcl kernel.xml kernel.sv mr_axil_split.sv $(wildcard " + rtl + "/* " + rtl +
+         ".xo: package.tcl kernel.xml kernel.v mr_axil_split.sv $(wildcard " + rtl + "/* " + rtl +
          "/library/*)\n\tvivado -mode batch -nojournal -nolog -source package.tcl -tclargs $@\n\n" +
          image.image + ".xclbin: " + kernel + ".xo " + (links ? aurora + " " : "") + "link.cfg" +
          (image.placed.empty() ? "" : " regions.tcl") +
@@ -261,7 +261,7 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
       needed_by[aurora_folder(image)].insert(image.image);
     }
     const std::string folder = "vitis/" + image.image + "/";
-    files[folder + "kernel.sv"] = kernel_text(interfaces, kernel, top);
+    files[folder + "kernel.v"] = kernel_text(interfaces, kernel, top);
     files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
     files[folder + "kernel.xml"] = kernel_xml(interfaces, kernel);
     files[folder + "package.tcl"] = package_tcl(image, interfaces, kernel);

@@ -1,4 +1,4 @@
-/// Ports of the vendor's cores that vitis/aurora_<device>/millrace_aurora.sv instantiates, for lint alone: AMD PG074 (Aurora 64B/66B, one lane,
+/// Ports of the vendor's cores that vitis/aurora_<device>/millrace_aurora.v instantiates, for lint alone: AMD PG074 (Aurora 64B/66B, one lane,
 /// framing, shared logic in the core), PG085 (AXI4-Stream data FIFO, independent clocks), UG974 (XPM_CDC).
 `default_nettype none
 module aurora_64b66b_0 (

@@ -1,5 +1,6 @@
 # Stands in for Vivado: tclsh vivado_stubs.tcl SCRIPT ARGS... sources SCRIPT with every command of the vendor's that package.tcl
-# may use recorded on standard output, and no other command known. Objects are handles; a query gives one.
+# may use recorded on standard output, and no other command known. Objects are handles; a query gives one. What is packaged
+# has a top in Verilog, as AMD UG1118 ("Top-Level HDL Requirements") wants it: SystemVerilog only below.
 proc record {name args} {
   puts [list $name {*}$args]
   switch -- $name {
@@ -33,7 +34,18 @@ proc record {name args} {
     }
     add_files {
       # As Vivado does: every file named must be there.
-      foreach file [lindex $args end] {if {![file exists $file]} {error "add_files: no such file $file"}}
+      foreach file [lindex $args end] {
+        if {![file exists $file]} {error "add_files: no such file $file"}
+        lappend ::added $file
+      }
+    }
+    set_property {
+      if {[lindex $args 0] eq "top"} {set ::top [lindex $args 1]}
+    }
+    ipx::package_project {
+      if {$::top eq ""} {error "ipx::package_project: no top is set"}
+      set file [file_of_module $::top]
+      if {[file extension $file] ne ".v"} {error "ipx::package_project: top $::top is not Verilog: [file tail $file]"}
     }
     package_xo {
       array set options $args
@@ -45,8 +57,20 @@ proc record {name args} {
   }
   return ""
 }
+# Which of the files added has a module.
+proc file_of_module {name} {
+  foreach file $::added {
+    set in [open $file]
+    set text [read $in]
+    close $in
+    if {[regexp "(?n)^\\s*module\\s+$name\\M" $text]} {return $file}
+  }
+  error "no module $name in the files added"
+}
 set made {}
 set buses {}
+set added {}
+set top {}
 namespace eval ipx {}
 foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
               ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
