@@ -158,6 +158,14 @@ void decode_all(std::span<const std::byte> body) {
   (void)wire::decode(body, pong);
   if (wire::decode(body, cookie)) (void)wire::decode(cookie.signature, signature);
   if (wire::decode(body, signature)) {
+    // What a client believes of the sizes: no tensor is larger than all of them.
+    for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{300}, std::uint64_t{0xFFFFFFFF}})
+      if (wire::sums_to(signature.outputs, bytes))
+        for (const wire::TensorDescription& t : signature.outputs) {
+          std::uint64_t size = wire::datatype_bytes(t.datatype);
+          for (const std::uint32_t n : t.shape) require(!__builtin_mul_overflow(size, n, &size));
+          require(size != 0 && size <= bytes);
+        }
     const auto again = wire::encode(signature);
     require(std::equal(again.begin(), again.end(), body.begin(), body.end()));
   }

@@ -91,4 +91,18 @@ bool decode(std::span<const std::byte> bytes, Signature& out) {
   return rest.empty();
 }
 
+bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes) {
+  std::uint64_t left = bytes;
+  for (const TensorDescription& tensor : tensors) {
+    std::uint64_t size = datatype_bytes(tensor.datatype);
+    for (const std::uint32_t n : tensor.shape) {
+      if (n == 0 || size > left / n) return false;  // divided, because a product may wrap
+      size *= n;
+    }
+    if (size == 0 || size > left) return false;
+    left -= size;
+  }
+  return left == 0;
+}
+
 }  // namespace millrace::server::udp::wire

@@ -27,6 +27,9 @@ std::vector<std::byte> encode(const Signature& signature);
 /// False where the bytes contradict themselves.
 bool decode(std::span<const std::byte> bytes, Signature& out);
 
+/// Whether the tensors have elements and are `bytes` together. Where not, no tensor's size may be believed.
+bool sums_to(std::span<const TensorDescription> tensors, std::uint64_t bytes);
+
 /// Bytes of one element; 0 for an unknown datatype and for BYTES.
 std::size_t datatype_bytes(const std::string& datatype);
 

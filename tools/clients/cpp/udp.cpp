@@ -121,6 +121,10 @@ class UdpClient final : public Client {
       if (Status s = find(name, version, deadline, found); !s.ok()) return s;
       const Model& m = *found;
       if (Status s = gather(m, inputs); !s.ok()) return s;
+      // Before there is room for it: a server may name any size.
+      if (wire::Layout response; !wire::make_layout(m.output_bytes, options_.fragment_bytes, response))
+        return {Code::kInvalid,
+                "the outputs do not fit into 65,535 fragments; choose a larger fragment_bytes"};
       received_.resize(m.output_bytes);
       std::optional<wire::ErrCode> again;
       const Status s = run(m, deadline, again);
@@ -267,10 +271,15 @@ class UdpClient final : public Client {
                     : Status{Code::kNotFound, "no " + what};
     }
     wire::Signature signature;
-    if (!reply.signature.empty() && !wire::decode(reply.signature, signature))
-      return {Code::kProtocol, "the model's description is malformed"};
     if (reply.model == 0 || reply.input_bytes == 0 || reply.output_bytes == 0)
       return {Code::kProtocol, "the model's description is empty"};
+    if (!reply.signature.empty()) {
+      if (!wire::decode(reply.signature, signature))
+        return {Code::kProtocol, "the model's description is malformed"};
+      if (!wire::sums_to(signature.inputs, reply.input_bytes) ||
+          !wire::sums_to(signature.outputs, reply.output_bytes))
+        return {Code::kProtocol, "the model's description contradicts its sizes"};
+    }
     out.handle = reply.model;
     out.input_bytes = reply.input_bytes;
     out.output_bytes = reply.output_bytes;
@@ -341,7 +350,7 @@ class UdpClient final : public Client {
     std::size_t at = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::uint64_t bytes = m.info.outputs[i].bytes();
-      if (at + bytes > received_.size())
+      if (bytes > received_.size() - at)
         return {Code::kProtocol, "the response is shorter than the model's outputs"};
       const auto from = received_.begin() + static_cast<std::ptrdiff_t>(at);
       outputs[i].assign(from, from + static_cast<std::ptrdiff_t>(bytes));

@@ -463,7 +463,7 @@ class UdpClient:
             if len(payload) < 48:
                 raise MillraceError("protocol", "the COOKIE is too short")
             self._cookie = payload[:16]
-            epoch, state, _, _, _, error, described, handle, _, output_bytes = struct.unpack_from("<QHHHHHHIII", payload, 16)
+            epoch, state, _, _, _, error, described, handle, input_bytes, output_bytes = struct.unpack_from("<QHHHHHHIII", payload, 16)
             if epoch != self._epoch:
                 self._models.clear()
             self._epoch = epoch
@@ -472,7 +472,7 @@ class UdpClient:
             if error:
                 what = f"model {name!r}" + (f" version {version!r}" if version else "")
                 raise MillraceError(ERRORS.get(error, "protocol"), f"{what} is being loaded" if error == UNAVAILABLE else f"no {what}")
-            return handle, output_bytes, payload[48 : 48 + described]
+            return handle, input_bytes, output_bytes, payload[48 : 48 + described]
         raise MillraceError("protocol", f"{self._name}: the server does not accept its own cookie")
 
     def _find(self, name, version, deadline):
@@ -480,8 +480,10 @@ class UdpClient:
             return self._models[name, version]
         if not name:
             raise MillraceError("invalid", "a model name is needed over UDP")
-        handle, output_bytes, described = self._greet(name, version, deadline)
+        handle, input_bytes, output_bytes, described = self._greet(name, version, deadline)
         inputs, outputs = self._describe(described)
+        if any(t.nbytes == 0 for t in (*inputs, *outputs)) or (sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)) != (input_bytes, output_bytes):
+            raise MillraceError("protocol", "the model's description contradicts its sizes")
         self._models[name, version] = (Model(name, version, inputs, outputs), handle, output_bytes)
         return self._models[name, version]
 
@@ -496,9 +498,13 @@ class UdpClient:
                 for _ in range(count):
                     datatype, rank, length = struct.unpack_from("<BBH", data, at)
                     shape = struct.unpack_from(f"<{rank}I", data, at + 4)
+                    if not 1 <= datatype <= len(names):
+                        raise IndexError
                     at += 4 + rank * 4
                     tensors.append(Tensor(data[at : at + length].decode(), names[datatype - 1], shape))
                     at += length
+            if at != len(data):
+                raise IndexError
             return lists
         except (struct.error, IndexError, UnicodeDecodeError):
             raise MillraceError("protocol", "the model's description is malformed") from None
@@ -511,6 +517,8 @@ class UdpClient:
         count = (total + size - 1) // size
         if count > 65535:
             raise MillraceError("invalid", "the inputs do not fit into 65,535 fragments; choose a larger fragment_bytes")
+        if output_bytes > 65535 * size:  # before there is room for it: a server may name any size
+            raise MillraceError("invalid", "the outputs do not fit into 65,535 fragments; choose a larger fragment_bytes")
         now = time.monotonic()
         if now >= deadline:
             raise MillraceError("deadline", "the deadline passed before the request was sent")

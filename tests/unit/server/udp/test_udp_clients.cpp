@@ -16,6 +16,8 @@
 #include "runtime/base/npy.hpp"
 #include "server/udp/listener.hpp"
 #include "server/udp/wire/bytes.hpp"
+#include "server/udp/wire/messages.hpp"
+#include "server/udp/wire/signature.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
@@ -448,6 +450,104 @@ TEST_F(UdpClients, RandomDatagramsAreCountedAndTheListenerGoesOn) {
   ASSERT_NE(one, nullptr);
   std::vector<Bytes> outputs;
   EXPECT_TRUE(one->infer("fake", "", {{pattern(100, 1)}}, 60s, outputs).ok());
+}
+
+/// Says of every model what it was given to say, and answers every request with as many bytes as that names.
+class LyingServer {
+ public:
+  explicit LyingServer(wire::CookieReply says) : says_(std::move(says)) {
+    fd_ = ::socket(AF_INET, SOCK_DGRAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    socklen_t length = sizeof at;
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &length);
+    port_ = ntohs(at.sin_port);
+    const timeval poll{0, 10000};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &poll, sizeof poll);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  ~LyingServer() {
+    thread_.request_stop();
+    thread_.join();
+    ::close(fd_);
+  }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  void run(const std::stop_token& stop) {
+    Bytes room(65536);
+    while (!stop.stop_requested()) {
+      sockaddr_in from{};
+      socklen_t length = sizeof from;
+      const auto got =
+          recvfrom(fd_, room.data(), room.size(), 0, reinterpret_cast<sockaddr*>(&from), &length);
+      wire::Datagram d;
+      if (got <= 0 ||
+          wire::parse(std::span(room).first(static_cast<std::size_t>(got)), d) != wire::Refusal::kNone)
+        continue;
+      wire::Header h;
+      h.from_server = true;
+      h.client_id = d.header.client_id;
+      h.request_id = d.header.request_id;
+      Bytes body;
+      if (d.header.type == wire::Type::kHello) {
+        h.type = wire::Type::kCookie;
+        body.resize(wire::kCookieBytes + says_.signature.size());
+        wire::encode(says_, body);
+      } else {
+        h.type = wire::Type::kRsp;
+        h.model = says_.model;
+        body.resize(says_.output_bytes);
+      }
+      h.total_len = static_cast<std::uint32_t>(body.size());
+      Bytes bytes(h.bytes());
+      wire::write_header(h, std::span(bytes).first<wire::kHeaderBytes>());
+      bytes.insert(bytes.end(), body.begin(), body.end());
+      (void)::sendto(fd_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&from), length);
+    }
+  }
+
+  const wire::CookieReply says_;
+  int fd_ = -1;
+  std::uint16_t port_ = 0;
+  std::jthread thread_;
+};
+
+TEST_F(UdpClients, AServerThatContradictsItselfIsNotBelieved) {
+  const auto ask = [&](const wire::Signature& signature, std::uint32_t output_bytes, Code expected,
+                       const char* python) {
+    const auto described = wire::encode(signature);
+    wire::CookieReply says;
+    says.state = wire::CookieState::kOpen;
+    says.model = 0x10001;
+    says.input_bytes = 4;
+    says.output_bytes = output_bytes;
+    says.signature = described;
+    const LyingServer server(says);
+    const auto one = connected(url(server.port()), patient());
+    ASSERT_NE(one, nullptr);
+    std::vector<Bytes> outputs;
+    const client::Status said = one->infer("fake", "", {{pattern(4, 1)}}, 10s, outputs);
+    EXPECT_EQ(said.code, expected) << said.message;
+    const tests::Outcome run = tests::run_program(
+        {"python3", "-c",
+         "import sys; sys.path.insert(0, sys.argv[1]); import millrace_client as m; m.RETRY = 5\n"
+         "try: m.connect(sys.argv[2]).infer('fake', [b'abcd'], 10); print('ok')\n"
+         "except m.MillraceError as e: print(e.code)",
+         std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python", url(server.port())});
+    EXPECT_EQ(run.out, python + std::string("\n")) << run.err;
+  };
+  const wire::TensorDescription in{"x", "UINT8", {4}}, out{"y", "UINT8", {4}};
+  ask({{in}, {out}}, 4, Code::kOk, "ok");
+  // 2^64 - 2 bytes: behind the four of the first output the sum wraps to two.
+  ask({{in}, {out, {"z", "UINT8", {306184046, 92737, 649657}}}}, 6, Code::kProtocol, "protocol");
+  ask({{in}, {{"z", "UINT8", {65536, 65536, 65536, 65536, 4}}}}, 4, Code::kProtocol, "protocol");
+  ask({{in}, {out, {"z", "UINT8", {0}}}}, 4, Code::kProtocol, "protocol");
+  ask({{in}, {out}}, 5, Code::kProtocol, "protocol");
+  ask({{in, in}, {out}}, 4, Code::kProtocol, "protocol");
+  ask({{in}, {{"z", "UINT8", {0xFFFFFFFF}}}}, 0xFFFFFFFF, Code::kInvalid, "invalid");
 }
 
 TEST_F(UdpClients, StopAnswersWhatWasAccepted) {
