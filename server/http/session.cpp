@@ -201,24 +201,40 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void read() {
-    if (reading_) return;  // what watch() began goes on
+    if (reading_) return;  // what read_ahead() began goes on
     reading_ = true;
     transport_.async_read_some(
         buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
         [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
   }
 
+  /// The next request, early, while one is worked on. Not straight into the buffer: what lies there may be
+  /// parsed, and the buffer emptied, before this read is back. Needs no memory then.
+  void read_ahead() {
+    if (reading_ || buffer_.size() >= kReadChunk) return;
+    buffer_.reserve(buffer_.size() + kFirstChunk);
+    ahead_.resize(kFirstChunk);
+    transport_.async_read_some(net::buffer(ahead_),
+                               [self = shared_from_this()](error_code error, std::size_t bytes) {
+                                 self->on_read_ahead(error, bytes);
+                               });
+    reading_ = true;
+  }
+
+  void on_read_ahead(error_code error, std::size_t bytes) {
+    if (state_ == State::kLingering || state_ == State::kClosed) return;
+    net::buffer_copy(buffer_.prepare(bytes), net::buffer(ahead_));
+    ahead_ = {};
+    if (error && (state_ == State::kInferring || state_ == State::kControl)) client_went();
+    on_read(error, bytes);
+  }
+
   void on_read(error_code error, std::size_t bytes) {
     reading_ = false;
-    if (state_ == State::kInferring || state_ == State::kControl) {
-      if (error) return client_went();
-      return buffer_.commit(bytes);  // the next request, early
-    }
-    if (state_ == State::kWriting && !error) return buffer_.commit(bytes);
+    buffer_.commit(bytes);
     if (state_ != State::kReading) return;
     if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
     if (error) return close();
-    buffer_.commit(bytes);
     or_close([&] {
       try {
         parse();
@@ -405,10 +421,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   /// outlive the request, and then completes with the next request's bytes, or with the socket. Where there
   /// is no memory to watch, the request goes on unwatched.
   ///
-  /// In TLS only a read tells whether what came is a request or the end: it goes into the buffer.
+  /// In TLS only a read tells whether what came is a request or the end.
   void watch() {
     try {
-      if (transport_.secure()) return read();
+      if (transport_.secure()) return read_ahead();
       if (watching_) return;
       transport_.socket().async_wait(
           Socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
@@ -547,7 +563,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void discard() {
-    if (!reading_) buffer_ = {};
+    buffer_ = {};
     discarded_.resize(kFirstChunk);
     transport_.socket().async_read_some(net::buffer(discarded_),
                                         [self = shared_from_this()](error_code error, std::size_t) {
@@ -585,6 +601,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::exception_ptr failure_;  // of a control job
   std::uint64_t held_ = 0;      // counted in server_.held_bytes
 
+  std::vector<std::byte> ahead_;       // what read_ahead() reads into
   std::vector<std::byte> decoded_;     // the body, where it came in a content coding
   std::vector<std::byte> discarded_;   // while lingering
   std::string more_headers_;           // of the answer: who may read it

@@ -339,23 +339,37 @@ class Tls : public HttpServer {
       stream.handshake(boost::asio::ssl::stream_base::client);
     }
     std::string exchange(const std::string& request) {
-      boost::asio::write(stream, boost::asio::buffer(request));
+      send(request);
       return receive();
     }
-    /// The status line and all up to the end of the body; empty where the connection ended.
+    void send(const std::string& bytes) { boost::asio::write(stream, boost::asio::buffer(bytes)); }
+    /// The status line and all up to the end of the body; empty where the connection ended, or nothing came
+    /// for too long.
     std::string receive() {
-      std::string out;
       while (true) {
-        const auto end = out.find("\r\n\r\n");
+        const auto end = buffered.find("\r\n\r\n");
         if (end != std::string::npos) {
-          const auto length = out.find("Content-Length: ");
-          if (out.size() >= end + 4 + std::stoul(out.substr(length + 16))) return out;
+          const auto length = buffered.find("Content-Length: ");
+          const auto whole = end + 4 + std::stoul(buffered.substr(length + 16));
+          if (buffered.size() >= whole) {
+            std::string out = buffered.substr(0, whole);
+            buffered.erase(0, whole);
+            return out;
+          }
         }
         char bytes[4096];
-        boost::system::error_code error;
-        const auto got = stream.read_some(boost::asio::buffer(bytes), error);
-        if (error) return {};
-        out.append(bytes, got);
+        boost::system::error_code failed;
+        std::size_t got = 0;
+        stream.async_read_some(boost::asio::buffer(bytes),
+                               [&](const boost::system::error_code& error, std::size_t read) {
+                                 failed = error;
+                                 got = read;
+                               });
+        context.restart();
+        if (context.run_for(20s) == 0) stream.next_layer().close();  // and the read comes back
+        context.run();
+        if (failed) return {};
+        buffered.append(bytes, got);
       }
     }
   };
@@ -407,6 +421,87 @@ TEST_F(Tls, keeps_the_next_request_that_comes_while_one_is_worked_on) {
   pipeline->release();
   EXPECT_TRUE(to.receive().starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
+}
+
+/// Each of these has an answer of its own, and all are of one length.
+std::string raw_request(int number) {
+  return post(kInferTarget, test::bytes_of_values<std::int32_t>({number, -number, number, number}),
+              "Inference-Header-Content-Length: 0\r\n");
+}
+std::string raw_answer(int number) {
+  return test::bytes_of_values<std::int32_t>({number, -number, number, number});
+}
+
+TEST_F(Tls, a_request_behind_a_slow_one_is_not_answered_in_place_of_the_one_after_it) {
+  start_tls();
+  Client to(server->address());
+  to.send(get("/metrics") + raw_request(1));  // the connection is watched while metrics are read
+  EXPECT_NE(to.receive().find("millrace_build_info"), std::string::npos);
+  EXPECT_TRUE(to.receive().ends_with(raw_answer(1)));
+  EXPECT_TRUE(to.exchange(raw_request(2)).ends_with(raw_answer(2)));
+  to.send(get("/metrics") + get("/v2/health/live"));
+  EXPECT_NE(to.receive().find("millrace_build_info"), std::string::npos);
+  EXPECT_TRUE(to.receive().ends_with(R"({"live":true})"));
+  EXPECT_NE(to.exchange(get("/v2")).find("\"name\":\"millrace\""), std::string::npos)
+      << "a request of another length";
+}
+
+TEST_F(Tls, answers_pipelined_requests_in_order) {
+  start_tls();
+  // However many wait behind a slow one, and wherever their bytes are cut.
+  for (int behind = 1; behind <= 12; ++behind) {
+    Client to(server->address());
+    std::string all = get("/metrics");
+    for (int i = 0; i < behind; ++i) all += (i % 4 == 3 ? get("/metrics") : raw_request(behind + i));
+    const std::size_t cut = all.size() * static_cast<std::size_t>(behind) / 13;
+    to.send(all.substr(0, cut));
+    to.send(all.substr(cut));
+    EXPECT_NE(to.receive().find("millrace_build_info"), std::string::npos);
+    for (int i = 0; i < behind; ++i) {
+      const std::string answer = to.receive();
+      EXPECT_TRUE(i % 4 == 3 ? answer.find("millrace_build_info") != std::string::npos
+                             : answer.ends_with(raw_answer(behind + i)))
+          << i << " of " << behind;
+    }
+    EXPECT_TRUE(to.exchange(raw_request(1000)).ends_with(raw_answer(1000))) << behind;
+  }
+}
+
+TEST_F(Tls, keeps_requests_apart_that_wait_behind_an_inference_that_takes_long) {
+  ServerOptions options;
+  options.linger = 20ms;  // deadlines are looked at often, and connections watched
+  start_tls(options);
+  pipeline->hold();
+  Client to(server->address());
+  const std::string next = raw_request(2);
+  to.send(raw_request(1) + next.substr(0, 50));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  std::this_thread::sleep_for(100ms);
+  to.send(next.substr(50) + raw_request(3));
+  std::this_thread::sleep_for(100ms);
+  pipeline->release();
+  for (int number = 1; number <= 3; ++number)
+    EXPECT_TRUE(to.receive().ends_with(raw_answer(number))) << number;
+  EXPECT_TRUE(to.exchange(raw_request(4)).ends_with(raw_answer(4)));
+}
+
+TEST_F(Tls, does_not_keep_all_that_a_client_sends_while_it_waits) {
+  ServerOptions options;
+  options.linger = 20ms;
+  start_tls(options);
+  pipeline->hold();
+  Client to(server->address());
+  to.send(raw_request(1));
+  ASSERT_TRUE(pipeline->wait_for_queued(1));
+  // More than sockets keep: the rest stays with the client, though the connection is watched all the while.
+  to.stream.next_layer().set_option(boost::asio::socket_base::send_buffer_size(65'536));
+  const std::string much(1U << 20U, 'x');
+  bool sent = false;
+  boost::asio::async_write(to.stream, boost::asio::buffer(much),
+                           [&](const boost::system::error_code&, std::size_t) { sent = true; });
+  to.context.run_for(1500ms);
+  EXPECT_FALSE(sent);
+  pipeline->release();
 }
 
 TEST_F(Tls, cuts_off_a_handshake_that_does_not_come) {
