@@ -97,8 +97,7 @@ class Prediction {
   /// Interval, latency and resources of the designs in place of the blocks' sums.
   Status take_figures(const std::vector<kernels::Program>& programs) {
     double longest = 0;
-    for (const auto& cable : plan_.analysis.cables)
-      longest = std::max(longest, static_cast<double>(cable.bytes) / cable.bytes_per_second);
+    for (const auto& cable : plan_.analysis.cables) longest = std::max(longest, cable.seconds);
     std::vector<std::vector<explore::Amounts>> used;  // place -> region
     for (const auto& place : plan_.analysis.places)
       used.emplace_back(place.regions.size(), explore::Amounts{});
@@ -137,8 +136,7 @@ class Prediction {
       }
     }
     plan_.interval_seconds = longest;
-    for (auto& cable : plan_.analysis.cables)
-      cable.share = static_cast<double>(cable.bytes) / cable.bytes_per_second / longest;
+    for (auto& cable : plan_.analysis.cables) cable.share = cable.seconds / longest;
     MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
     return {};
   }

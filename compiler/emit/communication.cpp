@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/program/packing.hpp"
 #include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/packets.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
 
 using namespace runtime::plan;
 
-constexpr std::uint32_t kPacketBytes = 1024;
 constexpr std::uint64_t kUsualCredits = 16, kMostCredits = 1U << 30U;
 
 std::uint64_t packets(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {
@@ -123,7 +124,7 @@ class Planner {
 /// What the cables between two cards carry one way.
 struct Way {
   std::uint64_t channels = 0;
-  std::uint64_t frame_bytes = 0;
+  std::vector<std::uint64_t> loads;  // of its channels, bytes a frame on the wire
 };
 
 }  // namespace
@@ -145,16 +146,16 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
     };
     Way& way = ways[{card(channel.producer), card(channel.consumer)}];
     ++way.channels;
-    way.frame_bytes += channel.frame_bytes;
+    way.loads.push_back(frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes));
   }
   for (const auto& [cards, way] : ways) {
     std::uint64_t cables = 0;
-    double gigabits_per_second = 0;
+    double slowest = std::numeric_limits<double>::infinity();
     for (const auto& cable : cluster.cables) {
       const std::pair ends{cable.a.card, cable.b.card};
       if (ends != cards && std::pair{ends.second, ends.first} != cards) continue;
       ++cables;
-      gigabits_per_second += cable.gigabits_per_second;
+      slowest = std::min(slowest, cable.gigabits_per_second);
     }
     const std::string between = "between cards '" + cards.first + "' and '" + cards.second + "'";
     if (cables == 0)
@@ -165,13 +166,17 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
                                                std::to_string(cables) + " cable(s) carry " +
                                                std::to_string(cables * abi::kMaxTags) +
                                                " each way; cut elsewhere (--partitions) or add a cable");
-    const double needed = frames_per_second.value_or(0) * static_cast<double>(way.frame_bytes) * 8e-9;
+    // A channel takes the cable that carries least so far.
+    std::vector<std::uint64_t> carried(cables, 0);
+    for (const auto load : way.loads) *std::min_element(carried.begin(), carried.end()) += load;
+    const double needed = frames_per_second.value_or(0) * 8e-9 *
+                          static_cast<double>(*std::max_element(carried.begin(), carried.end()));
     // A rate that a cable bounds fills it but for rounding.
-    if (needed > gigabits_per_second * (1 + 1e-6))
+    if (needed > slowest * (1 + 1e-6))
       return Error(ErrorCode::kDoesNotFit,
                    "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(*frames_per_second))) +
                        " frames/s " + between + " " + std::to_string(needed) +
-                       " Gbit/s must pass, the cable(s) carry " + std::to_string(gigabits_per_second) +
+                       " Gbit/s must pass over one cable, which carries " + std::to_string(slowest) +
                        "; lower the rate, cut elsewhere (--partitions) or add a cable");
   }
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())

@@ -68,8 +68,17 @@ class Analyst {
   }
 
   void add_cables() {
+    const Board board(problem_);
+    const auto wire = [&](std::uint32_t from, std::uint32_t to) -> const Wire& {
+      return board.wire(solution_.card[from], solution_.card[to]);
+    };
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
-    for (const auto& hop : solution_.hops) bytes[{hop.from, hop.to}] += problem_.tensors[hop.tensor].bytes;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;
+    for (const auto& hop : solution_.hops) {
+      const std::uint64_t frame = problem_.tensors[hop.tensor].bytes;
+      bytes[{hop.from, hop.to}] += frame;
+      loads.try_emplace({hop.from, hop.to}, wire(hop.from, hop.to).cables).first->second.add(frame);
+    }
     for (const auto& [ends, sum] : bytes) {
       CableUse use;
       use.from = ends.first;
@@ -78,10 +87,12 @@ class Analyst {
       for (const auto& cable : problem_.cables) {
         const auto a = solution_.card[use.from], b = solution_.card[use.to];
         if ((cable.a != a || cable.b != b) && (cable.a != b || cable.b != a)) continue;
-        use.bytes_per_second += cable.bytes_per_second;
         for (const auto place : {use.from, use.to}) out_.places[place].regions[0].used += card(place).link;
       }
-      use.share = static_cast<double>(sum) / use.bytes_per_second / solution_.interval_seconds;
+      const Wire& between = wire(use.from, use.to);
+      use.bytes_per_second = between.bytes_per_second;
+      use.seconds = static_cast<double>(loads.at(ends).most()) / between.of_one();
+      use.share = use.seconds / solution_.interval_seconds;
       out_.cables.push_back(use);
     }
   }
@@ -119,8 +130,7 @@ class Analyst {
                             static_cast<double>(place.memory_bytes);
     roof.links = kNever;
     for (const auto& cable : out_.cables)
-      if (cable.from == number || cable.to == number)
-        roof.links = std::min(roof.links, cable.bytes_per_second / static_cast<double>(cable.bytes));
+      if (cable.from == number || cable.to == number) roof.links = std::min(roof.links, 1 / cable.seconds);
     roof.attained = 1 / place.interval_seconds;
   }
 

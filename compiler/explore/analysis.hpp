@@ -37,9 +37,10 @@ struct PlaceAnalysis {
 
 struct CableUse {
   std::uint32_t from = 0, to = 0;  // places
-  std::uint64_t bytes = 0;         // a frame
-  double bytes_per_second = 0;     // of the cable
-  double share = 0;                // of it, at the solution's rate
+  std::uint64_t bytes = 0;         // a frame, packets' headers with it
+  double bytes_per_second = 0;     // of all cables between them
+  double seconds = 0;              // a frame takes of the fullest of these
+  double share = 0;                // of that one, at the solution's rate
 };
 
 /// An operation at work on one frame, in seconds from the first beat into the first card.

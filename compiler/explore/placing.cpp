@@ -5,10 +5,12 @@
 #include <map>
 #include <set>
 
+#include "runtime/plan/packets.hpp"
+
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::uint64_t kPacketBytes = 1024;  // as emit/communication cuts frames
+constexpr std::uint64_t kPacket = runtime::plan::packet_bytes_on_wire(runtime::plan::kPacketBytes);
 
 }  // namespace
 
@@ -17,9 +19,12 @@ Board::Board(const Problem& from) : problem(from), chain(make_chain(from)) {
   wires_.resize(cards * cards);
   for (const auto& cable : problem.cables)
     for (const auto at : {cable.a * cards + cable.b, cable.b * cards + cable.a}) {
-      ++wires_[at].cables;
-      wires_[at].bytes_per_second += cable.bytes_per_second;
-      wires_[at].latency_seconds = std::max(wires_[at].latency_seconds, cable.latency_seconds);
+      Wire& wire = wires_[at];
+      const double slowest =
+          wire.cables == 0 ? cable.bytes_per_second : std::min(wire.of_one(), cable.bytes_per_second);
+      ++wire.cables;
+      wire.bytes_per_second = slowest * wire.cables;
+      wire.latency_seconds = std::max(wire.latency_seconds, cable.latency_seconds);
     }
 }
 
@@ -54,7 +59,7 @@ std::optional<std::vector<Hop>> Board::route(const Assignment& a, std::uint32_t*
 double Board::interval(const Assignment& a, const std::vector<Hop>& hops) const {
   double longest = 0;
   std::vector<std::uint64_t> memory(a.card.size(), 0);
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> bytes;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Loads> loads;
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
     const std::size_t layer = chain.layer_of[i];
     if (layer == chain.size()) continue;
@@ -68,10 +73,14 @@ double Board::interval(const Assignment& a, const std::vector<Hop>& hops) const 
       longest = std::max(
           longest, static_cast<double>(memory[p]) /
                        static_cast<double>(problem.cards[a.card[p]].regions.front().available[kMemoryBytes]));
-  for (const auto& hop : hops) bytes[{hop.from, hop.to}] += problem.tensors[hop.tensor].bytes;
-  for (const auto& [ends, sum] : bytes)
-    longest = std::max(
-        longest, static_cast<double>(sum) / wire(a.card[ends.first], a.card[ends.second]).bytes_per_second);
+  const auto between = [&](std::uint32_t from, std::uint32_t to) -> const Wire& {
+    return wire(a.card[from], a.card[to]);
+  };
+  for (const auto& hop : hops)
+    loads.try_emplace({hop.from, hop.to}, between(hop.from, hop.to).cables)
+        .first->second.add(problem.tensors[hop.tensor].bytes);
+  for (const auto& [ends, load] : loads)
+    longest = std::max(longest, static_cast<double>(load.most()) / between(ends.first, ends.second).of_one());
   return longest;
 }
 
@@ -125,8 +134,8 @@ Passage pass(const Implementation& way, double clock_hz, double start, double ar
 }
 
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
-  const double packet = static_cast<double>(std::min(bytes, kPacketBytes)) / wire.bytes_per_second;
-  const double all = static_cast<double>(bytes) / wire.bytes_per_second;
+  const double packet = static_cast<double>(std::min(bytes, kPacket)) / wire.of_one();
+  const double all = static_cast<double>(bytes) / wire.of_one();
   Passage out;
   out.first = from.first + wire.latency_seconds + packet;
   out.last = std::max(from.last + wire.latency_seconds + packet, from.first + wire.latency_seconds + all);

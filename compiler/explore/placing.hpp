@@ -2,6 +2,7 @@
 // Private to this folder.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,11 +12,25 @@
 
 namespace millrace::compiler::explore {
 
-/// The cables between two cards, taken together.
+/// The cables between two cards, all as quick as the slowest of them.
 struct Wire {
   std::uint32_t cables = 0;
-  double bytes_per_second = 0;  // each way
+  double bytes_per_second = 0;  // each way, of all together
   double latency_seconds = 0;   // of the slowest
+
+  double of_one() const { return bytes_per_second / cables; }
+};
+
+/// Puts tensors of so many bytes onto cables one after another, as the pipeline does: each onto the one that
+/// carries least so far. Gives the bytes of the fullest.
+class Loads {
+ public:
+  explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}
+  void add(std::uint64_t bytes) { *std::min_element(bytes_.begin(), bytes_.end()) += bytes; }
+  std::uint64_t most() const { return *std::max_element(bytes_.begin(), bytes_.end()); }
+
+ private:
+  std::vector<std::uint64_t> bytes_;
 };
 
 struct Assignment {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/program/packing.hpp"
+#include "runtime/plan/packets.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -128,7 +129,8 @@ Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cl
   problem.cluster = cluster.name;
   problem.partitions = partitions;
   for (const auto& tensor : program.tensors)
-    problem.tensors.push_back({tensor.name, k::packed_bytes(tensor.type, tensor.elements())});
+    problem.tensors.push_back(
+        {tensor.name, runtime::plan::frame_bytes_on_wire(k::packed_bytes(tensor.type, tensor.elements()))});
   for (const auto& block : program.blocks) {
     Operation operation;
     operation.name = block.name;

@@ -40,7 +40,7 @@ struct Operation {
 
 struct Tensor {
   std::string name;
-  std::uint64_t bytes = 0;  // packed, as a link carries it
+  std::uint64_t bytes = 0;  // of a frame on a cable: packed, in packets with their headers
 };
 
 /// What a partition may take of a region: the shell is deducted, the share that stays free is too.
@@ -58,6 +58,7 @@ struct Card {
   Amounts link{};  // what each cable that is used takes of the first region
 };
 
+/// Of several between the same cards a tensor takes one.
 struct Cable {
   std::uint32_t a = 0, b = 0;                                         // indices into Problem::cards
   double bytes_per_second = std::numeric_limits<double>::infinity();  // each way

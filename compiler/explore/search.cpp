@@ -11,11 +11,12 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t kMostRows = 20000;  // rows of cards tried, before those alike are left out
-constexpr int kRefinements = 24;          // halvings between two intervals that can occur
-constexpr std::size_t kMostLevels = 32;   // intervals remembered
-constexpr double kProven = 1e-6;          // a gap below this is rounding
-constexpr double kAnyInterval = 1e6;      // seconds: no limit
+constexpr std::size_t kMostRows = 20000;        // rows of cards tried, before those alike are left out
+constexpr std::size_t kMostRowSteps = 400'000;  // of laying them, dead ends with them
+constexpr int kRefinements = 24;                // halvings between two intervals that can occur
+constexpr std::size_t kMostLevels = 32;         // intervals remembered
+constexpr double kProven = 1e-6;                // a gap below this is rounding
+constexpr double kAnyInterval = 1e6;            // seconds: no limit
 
 std::vector<double> intervals_of(const Board& board) {
   std::set<double> clocks, found;
@@ -70,7 +71,7 @@ const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
   if (const auto known = rows_.find(cards); known != rows_.end()) return known->second;
   auto& out = rows_[cards];
   std::set<std::vector<double>> seen;
-  std::size_t tried = 0;
+  std::size_t tried = 0, steps = 0;
   Order order;
   const auto signature = [&] {
     std::vector<double> s;
@@ -90,7 +91,7 @@ const std::vector<Search::Order>& Search::rows(std::uint32_t cards) {
       return;
     }
     for (std::uint32_t c = 0; c < problem_.cards.size(); ++c) {
-      if (tried >= kMostRows) {
+      if (tried >= kMostRows || ++steps > kMostRowSteps) {
         all_rows_ = false;
         return;
       }

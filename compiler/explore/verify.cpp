@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -10,6 +11,7 @@ namespace millrace::compiler::explore {
 namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+constexpr double kPacket = 1024 + 40;  // bytes of a full one, with header and CRC
 
 /// part -> place, checked: every operation once, on its own side.
 std::string place_operations(const Problem& problem, const Solution& solution,
@@ -48,10 +50,10 @@ std::string check_cards(const Problem& problem, const Solution& solution) {
 
 using Ends = std::pair<std::uint32_t, std::uint32_t>;
 
-/// The cables between two cards, both ways.
+/// The cables between two cards, both ways; of one, the slowest's figures.
 struct Between {
   std::uint32_t cables = 0;
-  double bytes_per_second = 0, latency_seconds = 0;
+  double bytes_per_second = std::numeric_limits<double>::infinity(), latency_seconds = 0;
 };
 
 std::map<Ends, Between> cables_of(const Problem& problem) {
@@ -60,7 +62,7 @@ std::map<Ends, Between> cables_of(const Problem& problem) {
     for (const auto& ends : {Ends{cable.a, cable.b}, Ends{cable.b, cable.a}}) {
       Between& between = out[ends];
       ++between.cables;
-      between.bytes_per_second += cable.bytes_per_second;
+      between.bytes_per_second = std::min(between.bytes_per_second, cable.bytes_per_second);
       between.latency_seconds = std::max(between.latency_seconds, cable.latency_seconds);
     }
   return out;
@@ -181,7 +183,9 @@ class Claims {
       if (!problem_.operations[i].host) used_[{part(i).place, solution_.region[i]}] += way(i).amounts;
     std::set<Ends> joined;
     for (const auto& hop : solution_.hops) {
-      bytes_[{hop.from, hop.to}] += problem_.tensors[hop.tensor].bytes;
+      auto& loads = bytes_[{hop.from, hop.to}];
+      loads.resize(cables_.at({solution_.card[hop.from], solution_.card[hop.to]}).cables, 0);
+      *std::min_element(loads.begin(), loads.end()) += problem_.tensors[hop.tensor].bytes;
       joined.emplace(std::min(hop.from, hop.to), std::max(hop.from, hop.to));
     }
     Uses fabric = used_;
@@ -209,10 +213,10 @@ class Claims {
       if (sum > 0)
         longest = std::max(longest, static_cast<double>(sum) /
                                         static_cast<double>(card(place).regions[0].available[kMemoryBytes]));
-    for (const auto& [ends, sum] : bytes_)
+    for (const auto& [ends, loads] : bytes_)
       longest = std::max(
           longest,
-          static_cast<double>(sum) /
+          static_cast<double>(*std::max_element(loads.begin(), loads.end())) /
               cables_.at({solution_.card[ends.first], solution_.card[ends.second]}).bytes_per_second);
     return longest;
   }
@@ -264,7 +268,7 @@ class Claims {
   Beats over(const Hop& hop, const Beats& from) const {
     const Between& cable = cables_.at({solution_.card[hop.from], solution_.card[hop.to]});
     const auto bytes = static_cast<double>(problem_.tensors[hop.tensor].bytes);
-    const double packet = std::min(bytes, 1024.0) / cable.bytes_per_second + cable.latency_seconds;
+    const double packet = std::min(bytes, kPacket) / cable.bytes_per_second + cable.latency_seconds;
     return {from.first + packet, std::max(from.last + packet, from.first + cable.latency_seconds +
                                                                   bytes / cable.bytes_per_second)};
   }
@@ -287,7 +291,7 @@ class Claims {
   const std::vector<std::size_t>& part_of_;
   std::map<Ends, Between> cables_;
   Uses used_;
-  std::map<Ends, std::uint64_t> bytes_;
+  std::map<Ends, std::vector<std::uint64_t>> bytes_;  // of each cable between two places
 };
 
 }  // namespace

@@ -5,12 +5,13 @@
 #include <limits>
 
 #include "compiler/generators/timing.hpp"
+#include "runtime/plan/packets.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
 
-// As emit/communication cuts frames, and as kernels/rtl/link wraps them.
-constexpr std::uint64_t kPacketBytes = 1024, kWordBytes = 8, kHeaderAndCrcBytes = 40;
+using runtime::plan::packet_bytes_on_wire;
+constexpr std::uint64_t kPacketBytes = runtime::plan::kPacketBytes;
 
 /// Times count cycles of the fastest clock.
 struct Made {
@@ -136,8 +137,7 @@ class Player {
       const std::uint64_t payload = std::min(kPacketBytes, bytes - begin);
       const std::uint64_t last_bit = std::min(bits, (begin + payload) * 8) - 1;
       const auto beat = std::min<std::size_t>(last_bit / made.beat_bits, made.beats.size() - 1);
-      const std::uint64_t words = (payload + kWordBytes - 1) / kWordBytes;
-      out.push_back({made.beats[beat], words * kWordBytes + kHeaderAndCrcBytes, channel, number});
+      out.push_back({made.beats[beat], packet_bytes_on_wire(payload), channel, number});
     }
   }
 

@@ -4,6 +4,7 @@
 #include "compiler/report/energy.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/html_parts.hpp"
+#include "kernels/program/packing.hpp"
 
 namespace millrace::compiler::report {
 namespace {
@@ -149,7 +150,10 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   const auto place = places_of_blocks(plan);
   const auto sum = [&](const std::vector<std::uint32_t>& tensors) {
     double total = 0;
-    for (const auto t : tensors) total += static_cast<double>(plan.problem.tensors[t].bytes);
+    for (const auto t : tensors) {
+      const auto& tensor = plan.program.tensors[t];
+      total += static_cast<double>(kernels::packed_bytes(tensor.type, tensor.elements()));
+    }
     return total * plan.frames_per_second();
   };
   struct Row {

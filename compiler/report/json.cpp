@@ -4,6 +4,7 @@
 
 #include "compiler/report/energy.hpp"
 #include "compiler/report/report.hpp"
+#include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
 
 namespace millrace::compiler::report {
@@ -32,7 +33,10 @@ json::object amounts(const explore::Amounts& a, bool memory) {
 
 std::uint64_t bytes_of(const Plan& plan, const std::vector<std::uint32_t>& tensors) {
   std::uint64_t sum = 0;
-  for (const auto t : tensors) sum += plan.problem.tensors[t].bytes;
+  for (const auto t : tensors) {
+    const auto& tensor = plan.program.tensors[t];
+    sum += kernels::packed_bytes(tensor.type, tensor.elements());
+  }
   return sum;
 }
 

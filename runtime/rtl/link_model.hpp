@@ -2,7 +2,7 @@
 // packets and credits. Counts bits; the bits themselves stay where the sender put them.
 //
 // The sender holds two packets; a packet goes when it is whole and a credit is there; it takes the cable for
-// its bytes and kPacketOverheadBytes, channels in turn; it can be read a cable's latency after its last bit
+// its bytes on the wire, channels in turn; it can be read a cable's latency after its last bit
 // left; its credit is back a latency after its last bit was read.
 #pragma once
 
@@ -11,15 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan/packets.hpp"
+
 namespace millrace::runtime::rtl {
 
-/// Of a packet on the wire, besides its payload: a header of 32 bytes and a word with the CRC
-/// (kernels/rtl/README.md); the payload is filled up to whole words.
-inline constexpr std::uint32_t kPacketWordBytes = 8;
-inline constexpr std::uint32_t kPacketOverheadBytes = 32 + kPacketWordBytes;
-constexpr std::uint64_t packet_bytes_on_wire(std::uint64_t payload) {
-  return (payload + kPacketWordBytes - 1) / kPacketWordBytes * kPacketWordBytes + kPacketOverheadBytes;
-}
+using plan::packet_bytes_on_wire;
 
 /// One direction of a cable. Times are cycles of the simulated clock.
 struct CableModel {

@@ -9,6 +9,7 @@
 #include "kernels/program/packing.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/binding.hpp"
+#include "runtime/plan/packets.hpp"
 #include "runtime/plan/parameters.hpp"
 #include "runtime/rtl/build.hpp"
 #include "runtime/rtl/executor.hpp"
@@ -156,10 +157,7 @@ class Run {
 
   /// What a frame takes of the cable.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
-    const std::uint64_t whole = channel.frame_bytes / channel.packet_bytes,
-                        rest = channel.frame_bytes % channel.packet_bytes;
-    const std::uint64_t bytes = whole * rtl::packet_bytes_on_wire(channel.packet_bytes) +
-                                (rest != 0 ? rtl::packet_bytes_on_wire(rest) : 0);
+    const std::uint64_t bytes = plan::frame_bytes_on_wire(channel.frame_bytes, channel.packet_bytes);
     return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
   }
 

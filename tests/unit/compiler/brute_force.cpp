@@ -51,14 +51,14 @@ class Enumeration {
 
   struct Wires {
     int count = 0;
-    double width = 0, delay = 0;
+    double width = 0, delay = 0;  // of one of them
   };
   Wires wires(std::uint32_t p, std::uint32_t q) const {
     Wires out;
     for (const auto& c : problem_.cables)
       if ((c.a == cards_[p] && c.b == cards_[q]) || (c.b == cards_[p] && c.a == cards_[q])) {
         ++out.count;
-        out.width += c.bytes_per_second;
+        out.width = out.count == 1 ? c.bytes_per_second : std::min(out.width, c.bytes_per_second);
         out.delay = std::max(out.delay, c.latency_seconds);
       }
     return out;
@@ -133,7 +133,7 @@ class Enumeration {
   double interval(const std::set<std::array<std::uint32_t, 3>>& hops) const {
     double longest = 0;
     std::map<std::uint32_t, double> memory;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, double> link;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> link;
     for (std::size_t i = 0; i < problem_.operations.size(); ++i) {
       longest = std::max(longest, static_cast<double>(way(i).interval_cycles) / card(where_[i]).clock_hz);
       memory[where_[i]] += static_cast<double>(way(i).amounts[kMemoryBytes]);
@@ -141,10 +141,14 @@ class Enumeration {
     for (const auto& [at, bytes] : memory)
       if (bytes > 0)
         longest = std::max(longest, bytes / static_cast<double>(card(at).regions[0].available[kMemoryBytes]));
-    for (const auto& hop : hops)
-      link[{hop[1], hop[2]}] += static_cast<double>(problem_.tensors[hop[0]].bytes);
-    for (const auto& [ends, bytes] : link)
-      longest = std::max(longest, bytes / wires(ends.first, ends.second).width);
+    for (const auto& hop : hops) {
+      auto& loads = link[{hop[1], hop[2]}];
+      loads.resize(static_cast<std::size_t>(wires(hop[1], hop[2]).count), 0);
+      *std::min_element(loads.begin(), loads.end()) += static_cast<double>(problem_.tensors[hop[0]].bytes);
+    }
+    for (const auto& [ends, loads] : link)
+      longest = std::max(
+          longest, *std::max_element(loads.begin(), loads.end()) / wires(ends.first, ends.second).width);
     return longest;
   }
 
@@ -173,7 +177,7 @@ class Enumeration {
           const Wires cable = wires(hop[1], hop[2]);
           const auto from = at.at({t, hop[1]});
           const auto bytes = static_cast<double>(problem_.tensors[t].bytes);
-          const double packet = cable.delay + std::min(bytes, 1024.0) / cable.width;
+          const double packet = cable.delay + std::min(bytes, 1064.0) / cable.width;
           at[{t, hop[2]}] = {from.first + packet,
                              std::max(from.second + packet, from.first + cable.delay + bytes / cable.width)};
         }
@@ -235,7 +239,8 @@ Problem random_problem(std::mt19937& random) {
     problem.cards.push_back(std::move(card));
     for (std::uint32_t other = 0; other < c; ++other)
       if (other + 1 == c || up_to(3) == 0)
-        problem.cables.push_back({other, c, 1e8 * (1 + up_to(20)), 1e-7 * up_to(5)});
+        for (std::uint32_t n = up_to(4) == 0 ? 2 : 1; n > 0; --n)
+          problem.cables.push_back({other, c, 1e8 * (1 + up_to(20)), 1e-7 * up_to(5)});
   }
   problem.targets.objective = static_cast<Objective>(up_to(3));
   if (up_to(3) == 0) problem.targets.frames_per_second = 1e5 * (1 + up_to(5));

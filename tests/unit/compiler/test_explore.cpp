@@ -313,6 +313,28 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
 }
 
+TEST(Explore, GivesUpOnRowsThatEndNowhere) {
+  // All joined to each other, and one to none: of the twelve there are more ways than could be gone.
+  Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
+  problem.cables.clear();
+  for (std::uint32_t a = 0; a < 12; ++a)
+    for (std::uint32_t b = 0; b < a; ++b) problem.cables.push_back({b, a, 1.25e9, 5e-7});
+  problem.cards[3].clock_hz *= 2;
+  problem.partitions = 13;
+  EXPECT_NE(tests::refusal_of(solve(problem), ErrorCode::kDoesNotFit), "accepted");
+}
+
+TEST(Explore, TakesOneOfSeveralCablesForATensor) {
+  Problem problem = row({64, 64}, 2, 64);
+  problem.partitions = 2;
+  problem.targets.objective = Objective::kThroughput;
+  for (auto& tensor : problem.tensors) tensor.bytes = 12'500'000;  // 10 ms of a cable
+  for (int cables = 1; cables <= 2; ++cables) {
+    EXPECT_NEAR(solved(problem).interval_seconds, 10e-3, 1e-9) << cables << " cables";
+    problem.cables.push_back(problem.cables.front());
+  }
+}
+
 TEST(Explore, BoundsWhatTheRegionsOfACardReadTogether) {
   // Too many layers to try all ways: few of them have room on the chip, and the regions read from one memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
