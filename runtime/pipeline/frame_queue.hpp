@@ -21,6 +21,7 @@ class FrameQueue {
     Clock::time_point submitted, deadline;
     std::uint8_t priority = kUsualPriority;
     std::uint64_t client = 0;
+    void* with = nullptr;  // whatever else whoever pushes wants back
   };
 
   explicit FrameQueue(std::uint32_t capacity) : nodes_(capacity), flows_(capacity) {

@@ -9,6 +9,7 @@ namespace millrace::server::models {
 
 using runtime::pipeline::Clock;
 using runtime::pipeline::Frame;
+using runtime::pipeline::FrameQueue;
 
 namespace {
 
@@ -49,21 +50,33 @@ Status Door::submit(Frame& frame, Passage* passage) {
 
 Status Door::submit_slowly(Frame& frame, Passage* passage) {
   std::shared_ptr<Model> next;
+  Entry pushed_out;
   {
     const std::lock_guard lock(mutex_);
     switch (state_.load()) {
       case State::kOpen:
         return behind_->submit(frame);
-      case State::kClosed:
-        if (frame.deadline <= Clock::now()) return too_late();
-        if (waiting_.size() >= capacity_)
+      case State::kClosed: {
+        const Clock::time_point now = Clock::now();
+        if (frame.deadline <= now) return too_late();
+        const Entry entry{
+            &frame,
+            now,
+            frame.deadline,
+            std::clamp(frame.priority, runtime::pipeline::kFirstPriority, runtime::pipeline::kLastPriority),
+            frame.client,
+            passage};
+        if (waiting_->full() && (pushed_out = waiting_->make_room(entry)).frame == nullptr)
           return Error(ErrorCode::kResourceExhausted, "another version of the model is coming up, and " +
                                                           std::to_string(capacity_) +
                                                           " frames are waiting for it");
-        waiting_.push_back({&frame, passage, frame.deadline});
-        ++arrivals_;
-        changed_.notify_all();
-        return {};
+        waiting_->push(entry);
+        if (entry.deadline < next_expiry_) {
+          next_expiry_ = entry.deadline;
+          changed_.notify_all();
+        }
+        break;
+      }
       case State::kMoved:
         next = next_;
         break;
@@ -71,7 +84,13 @@ Status Door::submit_slowly(Frame& frame, Passage* passage) {
         return *reason_;
     }
   }
-  return pass_on(frame, passage, next);
+  if (next != nullptr) return pass_on(frame, passage, next);
+  if (pushed_out.frame != nullptr)
+    complete(*pushed_out.frame,
+             Error(ErrorCode::kResourceExhausted,
+                   "another version of the model is coming up, and a more urgent frame, or one of a client "
+                   "with fewer waiting, took the place"));
+  return {};
 }
 
 // The caller holds what keeps this door alive: the passage's model, or the frame's place in the queue.
@@ -107,10 +126,12 @@ void Door::cancel(Frame& frame) {
   bool waited = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                    [&](const Waiting& one) { return one.frame == &frame; });
-    waited = found != waiting_.end();
-    if (waited) waiting_.erase(found);
+    if (in_hand_.frame == &frame) {
+      in_hand_ = {};
+      waited = true;
+    } else {
+      waited = waiting_ && waiting_->remove(&frame);
+    }
     next = next_;
   }
   if (waited) return complete(frame, Error(ErrorCode::kCancelled, "cancelled while it waited"));
@@ -126,7 +147,7 @@ bool Door::ready() const {
 runtime::pipeline::PipelineStatus Door::status() {
   auto status = behind_->status();
   const std::lock_guard lock(mutex_);
-  status.queued += static_cast<std::uint32_t>(waiting_.size());
+  status.queued += (waiting_ ? waiting_->size() : 0) + (in_hand_.frame == nullptr ? 0 : 1);
   return status;
 }
 
@@ -139,36 +160,46 @@ void Door::close() {
   {
     const std::lock_guard lock(mutex_);
     if (state_.load() != State::kOpen) return;
+    waiting_.emplace(capacity_);
     state_.store(State::kClosed, std::memory_order_release);
   }
   timer_.emplace([this](const std::stop_token& stop) { keep_deadlines(stop); });
 }
 
-std::optional<Door::Waiting> Door::take_first() {
-  if (waiting_.empty()) return std::nullopt;
-  Waiting first = waiting_.front();
-  waiting_.pop_front();
-  return first;
+Door::Entry Door::take_first() {
+  if (in_hand_.frame != nullptr) return std::exchange(in_hand_, {});
+  return waiting_ && !waiting_->empty() ? waiting_->pop() : Entry{};
+}
+
+Door::Entry Door::take_expired(Clock::time_point now) {
+  if (in_hand_.frame != nullptr && in_hand_.deadline <= now) return std::exchange(in_hand_, {});
+  return waiting_ ? waiting_->pop_expired(now) : Entry{};
+}
+
+Clock::time_point Door::earliest_deadline() const {
+  const auto waiting = waiting_ ? waiting_->earliest_deadline() : Clock::time_point::max();
+  return in_hand_.frame == nullptr ? waiting : std::min(in_hand_.deadline, waiting);
 }
 
 void Door::lead_to(std::shared_ptr<Model> next) {
   const auto end = Clock::now() + kPatience;
   std::unique_lock lock(mutex_);
   next_ = std::move(next);
-  while (auto one = take_first()) {
+  for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
     lock.unlock();
-    const Status passed = pass_on(*one->frame, one->passage, next_);
+    const Status passed = pass_on(*one.frame, static_cast<Passage*>(one.with), next_);
     const bool again =
         !passed.ok() && passed.error().code() == ErrorCode::kResourceExhausted && Clock::now() < end;
-    if (!passed.ok() && !again) complete(*one->frame, passed);
+    if (!passed.ok() && !again) complete(*one.frame, passed);
     lock.lock();
     if (!again) continue;
     // So full that what comes now is refused there, and not let in behind these.
     state_.store(State::kMoved, std::memory_order_release);
-    waiting_.push_front(*one);
+    in_hand_ = one;
     changed_.wait_for(lock, kRetry, [] { return false; });
   }
   state_.store(State::kMoved, std::memory_order_release);
+  waiting_.reset();
   lock.unlock();
   timer_.reset();
 }
@@ -180,11 +211,12 @@ void Door::fail_all(const Error& error) {
       state_.store(State::kGone, std::memory_order_release);
       if (!reason_) reason_ = error;
     }
-    while (auto one = take_first()) {
+    for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
       lock.unlock();
-      complete(*one->frame, error);
+      complete(*one.frame, error);
       lock.lock();
     }
+    waiting_.reset();
   }
   timer_.reset();
 }
@@ -192,24 +224,19 @@ void Door::fail_all(const Error& error) {
 void Door::keep_deadlines(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    auto earliest = Clock::time_point::max();
-    for (const Waiting& one : waiting_) earliest = std::min(earliest, one.deadline);
-    if (earliest > Clock::now()) {
-      // Woken by what comes: it may have less time.
-      const auto more = [&, known = arrivals_] { return arrivals_ != known; };
-      if (earliest == Clock::time_point::max())
-        changed_.wait(lock, stop, more);
-      else
-        changed_.wait_until(lock, stop, earliest, more);
+    if (const Entry late = take_expired(Clock::now()); late.frame != nullptr) {
+      lock.unlock();
+      complete(*late.frame, too_late());
+      lock.lock();
       continue;
     }
-    const auto late = std::find_if(waiting_.begin(), waiting_.end(),
-                                   [&](const Waiting& one) { return one.deadline <= Clock::now(); });
-    Frame* const frame = late->frame;
-    waiting_.erase(late);
-    lock.unlock();
-    complete(*frame, too_late());
-    lock.lock();
+    // Woken by what has less time than all that waits, and by nothing else that comes.
+    next_expiry_ = earliest_deadline();
+    const auto earlier = [&, known = next_expiry_] { return next_expiry_ < known; };
+    if (next_expiry_ == Clock::time_point::max())
+      changed_.wait(lock, stop, earlier);
+    else
+      changed_.wait_until(lock, stop, next_expiry_, earlier);
   }
 }
 

@@ -1,17 +1,18 @@
 // The way into one version's pipeline. Open, it costs a frame one atomic load. Closed, frames wait in it,
-// bounded and within their deadlines; then they go on here, or on the version that took this one's place, or
-// fail. It is a Pipeline itself, for those who need not know.
+// bounded, within their deadlines, and in the order and with the rights they have in a pipeline's queue; then
+// they go on here, or on the version that took this one's place, or fail. It is a Pipeline itself, for those
+// who need not know.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "runtime/pipeline/frame_queue.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 
 namespace millrace::server::models {
@@ -51,11 +52,12 @@ class Door final : public runtime::pipeline::Pipeline {
 
   // By one thread at a time, the one that swaps:
 
-  /// From now on frames wait; those behind it complete.
+  /// From now on frames wait; those behind it complete. Allocates the queue they wait in, which is there
+  /// until the door leads elsewhere or all have failed.
   void close();
 
-  /// What waits goes on through the other model's door, in order, then what comes. Returns when nothing waits
-  /// any more. `next` must not lead back here.
+  /// What waits goes on through the other model's door, the most urgent first, then what comes. Returns when
+  /// nothing waits any more. `next` must not lead back here.
   void lead_to(std::shared_ptr<Model> next);
 
   /// What waits and what comes fails with this.
@@ -68,16 +70,15 @@ class Door final : public runtime::pipeline::Pipeline {
 
  private:
   enum class State : std::uint8_t { kOpen, kClosed, kMoved, kGone };
-  struct Waiting {
-    runtime::pipeline::Frame* frame = nullptr;
-    Passage* passage = nullptr;
-    runtime::pipeline::Clock::time_point deadline;
-  };
+  using Entry = runtime::pipeline::FrameQueue::Entry;  // `with`: the passage
 
   Status submit_slowly(runtime::pipeline::Frame& frame, Passage* passage);
   Status pass_on(runtime::pipeline::Frame& frame, Passage* passage, const std::shared_ptr<Model>& next) const;
   void keep_deadlines(const std::stop_token& stop);
-  std::optional<Waiting> take_first();
+  // mutex_ is held; an empty entry where there is none:
+  Entry take_first();
+  Entry take_expired(runtime::pipeline::Clock::time_point now);
+  runtime::pipeline::Clock::time_point earliest_deadline() const;
 
   const std::shared_ptr<runtime::pipeline::Pipeline> behind_;
   const std::uint32_t capacity_;
@@ -86,9 +87,11 @@ class Door final : public runtime::pipeline::Pipeline {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   // Protected by mutex_:
-  std::deque<Waiting> waiting_;
+  std::optional<runtime::pipeline::FrameQueue> waiting_;  // from close() on, until what waits has gone
+  Entry in_hand_;                // goes before all that waits: the next version had no place for it just now
   std::shared_ptr<Model> next_;  // kMoved, and while what waits moves
-  std::uint64_t arrivals_ = 0;   // frames that ever waited
+  // When the timer looks again.
+  runtime::pipeline::Clock::time_point next_expiry_ = runtime::pipeline::Clock::time_point::max();
   std::optional<Error> reason_;  // kGone
 
   std::optional<std::jthread> timer_;  // from close() to the end; of the swapping thread

@@ -110,6 +110,89 @@ TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_versio
   EXPECT_EQ(in_flight("2"), "0");
 }
 
+TEST_F(DoorTest, an_urgent_frame_finds_a_place_at_a_full_door_and_goes_on_first) {
+  const auto one = make("1"), two = make("2");
+  std::vector<const Frame*> order;
+  two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
+  one.model->door().close();
+  std::vector<std::unique_ptr<Request>> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(std::make_unique<Request>(one.model));
+    idle.back()->frame.priority = runtime::pipeline::kLastPriority;
+    ASSERT_TRUE(idle.back()->submit().ok());
+  }
+  Request urgent(one.model), late(one.model);
+  urgent.frame.priority = runtime::pipeline::kFirstPriority;
+  ASSERT_TRUE(urgent.submit().ok());
+  ASSERT_TRUE(idle[3]->done()) << "the newest of the least urgent makes way";
+  EXPECT_EQ(idle[3]->wait().error().code(), ErrorCode::kResourceExhausted);
+  late.frame.priority = runtime::pipeline::kLastPriority;
+  EXPECT_EQ(late.submit().error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(one.model->pipeline().status().queued, 4U);
+  one.model->door().lead_to(two.model);
+  for (Request* const goes_on : {&urgent, idle[0].get(), idle[1].get(), idle[2].get()})
+    EXPECT_TRUE(goes_on->wait().ok());
+  const std::vector<const Frame*> expected = {&urgent.frame, &idle[0]->frame, &idle[1]->frame,
+                                              &idle[2]->frame};
+  EXPECT_EQ(order, expected);
+}
+
+TEST_F(DoorTest, one_client_does_not_keep_the_others_from_a_closed_door) {
+  const auto one = make("1"), two = make("2");
+  std::vector<std::uint64_t> order;
+  two.pipeline->compute = [&](Frame& frame) { order.push_back(frame.client); };
+  one.model->door().close();
+  std::vector<std::unique_ptr<Request>> greedy, modest;
+  const auto submit = [&](auto& requests, std::uint64_t client) {
+    requests.push_back(std::make_unique<Request>(one.model));
+    requests.back()->frame.client = client;
+    return requests.back()->submit();
+  };
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(submit(greedy, 7).ok());
+  ASSERT_TRUE(submit(modest, 8).ok());
+  ASSERT_TRUE(submit(modest, 8).ok());
+  EXPECT_EQ(submit(modest, 8).error().code(), ErrorCode::kResourceExhausted) << "it has as many as the other";
+  for (const int i : {2, 3}) {
+    ASSERT_TRUE(greedy[static_cast<std::size_t>(i)]->done());
+    EXPECT_EQ(greedy[static_cast<std::size_t>(i)]->wait().error().code(), ErrorCode::kResourceExhausted);
+  }
+  one.model->door().lead_to(two.model);
+  for (const std::size_t i : {0U, 1U}) {
+    EXPECT_TRUE(greedy[i]->wait().ok());
+    EXPECT_TRUE(modest[i]->wait().ok());
+  }
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
+}
+
+TEST_F(DoorTest, a_frame_the_next_version_has_no_place_for_yet_can_be_taken_back_and_keeps_its_deadline) {
+  const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
+  two.pipeline->hold();  // its queue takes 4
+  one.model->door().close();
+  std::vector<std::unique_ptr<Request>> first;
+  for (int i = 0; i < 4; ++i) {
+    first.push_back(std::make_unique<Request>(one.model));
+    ASSERT_TRUE(first.back()->submit().ok());
+  }
+  Request gone(one.model), hurried(one.model), last(one.model);
+  ASSERT_TRUE(gone.submit().ok());
+  hurried.frame.deadline = Clock::now() + 200ms;
+  const Status in_time = hurried.submit();  // unless we were kept waiting
+  ASSERT_TRUE(last.submit().ok());
+  std::jthread swap([&] { one.model->door().lead_to(two.model); });
+  ASSERT_TRUE(two.pipeline->wait_for_queued(4));
+  one.model->door().cancel(gone.frame);
+  // A door that is just handing it on does not find it.
+  while (!gone.done()) one.model->door().cancel(gone.frame);
+  EXPECT_EQ(gone.wait().error().code(), ErrorCode::kCancelled);
+  if (in_time.ok()) {
+    EXPECT_EQ(hurried.wait().error().code(), ErrorCode::kDeadlineExceeded);
+  }
+  EXPECT_FALSE(last.done());
+  two.pipeline->release();
+  for (const auto& request : first) EXPECT_TRUE(request->wait().ok());
+  EXPECT_TRUE(last.wait().ok());
+}
+
 TEST_F(DoorTest, what_was_accepted_before_completes_where_it_is) {
   const auto one = make("1"), two = make("2");
   one.pipeline->hold();
