@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "compiler/emit/rtl/rtl.hpp"
@@ -203,6 +204,41 @@ void add_convolutions(Blocks& b) {
   bipolar.window.pad_value = -1;
   b.block("bits", bipolar, {b.input(kBipolar, {4, 5, 8})}, kBipolar, {4, 5, 4},
           folding(4, 24, parallel, Multiplier::kSoft));
+}
+
+/// Images lower than the kernel reaches, and as low as a parallel window takes; in every way their windows
+/// are offered to be made.
+void add_low(Blocks& b) {
+  const auto add = [&](const std::string& name, const Window& w, const Shape& in, const Shape& out) {
+    const auto layer = b.convolution(w, in[2], out[2], 1, kInt8, kInt8, 0);
+    Program alone;
+    alone.tensors = {{"x", kInt8, in, {}, 0}, {"y", kInt8, out, {}, 0}};
+    alone.inputs = {0};
+    alone.outputs = {1};
+    kernels::Block block;
+    block.name = name;
+    block.inputs = {0};
+    block.outputs = {1};
+    block.operation = layer;
+    alone.blocks.push_back(block);
+    const auto generator = compiler::generators::Generator::make(alone, 0);
+    ASSERT_TRUE(generator.ok()) << generator.error().message();
+    std::map<std::pair<WindowStyle, std::uint32_t>, Folding> ways;
+    for (const std::uint64_t interval : (*generator)->intervals())
+      for (const Folding& offered : (*generator)->foldings(interval))
+        ways.emplace(std::pair(offered.window, offered.pixels), offered);
+    ASSERT_FALSE(ways.empty()) << name;
+    for (const auto& [way, how] : ways)
+      b.block(
+          name + (way.first == WindowStyle::kParallel ? "_at_once" : "_folded") + std::to_string(way.second),
+          layer, {b.input(kInt8, in)}, kInt8, out, how);
+  };
+  add("line", window(3, 1, 1), {1, 4, 2}, {1, 4, 3});
+  add("two_lines", window(5, 1, 2), {2, 4, 1}, {2, 4, 3});
+  add("wide_apart", window(3, 1, 4, 4), {4, 4, 1}, {4, 4, 3});
+  add("skipping", window(3, 2, 1), {1, 4, 2}, {1, 2, 3});
+  add("just", window(3, 1, 1), {2, 4, 2}, {2, 4, 3});
+  add("just_five", window(5, 1, 2), {3, 4, 1}, {3, 4, 3});
 }
 
 /// Matrices large enough to be read from memory: a line of them in part of a word, in one, in several; and
@@ -522,6 +558,14 @@ TEST_F(GeneratedBlocks, ConvolutionsOfEveryKindEqualTheReferenceInThePredictedCy
 TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
   Blocks blocks;
   add_convolutions(blocks);
+  run(blocks, 0.3);
+}
+
+TEST_F(GeneratedBlocks, ConvolutionsOfLowImagesEqualTheReferenceHoweverTheirWindowsAreMade) {
+  Blocks blocks;
+  add_low(blocks);
+  ASSERT_FALSE(HasFatalFailure());
+  run(blocks, 0);
   run(blocks, 0.3);
 }
 

@@ -2,7 +2,9 @@
 ///
 /// Input beats y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows a beat (1 where SW >= PX); output
 /// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), PAD_VALUE outside.
-/// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2.
+/// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2. PT < (KH-1)*DH + 1 and PL < (KW-1)*DW + 1.
+/// (KH-1)*DH - PT < H, the first row of windows ends within the image: rows of padding above it are numbered H, H+1, ..., and a
+/// first row of windows that ends there would be taken for one of a frame before, a whole frame too early. Not asserted.
 ///
 /// The image is scanned with V = max(PT, PB) rows of padding before it and U blocks of padding before every row; they end the row
 /// (the frame) before and begin the next, so padding costs that many cycles once. Interval (V+H) * (U + W/PX) cycles a

@@ -117,6 +117,41 @@ TEST(Generators, AFoldingThatDoesNotDivideIsRefusedByNameAndFieldWithTheRemedy) 
   EXPECT_NE(refusal(program, folding).find("at least 1"), std::string::npos);
 }
 
+/// convolution() with its kernel `apart`, over an image of that height, as high as the result.
+Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
+  Program program = convolution();
+  program.tensors[0].shape = {height, 8, 4};
+  program.tensors[1].shape = {height, 8, 8};
+  auto& window = std::get<Convolution>(program.blocks[0].operation).window;
+  window.pad_top = window.pad_left = window.pad_bottom = window.pad_right = pad;
+  window.dilation_h = window.dilation_w = apart;
+  return program;
+}
+
+TEST(Generators, AParallelWindowIsRefusedAndNotOfferedWhereItsFirstWindowsEndBelowTheImage) {
+  EXPECT_EQ(
+      refusal(low(1, 1, 1), parallel(8, 36)),
+      "block 'conv.1' (convolution): a parallel window's first row of windows must end within the image, "
+      "not in the padding below it: here at row 1 of 1; choose the folded one");
+  Folding two = parallel(8, 36);
+  two.pixels = 2;
+  EXPECT_NE(refusal(low(1, 1, 1), two).find("row 1 of 1"), std::string::npos);
+  EXPECT_NE(refusal(low(4, 4, 4), parallel(8, 36)).find("row 4 of 4"), std::string::npos);
+  EXPECT_EQ(refusal(low(2, 1, 1), parallel(8, 36)), "");
+  EXPECT_EQ(refusal(low(2, 1, 1), two), "");
+  EXPECT_EQ(refusal(low(5, 4, 4), parallel(8, 36)), "");
+  const auto offers = [](const Program& program) {
+    const auto generator = Generator::make(program, 0).value();
+    std::set<WindowStyle> styles;
+    for (const std::uint64_t interval : generator->intervals())
+      for (const Folding& folding : generator->foldings(interval)) styles.insert(folding.window);
+    return styles;
+  };
+  EXPECT_EQ(offers(low(1, 1, 1)), std::set{WindowStyle::kFolded});
+  EXPECT_EQ(offers(low(4, 4, 4)), std::set{WindowStyle::kFolded});
+  EXPECT_EQ(offers(low(2, 1, 1)), (std::set{WindowStyle::kFolded, WindowStyle::kParallel}));
+}
+
 TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffered) {
   const Program program = convolution(-128);
   Folding folding = parallel(8, 36);
