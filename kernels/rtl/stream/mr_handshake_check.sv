@@ -1,7 +1,7 @@
 /// The handshake rules of a stream, as assertions. Simulation and formal proof only: synthesis never reads this file.
 ///   - valid, once high, stays until ready is high
 ///   - data does not change while it waits
-///   - valid and ready are known (never X) outside reset
+/// That valid and ready are never X is written below too, but nothing used here sees it: Verilator has two states, proofs leave it out.
 `ifndef SYNTHESIS
 `default_nettype none
 module mr_handshake_check #(
