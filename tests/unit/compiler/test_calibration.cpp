@@ -74,6 +74,22 @@ TEST(Calibration, TheCommittedCatalogueSaysOfWhatLoadsConstantsWhatWasMeasured) 
   EXPECT_GE(rows, 10);
 }
 
+TEST(Calibration, TheReadmeNamesEveryModuleThatIsFarOffWhereItWasNotFitted) {
+  const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message();
+  const auto percent = [](double error) { return " | " + std::to_string(std::lround(100 * error)); };
+  std::string table = "| --- | --- | --- | --- | --- | --- |\n";
+  for (const auto& [name, model] : catalog->modules) {
+    const FitError &lut = model.lut.held_out, &ff = model.ff.held_out;
+    if (lut.worst < 0.2 && ff.worst < 0.2) continue;
+    table += "| " + name + " | " + std::to_string(lut.rows) + percent(lut.mean) + percent(lut.worst) +
+             percent(ff.mean) + percent(ff.worst) + " |\n";
+  }
+  const auto readme = read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/tools/calibrate/README.md");
+  ASSERT_TRUE(readme.ok()) << readme.error().message();
+  EXPECT_NE(readme->find(table + "\n"), std::string::npos) << "tools/calibrate/README.md wants\n" << table;
+}
+
 TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
