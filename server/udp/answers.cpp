@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 namespace millrace::server::udp {
 namespace {
@@ -76,18 +77,32 @@ void Answers::send(const Address& to, std::span<const Piece> pieces) {
   sender_.send(to, pieces);
 }
 
+/// What cannot be made for want of memory is not sent: the client asks again.
+template <class Make>
+void Answers::unless_out_of_memory(Make&& make) {
+  try {
+    make();
+  } catch (const std::bad_alloc&) {
+    counters_.count(Drop::kMemory);
+  }
+}
+
 void Answers::response(Request& request) {
-  Fragments fragments(request);
-  const std::uint32_t first = std::min(fragments.count(), kBurst);
-  for (std::uint32_t i = 0; i < first; ++i) fragments.add(i);
-  send(request.peer.address, fragments.pieces());
+  unless_out_of_memory([&] {
+    Fragments fragments(request);
+    const std::uint32_t first = std::min(fragments.count(), kBurst);
+    for (std::uint32_t i = 0; i < first; ++i) fragments.add(i);
+    send(request.peer.address, fragments.pieces());
+  });
 }
 
 void Answers::response(Request& request, const wire::Nack& wanted) {
-  Fragments fragments(request);
-  for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
-    if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
-  if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
+  unless_out_of_memory([&] {
+    Fragments fragments(request);
+    for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
+      if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
+    if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());
+  });
 }
 
 void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
@@ -97,9 +112,11 @@ void Answers::one(wire::Type type, const Peer& peer, std::uint64_t id, std::span
     counters_.count(Drop::kAmplification);
     return;
   }
-  Head head;
-  const Piece piece{finish(peer, header, body, head), body};
-  send(peer.address, std::span(&piece, 1));
+  unless_out_of_memory([&] {
+    Head head;
+    const Piece piece{finish(peer, header, body, head), body};
+    send(peer.address, std::span(&piece, 1));
+  });
 }
 
 void Answers::ack(const Peer& peer, std::uint64_t id) {

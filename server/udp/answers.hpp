@@ -1,4 +1,5 @@
-// Writes and signs what the server sends. Any thread.
+// Writes and signs what the server sends. Any thread. Nothing throws: what there is no memory for is counted
+// and not sent.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ class Answers {
  private:
   void one(wire::Type type, const Peer& peer, std::uint64_t id, std::span<const std::byte> body,
            std::size_t limit);
+  template <class Make>
+  void unless_out_of_memory(Make&& make);
   void send(const Address& to, std::span<const Piece> pieces);
 
   Sender& sender_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 #include "server/udp/wire/bytes.hpp"
 
@@ -24,6 +25,7 @@ Engine::Engine(const EngineOptions& options, std::shared_ptr<const wire::KeyRing
   std::array<std::byte, 8> epoch;
   wire::random_bytes(epoch);
   epoch_ = wire::load<std::uint64_t>(epoch, 0);
+  receiving_.reserve(options.max_requests);
 }
 
 Engine::~Engine() {
@@ -33,6 +35,14 @@ Engine::~Engine() {
 // The hot path begins here: one datagram of a session that exists, no allocation until its answer is sent.
 
 void Engine::receive(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
+  try {
+    take(bytes, from, now);
+  } catch (const std::bad_alloc&) {
+    counters_.count(Drop::kMemory);  // as if the network had lost it
+  }
+}
+
+void Engine::take(std::span<const std::byte> bytes, const Address& from, Clock::time_point now) {
   counters_.count(Event::kDatagramsReceived);
   counters_.count(Event::kBytesReceived, bytes.size());
   wire::Datagram datagram;
@@ -152,8 +162,9 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   const SessionKey key{a.peer.address, a.peer.client_id, a.peer.key_id};
   auto session = std::make_unique<Session>(key, options_.window, a.id(), fragment_bytes);
   session->last_seen = a.now;
+  Session* const opened = sessions_.emplace(key, std::move(session)).first->second.get();
   counters_.count(Event::kSessionsOpened);
-  return sessions_.emplace(key, std::move(session)).first->second.get();
+  return opened;
 }
 
 /// Closes the session idle for longest, if that is longer than a cookie lives: a HELLO from before that is
@@ -190,8 +201,12 @@ void Engine::tick(Clock::time_point now) {
   collect();
   if (now >= next_housekeeping_) {
     next_housekeeping_ = now + kHousekeeping;
-    models_.refresh();
-    expire_sessions(now);
+    try {
+      models_.refresh();
+      expire_sessions(now);
+    } catch (const std::bad_alloc&) {
+      // The next time will do.
+    }
   }
   next_tick_ = next_housekeeping_;
   // Backwards, because giving one up moves the last into its place.

@@ -82,14 +82,15 @@ void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
 void RegistryDirectory::show(std::string_view version, const std::shared_ptr<models::Model>& model) {
   Entry* const entry = entry_for(model->name(), version);
   if (entry == nullptr || entry->model == model.get()) return;
-  entry->model = model.get();
   if (const Status served = ServedModel::check(model->info()); !served) {
+    entry->model = model.get();
     if (!version.empty()) log::warning("udp", "model '" + model->name() + "': " + served.error().message());
     return;
   }
   const auto place = static_cast<std::uint32_t>(entry - entries_.data()) + 1U;
   entry->served = std::make_shared<RegistryModel>(std::uint32_t{entry->generation} << 16U | place, model,
                                                   version.empty());
+  entry->model = model.get();  // last: where there is no memory for it, it is shown the next time
 }
 
 ModelDirectory::Outcome RegistryDirectory::by_handle(std::uint32_t handle,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 
 namespace millrace::server::udp {
 
@@ -30,11 +31,16 @@ Request* RequestPool::try_take(std::size_t input_bytes, std::size_t output_bytes
     }
     if (bytes_ + input_bytes + output_bytes > max_bytes_) return nullptr;
   }
-  free_.pop_back();
   bytes_ -= r->capacity();
-  r->input.reserve(input_bytes);
-  r->output.reserve(output_bytes);
+  try {
+    r->input.reserve(input_bytes);
+    r->output.reserve(output_bytes);
+  } catch (const std::bad_alloc&) {
+    bytes_ += r->capacity();  // the one that did grow counts
+    throw;
+  }
   bytes_ += r->capacity();
+  free_.pop_back();
   return r;
 }
 
