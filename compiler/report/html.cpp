@@ -128,8 +128,8 @@ class Page {
     for (const auto& note : plan_.notes) page_.put("p", "Noted: " + note + ".");
     page_.put(
         "p",
-        "Written by millrace. Clocks are assumed to be reached, resources are predicted, and nothing here "
-        "ran on a card.");
+        "Written by millrace. Clocks are assumed to be reached, resources are predicted, rates and latencies "
+        "are the dataflow's without ingress and egress, and nothing here ran on a card.");
     if (options_.times)
       page_.put("p", "Explored in " + fixed(plan_.exploration_ms, 1) + " ms, predicted in " +
                          fixed(plan_.prediction_ms, 1) + " ms.");

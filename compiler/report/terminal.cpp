@@ -190,6 +190,7 @@ class Page {
   void times() {
     out_ += "\n  explored in " + fixed(plan_.exploration_ms, 1) + " ms, predicted in " +
             fixed(plan_.prediction_ms, 1) + " ms\n";
+    out_ += "  rates and latencies are the dataflow's, without ingress and egress\n";
   }
 
   const Plan& plan_;

@@ -166,7 +166,7 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
   out << "\ninitiation interval " << grouped(m.interval) << " cycles (predicted " << grouped(p.interval)
       << ")";
   if (m.interval) out << ": " << grouped(std::round(findings.clock_mhz * 1e6 / *m.interval)) << " frames/s";
-  out << "\nlatency " << grouped(m.latency) << " cycles (predicted "
+  out << ", ingress and egress not simulated\nlatency " << grouped(m.latency) << " cycles (predicted "
       << (findings.latency_is_bound ? "at most " : "") << grouped(p.latency) << "), first output beat after "
       << grouped(m.first_output) << "\n";
   out << "  " << padded("partition", 16, true) << padded("interval", 12) << padded("predicted", 12)
