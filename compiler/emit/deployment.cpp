@@ -242,6 +242,9 @@ class Builder {
     const auto& regions = design.regions;
     const std::size_t used = regions.empty() ? 1 : *std::max_element(regions.begin(), regions.end()) + 1;
     options.available = available_in(device, used, cables_of(place), design.loader.resources());
+    options.whole_regions.assign(
+        device.regions.begin(),
+        device.regions.begin() + static_cast<std::ptrdiff_t>(std::min(used, device.regions.size())));
     for (const auto& region : device.regions) options.regions.push_back(region.name);
     options.connectors = std::max(1U, device.connectors);
     options.links = rooms_;

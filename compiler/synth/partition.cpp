@@ -52,10 +52,17 @@ std::uint64_t count_of(const json::object& object, const char* key) {
   return value->is_int64() && value->as_int64() > 0 ? static_cast<std::uint64_t>(value->as_int64()) : 0;
 }
 
+runtime::plan::Resources resources_of(const json::object& object) {
+  return {count_of(object, "lut"), count_of(object, "lutram"), count_of(object, "ff"),
+          count_of(object, "dsp"), count_of(object, "bram36"), count_of(object, "uram")};
+}
+
 struct Folder {
   std::string partition, device, family, dataflow, top;
   runtime::plan::Resources available;
+  std::vector<RegionUse> regions;
   std::map<std::string, std::string> blocks;  // instance -> block
+  std::map<std::string, std::string> places;  // instance -> region, where it says
   std::vector<BlockWork> work;
   std::uint64_t interval_cycles = 0;
   std::map<std::string, std::string> library;   // "mr_mvu.sv" -> text
@@ -83,8 +90,14 @@ Result<Folder> read_folder(const fs::path& folder) {
   if (const json::value* available = design.if_contains("available");
       available != nullptr && available->is_object()) {
     const json::object& a = available->as_object();
-    result.available = {count_of(a, "lut"), count_of(a, "lutram"), count_of(a, "ff"),
-                        count_of(a, "dsp"), count_of(a, "bram36"), count_of(a, "uram")};
+    result.available = resources_of(a);
+  }
+  if (const json::value* regions = design.if_contains("regions"); regions != nullptr && regions->is_array()) {
+    for (const json::value& region : regions->as_array()) {
+      if (!region.is_object()) return wrong(folder, "design.json: a region is not an object");
+      MILLRACE_ASSIGN(std::string name, text_of(region.as_object(), "name", folder));
+      result.regions.push_back({std::move(name), resources_of(region.as_object())});
+    }
   }
   const json::value* instances = design.if_contains("instances");
   if (instances == nullptr || !instances->is_array())
@@ -93,6 +106,9 @@ Result<Folder> read_folder(const fs::path& folder) {
     if (!instance.is_object()) return wrong(folder, "design.json: an instance is not an object");
     MILLRACE_ASSIGN(const std::string name, text_of(instance.as_object(), "name", folder));
     MILLRACE_ASSIGN(result.blocks[name], text_of(instance.as_object(), "block", folder));
+    if (instance.as_object().contains("region")) {
+      MILLRACE_ASSIGN(result.places[name], text_of(instance.as_object(), "region", folder));
+    }
     if (instance.as_object().if_contains("source") == nullptr) continue;
     auto& written = result.written[name];
     MILLRACE_ASSIGN(written.module, text_of(instance.as_object(), "module", folder));
@@ -217,6 +233,8 @@ class Reader {
     instance.shell = shell;
     if (const auto block = files_.blocks.find(name); block != files_.blocks.end())
       instance.block = block->second;
+    if (const auto place = files_.places.find(name); place != files_.places.end())
+      instance.region = place->second;
     if (const auto written = files_.written.find(name); written != files_.written.end()) {
       instance.model = written->second.module;
       instance.counts = written->second.parameters;
@@ -386,6 +404,7 @@ Result<EmittedPartition> read_partition(const Yosys& yosys, const fs::path& fold
   result.partition = files.partition;
   result.device = files.device;
   result.available = files.available;
+  result.regions = files.regions;
   result.interval_cycles = files.interval_cycles;
   result.blocks = files.work;
   MILLRACE_TRY(Reader(folder, files, modules->as_object(), result).read(files.top, true));
@@ -405,6 +424,7 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
     costs.partition = partition.partition;
     costs.device = partition.device;
     costs.available = partition.available;
+    costs.regions = partition.regions;
     costs.interval_cycles = partition.interval_cycles;
     for (const EmittedInstance& emitted : partition.instances) {
       InstanceCost instance{
@@ -431,27 +451,45 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
       instance.measured = measured[position[p][i]];
       (instance.shell ? result[p].shell : result[p].dataflow) += instance.measured;
       (instance.shell ? result[p].shell_predicted : result[p].dataflow_predicted) += instance.predicted;
+      if (auto& regions = result[p].regions; !regions.empty()) {
+        const auto there = std::find_if(regions.begin(), regions.end(), [&](const RegionUse& region) {
+          return region.name == partitions[p].instances[i].region;
+        });
+        (there == regions.end() ? regions.front() : *there).measured += instance.measured;
+      }
     }
+    if (!result[p].regions.empty()) result[p].regions.front().measured += partitions[p].glue;
     measure_layers(partitions[p], result[p]);
   }
   return result;
 }
 
 std::vector<std::string> exceeded(const PartitionCost& partition) {
-  const runtime::plan::Resources taken = partition.dataflow.resources(), &there = partition.available;
+  using runtime::plan::Resources;
   std::vector<std::string> names;
-  if (there == runtime::plan::Resources{}) return names;
-  const auto compare = [&](std::uint64_t needed, std::uint64_t offered, const char* name) {
-    if (needed > offered) {
-      names.push_back(std::to_string(needed) + " " + name + " of " + std::to_string(offered));
-    }
+  const auto compare = [&](const Resources& taken, const Resources& there, const std::string& of) {
+    if (there == Resources{}) return;
+    const auto one = [&](std::uint64_t needed, std::uint64_t offered, const char* name) {
+      if (needed > offered)
+        names.push_back(std::to_string(needed) + " " + name + " of " + std::to_string(offered) + of);
+    };
+    one(taken.lut, there.lut, "LUT");
+    if (there.lutram > 0) one(taken.lutram, there.lutram, "LUT as memory");
+    one(taken.ff, there.ff, "FF");
+    one(taken.dsp, there.dsp, "DSP");
+    one(taken.bram36, there.bram36, "BRAM36");
+    one(taken.uram, there.uram, "URAM");
   };
-  compare(taken.lut, there.lut, "LUT");
-  if (there.lutram > 0) compare(taken.lutram, there.lutram, "LUT as memory");
-  compare(taken.ff, there.ff, "FF");
-  compare(taken.dsp, there.dsp, "DSP");
-  compare(taken.bram36, there.bram36, "BRAM36");
-  compare(taken.uram, there.uram, "URAM");
+  compare(partition.dataflow.resources(), partition.available, "");
+  Resources all;
+  for (const RegionUse& region : partition.regions)
+    for (const auto kind : {&Resources::lut, &Resources::lutram, &Resources::ff, &Resources::dsp,
+                            &Resources::bram36, &Resources::uram})
+      all.*kind += region.whole.*kind;
+  compare(partition.whole().resources(), all, " with its shell");
+  if (partition.regions.size() > 1)
+    for (const RegionUse& region : partition.regions)
+      compare(region.measured.resources(), region.whole, " in " + region.name);
   return names;
 }
 

@@ -21,6 +21,7 @@ namespace millrace::compiler::synth {
 struct EmittedInstance {
   std::string name;    // below the dataflow or the top: "conv_5_mvu"
   std::string block;   // "" for what joins blocks
+  std::string region;  // where it stands; "" for the first
   bool shell = false;  // around the dataflow
   SynthesisJob job;
   // A module written for this partition: what the cost model calls it, and with which counts. Else empty.
@@ -35,11 +36,19 @@ struct BlockWork {
   std::uint64_t busy_cycles = 0;  // in which its multipliers work
 };
 
+/// A region of the device, and what of it is taken, the shell and what joins instances counted to the first.
+struct RegionUse {
+  std::string name;
+  runtime::plan::Resources whole;  // before the shell
+  generators::Cost measured = {};
+};
+
 struct EmittedPartition {
   std::string partition, device;
   std::uint64_t interval_cycles = 0;  // predicted; 0 where design.json does not say
   std::vector<BlockWork> blocks;
   runtime::plan::Resources available;  // for the dataflow: all zero where it is not known
+  std::vector<RegionUse> regions;      // those it stands in, nothing used; empty where they are not known
   std::vector<EmittedInstance> instances;
   generators::Cost glue;  // of gates and registers between instances, at most: a LUT a bit of each gate
 };
@@ -68,6 +77,7 @@ struct LayerUse {
 struct PartitionCost {
   std::string partition, device;
   runtime::plan::Resources available;
+  std::vector<RegionUse> regions;
   std::vector<InstanceCost> instances;
   generators::Cost dataflow, dataflow_predicted;
   generators::Cost shell, shell_predicted;  // what is around it, with the glue (which is not predicted)
@@ -95,8 +105,10 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
                                                          const std::vector<EmittedPartition>& partitions,
                                                          const SynthesisOptions& options = {});
 
-/// Names of the resources of which the dataflow takes more than there is; empty where it fits or nothing is
-/// known.
+/// The resources of which the dataflow takes more than is left beside the shell, the partition with its shell
+/// more than its regions have, or what stands in one of several regions more than that has; empty where all
+/// fits or nothing is known. A platform that a device's file counts to its shell is in the first comparison
+/// only.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

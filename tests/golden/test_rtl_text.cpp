@@ -46,6 +46,7 @@ compiler::emit::Rtl written(Design design, const kernels::Program& program, bool
   options.clock_mhz = 156.25;
   options.device = "ku060";
   options.generator = "millrace";
+  if (sends) options.whole_regions = {{"all", {111360, 56160, 222720, 1080, 360, 0}, {}, ""}};
   auto rtl = compiler::emit::emit_rtl(design, program, ports, options);
   if (!rtl.ok()) ADD_FAILURE() << rtl.error().message();
   return rtl.ok() ? *rtl : compiler::emit::Rtl{};

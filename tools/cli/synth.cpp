@@ -80,7 +80,16 @@ json::object to_json(const compiler::synth::LayerUse& layer) {
           {"macs_per_dsp_cycle", {{"interval", layer.per_interval}, {"busy", layer.per_busy}}}};
 }
 
+json::object to_json(const runtime::plan::Resources& there) {
+  return {{"lut", there.lut}, {"lutram", there.lutram}, {"ff", there.ff},
+          {"dsp", there.dsp}, {"bram36", there.bram36}, {"uram", there.uram}};
+}
+
 json::object to_json(const PartitionCost& partition) {
+  json::array regions;
+  for (const auto& region : partition.regions)
+    regions.push_back(
+        {{"name", region.name}, {"whole", to_json(region.whole)}, {"measured", to_json(region.measured)}});
   json::array layers;
   for (const auto& layer : partition.layers) {
     layers.push_back(to_json(layer));
@@ -109,13 +118,8 @@ json::object to_json(const PartitionCost& partition) {
       {"interval_cycles", partition.interval_cycles},
       {"layers", std::move(layers)},
       {"all_layers", to_json(partition.all_layers)},
-      {"available",
-       {{"lut", partition.available.lut},
-        {"lutram", partition.available.lutram},
-        {"ff", partition.available.ff},
-        {"dsp", partition.available.dsp},
-        {"bram36", partition.available.bram36},
-        {"uram", partition.available.uram}}},
+      {"available", to_json(partition.available)},
+      {"regions", std::move(regions)},
       {"exceeded", json::value_from(compiler::synth::exceeded(partition))},
       {"instances", std::move(instances)}};
 }
@@ -160,6 +164,16 @@ void print_layers(const PartitionCost& partition, std::ostream& out) {
   row("= all of them", partition.all_layers);
 }
 
+void print_share(const std::string& what, const runtime::plan::Resources& taken,
+                 const runtime::plan::Resources& there, std::ostream& out) {
+  out << "  " << what << ": " << taken.lut << " of " << there.lut << " LUT, " << taken.ff << " of "
+      << there.ff << " FF, " << taken.dsp << " of " << there.dsp << " DSP, " << taken.bram36 << " of "
+      << there.bram36 << " BRAM36"
+      << (there.uram > 0 ? ", " + std::to_string(taken.uram) + " of " + std::to_string(there.uram) + " URAM"
+                         : "")
+      << '\n';
+}
+
 void print_table(const PartitionCost& partition, std::ostream& out) {
   std::size_t width = 24;
   for (const InstanceCost& i : partition.instances)
@@ -185,18 +199,13 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
                      measured.ramb36 == predicted.ramb36 && measured.lutram == predicted.lutram;
   out << "  DSP, block RAM and LUTs as memory of the dataflow are " << (exact ? "" : "not ")
       << "as predicted\n";
-  const auto& there = partition.available;
-  if (there == runtime::plan::Resources{}) {
+  if (partition.available == runtime::plan::Resources{})
     out << "  not compared with a device: the design names no region's resources\n";
-  } else {
-    const auto taken = measured.resources();
-    out << "  of the region less the shell's share: " << taken.lut << " of " << there.lut << " LUT, "
-        << taken.ff << " of " << there.ff << " FF, " << taken.dsp << " of " << there.dsp << " DSP, "
-        << taken.bram36 << " of " << there.bram36 << " BRAM36"
-        << (there.uram > 0 ? ", " + std::to_string(taken.uram) + " of " + std::to_string(there.uram) + " URAM"
-                           : "")
-        << '\n';
-  }
+  else
+    print_share("of the region less the shell's share", measured.resources(), partition.available, out);
+  for (const auto& region : partition.regions)
+    print_share("with the shell in it, of all of " + printable(region.name), region.measured.resources(),
+                region.whole, out);
   out << '\n';
 }
 

@@ -164,6 +164,15 @@ void write_blocks(Json& json, const generators::Design& design, const kernels::P
   json.close(']');
 }
 
+void write_resources(Json& json, const runtime::plan::Resources& resources) {
+  json.key("lut").value(resources.lut);
+  json.key("lutram").value(resources.lutram);
+  json.key("ff").value(resources.ff);
+  json.key("dsp").value(resources.dsp);
+  json.key("bram36").value(resources.bram36);
+  json.key("uram").value(resources.uram);
+}
+
 void write_instances(Json& json, const generators::Design& design, const std::vector<std::string>& regions) {
   json.key("instances").open('[');
   const auto write = [&](const std::string& name, const std::string& module, const std::string& source,
@@ -218,15 +227,19 @@ std::string design_json(const generators::Design& design, const kernels::Program
   std::snprintf(clock, sizeof clock, "%.10g", options.clock_mhz);
   json.key("clock_mhz").raw(clock);
   json.key("family").value(options.family);
-  const runtime::plan::Resources& available = options.available;
   json.key("available").open('{');
-  json.key("lut").value(available.lut);
-  json.key("lutram").value(available.lutram);
-  json.key("ff").value(available.ff);
-  json.key("dsp").value(available.dsp);
-  json.key("bram36").value(available.bram36);
-  json.key("uram").value(available.uram);
+  write_resources(json, options.available);
   json.close('}');
+  if (!options.whole_regions.empty()) {
+    json.key("regions").open('[');
+    for (const auto& region : options.whole_regions) {
+      json.open('{');
+      json.key("name").value(region.name);
+      write_resources(json, region.resources);
+      json.close('}');
+    }
+    json.close(']');
+  }
   json.key("digest").value(digest);
   json.key("files").open('[');
   for (const auto& file : files) json.value(file);

@@ -28,6 +28,8 @@ struct RtlOptions {
   std::string family;     // of the device, as configs/devices has it; empty: not known
   // What the regions used offer less the shell's share; all zero: not known.
   runtime::plan::Resources available;
+  // The regions used, with all they have before the shell; empty: not known.
+  std::vector<runtime::plan::Region> whole_regions;
   std::vector<std::string> regions;         // of the device, in its order
   std::uint32_t connectors = 1;             // for cables, of the device
   std::map<std::uint32_t, LinkRoom> links;  // ImagePort::link_index -> its channel's figures

@@ -301,6 +301,29 @@ TEST_F(Partition, IsAddedUpAndHeldToItsDevice) {
   EXPECT_EQ(exceeded((*costs)[0]), (std::vector<std::string>{"40 LUT of 30", "8 DSP of 3"}));
 }
 
+TEST_F(Partition, IsHeldToItsRegionsWithItsShell) {
+  // "a" takes 20 LUT in the second region; "b", the shell (20) and the glue (3) stand in the first.
+  const auto over = [&](std::uint64_t first, std::uint64_t second) {
+    const std::string head = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
+ "device": "u280", "family": "xcu", "regions": [)",
+                      rest = R"("lutram": 1000, "ff": 1000, "dsp": 50, "bram36": 50})";
+    write(rtl() / "design.json", head + R"({"name": "SLR0", "lut": )" + std::to_string(first) + ", " + rest +
+                                     R"(, {"name": "SLR1", "lut": )" + std::to_string(second) + ", " + rest +
+                                     R"(], "instances": [{"name": "a", "module": "mr_alone", "block": "conv",
+ "region": "SLR1", "parameters": {"N": 5}}]})");
+    const auto read = read_partition(stand_.yosys(), rtl());
+    EXPECT_TRUE(read.ok()) << read.error().message();
+    if (!read.ok()) return std::vector<std::string>{"not read"};
+    const auto costs = synthesise_partitions(stand_.yosys(), stand_.cache(), generators::Catalog(), {*read});
+    EXPECT_TRUE(costs.ok()) << costs.error().message();
+    return costs.ok() ? exceeded(costs->front()) : std::vector<std::string>{"not synthesised"};
+  };
+  EXPECT_EQ(over(43, 20), std::vector<std::string>());
+  EXPECT_EQ(over(42, 20), (std::vector<std::string>{"63 LUT of 62 with its shell", "43 LUT of 42 in SLR0"}));
+  EXPECT_EQ(over(42, 21), std::vector<std::string>{"43 LUT of 42 in SLR0"});
+  EXPECT_EQ(over(44, 19), std::vector<std::string>{"20 LUT of 19 in SLR1"});
+}
+
 TEST_F(Partition, OfWhatLoadsConstantsIsPredictedWithItsShell) {
   std::string structure = kStructure;
   const std::string top = R"("s": {"type": "mr_top", "parameters": {}},)";
