@@ -21,6 +21,7 @@ import ast
 import dataclasses
 import hmac
 import http.client
+import io
 import json
 import os
 import select
@@ -71,7 +72,7 @@ class Model:
 def connect(url, timeout=5.0, fragment_bytes=1200, key_id=0, key=b"", ca_file=None, verify=True, token=""):
     """A client for "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or "udp://HOST:PORT".
 
-    `timeout` bounds connecting and all that has none of its own.
+    `timeout` bounds connecting and all that has none of its own; a call as a whole, however its bytes trickle in.
 
     HTTP only: `ca_file` (PEM) says whom to trust over https, else it is whom the system trusts; without `verify`, whoever
     answers is trusted. `token` is sent as a bearer token.
@@ -167,6 +168,47 @@ class _UnixConnector:
         return connection
 
 
+class _BoundedReader(io.RawIOBase):
+    def __init__(self, owner, raw):
+        self._owner, self._raw = owner, raw
+
+    def readable(self):
+        return True
+
+    def readinto(self, room):
+        self._owner.arm()
+        return self._raw.readinto(room)
+
+    def close(self):
+        self._raw.close()
+        super().close()
+
+
+class _BoundedSocket:
+    """A socket whose calls together end by `deadline`: its own time-out starts anew with each of them."""
+
+    def __init__(self, connected):
+        self._socket, self.deadline = connected, 0.0
+
+    def __getattr__(self, name):
+        return getattr(self._socket, name)
+
+    def arm(self):
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def sendall(self, data):
+        rest = memoryview(data).cast("B")
+        while rest:
+            self.arm()
+            rest = rest[self._socket.send(rest) :]
+
+    def makefile(self, mode):
+        return io.BufferedReader(_BoundedReader(self, self._socket.makefile(mode, buffering=0)))
+
+
 class HttpClient:
     def __init__(self, connector, timeout, token):
         self._connector, self._timeout = connector, timeout
@@ -184,9 +226,12 @@ class HttpClient:
         return self._exchange("GET", "/v2/health/ready")[0] == 200
 
     def model(self, name, version=""):
+        return self._find(name, version, time.monotonic() + self._timeout)
+
+    def _find(self, name, version, deadline):
         if (name, version) not in self._models:
             path = self._path(name, version)
-            status, _, body = self._exchange("GET", path)
+            status, _, body = self._exchange("GET", path, deadline=deadline)
             if status != 200:
                 self._raise(path, status, body)
             try:
@@ -201,7 +246,8 @@ class HttpClient:
 
     def infer(self, name, inputs, timeout=None, version=""):
         timeout = self._timeout if timeout is None else timeout
-        model = self.model(name, version)
+        deadline = time.monotonic() + timeout
+        model = self._find(name, version, deadline)
         _check_inputs(model, inputs)
         head = json.dumps({
             "parameters": {"timeout": max(1, int(timeout * 1e6))},
@@ -211,7 +257,7 @@ class HttpClient:
         }).encode()
         headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
         path = self._path(name, version) + "/infer"
-        status, answer, body = self._exchange("POST", path, b"".join([head, *inputs]), headers, timeout)
+        status, answer, body = self._exchange("POST", path, b"".join([head, *inputs]), headers, deadline)
         if status != 200:
             self._models.pop((name, version), None)  # another version may be served by now
             self._raise(path, status, body)
@@ -237,16 +283,21 @@ class HttpClient:
             code = "deadline"
         raise MillraceError(code, f"{path}: status {status}: {message}")
 
-    def _exchange(self, method, path, body=None, headers=None, timeout=None):
+    def _exchange(self, method, path, body=None, headers=None, deadline=None):
+        deadline = time.monotonic() + self._timeout if deadline is None else deadline
         kept = self._connection is not None
         for attempt in range(2):
             try:
                 if self._connection is None:
-                    self._connection = self._connector.open(self._timeout)
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise TimeoutError
+                    self._connection = self._connector.open(left)
                     self._connection.connect()
+                    self._connection.sock = _BoundedSocket(self._connection.sock)
                     if self._connection.sock.family != socket.AF_UNIX:
                         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._connection.sock.settimeout(self._timeout if timeout is None else max(timeout, 0.001))
+                self._connection.sock.deadline = deadline
                 self._connection.request(method, path, body, {**self._headers, **(headers or {})})
                 response = self._connection.getresponse()
                 data = response.read()
@@ -354,6 +405,8 @@ class UdpClient:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self._socket.setsockopt(socket.SOL_SOCKET, option, 4 << 20)
             self._socket.connect(address)
+            self._poll = select.poll()  # select() takes no descriptor above 1,023
+            self._poll.register(self._socket, select.POLLIN)
         except OSError as error:
             raise MillraceError("unavailable", f"{self._name}: {error}") from None
         self._greet("", "", time.monotonic() + timeout)
@@ -407,7 +460,7 @@ class UdpClient:
     def _receive(self, request_id, until):
         """Headers and payloads that are meant for this request; waits until something is there or `until`."""
         out = []
-        if not select.select([self._socket], [], [], max(0.0, until - time.monotonic()))[0]:
+        if not self._poll.poll(max(0.0, until - time.monotonic()) * 1000):
             return out
         for _ in range(2 * BURST):
             try:

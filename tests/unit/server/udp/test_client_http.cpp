@@ -84,6 +84,12 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(client->infer("fake", "", {{right}}, 1s, outputs).code, Code::kBusy);
   pipeline->refusal = Error(ErrorCode::kUnavailable, "card lost");
   EXPECT_EQ(client->infer("fake", "", {{right}}, 1s, outputs).code, Code::kUnavailable);
+  ASSERT_TRUE(registry
+                  .publish(std::make_shared<server::models::Model>("deadline-x", "1", pipeline,
+                                                                   metrics->model("deadline-x", "1")))
+                  .ok());
+  EXPECT_EQ(client->infer("deadline-x", "", {{right}}, 1s, outputs).code, Code::kUnavailable)
+      << "a name says nothing of why";
   pipeline->refusal.reset();
   pipeline->capacity = 9;
   EXPECT_EQ(client->infer("fake", "", {{right}}, 50ms, outputs).code, Code::kDeadline)
@@ -96,6 +102,12 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
   EXPECT_EQ(client->infer("fake", "", {{right}}, 1s, outputs).code, Code::kUnavailable);
   std::unique_ptr<Client> none;
   EXPECT_EQ(connect(url, {}, none).code, Code::kUnavailable);
+}
+
+TEST(PythonClient, ATimeoutBoundsTheWholeCallAndManyDescriptorsAreNoMatter) {
+  const std::string tests = std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_timeouts.py";
+  const tests::Outcome run = tests::run_program({"python3", tests}, {}, 120s);
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
 TEST_F(ClientOverHttp, PythonGetsTheSame) {
