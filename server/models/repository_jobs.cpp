@@ -129,7 +129,10 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   const auto model = all.find(job.model);
   if (model == all.end())
     return Error(ErrorCode::kNotFound, "the repository has no model '" + job.model.substr(0, 200) + "'");
-  if (job.version == 0) job.version = model->second.rbegin()->first;
+  if (job.version == 0) {
+    const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
+    job.version = model->second.rbegin()->first;
+  }
   const auto version = model->second.find(job.version);
   if (version == model->second.end())
     return Error(ErrorCode::kNotFound, "model '" + job.model + "' has no version '" +
