@@ -1,16 +1,15 @@
 // A connection's bytes: over TCP or a Unix socket, bare or in TLS. Internal to the folder.
 #pragma once
 
-#include <netinet/in.h>
-
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
+
+#include "server/http/client_key.hpp"
 
 namespace millrace::server::http {
 
@@ -78,22 +77,11 @@ class Transport {
   std::unique_ptr<Tls> tls_;
 };
 
-/// The same number for all connections of one machine (an IPv4 address, an IPv6 /64). What comes from this
-/// machine, or through a Unix socket, may be anybody's: `otherwise` for it.
+/// client_key() of its peer.
 inline std::uint64_t client_of(const Socket& socket, std::uint64_t otherwise) {
   boost::system::error_code error;
   const auto peer = socket.remote_endpoint(error);
-  if (error) return otherwise;
-  const auto* address = static_cast<const sockaddr*>(peer.data());
-  if (address->sa_family == AF_INET) {
-    const std::uint32_t v4 = ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr);
-    return v4 >> 24U == 127 ? otherwise : v4;
-  }
-  if (address->sa_family != AF_INET6) return otherwise;
-  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-  std::uint64_t network = 0;
-  std::memcpy(&network, &v6, sizeof network);
-  return IN6_IS_ADDR_LOOPBACK(&v6) ? otherwise : network;
+  return error ? otherwise : client_key(*static_cast<const sockaddr*>(peer.data()), otherwise);
 }
 
 }  // namespace millrace::server::http
