@@ -1,9 +1,11 @@
 // A whole emitted partition behind its AXI ports: frames in memory, results in memory, as image_abi.hpp says.
+// Its top by itself, or the Vitis kernel around it, whose one register slave has the top's as windows.
 //
 // The folder it runs in is what compiler/emit/rtl wrote, and `bench/<port>.<n>.bin`: frame n of each input
 // and of each output, in storage form, the outputs as kernels/reference computes them. Parameter FRAMES: how
-// many there are. Which ports exist is read off the model's. Batches of frames, some cut off by a new epoch:
-// every run completes, what is delivered is right, and what follows is not disturbed.
+// many there are; WINDOWS: of a kernel, what is where, as its kernel.xml says. Which ports exist is read off
+// the model's. Batches of frames, some cut off by a new epoch: every run completes, what is delivered is
+// right, and what follows is not disturbed.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -14,7 +16,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "kernels/tb/axi.hpp"
+#include "kernels/tb/unit_registers.hpp"
 #include "runtime/plan/image_abi.hpp"
 
 namespace millrace::kernels::tb {
@@ -29,6 +31,7 @@ constexpr unsigned kBurst = 16;
 constexpr std::uint64_t kDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;
 constexpr unsigned kRest = 400;  // cycles
+constexpr std::uint64_t kResetCycles = 4;
 
 Bytes read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -49,7 +52,8 @@ struct Unit {
   std::vector<Bytes> frames;
   std::size_t stride = 0;
   std::unique_ptr<Memory> memory;
-  std::unique_ptr<RegisterMaster> registers;
+  std::unique_ptr<Registers> registers;
+  Bus* bus = nullptr;
   std::deque<Run> runs;  // the first one runs where `running`
   bool running = false;
   unsigned delivered = 0, dropped = 0;
@@ -59,8 +63,8 @@ struct Unit {
 /// of its own. `bench/load.<v>.bin`, `bench/streamed.<v>.bin`: sections of a parameter file.
 class Gift {
  public:
-  Gift(Ports& ports, const std::string& folder, Rng& rng, const Report& report)
-      : registers_(ports, "parameters_axil", rng, report) {
+  Gift(Bus& bus, const std::string& folder, Rng& rng, const Report& report)
+      : registers_(bus, "parameters", report) {
     std::vector<Bytes> sections;
     std::size_t bytes = 0;
     for (std::size_t v = 0; v < kVersions; ++v)
@@ -71,15 +75,16 @@ class Gift {
       }
     load_bytes_ = sections.front().size();
     const auto add = [&](const std::string& name, unsigned burst) {
-      auto memory = std::make_unique<Memory>(ports, name + "_axi_", kBase, bytes, burst, rng, report);
+      auto memory = std::make_unique<Memory>(bus.ports, bus.memory(name), kBase, bytes, burst, rng, report);
       for (std::size_t s = 0; s < sections.size(); ++s)
         std::copy(sections[s].begin(), sections[s].end(),
                   memory->content().begin() + static_cast<std::ptrdiff_t>(offsets_[s]));
       memories_.push_back(std::move(memory));
     };
     add("parameters", kBurst);
-    for (std::size_t i = 0; ports.contains("weights" + std::to_string(i) + "_axi_arvalid"); ++i)
-      add("weights" + std::to_string(i), kLongBurst);
+    const auto weights = [](std::size_t i) { return "weights" + std::to_string(i); };
+    for (std::size_t i = 0; bus.ports.contains(bus.memory(weights(i)) + "arvalid"); ++i)
+      add(weights(i), kLongBurst);
   }
 
   static constexpr std::size_t kVersions = 2;
@@ -95,9 +100,8 @@ class Gift {
     registers_.write(0x24, static_cast<std::uint32_t>(load));
     registers_.write(0x2c, static_cast<std::uint32_t>(load_bytes_));
     registers_.write(0x34, static_cast<std::uint32_t>(streamed));
-    registers_.write(0x00, 1);
-    then_ = std::move(then);
-    poll();
+    registers_.start();
+    registers_.finish(std::move(then));
   }
   void pace(double pace) {
     for (auto& memory : memories_) memory->pace = pace;
@@ -105,11 +109,9 @@ class Gift {
   bool idle() const { return registers_.idle(); }
   void drive() {
     for (auto& memory : memories_) memory->drive();
-    registers_.drive();
   }
   void sample() {
     for (auto& memory : memories_) memory->sample();
-    registers_.sample();
   }
 
  private:
@@ -117,29 +119,21 @@ class Gift {
   static constexpr std::size_t kPage = 4096;
   static constexpr unsigned kLongBurst = 32;
 
-  void poll() {
-    registers_.read(0x00, [this](std::uint32_t control) {
-      if ((control & 2u) == 0) return poll();
-      registers_.write(0x00, 0x10, [this] { then_(); });
-    });
-  }
-
-  RegisterMaster registers_;
+  Registers registers_;
   std::vector<std::unique_ptr<Memory>> memories_;
   std::vector<std::size_t> offsets_;
   std::size_t load_bytes_ = 0;
-  std::function<void()> then_;
 };
 
 /// What each card has once.
 struct Card {
-  Card(Ports& all, Rng& rng, const Report& report)
-      : ports(all),
-        control(all, "control_axil", rng, report),
-        supervisor(all, "supervisor_axil", rng, report),
-        reports(all, "supervisor_axi_", 0x2'0000'0000u, 128, kBurst, rng, report) {}
-  Ports& ports;
-  RegisterMaster control, supervisor;
+  Card(Ports& all, const std::string& windows, Rng& rng, const Report& report)
+      : bus(all, windows, rng, report),
+        control(bus, "control", report),
+        supervisor(bus, "supervisor", report),
+        reports(all, bus.memory("supervisor"), 0x2'0000'0000u, 128, kBurst, rng, report) {}
+  Bus bus;
+  Registers control, supervisor;
   Memory reports;
   std::unique_ptr<Gift> gift;                  // null where all constants are in the hardware
   std::deque<std::pair<Beat, bool>> arriving;  // words on the cable to it
@@ -154,6 +148,9 @@ class Host {
   bool finished() const { return stage_ == Stage::kFinished; }
   void drive();
   void sample();
+  void clock(bool high) {
+    for (auto& card : cards_) card->bus.clock(high);
+  }
   void print() const;
 
  private:
@@ -164,14 +161,13 @@ class Host {
       if (++failures_ <= 8) std::printf("  cycle %" PRIu64 ": %s\n", cycle_, what.c_str());
     };
   }
-  void add_unit(Ports& ports, const std::string& name, const std::string& folder);
+  void add_unit(Bus& bus, const std::string& name, const std::string& folder);
   void bind();
   void wait_for_links(std::size_t card);
   void cables();
   void give();
   void begin_batch();
   void start(Unit& unit);
-  void poll(Unit& unit);
   void check(Unit& unit, const Run& run);
   void advance();
   void check_counters();
@@ -196,35 +192,33 @@ class Host {
 
 Host::Host(Model& model, std::uint64_t seed, int rounds)
     : rng_(seed), batches_(10 * rounds), frames_(static_cast<std::size_t>(model_rows().front()["FRAMES"])) {
-  const std::string suffix = "_axil_awvalid";
   for (std::size_t card = 0; card < model_rows().size(); ++card) {
-    Ports& ports = model.ports(card);
-    cards_.push_back(std::make_unique<Card>(ports, rng_, report()));
-    for (const auto& [port, unused] : ports) {
-      if (port.size() <= suffix.size() || port.substr(port.size() - suffix.size()) != suffix) continue;
-      const std::string name = port.substr(0, port.size() - suffix.size());
+    const Parameters& row = model_rows()[card];
+    cards_.push_back(std::make_unique<Card>(model.ports(card), row.text("WINDOWS"), rng_, report()));
+    Bus& bus = cards_.back()->bus;
+    for (const std::string& name : bus.units())
       if (name != "control" && name != "supervisor" && name != "parameters")
-        add_unit(ports, name, model_rows()[card].text("DIR"));
-    }
-    if (ports.contains("parameters_axil_awvalid"))
-      cards_.back()->gift = std::make_unique<Gift>(ports, model_rows()[card].text("DIR"), rng_, report());
+        add_unit(bus, name, row.text("DIR"));
+    if (bus.has("parameters"))
+      cards_.back()->gift = std::make_unique<Gift>(bus, row.text("DIR"), rng_, report());
     if (cards_.back()->gift) gifts_ = true;
   }
   if (gifts_) frames_ /= Gift::kVersions;
 }
 
-void Host::add_unit(Ports& ports, const std::string& name, const std::string& folder) {
+void Host::add_unit(Bus& bus, const std::string& name, const std::string& folder) {
   auto unit = std::make_unique<Unit>();
   unit->name = name;
-  unit->input = ports.contains(name + "_axi_arvalid");
+  unit->bus = &bus;
+  unit->input = bus.ports.contains(bus.memory(name) + "arvalid");
   for (std::size_t i = 0; i < frames_; ++i)
     unit->frames.push_back(read_file(folder + "/bench/" + name + "." + std::to_string(i) + ".bin"));
   unit->stride = abi::egress_buffer_bytes(unit->frames.front().size()) + 64;
   const auto base =
       0x7'4000'0000u + 0x100'0000u * units_.size() - 64u * static_cast<unsigned>(rng_.between(1, 8));
-  unit->memory =
-      std::make_unique<Memory>(ports, name + "_axi_", base, kMostRuns * unit->stride, kBurst, rng_, report());
-  unit->registers = std::make_unique<RegisterMaster>(ports, name + "_axil", rng_, report());
+  unit->memory = std::make_unique<Memory>(bus.ports, bus.memory(name), base, kMostRuns * unit->stride, kBurst,
+                                          rng_, report());
+  unit->registers = std::make_unique<Registers>(bus, name, report());
   units_.push_back(std::move(unit));
 }
 
@@ -235,7 +229,7 @@ void Host::bind() {
   const auto packet_bytes = static_cast<std::uint32_t>(rng_.between(1, 60));
   const auto credits = static_cast<std::uint32_t>(rng_.between(1, 16));
   for (std::size_t card = 0; card < cards_.size(); ++card) {
-    RegisterMaster& control = cards_[card]->control;
+    Registers& control = cards_[card]->control;
     control.read(abi::kRegLinkPorts, [this](std::uint32_t got) {
       if (got != 1) report()("link ports: register says " + std::to_string(got));
     });
@@ -272,7 +266,7 @@ void Host::wait_for_links(std::size_t card) {
 void Host::cables() {
   if (cards_.size() < 2) return;
   for (std::size_t i = 0; i < 2; ++i) {
-    Ports& ports = cards_[i]->ports;
+    Ports& ports = cards_[i]->bus.ports;
     if (ports.at("link0_tx_tvalid").get() != 0 && ports.at("link0_tx_tready").get() != 0)
       cards_[1 - i]->arriving.emplace_back(ports.at("link0_tx_tdata").read(),
                                            ports.at("link0_tx_tlast").get() != 0);
@@ -309,26 +303,19 @@ void Host::start(Unit& unit) {
   const Run& run = unit.runs.front();
   unit.running = true;
   const std::uint64_t buffer = unit.memory->base() + run.slot * unit.stride;
-  RegisterMaster& r = *unit.registers;
+  Registers& r = *unit.registers;
   r.write(0x10, static_cast<std::uint32_t>(buffer));
   r.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
   r.write(0x1c, static_cast<std::uint32_t>(unit.frames.front().size()));
   r.write(0x24, run.epoch);
   r.write(0x2c, static_cast<std::uint32_t>(run.sequence));
   r.write(0x30, static_cast<std::uint32_t>(run.sequence >> 32));
-  r.write(0x00, 1);
-  poll(unit);
-}
-
-void Host::poll(Unit& unit) {
-  unit.registers->read(0x00, [this, &unit](std::uint32_t control) {
-    if ((control & 2u) == 0) return poll(unit);
-    unit.registers->write(0x00, 0x10, [this, &unit] {
-      quiet_ = 0;
-      if (!unit.input) check(unit, unit.runs.front());
-      unit.runs.pop_front();
-      unit.running = false;
-    });
+  r.start();
+  r.finish([this, &unit] {
+    quiet_ = 0;
+    if (!unit.input) check(unit, unit.runs.front());
+    unit.runs.pop_front();
+    unit.running = false;
   });
 }
 
@@ -358,41 +345,38 @@ void Host::check(Unit& unit, const Run& run) {
 
 void Host::drive() {
   for (auto& card : cards_) {
-    card->ports.at("rst").set(stage_ == Stage::kReset);
-    card->control.drive();
-    card->supervisor.drive();
+    card->bus.drive();
     card->reports.drive();
     if (card->gift) card->gift->drive();
     if (cards_.size() < 2) continue;
-    card->ports.at("link0_up").set(1);
-    card->ports.at("link0_tx_tready").set(rng_.chance(0.9));
+    card->bus.ports.at("link0_up").set(1);
+    card->bus.ports.at("link0_tx_tready").set(rng_.chance(0.9));
     const bool word = !card->arriving.empty() && rng_.chance(0.8);
-    card->ports.at("link0_rx_tvalid").set(word);
+    card->bus.ports.at("link0_rx_tvalid").set(word);
     if (!word) continue;
-    card->ports.at("link0_rx_tdata").write(0, card->arriving.front().first);
-    card->ports.at("link0_rx_tlast").set(card->arriving.front().second);
+    card->bus.ports.at("link0_rx_tdata").write(0, card->arriving.front().first);
+    card->bus.ports.at("link0_rx_tlast").set(card->arriving.front().second);
     card->arriving.pop_front();
   }
   for (auto& unit : units_) {
     unit->memory->drive();
-    unit->registers->drive();
   }
 }
 
 void Host::sample() {
   ++cycle_;
   if (stage_ == Stage::kReset) {
-    if (cycle_ == 4) bind();
+    // A kernel's own reset ends a cycle after what it is given.
+    for (auto& card : cards_) card->bus.in_reset = cycle_ < kResetCycles;
+    if (cycle_ == 2 * kResetCycles) bind();
     return;
   }
   cables();
   for (auto& unit : units_) {
     unit->memory->sample();
-    unit->registers->sample();
   }
   for (auto& card : cards_) {
-    card->control.sample();
-    card->supervisor.sample();
+    card->bus.sample();
     card->reports.sample();
     if (card->gift) card->gift->sample();
   }
@@ -434,6 +418,8 @@ void Host::advance() {
     if (!rest || !controls_idle()) return;
     if (++resting_ < kRest) return;  // what the new epoch flushes is gone by then
     resting_ = 0;
+    for (const auto& unit : units_)
+      if (unit->bus->interrupts(unit->name)) report()(unit->name + ": interrupts at rest");
     if (--batches_ > 0) return gifts_ && rng_.chance(0.4) ? give() : begin_batch();
     stage_ = Stage::kCounters;
     check_counters();
@@ -447,7 +433,7 @@ void Host::advance() {
       std::memcpy(&got, card->reports.content().data(), sizeof got);
       if (got.magic != abi::FaultReport{}.magic || got.code != abi::FaultCode::kStopped)
         report()("a wrong report: code " + std::to_string(static_cast<unsigned>(got.code)));
-      if (card->ports.at("error").get() != 0) report()("error raised");
+      if (card->bus.raises_error()) report()("error raised");
     }
     stage_ = Stage::kFinished;
   }
@@ -476,15 +462,8 @@ void Host::check_counters() {
 void Host::stop_supervisor(Card& card) {
   card.supervisor.write(0x10, static_cast<std::uint32_t>(card.reports.base()));
   card.supervisor.write(0x14, static_cast<std::uint32_t>(card.reports.base() >> 32));
-  card.supervisor.write(0x00, 1, [&card] { card.control.write(abi::kRegSupervisorStop, 1); });
-  struct Poll {
-    Card& card;
-    void operator()(std::uint32_t control) const {
-      if ((control & 2u) == 0) return card.supervisor.read(0x00, Poll{card});
-      card.supervisor.write(0x00, 0x10, [&card = card] { card.reported = true; });
-    }
-  };
-  card.supervisor.read(0x00, Poll{card});
+  card.supervisor.start([&card] { card.control.write(abi::kRegSupervisorStop, 1); });
+  card.supervisor.finish([&card] { card.reported = true; });
 }
 
 void Host::print() const {
@@ -500,9 +479,7 @@ void Host::print() const {
 int run_top_bench(std::uint64_t seed, int rounds) {
   const auto model = make_model();
   Host host(*model, seed, rounds);
-  const auto clock = [&](bool high) {
-    for (std::size_t card = 0; card < model_rows().size(); ++card) model->ports(card).at("clk").set(high);
-  };
+  const auto clock = [&](bool high) { host.clock(high); };
   while (!host.finished()) {
     host.drive();
     model->eval();

@@ -1,18 +1,25 @@
 // A partition as it is emitted, shell and all: verilated and driven through its AXI ports by a host that the
-// bench of kernels/tb plays. Whatever the host does, what it is given back is the reference's bytes.
+// bench of kernels/tb plays. Whatever the host does, what it is given back is the reference's bytes. LeNet-5
+// as `compile` makes it, by its top and by the Vitis kernel around that.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 #include <sstream>
 
+#include "compiler/compile.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/weights.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
 #include "runtime/base/process.hpp"
+#include "runtime/plan/image.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace {
@@ -24,6 +31,8 @@ using kernels::Program;
 using Buffer = kernels::reference::Buffer;
 
 constexpr int kFrames = 3;
+constexpr std::uint32_t kEmulationData = 21;  // axlf_section_kind EMULATION_DATA
+constexpr const char* kNoTool = "MILLRACE_RTL_SWEEP is not set: ctest sets it to the tool and the bench";
 
 void write_bytes(const std::filesystem::path& file, const Buffer& content) {
   std::ofstream(file, std::ios::binary)
@@ -128,6 +137,58 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {folder});
   }
 
+  /// LeNet-5 as `compile` makes it for one U280, with digits that people wrote.
+  void run_lenet5(bool in_kernel) {
+    if (tool() == nullptr) GTEST_SKIP() << kNoTool;
+    const std::filesystem::path source = MILLRACE_SOURCE_DIR, vectors = source / "tests/vectors/lenet5_mnist";
+    const TemporaryDirectory directory("lenet5_top");
+    compiler::CompileOptions options;
+    options.model = vectors / "lenet5_qdq_s8_pow2.onnx";
+    options.cluster = source / "configs/clusters/one-u280.yaml";
+    options.output = directory.path() / "lenet5";
+    const auto made = compiler::compile(options);
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    ASSERT_EQ(made->plan.images.size(), 1U);
+    const auto& partitions = made->plan.partitions;
+    const auto named = [&](const std::string& name) {
+      return std::find_if(partitions.begin(), partitions.end(),
+                          [&](const auto& p) { return p.name == name; });
+    };
+    ASSERT_NE(named("input"), partitions.end());
+    ASSERT_NE(named("part0"), partitions.end());
+    const auto image = read_file(options.output / made->plan.images.front().file, 1U << 24U);
+    ASSERT_TRUE(image.ok());
+    const auto container = runtime::plan::parse_xclbin(*image);
+    ASSERT_TRUE(container.ok()) << container.error().message();
+    const auto* const section = container->find(kEmulationData);
+    ASSERT_NE(section, nullptr);
+    const auto data = runtime::plan::decode_emulation_data(section->bytes);
+    ASSERT_TRUE(data.ok()) << data.error().message();
+    const auto digits = read_npy(vectors / "images_u8.npy");
+    ASSERT_TRUE(digits.ok());
+    constexpr std::size_t kPixels = 28 * 28;
+    const auto folder = options.output / "rtl/part0";
+    std::filesystem::create_directories(folder / "bench");
+    std::set<std::string> answers;
+    for (std::size_t frame = 0; frame < kFrames; ++frame) {
+      Buffer pixels(kPixels * sizeof(float));
+      for (std::size_t i = 0; i < kPixels; ++i) {
+        const float value =
+            static_cast<float>(std::to_integer<int>(digits->data[frame * kPixels + i])) / 255.0F;
+        std::memcpy(&pixels[i * sizeof value], &value, sizeof value);
+      }
+      const auto in = kernels::reference::run(named("input")->program, {pixels});
+      const auto out = kernels::reference::run(data->programs.front(), in);
+      const std::string number = "." + std::to_string(frame) + ".bin";
+      write_bytes(folder / "bench" / ("in0" + number), in.front());
+      write_bytes(folder / "bench" / ("out0" + number), out.front());
+      answers.emplace(reinterpret_cast<const char*>(out.front().data()), out.front().size());
+    }
+    EXPECT_EQ(answers.size(), std::size_t{kFrames}) << "frames that cannot be told apart";
+    using Folders = std::vector<std::filesystem::path>;
+    sweep(directory.path(), {folder}, in_kernel ? Folders{options.output / "vitis/image0"} : Folders{});
+  }
+
   /// The program cut behind block `first`: two cards and a cable.
   void run_on_two(const Program& program, std::uint32_t first, std::uint64_t interval) {
     std::vector<std::uint32_t> before, behind;
@@ -147,13 +208,15 @@ class EmittedTop : public testing::Test {
  private:
   static const char* tool() { return std::getenv("MILLRACE_RTL_SWEEP"); }
 
-  static void sweep(const std::filesystem::path& directory,
-                    const std::vector<std::filesystem::path>& designs) {
+  static void sweep(const std::filesystem::path& directory, const std::vector<std::filesystem::path>& designs,
+                    const std::vector<std::filesystem::path>& kernels = {}) {
     std::vector<std::string> command;
     std::istringstream words(tool());
     for (std::string word; std::getline(words, word, ':');) command.push_back(word);
     command.insert(command.end(), {"--work", (directory / "work").string(), "--design"});
     for (const auto& design : designs) command.push_back(design.string());
+    if (!kernels.empty()) command.push_back("--kernel");
+    for (const auto& kernel : kernels) command.push_back(kernel.string());
     const auto outcome = run_child(command);
     ASSERT_TRUE(outcome.ok()) << outcome.error().message();
     EXPECT_TRUE(outcome->ok()) << outcome->output;
@@ -162,8 +225,7 @@ class EmittedTop : public testing::Test {
 
   static void emit(const Program& program, std::uint64_t interval, Links links,
                    const std::filesystem::path& folder, compiler::emit::Rtl* made = nullptr) {
-    if (tool() == nullptr)
-      GTEST_SKIP() << "MILLRACE_RTL_SWEEP is not set: ctest sets it to the tool and the bench";
+    if (tool() == nullptr) GTEST_SKIP() << kNoTool;
     ASSERT_EQ(kernels::validate(program), "");
     const auto catalog = compiler::generators::load_catalog();
     ASSERT_TRUE(catalog.ok());
@@ -238,6 +300,14 @@ TEST_F(EmittedTop, ComputesWithTheConstantsItWasGivenLast) {
 
 TEST_F(EmittedTop, ReadsItsWeightsFromMemoryWhereTheyWereGivenLast) {
   run_given({dense(1), dense(2)}, kernels::Placement::kStreamed, 200);
+}
+
+TEST_F(EmittedTop, ReadsTheDigitsThatLeNet5WasGiven) {
+  run_lenet5(false);
+}
+
+TEST_F(EmittedTop, ReadsTheDigitsThatLeNet5WasGivenThroughItsVitisKernel) {
+  run_lenet5(true);
 }
 
 TEST_F(EmittedTop, SendsFramesOverACableToAnother) {
