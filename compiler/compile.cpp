@@ -80,6 +80,19 @@ Status check_buildable(const Plan& plan) {
   return {};
 }
 
+/// That what is built is what the plan was played with: its figures and what keeps the targets.
+Status check_figures(const Plan& plan, const emit::Designs& designs) {
+  if (!plan.unpredicted.empty()) return {};
+  if (!plan.played) return Error(ErrorCode::kInternal, "a plan is built that was not played");
+  for (const auto& [name, design] : designs) {
+    const auto played = plan.designs.find(name);
+    if (played == plan.designs.end() || played->second.interval_cycles != design.interval_cycles ||
+        played->second.latency_cycles != design.latency_cycles || played->second.cost != design.cost)
+      return Error(ErrorCode::kInternal, "the hardware of " + name + " is not what was planned");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_options(const CompileOptions& options) {
@@ -98,6 +111,7 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
   report.steps = report.design.steps;
   Steps steps(report.steps);
   MILLRACE_ASSIGN(const auto designs, steps.run("design", [&] { return design(report.design); }));
+  MILLRACE_TRY(check_figures(report.design, designs));
   std::optional<double> rate;
   if (report.design.unpredicted.empty()) rate = 1 / report.design.interval_seconds;
   MILLRACE_ASSIGN(built.artifacts, steps.run("emit", [&] {
@@ -119,8 +133,10 @@ Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_TRY(check_options(options));
   MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}));
   log::info("compile", options.model.string() + " for " + options.cluster.string());
-  MILLRACE_ASSIGN(Plan plan, make_plan(options));
-  MILLRACE_ASSIGN(Built built, build(std::move(plan), options));
+  CompileOptions played = options;
+  played.play_all = true;
+  MILLRACE_ASSIGN(Plan plan, make_plan(played));
+  MILLRACE_ASSIGN(Built built, build(std::move(plan), played));
   CompileReport& report = built.report;
   Steps steps(report.steps);
   if (const auto written = steps.run("write", [&] { return emit::write(built.artifacts, options.output); });

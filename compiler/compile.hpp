@@ -32,8 +32,8 @@ struct Built {
   emit::Artifacts artifacts;
 };
 
-/// Builds a plan made with these options; all of compile() but what stands before it and the writing. Reports
-/// no plan: it is in the artifacts.
+/// Builds a plan made with these options and `play_all`; all of compile() but what stands before it and the
+/// writing. Reports no plan: it is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 
 /// Each step is timed; with progress on stderr through `runtime/base/log` at info level. Nothing is written

@@ -431,7 +431,7 @@ class Planner {
     now.gap = std::max(0.0, reached / bound_.figure - 1);
     if (options_.targets.objective == explore::Objective::kCards)
       now.gap = std::max(now.gap, static_cast<double>(plan_.cards()) / bound_.cards - 1);
-    now.exact = bound_.exact && now.gap < kProven;
+    now.exact = plan_.played && bound_.exact && now.gap < kProven;
     if (now.exact) now.gap = 0;
   }
 
@@ -470,7 +470,7 @@ class Planner {
   }
 
   Status predict() {
-    MILLRACE_ASSIGN(played_interval_, compiler::predict(catalog_, plan_, steps_));
+    MILLRACE_ASSIGN(played_interval_, compiler::predict(catalog_, plan_, steps_, options_.play_all));
     return {};
   }
 

@@ -48,6 +48,9 @@ struct PlanOptions {
   std::optional<double> host_seconds;  // what each block between cards takes there; default: the catalogue's
   std::filesystem::path generator_plugin;                            // a program that offers candidates too
   std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // each of its calls may take
+  // Plans are played clock by clock even where that takes minutes; otherwise only where it takes less than a
+  // second. compile() does.
+  bool play_all = false;
   std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits
   std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };

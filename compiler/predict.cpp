@@ -18,7 +18,7 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr std::uint64_t kMostPlayed = 100000;  // cycles times blocks of a part
+constexpr double kMostPlayed = 1e6;  // cycles times blocks of all parts; some 0.4 s
 
 /// Of a block on a card.
 const gen::Folding& chosen_folding(const Plan& plan, std::uint32_t block) {
@@ -28,8 +28,8 @@ const gen::Folding& chosen_folding(const Plan& plan, std::uint32_t block) {
 
 class Prediction {
  public:
-  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps)
-      : catalog_(catalog), plan_(plan), steps_(steps) {}
+  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps, bool play_all)
+      : catalog_(catalog), plan_(plan), steps_(steps), play_all_(play_all) {}
 
   Result<double> run() {
     const double before = steps_.total();
@@ -68,11 +68,20 @@ class Prediction {
     return foldings.front();
   }
 
-  /// Every part on a card clock by clock, where that is affordable.
+  /// Whether all parts together are played quickly enough: some alone would give no figures.
+  bool affordable() const {
+    double work = 0;
+    for (const auto& part : plan_.placed.parts)
+      if (!part.host)
+        work += plan_.solution.interval_seconds * clock(part) * static_cast<double>(part.operations.size());
+    return work <= kMostPlayed;
+  }
+
+  /// Every part on a card clock by clock, where that is affordable or asked for.
   Status play() {
     plan_.foldings.assign(plan_.placed.parts.size(), {});
     plan_.designs.clear();
-    plan_.played = true;
+    plan_.played = play_all_ || affordable();
     const auto programs = emit::partition_programs(plan_.placed_program, plan_.placed);
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const auto& part = plan_.placed.parts[p];
@@ -81,11 +90,7 @@ class Prediction {
         MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
         plan_.foldings[p].push_back(folding);
       }
-      const double cycles = plan_.solution.interval_seconds * clock(part);
-      if (cycles * static_cast<double>(part.operations.size()) > static_cast<double>(kMostPlayed)) {
-        plan_.played = false;
-        continue;
-      }
+      if (!plan_.played) continue;
       auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
                                   {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
       if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
@@ -163,6 +168,7 @@ class Prediction {
   const gen::Catalog& catalog_;
   Plan& plan_;
   Steps& steps_;
+  bool play_all_;
 };
 
 }  // namespace
@@ -177,8 +183,8 @@ Status place_solution(Plan& plan) {
   return {};
 }
 
-Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps) {
-  return Prediction(catalog, plan, steps).run();
+Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps, bool play_all) {
+  return Prediction(catalog, plan, steps, play_all).run();
 }
 
 }  // namespace millrace::compiler

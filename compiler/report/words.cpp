@@ -6,11 +6,14 @@ namespace millrace::compiler::report {
 
 std::string quality(const Plan& plan) {
   const auto& s = plan.solution;
+  if (!plan.played)
+    return (plan.unedited ? "as the plan file has it; "
+                          : "at most " + fixed(s.gap * 100, 1) + " % from the best sums there are; ") +
+           std::string("added up from its blocks, not played clock by clock: what is built may be slower");
   return std::string(plan.unedited ? "as the plan file has it"
                      : s.exact     ? "nothing better exists among contiguous cuts"
                                    : "at most " + fixed(s.gap * 100, 1) + " % from the best there is") +
-         (plan.played ? "; every partition was played clock by clock"
-                      : "; added up from its blocks, not played clock by clock");
+         "; every partition was played clock by clock";
 }
 
 std::string cost_of_edit(const Plan& plan) {

@@ -134,7 +134,9 @@ Result<VariantsReport> compile_variants(const CompileOptions& options, std::size
     return Error(ErrorCode::kInvalidInput, "--variants and --plan: a plan file leaves nothing to vary");
   VariantsReport report;
   Steps steps(report.steps);
-  MILLRACE_ASSIGN(const Tried tried, steps.run("explore", [&] { return try_all(options); }));
+  PlanOptions planned = options;
+  planned.play_all = true;  // they are chosen by the figures they are built with
+  MILLRACE_ASSIGN(const Tried tried, steps.run("explore", [&] { return try_all(planned); }));
   auto chosen = choose(tried.figures, count);
   std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
     const Figures &x = tried.figures[a], &y = tried.figures[b];

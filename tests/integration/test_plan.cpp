@@ -287,6 +287,67 @@ TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
   EXPECT_GT(predicted.at("gap").to_number<double>(), 0.01);
 }
 
+/// ResNet-8's blocks need 8,192 cycles each at most; joined they need more.
+TEST_F(PlanCommand, What_was_promised_of_a_net_with_branches_is_what_is_built) {
+  const char* shared = std::getenv("MILLRACE_MODELS");
+  const std::string model =
+      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
+  const Outcome promised = millrace({"plan", model, "--cluster", cluster, "--json"});
+  const Outcome compiled =
+      millrace({"compile", model, "--cluster", cluster, "--json", "--quiet", "-o", file("d")});
+  ASSERT_EQ(promised.exit_code, 0) << promised.err;
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto design = json::parse(*read_text_file(file("d/rtl/part0/design.json"))).at("predicted");
+  for (const Outcome& outcome : {promised, compiled}) {
+    const auto root = json::parse(outcome.out);
+    EXPECT_NEAR(rate(root) * design.at("interval_cycles").to_number<double>(), 156.25e6, 1);
+    EXPECT_NEAR(root.at("predicted").at("latency_us").to_number<double>() * 156.25,
+                design.at("latency_cycles").to_number<double>(), 0.5);
+  }
+  // As the blocks add up both would be kept.
+  expect_error(millrace({"compile", model, "--cluster", cluster, "--target-fps", "18000", "--max-latency",
+                         "80us", "-o", file("e")}),
+               1, {"frames/s"});
+  EXPECT_FALSE(fs::exists(file("e")));
+}
+
+TEST_F(PlanCommand, A_plan_that_is_not_played_is_not_called_the_best_and_compile_plays_it) {
+  OnnxModel model;  // too many pixels for plan to play
+  model.input("x", {1, 1, 1024, 1100});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  for (const std::string name : {"first", "second"}) {
+    const std::vector<std::int64_t> nine{1, 2, 3, 4, 5, 6, 7, 8, 9};
+    x = model.node("Conv", {x, model.weights(name + ".w", {1, 1, 3, 3}, nine, {0.0078125F})}, name);
+    model.attribute("kernel_shape", std::vector<std::int64_t>{3, 3});
+    x = model.pair(x, 0.0625F, 0, name + ".q");
+  }
+  model.output(x);
+  std::ofstream(file("wide.onnx"), std::ios::binary) << model.bytes();
+  const std::string cluster = small_cards(1);
+  const std::vector<std::string> asked{file("wide.onnx"), "--cluster", cluster, "--objective", "throughput"};
+  const auto with = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> all{command};
+    all.insert(all.end(), asked.begin(), asked.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return millrace(all);
+  };
+  const Outcome told = with("plan", {}), promised = with("plan", {"--json"});
+  ASSERT_EQ(promised.exit_code, 0) << promised.err;
+  const auto predicted = json::parse(promised.out).at("predicted");
+  EXPECT_FALSE(predicted.at("played").as_bool());
+  EXPECT_FALSE(predicted.at("exact").as_bool());
+  EXPECT_NE(unwrapped(told.out).find("not played clock by clock: what is built may be slower"),
+            std::string::npos)
+      << told.out;
+  const Outcome compiled = with("compile", {"--json", "-o", file("d")});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto built = json::parse(*read_text_file(file("d/rtl/part0/design.json"))).at("predicted");
+  EXPECT_NEAR(rate(json::parse(compiled.out)) * built.at("interval_cycles").to_number<double>(), 100e6, 1);
+  EXPECT_EQ(read_text_file(file("d/report.html"))->find("not played clock"), std::string::npos);
+}
+
 TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met) {
   expect_error(plan({"--target-fps", "500000"}, "one-ku060"), 1,
                {"it would fit on 2 cards of 'ku060' as 2 replicas"});
