@@ -163,7 +163,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     parser_->header_limit(static_cast<std::uint32_t>(server_.options.max_header_bytes));
     parser_->body_limit(server_.options.max_body_bytes);
     parser_->eager(true);
-    request_begun_ = header_done_ = continued_ = head_only_ = false;
+    request_begun_ = header_read_ = header_done_ = continued_ = head_only_ = false;
     more_headers_.clear();
     admin_.clear();
     deadline_ = Clock::now() + server_.options.idle_timeout;
@@ -180,6 +180,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       }
       buffer_.consume(parser_->put(buffer_.data(), error));
     }
+    // Where too long a body is announced, the parser stops short of saying that it has the header.
+    header_read_ = parser_->is_header_done() || error == bhttp::error::body_limit;
     if (error && error != bhttp::error::need_more) return bad_request(error);
     if (auto no = framing_fault(*parser_, buffer_.size(), server_.options.max_header_bytes))
       return refuse(std::move(*no));
@@ -233,10 +235,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     reading_ = false;
     buffer_.commit(bytes);
     if (state_ != State::kReading) return;
-    if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
-    if (error) return close();
+    if (error && !expired_) return close();
     or_close([&] {
       try {
+        if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
         parse();
       } catch (const std::bad_alloc&) {
         refuse(error_response(503, "out of memory for this request"));
@@ -285,13 +287,31 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   /// Answers a request that was not read to its end; what follows on the connection has no meaning.
   void refuse(Response response) {
     keep_alive_ = false;
-    parser_.reset();  // what came of its body is not kept while the answer is written
-    release();
+    drop_body();  // not kept while the answer is written
+    if (const auto* message = asked()) {
+      take_header(*message);
+      const FieldsView headers(*message);
+      more_headers_ = server_.api.cors_headers(request_of(*message, headers, gate_));
+    }
     answer(std::move(response));
+  }
+
+  void drop_body() {
+    if (parser_) std::vector<unsigned char>().swap(parser_->get().body());
+    std::vector<std::byte>().swap(decoded_);
+    release();
   }
 
   // Handling.
   // --------------------------------------------------------------------------------------------------------
+
+  /// The request that is answered, as far as it was read; null where not even its header was.
+  const bhttp::request<Body>* asked() const { return header_read_ ? &parser_->get() : nullptr; }
+
+  void take_header(const bhttp::request<Body>& message) {
+    http_1_0_ = message.version() < 11;
+    head_only_ = message.method() == bhttp::verb::head;
+  }
 
   /// Where a request whose body is still to come will be refused anyway.
   std::optional<Response> refusal() {
@@ -305,8 +325,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     deadline_ = Clock::time_point::max();
     const auto& message = parser_->get();
     keep_alive_ = message.keep_alive() && !thread_.closing;
-    http_1_0_ = message.version() < 11;
-    head_only_ = message.method() == bhttp::verb::head;
+    take_header(message);
 
     const FieldsView headers(message);
     Request request = request_of(message, headers, gate_);
@@ -475,7 +494,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     state_ = State::kWriting;
     // The client's next request would find the connection cut; told so, it goes elsewhere with it.
-    if (server_.api.leaving() && parser_ && parser_->get().method() == bhttp::verb::post) keep_alive_ = false;
+    if (server_.api.leaving() && asks_by(bhttp::verb::post)) keep_alive_ = false;
     deadline_ = Clock::now() + server_.options.write_timeout;
     const std::string_view request_id = log_request();
     compress(response_, wanted_coding());
@@ -484,8 +503,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head.http_1_0 = http_1_0_;
     head.keep_alive = keep_alive_;
     head.coding = coding_;
-    head.varies =
-        server_.options.compress_from_bytes != 0 && parser_ && parser_->get().method() == bhttp::verb::get;
+    head.varies = server_.options.compress_from_bytes != 0 && asks_by(bhttp::verb::get);
     head.more_headers = more_headers_;
     head.request_id = request_id;
     write_response_head(head_, response_, head);
@@ -497,19 +515,20 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     }
     hold(net::buffer_size(buffers_));
     server_.metrics.http_answered(response_.status);
-    if (response_.status >= 429 && parser_ && parser_->get().method() == bhttp::verb::post)
-      server_.api.note_failure(view_of(parser_->get().target()), response_);
+    if (response_.status >= 429 && asks_by(bhttp::verb::post))
+      server_.api.note_failure(view_of(asked()->target()), response_);
     // The last step: once it has begun, nothing may throw, or the request would be answered twice.
     transport_.async_write(
         BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
         [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
 
+  bool asks_by(bhttp::verb method) const { return asked() != nullptr && asked()->method() == method; }
+
   /// Of the request being answered; its client's choice.
   Coding wanted_coding() const {
-    if (server_.options.compress_from_bytes == 0 || !parser_ || !parser_->is_header_done())
-      return Coding::kIdentity;
-    const auto accepts = parser_->get()[bhttp::field::accept_encoding];
+    if (server_.options.compress_from_bytes == 0 || asked() == nullptr) return Coding::kIdentity;
+    const auto accepts = (*asked())[bhttp::field::accept_encoding];
     return accepts.empty() ? Coding::kIdentity : preferred_coding(view_of(accepts));
   }
 
@@ -521,19 +540,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   /// Returns the id for the answer; good until the parser goes.
   std::string_view log_request() {
-    Asked asked{"a request", "that was not read", {}, admin_, peer_.data()};
-    if (parser_ && parser_->is_header_done()) {
-      const auto& message = parser_->get();
-      asked.method = view_of(message.method_string());
-      asked.target = view_of(message.target());
-      asked.id = view_of(message["X-Request-Id"]);
+    Asked about{"a request", "that was not read", {}, admin_, peer_.data()};
+    if (const auto* message = asked()) {
+      about.method = view_of(message->method_string());
+      about.target = view_of(message->target());
+      about.id = view_of((*message)["X-Request-Id"]);
     }
-    return thread_.requests.about(response_, asked);
+    return thread_.requests.about(response_, about);
   }
 
   void on_written(error_code error) {
     if (inference_) inference_->keep(std::move(response_));
     inference_.reset();
+    header_read_ = false;
     parser_.reset();
     response_ = {};
     decoded_ = {};
@@ -590,7 +609,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   Clock::time_point deadline_ = Clock::time_point::max();
   beast::flat_buffer buffer_;  // read and not yet parsed
   std::optional<bhttp::request_parser<Body>> parser_;
-  bool request_begun_ = false, header_done_ = false, continued_ = false, expired_ = false;
+  bool request_begun_ = false, header_read_ = false, header_done_ = false, continued_ = false,
+       expired_ = false;
 
   bool keep_alive_ = true, http_1_0_ = false, head_only_ = false;
   bool watching_ = false, reading_ = false, client_gone_ = false, answering_ = false;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "fake_pipeline.hpp"
 #include "raw_client.hpp"
@@ -26,6 +27,8 @@ inline const std::string kJsonInput =
 
 class HttpServer : public testing::Test {
  protected:
+  explicit HttpServer(std::vector<std::string> cors_origins = {})
+      : api(registry, *metrics, ApiOptions{"9.8.7", 60'000ms, &guard, std::move(cors_origins)}) {}
   void start(ServerOptions options = {}) {
     pipeline = std::make_shared<FakePipeline>();
     ASSERT_TRUE(
@@ -42,7 +45,7 @@ class HttpServer : public testing::Test {
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("9.8.7");
   models::Registry registry;
   auth::Guard guard;
-  Api api{registry, *metrics, ApiOptions{"9.8.7", 60'000ms, &guard, {}}};
+  Api api;
   std::shared_ptr<FakePipeline> pipeline;
   std::unique_ptr<Server> server;
 };

@@ -38,6 +38,7 @@ std::string coded(Coding coding, std::string_view text) {
 
 class Guarded : public HttpServer {
  protected:
+  Guarded() : HttpServer({"https://panel.example"}) {}
   void SetUp() override {
     auto tokens = auth::Tokens::parse("prometheus read " + std::string(kReader) +
                                           "\nweb infer sha256:" + sha256_hex(kAsker) +
@@ -99,6 +100,49 @@ TEST_F(Guarded, a_body_is_not_read_for_a_client_that_will_be_refused) {
       to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n");
   EXPECT_EQ(answer.status, 401);
   EXPECT_EQ(answer.headers.at("connection"), "close");
+}
+
+TEST_F(Guarded, what_is_refused_before_its_body_is_read_is_answered_as_what_it_is) {
+  const std::string length = "Content-Length: 60000\r\n",
+                    lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
+  const auto post_to = [&](const std::string& target, const std::string& more) {
+    return "POST " + target + " HTTP/1.1\r\nHost: t\r\n" + lines + more + "\r\n";
+  };
+  const std::string asker = bearer(kAsker);
+  const struct {
+    std::string request;
+    int status;
+  } cases[] = {{post_to(kLoad, length), 401},
+               {post_to(kInferTarget, asker + "Content-Length: 600000000\r\n"), 413},
+               {post_to(kInferTarget, asker + "Transfer-Encoding: gzip\r\n"), 501},
+               {post_to(kInferTarget, asker + "Transfer-Encoding: chunked\r\n") + "no chunk\r\n", 400},
+               {post_to(kInferTarget, length + "Host: other\r\n"), 400},
+               {post_to("/nowhere", length), 404},
+               {post_to("/metrics", length), 405}};
+  for (const auto& one : cases) {
+    RawClient to = client();
+    Answer answer = to.exchange(one.request);
+    EXPECT_EQ(answer.status, one.status) << one.request << answer.body;
+    EXPECT_EQ(answer.headers["x-request-id"], "abc-1") << one.request;
+    EXPECT_EQ(answer.headers["access-control-allow-origin"], "https://panel.example") << one.request;
+    EXPECT_TRUE(to.closed_by_server()) << one.request;
+  }
+  const std::string told = client().exchange(get("/v2/millrace/errors", bearer(kReader))).body;
+  EXPECT_NE(told.find("POST " + kLoad + ": 401 "), std::string::npos) << told;
+  EXPECT_EQ(told.find("that was not read"), std::string::npos) << told;
+
+  RawClient head = client();
+  head.send("HEAD /metrics HTTP/1.1\r\nHost: t\r\n" + length + "\r\n");
+  EXPECT_EQ(head.receive_head()->status, 401);
+  EXPECT_TRUE(head.closed_by_server()) << "a body";
+  RawClient old = client();
+  EXPECT_TRUE(
+      old.exchange("POST " + kLoad + " HTTP/1.0\r\n" + length + "\r\n").head.starts_with("HTTP/1.0 401"));
+
+  RawClient unread = client();
+  Answer answer = unread.exchange("GET /v2 HTTP/1.1\r\nHost: t\r\n" + lines + "nonsense\r\n\r\n");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.headers["x-request-id"], "abc-1") << "a header that was not read says nothing";
 }
 
 TEST_F(Guarded, new_tokens_take_effect_on_open_connections) {
