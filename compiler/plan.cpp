@@ -180,10 +180,12 @@ class Planner {
     return false;
   }
 
-  /// Where targets ask for a prediction, what has no hardware goes to the host: a stage of its own.
+  /// Where targets, or an objective other than the default, ask for a prediction, what has no hardware goes
+  /// to the host: a stage of its own.
   Status move_to_host() {
     const auto& targets = options_.targets;
-    const bool wanted = targets.frames_per_second || targets.max_latency_seconds;
+    const bool wanted = targets.frames_per_second || targets.max_latency_seconds ||
+                        targets.objective != explore::Objective::kCards;
     if (plan_.candidates.without.empty() || !wanted || options_.no_host) return {};
     host_blocks_.insert(host_blocks_.end(), plan_.candidates.without.begin(), plan_.candidates.without.end());
     log::info("plan", "on the host, for want of hardware: " + joined(plan_.candidates.without));
@@ -319,9 +321,11 @@ class Planner {
   Status without_prediction() {
     plan_.unpredicted = plan_.candidates.unsupported;
     const auto& targets = options_.targets;
-    if (targets.frames_per_second || targets.max_latency_seconds || !options_.plan.empty())
-      return Error(ErrorCode::kUnsupported, "nothing can be predicted of this model: " + plan_.unpredicted +
-                                                "; leave targets and --plan out to have it cut by its work");
+    if (targets.frames_per_second || targets.max_latency_seconds || !options_.plan.empty() ||
+        targets.objective != explore::Objective::kCards)
+      return Error(ErrorCode::kUnsupported,
+                   "nothing can be predicted of this model: " + plan_.unpredicted +
+                       "; leave targets, --objective and --plan out to have it cut by its work");
     MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
     plan_.exploration_ms = steps_.total();
     return place_solution(plan_);

@@ -81,6 +81,7 @@ class Page {
     if (!plan_.assumed.empty())
       notice("Assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
              ". It cannot be compiled like this.");
+    if (const std::string only = plans_only(plan_); !only.empty()) notice(only + ".");
     if (!predicted()) notice("Nothing is predicted: " + plan_.unpredicted);
     for (const auto& split : plan_.splits)
       notice("'" + split.block + "' is built as " + std::to_string(split.parts) +

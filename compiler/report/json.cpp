@@ -105,6 +105,8 @@ json::array alternatives(const Plan& plan) {
 json::object partition(const Plan& plan, std::uint32_t place) {
   const auto& card = plan.problem.cards[plan.solution.card[place]];
   json::object out{{"name", "part" + std::to_string(place)}, {"card", card.name}, {"device", card.device}};
+  out["plan_only"] =
+      optional(plan.cluster.device_of(plan.cluster.cards[plan.solution.card[place]]).plan_only);
   if (plan.unpredicted.empty()) {
     const auto& figures = plan.analysis.places[place];
     out["interval_us"] = figures.interval_seconds * 1e6;

@@ -86,6 +86,7 @@ class Page {
       out_ += wrapped("assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
                           ". It cannot be compiled like this.",
                       "  ", "  ");
+    if (const std::string only = plans_only(plan_); !only.empty()) out_ += wrapped(only, "  ", "  ");
     if (plan_.replicas() > 1) out_ += wrapped(replicas(plan_), "  ", "  ");
     if (!plan_.unpredicted.empty()) return;
     for (const auto& split : plan_.splits)

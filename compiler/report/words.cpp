@@ -1,5 +1,7 @@
 #include "compiler/report/words.hpp"
 
+#include <map>
+
 #include "compiler/report/figures.hpp"
 
 namespace millrace::compiler::report {
@@ -46,6 +48,18 @@ std::string streamed(const Plan& plan) {
   if (count == 0) return {};
   if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
   return "weights of " + names + " are streamed from memory, " + bytes(bytes_a_frame) + " a frame";
+}
+
+std::string plans_only(const Plan& plan) {
+  std::map<std::string, std::string> devices;
+  for (const auto card : plan.solution.card) {
+    const auto& device = plan.cluster.device_of(plan.cluster.cards[card]);
+    if (!device.plan_only.empty()) devices.emplace(device.name, device.plan_only);
+  }
+  std::string text;
+  for (const auto& [name, why] : devices)
+    text += (text.empty() ? "" : "; ") + ("'" + name + "' is for plans only: " + why);
+  return text;
 }
 
 std::string replicas(const Plan& plan) {

@@ -16,6 +16,9 @@ std::string cost_of_edit(const Plan& plan);
 /// Which layers read their weights from the cards' memory, and how much; empty where none does.
 std::string streamed(const Plan& plan);
 
+/// Of which devices of the plan no deployment can be made, and why; empty where of all one can.
+std::string plans_only(const Plan& plan);
+
 /// Which cards each of several replicas has.
 std::string replicas(const Plan& plan);
 

@@ -661,6 +661,58 @@ TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it
                {"small.yaml", "shell: takes more than the device has", "5000 lut of 4000"});
 }
 
+TEST_F(PlanCommand, A_device_that_is_for_plans_only_is_marked_in_every_form) {
+  fs::create_directories(directory_.path() / "clusters");
+  fs::copy(kSource / "configs/devices", directory_.path() / "devices");
+  std::ofstream(file("clusters/versal.yaml"))
+      << "schema: 1\nemulated: true\ncards:\n  - {name: fpga0, device: vck5000}\n";
+  const std::vector<std::string> asked{"plan", kModel.string(), "--cluster", file("clusters/versal.yaml")};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return millrace(more);
+  };
+  const std::string why = "costs are not calibrated for Versal";
+  const Outcome text = with({"--html", file("p.html")}), root = with({"--json"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  ASSERT_EQ(root.exit_code, 0) << root.err;
+  EXPECT_NE(unwrapped(text.out).find("'vck5000' is for plans only: " + why), std::string::npos) << text.out;
+  EXPECT_NE(read_text_file(file("p.html"))->find("is for plans only: " + why), std::string::npos);
+  EXPECT_EQ(json::parse(root.out).at("partitions").at(0).at("plan_only").as_string().find(why), 0U);
+  EXPECT_TRUE(planned({}).at("partitions").at(0).at("plan_only").is_null());
+}
+
+/// A transposition in mid-net has no hardware.
+TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
+  OnnxModel model;
+  model.input("x", {1, 4, 8, 8});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  for (const std::string name : {"first", "second"}) {
+    const std::vector<std::int64_t> ones(16, 1);
+    x = model.node("Conv", {x, model.weights(name + ".w", {4, 4, 1, 1}, ones, {0.0078125F})}, name);
+    x = model.pair(x, 0.0625F, 0, name + ".q");
+    if (name == "second") break;
+    x = model.node("Transpose", {x}, "turn");
+    model.attribute("perm", std::vector<std::int64_t>{0, 1, 3, 2});
+    x = model.pair(x, 0.0625F, 0, "turn.q");
+  }
+  model.output(x);
+  std::ofstream(file("turned.onnx"), std::ios::binary) << model.bytes();
+  const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
+                                       (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return millrace(more);
+  };
+  EXPECT_TRUE(json::parse(with({}).out).at("unpredicted").is_string());
+  const Outcome soon = with({"--objective", "latency"});
+  ASSERT_EQ(soon.exit_code, 0) << soon.err;
+  const auto root = json::parse(soon.out);
+  EXPECT_TRUE(root.at("unpredicted").is_null()) << soon.out;
+  EXPECT_EQ(root.at("objective").as_string(), "latency");
+  EXPECT_GT(rate(root), 0);
+  expect_error(with({"--objective", "throughput", "--no-host"}), 1, {"--no-host"});
+}
+
 TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
   const auto cards = planned({"--target-fps", "1000"});
   const auto frames = planned({"--objective", "throughput"});
