@@ -366,7 +366,7 @@ class Planner {
       const auto& most = plan_.problem.targets.max_latency_seconds;
       late = late || (most && plan_.latency_seconds > *most);
     }
-    return late && play_the_soonest({}).ok() ? Status() : nearest.error(plan_);
+    return late && play_the_soonest({}).ok() ? Status() : nearest.error(plan_, problem, explain);
   }
 
   /// Latencies as they are played differ from the sums that a search compares: plays several that are short,
@@ -510,6 +510,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
   plan.assumed = options.assume;
   MILLRACE_TRY(check_front(options, plan.model.name));
   MILLRACE_TRY(Planner(options, plan).run());
+  if (!plan.analysis.places.empty()) explain(plan);
   return plan;
 }
 

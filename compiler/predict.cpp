@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/emit/passages.hpp"
+#include "compiler/explore/explain.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/host_work.hpp"
 #include "compiler/relays.hpp"
@@ -42,10 +43,8 @@ class Prediction {
     // One core does it for all replicas.
     const auto replicas = static_cast<double>(plan_.replicas());
     if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
+      explore::change_interval(plan_.analysis, plan_.interval_seconds, host * replicas);
       plan_.interval_seconds = host * replicas;
-      plan_.analysis.bottleneck = "the host limits: between cards it takes " +
-                                  std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
-      plan_.analysis.lifts.clear();
     }
     plan_.prediction_ms += steps_.total() - before;
     return played;
@@ -141,7 +140,7 @@ class Prediction {
       }
     }
     plan_.interval_seconds = longest;
-    for (auto& cable : plan_.analysis.cables) cable.share = cable.seconds / longest;
+    explore::change_interval(plan_.analysis, plan_.solution.interval_seconds, longest);
     MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
     return {};
   }
@@ -185,6 +184,15 @@ Status place_solution(Plan& plan) {
 
 Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps, bool play_all) {
   return Prediction(catalog, plan, steps, play_all).run();
+}
+
+void explain(Plan& plan) {
+  const double host = host_seconds_between(plan);
+  if (host * static_cast<double>(plan.replicas()) < plan.interval_seconds * (1 - 1e-9))
+    return explore::explain(plan.problem, plan.solution, plan.analysis);
+  plan.analysis.bottleneck = "the host limits: between cards it takes " +
+                             std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
+  plan.analysis.lifts.clear();
 }
 
 }  // namespace millrace::compiler

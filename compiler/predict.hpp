@@ -13,9 +13,12 @@ namespace millrace::compiler {
 /// to be, and with the blocks that pass tensors on through cards.
 Status place_solution(Plan& plan);
 
-/// Places plan.solution, and fills analysis, foldings, designs, played, interval_seconds and latency_seconds
-/// of the plan; adds to prediction_ms. Gives the interval in seconds of one replica's cards, whatever the
-/// host takes. `play_all`: all parts are played, whatever that takes.
+/// Places plan.solution, and fills the analysis' figures, foldings, designs, played, interval_seconds and
+/// latency_seconds of the plan; adds to prediction_ms. Gives the interval in seconds of one replica's cards,
+/// whatever the host takes. `play_all`: all parts are played, whatever that takes.
 Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps, bool play_all);
+
+/// Of a plan that is predicted: what limits it and what would lift it, by the figures as they stand.
+void explain(Plan& plan);
 
 }  // namespace millrace::compiler

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "compiler/explore/replicas.hpp"
 #include "compiler/explore/words.hpp"
 
 namespace millrace::compiler {
@@ -68,16 +69,28 @@ void Nearest::look_at(const Plan& plan) {
   words_ = std::move(words);
 }
 
-Error Nearest::error(const Plan& plan) const {
+Error Nearest::error(const Plan& plan, const explore::Problem& reckoned, bool explain) const {
   const std::string model = "model '" + plan.model.name + "': ";
+  std::string reason;
+  if (explain) {
+    // With the targets as they were asked, where what the joints take is enough to exclude these.
+    explore::Problem asked = reckoned;
+    asked.targets = plan.problem.targets;
+    auto found = explore::solve_replicated(asked, true);
+    if (found.ok()) found = explore::solve_replicated(reckoned, true);
+    if (!found.ok())
+      reason = ". Reckoned with what joins the blocks and what they wait for each other, " +
+               found.error().message();
+  }
   if (words_.empty())
     return Error(ErrorCode::kDoesNotFit,
                  model +
-                     "what joins the blocks takes more than is left, however often it is reckoned "
-                     "with; lower --target-fps or --max-utilisation, or give more cards");
+                     "what joins the blocks takes more than is left, however often it is reckoned with; " +
+                     "lower --target-fps, raise --max-utilisation, or give more cards" + reason);
   return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
                                            "clock; the nearest gives " + words_ +
-                                           ". Ask for no more than that, or give more or larger cards");
+                                           ". Ask for no more than that, or give more or larger cards" +
+                                           reason);
 }
 
 }  // namespace millrace::compiler

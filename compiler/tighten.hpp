@@ -24,8 +24,9 @@ class Nearest {
  public:
   void look_at(const Plan& plan);
 
-  /// kDoesNotFit, with the figures of that plan.
-  Error error(const Plan& plan) const;
+  /// kDoesNotFit, with the figures of that plan. `reckoned`: the problem as it was tightened last, of which
+  /// `explain` says what binds in it and what could be met.
+  Error error(const Plan& plan, const explore::Problem& reckoned, bool explain) const;
 
  private:
   double by_ = 1;  // the target is missed by this factor

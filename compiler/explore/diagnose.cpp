@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/explore/branch.hpp"
+#include "compiler/explore/lack.hpp"
 #include "compiler/explore/search.hpp"
 #include "compiler/explore/words.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 constexpr std::uint32_t kMostCards = 64;   // of a cluster that is proposed
 constexpr std::uint32_t kMostInACopy = 4;  // cards of a replica that is proposed
-constexpr double kMuchMore = 16;           // times a resource that is looked at when one is short
 
 /// A layer by the name of the operation that costs most in it.
 std::string layer_name(const Board& board, std::size_t layer) {
@@ -295,72 +295,17 @@ class Diagnosis {
                 std::floor(static_cast<double>(problem_.cards[c].regions[r].available[k]) * factors[k]));
       return fill(board).first == board.chain.size();
     };
-    std::size_t binding = kKinds;
-    double factor = kMuchMore;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      const auto fits_with = [&](double of_it) {
-        Figures factors;
-        factors.fill(1);
-        factors[k] = of_it;
-        return fits(factors);
-      };
-      if (!fits_with(factor)) continue;
-      factor = least_factor(factor, fits_with);
-      binding = k;
-    }
-    if (binding < kKinds) {
-      double room = 0;
-      for (const auto& region : full.regions) room += has(region, binding);
-      if (binding == kMemoryBytes) room = has(full.regions.front(), binding);
-      return "what it has too little of is " + std::string(kind_name(binding)) + ", with " +
-             percent_more(factor) + " (" + number(std::ceil(room * factor)) +
-             (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +
-             " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") +
-             ") all layers fit";
-    }
-    return lacking_together(fits);
-  }
-
-  /// Where more of one kind does not help, however much: of which kinds more is needed, and how much of
-  /// these.
-  template <typename Fits>
-  std::string lacking_together(const Fits& fits) const {
-    Figures factors;
-    factors.fill(kMuchMore);
-    if (!fits(factors)) return "and not even " + number(kMuchMore) + " times the resources would do";
-    std::string names;
-    for (std::size_t k = 0; k < kKinds; ++k) {
-      Figures others = factors;
-      others[k] = 1;
-      if (fits(others)) {
-        factors = others;
-      } else {
-        names += (names.empty() ? "" : " and ") + std::string(kind_name(k));
-      }
-    }
-    const double factor = least_factor(kMuchMore, [&](double of_them) {
-      Figures some = factors;
-      for (auto& one : some)
-        if (one > 1) one = of_them;
-      return fits(some);
-    });
-    return "what it has too little of is " + names + ", with " + percent_more(factor) +
-           " of each all layers fit";
-  }
-
-  /// The least that fits, to a hundredth, where `most` does and 1 does not.
-  template <typename Fits>
-  static double least_factor(double most, const Fits& fits) {
-    auto low = 100, high = static_cast<int>(std::ceil(most * 100));
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (fits(middle / 100.0) ? high : low) = middle;
-    }
-    return high / 100.0;
-  }
-
-  static std::string percent_more(double factor) {
-    return number(std::round((factor - 1) * 100)) + " % more";
+    const auto lack = least_more(fits);
+    if (!lack) return "and not even " + number(kMuchMore) + " times the resources would do";
+    const std::string start = "what it has too little of is " + names_of(*lack) + ", with " + more_of(*lack);
+    if (lack->kinds.size() > 1) return start + " of each all layers fit";
+    const std::size_t binding = lack->kinds.front();
+    double room = 0;
+    for (const auto& region : full.regions) room += has(region, binding);
+    if (binding == kMemoryBytes) room = has(full.regions.front(), binding);
+    return start + " (" + number(std::ceil(room * lack->factor)) +
+           (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +
+           " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") + ") all layers fit";
   }
 
   std::string nearest_targets() const {
@@ -379,7 +324,7 @@ class Diagnosis {
             ", or " + rate_down(1 / soonest_->interval_seconds) + " in " + time_up(soonest_->latency_seconds);
       return out;
     }
-    return "; it does not fit at any rate";
+    return "; with its layers unsplit it does not fit at any rate";
   }
 
   /// So many cards of a kind, one after another.
@@ -465,7 +410,8 @@ class Diagnosis {
       if (!one.empty()) out += (out.empty() ? "; it would fit on " : ", or on ") + one;
     }
     if (!out.empty()) return out;
-    out = "; no row of up to " + std::to_string(most_cards()) + " cards of its kinds would do";
+    out = "; with layers unsplit, no row of up to " + std::to_string(most_cards()) +
+          " cards of its kinds would do";
     return problem_.targets.frames_per_second
                ? out + ", nor up to " + std::to_string(kMostCards) + " in replicas"
                : out;

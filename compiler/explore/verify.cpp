@@ -122,6 +122,33 @@ std::string check_layers(const Problem& problem, const Solution& solution,
   return {};
 }
 
+/// Each tensor counts at every cut between the layer that makes it and the last that reads it.
+std::string check_crossing(const Problem& problem, const Solution& solution,
+                           const std::vector<std::size_t>& part_of) {
+  const auto row = layers(problem);
+  std::map<std::uint32_t, std::size_t> cuts_before;  // the layer of an operation
+  std::size_t cuts = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto place = [&](std::size_t layer) {
+      return solution.parts[part_of[row[layer].operations.front()]].place;
+    };
+    if (i > 0 && place(i) != place(i - 1)) ++cuts;
+    for (const auto operation : row[i].operations) cuts_before[operation] = cuts;
+  }
+  std::map<std::uint32_t, std::size_t> made, crossed;  // tensor: cuts before it is made, cuts it crosses
+  for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
+    const auto& operation = problem.operations[i];
+    if (operation.host) continue;
+    for (const auto t : operation.inputs)
+      if (made.contains(t) && cuts_before[i] > made[t])
+        crossed[t] = std::max(crossed[t], cuts_before[i] - made[t]);
+    for (const auto t : operation.outputs) made[t] = cuts_before[i];
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& [t, times] : crossed) bytes += problem.tensors[t].bytes * times;
+  return bytes == solution.crossing_bytes ? std::string() : "crossing_bytes is wrong";
+}
+
 bool near(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
@@ -303,6 +330,7 @@ std::string verify(const Problem& problem, const Solution& solution) {
   if (auto wrong = place_operations(problem, solution, part_of); !wrong.empty()) return wrong;
   if (auto wrong = check_edges(problem, solution, part_of); !wrong.empty()) return wrong;
   if (auto wrong = check_layers(problem, solution, part_of); !wrong.empty()) return wrong;
+  if (auto wrong = check_crossing(problem, solution, part_of); !wrong.empty()) return wrong;
   return is_predictable(problem) ? Claims(problem, solution, part_of).check() : std::string();
 }
 

@@ -226,6 +226,8 @@ void add_resources(Markup& page, const Plan& plan) {
 void add_latency(Markup& page, const Plan& plan) {
   double end = 0;
   for (const auto& work : plan.analysis.works) end = std::max(end, work.last);
+  const bool between =
+      std::any_of(plan.host.begin(), plan.host.end(), [](const auto& h) { return h.between; });
   open_section(
       page, "latency", "Where the time goes",
       "One frame, from its first beat into the first card: each block waits for the part of its input "
@@ -233,7 +235,9 @@ void add_latency(Markup& page, const Plan& plan) {
           duration(end, "µ") +
           (plan.played ? "; played clock by clock, joints included: " + duration(plan.latency_seconds, "µ")
                        : "") +
-          ". The host's time is not in it.");
+          (between ? ". What the host does between cards is waited for; what it does before and after is not "
+                     "in it."
+                   : ". The host's time is not in it."));
   page.open("ul", {{"class", "keys"}});
   add_key(page, "pale", "filling");
   add_key(page, "a", "giving its output");

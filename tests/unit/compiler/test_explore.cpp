@@ -5,6 +5,7 @@
 
 #include "brute_force.hpp"
 #include "compiler/explore/analysis.hpp"
+#include "compiler/explore/explain.hpp"
 #include "compiler/explore/packing.hpp"
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"
@@ -19,6 +20,16 @@ using tests::row;
 
 Solution solved(const Problem& problem) {
   return tests::verified(problem, solve(problem));
+}
+
+Analysis explained(const Problem& problem, const Solution& solution) {
+  Analysis analysis = analyse(problem, solution);
+  explain(problem, solution, analysis);
+  return analysis;
+}
+
+Analysis explained(const Problem& problem) {
+  return explained(problem, solved(problem));
 }
 
 std::string refusal(const Problem& problem, ErrorCode code = ErrorCode::kDoesNotFit) {
@@ -425,7 +436,7 @@ TEST(Explore, ReadsWeightsAtTheBandwidthOfOneBankHoweverManyThereAre) {
 
 TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
   Problem problem = two_placements();
-  const Analysis slow = analyse(problem, solved(problem));
+  const Analysis slow = explained(problem);
   EXPECT_EQ(slow.bottleneck, "the memory of fpga0 limits: 1000 bytes of weights a frame");
   EXPECT_NEAR(slow.places[0].roofline.memory, 1e6, 1e-3);
   problem.targets.frames_per_second = 1.25e6;
@@ -445,7 +456,7 @@ TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
   for (auto& way : large.operations[1].implementations) way.amounts[kBram18] = 150;
   const auto too_large = refusal(large);
   expect(too_large, "layer 'conv1' needs at least 150 BRAM18, 50 (50 %) more than the 100 left of 'ku060'");
-  expect(too_large, "does not fit at any rate");
+  expect(too_large, "with its layers unsplit it does not fit at any rate");
 
   Problem slow = row({1000, 1000}, 1, 2000);
   for (auto& operation : slow.operations) operation.implementations.resize(2);
@@ -563,10 +574,10 @@ TEST(ExploreSettle, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
 TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
   Problem problem = row({1024, 64}, 1, 20);
   problem.targets.objective = Objective::kThroughput;
-  const Analysis tight = analyse(problem, solved(problem));
+  const Analysis tight = explained(problem);
   EXPECT_EQ(tight.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
   ASSERT_EQ(tight.lifts.size(), 1U);
-  EXPECT_EQ(tight.lifts[0], "70 % more DSP on fpga0 would give +100 %");
+  EXPECT_EQ(tight.lifts[0], "70 % more DSP on fpga0 would give up to +100 %");
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.compute, 20 * 2 * 1e8 / 1088);
   EXPECT_DOUBLE_EQ(tight.places[0].roofline.attained, 1e8 / 64);
   EXPECT_TRUE(std::isinf(tight.places[0].roofline.memory));
@@ -592,6 +603,34 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
   EXPECT_EQ(cable.places[1].roofline.links, 1e6);
 }
 
+TEST(ExploreAnalysis, WhatLiftsARateIsTheLeastThatIsShortAndNoMoreThanTheOthersAllow) {
+  // The way of half the cycles that takes few slices and many LUTs is the cheapest by the sum over all kinds,
+  // and not the one that the fewest more slices are needed for.
+  Problem one = row({64}, 1, 100);
+  for (auto& region : one.cards[0].regions) region.available[kLut] = 1000;
+  one.operations[0].implementations = {{"now", 64}, {"many slices", 32}, {"many LUTs", 32}};
+  auto& ways = one.operations[0].implementations;
+  ways[0].amounts[kDsp] = 80;
+  ways[1].amounts[kDsp] = 110;
+  ways[1].amounts[kLut] = 900;
+  ways[2].amounts[kDsp] = 150;
+  one.targets.objective = Objective::kThroughput;
+  EXPECT_EQ(explained(one).lifts.at(0), "10 % more DSP on fpga0 would give up to +100 %");
+
+  Problem two = row({1024, 1024}, 2, 20);
+  two.partitions = 2;
+  two.targets.objective = Objective::kThroughput;
+  // Both cards limit alike: both need more.
+  EXPECT_NE(explained(two).lifts.at(0).find(" more DSP on fpga0 and "), std::string::npos)
+      << explained(two).lifts.at(0);
+  // The second one is a little quicker, and limits then.
+  two.operations[1].implementations = {{"little quicker", 60}};
+  const Analysis capped = explained(two);
+  EXPECT_EQ(capped.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
+  EXPECT_NE(capped.lifts.at(0).find("up to +6.7 %, then 'conv1' on fpga1 limits"), std::string::npos)
+      << capped.lifts.at(0);
+}
+
 TEST(ExploreVerify, RecomputesEveryClaim) {
   Problem problem = row({64, 64}, 2, 8);
   problem.partitions = 2;
@@ -604,6 +643,7 @@ TEST(ExploreVerify, RecomputesEveryClaim) {
   };
   expect(with([](auto& s) { s.interval_seconds *= 1.01; }), "interval_seconds is wrong");
   expect(with([](auto& s) { s.latency_seconds *= 0.99; }), "latency_seconds is wrong");
+  expect(with([](auto& s) { ++s.crossing_bytes; }), "crossing_bytes is wrong");
   expect(with([](auto& s) { s.implementation[0] = 99; }), "implementation that does not exist");
   expect(with([](auto& s) { s.implementation[0] = 6; }), "too little DSP");
   expect(with([](auto& s) { s.implementation[0] = 0; }), "is wrong");

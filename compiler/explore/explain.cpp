@@ -1,0 +1,291 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/explore/explain.hpp"
+#include "compiler/explore/lack.hpp"
+#include "compiler/explore/levels.hpp"
+
+namespace millrace::compiler::explore {
+namespace {
+
+constexpr double kAlike = 0.99;     // places of which one is no quicker than this part of another limit alike
+constexpr double kHardly = 1.02;    // times an interval
+constexpr double kNothing = 0.005;  // a gain below this is none
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, share < 0.0995 ? "%.1f %%" : "%.0f %%", share * 100);
+  return text;
+}
+
+/// Cards with more of their resources, less what joins the blocks there; every block in its region, built in
+/// any way that is quick enough.
+class Stretched {
+ public:
+  Stretched(const Problem& problem, const Solution& solution, const Analysis& analysis, double seconds)
+      : problem_(problem), solution_(solution), seconds_(seconds), options_(problem.operations.size()) {
+    for (const auto card : solution.card) {
+      blocks_.emplace_back(problem.cards[card].regions.size());
+      joints_.emplace_back(problem.cards[card].regions.size());
+      weights_.emplace_back(problem.cards[card].regions.size(), even_weights());
+    }
+    for (const auto& part : solution.parts)
+      for (const auto operation : part.operations)
+        if (!part.host) blocks_[part.place][solution.region[operation]].push_back(operation);
+    for (std::size_t p = 0; p < joints_.size(); ++p)
+      for (std::size_t r = 0; r < joints_[p].size(); ++r) {
+        Amounts sum{};
+        for (const auto operation : blocks_[p][r])
+          sum += problem.operations[operation].implementations[solution.implementation[operation]].amounts;
+        for (std::size_t k = 0; k < kMemoryBytes; ++k)
+          joints_[p][r][k] =
+              static_cast<double>(analysis.places[p].regions[r].used[k]) - static_cast<double>(sum[k]);
+      }
+  }
+
+  bool fits(std::uint32_t place, const Figures& factors) {
+    const auto& regions = card(place).regions;
+    double memory = static_cast<double>(regions.front().available[kMemoryBytes]) * seconds_;
+    memory *= factors[kMemoryBytes];
+    for (std::size_t r = 0; r < regions.size(); ++r) {
+      Amounts budget{};
+      for (std::size_t k = 0; k < kMemoryBytes; ++k)
+        budget[k] = static_cast<std::uint64_t>(std::max(
+            0.0,
+            std::floor(static_cast<double>(regions[r].available[k]) * factors[k]) - joints_[place][r][k]));
+      budget[kMemoryBytes] = static_cast<std::uint64_t>(memory * (1 + 1e-12));
+      std::vector<Choices> ways;
+      for (const auto operation : blocks_[place][r])
+        ways.push_back(choices(options(place, operation), budget));
+      std::vector<const Choices*> all;
+      for (const auto& one : ways) all.push_back(&one);
+      const Packed packed = pack(all, budget, weights_[place][r]);
+      if (packed.fit != Fit::kYes) return false;
+      memory -= static_cast<double>(packed.used[kMemoryBytes]);
+    }
+    return true;
+  }
+
+  std::optional<Lack> lack(std::uint32_t place) {
+    return least_more([&](const Figures& factors) { return fits(place, factors); });
+  }
+
+ private:
+  const Card& card(std::uint32_t place) const { return problem_.cards[solution_.card[place]]; }
+
+  const std::vector<Option>& options(std::uint32_t place, std::uint32_t operation) {
+    auto& known = options_[operation];
+    if (!known)
+      known = options_within(problem_.operations[operation], cycles_in(seconds_, card(place).clock_hz));
+    return *known;
+  }
+
+  const Problem& problem_;
+  const Solution& solution_;
+  double seconds_;
+  std::vector<std::optional<std::vector<Option>>> options_;      // of an operation
+  std::vector<std::vector<std::vector<std::uint32_t>>> blocks_;  // place, region
+  std::vector<std::vector<Figures>> weights_;                    // to begin haggling with; place, region
+  std::vector<std::vector<Figures>> joints_;  // what designs and cables take beyond blocks; place, region
+};
+
+class Explainer {
+ public:
+  Explainer(const Problem& problem, const Solution& solution, Analysis& analysis)
+      : problem_(problem), solution_(solution), out_(analysis) {
+    for (const auto& place : out_.places) seconds_ = std::max(seconds_, place.interval_seconds);
+    for (const auto& cable : out_.cables) seconds_ = std::max(seconds_, cable.seconds);
+    for (const auto& place : out_.places) seconds_ = std::max(seconds_, memory_seconds(place));
+  }
+
+  void run() {
+    out_.bottleneck.clear();
+    out_.lifts.clear();
+    const double near = seconds_ * (1 - 1e-9);
+    for (const auto& place : out_.places)
+      if (place.interval_seconds >= near) {
+        out_.bottleneck = slowest_of(place) +
+                          " limits: " + std::to_string(way(place.slowest).interval_cycles) +
+                          " cycles a frame";
+        lift();
+        add_busiest_cable();
+        return;
+      }
+    for (const auto& cable : out_.cables)
+      if (cable.seconds >= near) {
+        const std::string name = name_of(cable);
+        out_.bottleneck = "the cable " + name + " limits: " + std::to_string(cable.bytes) + " bytes a frame";
+        out_.lifts.push_back("a quicker cable " + name + ", or a cut where fewer bytes cross");
+        return;
+      }
+    for (const auto& place : out_.places)
+      if (memory_seconds(place) >= near) {
+        out_.bottleneck = "the memory of " + card(place).name +
+                          " limits: " + std::to_string(place.memory_bytes) + " bytes of weights a frame";
+        out_.lifts.push_back("weights kept on the chip, or a quicker memory");
+        return;
+      }
+  }
+
+ private:
+  const Implementation& way(std::uint32_t operation) const {
+    return problem_.operations[operation].implementations[solution_.implementation[operation]];
+  }
+  const Card& card(const PlaceAnalysis& place) const { return problem_.cards[place.card]; }
+  std::uint32_t number(const PlaceAnalysis& place) const {
+    return static_cast<std::uint32_t>(&place - out_.places.data());
+  }
+
+  static double memory_seconds(const PlaceAnalysis& place) {
+    return place.memory_bytes > 0 ? 1 / place.roofline.memory : 0;
+  }
+
+  std::string name_of(const CableUse& cable) const {
+    return card(out_.places[cable.from]).name + "-" + card(out_.places[cable.to]).name;
+  }
+  std::string slowest_of(const PlaceAnalysis& place) const {
+    return "'" + problem_.operations[place.slowest].name + "' on " + card(place).name;
+  }
+
+  /// How far the cables are from limiting.
+  void add_busiest_cable() {
+    const CableUse* most = nullptr;
+    for (const auto& cable : out_.cables)
+      if (most == nullptr || cable.share > most->share) most = &cable;
+    if (most != nullptr)
+      out_.lifts.push_back("the cable " + name_of(*most) + " is at " + percent(most->share));
+  }
+
+  /// The slowest of what no card's resources make quicker, and of the cards that do not limit.
+  struct Rest {
+    double seconds = 0;
+    std::string name;
+  };
+
+  Rest rest() const {
+    Rest out;
+    const auto add = [&](double seconds, const std::string& name) {
+      if (seconds > out.seconds) out = {seconds, name};
+    };
+    for (const auto& place : out_.places)
+      if (!is_slow(place)) add(place.interval_seconds, slowest_of(place));
+    for (const auto& place : out_.places) add(memory_seconds(place), "the memory of " + card(place).name);
+    for (const auto& cable : out_.cables) add(cable.seconds, "the cable " + name_of(cable));
+    return out;
+  }
+
+  bool is_slow(const PlaceAnalysis& place) const { return place.interval_seconds >= seconds_ * kAlike; }
+
+  /// What the slowest places would need for the next shorter interval.
+  void lift() {
+    double reached = 0;
+    for (const auto& place : out_.places) {
+      if (!is_slow(place)) continue;
+      const auto& slowest = problem_.operations[place.slowest];
+      std::uint64_t next = 0;
+      for (const auto& other : slowest.implementations)
+        if (other.interval_cycles < way(place.slowest).interval_cycles)
+          next = std::max(next, other.interval_cycles);
+      if (next == 0) {
+        out_.lifts.push_back("nothing here: '" + slowest.name +
+                             "' cannot be built quicker; a replica could share its work");
+        return;
+      }
+      reached = std::max(reached, static_cast<double>(next) / card(place).clock_hz);
+    }
+    const Rest rest = this->rest();
+    const bool capped = rest.seconds > reached;
+    reached = std::max(reached, rest.seconds);
+    if (seconds_ / reached - 1 < kNothing) {
+      out_.lifts.push_back("nothing here alone: " + rest.name + " is as slow");
+      return;
+    }
+    if (cannot_be_built(reached)) return;
+    const double seconds = relaxed(reached);
+    const std::string gain = "up to +" + percent(seconds_ / seconds - 1);
+    const std::string needed = needs(seconds);
+    if (needed.empty())
+      out_.lifts.push_back(gain + " would fit with this cut, but no such plan was found");
+    else
+      out_.lifts.push_back(needed + (solution_.copies.empty() ? "" : ", and so in each replica,") +
+                           " would give " + gain + (capped ? ", then " + rest.name + " limits" : ""));
+  }
+
+  /// The longest interval that is hardly longer and that something on the slow places can have: what cannot
+  /// be built just as quick as the slowest block would be need not be much quicker.
+  double relaxed(double shortest) const {
+    double longest = shortest;
+    for (const auto& part : solution_.parts) {
+      if (part.host || !is_slow(out_.places[part.place])) continue;
+      for (const auto operation : part.operations)
+        for (const auto& one : problem_.operations[operation].implementations) {
+          const double seconds =
+              static_cast<double>(one.interval_cycles) / card(out_.places[part.place]).clock_hz;
+          if (seconds <= shortest * kHardly && seconds_ / seconds - 1 >= kNothing)
+            longest = std::max(longest, seconds);
+        }
+    }
+    return longest;
+  }
+
+  /// A block that has no implementation that quick, on a place that would have to be.
+  bool cannot_be_built(double seconds) {
+    for (const auto& part : solution_.parts) {
+      if (part.host || !is_slow(out_.places[part.place])) continue;
+      const std::uint64_t cycles = cycles_in(seconds, card(out_.places[part.place]).clock_hz);
+      for (const auto operation : part.operations) {
+        const auto& ways = problem_.operations[operation].implementations;
+        if (std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return w.interval_cycles <= cycles; }))
+          continue;
+        out_.lifts.push_back("'" + problem_.operations[operation].name + "' has no implementation of " +
+                             std::to_string(cycles) +
+                             " cycles or fewer: another cut, or another card for it");
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// Of what the slow places need how much more; empty where it would fit as it is.
+  std::string needs(double seconds) const {
+    Stretched stretched(problem_, solution_, out_, seconds);
+    Figures as_is;
+    as_is.fill(1);
+    std::string needed;
+    for (const auto& place : out_.places) {
+      if (!is_slow(place) || stretched.fits(number(place), as_is)) continue;
+      const auto lack = stretched.lack(number(place));
+      needed += (needed.empty() ? "" : " and ") +
+                (lack ? more_of(*lack) + " " + names_of(*lack)
+                      : "more than " + std::to_string(std::lround(kMuchMore)) + " times the resources") +
+                " on " + card(place).name;
+    }
+    return needed;
+  }
+
+  const Problem& problem_;
+  const Solution& solution_;
+  Analysis& out_;
+  double seconds_ = 0;  // from one frame to the next, of one replica's cards
+};
+
+}  // namespace
+
+void change_interval(Analysis& analysis, double from_seconds, double to_seconds) {
+  const double factor = from_seconds / to_seconds;
+  for (auto& cable : analysis.cables) cable.share *= factor;
+  for (auto& place : analysis.places)
+    for (auto& region : place.regions)
+      region.used[kMemoryBytes] =
+          static_cast<std::uint64_t>(std::llround(static_cast<double>(region.used[kMemoryBytes]) * factor));
+}
+
+void explain(const Problem& problem, const Solution& solution, Analysis& analysis) {
+  Explainer(problem, solution, analysis).run();
+}
+
+}  // namespace millrace::compiler::explore
