@@ -1,3 +1,5 @@
+#include "compiler/explore/explain.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -5,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/explore/explain.hpp"
 #include "compiler/explore/lack.hpp"
 #include "compiler/explore/levels.hpp"
 
