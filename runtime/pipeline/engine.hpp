@@ -191,6 +191,7 @@ class Engine final : public Pipeline {
   std::condition_variable keeper_wake_;  // loss, an earlier deadline, a thread that parked, the end
   std::condition_variable card_wake_;    // a card is back, a session began, the end
   std::condition_variable drained_;      // stop() waits for frames
+  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound it was given
   // Protected by mutex_:
   std::uint64_t session_first_ = 0;  // first sequence of the session
   FrameQueue queue_;

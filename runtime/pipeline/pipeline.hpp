@@ -213,9 +213,9 @@ class Pipeline {
     return Error(ErrorCode::kUnsupported, "this pipeline cannot be opened again");
   }
 
-  /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable,
-  /// releases the cards. However many cards hang, that takes the driver's patience with one of them (5 s
-  /// where emulated), no more. Idempotent.
+  /// Refuses new frames, completes accepted ones for at most `bound`, fails the rest with kUnavailable and
+  /// releases the cards (hanging ones within the driver's patience, 5 s where emulated). Idempotent; a call
+  /// while another waits shortens that wait where its bound ends earlier, and may return before it.
   virtual void stop(std::chrono::milliseconds bound) = 0;
 };
 

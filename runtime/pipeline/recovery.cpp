@@ -392,13 +392,18 @@ PipelineStatus Engine::status() {
 void Engine::stop(std::chrono::milliseconds bound) {
   {
     std::unique_lock lock(mutex_);
-    if (stopped_) return;
+    stop_by_ =
+        std::min(stop_by_, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop));
+    if (stopped_) return drained_.notify_all();
     stopped_ = true;
     stopping_.store(true);
-    drained_.wait_until(
-        lock, Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongestStop), [&] {
-          return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
-        });
+    const auto drained = [&] {
+      return queue_.empty() && (done_.load() == next_sequence_ || phase_.load() != Phase::kRunning);
+    };
+    while (!drained() && Clock::now() < stop_by_) {
+      const Clock::time_point end = stop_by_;  // an earlier one may come
+      drained_.wait_until(lock, end);
+    }
     ending_.store(true);
     phase_.store(Phase::kStopped);
     keeper_wake_.notify_all();

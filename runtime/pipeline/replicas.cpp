@@ -52,7 +52,7 @@ std::shared_ptr<Pipeline> Replicas::retire(std::chrono::milliseconds bound) {
   std::unique_lock lock(mutex_);
   const auto in_turn = [](const auto& one) { return one.load() != nullptr; };
   const auto last = [&] { return std::count_if(in_turn_.begin(), in_turn_.end(), in_turn) == 1; };
-  if (last()) drained_.wait_until(lock, after(bound), [&] { return queue_.empty(); });
+  if (last()) drained_.wait_until(lock, after(bound), [&] { return queue_.empty() || stopping_.load(); });
   for (std::size_t place = 0; place < owned_.size(); ++place) {
     if (in_turn_[place].exchange(nullptr) == nullptr) continue;
     auto retired = owned_[place];
@@ -295,12 +295,24 @@ std::vector<FrameRecord> Replicas::recent_frames() {
 }
 
 void Replicas::stop(std::chrono::milliseconds bound) {
-  const Clock::time_point end = after(bound);
+  Clock::time_point end = after(bound);
   {
     std::unique_lock lock(mutex_);
-    if (ending_) return;
-    stopping_.store(true);
-    drained_.wait_until(lock, end, [&] { return queue_.empty(); });
+    stop_by_ = std::min(stop_by_, end);
+    if (stopping_.exchange(true)) {
+      drained_.notify_all();
+      const bool waits_for_replicas = ending_;
+      lock.unlock();
+      if (waits_for_replicas)
+        for (const auto& one : owned()) one->stop(until(end));
+      return;
+    }
+    drained_.notify_all();  // retire() waits as well
+    while (!queue_.empty() && Clock::now() < stop_by_) {
+      const Clock::time_point earliest = stop_by_;
+      drained_.wait_until(lock, earliest);
+    }
+    end = stop_by_;
     ending_ = true;
     wake_.notify_all();
     fail_waiting(lock, Error(ErrorCode::kUnavailable, "the pipeline was stopped"));

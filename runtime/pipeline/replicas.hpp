@@ -86,6 +86,7 @@ class Replicas final : public Pipeline {
   std::vector<std::shared_ptr<Pipeline>> owned_;  // by place
   FrameQueue queue_;
   Clock::time_point next_expiry_ = Clock::time_point::max();
+  Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound stop() was given
   bool ending_ = false;
 
   std::thread keeper_;  // deadlines of what waits

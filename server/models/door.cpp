@@ -157,13 +157,11 @@ void Door::stop(std::chrono::milliseconds bound) {
 }
 
 void Door::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (state_.load() != State::kOpen) return;
-    waiting_.emplace(capacity_);
-    state_.store(State::kClosed, std::memory_order_release);
-  }
+  const std::lock_guard lock(mutex_);
+  if (state_.load() != State::kOpen) return;
+  waiting_.emplace(capacity_);
   timer_.emplace([this](const std::stop_token& stop) { keep_deadlines(stop); });
+  state_.store(State::kClosed, std::memory_order_release);
 }
 
 Door::Entry Door::take_first() {
@@ -200,25 +198,24 @@ void Door::lead_to(std::shared_ptr<Model> next) {
   }
   state_.store(State::kMoved, std::memory_order_release);
   waiting_.reset();
+  const auto ended = std::exchange(timer_, std::nullopt);
   lock.unlock();
-  timer_.reset();
 }
 
 void Door::fail_all(const Error& error) {
-  {
-    std::unique_lock lock(mutex_);
-    if (state_.load() != State::kMoved) {
-      state_.store(State::kGone, std::memory_order_release);
-      if (!reason_) reason_ = error;
-    }
-    for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
-      lock.unlock();
-      complete(*one.frame, error);
-      lock.lock();
-    }
-    waiting_.reset();
+  std::unique_lock lock(mutex_);
+  if (state_.load() != State::kMoved) {
+    state_.store(State::kGone, std::memory_order_release);
+    if (!reason_) reason_ = error;
   }
-  timer_.reset();
+  for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
+    lock.unlock();
+    complete(*one.frame, error);
+    lock.lock();
+  }
+  waiting_.reset();
+  const auto ended = std::exchange(timer_, std::nullopt);
+  lock.unlock();
 }
 
 void Door::keep_deadlines(const std::stop_token& stop) {

@@ -47,10 +47,10 @@ class Door final : public runtime::pipeline::Pipeline {
   std::chrono::milliseconds retry_after() override { return behind_->retry_after(); }
   runtime::pipeline::PipelineStatus status() override;
   std::vector<runtime::pipeline::FrameRecord> recent_frames() override { return behind_->recent_frames(); }
-  /// As fail_all(), and the pipeline behind stops.
+  /// As fail_all(), and the pipeline behind stops. Also while another thread swaps.
   void stop(std::chrono::milliseconds bound) override;
 
-  // By one thread at a time, the one that swaps:
+  // By one thread at a time, the one that swaps, but for fail_all(), which any thread may call:
 
   /// From now on frames wait; those behind it complete. Allocates the queue they wait in, which is there
   /// until the door leads elsewhere or all have failed.
@@ -94,7 +94,7 @@ class Door final : public runtime::pipeline::Pipeline {
   runtime::pipeline::Clock::time_point next_expiry_ = runtime::pipeline::Clock::time_point::max();
   std::optional<Error> reason_;  // kGone
 
-  std::optional<std::jthread> timer_;  // from close() to the end; of the swapping thread
+  std::optional<std::jthread> timer_;  // from close() to the end; joined by whoever takes it out
 };
 
 }  // namespace millrace::server::models

@@ -2,6 +2,7 @@
 #include "server/models/repository.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <latch>
 #include <utility>
 
@@ -185,9 +186,11 @@ void Repository::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     if (const JobPointer job = take(Job::Stage::kReady, Job::Stage::kRunning)) {
+      working_ = true;
       lock.unlock();
       run(job);
       lock.lock();
+      working_ = false;
       continue;
     }
     const auto next = next_event();
@@ -206,11 +209,13 @@ void Repository::work(const std::stop_token& stop) {
     else
       changed_.wait_for(lock, stop, kLook, [] { return false; });
     if (stop.stop_requested() || Clock::now() < next) continue;
+    working_ = true;
     lock.unlock();
     try_lost();
     if (Clock::now() >= next_poll_) poll();
     if (Clock::now() >= next_burial_) bury_apart();
     lock.lock();
+    working_ = false;
   }
 }
 
@@ -269,6 +274,25 @@ void Repository::begin_stop() {
   worker_.request_stop();
   for (auto& compiler : compilers_) compiler.request_stop();
   for (const auto& job : waiting) finish(job, stopping_error());
+}
+
+bool Repository::idle() const {
+  const std::lock_guard lock(mutex_);
+  return !working_;
+}
+
+void Repository::abandon() {
+  std::vector<Done> done;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& job : jobs_) {
+      std::move(job->done.begin(), job->done.end(), std::back_inserter(done));
+      job->done.clear();
+    }
+  }
+  for (const auto& one : done)
+    if (one) one(stopping_error());
+  swapper_.abandon(stopping_error());
 }
 
 void Repository::stop() {

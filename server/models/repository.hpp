@@ -98,10 +98,18 @@ class Repository {
 
   RepositoryMode mode() const { return options_.mode; }
 
-  /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs.
-  /// What is served goes on. Idempotent.
+  /// No new jobs; those that wait or compile end with kUnavailable. stop() also waits for the one that runs,
+  /// as long as cards take. What is served goes on. Idempotent.
   void begin_stop();
   void stop();
+
+  /// Whether no job, poll or try runs: after begin_stop(), whether stop() would wait for nothing but
+  /// compilers that are being killed.
+  bool idle() const;
+
+  /// After begin_stop(), for a process that ends without stop(): who asked for the job that runs, and
+  /// requests it keeps waiting, get kUnavailable. The job goes on.
+  void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -171,6 +179,7 @@ class Repository {
   std::list<JobPointer> jobs_;  // in the order they came; of one model, only the first is worked on
   std::map<std::string, std::map<std::uint64_t, State>> states_;
   bool stopping_ = false;
+  bool working_ = false;  // the worker is at something
 
   // Of the worker's thread:
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll

@@ -63,7 +63,30 @@ std::shared_ptr<Model> Swapper::make(const std::string& name, const std::string&
                                  options_.waiting);
 }
 
+Swapper::Touched::Touched(Swapper& swapper, std::shared_ptr<Model> model) : swapper_(swapper) {
+  const std::lock_guard lock(swapper_.mutex_);
+  swapper_.touched_ = std::move(model);
+}
+
+Swapper::Touched::~Touched() {
+  std::shared_ptr<Model> let_go;  // not under the lock
+  const std::lock_guard lock(swapper_.mutex_);
+  let_go.swap(swapper_.touched_);
+}
+
+void Swapper::abandon(const Error& error) {
+  std::shared_ptr<Model> model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = touched_;
+  }
+  if (model == nullptr) return;
+  model->door().fail_all(error);
+  model->door().finish(std::chrono::milliseconds(0));
+}
+
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
+  const Touched touched(*this, old);
   SwapResult result;
   const auto chosen = choose(old, next, policy);
   if (!chosen.ok()) {
@@ -249,6 +272,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
 }
 
 void Swapper::unload(const std::shared_ptr<Model>& old) {
+  const Touched touched(*this, old);
   old->set_state(ModelState::kUnloading);
   static_cast<void>(registry_.withdraw(old->name(), old->version()));
   old->door().fail_all(

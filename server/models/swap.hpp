@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,10 @@ class Swapper {
   /// Completes what it accepted; what comes later gets 404.
   void unload(const std::shared_ptr<Model>& old);
 
+  /// For a process that ends without waiting for what runs here: requests that a swap keeps waiting, and
+  /// those of versions that complete what they accepted, fail with this. The swap goes on. Any thread.
+  void abandon(const Error& error);
+
  private:
   using Pipeline = runtime::pipeline::Pipeline;
 
@@ -90,10 +95,23 @@ class Swapper {
                               std::shared_ptr<Pipeline> pipeline);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);
 
+  /// The version in question, for abandon(), from begin to end of what is done to it.
+  class Touched {
+   public:
+    Touched(Swapper& swapper, std::shared_ptr<Model> model);
+    ~Touched();
+
+   private:
+    Swapper& swapper_;
+  };
+
   Registry& registry_;
   metrics::Metrics& metrics_;
   const PipelineSource source_;
   const SwapOptions options_;
+
+  std::mutex mutex_;
+  std::shared_ptr<Model> touched_;  // protected by mutex_
 };
 
 }  // namespace millrace::server::models

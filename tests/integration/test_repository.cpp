@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "tests/integration/repository_host.hpp"
@@ -230,6 +231,74 @@ TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   EXPECT_EQ(clients.failed + clients.wrong, 0) << "they waited; last status " << clients.last_status;
   EXPECT_EQ(host.state("2"), "READY");
   EXPECT_EQ(host.cards().size(), 3U);
+}
+
+/// Version 1 serves, and gives way to version 2 on cards of which one hangs: one request is on the cards, one
+/// waits for version 2, and so does whoever asked for it.
+class SwapThatHangs : public testing::Test {
+ protected:
+  void begin(const std::string& drain_ms) {
+    host_.add("1", base());
+    host_.add("2", with_other_weights(base(), 2));
+    host_.start({"--drain-ms", drain_ms}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=600000"});
+    ASSERT_EQ(host_.load("1").status, 200);
+    HttpConnection asking(host_.port());
+    ASSERT_EQ(host_.ask(asking, host_.frame(1)).status, 200);
+    cards_ = host_.cards();
+    ASSERT_EQ(cards_.size(), 3U);
+    ASSERT_EQ(::kill(cards_[1], SIGSTOP), 0);
+    held_ = std::async(std::launch::async, [&] { return ask(); });
+    ASSERT_TRUE(status_says(asking, "\"in_flight\":1,"));
+    loading_ = std::async(std::launch::async, [&] { return host_.load("2", "drain").status; });
+    ASSERT_TRUE(wait_until([&] { return host_.state("2") == "LOADING"; }));
+    // Once it waits behind the closed door it is not on the cards.
+    waiting_ = std::async(std::launch::async, [&] { return ask(); });
+    ASSERT_TRUE(status_says(asking, "\"queued\":1,"));
+  }
+  void expect_an_end_with_answers(int signal) {
+    const auto since = std::chrono::steady_clock::now();
+    EXPECT_EQ(host_.server().stop(signal), 0) << host_.server().err();
+    EXPECT_LT(std::chrono::steady_clock::now() - since, 20s) << "the card hangs for 10 minutes";
+    EXPECT_EQ(held_.get(), 503);
+    EXPECT_EQ(waiting_.get(), 503);
+    EXPECT_EQ(loading_.get(), 503);
+    EXPECT_NE(host_.server().err().find("the process ends without it"), std::string::npos);
+    ::kill(cards_[1], SIGCONT);
+    for (const pid_t card : cards_) EXPECT_TRUE(wait_until([&] { return !process_exists(card); })) << card;
+  }
+  ~SwapThatHangs() override {
+    if (cards_.size() == 3) ::kill(cards_[1], SIGCONT);
+  }
+
+  RepositoryHost host_;
+
+ private:
+  int ask() {
+    HttpConnection connection(host_.port(), 120s);
+    return host_.ask(connection, host_.frame(2)).status;
+  }
+  static bool status_says(HttpConnection& connection, const std::string& what) {
+    return wait_until([&] {
+      const auto status = connection.request("GET", "/v2/millrace/status");
+      return status && status->body.find(what) != std::string::npos;
+    });
+  }
+  std::vector<pid_t> cards_;
+  std::future<int> held_, waiting_, loading_;
+};
+
+TEST_F(SwapThatHangs, IsNotWaitedForAfterASecondSignalAndEveryoneIsAnswered) {
+  ASSERT_NO_FATAL_FAILURE(begin("600000"));
+  ASSERT_EQ(::kill(host_.server().pid(), SIGTERM), 0);
+  ASSERT_TRUE(wait_until(
+      [&] { return host_.server().err().find("a second signal stops at once") != std::string::npos; }));
+  EXPECT_TRUE(host_.server().running());
+  expect_an_end_with_answers(SIGTERM);
+}
+
+TEST_F(SwapThatHangs, IsNotWaitedForBeyondTheDrainsBound) {
+  ASSERT_NO_FATAL_FAILURE(begin("300"));
+  expect_an_end_with_answers(SIGTERM);
 }
 
 TEST(Repository, ModelsCompeteForCardsWithAnErrorThatNamesWhoHasThem) {

@@ -129,6 +129,30 @@ TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
   ::close(listener);
 }
 
+TEST_F(ServeService, StopsWhileItsCardsAreBroughtUpAtTheBoundOrASecondSignal) {
+  for (const char* const drain : {"600000", "200"}) {
+    const std::string path = directory_.path() / "starting.sock";
+    BackgroundProgram server(serve({"--http", "unix:" + path, "--drain-ms", drain}),
+                             {"MILLRACE_EMULATION_OPTIONS=program_time=600000"});
+    ASSERT_TRUE(wait_until([&] { return !children_named(server.pid(), "millrace-card").empty(); }))
+        << server.err();
+    const auto cards = children_named(server.pid(), "millrace-card");
+    EXPECT_TRUE(std::filesystem::exists(path));
+    const auto since = std::chrono::steady_clock::now();
+    if (drain == std::string_view("600000")) {
+      ASSERT_EQ(::kill(server.pid(), SIGTERM), 0);
+      ASSERT_TRUE(wait_until([&] {
+        return server.err().find("a second signal stops at once") != std::string::npos;
+      })) << server.err();
+      EXPECT_TRUE(server.running());
+    }
+    EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+    EXPECT_LT(std::chrono::steady_clock::now() - since, 25s) << "programming takes ten minutes";
+    EXPECT_FALSE(std::filesystem::exists(path)) << "the socket's file goes too";
+    for (const pid_t card : cards) EXPECT_TRUE(wait_until([&] { return !process_exists(card); }));
+  }
+}
+
 TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
   ASSERT_TRUE(installed({"systemd-socket-activate"}));
   const std::string path = directory_.path() / "http.sock";

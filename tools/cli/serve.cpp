@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -39,6 +42,10 @@ using server::config::Settings;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kIdlePoll{10};
+// What the repository does without cards, a poll for one, is over by then.
+constexpr std::chrono::milliseconds kShortJob{250};
+// How long clients have to take their last answers where the process does not wait for its cards.
+constexpr std::chrono::milliseconds kLastAnswers{3'000};
 
 /// Bound and not yet serving; null where no UDP was asked for.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live,
@@ -49,16 +56,56 @@ Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live
   return server::udp::Listener::bind(options, std::move(keys), models);
 }
 
+/// Ends the process although threads wait for cards: those end with it, and a card that is being programmed
+/// is programmed at the next start.
+[[noreturn]] void end_at_once(std::ostream& out) {
+  out.flush();
+  std::_Exit(0);
+}
+
+/// What came while the cards were brought up.
+struct Asked {
+  bool stop = false, reload = false;
+};
+
+/// Waits for `work`, which programs cards and hears no signal. After a stop signal no longer than the drain's
+/// bound, and not at all after a second one: then `let_go` is called and the process ends.
+Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, std::ostream& out,
+                             const std::function<Status()>& work, const std::function<void()>& let_go) {
+  auto up = std::async(std::launch::async, work);
+  Asked asked;
+  auto end = Clock::time_point::max();
+  while (up.wait_for(std::chrono::milliseconds(0)) != std::future_status::ready) {
+    const auto signal = signals.wait(kIdlePoll);
+    if (signal == Signal::kReload) asked.reload = true;
+    if ((asked.stop && signal == Signal::kStop) || Clock::now() >= end) {
+      log::warning("serve", "stopping at once: cards are being programmed, and will be again");
+      let_go();
+      end_at_once(out);
+    }
+    if (signal != Signal::kStop) continue;
+    asked.stop = true;
+    end = Clock::now() + drain;
+    log::info("serve", "stopping: what is being programmed may take " + std::to_string(drain.count()) +
+                           " ms more; a second signal stops at once");
+  }
+  MILLRACE_TRY(up.get());
+  return asked;
+}
+
 /// Reads the settings again at SIGHUP; at the first stop signal gives notice, then drains: until nothing is
-/// being answered, the bound passes, or a second stop signal comes.
-void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Server& server,
-                         server::udp::Listener* udp, server::models::Repository& repository) {
+/// being answered and no version is on its way, the bound passes, or a second stop signal comes. What waits
+/// for cards then is not waited for.
+void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
+                         server::http::Server& server, server::udp::Listener* udp,
+                         server::models::Repository& repository, std::ostream& out) {
   const auto watchdog = service::watchdog_interval();
   // Four times as often as it is wanted: a thread that is late once or twice is not a thread that hangs.
   const auto patience = watchdog ? std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 4)
                                  : std::chrono::milliseconds(-1);
   service::notify("READY=1\nSTATUS=serving");
-  while (true) {
+  if (asked.reload) live.reload();
+  while (!asked.stop) {
     const auto signal = signals.wait(patience);
     if (signal == Signal::kStop) break;
     if (watchdog && server.beat()) service::notify("WATCHDOG=1");
@@ -89,12 +136,27 @@ void serve_until_stopped(Signals& signals, LiveSettings& live, server::http::Ser
   if (wait(notice, [] { return false; })) {
     server.begin_drain();
     if (udp != nullptr) udp->begin_drain();
-    wait(drain, [&] { return server.idle() && (udp == nullptr || udp->idle()); });
+    wait(drain, [&] { return server.idle() && (udp == nullptr || udp->idle()) && repository.idle(); });
   }
-  repository.stop();
+  const auto short_end = Clock::now() + kShortJob;
+  while (!repository.idle() && Clock::now() < short_end) std::this_thread::sleep_for(kIdlePoll);
+  const bool waits_for_cards = !repository.idle();
+  if (waits_for_cards) {
+    log::warning("serve", "a version is on its way to or from its cards: the process ends without it");
+    // Whatever else there is to wait for.
+    std::thread([&out] {
+      std::this_thread::sleep_for(kLastAnswers);
+      end_at_once(out);
+    }).detach();
+    repository.abandon();
+  } else {
+    repository.stop();
+  }
   server.stop(std::chrono::milliseconds(
       0));  // and with it the pipelines, so that the UDP listener has nothing to wait for
   if (udp != nullptr) udp->stop(std::chrono::milliseconds(0));
+  log::info("serve", "stopped");
+  if (waits_for_cards) end_at_once(out);
 }
 
 unsigned io_threads(const Settings& settings) {
@@ -255,7 +317,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
-  // Before the cards are programmed, so that a signal meanwhile stops after it and not in the middle.
+  // Before the cards are programmed, so that one signal meanwhile stops after it and not in the middle.
   Signals signals;
   if (!signals.ready())
     return Error(ErrorCode::kEnvironment, "cannot make a pipe for signals: out of descriptors");
@@ -275,10 +337,14 @@ Status run(const ServeCommand& command, std::ostream& out) {
     return repository.loading(model, version).has_value();
   });
   MILLRACE_ASSIGN(const auto udp, bind_udp(live, directory));
-  MILLRACE_ASSIGN(const auto server, server::http::Server::bind(options, api, registry, *metrics));
+  MILLRACE_ASSIGN(auto server, server::http::Server::bind(options, api, registry, *metrics));
 
-  MILLRACE_TRY(serve_deployments(settings, deployments, repository));
-  MILLRACE_TRY(repository.start());
+  const auto bring_up = [&]() -> Status {
+    MILLRACE_TRY(serve_deployments(settings, deployments, repository));
+    return repository.start();
+  };
+  MILLRACE_ASSIGN(const Asked asked, wait_for_cards(signals, settings.drain, out, bring_up,
+                                                    [&] { server.reset(); }));  // and its sockets' files
   set_sampler(*metrics, registry, repository, options.tls, udp.get());
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
@@ -290,8 +356,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   }
   for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
   if (udp) out << "listening udp " << udp->address() << std::endl;
-  serve_until_stopped(signals, live, *server, udp.get(), repository);
-  log::info("serve", "stopped");
+  serve_until_stopped(signals, asked, live, *server, udp.get(), repository, out);
   return {};
 }
 
