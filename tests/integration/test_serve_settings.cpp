@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <boost/json.hpp>
 #include <fstream>
@@ -259,6 +260,71 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   for (std::string line; std::getline(lines, line);)
     flood += line.find("/v2/models/flood: 401") != std::string::npos;
   EXPECT_LE(flood, 10 * seconds);  // none, where others before it in that second were refused
+}
+
+TEST_F(ServeSettings, AHangupTakesNothingThatAStartWouldRefuseAndOpensNoServerToOthers) {
+  using server::test::make_certificate;
+  const auto deployment = directory_.path() / "deployment";
+  deploy(chain_program(2), emulated_ring(1), 1, deployment);
+  const auto made = make_certificate(-3'600, 86'400 * 30L);
+  const std::string tls =
+      ", certificate: " + write("chain.pem", made.certificate) + ", key: " + write("key.pem", made.key);
+  const std::string tokens = ", tokens: " + write("tokens", "operator read a-token-of-the-operator\n");
+  ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0600), 0);
+  const std::string udp =
+      "udp: {listen: \"127.0.0.1:0\", keys: " + write("keys", "1 " + std::string(64, 'a') + "\n") + "}\n";
+  const auto settings = [&](const std::string& listen, const std::string& http,
+                            const std::string& more = {}) {
+    return write("server.yaml", "deployments: [" + deployment.string() + "]\nhttp: {listen: [\"" + listen +
+                                    "\"]" + http + "}\n" + more);
+  };
+  const auto begin = [&](const std::string& listen) {
+    return std::vector<std::string>{millrace_binary(), "serve", "--config", settings(listen, tokens)};
+  };
+  const auto status = [](const std::string& port) {
+    HttpConnection connection(static_cast<std::uint16_t>(std::stoi(port)));
+    return connection.request("GET", "/v2/millrace/status")->status;
+  };
+  const auto count = [](const BackgroundProgram& server, const std::string& what) {
+    const std::string all = server.err();
+    int times = 0;
+    for (auto at = all.find(what); at != std::string::npos; at = all.find(what, at + 1)) ++times;
+    return times;
+  };
+  {
+    BackgroundProgram server(begin("0.0.0.0:0"));
+    const auto address = server.wait_for_line("listening http ", 60s);
+    ASSERT_TRUE(address) << server.err();
+    const std::string port = address->substr(address->rfind(':') + 1);
+    ASSERT_EQ(status(port), 401);
+    settings("0.0.0.0:0", "");
+    ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+    ASSERT_TRUE(said(server, "http.tokens is gone, and other machines reach 0.0.0.0:")) << server.err();
+    EXPECT_TRUE(said(server, "the settings stay as they are"));
+    EXPECT_EQ(status(port), 401);
+    settings("0.0.0.0:0", tokens + tls);
+    ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+    ASSERT_TRUE(said(server, "is of no use without a listener that begins with tls:")) << server.err();
+    EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
+    // What a start warns of, and what nothing here uses.
+    ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);
+    settings("0.0.0.0:0", tokens, udp);
+    ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+    ASSERT_TRUE(said(server, "only a restart changes udp.listen, udp.keys")) << server.err();
+    EXPECT_TRUE(said(server, "every user of this machine may use ")) << server.err();
+    EXPECT_TRUE(said(server, "changed: none; in force: 1 token\n")) << server.err();
+    EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+  }
+  BackgroundProgram local(begin("127.0.0.1:0"));
+  const auto address = local.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << local.err();
+  const std::string port = address->substr(address->rfind(':') + 1);
+  ASSERT_EQ(status(port), 401);
+  settings("127.0.0.1:0", "");
+  ASSERT_EQ(::kill(local.pid(), SIGHUP), 0);
+  EXPECT_TRUE(said(local, "changed: http.tokens")) << local.err();
+  EXPECT_EQ(status(port), 200) << "no other machine reaches it";
+  EXPECT_EQ(local.stop(SIGTERM), 0) << local.err();
 }
 
 TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {

@@ -93,25 +93,32 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
   return asked;
 }
 
+/// At SIGHUP.
+void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
+  if (!live.reload()) return;
+  for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
+}
+
 /// Reads the settings again at SIGHUP; at the first stop signal gives notice, then drains: until nothing is
 /// being answered and no version is on its way, the bound passes, or a second stop signal comes. What waits
 /// for cards then is not waited for.
 void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
-                         server::http::Server& server, server::udp::Listener* udp,
-                         server::models::Repository& repository, std::ostream& out) {
+                         const std::vector<std::string>& addresses, server::http::Server& server,
+                         server::udp::Listener* udp, server::models::Repository& repository,
+                         std::ostream& out) {
   const auto watchdog = service::watchdog_interval();
   // Four times as often as it is wanted: a thread that is late once or twice is not a thread that hangs.
   const auto patience = watchdog ? std::chrono::duration_cast<std::chrono::milliseconds>(*watchdog / 4)
                                  : std::chrono::milliseconds(-1);
   service::notify("READY=1\nSTATUS=serving");
-  if (asked.reload) live.reload();
+  if (asked.reload) reload(live, addresses);
   while (!asked.stop) {
     const auto signal = signals.wait(patience);
     if (signal == Signal::kStop) break;
     if (watchdog && server.beat()) service::notify("WATCHDOG=1");
     if (signal != Signal::kReload) continue;
     service::notify_reloading();
-    live.reload();
+    reload(live, addresses);
     service::notify("READY=1");
   }
   service::notify("STOPPING=1\nSTATUS=draining");
@@ -271,6 +278,10 @@ void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Gua
     MILLRACE_ASSIGN(const std::size_t tokens, load_tokens(now, guard));
     return now.http_tokens.empty() ? std::string() : counted(tokens, "token");
   });
+  for (const auto& [key, used] :
+       {std::pair{"http.certificate", tls != nullptr}, std::pair{"http.key", tls != nullptr},
+        std::pair{"udp.keys", udp != nullptr}})
+    if (!used) live.wait_for_restart(key);
   if (tls)
     live.on_reload([tls](const Settings& now) -> Result<std::string> {
       MILLRACE_TRY(tls->reload(now.http_certificate, now.http_key));
@@ -355,8 +366,9 @@ Status run(const ServeCommand& command, std::ostream& out) {
     addresses.push_back(text);
   }
   for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
+  live.check_on_reload([&](const LiveSettings& now) { return check_reload(live, now, addresses); });
   if (udp) out << "listening udp " << udp->address() << std::endl;
-  serve_until_stopped(signals, asked, live, *server, udp.get(), repository, out);
+  serve_until_stopped(signals, asked, live, addresses, *server, udp.get(), repository, out);
   return {};
 }
 

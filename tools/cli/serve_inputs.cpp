@@ -225,6 +225,19 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
   return out;
 }
 
+Status check_reload(const LiveSettings& before, const LiveSettings& now,
+                    const std::vector<std::string>& addresses) {
+  if (const auto all = listeners(now); !all) return all.error();
+  if (!now.settings().udp_listen.empty()) {
+    if (const auto options = udp_options(now); !options) return options.error();
+  }
+  if (before.settings().http_tokens.empty() || !now.settings().http_tokens.empty()) return {};
+  const auto open = std::find_if(addresses.begin(), addresses.end(), is_open);
+  if (open == addresses.end()) return {};
+  return Error(ErrorCode::kInvalidInput, "http.tokens is gone, and other machines reach " + *open +
+                                             ": only a restart opens a server that asked for tokens");
+}
+
 Status check_inputs(const LiveSettings& live) {
   const Settings& settings = live.settings();
   if (!settings.udp_listen.empty()) {

@@ -47,6 +47,12 @@ Result<server::udp::ListenerOptions> udp_options(const LiveSettings& live);
 /// (of `addresses`, as HOST:PORT or unix:PATH), and secrets that every user of this machine may read.
 std::vector<std::string> doubts_about(const LiveSettings& live, const std::vector<std::string>& addresses);
 
+/// Whether settings that each hold would do together at a start; reads no file. `addresses` as for
+/// doubts_about(): that nobody needs a token any more where other machines reach one of them is refused as
+/// well.
+Status check_reload(const LiveSettings& before, const LiveSettings& now,
+                    const std::vector<std::string>& addresses);
+
 /// What --check-config looks at beside the settings themselves. Touches no card and takes no address; opens
 /// (makes) the cache of compiled models where there is a repository.
 Status check_inputs(const LiveSettings& live);

@@ -37,15 +37,19 @@ Result<LiveSettings> LiveSettings::load(const ServeCommand& command) {
   return live;
 }
 
-void LiveSettings::reload() {
+bool LiveSettings::reload() {
+  const auto refused = [](const Error& error) {
+    log::error("serve", "reload: " + error.message() + "; the settings stay as they are");
+    return false;
+  };
   auto fresh = read(command_);
-  if (!fresh) {
-    log::error("serve", "reload: " + fresh.error().message() + "; the settings stay as they are");
-    return;
-  }
+  if (!fresh) return refused(fresh.error());
+  const LiveSettings now(command_, *fresh);
+  for (const auto& check : checks_)
+    if (const Status good = check(now); !good.ok()) return refused(good.error());
   std::string changed, waiting;
   for (const auto* setting : config::differing(settings(), fresh->settings)) {
-    std::string& list = setting->live ? changed : waiting;
+    std::string& list = setting->live && !waiting_.contains(setting->key) ? changed : waiting;
     list += (list.empty() ? "" : ", ") + std::string(setting->key);
   }
   loaded_ = std::move(fresh).value();
@@ -60,6 +64,7 @@ void LiveSettings::reload() {
   }
   log::info("serve", "settings read again; changed: " + (changed.empty() ? "none" : changed) + files);
   if (!waiting.empty()) log::warning("serve", "reload: only a restart changes " + waiting);
+  return true;
 }
 
 void LiveSettings::print(std::ostream& out) const {

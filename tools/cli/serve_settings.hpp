@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,17 @@ class LiveSettings {
   using Apply = std::function<Result<std::string>(const server::config::Settings&)>;
   void on_reload(Apply apply) { appliers_.push_back(std::move(apply)); }
 
+  /// Asked at every reload what is to be said against settings that hold each for itself: `now` is what would
+  /// be. An error keeps all as it is.
+  using Check = std::function<Status(const LiveSettings& now)>;
+  void check_on_reload(Check check) { checks_.push_back(std::move(check)); }
+
+  /// A live setting that nothing here uses, so that a change of it waits for a restart.
+  void wait_for_restart(std::string key) { waiting_.insert(std::move(key)); }
+
   /// Reads the sources again. What does not hold changes nothing and is logged; so is what only a restart
-  /// changes.
-  void reload();
+  /// changes. Whether anything was taken.
+  bool reload();
 
   /// Every setting with its value and origin, as text or JSON.
   void print(std::ostream& out) const;
@@ -45,6 +54,8 @@ class LiveSettings {
   ServeCommand command_;
   server::config::Loaded loaded_;
   std::vector<Apply> appliers_;
+  std::vector<Check> checks_;
+  std::set<std::string, std::less<>> waiting_;
 };
 
 }  // namespace millrace::cli
