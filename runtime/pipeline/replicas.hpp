@@ -42,6 +42,10 @@ class Replicas final : public Pipeline {
   /// Those in turn.
   std::size_t size() const;
 
+  /// How many there should be, which whoever adds and retires knows; 1 until it is said. Any thread.
+  void want(std::uint32_t count) { wanted_.store(count); }
+  std::uint32_t wanted() const { return wanted_.load(); }
+
   const plan::Deployment& deployment() const override { return first_->deployment(); }
   Status submit(Frame& frame) override;
   void cancel(Frame& frame) override;
@@ -75,6 +79,7 @@ class Replicas final : public Pipeline {
   Ear ear_;
   std::array<std::atomic<Pipeline*>, kMost> in_turn_{};  // null: retired, or not there yet
   std::atomic<std::uint32_t> places_{0}, turn_{0};
+  std::atomic<std::uint32_t> wanted_{1};
   std::atomic<std::uint32_t> waiting_{0};  // frames in queue_; written under mutex_
   std::atomic<std::uint64_t> failed_{0};   // frames that failed in the queue
   std::atomic<bool> stopping_{false};      // written under mutex_

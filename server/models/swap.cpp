@@ -160,6 +160,7 @@ Result<std::shared_ptr<runtime::pipeline::Pipeline>> Swapper::open_replicas(cons
   MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, open_proved(next, wanted, result));
   if (wanted <= 1) return first;
   auto replicas = std::make_shared<Replicas>(first, options_.waiting);
+  replicas->want(wanted);
   while (replicas->size() < wanted) {
     auto more = open_proved(next, wanted - static_cast<std::uint32_t>(replicas->size()), result);
     if (!more.ok()) {
@@ -216,9 +217,16 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
     MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, old->door().behind().open_again());
     if (several == nullptr) return first;
     auto replicas = std::make_shared<Replicas>(first, options_.waiting);
-    while (replicas->size() < replicas_for(old->deployment())) {
+    const std::uint32_t wanted = several->wanted();
+    replicas->want(wanted);
+    while (replicas->size() < wanted) {
       auto more = old->door().behind().open_again();
-      if (!more.ok()) break;  // some are better than none
+      if (!more.ok()) {  // some are better than none
+        log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
+                                   std::to_string(wanted) +
+                                   " replicas came up again: " + more.error().message());
+        break;
+      }
       MILLRACE_TRY(replicas->add(std::move(*more)));
     }
     return std::shared_ptr<Pipeline>(std::move(replicas));
@@ -242,6 +250,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       MILLRACE_TRY(after->add(std::move(*opened)));
     } else if (opened.ok()) {
       after = std::make_shared<Replicas>(std::move(*opened), options_.waiting);
+      after->want(replicas_for(next.deployment->plan));
     } else if (moved) {
       // It serves, and was proved: fewer replicas of it are better than going back.
       result.remark = std::to_string(after->size()) + " of " + std::to_string(wanted) +

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <set>
@@ -33,6 +34,7 @@ struct Farm {
   std::size_t open = 0, opened = 0;
   std::map<std::string, int> fail;  // deployment's directory -> further opens that fail
   std::function<void(Frame&)> compute = test::echo;
+  std::function<void(const std::string&)> before_open;  // of the mutex's holder
   std::vector<std::string> log;
   std::map<std::string, std::thread::id> ended;  // which thread took the pipeline to pieces
   std::mutex mutex;                              // replicas stop at once, on threads of their own
@@ -80,6 +82,7 @@ struct Farm {
 
   Result<std::unique_ptr<Fake>> make(const std::string& name) {
     const std::lock_guard lock(mutex);
+    if (before_open) before_open(name);
     if (open >= places) return Error(ErrorCode::kDoesNotFit, "no card is left for " + name);
     if (fail[name] > 0) {
       --fail[name];
@@ -278,6 +281,47 @@ TEST_F(SwapTest, rolling_back_opens_as_many_old_replicas_as_were_taken) {
   EXPECT_EQ(serving_version(), "1");
   EXPECT_EQ(serving()->pipeline().status().slots, 6U);
   EXPECT_EQ(farm.open, 3U);
+}
+
+TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  const auto count = [&](const std::string& series) {
+    const std::string page = metrics->serialise();
+    const std::string line = series + "{model=\"m\",version=\"" + serving_version() + "\"} ";
+    const auto at = page.find(line);
+    return at == std::string::npos ? "none" : page.substr(at + line.size(), 1);
+  };
+  const auto expect = [&](const std::string& wanted, const std::string& there) {
+    EXPECT_EQ(count("millrace_replicas_wanted"), wanted);
+    EXPECT_EQ(count("millrace_replicas"), there);
+  };
+  farm.places = 3;
+  {
+    Swapper alone = swapper(1);
+    ASSERT_TRUE(alone.swap(nullptr, version("0"), SwapPolicy::kAuto).status.ok());
+    expect("1", "1");
+    alone.unload(serving());
+  }
+  Swapper swap = swapper(3);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  expect("3", "3");
+  farm.fail["2"] = 1;
+  farm.fail["1"] = 1;
+  EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
+  expect("3", "2");
+  // The same where all were stopped: one comes up, the second does not.
+  farm.fail["2"] = 100;
+  std::atomic<int> opened{0};
+  farm.before_open = [&](const std::string& name) {
+    if (name == "1" && ++opened == 2) farm.fail["1"] = 1;
+  };
+  EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).rolled_back);
+  expect("3", "1");
+  EXPECT_TRUE(answers());
+  farm.before_open = nullptr;
+  farm.fail["2"] = 0;
+  ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).status.ok());
+  expect("3", "3");
 }
 
 TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_open) {
