@@ -9,7 +9,7 @@ namespace millrace::tests {
 /// Looks every few milliseconds until `holds()`. False where it still does not after `limit`, which only a
 /// failure ever takes: it is far more than a loaded machine needs.
 template <class Condition>
-bool wait_until(Condition holds, std::chrono::seconds limit = std::chrono::seconds(60)) {
+bool wait_until(Condition holds, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!holds()) {
     if (std::chrono::steady_clock::now() > end) return false;
