@@ -155,31 +155,32 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
     case RouteKind::kAllStatistics:
       return json(model_statistics(snapshot.all()));
     case RouteKind::kRepositoryIndex:
-      return ControlJob([this, ready = parse_index_request(request.body)] {
+      return ControlJob{[this, ready = parse_index_request(request.body)] {
         if (!ready.ok()) return error_response(ready.error());
         return json(repository_index(options_.repository, *registry_.snapshot(), *ready));
-      });
+      }};
     case RouteKind::kRepositoryLoad:
     case RouteKind::kRepositoryUnload:
       return change_repository(request, route);
     case RouteKind::kConsole:
       return console_file(route.model);
     case RouteKind::kPipelineStatus:
-      return ControlJob([this] { return json(pipeline_status(*registry_.snapshot())); });
+      return ControlJob{[this] { return json(pipeline_status(*registry_.snapshot())); }};
     case RouteKind::kPartitions:
-      return ControlJob([this] { return json(partition_status(*registry_.snapshot())); });
+      return ControlJob{[this] { return json(partition_status(*registry_.snapshot())); }};
     case RouteKind::kDeployment:
-      return ControlJob([this] { return json(deployments(*registry_.snapshot())); });
+      return ControlJob{[this] { return json(deployments(*registry_.snapshot())); }};
     case RouteKind::kTrace:
-      return ControlJob([this] { return json(trace(*registry_.snapshot())); });
+      return ControlJob{[this] { return json(trace(*registry_.snapshot())); }};
     case RouteKind::kRecentErrors:
       return json(recent_errors(failures_.read()));
     case RouteKind::kMetrics:
-      return ControlJob([this] {
-        Response response = json(metrics_.serialise());
-        response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-        return response;
-      });
+      return ControlJob{[this] {
+                          Response response = json(metrics_.serialise());
+                          response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+                          return response;
+                        },
+                        true};
     default:
       return about_model(route, snapshot);
   }

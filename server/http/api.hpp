@@ -41,8 +41,11 @@ struct Workspace {
 
 class Api {
  public:
-  /// Work that may take long (a scrape, card registers): run it away from the I/O threads.
-  using ControlJob = std::function<Response()>;
+  /// Work that may take long (card registers, files): run it away from the I/O threads.
+  struct ControlJob {
+    std::function<Response()> run;
+    bool scrape = false;  // is waited for with little patience: not behind others
+  };
   /// Work that is done elsewhere: call it with what takes the answer, once, on any thread. It does not wait.
   struct DeferredJob {
     std::function<void(std::function<void(Response)>)> start;

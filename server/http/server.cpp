@@ -177,7 +177,8 @@ class BeastServer final : public Server {
     const auto close_end = Clock::now() + kCloseBound;
     while (state_.connections.load() > 0 && Clock::now() < close_end)
       std::this_thread::sleep_for(milliseconds(1));
-    state_.control.join();  // runs what is queued: a job holds its session
+    for (ControlThread* thread : {&state_.control, &state_.scrapes})
+      thread->pool.join();  // runs what is queued: a job holds its session
     for (auto& thread : threads_) thread->stop();
   }
 

@@ -1,7 +1,8 @@
-// The HTTP server: a listener that only accepts, one session a connection, one control thread for slow work.
+// The HTTP server: a listener that only accepts, one session a connection, a thread for slow work and one
+// for scrapes.
 //
 //   listener ─▶ session (I/O thread) ─▶ Api ─▶ answer now
-//                                         ├─▶ control thread ─▶ back to the session
+//                                         ├─▶ control or scrape thread ─▶ back to the session
 //                                         └─▶ pipeline ─▶ back to the session
 //
 // Every connection belongs to one I/O thread; every read and write has a deadline.

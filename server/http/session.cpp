@@ -98,6 +98,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     return server_.held_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <=
            server_.options.max_held_bytes;
   }
+  /// Its memory too, which assigning nothing would keep.
+  template <class Bytes>
+  static void give_back(Bytes& bytes) {
+    Bytes().swap(bytes);
+  }
   void release() { server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed); }
 
   /// One step of answering; what it throws becomes the answer, or, where there is no memory even for that,
@@ -226,7 +231,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void on_read_ahead(error_code error, std::size_t bytes) {
     if (state_ == State::kLingering || state_ == State::kClosed) return;
     net::buffer_copy(buffer_.prepare(bytes), net::buffer(ahead_));
-    ahead_ = {};
+    give_back(ahead_);
     if (error && (state_ == State::kInferring || state_ == State::kControl)) client_went();
     on_read(error, bytes);
   }
@@ -272,6 +277,11 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     response.retry_after_seconds = 1;
     return response;
   }
+  static Response too_many_jobs() {
+    Response response = error_response(503, "too many requests wait for documents of the server");
+    response.retry_after_seconds = 1;
+    return response;
+  }
   void too_much_held() { refuse(held_too_much()); }
 
   void bad_request(error_code error) {
@@ -297,8 +307,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void drop_body() {
-    if (parser_) std::vector<unsigned char>().swap(parser_->get().body());
-    std::vector<std::byte>().swap(decoded_);
+    if (parser_) give_back(parser_->get().body());
+    give_back(decoded_);
     release();
   }
 
@@ -382,17 +392,22 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void run_control(Api::ControlJob job) {
+    ControlThread& thread = job.scrape ? server_.scrapes : server_.control;
+    ControlThread::Place place = thread.enter();
+    if (!place) return answer(too_many_jobs());
     state_ = State::kControl;
     const Coding coding = wanted_coding();
-    net::post(server_.control, [self = shared_from_this(), job = std::move(job), coding]() mutable {
+    net::post(thread.pool, [self = shared_from_this(), run = std::move(job.run), place = std::move(place),
+                            coding]() mutable {
       // The connection's thread leaves these alone until it is called.
       try {
-        self->response_ = job();
+        self->response_ = run();
         self->compress(self->response_, coding);
       } catch (...) {
         self->failure_ = std::current_exception();
       }
-      job = nullptr;
+      run = nullptr;
+      place.reset();
       Session& session = *self;
       session.come_back([self = std::move(self)] {
         self->or_answer([&] {
@@ -496,8 +511,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     // The client's next request would find the connection cut; told so, it goes elsewhere with it.
     if (server_.api.leaving() && asks_by(bhttp::verb::post)) keep_alive_ = false;
     deadline_ = Clock::now() + server_.options.write_timeout;
-    const std::string_view request_id = log_request();
     compress(response_, wanted_coding());
+    if (!head_only_) hold_answer();
+    const std::string_view request_id = log_request();
     HeadOptions head;
     head.content_length = body_bytes(response_);
     head.http_1_0 = http_1_0_;
@@ -509,11 +525,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     write_response_head(head_, response_, head);
     buffers_.clear();
     buffers_.push_back(net::buffer(head_));
-    if (!head_only_) {
+    if (head_only_) {
+      give_back(response_.body);
+    } else {
       buffers_.push_back(net::buffer(response_.body));
       for (const auto part : response_.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
     }
-    hold(net::buffer_size(buffers_));
     server_.metrics.http_answered(response_.status);
     if (response_.status >= 429 && asks_by(bhttp::verb::post))
       server_.api.note_failure(view_of(asked()->target()), response_);
@@ -521,6 +538,20 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     transport_.async_write(
         BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
         [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+  }
+
+  /// Counts the answer. One that finds no room is given up and refused; not a small one, which costs no more
+  /// than an idle connection.
+  void hold_answer() {
+    const std::uint64_t bytes = body_bytes(response_);
+    if (hold(bytes) || bytes <= kFirstChunk) return;
+    if (inference_) inference_->keep(std::move(response_));
+    inference_.reset();
+    give_back(response_.body);
+    response_ = held_too_much();
+    coding_ = Coding::kIdentity;
+    keep_alive_ = false;
+    drop_body();
   }
 
   bool asks_by(bhttp::verb method) const { return asked() != nullptr && asked()->method() == method; }
@@ -554,8 +585,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     inference_.reset();
     header_read_ = false;
     parser_.reset();
+    give_back(response_.body);
     response_ = {};
-    decoded_ = {};
+    give_back(decoded_);
     coding_ = Coding::kIdentity;
     release();
     end_answering();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <utility>
 
 #include "server/http/api.hpp"
 #include "server/http/request_log.hpp"
@@ -29,13 +30,33 @@ class Connection {
   ~Connection() = default;
 };
 
+/// A thread for slow work of all connections, and a bound on what waits for it.
+struct ControlThread {
+  static constexpr unsigned kMostJobs = 64;  // that run or wait
+
+  struct Leave {
+    void operator()(std::atomic<unsigned>* jobs) const { jobs->fetch_sub(1); }
+  };
+  /// Of one job, until it has run.
+  using Place = std::unique_ptr<std::atomic<unsigned>, Leave>;
+
+  /// Null where too many wait. Any thread.
+  Place enter() {
+    Place place(&jobs);
+    return jobs.fetch_add(1) < kMostJobs ? std::move(place) : nullptr;
+  }
+
+  std::atomic<unsigned> jobs{0};
+  boost::asio::thread_pool pool{1};
+};
+
 /// Shared by all threads of a server.
 struct ServerState {
   const ServerOptions options;
   Api& api;
   const models::Registry& registry;
   metrics::Metrics& metrics;
-  boost::asio::thread_pool control{1};
+  ControlThread control, scrapes;
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};     // requests read and not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections

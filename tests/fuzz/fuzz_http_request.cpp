@@ -101,7 +101,7 @@ Response answer(World& world, const Api& api, Request request, std::string_view 
   }
   auto outcome = api.handle(request, world.workspace, std::chrono::steady_clock::now());
   if (auto* response = std::get_if<Response>(&outcome)) return std::move(*response);
-  if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return (*job)();
+  if (auto* job = std::get_if<Api::ControlJob>(&outcome)) return job->run();
   auto& inference = std::get<InferencePool::Lease>(outcome);
   bool done = false;
   const Status started = inference->start([](void* flag) { *static_cast<bool*>(flag) = true; }, &done);

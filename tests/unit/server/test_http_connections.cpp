@@ -1,12 +1,15 @@
 // Connections of the server: their order, their limits, their end.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "http_server_fixture.hpp"
+#include "server/http/coding.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -318,6 +321,112 @@ TEST_F(HttpServer, bodies_of_all_connections_together_are_bounded) {
     std::this_thread::sleep_for(2ms);
   }
   EXPECT_EQ(answer.status, 400) << "what clients gave up is given back";
+}
+
+/// As many frames as make a trace of more than `bytes`.
+std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
+  const auto at = [](int microseconds) {
+    return runtime::pipeline::Clock::time_point(std::chrono::microseconds(microseconds));
+  };
+  return std::vector<runtime::pipeline::FrameRecord>(bytes / 100,
+                                                     {7, 1, 3, at(0), at(5), at(7), at(20), at(21)});
+}
+
+TEST_F(HttpServer, answers_that_do_not_fit_beside_what_is_held_are_refused_and_small_ones_are_not) {
+  ServerOptions options;
+  options.max_held_bytes = 500'000;
+  options.compress_from_bytes = 0;
+  start(options);
+  pipeline->set_recent(frames_for(20'000));
+  RawClient holder = client(), reader = client();
+  const Answer trace = reader.exchange(get("/v2/millrace/trace"));
+  ASSERT_EQ(trace.status, 200);
+  ASSERT_GT(trace.body.size(), 20'000U);
+  ASSERT_LT(trace.body.size(), 500'000U);
+  const std::string body(499'000, ' ');
+  ASSERT_TRUE(holder.send("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 499000\r\n\r\n" +
+                          body.substr(1)));
+  Answer answer;
+  for (int tries = 0; tries < 1000 && answer.status != 503; ++tries) {
+    reader = client();
+    answer = reader.exchange(get("/v2/millrace/trace", "X-Request-Id: abc-1\r\n"));
+    std::this_thread::sleep_for(2ms);
+  }
+  ASSERT_EQ(answer.status, 503) << "the body is read and counted";
+  EXPECT_EQ(answer.headers["retry-after"], "1");
+  EXPECT_EQ(answer.headers["x-request-id"], "abc-1");
+  EXPECT_TRUE(reader.closed_by_server());
+  EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
+  RawClient head = client();
+  head.send("HEAD /v2/millrace/trace HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_EQ(head.receive_head()->status, 200) << "has no body";
+  EXPECT_EQ(holder.exchange(" ").status, 400) << "only spaces; a small answer";
+  EXPECT_EQ(client().exchange(get("/v2/millrace/trace")).body, trace.body) << "what was held is given back";
+}
+
+TEST_F(HttpServer, a_connection_that_waits_keeps_neither_the_body_nor_the_answer_of_its_last_request) {
+  ServerOptions options;
+  options.compress_from_bytes = 0;
+  start(options);
+  pipeline->set_recent(frames_for(300'000));
+  const std::string spaces(4'000'000, ' ');
+  const auto part = std::as_bytes(std::span(spaces));
+  const std::string coded =
+      post(kInferTarget, encoded(Coding::kGzip, std::span(&part, 1)), "Content-Encoding: gzip\r\n");
+  const auto in_use = [] {
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  std::vector<RawClient> clients;
+  const auto all_ask = [&](const std::string& request, int status) {
+    for (auto& to : clients) EXPECT_EQ(to.exchange(request).status, status);
+    for (auto& to : clients) EXPECT_EQ(to.exchange(get("/v2/health/live")).status, 200);
+  };
+  for (int i = 0; i < 10; ++i) clients.push_back(client());
+  all_ask(get("/v2/health/live"), 200);
+  const auto before = in_use();
+  all_ask(coded, 400);
+  EXPECT_LT(in_use(), before + 4'000'000) << "bodies, of 40 MB together";
+  const auto after_bodies = in_use();
+  for (auto& to : clients) EXPECT_EQ(to.exchange(get("/v2/millrace/trace")).status, 200);
+  EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
+  EXPECT_LT(in_use(), after_bodies + 2'000'000) << "answers, of 3 MB together at the least";
+}
+
+TEST_F(HttpServer, a_scrape_does_not_wait_for_documents_and_those_that_wait_are_bounded) {
+  start();
+  std::atomic<bool> hanging{true};
+  std::atomic<int> asked{0};
+  pipeline->on_status = [&] {
+    if (asked++ == 0)
+      while (hanging) std::this_thread::sleep_for(1ms);
+  };
+  RawClient first = client(), probe = client();
+  ASSERT_TRUE(first.send(get("/v2/millrace/status")));
+  while (asked == 0) std::this_thread::yield();
+  std::jthread in_the_end([&](const std::stop_token& stop) {  // a scrape that waits must not wait for ever
+    for (int i = 0; i < 1000 && !stop.stop_requested(); ++i) std::this_thread::sleep_for(10ms);
+    hanging = false;
+  });
+  EXPECT_EQ(probe.exchange(get("/metrics")).status, 200);
+  EXPECT_TRUE(hanging) << "the scrape came first";
+
+  std::vector<RawClient> waiting;
+  for (int i = 0; i < 63; ++i) {
+    waiting.push_back(client());
+    ASSERT_TRUE(waiting.back().send(get("/v2/millrace/trace")));
+    EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
+  Answer refused = probe.exchange(get("/v2/millrace/trace"));
+  EXPECT_EQ(refused.status, 503) << "one runs and 63 wait";
+  EXPECT_EQ(refused.headers["retry-after"], "1");
+  EXPECT_EQ(probe.exchange(get("/metrics")).status, 200) << "the connection goes on";
+  in_the_end.request_stop();
+  in_the_end.join();
+  EXPECT_EQ(first.receive().status, 200);
+  for (auto& to : waiting) EXPECT_EQ(to.receive().status, 200);
+  EXPECT_EQ(probe.exchange(get("/v2/millrace/trace")).status, 200);
 }
 
 TEST_F(HttpServer, health_is_answered_while_a_card_that_hangs_keeps_a_scrape_waiting) {
