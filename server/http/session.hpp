@@ -56,7 +56,7 @@ struct ServerState {
   Api& api;
   const models::Registry& registry;
   metrics::Metrics& metrics;
-  ControlThread control, scrapes;
+  ControlThread control{}, scrapes{};
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};     // requests read and not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections

@@ -144,6 +144,7 @@ std::optional<HttpResponse> HttpConnection::receive(bool with_body) {
     if (!read_more()) return std::nullopt;
   response.body = buffered_.substr(end + 4, body);
   buffered_.erase(0, end + 4 + body);
+  if (buffered_.empty()) std::string().swap(buffered_);  // tests that count memory count this too
   return response;
 }
 
