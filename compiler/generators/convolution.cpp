@@ -139,14 +139,6 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
     return refuse("a parallel window with " + pixels + " does not suit a width of " + std::to_string(in_.w) +
                   ", stride " + std::to_string(w.stride_w) + " and an output width of " +
                   std::to_string(out_.w) + "; choose the folded one, or fewer pixels");
-  // The unit tells rows of padding from rows of the image by number: those above an image count on from the
-  // one before.
-  const std::uint32_t first_bottom = reach(w.kernel_h, w.dilation_h) - 1 - w.pad_top;
-  if (first_bottom >= in_.h)
-    return refuse(
-        "a parallel window's first row of windows must end within the image, not in the padding below "
-        "it: here at row " +
-        std::to_string(first_bottom) + " of " + std::to_string(in_.h) + "; choose the folded one");
   return {};
 }
 

@@ -104,6 +104,7 @@ class ParallelWindow {
     const std::int64_t left = (g_.pl + px_ - 1) / px_;
     before_ = std::max({left, (beats_ - 1) * step_ + newest_ + 1 - blocks_, std::int64_t{0}});
     above_ = std::max(g_.pt, g_.pb);
+    below_ = g_.rh - 1 - g_.pt < g_.h;
     start_rows();
     start_beats();
   }
@@ -113,11 +114,12 @@ class ParallelWindow {
     const bool step = in_.valid || !real();
     const std::int64_t r = t_ >= above_ ? t_ - above_ : t_ + g_.h,
                        n = u_ >= before_ ? u_ - before_ : u_ + blocks_;
-    const bool row_hit = r == next_r_, block_hit = n == next_n_;
+    const bool row_hit = below_ && r == next_r_, block_hit = n == next_n_;
     const bool hit = block_hit && (u_ >= before_ ? row_hit : row_hit_before_);
     out_.valid = valid1_ && emit1_;
     valid1_ = step;
     emit1_ = hit;
+    below_ |= t_ >= above_;
     if (!step) return;
     if (block_hit) {
       if (beats_left_ == 0) {
@@ -158,6 +160,7 @@ class ParallelWindow {
   std::int64_t px_, beats_, step_, newest_, blocks_, before_, above_;
   std::int64_t t_ = 0, u_ = 0, next_r_ = 0, next_n_ = 0, rows_left_ = 0, beats_left_ = 0;
   bool row_hit_before_ = false, valid1_ = false, emit1_ = false;
+  bool below_ = true;  // rows of padding are below an image; see mr_swu_par
 };
 
 }  // namespace

@@ -108,7 +108,7 @@ std::string wrappers(const std::vector<const SynthesisJob*>& jobs) {
 std::string script(const std::string& family, const std::set<std::string>& sources) {
   std::string text = "read_verilog -sv -defer";
   for (const std::string& name : sources) text += " " + name;
-  return text + "\nread_verilog -sv " + kTop + ".sv\nhierarchy -check -top " + kTop +
+  return text + "\nread_verilog -sv " + kTop + ".sv\nhierarchy -check -top " + kTop + "\n" + kTablesInLogic +
          "\nsynth_xilinx -family " + family + " " + kSynthesisOptions + " -top " + kTop +
          "\ncheck -assert\nsetattr -unset keep_hierarchy *\nsetattr -mod -unset keep_hierarchy *\n"
          "setattr -mod -set keep_hierarchy 1 instance_*\nflatten\ntee -q -o " +

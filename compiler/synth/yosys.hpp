@@ -28,6 +28,10 @@ struct Yosys {
 /// shift registers to 1 (kernels/rtl/README.md).
 inline constexpr const char* kSynthesisOptions = "-nosrl -flatten -noiopad -noclkbuf -nowidelut";
 
+/// Tables that Vivado's word ("distributed") keeps out of block RAM: Yosys would make LUTRAM of them, its own
+/// word for LUTs is another. Before synth_xilinx, after `hierarchy`.
+inline constexpr const char* kTablesInLogic = "setattr -set rom_style \"logic\" a:rom_style=distributed";
+
 /// Everything a synthesis depends on.
 struct SynthesisJob {
   std::string module;

@@ -64,9 +64,11 @@ module mr_dot_pair #(
         localparam integer I = n - LEAVES;
         logic signed [26:0] weights;
         logic signed [8:0]  activation;
+        (* use_dsp = "yes" *) logic signed [35:0] product;
         assign weights = {(9)'($signed(w1[I*WBITS+:WBITS])), 18'($signed(w0[I*WBITS+:WBITS]))};
         assign activation = (AKIND == 1) ? 9'($signed(a[I*ABITS+:ABITS])) : 9'(a[I*ABITS+:ABITS]);
-        always_ff @(posedge clk) if (en) value <= 36'(weights) * 36'(activation);
+        always_ff @(posedge clk) if (en) product <= 36'(weights) * 36'(activation);
+        assign value = product;
       end
     end
     // Above, the fields apart. Each adder takes its left operand's borrow as carry-in and hands its right one's on.

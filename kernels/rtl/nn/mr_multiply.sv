@@ -42,7 +42,9 @@ module mr_multiply #(
     end else if (MUL == 0) begin : g_soft
       mr_booth #(.ABITS(AX), .WBITS(WX)) booth (.a(ax), .w(wx), .p);
     end else begin : g_dsp
-      assign p = PBITS'(ax) * PBITS'(wx);
+      (* use_dsp = "yes" *) logic signed [PBITS-1:0] product;
+      assign product = PBITS'(ax) * PBITS'(wx);
+      assign p       = product;
     end
   endgenerate
 endmodule

@@ -88,11 +88,13 @@ module mr_requant #(
 
       if (MBITS != 0) begin : g_multiply
         logic signed [MBITS-1:0] multiplier;
+        (* use_dsp = "yes" *) logic signed [PBITS-1:0] scaled;
         assign multiplier = line[p*LINE+:MBITS];
+        assign product    = scaled;
         always_ff @(posedge clk)
           if (en) begin
-            product <= PBITS'(acc) * PBITS'(multiplier);
-            rest    <= line[p*LINE+MBITS+:SBITS+OFFBITS];
+            scaled <= PBITS'(acc) * PBITS'(multiplier);
+            rest   <= line[p*LINE+MBITS+:SBITS+OFFBITS];
           end
       end else begin : g_unscaled
         assign product = acc;

@@ -3,8 +3,6 @@
 /// Input beats y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows a beat (1 where SW >= PX); output
 /// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), PAD_VALUE outside.
 /// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2. PT < (KH-1)*DH + 1 and PL < (KW-1)*DW + 1.
-/// (KH-1)*DH - PT < H, the first row of windows ends within the image: rows of padding above it are numbered H, H+1, ..., and a
-/// first row of windows that ends there would be taken for one of a frame before, a whole frame too early. Not asserted.
 ///
 /// The image is scanned with V = max(PT, PB) rows of padding before it and U blocks of padding before every row; they end the row
 /// (the frame) before and begin the next, so padding costs that many cycles once. Interval (V+H) * (U + W/PX) cycles a
@@ -82,11 +80,24 @@ module mr_swu_par #(
   logic [OW_-1:0] rows_left;
   logic [GW-1:0]  beats_left;
   logic          row_hit, row_hit_before, block_hit, hit;
+  logic          below;      // padding rows are below an image, not only above the first one
   assign r         = real_row ? RW'(t) - RW'(V) : RW'(t) + RW'(H);
   assign n         = real_block ? CW'(u) - CW'(U) : CW'(u) + CW'(B);
-  assign row_hit   = (r == next_r);
+  assign row_hit   = (r == next_r) && below;
   assign block_hit = (n == next_n);
   assign hit       = block_hit && (real_block ? row_hit : row_hit_before);
+
+  // Where already the first row of windows ends in the padding below (an image lower than the kernel reaches), the padding above
+  // the first image after a reset must not be taken for it.
+  generate
+    if (RH - 1 - PT >= H) begin : g_low
+      always_ff @(posedge clk)
+        if (rst) below <= 1'b0;
+        else if (en && real_row) below <= 1'b1;
+    end else begin : g_high
+      assign below = 1'b1;
+    end
+  endgenerate
 
   logic [1:1] valid, emit;
   always_ff @(posedge clk)

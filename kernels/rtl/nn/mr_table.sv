@@ -71,7 +71,7 @@ module mr_table #(
         initial $readmemh(FILE, mem);
         always_ff @(posedge clk) if (en) q <= mem[addr];
       end else if (STYLE == 2) begin : g_logic
-        (* rom_style = "logic" *) logic [WIDTH-1:0] mem[0:DEPTH-1];
+        (* rom_style = "distributed" *) logic [WIDTH-1:0] mem[0:DEPTH-1];
         initial $readmemh(FILE, mem);
         always_ff @(posedge clk) if (en) q <= mem[addr];
       end else begin : g_auto

@@ -128,18 +128,12 @@ Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   return program;
 }
 
-TEST(Generators, AParallelWindowIsRefusedAndNotOfferedWhereItsFirstWindowsEndBelowTheImage) {
-  EXPECT_EQ(
-      refusal(low(1, 1, 1), parallel(8, 36)),
-      "block 'conv.1' (convolution): a parallel window's first row of windows must end within the image, "
-      "not in the padding below it: here at row 1 of 1; choose the folded one");
+TEST(Generators, AParallelWindowIsOfferedAlsoWhereItsFirstWindowsEndBelowTheImage) {
   Folding two = parallel(8, 36);
   two.pixels = 2;
-  EXPECT_NE(refusal(low(1, 1, 1), two).find("row 1 of 1"), std::string::npos);
-  EXPECT_NE(refusal(low(4, 4, 4), parallel(8, 36)).find("row 4 of 4"), std::string::npos);
-  EXPECT_EQ(refusal(low(2, 1, 1), parallel(8, 36)), "");
-  EXPECT_EQ(refusal(low(2, 1, 1), two), "");
-  EXPECT_EQ(refusal(low(5, 4, 4), parallel(8, 36)), "");
+  EXPECT_EQ(refusal(low(1, 1, 1), parallel(8, 36)), "");
+  EXPECT_EQ(refusal(low(1, 1, 1), two), "");
+  EXPECT_EQ(refusal(low(4, 4, 4), parallel(8, 36)), "");
   const auto offers = [](const Program& program) {
     const auto generator = Generator::make(program, 0).value();
     std::set<WindowStyle> styles;
@@ -147,9 +141,10 @@ TEST(Generators, AParallelWindowIsRefusedAndNotOfferedWhereItsFirstWindowsEndBel
       for (const Folding& folding : generator->foldings(interval)) styles.insert(folding.window);
     return styles;
   };
-  EXPECT_EQ(offers(low(1, 1, 1)), std::set{WindowStyle::kFolded});
-  EXPECT_EQ(offers(low(4, 4, 4)), std::set{WindowStyle::kFolded});
-  EXPECT_EQ(offers(low(2, 1, 1)), (std::set{WindowStyle::kFolded, WindowStyle::kParallel}));
+  const std::set both = {WindowStyle::kFolded, WindowStyle::kParallel};
+  EXPECT_EQ(offers(low(1, 1, 1)), both);
+  EXPECT_EQ(offers(low(4, 4, 4)), both);
+  EXPECT_EQ(offers(low(2, 1, 1)), both);
 }
 
 TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffered) {
