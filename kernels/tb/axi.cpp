@@ -1,10 +1,18 @@
 #include "kernels/tb/axi.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace millrace::kernels::tb {
 
 namespace {
 constexpr std::uint64_t kSlaveError = 2;
-}
+constexpr std::uint32_t kAllBytes = 0xf;
+constexpr std::uint32_t kWindow = 0x1000;  // of a unit
+constexpr std::uint32_t kNoRegister = 0xffc;
+constexpr std::uint32_t kStop = 0x1c;
+}  // namespace
 
 StableUntilTaken::StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload)
     : name_(channel), valid_(ports.at(channel + "valid")), ready_(ports.at(channel + "ready")) {
@@ -29,67 +37,161 @@ RegisterMaster::RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng
       write_response_(ports, prefix_ + "b", {"resp"}),
       read_response_(ports, prefix_ + "r", {"resp", "data"}) {}
 
-void RegisterMaster::write(std::uint32_t address, std::uint32_t data, std::function<void()> then) {
-  accesses_.push_back({true, address, data, [then = std::move(then)](std::uint32_t) {
+void RegisterMaster::push_write(std::uint32_t address, std::uint32_t data, std::uint32_t strobes,
+                                std::function<void()> then) {
+  accesses_.push_back({true, address, data, strobes, [then = std::move(then)](std::uint32_t) {
                          if (then) then();
                        }});
 }
 
+/// Without the low byte no bit of a control register is written, and none of one that takes whole words only;
+/// of an argument all bytes follow. A stop of the supervisor takes any write for one.
+void RegisterMaster::push_decoy(std::uint32_t address) {
+  if (address % kWindow == kStop || !rng_.chance(0.2)) return;
+  push_write(address, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)),
+             static_cast<std::uint32_t>(rng_.between(0, 7)) * 2);
+}
+
+void RegisterMaster::write(std::uint32_t address, std::uint32_t data, std::function<void()> then) {
+  push_decoy(address);
+  push_write(address, data, kAllBytes, std::move(then));
+}
+
+void RegisterMaster::write_argument(std::uint32_t address, std::uint32_t data, std::function<void()> then) {
+  push_decoy(address);
+  const auto learn = [this, address, data, then = std::move(then)] {
+    arguments_[address] = data;
+    if (then) then();
+  };
+  arguments_.erase(address);
+  if (rng_.chance(0.5)) return push_write(address, data, kAllBytes, learn);
+  const auto first = static_cast<std::uint32_t>(rng_.between(0, kAllBytes));
+  for (const std::uint32_t strobes : {first, kAllBytes & ~first}) {
+    std::uint32_t bytes =
+        static_cast<std::uint32_t>(rng_.between(0, 0xffffffff));  // noise where none is written
+    for (unsigned b = 0; b < 4; ++b) {
+      const std::uint32_t mask = 0xffu << (8 * b);
+      if ((strobes >> b & 1u) != 0) bytes = (bytes & ~mask) | (data & mask);
+    }
+    if (strobes == first)
+      push_write(address, bytes, strobes);
+    else
+      push_write(address, bytes, strobes, learn);
+  }
+}
+
 void RegisterMaster::read(std::uint32_t address, std::function<void(std::uint32_t)> then) {
-  accesses_.push_back({false, address, 0, std::move(then)});
+  accesses_.push_back({false, address, 0, 0, std::move(then)});
 }
 
 void RegisterMaster::reset() {
   accesses_.clear();
-  address_offered_ = address_taken_ = data_offered_ = data_taken_ = false;
+  arguments_.clear();
+  writing_ = reading_ = {};
+  first_under_way_ = false;
   write_response_.reset();
   read_response_.reset();
 }
 
+/// An access that nobody asked for, beside one of the other direction.
+RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
+  Access access{is_write, kNoRegister, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)), 0, {}, false};
+  if (is_write) {
+    if (!arguments_.empty()) access.address = arguments_.begin()->first;
+    access.then = [](std::uint32_t) {};
+    return access;
+  }
+  std::uint32_t want = 0;
+  if (!arguments_.empty() && rng_.chance(0.7)) {
+    const auto nth = rng_.between(0, static_cast<std::int64_t>(arguments_.size()) - 1);
+    const auto& [address, value] = *std::next(arguments_.begin(), nth);
+    // While it is written it may be either.
+    const bool written = std::any_of(accesses_.begin(), accesses_.end(), [at = address](const Access& a) {
+      return a.is_write && a.address == at;
+    });
+    if (!written) {
+      access.address = address;
+      want = value;
+    }
+  }
+  access.then = [this, want, address = access.address](std::uint32_t got) {
+    const auto now = arguments_.find(address);  // gone or another: it was written meanwhile
+    const bool may_be = address == kNoRegister ? got == 0 : now == arguments_.end() || got == now->second;
+    if (got != want && !may_be)
+      report_(prefix_ + "r: register " + std::to_string(address) + " reads as " + std::to_string(got));
+  };
+  return access;
+}
+
+void RegisterMaster::launch() {
+  if (accesses_.empty()) return;
+  if (!first_under_way_) {
+    Direction& direction = accesses_.front().is_write ? writing_ : reading_;
+    if (!direction.access) {
+      direction.access = accesses_.front();
+      first_under_way_ = true;
+    }
+  }
+  const bool first_writes = accesses_.front().is_write;
+  Direction& other = first_writes ? reading_ : writing_;
+  if (first_under_way_ && !other.access && rng_.chance(0.1)) other.access = unasked(!first_writes);
+}
+
 void RegisterMaster::drive() {
-  const bool some = !accesses_.empty();
-  const bool writing = some && accesses_.front().is_write;
-  address_offered_ = address_offered_ || (some && !address_taken_ && rng_.chance(0.6));
-  data_offered_ = data_offered_ || (writing && !data_taken_ && rng_.chance(0.6));
-  port("awvalid").set(writing && address_offered_);
-  port("arvalid").set(some && !writing && address_offered_);
-  port("wvalid").set(data_offered_);
-  port("awaddr").set(some ? accesses_.front().address : 0xfff);
-  port("araddr").set(some ? accesses_.front().address : 0xfff);
-  port("wdata").set(some ? accesses_.front().data : 0xdeadbeef);
-  port("wstrb").set(0xf);
+  launch();
+  for (Direction* direction : {&writing_, &reading_}) {
+    const bool some = direction->access.has_value();
+    const bool data = some && direction->access->is_write;
+    direction->address_offered =
+        direction->address_offered || (some && !direction->address_taken && rng_.chance(0.6));
+    direction->data_offered = direction->data_offered || (data && !direction->data_taken && rng_.chance(0.6));
+  }
+  port("awvalid").set(writing_.address_offered);
+  port("wvalid").set(writing_.data_offered);
+  port("arvalid").set(reading_.address_offered);
+  port("awaddr").set(writing_.access ? writing_.access->address : kNoRegister);
+  port("wdata").set(writing_.access ? writing_.access->data : 0xdeadbeef);
+  port("wstrb").set(writing_.access ? writing_.access->strobes : kAllBytes);
+  port("araddr").set(reading_.access ? reading_.access->address : kNoRegister);
   port("bready").set(rng_.chance(0.6));
   port("rready").set(rng_.chance(0.6));
+}
+
+void RegisterMaster::complete(Direction& direction) {
+  const bool write = direction.access->is_write;
+  if (port(write ? "bresp" : "rresp").get() != 0) report_(prefix_ + ": a response but OKAY");
+  const std::uint32_t data = write ? 0 : static_cast<std::uint32_t>(port("rdata").get());
+  const Access access = std::move(*direction.access);
+  direction = {};
+  if (access.asked) {
+    accesses_.pop_front();
+    first_under_way_ = false;
+  }
+  if (access.then) access.then(data);
 }
 
 void RegisterMaster::sample() {
   write_response_.sample(report_);
   read_response_.sample(report_);
-  const bool writing = !accesses_.empty() && accesses_.front().is_write;
-  const auto fires = [this](const char* valid, const char* ready) {
-    return port(valid).get() != 0 && port(ready).get() != 0;
-  };
+  if (writing_.access && reading_.access) ++overlapped_;
   const bool b = fires("bvalid", "bready"), r = fires("rvalid", "rready");
-  if (port("bvalid").get() != 0 && !(writing && address_taken_ && data_taken_))
-    report_(prefix_ + "b: a response nobody asked for");
-  if (port("rvalid").get() != 0 && (writing || !address_taken_))
-    report_(prefix_ + "r: a response nobody asked for");
-  if (fires("awvalid", "awready") || fires("arvalid", "arready")) {
-    address_taken_ = true;
-    address_offered_ = false;
+  const bool b_due = writing_.address_taken && writing_.data_taken, r_due = reading_.address_taken;
+  if (port("bvalid").get() != 0 && !b_due) report_(prefix_ + "b: a response nobody asked for");
+  if (port("rvalid").get() != 0 && !r_due) report_(prefix_ + "r: a response nobody asked for");
+  if (fires("awvalid", "awready")) {
+    writing_.address_taken = true;
+    writing_.address_offered = false;
   }
   if (fires("wvalid", "wready")) {
-    data_taken_ = true;
-    data_offered_ = false;
+    writing_.data_taken = true;
+    writing_.data_offered = false;
   }
-  if (b || r) {
-    if (port(b ? "bresp" : "rresp").get() != 0) report_(prefix_ + ": a response but OKAY");
-    const std::uint32_t data = b ? 0 : static_cast<std::uint32_t>(port("rdata").get());
-    const auto then = std::move(accesses_.front().then);
-    accesses_.pop_front();
-    address_taken_ = data_taken_ = false;
-    if (then) then(data);
+  if (fires("arvalid", "arready")) {
+    reading_.address_taken = true;
+    reading_.address_offered = false;
   }
+  if (b && b_due) complete(writing_);
+  if (r && r_due) complete(reading_);
 }
 
 Memory::Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,

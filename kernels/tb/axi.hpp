@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,19 @@ class StableUntilTaken {
 };
 
 /// AXI4-Lite master: accesses in order, address and data of a write in any order, responses taken late.
+///
+/// Of its own accord it adds what must change nothing: writes without the low byte ahead of a write, and
+/// beside an access of one direction one of the other: a write without strobes, a read of an argument or of
+/// no register.
 class RegisterMaster {
  public:
   RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report);
   void write(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
+  /// Of a register that takes single bytes and gives back what was written: sometimes in two writes.
+  void write_argument(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
   void read(std::uint32_t address, std::function<void(std::uint32_t)> then);
   bool idle() const { return accesses_.empty(); }
+  unsigned overlapped() const { return overlapped_; }  // cycles with an access under way in both directions
   void reset();  // forgets what it was asked for: both ends of the port are reset
   void drive();
   void sample();
@@ -47,17 +55,35 @@ class RegisterMaster {
  private:
   struct Access {
     bool is_write;
-    std::uint32_t address, data;
+    std::uint32_t address, data, strobes;
     std::function<void(std::uint32_t)> then;
+    bool asked = true;  // by the bench
+  };
+  /// What is under way in one direction; of reads there is no data to offer.
+  struct Direction {
+    std::optional<Access> access;
+    bool address_offered = false, address_taken = false, data_offered = false, data_taken = false;
   };
   const Port& port(const char* name) const { return ports_.at(prefix_ + name); }
+  bool fires(const char* valid, const char* ready) const {
+    return port(valid).get() != 0 && port(ready).get() != 0;
+  }
+  void push_write(std::uint32_t address, std::uint32_t data, std::uint32_t strobes,
+                  std::function<void()> then = {});
+  void push_decoy(std::uint32_t address);
+  Access unasked(bool is_write);
+  void launch();
+  void complete(Direction& direction);
 
   Ports& ports_;
   std::string prefix_;
   Rng& rng_;
   Report report_;
-  std::deque<Access> accesses_;
-  bool address_offered_ = false, address_taken_ = false, data_offered_ = false, data_taken_ = false;
+  std::deque<Access> accesses_;  // the first of them may be under way
+  Direction writing_, reading_;
+  bool first_under_way_ = false;
+  unsigned overlapped_ = 0;
+  std::map<std::uint32_t, std::uint32_t> arguments_;  // what they must read as
   StableUntilTaken write_response_, read_response_;
 };
 

@@ -201,12 +201,12 @@ void ShellRow::start(RegisterMaster& unit, const Run& run, bool ingress) {
   const std::uint64_t buffer = memory_.base() + (ingress ? in_at(run) : out_at(run));
   const std::size_t bytes =
       ingress ? std::size_t{in_elements_} * in_.bytes : std::size_t{out_elements_} * out_.bytes;
-  unit.write(0x10, static_cast<std::uint32_t>(buffer));
-  unit.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
-  unit.write(0x1c, static_cast<std::uint32_t>(bytes));
-  unit.write(0x24, run.epoch);
-  unit.write(0x2c, static_cast<std::uint32_t>(run.sequence));
-  unit.write(0x30, static_cast<std::uint32_t>(run.sequence >> 32));
+  unit.write_argument(0x10, static_cast<std::uint32_t>(buffer));
+  unit.write_argument(0x14, static_cast<std::uint32_t>(buffer >> 32));
+  unit.write_argument(0x1c, static_cast<std::uint32_t>(bytes));
+  unit.write_argument(0x24, run.epoch);
+  unit.write_argument(0x2c, static_cast<std::uint32_t>(run.sequence));
+  unit.write_argument(0x30, static_cast<std::uint32_t>(run.sequence >> 32));
   unit.write(0x00, 1);
   poll(unit, ingress);
 }

@@ -94,12 +94,12 @@ class Gift {
     // A buffer of its own a version, its sections somewhere in it.
     const std::uint64_t buffer = kBase - kPage;
     const std::size_t load = offsets_[2 * version] + kPage, streamed = offsets_[2 * version + 1] + kPage;
-    registers_.write(0x10, static_cast<std::uint32_t>(buffer));
-    registers_.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
-    registers_.write(0x1c, 0);
-    registers_.write(0x24, static_cast<std::uint32_t>(load));
-    registers_.write(0x2c, static_cast<std::uint32_t>(load_bytes_));
-    registers_.write(0x34, static_cast<std::uint32_t>(streamed));
+    registers_.write_argument(0x10, static_cast<std::uint32_t>(buffer));
+    registers_.write_argument(0x14, static_cast<std::uint32_t>(buffer >> 32));
+    registers_.write_argument(0x1c, 0);
+    registers_.write_argument(0x24, static_cast<std::uint32_t>(load));
+    registers_.write_argument(0x2c, static_cast<std::uint32_t>(load_bytes_));
+    registers_.write_argument(0x34, static_cast<std::uint32_t>(streamed));
     registers_.start();
     registers_.finish(std::move(then));
   }
@@ -304,12 +304,12 @@ void Host::start(Unit& unit) {
   unit.running = true;
   const std::uint64_t buffer = unit.memory->base() + run.slot * unit.stride;
   Registers& r = *unit.registers;
-  r.write(0x10, static_cast<std::uint32_t>(buffer));
-  r.write(0x14, static_cast<std::uint32_t>(buffer >> 32));
-  r.write(0x1c, static_cast<std::uint32_t>(unit.frames.front().size()));
-  r.write(0x24, run.epoch);
-  r.write(0x2c, static_cast<std::uint32_t>(run.sequence));
-  r.write(0x30, static_cast<std::uint32_t>(run.sequence >> 32));
+  r.write_argument(0x10, static_cast<std::uint32_t>(buffer));
+  r.write_argument(0x14, static_cast<std::uint32_t>(buffer >> 32));
+  r.write_argument(0x1c, static_cast<std::uint32_t>(unit.frames.front().size()));
+  r.write_argument(0x24, run.epoch);
+  r.write_argument(0x2c, static_cast<std::uint32_t>(run.sequence));
+  r.write_argument(0x30, static_cast<std::uint32_t>(run.sequence >> 32));
   r.start();
   r.finish([this, &unit] {
     quiet_ = 0;

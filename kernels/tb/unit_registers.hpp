@@ -110,6 +110,10 @@ class Registers {
       if (then) then();
     });
   }
+  void write_argument(std::uint32_t address, std::uint32_t data) {
+    ++waiting_;
+    master_->write_argument(base_ + address, data, [this] { --waiting_; });
+  }
   void read(std::uint32_t address, std::function<void(std::uint32_t)> then) {
     ++waiting_;
     master_->read(base_ + address, [this, then = std::move(then)](std::uint32_t data) {
