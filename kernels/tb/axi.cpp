@@ -248,7 +248,7 @@ void Memory::drive_reads() {
   port("arready").set(rng_.chance(pace));
   reading_ = reading_ || (!reads_.empty() && rng_.chance(pace));
   port("rvalid").set(reading_);
-  port("rresp").set(failing ? kSlaveError : 0);
+  port("rresp").set(failing || failing_reads ? kSlaveError : 0);
   Beat word(word_bytes_ * 8);
   if (reading_) {
     const Burst& burst = reads_.front();

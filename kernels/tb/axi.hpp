@@ -96,7 +96,8 @@ class Memory {
   std::vector<std::uint8_t>& content() { return content_; }
   double pace = 0.5;     // chance of progress, a channel and a cycle
   bool failing = false;  // answers SLVERR
-  void reset();          // forgets the bursts it owes: both ends of the port are reset
+  bool failing_reads = false;
+  void reset();  // forgets the bursts it owes: both ends of the port are reset
   void drive();
   void sample();
 

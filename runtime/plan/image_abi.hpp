@@ -79,7 +79,10 @@ struct FaultReport {                  // 64 bytes
 };
 static_assert(sizeof(FaultReport) == 64);
 
-enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1 };
+/// kFailed: memory answered an access of this card with an error, so the payload may be wrong; so are marked
+/// all frames that leave it from then on, until the epoch is raised. Emulated cards, whose memory does not
+/// fail, never say it.
+enum class FrameStatus : std::uint32_t { kOk = 0, kDropped = 1, kFailed = 2 };
 
 struct StatusTrailer {                // 64 bytes
   std::uint32_t magic = 0x5354524du;  // "MRTS"

@@ -339,13 +339,13 @@ class Top {
     const std::string tag = end.name + "_tag", sent = end.name + "_sent";
     return "  mr_link_send #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
            "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .PACKET(" +
-           number(kPacket) + ")) " + end.name + "_send (\n    .clk, .rst, .flush, .quiet(" + end.name +
-           "_quiet), " + row_connections(end.row) + ", .stall(" + at("link_stall", end.row, 1) +
-           "),\n    .s_valid(" + sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent +
-           "), .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag +
-           "),\n    .finish(" + at("link_finish", end.row, 1) + "), .good(" + at("link_good", end.row, 1) +
-           "), .header(" + at("link_header", end.row, 256) + "),\n    " + port_connections(end.row, "m") +
-           ");\n\n";
+           number(kPacket) + ")) " + end.name +
+           "_send (\n    .clk, .rst, .flush, .spoilt(port_error), .quiet(" + end.name + "_quiet), " +
+           row_connections(end.row) + ", .stall(" + at("link_stall", end.row, 1) + "),\n    .s_valid(" +
+           sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent + "), .t_valid(" + tag +
+           "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + "),\n    .finish(" +
+           at("link_finish", end.row, 1) + "), .good(" + at("link_good", end.row, 1) + "), .header(" +
+           at("link_header", end.row, 256) + "),\n    " + port_connections(end.row, "m") + ");\n\n";
   }
 
   /// All ports and connectors together. Rows that are another partition's have no port here.
@@ -484,10 +484,11 @@ class Top {
     if (end.link) return text + send(end);
     return text + "  mr_egress " + lane_parameters(end) + end.name +
            "_egress (\n    .clk, .rst, .flush, .quiet(" + end.name + "_quiet), .error(" + end.name +
-           "_error), .frame_done(" + end.name + "_done), .card_epoch(epoch), .now, .irq(" + end.name +
-           "_irq)" + connect("axil", end.name, kAxiLite) + connect("axi", end.name, kAxiWrite) +
-           ",\n    .s_valid(" + sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent +
-           "),\n    .t_valid(" + tag + "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + "));\n\n";
+           "_error), .spoilt(port_error), .frame_done(" + end.name +
+           "_done), .card_epoch(epoch), .now, .irq(" + end.name + "_irq)" +
+           connect("axil", end.name, kAxiLite) + connect("axi", end.name, kAxiWrite) + ",\n    .s_valid(" +
+           sent + "_valid), .s_ready(" + sent + "_ready), .s_data(" + sent + "),\n    .t_valid(" + tag +
+           "_valid), .t_ready(" + tag + "_ready), .t_data(" + tag + "));\n\n";
   }
 
   const Design& design_;

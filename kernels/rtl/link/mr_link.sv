@@ -17,6 +17,7 @@ module mr_link #(
   input  logic clk,
   input  logic rst,
   input  logic flush,
+  input  logic spoilt,
   output logic quiet,
 
   input  logic [31:0] card_epoch,
@@ -78,7 +79,7 @@ module mr_link #(
   assign stall[0] = 1'b0;
 
   mr_link_send #(.BYTES(BYTES), .LANES(LANES), .ABITS(ABITS), .BEATS(BEATS), .PACKET(PACKET), .REFRESH(REFRESH)) send (
-    .clk, .rst, .flush, .quiet,
+    .clk, .rst, .flush, .spoilt, .quiet,
     .enable(enable[1]), .tag(tag[7:4]), .packet_bytes(packet_bytes[31:16]), .credits(credits[31:16]), .peer(peer[1]),
     .fault(port_fault[1]), .packet(packet[1]), .bytes(bytes[31:16]), .stall(stall[1]),
     .s_valid(in_valid), .s_ready(in_ready), .s_data(in_data),

@@ -7,6 +7,7 @@
 /// not known to be taken. `peer`: welcomed. `fault`: the receiver claims to have taken what was not sent. `stall`: a
 /// packet began to wait for credit.
 /// `flush` drops frames and what of them is not sent; a packet that has begun is completed; then `quiet`.
+/// `spoilt`: memory has failed, so no further packet begins until the flush.
 /// Registered: all that leaves but m_data's choice of word.
 `default_nettype none
 module mr_link_send #(
@@ -20,6 +21,7 @@ module mr_link_send #(
   input  logic clk,
   input  logic rst,
   input  logic flush,
+  input  logic spoilt,
   output logic quiet,
 
   input  logic        enable,
@@ -152,7 +154,7 @@ module mr_link_send #(
       case (state)
         IDLE: begin
           greeting <= !peer;
-          if (enable && !flush && (peer ? complete && credit : greet)) state <= BEGIN;
+          if (enable && !flush && (peer ? complete && credit && !spoilt : greet)) state <= BEGIN;
         end
         BEGIN: begin
           state     <= flush ? IDLE : HEAD;

@@ -4,7 +4,9 @@
 /// {time, sequence, epoch} of each frame the partition is computing. A run waits for its frame: earlier ones are
 /// discarded; a later one, another epoch or a flush completes it as dropped, with a trailer and no payload. The payload
 /// is filled with zeros up to the trailer, at the next multiple of 64 bytes. trailer.cycles: from the time in the tag to
-/// the last beat; stall_cycles: cycles in which a beat of the frame waited for memory.
+/// the last beat; stall_cycles: cycles in which a beat of the frame waited for memory. `spoilt` (the image's errors together, until the
+/// flush) marks each frame whose trailer is made meanwhile as failed: a word read with an error raises it before anything leaves that
+/// was computed of it.
 /// Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c. DATA_BYTES divides 64.
 `default_nettype none
 module mr_egress #(
@@ -20,6 +22,7 @@ module mr_egress #(
   input  logic flush,
   output logic quiet,
   output logic error,
+  input  logic spoilt,      // memory has failed: what leaves may be wrong
   output logic frame_done,  // one cycle: a frame was delivered
 
   input  logic [31:0] card_epoch,
@@ -175,7 +178,7 @@ module mr_egress #(
 
   // ---- the trailer
   logic [511:0] trailer;
-  assign trailer = {192'd0, stalls, cycles, dropped ? 32'd0 : bytes, 31'd0, dropped, sequence_, epoch, MAGIC};
+  assign trailer = {192'd0, stalls, cycles, dropped ? 32'd0 : bytes, 30'd0, spoilt && !dropped, dropped, sequence_, epoch, MAGIC};
   assign word_valid = (state == PAYLOAD) ? adapted_valid : (state == FILL || state == STATUS);
   assign word       = (state == PAYLOAD) ? adapted
                     : (state == STATUS) ? (DATA_BYTES * 8)'(trailer >> ((TRAILER - 32'(status_left)) * DATA_BYTES * 8)) : '0;

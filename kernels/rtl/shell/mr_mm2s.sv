@@ -3,7 +3,7 @@
 /// A command is taken when `go` and `ready` are high; addr is a multiple of DATA_BYTES, the last word may carry bytes beyond the end. Bursts are
 /// at most BURST words and never cross 4 KiB. A burst is asked for only when the buffer has room for all of it: rready is
 /// always high. `flush` (held until `quiet`) drops the command and everything still on its way. `error` stays high after any
-/// response but OKAY. AXI: INCR, full-width words; the constant signals (size, burst, cache, prot) belong to the top.
+/// response but OKAY, until a flush. AXI: INCR, full-width words; the constant signals (size, burst, cache, prot) belong to the top.
 /// Registered: the address channel; data passes a FIFO of 2*BURST words.
 `default_nettype none
 module mr_mm2s #(
@@ -69,7 +69,7 @@ module mr_mm2s #(
       axi_arvalid <= ask || (axi_arvalid && !axi_arready);
       outstanding <= outstanding + (ask ? RW'(length) : '0) - RW'(axi_rvalid);
       room        <= (flush && quiet) ? RW'(ROOM) : room - (ask ? RW'(length) : '0) + RW'(pop);
-      error       <= error || (axi_rvalid && axi_rresp != 2'b00);
+      error       <= !flush && (error || (axi_rvalid && axi_rresp != 2'b00));
     end
   always_ff @(posedge clk) begin
     if (go && ready) next <= addr;

@@ -3,7 +3,7 @@
 /// A command is taken when `go` and `ready` are high; addr is a multiple of DATA_BYTES. Bursts are at most BURST words, never cross 4 KiB,
 /// and begin only once all their words are here: wvalid never waits for data within a burst. `finished` rises for one
 /// cycle when the last response is back. `flush` (held until `quiet`) drops what has not begun; a burst that has is
-/// completed, as AXI demands. `error` stays high after any response but OKAY. All strobes are set.
+/// completed, as AXI demands. `error` stays high after any response but OKAY, until a flush. All strobes are set.
 /// Registered: the address channel; data passes a FIFO of 2*BURST words.
 `default_nettype none
 module mr_s2mm #(
@@ -78,7 +78,7 @@ module mr_s2mm #(
       in_burst    <= begin_burst ? length : in_burst - 9'(axi_wvalid && axi_wready);
       bursts      <= bursts + 8'(begin_burst) - 8'(axi_bvalid);
       axi_awvalid <= begin_burst || (axi_awvalid && !axi_awready);
-      error       <= error || (axi_bvalid && axi_bresp != 2'b00);
+      error       <= !flush && (error || (axi_bvalid && axi_bresp != 2'b00));
     end
   always_ff @(posedge clk) begin
     if (go && ready) next <= addr;

@@ -188,7 +188,7 @@ module mr_shell #(
     .m_valid(out_valid), .m_ready(out_ready), .m_data(out_tag));
 
   mr_egress #(.DATA_BYTES(DATA_BYTES), .BURST(BURST), .LANES(O_LANES), .EBYTES(O_EBYTES), .ABITS(O_BITS), .AKIND(O_KIND)) egress (
-    .clk, .rst, .flush, .quiet(egress_quiet), .error(egress_error), .frame_done, .card_epoch(epoch), .now,
+    .clk, .rst, .flush, .quiet(egress_quiet), .error(egress_error), .spoilt(port_error), .frame_done, .card_epoch(epoch), .now,
     .axil_awvalid(egress_awvalid), .axil_awready(egress_awready), .axil_awaddr(egress_awaddr), .axil_wvalid(egress_wvalid),
     .axil_wready(egress_wready), .axil_wdata(egress_wdata), .axil_wstrb(egress_wstrb), .axil_bvalid(egress_bvalid),
     .axil_bready(egress_bready), .axil_bresp(egress_bresp), .axil_arvalid(egress_arvalid), .axil_arready(egress_arready),

@@ -251,7 +251,8 @@ module part0_top (
 
   // ---- out0
   mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(4), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
-    .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .frame_done(out0_done), .card_epoch(epoch), .now, .irq(out0_irq),
+    .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .spoilt(port_error), .frame_done(out0_done), .card_epoch(epoch), .now,
+        .irq(out0_irq),
     .axil_awvalid(out0_axil_awvalid), .axil_awready(out0_axil_awready), .axil_awaddr(out0_axil_awaddr),
     .axil_wvalid(out0_axil_wvalid), .axil_wready(out0_axil_wready), .axil_wdata(out0_axil_wdata),
     .axil_wstrb(out0_axil_wstrb), .axil_bvalid(out0_axil_bvalid), .axil_bready(out0_axil_bready),
@@ -267,8 +268,8 @@ module part0_top (
 
   // ---- out0_2
   mr_link_send #(.BYTES(8), .LANES(4), .ABITS(8), .BEATS(16), .PACKET(1024)) out0_2_send (
-    .clk, .rst, .flush, .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]), .packet_bytes(link_packet_bytes[0+:16]),
-        .credits(link_credits[0+:16]),
+    .clk, .rst, .flush, .spoilt(port_error), .quiet(out0_2_quiet), .enable(link_enable[0]), .tag(link_tag[0+:4]),
+        .packet_bytes(link_packet_bytes[0+:16]), .credits(link_credits[0+:16]),
     .peer(link_peer[0]), .fault(link_port_fault[0]), .packet(link_packet[0]), .bytes(link_bytes[0+:16]), .stall(link_stall[0]),
     .s_valid(out0_2_sent_valid), .s_ready(out0_2_sent_ready), .s_data(out0_2_sent), .t_valid(out0_2_tag_valid), .t_ready(out0_2_tag_ready),
         .t_data(out0_2_tag),

@@ -290,6 +290,7 @@ TEST_F(PipelineFaults, AResultThatIsNotTheFramesOwnIsNeverGivenOut) {
       {"epoch", [](Trailer& t) { --t.epoch; }},
       {"sequence", [](Trailer& t) { --t.sequence; }},
       {"status", [](Trailer& t) { t.status = plan::abi::FrameStatus::kDropped; }},
+      {"failed memory", [](Trailer& t) { t.status = plan::abi::FrameStatus::kFailed; }},
       {"payload_bytes", [](Trailer& t) { --t.payload_bytes; }}};
   for (const auto& [field, change] : wrong) {
     SCOPED_TRACE(field);

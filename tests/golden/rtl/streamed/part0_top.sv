@@ -283,7 +283,8 @@ module part0_top (
 
   // ---- out0
   mr_egress #(.DATA_BYTES(64), .BURST(16), .LANES(2), .EBYTES(1), .ABITS(8), .AKIND(1)) out0_egress (
-    .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .frame_done(out0_done), .card_epoch(epoch), .now, .irq(out0_irq),
+    .clk, .rst, .flush, .quiet(out0_quiet), .error(out0_error), .spoilt(port_error), .frame_done(out0_done), .card_epoch(epoch), .now,
+        .irq(out0_irq),
     .axil_awvalid(out0_axil_awvalid), .axil_awready(out0_axil_awready), .axil_awaddr(out0_axil_awaddr),
     .axil_wvalid(out0_axil_wvalid), .axil_wready(out0_axil_wready), .axil_wdata(out0_axil_wdata),
     .axil_wstrb(out0_axil_wstrb), .axil_bvalid(out0_axil_bvalid), .axil_bready(out0_axil_bready),
