@@ -118,9 +118,17 @@ class ParametersRow {
 
   void sample() {
     ++cycle_;
+    // Whoever takes the words counts them, through resets too.
+    const bool word = ports_.at("load_valid").get() != 0;
+    if (word) place_ = (place_ + 1) % words_;
     if (reset_) return;
     memory_.sample();
-    if (ports_.at("load_valid").get() != 0) take(ports_.at("load_data").get());
+    if (word && place_ != (taken_ + 1) % words_) {
+      if (taken_ != 0) fail("a word out of its place");
+      owed_ = true;
+    } else if (word) {
+      take(ports_.at("load_data").get());
+    }
     if (reading_) still_ = cycle_ + 1;
     const bool interrupt = ports_.at("irq").get() != 0;
     if (interrupt && !interrupted_) {
@@ -147,7 +155,8 @@ class ParametersRow {
         resets_);
   }
   bool worked() const {
-    return chained_ > 0 && refused_ > 0 && failed_ > 0 && resets_ > 0 && host_.overlapped() > 0;
+    return chained_ > 0 && refused_ > 0 && failed_ > 0 && resets_ > 0 && host_.overlapped() > 0 &&
+           (owed_ || words_ == 1);
   }
 
  private:
@@ -166,6 +175,7 @@ class ParametersRow {
   /// What a reset leaves of host, memory and the unit: all three are the platform's.
   void forget() {
     if (running_) streamed_.reset();  // the run may have been taken, or not
+    taken_ = 0;
     running_ = broken_ = interrupted_ = memory_.failing = false;
     next_.reset();
     memory_.reset();
@@ -260,7 +270,7 @@ class ParametersRow {
     ++runs_;
     if (!run_.fits) ++refused_;
     if (run_.fits && memory_.failing) ++failed_;
-    broken_ = broken_ || (run_.fits && memory_.failing);
+    if (run_.fits) broken_ = memory_.failing;
     if (run_.fits) streamed_ = run_.buffer() + run_.streamed_offset;
     if (taken_ != (run_.fits ? words_ : 0)) fail(std::to_string(taken_) + " words came of a run");
     if ((ports_.at("error").get() != 0) != (!run_.fits || broken_)) fail("error is wrong");
@@ -289,7 +299,9 @@ class ParametersRow {
   bool reset_ = true, running_ = false, interrupted_ = false;
   bool reading_ = false;
   std::uint64_t reading_until_ = 0, still_ = 0;  // the cycle from which nobody reads any more
-  bool broken_ = false;                          // memory failed since the reset
+  bool broken_ = false;                          // memory failed in the last run that fits
+  bool owed_ = false;                            // words of a run that a reset ended came
+  unsigned place_ = 0;                           // of the next word, as who takes them counts
   Run run_;
   std::optional<Run> next_;                  // asked for while this one runs
   std::optional<std::uint64_t> streamed_{};  // what the last run that fits left there

@@ -3,8 +3,9 @@
 ///
 /// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) on load_, which
 /// nobody may hold back; the run is done HOPS + 6 cycles after the last. A run with another load_bytes reads nothing and raises
-/// `error` until a run is taken that fits; any response of memory but OKAY raises it until the reset. An epoch's flush is no
-/// business of it. `streamed`: buffer + streamed_offset of the last run that fits. `given`: it holds, from the end of that run
+/// `error` until a run is taken that fits, as does any response of memory but OKAY. An epoch's flush is no business of it. Where a
+/// reset ends a run, the words it still owes follow with any content, for who takes them counts them: what has been loaded
+/// is worthless then until the next run, which waits for the last of them. `streamed`: buffer + streamed_offset of the last run that fits. `given`: it holds, from the end of that run
 /// until another begins, which does not end while `reading` is high: something is still to come from the old place.
 /// Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. Registered: streamed, given,
 /// state; data passes a FIFO.
@@ -71,24 +72,27 @@ module mr_parameters #(
     .axil_rresp(axil_rresp),
     .irq, .start, .taken, .done, .go_on, .idle(state == IDLE && !start), .arguments);
 
-  logic          fits, fetch, refused, reader_error;
-  logic [CW-1:0] left;
+  logic          fits, fetch, wrong, reader_error, owed, word_given;
+  logic [CW-1:0] left = '0;  // survives a reset
   logic [HW-1:0] settling;
   logic          settled;
   assign fits  = (arguments[255:224] == 32'(WORDS * 8));
-  assign taken = (state == IDLE) && start;
+  assign owed  = (state == IDLE) && (left != '0) && (left != CW'(WORDS));
+  assign taken = (state == IDLE) && start && !owed;
   assign fetch = taken && fits;
   assign done  = (state == DONE);
-  assign error = refused || reader_error;
+  assign error = wrong;
+  assign load_valid = word_given || owed;
   assign settled = (settling == '0) && !reading;
 
   always_ff @(posedge clk)
     if (rst) begin
       state   <= IDLE;
-      refused <= 1'b0;
+      wrong   <= 1'b0;
       given   <= 1'b0;
     end else begin
-      if (taken) refused <= !fits;
+      if (taken) wrong <= !fits;
+      else if (reader_error) wrong <= 1'b1;
       if (fetch) given <= 1'b0;
       else if (state == SETTLE && settled) given <= 1'b1;
       case (state)
@@ -100,7 +104,7 @@ module mr_parameters #(
     end
   always_ff @(posedge clk) begin
     if (fetch) streamed <= arguments[63:0] + 64'(arguments[319:288]);
-    if (taken) left <= CW'(WORDS);
+    if (fetch && !rst) left <= CW'(WORDS);
     else if (load_valid) left <= left - 1'b1;
     if (state != SETTLE) settling <= HW'(WAIT);
     else if (settling != '0) settling <= settling - 1'b1;
@@ -109,13 +113,13 @@ module mr_parameters #(
   logic                    word_valid, word_ready, reader_ready, reader_quiet;
   logic [DATA_BYTES*8-1:0] word;
   mr_mm2s #(.DATA_BYTES(DATA_BYTES), .BURST(BURST)) reader (
-    .clk, .rst, .flush(1'b0), .quiet(reader_quiet), .error(reader_error), .go(fetch), .ready(reader_ready),
+    .clk, .rst, .flush(done), .quiet(reader_quiet), .error(reader_error), .go(fetch), .ready(reader_ready),
     .addr(arguments[63:0] + 64'(arguments[191:160])), .bytes(32'(WORDS * 8)),
     .axi_arvalid, .axi_arready, .axi_araddr, .axi_arlen, .axi_rvalid, .axi_rready, .axi_rdata, .axi_rresp, .axi_rlast,
     .m_valid(word_valid), .m_ready(word_ready), .m_data(word));
   mr_width_adapter #(.LANE(64), .S_LANES(DATA_BYTES / 8), .M_LANES(1)) adapter (
     .clk, .rst, .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
-    .m_valid(load_valid), .m_ready(1'b1), .m_data(load_data));
+    .m_valid(word_given), .m_ready(1'b1), .m_data(load_data));
   logic unused;
   assign unused = &{1'b0, reader_ready, reader_quiet, arguments};
 
