@@ -3,7 +3,8 @@
 // Every packet on a cable is taken apart here: CRC computed bit by bit, payload compared with
 // kernels/program/packing.hpp. Scripts: clean frames; a change of epoch in mid-frame; lost greetings and
 // notes of credit (must only cost time); damaged and lost packets (must be told as faults, and nothing wrong
-// may come out); a cable that goes down; ends that are told different packet sizes.
+// may come out); a cable that goes down; ends that are told different packet sizes; memory that fails, after
+// which no packet begins; connectors that do not exist.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -23,7 +24,8 @@ namespace abi = runtime::plan::abi;
 
 enum Kind : std::uint64_t { kData = 1, kTaken = 2, kGreeting = 3, kWelcome = 4 };
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // rows of the link table
-constexpr std::uint64_t kPatience = 60'000;          // cycles in which a script must come to its end
+constexpr std::uint64_t kBegun = 200;        // cycles after which no packet that had begun is still under way
+constexpr std::uint64_t kPatience = 60'000;  // cycles in which a script must come to its end
 
 std::uint32_t crc32(const std::vector<std::uint8_t>& bytes) {
   std::uint32_t crc = ~0u;
@@ -51,7 +53,7 @@ struct LinkFrame {
   std::vector<std::uint8_t> wire;
 };
 
-enum class Script { kClean, kEpoch, kLossy, kDamaged, kLost, kCableDown, kMismatch };
+enum class Script { kClean, kEpoch, kSpoilt, kLossy, kDamaged, kLost, kCableDown, kMismatch };
 
 class LinkRow {
  public:
@@ -114,13 +116,14 @@ class LinkRow {
 
   Stage stage_ = Stage::kReset;
   Script script_ = Script::kClean;
-  std::uint64_t cycle_ = 0, since_ = 0, flushing_ = 0, resting_ = 0, flushed_at_ = 0, change_at_ = 0;
+  std::uint64_t cycle_ = 0, since_ = 0, flushing_ = 0, resting_ = 0, flushed_at_ = 0, change_at_ = 0,
+                spoilt_from_ = 0;  // memory has failed since
   std::uint32_t epoch_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;
   std::uint64_t sequence_ = 0;
   std::deque<Write> writes_;
   double sink_pace_ = 0.8;
   bool in_session_ = false, aftermath_ = false, flush_ = false, up_ = true, faulted_ = false, spoilt_ = false,
-       ever_faulted_ = false;
+       ever_faulted_ = false, ever_down_ = false;
 
   std::deque<LinkFrame> to_give_, on_wire_, to_get_;
   bool offered_ = false, tag_given_ = false;
@@ -148,9 +151,9 @@ LinkFrame LinkRow::make_frame() {
 }
 
 void LinkRow::begin_script() {
-  constexpr Script kScripts[] = {Script::kClean, Script::kClean,     Script::kEpoch,
-                                 Script::kEpoch, Script::kLossy,     Script::kDamaged,
-                                 Script::kLost,  Script::kCableDown, Script::kMismatch};
+  constexpr Script kScripts[] = {Script::kClean,     Script::kClean,   Script::kEpoch,   Script::kEpoch,
+                                 Script::kSpoilt,    Script::kLossy,   Script::kDamaged, Script::kLost,
+                                 Script::kCableDown, Script::kMismatch};
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
@@ -187,6 +190,12 @@ void LinkRow::set_up() {
     writes_.push_back({row, abi::kLinkPacketBytes, packet_bytes_});
     writes_.push_back({row, abi::kLinkCredits, other ? credits_ + 1 : credits_});
   }
+  if (rng_.chance(0.5)) {  // a connector that does not exist: stays out of service until it has another
+    const auto beyond = static_cast<std::uint32_t>(parameters_["CONNECTORS"] + rng_.between(0, 300));
+    writes_.push_back({first, abi::kLinkConnector, rng_.chance(0.5) ? 0x8000'0000u + connector_ : beyond});
+    writes_.push_back({first, abi::kLinkEnable, 1});
+    writes_.push_back({first, abi::kLinkConnector, connector_});  // in service it would not be taken
+  }
   writes_.push_back({first, abi::kLinkEnable, 1});
   writes_.push_back({1 - first, abi::kLinkEnable, 1});
   writes_.push_back({first, abi::kLinkTag, 99});  // in service: may not change
@@ -196,6 +205,7 @@ void LinkRow::set_up() {
 void LinkRow::drive() {
   ports_.at("rst").set(stage_ == Stage::kReset);
   ports_.at("flush").set(flush_);
+  ports_.at("spoilt").set(spoilt_from_ != 0);
   ports_.at("card_epoch").set(epoch_);
   ports_.at("now").set(cycle_);
   ports_.at("up").set(up_ ? ~std::uint64_t{0} : 0);
@@ -212,7 +222,7 @@ void LinkRow::drive() {
   std::uint64_t ready = 0, valid = 0, last = 0;
   for (std::size_t c = 0; c < cables_.size(); ++c) {
     Cable& cable = cables_[c];
-    if (rng_.chance(0.8)) ready |= std::uint64_t{1} << c;
+    if (up_ && rng_.chance(0.8)) ready |= std::uint64_t{1} << c;  // a cable that is down takes nothing
     if (!cable.words.empty() && rng_.chance(0.7)) {
       valid |= std::uint64_t{1} << c;
       if (cable.words.front().second) last |= std::uint64_t{1} << c;
@@ -256,8 +266,13 @@ void LinkRow::sample() {
 void LinkRow::watch_cables() {
   for (std::size_t c = 0; c < cables_.size(); ++c) {
     const auto bit = [&](const char* port) { return (ports_.at(port).get() >> c & 1u) != 0; };
-    if (!bit("tx_valid") || !bit("tx_ready")) continue;
     Cable& cable = cables_[c];
+    if (!up_) {
+      if (bit("tx_valid")) fail("offered to a cable that is down");
+      cable.coming.clear();  // the end of a packet that was cut is lost too
+      ever_down_ = true;
+    }
+    if (!bit("tx_valid") || !bit("tx_ready")) continue;
     cable.coming.push_back(ports_.at("tx_data").read(static_cast<unsigned>(c) * bytes_ * 8, bytes_ * 8));
     if (bit("tx_last")) {
       if (c != connector_ && stage_ != Stage::kDrain) fail("a packet on another connector");
@@ -305,6 +320,8 @@ void LinkRow::check_data(const Packet& packet) {
   const std::uint64_t length = packet.field(4, 4), offset = packet.field(20, 4);
   ++sent_packets_;
   sent_bytes_ += length;
+  if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun)
+    fail("a packet that began after memory had failed");
   if (packet.field(16, 4) != epoch_) {  // one that the flush did not catch
     if (packet.field(16, 4) + 1 != epoch_ || cycle_ - flushed_at_ > 2000) fail("a packet of another epoch");
     return;
@@ -441,6 +458,9 @@ void LinkRow::advance() {
         if (faulted_) begin_flush();
       } else if (script_ == Script::kEpoch && cycle_ >= change_at_) {
         begin_flush();
+      } else if (script_ == Script::kSpoilt) {
+        if (spoilt_from_ == 0 && cycle_ >= change_at_) spoilt_from_ = cycle_;
+        if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > 3 * kBegun) begin_flush();
       } else if (script_ == Script::kDamaged || script_ == Script::kLost) {
         // A packet lost behind all others is missed by nobody but the host.
         if ((faulted_ && cycle_ >= change_at_) || (spoilt_ && cycle_ - since_ > kPatience / 2) ||
@@ -454,6 +474,7 @@ void LinkRow::advance() {
       // As mr_control: until all is quiet, then the dataflow is reset, then all let go.
       if (++flushing_ < 4 || !high("quiet")) return;
       flush_ = false;
+      spoilt_from_ = 0;
       offered_ = tag_given_ = false;
       begun_.reset();
       given_ = got_ = wire_at_ = 0;
@@ -502,6 +523,8 @@ void LinkRow::check_counters() {
       if (got > sent_packets_) fail("more stalls than packets");
     } else if (e.offset == abi::kLinkPacketsLow && e.row == kReceiver && ever_faulted_) {
       if (got > e.value) fail("more packets than came");
+    } else if (ever_down_ && e.row == kSender && got >= e.value) {
+      // What is lost with its cable counts as sent.
     } else if (got != e.value) {
       fail("register " + std::to_string(e.offset) + " of row " + std::to_string(e.row) + " says " +
            std::to_string(got) + ", expected " + std::to_string(e.value));

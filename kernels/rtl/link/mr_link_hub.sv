@@ -55,7 +55,7 @@ module mr_link_hub #(
 );
   logic [PORTS*8-1:0] connector;
   logic [PORTS-1:0]   cable, cable_before, bad, fallen, faulty;
-  mr_link_table #(.PORTS(PORTS), .PACKET(PACKET)) table_ (
+  mr_link_table #(.PORTS(PORTS), .CONNECTORS(CONNECTORS), .PACKET(PACKET)) table_ (
     .clk, .rst, .link_write, .link_waddr, .link_wdata, .link_raddr, .link_rdata,
     .enable, .connector, .tag, .packet_bytes, .credits, .cable, .peer, .packet, .bytes, .stall);
 

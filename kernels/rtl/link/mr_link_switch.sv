@@ -2,7 +2,8 @@
 ///
 /// Outwards a port's packets go to its connector, sources taking turns. Inwards every port sees what its connector brings (start, header,
 /// words, finish; as mr_link_in) and picks by kind and tag. `cable`: the port's connector exists and is up; `bad`: it
-/// brought a damaged packet. A port whose connector does not exist is never served. A port moves to another connector only between
+/// brought a damaged packet. A port whose connector does not exist is never served. What goes
+/// to a connector that is not up is lost, a packet always with its end, so that no port waits for it. A port moves to another connector only between
 /// packets.
 `default_nettype none
 module mr_link_switch #(
@@ -49,6 +50,19 @@ module mr_link_switch #(
     end
 
   logic [CONNECTORS*PORTS-1:0] mine, ready;
+  logic [CONNECTORS-1:0]       out_valid, lost, cut, begun;  // cut: the rest of a packet that is lost
+  assign lost     = cut | ~up;
+  assign tx_valid = out_valid & ~lost;
+  always_ff @(posedge clk)
+    for (integer c = 0; c < CONNECTORS; c = c + 1)
+      if (rst) begin
+        begun[c] <= 1'b0;
+        cut[c]   <= 1'b0;
+      end else if (out_valid[c] && (tx_ready[c] || lost[c])) begin
+        begun[c] <= !tx_last[c];
+        cut[c]   <= lost[c] && !tx_last[c];
+      end else if (!up[c] && begun[c]) cut[c] <= 1'b1;
+
   logic [CONNECTORS-1:0]       c_start, c_word, c_finish, c_good, c_bad;
   logic [CONNECTORS*256-1:0]   c_header;
   logic [CONNECTORS*W-1:0]     c_data;
@@ -59,7 +73,7 @@ module mr_link_switch #(
       end
       mr_link_out #(.BYTES(BYTES), .N(PORTS)) out (
         .clk, .rst, .s_valid(s_valid & mine[c*PORTS+:PORTS]), .s_ready(ready[c*PORTS+:PORTS]), .s_data, .s_last,
-        .tx_valid(tx_valid[c]), .tx_ready(tx_ready[c]), .tx_data(tx_data[c*W+:W]), .tx_last(tx_last[c]));
+        .tx_valid(out_valid[c]), .tx_ready(tx_ready[c] || lost[c]), .tx_data(tx_data[c*W+:W]), .tx_last(tx_last[c]));
       mr_link_in #(.BYTES(BYTES)) in (
         .clk, .rst, .rx_valid(rx_valid[c]), .rx_data(rx_data[c*W+:W]), .rx_last(rx_last[c]),
         .start(c_start[c]), .header(c_header[c*256+:256]), .word(c_word[c]), .data(c_data[c*W+:W]),

@@ -1,12 +1,13 @@
 /// The link table: what each port is told at bind time, and its counters (image_abi.hpp, kLink…).
 ///
-/// Row i at 0x100 + 0x40*i of the control registers. A row can be written while it is not in service; it goes into service only with a tag
-/// below 16, at least one credit, and packets of at most PACKET bytes: reading `enable` back shows it.
+/// Row i at 0x100 + 0x40*i of the control registers. A row can be written while it is not in service; it goes into service only with a connector that
+/// exists, a tag below 16, at least one credit, and packets of at most PACKET bytes: reading `enable` back shows it.
 /// Counters run since reset of the card. `packet` adds `bytes` too. Registered: everything but the read.
 `default_nettype none
 module mr_link_table #(
-  parameter integer PORTS  = 2,
-  parameter integer PACKET = 1024
+  parameter integer PORTS      = 2,
+  parameter integer CONNECTORS = 1,
+  parameter integer PACKET     = 1024
 ) (
   input  logic clk,
   input  logic rst,
@@ -58,7 +59,7 @@ module mr_link_table #(
           stalls        <= '0;
         end else begin
           if (here && at == 6'h00)
-            in_service <= (link_wdata == 32'd1) && (row_connector < 32'd256) && (row_tag < 32'd16) && (row_credits != '0) &&
+            in_service <= (link_wdata == 32'd1) && (row_connector < 32'(CONNECTORS)) && (row_tag < 32'd16) && (row_credits != '0) &&
                           (row_credits < 32'd65536) && (row_packet != '0) && (row_packet <= 32'(PACKET));
           if (here && !in_service) begin
             if (at == 6'h04) row_connector <= link_wdata;
