@@ -528,16 +528,16 @@ TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_
   const std::string cluster = streaming_cards(1);
   const auto at = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
-                               "--max-utilisation", "memory=0.01"});
+                               "--max-utilisation", "memory=0.005"});
     return millrace(more);
   };
-  // 20 MB/s.
+  // 10 MB/s.
   const Outcome most = at({"--objective", "throughput", "--json"});
   ASSERT_EQ(most.exit_code, 0) << most.err;
   const json::value plan = json::parse(most.out);
   EXPECT_NE(plan.at("bottleneck").as_string().find("the memory of fpga0 limits: "), std::string::npos)
       << plan.at("bottleneck");
-  EXPECT_NEAR(rate(plan), 2e7 / plan.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0.01);
+  EXPECT_NEAR(rate(plan), 1e7 / plan.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0.01);
   expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
 }
 
