@@ -35,7 +35,7 @@ struct ControlThread {
   static constexpr unsigned kMostJobs = 64;  // that run or wait
 
   struct Leave {
-    void operator()(std::atomic<unsigned>* jobs) const { jobs->fetch_sub(1); }
+    void operator()(std::atomic<unsigned>* count) const { count->fetch_sub(1); }
   };
   /// Of one job, until it has run.
   using Place = std::unique_ptr<std::atomic<unsigned>, Leave>;
