@@ -177,6 +177,41 @@ TEST_F(Bench, BadOptionsAreRefusedWithTheirRemedy) {
   EXPECT_EQ(raw.exit_code, 2) << raw.err;
 }
 
+TEST_F(Bench, SignsWhatItSendsOverUdpWhereTheServerAsksForKeys) {
+  const std::string first = "3 000102030405060708090a0b0c0d0e0f",
+                    second = "7 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
+  const auto file = [&](const std::string& name, const std::string& text) {
+    const auto path = directory_.path() / name;
+    std::ofstream(path) << text;
+    return path.string();
+  };
+  const std::string both = file("both", first + "\n" + second + "\n"),
+                    one = file("one", "# the second\n" + second);
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment_.string(), "--http",
+                            "127.0.0.1:0", "--udp", "127.0.0.1:0", "--udp-keys", both});
+  const auto listening = server.wait_for_line("listening udp ", 60s);
+  ASSERT_TRUE(listening.has_value()) << server.err();
+  const std::string url = "udp://" + *listening;
+  EXPECT_EQ(bench(url, {"--timeout-ms", "300"}).exit_code, 1) << "without a key";
+  for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
+           {"--udp-keys", one}, {"--udp-keys", both, "--udp-key-id", "3"}}) {
+    const json::value report = measured(url, keys);
+    EXPECT_GT(report.at("runs").at(0).at("requests").to_number<std::int64_t>(), 0);
+  }
+  const auto says = [&](const std::vector<std::string>& more, const std::string& words) {
+    const Outcome run = bench(url, more);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_NE(run.err.find(words), std::string::npos) << run.err;
+  };
+  says({"--udp-keys", both}, "holds 2 keys; --udp-key-id says which");
+  says({"--udp-keys", both, "--udp-key-id", "4"}, "--udp-key-id 4: ");
+  says({"--udp-keys", file("none", "")}, "holds no key");
+  says({"--udp-keys", file("odd", first + "\n3 00")}, "line 2");
+  says({"--udp-keys", (directory_.path() / "missing").string()}, "missing");
+  says({"--udp-key-id", "3"}, "--udp-keys");
+  refused({"--udp-keys", one}, 2, "only udp:// has them");
+}
+
 TEST_F(Bench, WhereNobodyAnswersItSaysSo) {
   // Port 1: those the server had may be another program's by now.
   for (const std::string url : {"http://127.0.0.1:1", "udp://127.0.0.1:1"}) {

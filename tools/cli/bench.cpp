@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/file.hpp"
+#include "server/udp/wire/keys.hpp"
 #include "tools/cli/access.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/clients/http_client.hpp"
@@ -51,6 +52,9 @@ Status check(const BenchCommand& c, bool udp) {
   if (c.timeout.count() < 1) return bad("--timeout-ms: it must be above 0");
   if (c.connections && !c.rate)
     return bad("--connections is an open loop's bound and needs --rate; a closed loop takes --concurrency");
+  if (!udp && !c.udp_keys.empty()) return bad("--udp-keys: only udp:// has them; HTTP takes --token-file");
+  if (c.udp_key_id && c.udp_keys.empty())
+    return bad("--udp-key-id chooses among --udp-keys, which is missing");
   if (c.raw && udp) return bad("--raw is a mode of HTTP; UDP sends nothing but the tensors anyway");
   std::vector<std::uint32_t> counts = c.concurrency;
   if (c.connections) counts.push_back(*c.connections);
@@ -59,6 +63,27 @@ Status check(const BenchCommand& c, bool udp) {
     if (n == 0 || n > most)
       return bad((c.rate ? "--connections " : "--concurrency ") + std::to_string(n) + ": it must be 1 to " +
                  std::to_string(most) + (udp ? " over UDP" : ""));
+  return {};
+}
+
+/// The key requests are signed with, into `options`.
+Status take_key(const BenchCommand& c, client::Options& options) {
+  if (c.udp_keys.empty()) return {};
+  const std::string file = "--udp-keys " + c.udp_keys.string();
+  MILLRACE_ASSIGN(const std::string text, read_text_file(c.udp_keys));
+  // Read by the server's rules first: the library names no line.
+  if (const auto ring = server::udp::wire::parse_keys(text); !ring.ok()) return ring.error().within(file);
+  MILLRACE_ASSIGN(auto keys, server::udp::wire::parse_secret_keys(text));
+  if (keys.empty()) return bad(file + " holds no key");
+  if (!c.udp_key_id && keys.size() > 1)
+    return bad(file + " holds " + std::to_string(keys.size()) + " keys; --udp-key-id says which");
+  const auto key = std::find_if(keys.begin(), keys.end(),
+                                [&](const auto& one) { return !c.udp_key_id || one.id == *c.udp_key_id; });
+  if (key == keys.end())
+    return bad("--udp-key-id " + std::to_string(*c.udp_key_id) + ": " + c.udp_keys.string() +
+               " has no key of that id");
+  options.key_id = key->id;
+  options.key = std::move(key->secret);
   return {};
 }
 
@@ -196,6 +221,7 @@ Status run(const BenchCommand& command, std::ostream& out) {
   std::string url = command.url;
   client::Options options;
   options.timeout = std::min(command.timeout, std::chrono::milliseconds(10'000));
+  MILLRACE_TRY(take_key(command, options));
   if (!udp) {
     MILLRACE_ASSIGN(address.url, clients::parse_url(command.url));
     MILLRACE_ASSIGN(address.access, access_of(command.access));
@@ -228,8 +254,9 @@ Status run(const BenchCommand& command, std::ostream& out) {
       std::cerr << "running " << text_of(command.warmup_seconds + command.duration_seconds) << " s with "
                 << settings.connections << (settings.connections == 1 ? " connection" : " connections")
                 << (udp ? " over UDP" : "") << '\n';
-    MILLRACE_ASSIGN(const load::Tally tally, udp ? load::run_udp(url, command.model, frames, settings)
-                                                 : load::run_http(address, requests, settings));
+    MILLRACE_ASSIGN(const load::Tally tally,
+                    udp ? load::run_udp(url, options, command.model, frames, settings)
+                        : load::run_http(address, requests, settings));
     report.runs.push_back(load::summarise(tally, settings, power ? power->mean_watts() : std::nullopt));
   }
 

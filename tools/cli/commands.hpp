@@ -164,6 +164,8 @@ struct BenchCommand {
   Common common;
   std::string url = "http://127.0.0.1:8000";  // http, https, unix, udp
   ServerAccess access;
+  std::filesystem::path udp_keys;           // as serve takes them
+  std::optional<std::uint32_t> udp_key_id;  // which of them; none: the one there is
   std::string model;
   std::optional<double> rate;                // requests a second: open loop
   std::vector<std::uint32_t> concurrency;    // connections of each closed run; empty: 1

@@ -292,6 +292,10 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
       ->capture_default_str();
   add_access(*sub, c.access);
+  sub->add_option("--udp-keys", c.udp_keys,
+                  "udp: file of '<id> <hexadecimal secret>' lines, as serve takes it; requests are signed");
+  sub->add_option("--udp-key-id", c.udp_key_id, "Which of them (default: the only one)")
+      ->check(whole(1, 255));
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate, "Requests a second, sent on time whatever the answers take (open loop)");
   sub->add_option(

@@ -67,9 +67,9 @@ struct Address {
 Result<Tally> run_http(const Address& address, std::span<const std::string> requests,
                        const Settings& settings);
 
-/// `frames`: each the model's inputs, sent in turn. A thread and a client a connection. The error of a client
-/// that cannot connect.
-Result<Tally> run_udp(const std::string& url, const std::string& model,
+/// `frames`: each the model's inputs, sent in turn. A thread and a client a connection, with these options
+/// but for the timeout, which is the settings'. The error of a client that cannot connect.
+Result<Tally> run_udp(const std::string& url, client::Options options, const std::string& model,
                       std::span<const std::vector<std::vector<std::byte>>> frames, const Settings& settings);
 
 /// A POST of `inputs` to the model, as the Open Inference Protocol has it: binary tensors behind a JSON

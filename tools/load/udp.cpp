@@ -73,9 +73,8 @@ void work(client::Client& client, Shared& shared, const std::string& model, Fram
 
 }  // namespace
 
-Result<Tally> run_udp(const std::string& url, const std::string& model, Frames frames,
-                      const Settings& settings) {
-  client::Options options;
+Result<Tally> run_udp(const std::string& url, client::Options options, const std::string& model,
+                      Frames frames, const Settings& settings) {
   options.timeout = settings.timeout;
   std::vector<std::unique_ptr<client::Client>> connected(settings.connections);
   for (auto& one : connected) {

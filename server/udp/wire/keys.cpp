@@ -142,8 +142,8 @@ bool KeyRing::verify(const Datagram& datagram) const {
   return CRYPTO_memcmp(right.data(), datagram.tag.data(), right.size()) == 0;
 }
 
-Result<KeyRing> parse_keys(std::string_view text) {
-  KeyRing ring;
+Result<std::vector<SecretKey>> parse_secret_keys(std::string_view text) {
+  std::vector<SecretKey> keys;
   std::size_t number = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -160,9 +160,17 @@ Result<KeyRing> parse_keys(std::string_view text) {
     if (space == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != line.data() + space ||
         id > 255 || !parse_hex(line.substr(space + 1), secret))
       return Error(ErrorCode::kInvalidInput, where + ": expected '<id 1 to 255> <hexadecimal secret>'");
-    if (Status added = ring.add(static_cast<std::uint8_t>(id), secret); !added)
-      return added.error().within(where);
+    keys.push_back({static_cast<std::uint8_t>(id), std::move(secret), number});
   }
+  return keys;
+}
+
+Result<KeyRing> parse_keys(std::string_view text) {
+  MILLRACE_ASSIGN(const std::vector<SecretKey> keys, parse_secret_keys(text));
+  KeyRing ring;
+  for (const SecretKey& key : keys)
+    if (Status added = ring.add(key.id, key.secret); !added)
+      return added.error().within("line " + std::to_string(key.line));
   return ring;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/result.hpp"
 #include "server/udp/wire/header.hpp"
@@ -39,8 +40,16 @@ class KeyRing {
   std::unique_ptr<State> state_;
 };
 
+/// A key of a file of keys, and its line, from 1.
+struct SecretKey {
+  std::uint8_t id = 0;
+  std::vector<std::byte> secret;
+  std::size_t line = 0;
+};
+
 /// A line a key: "<id> <hexadecimal secret>"; empty lines and lines that start with '#' are skipped. Errors
-/// name the line, never the secret.
+/// name the line, never the secret. What KeyRing::add refuses is refused by parse_keys only.
+Result<std::vector<SecretKey>> parse_secret_keys(std::string_view text);
 Result<KeyRing> parse_keys(std::string_view text);
 
 /// Cryptographically random bytes.
