@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <exception>
 #include <new>
 #include <optional>
@@ -12,31 +10,20 @@
 #include "runtime/base/log.hpp"
 #include "server/http/beast_request.hpp"
 #include "server/http/handler_memory.hpp"
-#include "server/http/response_head.hpp"
+#include "server/http/incoming.hpp"
+#include "server/http/outgoing.hpp"
 #include "server/http/transport.hpp"
 
 namespace millrace::server::http {
 namespace {
 
 namespace net = boost::asio;
-namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kFirstChunk = 8'192;  // an idle connection costs no more
-constexpr std::size_t kReadChunk = 65'536;
+constexpr std::size_t kFirstChunk = Incoming::kFirstChunk;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-
-/// Asio copies the sequence it is given, several times: this costs nothing, where a vector would be allocated
-/// anew.
-struct BufferView {
-  using value_type = net::const_buffer;
-  using const_iterator = const net::const_buffer*;
-  const_iterator first, last;
-  const_iterator begin() const { return first; }
-  const_iterator end() const { return last; }
-};
 
 enum class State {
   kHandshake,  // of TLS
@@ -54,7 +41,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       : transport_(std::move(socket), std::move(entrance.tls)),
         gate_(entrance.gate),
         thread_(thread),
-        server_(thread.server) {
+        server_(thread.server),
+        incoming_(server_.options) {
     place_ = thread_.connections.insert(thread_.connections.end(), this);
     server_.metrics.connection_opened();
   }
@@ -73,7 +61,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     // A frame is back long before, mostly: a watch for each would cost the path a system call.
     if (state_ == State::kInferring) watch();
     if (now < deadline_ || state_ == State::kClosed) return;
-    if (state_ == State::kReading && request_begun_) {
+    if (state_ == State::kReading && incoming_.begun()) {
       // The aborted read comes back and answers.
       expired_ = true;
       deadline_ = Clock::time_point::max();
@@ -142,9 +130,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     server_.metrics.connection_refused();
     if (transport_.secure()) return close();  // to say why would take a handshake
     keep_alive_ = false;
-    Response refusal = error_response(503, "the server's limit of connections is reached");
-    refusal.retry_after_seconds = 1;
-    answer(std::move(refusal));
+    answer(busy("the server's limit of connections is reached"));
   }
 
   void handshake() {
@@ -163,46 +149,31 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void next_request() {
     if (thread_.closing) return close();
     state_ = State::kReading;
-    if (!reading_ && buffer_.size() == 0 && buffer_.capacity() > kReadChunk) buffer_ = {};
-    parser_.emplace();
-    parser_->header_limit(static_cast<std::uint32_t>(server_.options.max_header_bytes));
-    parser_->body_limit(server_.options.max_body_bytes);
-    parser_->eager(true);
-    request_begun_ = header_read_ = header_done_ = continued_ = head_only_ = false;
+    if (!reading_) incoming_.shrink();
+    incoming_.begin();
+    head_only_ = false;
     more_headers_.clear();
     admin_.clear();
     deadline_ = Clock::now() + server_.options.idle_timeout;
     parse();
   }
 
-  /// Feeds the parser with what is buffered; goes on to answer, or reads more.
+  /// Parses what is buffered; goes on to answer, or reads more.
   void parse() {
-    error_code error;
-    while (buffer_.size() > 0 && !parser_->is_done() && !error) {
-      if (!request_begun_) {
-        request_begun_ = true;
-        deadline_ = Clock::now() + server_.options.header_timeout;
-      }
-      buffer_.consume(parser_->put(buffer_.data(), error));
-    }
-    // Where too long a body is announced, the parser stops short of saying that it has the header.
-    header_read_ = parser_->is_header_done() || error == bhttp::error::body_limit;
-    if (error && error != bhttp::error::need_more) return bad_request(error);
-    if (auto no = framing_fault(*parser_, buffer_.size(), server_.options.max_header_bytes))
-      return refuse(std::move(*no));
-    if (parser_->is_header_done() && !header_done_)
-      if (auto no = host_fault(parser_->get())) return refuse(std::move(*no));
-    const std::uint64_t body_bytes = parser_->get().body().size();
+    const bool begun = incoming_.begun();
+    auto fault = incoming_.parse();
+    if (!begun && incoming_.begun()) deadline_ = Clock::now() + server_.options.header_timeout;
+    if (fault) return refuse(std::move(*fault));
+    const std::uint64_t body_bytes = incoming_.body().size();
     if (body_bytes > held_ && !hold(body_bytes - held_)) return too_much_held();
-    if (parser_->is_done()) return handle();
-    if (parser_->is_header_done() && !header_done_) {
-      header_done_ = true;
+    if (incoming_.done()) return handle();
+    if (incoming_.take_header()) {
       deadline_ = Clock::now() + server_.options.body_timeout;
       // What was announced and cannot be had is refused before it is sent.
-      const auto announced = parser_->content_length();
+      const auto announced = incoming_.announced();
       if (auto no = refusal()) return refuse(std::move(*no));
       if (announced && *announced - body_bytes > room()) return too_much_held();
-      if (expects_continue()) return send_continue();
+      if (incoming_.take_continue()) return send_continue();
     }
     read();
   }
@@ -211,15 +182,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (reading_) return;  // what read_ahead() began goes on
     reading_ = true;
     transport_.async_read_some(
-        buffer_.prepare(request_begun_ ? kReadChunk : kFirstChunk),
+        incoming_.room(),
         [self = shared_from_this()](error_code error, std::size_t bytes) { self->on_read(error, bytes); });
   }
 
   /// The next request, early, while one is worked on. Not straight into the buffer: what lies there may be
   /// parsed, and the buffer emptied, before this read is back. Needs no memory then.
   void read_ahead() {
-    if (reading_ || buffer_.size() >= kReadChunk) return;
-    buffer_.reserve(buffer_.size() + kFirstChunk);
+    if (reading_ || !incoming_.make_room_ahead()) return;
     ahead_.resize(kFirstChunk);
     transport_.async_read_some(net::buffer(ahead_),
                                [self = shared_from_this()](error_code error, std::size_t bytes) {
@@ -230,7 +200,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void on_read_ahead(error_code error, std::size_t bytes) {
     if (state_ == State::kLingering || state_ == State::kClosed) return;
-    net::buffer_copy(buffer_.prepare(bytes), net::buffer(ahead_));
+    net::buffer_copy(incoming_.room(bytes), net::buffer(ahead_));
     give_back(ahead_);
     if (error && (state_ == State::kInferring || state_ == State::kControl)) client_went();
     on_read(error, bytes);
@@ -238,7 +208,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void on_read(error_code error, std::size_t bytes) {
     reading_ = false;
-    buffer_.commit(bytes);
+    incoming_.commit(bytes);
     if (state_ != State::kReading) return;
     if (error && !expired_) return close();
     or_close([&] {
@@ -251,13 +221,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     });
   }
 
-  bool expects_continue() const {
-    return !continued_ && parser_->get().version() >= 11 &&
-           beast::iequals(parser_->get()[bhttp::field::expect], "100-continue");
-  }
-
   void send_continue() {
-    continued_ = true;
     transport_.async_write(net::buffer(kContinue),
                            [self = shared_from_this()](error_code error, std::size_t) {
                              if (self->state_ != State::kReading) return;
@@ -271,34 +235,21 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     return server_.options.max_held_bytes - std::min(held, server_.options.max_held_bytes);
   }
 
-  static Response held_too_much() {
-    Response response =
-        error_response(503, "the server holds as many bytes of requests and answers as it may");
+  static Response busy(std::string_view why) {
+    Response response = error_response(503, why);
     response.retry_after_seconds = 1;
     return response;
   }
-  static Response too_many_jobs() {
-    Response response = error_response(503, "too many requests wait for documents of the server");
-    response.retry_after_seconds = 1;
-    return response;
+  static Response held_too_much() {
+    return busy("the server holds as many bytes of requests and answers as it may");
   }
   void too_much_held() { refuse(held_too_much()); }
-
-  void bad_request(error_code error) {
-    if (error == bhttp::error::body_limit)
-      return refuse(error_response(
-          413, "the body is over the limit of " + std::to_string(server_.options.max_body_bytes) + " bytes"));
-    if (error == bhttp::error::header_limit)
-      return refuse(error_response(431, "the header is over the limit of " +
-                                            std::to_string(server_.options.max_header_bytes) + " bytes"));
-    refuse(error_response(400, "malformed HTTP: " + error.message()));
-  }
 
   /// Answers a request that was not read to its end; what follows on the connection has no meaning.
   void refuse(Response response) {
     keep_alive_ = false;
     drop_body();  // not kept while the answer is written
-    if (const auto* message = asked()) {
+    if (const auto* message = incoming_.asked()) {
       take_header(*message);
       const FieldsView headers(*message);
       more_headers_ = server_.api.cors_headers(request_of(*message, headers, gate_));
@@ -307,16 +258,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void drop_body() {
-    if (parser_) give_back(parser_->get().body());
+    incoming_.drop_body();
     give_back(decoded_);
     release();
   }
 
   // Handling.
   // --------------------------------------------------------------------------------------------------------
-
-  /// The request that is answered, as far as it was read; null where not even its header was.
-  const bhttp::request<Body>* asked() const { return header_read_ ? &parser_->get() : nullptr; }
 
   void take_header(const bhttp::request<Body>& message) {
     http_1_0_ = message.version() < 11;
@@ -325,7 +273,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   /// Where a request whose body is still to come will be refused anyway.
   std::optional<Response> refusal() {
-    const auto& message = parser_->get();
+    const auto& message = incoming_.message();
     const FieldsView headers(message);
     return server_.api.refusal(request_of(message, headers, gate_), thread_.workspace);
   }
@@ -333,14 +281,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void handle() {
     const auto arrival = Clock::now();
     deadline_ = Clock::time_point::max();
-    const auto& message = parser_->get();
+    const auto& message = incoming_.message();
     keep_alive_ = message.keep_alive() && !thread_.closing;
     take_header(message);
 
     const FieldsView headers(message);
     Request request = request_of(message, headers, gate_);
     request.client = client_;
-    request.body = std::as_bytes(std::span(message.body()));
+    request.body = std::as_bytes(incoming_.body());
 
     begin_answering();
     or_answer([&] {
@@ -384,9 +332,10 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     job.start([hold = std::make_shared<std::shared_ptr<Session>>(shared_from_this())](Response response) {
       auto self = std::exchange(*hold, nullptr);
       Session& session = *self;
-      session.response_ = std::move(response);
-      session.come_back(
-          [self = std::move(self)] { self->or_answer([&] { self->answer(std::move(self->response_)); }); });
+      session.outgoing_.response = std::move(response);
+      session.come_back([self = std::move(self)] {
+        self->or_answer([&] { self->answer(std::move(self->outgoing_.response)); });
+      });
     });
     watch();
   }
@@ -394,15 +343,15 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   void run_control(Api::ControlJob job) {
     ControlThread& thread = job.scrape ? server_.scrapes : server_.control;
     ControlThread::Place place = thread.enter();
-    if (!place) return answer(too_many_jobs());
+    if (!place) return answer(busy("too many requests wait for documents of the server"));
     state_ = State::kControl;
     const Coding coding = wanted_coding();
     net::post(thread.pool, [self = shared_from_this(), run = std::move(job.run), place = std::move(place),
                             coding]() mutable {
       // The connection's thread leaves these alone until it is called.
       try {
-        self->response_ = run();
-        self->compress(self->response_, coding);
+        self->outgoing_.response = run();
+        if (!self->head_only_) self->outgoing_.compress(coding, self->server_.options.compress_from_bytes);
       } catch (...) {
         self->failure_ = std::current_exception();
       }
@@ -412,7 +361,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       session.come_back([self = std::move(self)] {
         self->or_answer([&] {
           if (const auto failure = std::exchange(self->failure_, nullptr)) std::rethrow_exception(failure);
-          self->answer(std::move(self->response_));
+          self->answer(std::move(self->outgoing_.response));
         });
       });
     });
@@ -502,93 +451,71 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void answer(Response response) {
-    response_ = std::move(response);
+    outgoing_.response = std::move(response);
     if (client_gone_) {
       if (!admin_.empty()) log_request();  // it is done all the same
       return finish_without_answer();
     }
     state_ = State::kWriting;
     // The client's next request would find the connection cut; told so, it goes elsewhere with it.
-    if (server_.api.leaving() && asks_by(bhttp::verb::post)) keep_alive_ = false;
+    if (server_.api.leaving() && incoming_.asks_by(bhttp::verb::post)) keep_alive_ = false;
     deadline_ = Clock::now() + server_.options.write_timeout;
-    compress(response_, wanted_coding());
-    if (!head_only_) hold_answer();
+    if (!head_only_) {
+      outgoing_.compress(wanted_coding(), server_.options.compress_from_bytes);
+      hold_answer();
+    }
     const std::string_view request_id = log_request();
     HeadOptions head;
-    head.content_length = body_bytes(response_);
     head.http_1_0 = http_1_0_;
     head.keep_alive = keep_alive_;
-    head.coding = coding_;
-    head.varies = server_.options.compress_from_bytes != 0 && asks_by(bhttp::verb::get);
+    head.varies = server_.options.compress_from_bytes != 0 && incoming_.asks_by(bhttp::verb::get);
     head.more_headers = more_headers_;
     head.request_id = request_id;
-    write_response_head(head_, response_, head);
-    buffers_.clear();
-    buffers_.push_back(net::buffer(head_));
-    if (head_only_) {
-      give_back(response_.body);
-    } else {
-      buffers_.push_back(net::buffer(response_.body));
-      for (const auto part : response_.binary) buffers_.push_back(net::buffer(part.data(), part.size()));
-    }
-    server_.metrics.http_answered(response_.status);
-    if (response_.status >= 429 && asks_by(bhttp::verb::post))
-      server_.api.note_failure(view_of(asked()->target()), response_);
+    const BufferView bytes = outgoing_.serialise(head, head_only_);
+    server_.metrics.http_answered(outgoing_.response.status);
+    if (outgoing_.response.status >= 429 && incoming_.asks_by(bhttp::verb::post))
+      server_.api.note_failure(view_of(incoming_.asked()->target()), outgoing_.response);
     // The last step: once it has begun, nothing may throw, or the request would be answered twice.
     transport_.async_write(
-        BufferView{buffers_.data(), buffers_.data() + buffers_.size()},
-        [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
+        bytes, [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
 
   /// Counts the answer. One that finds no room is given up and refused; not a small one, which costs no more
   /// than an idle connection.
   void hold_answer() {
-    const std::uint64_t bytes = body_bytes(response_);
+    const std::uint64_t bytes = body_bytes(outgoing_.response);
     if (hold(bytes) || bytes <= kFirstChunk) return;
-    if (inference_) inference_->keep(std::move(response_));
+    if (inference_) inference_->keep(std::move(outgoing_.response));
     inference_.reset();
-    give_back(response_.body);
-    response_ = held_too_much();
-    coding_ = Coding::kIdentity;
+    outgoing_.replace(held_too_much());
     keep_alive_ = false;
     drop_body();
   }
 
-  bool asks_by(bhttp::verb method) const { return asked() != nullptr && asked()->method() == method; }
-
   /// Of the request being answered; its client's choice.
   Coding wanted_coding() const {
-    if (server_.options.compress_from_bytes == 0 || asked() == nullptr) return Coding::kIdentity;
-    const auto accepts = (*asked())[bhttp::field::accept_encoding];
+    if (server_.options.compress_from_bytes == 0 || incoming_.asked() == nullptr) return Coding::kIdentity;
+    const auto accepts = (*incoming_.asked())[bhttp::field::accept_encoding];
     return accepts.empty() ? Coding::kIdentity : preferred_coding(view_of(accepts));
-  }
-
-  /// Once for an answer; a second time does nothing.
-  void compress(Response& response, Coding coding) {
-    if (coding_ == Coding::kIdentity && !head_only_)
-      coding_ = compressed(response, coding, server_.options.compress_from_bytes);
   }
 
   /// Returns the id for the answer; good until the parser goes.
   std::string_view log_request() {
     Asked about{"a request", "that was not read", {}, admin_, peer_.data()};
-    if (const auto* message = asked()) {
+    if (const auto* message = incoming_.asked()) {
       about.method = view_of(message->method_string());
       about.target = view_of(message->target());
       about.id = view_of((*message)["X-Request-Id"]);
     }
-    return thread_.requests.about(response_, about);
+    return thread_.requests.about(outgoing_.response, about);
   }
 
   void on_written(error_code error) {
-    if (inference_) inference_->keep(std::move(response_));
+    if (inference_) inference_->keep(std::move(outgoing_.response));
     inference_.reset();
-    header_read_ = false;
-    parser_.reset();
-    give_back(response_.body);
-    response_ = {};
+    incoming_.end();
+    outgoing_.end();
     give_back(decoded_);
-    coding_ = Coding::kIdentity;
     release();
     end_answering();
     if (state_ != State::kWriting) return;
@@ -614,7 +541,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   void discard() {
-    buffer_ = {};
+    incoming_.discard();
     discarded_.resize(kFirstChunk);
     transport_.socket().async_read_some(net::buffer(discarded_),
                                         [self = shared_from_this()](error_code error, std::size_t) {
@@ -639,10 +566,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   State state_ = State::kReading;
   Clock::time_point deadline_ = Clock::time_point::max();
-  beast::flat_buffer buffer_;  // read and not yet parsed
-  std::optional<bhttp::request_parser<Body>> parser_;
-  bool request_begun_ = false, header_read_ = false, header_done_ = false, continued_ = false,
-       expired_ = false;
+  Incoming incoming_;
+  bool expired_ = false;  // reading took too long
 
   bool keep_alive_ = true, http_1_0_ = false, head_only_ = false;
   bool watching_ = false, reading_ = false, client_gone_ = false, answering_ = false;
@@ -653,16 +578,13 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::exception_ptr failure_;  // of a control job
   std::uint64_t held_ = 0;      // counted in server_.held_bytes
 
-  std::vector<std::byte> ahead_;       // what read_ahead() reads into
-  std::vector<std::byte> decoded_;     // the body, where it came in a content coding
-  std::vector<std::byte> discarded_;   // while lingering
-  std::string more_headers_;           // of the answer: who may read it
-  std::string admin_;                  // who used an admin route with this request
-  Coding coding_ = Coding::kIdentity;  // of the answer
+  std::vector<std::byte> ahead_;      // what read_ahead() reads into
+  std::vector<std::byte> decoded_;    // the body, where it came in a content coding
+  std::vector<std::byte> discarded_;  // while lingering
+  std::string more_headers_;          // of the answer: who may read it
+  std::string admin_;                 // who used an admin route with this request
 
-  Response response_;
-  std::string head_;
-  std::vector<net::const_buffer> buffers_;
+  Outgoing outgoing_;
 };
 
 }  // namespace

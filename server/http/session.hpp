@@ -1,5 +1,5 @@
 // One connection, from accept to close. Internal to the folder: Asio here and in transport.hpp, Beast in
-// session.cpp and response_head.cpp only.
+// beast_request.hpp, incoming, session.cpp and response_head.cpp only.
 #pragma once
 
 #include <atomic>
