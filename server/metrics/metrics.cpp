@@ -11,6 +11,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "server/metrics/process.hpp"
 #include "server/metrics/triton.hpp"
@@ -128,6 +129,20 @@ class PrometheusModelMetrics final : public ModelMetrics {
       : PrometheusModelMetrics(families, transports,
                                prometheus::Labels{{"model", name}, {"version", version}}) {}
 
+  /// Takes its series off the page. Nobody may use it afterwards.
+  void remove_from(Families& families) {
+    families.in_flight.Remove(&in_flight_);
+    families.queue.Remove(&queue_);
+    families.input.Remove(&input_);
+    families.compute.Remove(&compute_);
+    families.output.Remove(&output_);
+    for (const auto& [transport, by] : by_transport_) {
+      families.requests.Remove(by.success);
+      families.request.Remove(by.request);
+      for (const auto& [reason, counter] : by.failures) families.requests.Remove(counter);
+    }
+  }
+
   void begun() override { in_flight_.Increment(); }
   void passed_on() override { in_flight_.Decrement(); }
 
@@ -236,25 +251,28 @@ class FamilySamples final : public Samples {
 class PrometheusMetrics final : public Metrics {
  public:
   PrometheusMetrics(const std::string& version, Compatibility compatibility,
-                    std::vector<Transport> transports)
-      : families_(registry_), compatibility_(compatibility), transports_(std::move(transports)) {
+                    std::vector<Transport> transports, Retention retention)
+      : families_(registry_),
+        compatibility_(compatibility),
+        transports_(std::move(transports)),
+        retention_(retention) {
     Families::gauges(registry_, "millrace_build_info", "Constant 1; the labels say what runs.")
         .Add({{"version", version}, {"compiler", kCompiler}})
         .Set(1);
   }
 
-  ModelMetrics& model(const std::string& name, const std::string& version) override {
+  std::shared_ptr<ModelMetrics> model(const std::string& name, const std::string& version) override {
     const std::lock_guard lock(mutex_);
-    auto& entry = models_[{name, version}];
-    if (!entry) {
-      entry = std::make_unique<PrometheusModelMetrics>(families_, transports_, name, version);
-      // From the start, so that a first failure is an increase.
-      for (const Reload outcome :
-           {Reload::kSuccess, Reload::kFailure, Reload::kRollback, Reload::kCancelled, Reload::kUnload})
-        families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}});
-      families_.reload_seconds.Add({{"model", name}}, reload_buckets());
+    drop_what_is_gone();
+    const auto key = std::make_pair(name, version);
+    auto entry = models_.find(key);
+    if (entry == models_.end()) {
+      reloads_of(name);
+      auto series = std::make_shared<PrometheusModelMetrics>(families_, transports_, name, version);
+      entry = models_.emplace(key, Entry{std::move(series), {}}).first;
     }
-    return *entry;
+    entry->second.gone.reset();
+    return entry->second.series;
   }
 
   void http_answered(unsigned status) override {
@@ -273,10 +291,13 @@ class PrometheusMetrics final : public Metrics {
   void connection_closed() override { families_.connections.Decrement(); }
   void connection_refused() override { families_.refused.Increment(); }
 
-  // Rare: the lookup of the series does not matter.
   void reloaded(const std::string& name, Reload outcome, std::chrono::nanoseconds took) override {
-    families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}}).Increment();
-    families_.reload_seconds.Add({{"model", name}}, reload_buckets()).Observe(seconds(took));
+    const std::lock_guard lock(mutex_);
+    drop_what_is_gone();
+    Reloads& reloads = reloads_of(name);
+    reloads.last = Clock::now();
+    reloads.by_outcome.at(outcome)->Increment();
+    reloads.took->Observe(seconds(took));
   }
   void programmed(const std::string& card) override {
     families_.programmed.Add({{"card", card}}).Increment();
@@ -288,14 +309,15 @@ class PrometheusMetrics final : public Metrics {
   }
 
   std::string serialise() override {
-    std::vector<MetricFamily> families = registry_.Collect();
-    FamilySamples samples;
-    sample_process(samples);
     std::function<void(Samples&)> sampler;
     {
       const std::lock_guard lock(mutex_);
       sampler = sampler_;
+      drop_what_is_gone();
     }
+    std::vector<MetricFamily> families = registry_.Collect();
+    FamilySamples samples;
+    sample_process(samples);
     if (sampler) sampler(samples);
     samples.append_to(families);
     if (compatibility_ == Compatibility::kTriton) append_triton(families);
@@ -310,11 +332,66 @@ class PrometheusMetrics final : public Metrics {
       "gcc " __VERSION__;
 #endif
 
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    std::shared_ptr<PrometheusModelMetrics> series;
+    std::optional<Clock::time_point> gone;  // since when it is known that nobody holds it
+  };
+  struct Reloads {
+    std::map<Reload, prometheus::Counter*> by_outcome;
+    prometheus::Histogram* took = nullptr;
+    Clock::time_point last;
+  };
+
+  Reloads& reloads_of(const std::string& name) {
+    Reloads& reloads = reloads_[name];
+    if (reloads.took != nullptr) return reloads;
+    // All from the start, so that a first failure is an increase.
+    for (const Reload outcome :
+         {Reload::kSuccess, Reload::kFailure, Reload::kRollback, Reload::kCancelled, Reload::kUnload})
+      reloads.by_outcome[outcome] = &families_.reloads.Add({{"model", name}, {"outcome", name_of(outcome)}});
+    reloads.took = &families_.reload_seconds.Add({{"model", name}}, reload_buckets());
+    reloads.last = Clock::now();
+    return reloads;
+  }
+
+  /// With the mutex, under which alone another can come to hold what nobody holds.
+  void drop_what_is_gone() {
+    const Clock::time_point now = Clock::now();
+    std::multimap<Clock::time_point, decltype(models_)::iterator> gone;
+    for (auto entry = models_.begin(); entry != models_.end(); ++entry) {
+      if (entry->second.series.use_count() > 1) continue;
+      if (!entry->second.gone) entry->second.gone = now;
+      gone.emplace(*entry->second.gone, entry);
+    }
+    const auto drops = [&](Clock::time_point since, std::size_t left) {
+      return now - since >= retention_.time || left > retention_.most;
+    };
+    for (std::size_t left = gone.size(); const auto& [since, entry] : gone) {
+      if (!drops(since, left--)) break;
+      entry->second.series->remove_from(families_);
+      models_.erase(entry);
+    }
+    // Of models of which no version is left, and of those of which none ever was.
+    std::multimap<Clock::time_point, decltype(reloads_)::iterator> unused;
+    for (auto reloads = reloads_.begin(); reloads != reloads_.end(); ++reloads) {
+      const auto first = models_.lower_bound({reloads->first, {}});
+      if (first != models_.end() && first->first.first == reloads->first) continue;
+      unused.emplace(reloads->second.last, reloads);
+    }
+    for (std::size_t left = unused.size(); const auto& [since, reloads] : unused) {
+      if (!drops(since, left--)) break;
+      for (const auto& [outcome, counter] : reloads->second.by_outcome) families_.reloads.Remove(counter);
+      families_.reload_seconds.Remove(reloads->second.took);
+      reloads_.erase(reloads);
+    }
+  }
+
   void append_triton(std::vector<MetricFamily>& families) {
     std::vector<TritonModel> models;
     {
       const std::lock_guard lock(mutex_);
-      for (const auto& [key, model] : models_) models.push_back(model->triton(key.first, key.second));
+      for (const auto& [key, entry] : models_) models.push_back(entry.series->triton(key.first, key.second));
     }
     server::metrics::append_triton(models, families);
   }
@@ -323,18 +400,20 @@ class PrometheusMetrics final : public Metrics {
   Families families_;
   const Compatibility compatibility_;
   const std::vector<Transport> transports_;
+  const Retention retention_;
   std::array<std::atomic<prometheus::Counter*>, 600> by_status_{};
 
-  std::mutex mutex_;  // models_, sampler_
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<PrometheusModelMetrics>> models_;
+  std::mutex mutex_;  // what follows
+  std::map<std::pair<std::string, std::string>, Entry> models_;
+  std::map<std::string, Reloads> reloads_;  // by model; one for each that has an entry in models_
   std::function<void(Samples&)> sampler_;
 };
 
 }  // namespace
 
 std::unique_ptr<Metrics> Metrics::create(const std::string& version, Compatibility compatibility,
-                                         std::vector<Transport> transports) {
-  return std::make_unique<PrometheusMetrics>(version, compatibility, std::move(transports));
+                                         std::vector<Transport> transports, Retention retention) {
+  return std::make_unique<PrometheusMetrics>(version, compatibility, std::move(transports), retention);
 }
 
 }  // namespace millrace::server::metrics

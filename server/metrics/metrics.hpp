@@ -1,11 +1,13 @@
 // Everything the server counts, and the page Prometheus reads it from (text format 0.0.4).
 //
 // Counters and histograms are updated where things happen; what the cards and links report is read at the
-// scrape through a sampler. Series never disappear while the process lives: a model that is unloaded and
-// loaded again goes on counting. The names are listed in README.md. Any thread, unless said otherwise.
+// scrape through a sampler. Series outlive what they are of, so that a model that is unloaded and loaded
+// again goes on counting, but not for ever: Retention. The names are listed in README.md. Any thread, unless
+// said otherwise.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,7 +29,7 @@ struct RequestTimes {
 /// How a request came.
 enum class Transport { kHttp, kUdp };
 
-/// The series of one served model version. Lives as long as its Metrics.
+/// The series of one served model version. Must not be used after its Metrics.
 class ModelMetrics {
  public:
   virtual ~ModelMetrics() = default;
@@ -54,17 +56,25 @@ enum class Compatibility {
   kTriton,  // Triton's nv_inference_* beside ours, for dashboards that know them
 };
 
+/// How long the series of a model version that nobody holds any more are kept.
+struct Retention {
+  std::chrono::nanoseconds time = std::chrono::hours(1);
+  std::size_t most = 256;  // versions: those that went first go before their time
+};
+
 class Metrics {
  public:
   /// `version` goes into millrace_build_info. Every model has series for each of `transports`, from the
   /// start; requests over others must not be counted.
   static std::unique_ptr<Metrics> create(const std::string& version,
                                          Compatibility compatibility = Compatibility::kNone,
-                                         std::vector<Transport> transports = {Transport::kHttp});
+                                         std::vector<Transport> transports = {Transport::kHttp},
+                                         Retention retention = {});
   virtual ~Metrics() = default;
 
-  /// The same object for the same model and version, made at the first call.
-  virtual ModelMetrics& model(const std::string& name, const std::string& version) = 0;
+  /// The same object for the same model and version, made at the first call, as long as somebody holds it and
+  /// for the retention after that.
+  virtual std::shared_ptr<ModelMetrics> model(const std::string& name, const std::string& version) = 0;
 
   virtual void http_answered(unsigned status) = 0;
   virtual void connection_opened() = 0;
@@ -81,7 +91,8 @@ class Metrics {
   /// Called at every scrape, on the thread of serialise(). Set before the first scrape.
   virtual void set_sampler(std::function<void(Samples&)> sampler) = 0;
 
-  /// The page. Reads /proc and calls the sampler, so not for an I/O thread.
+  /// The page, after what was kept long enough is dropped. Reads /proc and calls the sampler, so not for an
+  /// I/O thread.
   virtual std::string serialise() = 0;
 };
 

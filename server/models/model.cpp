@@ -50,25 +50,25 @@ Statistics::Snapshot Statistics::snapshot() const {
 }
 
 Model::Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
-             metrics::ModelMetrics& metrics, std::uint32_t waiting)
+             std::shared_ptr<metrics::ModelMetrics> metrics, std::uint32_t waiting)
     : name_(std::move(name)),
       version_(std::move(version)),
       door_(std::make_unique<Door>(std::move(pipeline), waiting)),
       quantised_(runtime::plan::quantised_inputs(door_->deployment())),
-      metrics_(metrics) {}
+      metrics_(std::move(metrics)) {}
 
 void Model::succeeded(metrics::Transport transport, const metrics::RequestTimes& times) {
-  metrics_.succeeded(transport, times);
+  metrics_->succeeded(transport, times);
   statistics_.succeeded(times);
 }
 
 void Model::failed(metrics::Transport transport, ErrorCode reason, std::chrono::nanoseconds request) {
-  metrics_.failed(transport, reason, request);
+  metrics_->failed(transport, reason, request);
   statistics_.failed(request);
 }
 
 void Model::refused(metrics::Transport transport, ErrorCode reason) {
-  metrics_.refused(transport, reason);
+  metrics_->refused(transport, reason);
   statistics_.failed(std::chrono::nanoseconds(0));
 }
 

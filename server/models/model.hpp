@@ -62,9 +62,10 @@ class Statistics {
 
 class Model {
  public:
-  /// `metrics` must outlive the model. `waiting`: frames that may wait while another version comes up.
+  /// The Metrics `metrics` are of must outlive the model. `waiting`: frames that may wait while another
+  /// version comes up.
   Model(std::string name, std::string version, std::shared_ptr<runtime::pipeline::Pipeline> pipeline,
-        metrics::ModelMetrics& metrics, std::uint32_t waiting = 64);
+        std::shared_ptr<metrics::ModelMetrics> metrics, std::uint32_t waiting = 64);
 
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
@@ -80,8 +81,8 @@ class Model {
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
   // One of these for every request: begun(), then succeeded(), failed() or passed_on(); or refused() alone.
-  void begun() { metrics_.begun(); }
-  void passed_on() { metrics_.passed_on(); }
+  void begun() { metrics_->begun(); }
+  void passed_on() { metrics_->passed_on(); }
   void succeeded(metrics::Transport transport, const metrics::RequestTimes& times);
   void failed(metrics::Transport transport, ErrorCode reason, std::chrono::nanoseconds request);
   void refused(metrics::Transport transport, ErrorCode reason);
@@ -93,7 +94,7 @@ class Model {
   const std::string name_, version_;
   const std::unique_ptr<Door> door_;
   const QuantisedInputs quantised_;
-  metrics::ModelMetrics& metrics_;
+  const std::shared_ptr<metrics::ModelMetrics> metrics_;
   Statistics statistics_;
   BusyRatios busy_;
   std::atomic<ModelState> state_{ModelState::kReady};

@@ -16,7 +16,7 @@ std::uint16_t random_generation() {
   return wire::load<std::uint16_t>(bytes, 0);
 }
 
-constexpr std::size_t kMaxEntries = 65535;
+constexpr std::size_t kMaxEntries = 65535;  // a handle has sixteen bits for the place
 constexpr auto kUdp = metrics::Transport::kUdp;
 
 }  // namespace
@@ -60,8 +60,23 @@ void RegistryDirectory::refresh() {
 RegistryDirectory::Entry* RegistryDirectory::entry_for(std::string_view name, std::string_view version) {
   for (Entry& entry : entries_)
     if (entry.name == name && entry.version == version) return &entry;
-  if (entries_.size() == kMaxEntries) return nullptr;
-  entries_.push_back({std::string(name), std::string(version), first_generation_, nullptr, nullptr});
+  if (entries_.size() >= kKeptPlaces) {
+    Entry* oldest = nullptr;
+    for (Entry& entry : entries_)
+      if (entry.model == nullptr && (oldest == nullptr || entry.left < oldest->left)) oldest = &entry;
+    if (oldest != nullptr) {
+      oldest->name = name;
+      oldest->version = version;
+      return oldest;
+    }
+  }
+  if (entries_.size() == kMaxEntries) {
+    if (!std::exchange(full_told_, true))
+      log::warning("udp", "more model versions serve than there are handles for (" +
+                              std::to_string(kMaxEntries) + "); the rest cannot be named over UDP");
+    return nullptr;
+  }
+  entries_.push_back({std::string(name), std::string(version), first_generation_, nullptr, nullptr, 0});
   return &entries_.back();
 }
 
@@ -70,6 +85,7 @@ void RegistryDirectory::rebuild(const models::Snapshot& snapshot) {
     if (entry.model == nullptr || snapshot.find(entry.name, entry.version).get() == entry.model) continue;
     entry.served.reset();
     entry.model = nullptr;
+    entry.left = ++departures_;
     ++entry.generation;
   }
   for (const auto& model : snapshot.all()) {

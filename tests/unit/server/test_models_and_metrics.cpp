@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -285,6 +286,54 @@ TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {
   EXPECT_EQ(
       line_of("\n" + metrics->serialise(), R"(millrace_requests_total{model="m",outcome="success")").back(),
       '2');
+}
+
+bool has(const std::unique_ptr<metrics::Metrics>& metrics, const std::string& series) {
+  return ("\n" + metrics->serialise()).find("\n" + series) != std::string::npos;
+}
+
+TEST_F(Served,
+       series_of_versions_that_are_gone_are_dropped_after_their_time_and_not_before_the_last_request) {
+  metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp}, {0ns, 256});
+  const std::string before = metrics->serialise();
+  auto request_in_flight = make("m", "1");
+  ASSERT_TRUE(registry.publish(request_in_flight).ok());
+  request_in_flight->begun();
+  ASSERT_TRUE(registry.withdraw("m", "1").ok());
+  EXPECT_TRUE(has(metrics, R"(millrace_requests_in_flight{model="m",version="1"} 1)"));
+  request_in_flight->succeeded(kHttp, {});
+  metrics->reloaded("m", metrics::Metrics::Reload::kUnload, 1ms);
+  request_in_flight.reset();
+  const std::string page = metrics->serialise();
+  EXPECT_EQ(page.find(R"(model="m")"), std::string::npos) << page;
+  EXPECT_EQ(std::count(page.begin(), page.end(), '\n'), std::count(before.begin(), before.end(), '\n'));
+  const auto again = make("m", "1");
+  EXPECT_TRUE(has(metrics, R"(millrace_requests_total{model="m",outcome="success",reason="none",)"
+                           R"(transport="http",version="1"} 0)"));
+}
+
+TEST_F(Served, of_many_versions_that_are_gone_the_last_keep_their_series) {
+  metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kNone, {kHttp}, {24h, 3});
+  const auto stays = make("m", "0");
+  for (int version = 1; version <= 6; ++version) {
+    make("m", std::to_string(version)).reset();
+    metrics->serialise();
+  }
+  for (int version = 0; version <= 6; ++version)
+    EXPECT_EQ(
+        has(metrics, R"(millrace_requests_in_flight{model="m",version=")" + std::to_string(version) + "\"}"),
+        version == 0 || version > 3)
+        << version;
+  for (int model = 0; model < 6; ++model) {
+    metrics->reloaded("broken" + std::to_string(model), metrics::Metrics::Reload::kFailure, 1ms);
+    metrics->serialise();
+  }
+  for (int model = 0; model < 6; ++model)
+    EXPECT_EQ(
+        has(metrics, R"(millrace_reload_seconds_count{model="broken)" + std::to_string(model) + "\"} 1"),
+        model >= 3)
+        << model;
+  EXPECT_TRUE(has(metrics, R"(millrace_reloads_total{model="m",outcome="failure"} 0)"));
 }
 
 }  // namespace

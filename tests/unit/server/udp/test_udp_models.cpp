@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <vector>
+
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
 #include "server/udp/registry_directory.hpp"
@@ -63,6 +67,24 @@ TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
   EXPECT_EQ(directory.by_name("a", "1"), nullptr);
   ASSERT_TRUE(registry.publish(model("a", "1")).ok());
   EXPECT_EQ(look(again), Outcome::kStale);
+}
+
+TEST_F(UdpRegistryDirectory, PlacesOfVersionsLongGoneAreTakenAgainAndTheirHandlesNameNothingElse) {
+  ASSERT_TRUE(registry.publish(model("stays", "1")).ok());
+  const std::uint32_t stays = directory.by_name("stays", "1")->handle;
+  std::vector<std::uint32_t> handles;
+  std::uint32_t places = 0;
+  for (std::uint32_t version = 1; version <= 3 * RegistryDirectory::kKeptPlaces; ++version) {
+    const std::string name = std::to_string(version);
+    ASSERT_TRUE(registry.publish(model("a", name)).ok());
+    handles.push_back(directory.by_name("a", name)->handle);
+    places = std::max(places, handles.back() & 0xFFFFU);
+    ASSERT_TRUE(registry.withdraw("a", name).ok());
+  }
+  EXPECT_EQ(places, RegistryDirectory::kKeptPlaces);
+  EXPECT_EQ(std::set<std::uint32_t>(handles.begin(), handles.end()).size(), handles.size());
+  for (const std::uint32_t handle : handles) EXPECT_EQ(look(handle), Outcome::kUnknown);
+  EXPECT_EQ(look(stays), Outcome::kFound);
 }
 
 TEST_F(UdpRegistryDirectory, AFrameThatWaitsAtASwapGoesOnWhereItsClientNamedNoVersion) {
