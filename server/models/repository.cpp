@@ -212,6 +212,7 @@ void Repository::work(const std::stop_token& stop) {
     working_ = true;
     lock.unlock();
     try_lost();
+    try_missing();
     if (Clock::now() >= next_poll_) poll();
     if (Clock::now() >= next_burial_) bury_apart();
     lock.lock();

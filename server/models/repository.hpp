@@ -134,6 +134,7 @@ class Repository {
     std::string fingerprint;
     bool failed = false;
   };
+  /// What does not come up, and is tried again after longer and longer pauses.
   struct Lost {
     std::chrono::milliseconds pause;
     Clock::time_point next_try;
@@ -156,6 +157,8 @@ class Repository {
   void poll();
   void poll_model(const std::string& model, const Versions& versions);
   void try_lost();
+  void try_missing();
+  void look_for_missing(const std::string& model, const std::string& why);
   void retire(const std::shared_ptr<Model>& model);
   void bury();
   void bury_apart();
@@ -185,6 +188,7 @@ class Repository {
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
+  std::map<std::string, Lost> missing_;                               // models that lack replicas
   std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them
   Clock::time_point next_poll_ = Clock::time_point::max(), next_burial_ = Clock::time_point::max();
 

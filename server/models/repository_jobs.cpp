@@ -248,6 +248,7 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
           Error(ErrorCode::kDoesNotFit, result.status.error().message() + "; of the models served, " + users +
                                             "; unload one, or give a larger cluster");
   }
+  look_for_missing(job.model, result.remark);
 }
 
 Status Repository::run_unload(Job& job) {
@@ -266,6 +267,7 @@ Status Repository::run_unload(Job& job) {
   swapper_.unload(model);
   retire(model);
   lost_.erase(job.model);
+  missing_.erase(job.model);
   set_state(job.model, version, ModelState::kUnavailable, "unloaded");
   metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
   log::info("models", named(job.model, model->version()) + " is unloaded");
@@ -274,7 +276,8 @@ Status Repository::run_unload(Job& job) {
 
 Repository::Clock::time_point Repository::next_event() const {
   auto next = std::min(next_poll_, next_burial_);
-  for (const auto& [model, lost] : lost_) next = std::min(next, lost.next_try);
+  for (const auto* tries : {&lost_, &missing_})
+    for (const auto& [model, lost] : *tries) next = std::min(next, lost.next_try);
   return next;
 }
 
@@ -293,6 +296,7 @@ void Repository::try_lost() {
       if (model != nullptr) {
         set_state(name, parse_version(model->version()), ModelState::kReady, "");
         log::info("models", named(name, model->version()) + " is up again");
+        look_for_missing(name, "");
       }
       it = lost_.erase(it);
       continue;
@@ -301,6 +305,42 @@ void Repository::try_lost() {
     lost.pause = std::min(2 * lost.pause, kLongestPause);
     lost.next_try = Clock::now() + lost.pause;
     ++it;
+  }
+}
+
+/// Where what serves has fewer replicas than it should have, says so in the index and has them tried again.
+void Repository::look_for_missing(const std::string& name, const std::string& why) {
+  const auto model = serving(name);
+  const Swapper::Strength now = Swapper::strength(model);
+  if (model == nullptr || now.there >= now.wanted || lost_.contains(name)) {
+    missing_.erase(name);
+    return;
+  }
+  missing_.try_emplace(name, Lost{kFirstPause, Clock::now() + kFirstPause});
+  set_state(name, parse_version(model->version()), ModelState::kReady,
+            std::to_string(now.there) + " of " + std::to_string(now.wanted) +
+                " replicas are up; the rest is tried again" + (why.empty() ? "" : ": " + why));
+}
+
+void Repository::try_missing() {
+  std::vector<std::string> due;
+  for (const auto& [name, missing] : missing_)
+    if (Clock::now() >= missing.next_try) due.push_back(name);
+  for (const std::string& name : due) {
+    const auto model = serving(name);
+    const Status up = swapper_.complete(model);
+    if (model == nullptr || up.ok()) {
+      missing_.erase(name);
+      if (model == nullptr) continue;
+      set_state(name, parse_version(model->version()), ModelState::kReady, "");
+      log::info("models", named(name, model->version()) + " has all its replicas again");
+      continue;
+    }
+    log::warning("models", named(name, model->version()) + " lacks replicas: " + up.error().message());
+    Lost& missing = missing_.at(name);
+    missing.pause = std::min(2 * missing.pause, kLongestPause);
+    missing.next_try = Clock::now() + missing.pause;
+    look_for_missing(name, up.error().message());
   }
 }
 

@@ -237,6 +237,21 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
   return take_over(old, make(old->name(), old->version(), std::move(*pipeline)));
 }
 
+Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
+  const Replicas* const replicas = replicas_of(serving);
+  if (replicas == nullptr) return {};
+  return {static_cast<std::uint32_t>(replicas->size()), replicas->wanted()};
+}
+
+Status Swapper::complete(const std::shared_ptr<Model>& serving) {
+  Replicas* const replicas = replicas_of(serving);
+  while (replicas != nullptr && replicas->size() < replicas->wanted()) {
+    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> more, replicas->open_again());
+    MILLRACE_TRY(replicas->add(std::move(more)));
+  }
+  return {};
+}
+
 Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   Replicas& before = *replicas_of(old);
   const std::size_t wanted = before.size();
@@ -253,17 +268,20 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       after->want(replicas_for(next.deployment->plan));
     } else if (moved) {
       // It serves, and was proved: fewer replicas of it are better than going back.
-      result.remark = std::to_string(after->size()) + " of " + std::to_string(wanted) +
-                      " replicas are up: " + opened.error().message();
-      log::warning("models", "model '" + next.name + "' version '" + next.version + "': " + result.remark);
+      result.remark = opened.error().message();
+      log::warning("models", "model '" + next.name + "' version '" + next.version +
+                                 "': " + std::to_string(after->size()) + " of " + std::to_string(wanted) +
+                                 " replicas are up: " + result.remark);
     } else {
       if (after != nullptr) after->stop(std::chrono::milliseconds(0));
       const std::size_t missing = wanted - before.size();
       for (std::size_t i = 0; i < missing; ++i) {
         auto again = retired->open_again();
         if (!again.ok()) {
-          result.remark = "a replica of the old version did not come up again: " + again.error().message();
-          log::warning("models", "model '" + old->name() + "': " + result.remark);
+          result.remark = again.error().message();
+          log::warning("models",
+                       "model '" + old->name() +
+                           "': a replica of the old version did not come up again: " + result.remark);
           continue;
         }
         MILLRACE_TRY(before.add(std::move(*again)));

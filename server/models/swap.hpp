@@ -56,7 +56,7 @@ struct SwapResult {
   bool lost = false;         // … and could not be brought up again: its door is closed
   SwapPolicy used = SwapPolicy::kDrain;
   std::uint64_t programmed = 0;  // cards
-  std::string remark;            // what an operator should know although it succeeded
+  std::string remark;            // why replicas of what serves now are missing
 };
 
 /// One swap at a time, by one thread. What is called waits for cards.
@@ -70,6 +70,15 @@ class Swapper {
 
   /// Another try for a version that was lost.
   Status bring_back(const std::shared_ptr<Model>& old);
+
+  /// How many replicas it has, and should have. Any thread.
+  struct Strength {
+    std::uint32_t there = 1, wanted = 1;
+  };
+  static Strength strength(const std::shared_ptr<Model>& serving);
+
+  /// Another try for the replicas it lacks, while it serves; the error of the first that does not come up.
+  Status complete(const std::shared_ptr<Model>& serving);
 
   /// Completes what it accepted; what comes later gets 404.
   void unload(const std::shared_ptr<Model>& old);

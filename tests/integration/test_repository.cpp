@@ -116,6 +116,34 @@ TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
   swap_under_load(host, "rolling", 12);
 }
 
+TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
+  RepositoryHost host(6);
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.start({"--replicas", "2"}, {"MILLRACE_EMULATION_OPTIONS=program_time=1000"});
+  ASSERT_EQ(host.load("1").status, 200);
+  const auto first = host.cards();
+  ASSERT_EQ(first.size(), 6U);
+  std::jthread loader([&] { EXPECT_EQ(host.load("2", "rolling").status, 200); });
+  const auto of_two = [&](const char* series) { return host.metric(series, "version=\"2\""); };
+  ASSERT_TRUE(wait_until([&] { return of_two("millrace_replicas") == 1; }));
+  // Its second replica is being programmed on the other cards.
+  std::this_thread::sleep_for(150ms);
+  ASSERT_EQ(::kill(first[4], SIGKILL), 0);
+  loader.join();
+  EXPECT_EQ(host.state("2"), "READY");
+  EXPECT_TRUE(host.reason("2").starts_with("1 of 2 replicas are up; the rest is tried again: "))
+      << host.reason("2");
+  EXPECT_EQ(of_two("millrace_replicas_wanted"), 2);
+  EXPECT_TRUE(wait_until([&] { return of_two("millrace_replicas_ready") == 2; })) << host.server().err();
+  EXPECT_TRUE(wait_until([&] { return host.reason("2").empty(); })) << host.reason("2");
+  EXPECT_NE(host.server().err().find("model 'm' version '2' has all its replicas again"), std::string::npos);
+  Clients clients(host, 3);
+  clients.wait_for(50);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
+}
+
 TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
   RepositoryHost host;
   host.add("1", base());

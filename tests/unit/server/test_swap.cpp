@@ -318,6 +318,15 @@ TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
   EXPECT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).rolled_back);
   expect("3", "1");
   EXPECT_TRUE(answers());
+  // One more comes up at the next try, and the last one after that; then nothing is to be done.
+  opened = 0;
+  EXPECT_FALSE(swap.complete(serving()).ok());
+  expect("3", "2");
+  EXPECT_TRUE(swap.complete(serving()).ok());
+  expect("3", "3");
+  EXPECT_TRUE(swap.complete(serving()).ok());
+  EXPECT_EQ(farm.open, 3U);
+  EXPECT_TRUE(answers());
   farm.before_open = nullptr;
   farm.fail["2"] = 0;
   ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).status.ok());
