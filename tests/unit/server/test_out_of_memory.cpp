@@ -4,39 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "fake_pipeline.hpp"
 #include "raw_client.hpp"
 #include "server/http/server.hpp"
-
-namespace {
-
-constexpr long kDisarmed = -1;
-std::atomic<long> until_failure{kDisarmed};  // allocations that still succeed
-thread_local bool exempt = false;            // the test's own thread
-
-bool fails_now() {
-  if (exempt || until_failure.load(std::memory_order_relaxed) < 0) return false;
-  return until_failure.fetch_sub(1) == 0;
-}
-
-}  // namespace
-
-// Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (!fails_now())
-    if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
+#include "tests/support/failing_allocation.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -49,7 +22,6 @@ using test::RawClient;
 class OutOfMemory : public testing::Test {
  protected:
   void SetUp() override {
-    exempt = true;
     ASSERT_TRUE(
         registry
             .publish(std::make_shared<models::Model>("small", "1", pipeline, metrics->model("small", "1")))
@@ -76,12 +48,13 @@ class OutOfMemory : public testing::Test {
             << answer.status;
         EXPECT_TRUE(answer.status != 0 || to.closed_by_server()) << "neither answered nor closed";
       }
-      reached = until_failure.exchange(kDisarmed) < 0;
+      reached = tests::stop_failing();
       ASSERT_EQ(RawClient(server->address()).exchange(request).status, 200) << "the server goes on";
       while (!server->idle()) std::this_thread::yield();
     }
   }
 
+  const tests::Exempt exempt;  // this thread
   std::unique_ptr<metrics::Metrics> metrics = metrics::Metrics::create("9.8.7");
   models::Registry registry;
   Api api{registry, *metrics, ApiOptions{"9.8.7", std::chrono::milliseconds(60'000)}};
@@ -93,20 +66,20 @@ const std::string kJson =
     R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1.5,-2,0.1,3e2]}]})";
 
 TEST_F(OutOfMemory, while_an_inference_is_read_and_answered) {
-  fail_each(post("/v2/models/small/infer", kJson), [](long n) { until_failure = n; });
+  fail_each(post("/v2/models/small/infer", kJson), &tests::fail_allocation);
 }
 
 TEST_F(OutOfMemory, after_the_pipeline_completed_the_frame) {
-  std::atomic<long> next{kDisarmed};
+  std::atomic<long> next{-1};
   pipeline->compute = [&](runtime::pipeline::Frame& frame) {
     test::echo(frame);
-    until_failure = next.exchange(kDisarmed);
+    tests::fail_allocation(next.exchange(-1));
   };
   fail_each(post("/v2/models/small/infer", kJson), [&](long n) { next = n; });
 }
 
 TEST_F(OutOfMemory, while_metrics_are_read) {
-  fail_each(get("/metrics"), [](long n) { until_failure = n; });
+  fail_each(get("/metrics"), &tests::fail_allocation);
 }
 
 }  // namespace

@@ -7,30 +7,23 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <new>
+#include <utility>
 
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
 #include "server/udp/engine.hpp"
 #include "server/udp/registry_directory.hpp"
+#include "tests/support/failing_allocation.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
 namespace {
 
-constexpr long kDisarmed = -1;
-// One thread is all there is: allocations that still succeed.
-long until_failure = kDisarmed;
-
-bool fails_now() {
-  return until_failure >= 0 && until_failure-- == 0;
-}
-
 // Of OpenSSL too, which makes what tags are computed in.
 void* openssl_malloc(std::size_t bytes, const char*, int) {
-  return fails_now() ? nullptr : std::malloc(bytes);
+  return millrace::tests::allocation_fails() ? nullptr : std::malloc(bytes);
 }
 void* openssl_realloc(void* p, std::size_t bytes, const char*, int) {
-  return fails_now() ? nullptr : std::realloc(p, bytes);
+  return millrace::tests::allocation_fails() ? nullptr : std::realloc(p, bytes);
 }
 void openssl_free(void* p, const char*, int) {
   std::free(p);
@@ -39,42 +32,18 @@ const bool hooked = CRYPTO_set_mem_functions(&openssl_malloc, &openssl_realloc, 
 
 }  // namespace
 
-// Not inlined, or GCC sees new end in malloc and takes it for a mismatch.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (!fails_now())
-    if (void* p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept {
-  std::free(p);
-}
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
-
 namespace millrace::server::udp {
 namespace {
 
 using namespace std::chrono_literals;
 using runtime::pipeline::Frame;
 using tests::Bytes;
+using tests::Exempt;  // the engine's allocations fail, not those of what stands around it
 using tests::pattern;
 using wire::Type;
 
 constexpr std::uint32_t kIn = 3000, kOut = 2500;  // three fragments each way
 constexpr std::uint8_t kKey = 3;
-
-/// The engine's allocations fail, and not those of what stands around it.
-class Exempt {
- public:
-  Exempt() { std::swap(armed_, until_failure); }
-  ~Exempt() { std::swap(armed_, until_failure); }
-  Exempt(const Exempt&) = delete;
-  Exempt& operator=(const Exempt&) = delete;
-
- private:
-  long armed_ = kDisarmed;
-};
 
 class HeldPipeline final : public runtime::pipeline::Pipeline {
  public:
@@ -243,9 +212,9 @@ TEST(UdpOutOfMemory, ALostAllocationIsALostDatagramAndTheEngineGoesOn) {
     SCOPED_TRACE("allocation " + std::to_string(n));
     ASSERT_LT(n, 5000);
     Bench bench;
-    until_failure = n;
+    tests::fail_allocation(n);
     bench.ask(message);
-    reached = std::exchange(until_failure, kDisarmed) < 0;
+    reached = tests::stop_failing();
     EXPECT_EQ(bench.engine.in_flight(), 0U);
     dropped += bench.counters.get(Drop::kMemory);
     busy += bench.counters.get(wire::BusyReason::kMemory);
