@@ -139,6 +139,11 @@ class Repository {
     std::chrono::milliseconds pause;
     Clock::time_point next_try;
   };
+  /// Replicas that did not come up beside others that serve.
+  struct Missing : Lost {
+    std::string why;      // the last time
+    StoredFrames stored;  // which they must still pass; none where the version served with them before
+  };
 
   // repository.cpp: the queue.
   Status enqueue(JobPointer job);
@@ -158,7 +163,8 @@ class Repository {
   void poll_model(const std::string& model, const Versions& versions);
   void try_lost();
   void try_missing();
-  void look_for_missing(const std::string& model, const std::string& why);
+  void look_for_missing(const std::string& model, const std::string& why,
+                        const StoredFrames* stored = nullptr);
   void retire(const std::shared_ptr<Model>& model);
   void bury();
   void bury_apart();
@@ -188,7 +194,7 @@ class Repository {
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
-  std::map<std::string, Lost> missing_;                               // models that lack replicas
+  std::map<std::string, Missing> missing_;                            // models that lack replicas
   std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them
   Clock::time_point next_poll_ = Clock::time_point::max(), next_burial_ = Clock::time_point::max();
 

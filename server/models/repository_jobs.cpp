@@ -164,7 +164,9 @@ Status Repository::run_load(Job& job, bool& handed_on) {
       tried_[job.model][job.version].failed = true;
     // Where the version it would have replaced serves on, under the same number, that is what the index says.
     if (in_place && serving(job.model) != nullptr && !lost_.contains(job.model))
-      set_state(job.model, job.version, ModelState::kReady, "its change was not loaded: " + error.message());
+      set_state(job.model, job.version, ModelState::kReady,
+                "its change was not loaded: " + error.message() +
+                    (missing_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
     else if (!lost_.contains(job.model) || !in_place)
       set_state(job.model, job.version, ModelState::kUnavailable, error.message(), true);
     log::warning("models", whole.message());
@@ -188,6 +190,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
   if (!loaded.ok()) return failed_early(loaded.error());
   if (in_place && old->deployment().digest == loaded->plan.digest && !lost_.contains(job.model)) {
     set_state(job.model, job.version, ModelState::kReady, "");
+    look_for_missing(job.model, "");
     return {};  // it is what serves
   }
   auto stored = read_stored_frames(found.path / "verify", loaded->plan.model);
@@ -229,7 +232,7 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
     lost_.erase(job.model);
     if (before != 0 && before != job.version)
       set_state(job.model, before, ModelState::kUnavailable, "replaced by version " + next.version);
-    set_state(job.model, job.version, ModelState::kReady, result.remark);
+    set_state(job.model, job.version, ModelState::kReady, "");
   } else if (result.lost) {
     lost_[job.model] = {kFirstPause, Clock::now() + kFirstPause};
     set_state(job.model, before, ModelState::kUnavailable,
@@ -248,7 +251,8 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
           Error(ErrorCode::kDoesNotFit, result.status.error().message() + "; of the models served, " + users +
                                             "; unload one, or give a larger cluster");
   }
-  look_for_missing(job.model, result.remark);
+  if (result.status.ok()) missing_.erase(job.model);  // those of the old version
+  look_for_missing(job.model, result.remark, result.status.ok() ? &next.stored : nullptr);
 }
 
 Status Repository::run_unload(Job& job) {
@@ -276,8 +280,8 @@ Status Repository::run_unload(Job& job) {
 
 Repository::Clock::time_point Repository::next_event() const {
   auto next = std::min(next_poll_, next_burial_);
-  for (const auto* tries : {&lost_, &missing_})
-    for (const auto& [model, lost] : *tries) next = std::min(next, lost.next_try);
+  for (const auto& [model, lost] : lost_) next = std::min(next, lost.next_try);
+  for (const auto& [model, missing] : missing_) next = std::min(next, missing.next_try);
   return next;
 }
 
@@ -290,15 +294,16 @@ void Repository::try_lost() {
       ++it;
       continue;
     }
-    const Status back = model == nullptr ? Status() : swapper_.bring_back(model);
+    std::string remark;
+    const Status back = model == nullptr ? Status() : swapper_.bring_back(model, remark);
     retire(model);
     if (back.ok()) {
-      if (model != nullptr) {
-        set_state(name, parse_version(model->version()), ModelState::kReady, "");
-        log::info("models", named(name, model->version()) + " is up again");
-        look_for_missing(name, "");
-      }
+      const std::string up = name;
       it = lost_.erase(it);
+      if (model == nullptr) continue;
+      set_state(up, parse_version(model->version()), ModelState::kReady, "");
+      log::info("models", named(up, model->version()) + " is up again");
+      look_for_missing(up, remark);
       continue;
     }
     log::warning("models", named(name, model->version()) + " does not come up: " + back.error().message());
@@ -309,17 +314,25 @@ void Repository::try_lost() {
 }
 
 /// Where what serves has fewer replicas than it should have, says so in the index and has them tried again.
-void Repository::look_for_missing(const std::string& name, const std::string& why) {
+void Repository::look_for_missing(const std::string& name, const std::string& why,
+                                  const StoredFrames* stored) {
   const auto model = serving(name);
   const Swapper::Strength now = Swapper::strength(model);
   if (model == nullptr || now.there >= now.wanted || lost_.contains(name)) {
     missing_.erase(name);
     return;
   }
-  missing_.try_emplace(name, Lost{kFirstPause, Clock::now() + kFirstPause});
+  auto known = missing_.find(name);
+  if (known == missing_.end()) {
+    known = missing_.emplace(name, Missing{{kFirstPause, Clock::now() + kFirstPause}, {}, {}}).first;
+    if (stored != nullptr) known->second.stored = *stored;
+  }
+  Missing& missing = known->second;
+  if (!why.empty()) missing.why = why;
   set_state(name, parse_version(model->version()), ModelState::kReady,
             std::to_string(now.there) + " of " + std::to_string(now.wanted) +
-                " replicas are up; the rest is tried again" + (why.empty() ? "" : ": " + why));
+                " replicas are up; the rest is tried again" +
+                (missing.why.empty() ? "" : ": " + missing.why));
 }
 
 void Repository::try_missing() {
@@ -328,7 +341,8 @@ void Repository::try_missing() {
     if (Clock::now() >= missing.next_try) due.push_back(name);
   for (const std::string& name : due) {
     const auto model = serving(name);
-    const Status up = swapper_.complete(model);
+    Missing& missing = missing_.at(name);
+    const Status up = swapper_.complete(model, missing.stored);
     if (model == nullptr || up.ok()) {
       missing_.erase(name);
       if (model == nullptr) continue;
@@ -337,7 +351,6 @@ void Repository::try_missing() {
       continue;
     }
     log::warning("models", named(name, model->version()) + " lacks replicas: " + up.error().message());
-    Lost& missing = missing_.at(name);
     missing.pause = std::min(2 * missing.pause, kLongestPause);
     missing.next_try = Clock::now() + missing.pause;
     look_for_missing(name, up.error().message());

@@ -202,7 +202,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
     pipeline = open_replicas(next, result);
   }
   if (pipeline.ok()) return take_over(old, make(next.name, next.version, std::move(*pipeline)));
-  const Status back = bring_back(old);
+  const Status back = bring_back(old, result.remark);
   result.rolled_back = back.ok();
   result.lost = !back.ok();
   if (back.ok()) return pipeline.error();
@@ -211,7 +211,7 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
                                             "' did not come up again: " + back.error().message());
 }
 
-Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
+Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remark) {
   const auto open = [&]() -> Result<std::shared_ptr<Pipeline>> {
     Replicas* const several = replicas_of(old);
     MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, old->door().behind().open_again());
@@ -222,9 +222,9 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old) {
     while (replicas->size() < wanted) {
       auto more = old->door().behind().open_again();
       if (!more.ok()) {  // some are better than none
+        remark = more.error().message();
         log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
-                                   std::to_string(wanted) +
-                                   " replicas came up again: " + more.error().message());
+                                   std::to_string(wanted) + " replicas came up again: " + remark);
         break;
       }
       MILLRACE_TRY(replicas->add(std::move(*more)));
@@ -243,10 +243,15 @@ Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
   return {static_cast<std::uint32_t>(replicas->size()), replicas->wanted()};
 }
 
-Status Swapper::complete(const std::shared_ptr<Model>& serving) {
+Status Swapper::complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored) {
   Replicas* const replicas = replicas_of(serving);
   while (replicas != nullptr && replicas->size() < replicas->wanted()) {
     MILLRACE_ASSIGN(std::shared_ptr<Pipeline> more, replicas->open_again());
+    // It may be missing because its outputs differed.
+    if (const Status proved = prove(*more, stored, options_.proof); !proved.ok()) {
+      more->stop(std::chrono::milliseconds(0));
+      return proved.error();
+    }
     MILLRACE_TRY(replicas->add(std::move(more)));
   }
   return {};

@@ -68,8 +68,9 @@ class Swapper {
   /// Serves `next` in place of `old` (null: of nothing). Where that fails, `old` serves on, unless `lost`.
   SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
 
-  /// Another try for a version that was lost.
-  Status bring_back(const std::shared_ptr<Model>& old);
+  /// Another try for a version that was lost. Where only some of its replicas come up it is ok, and `remark`
+  /// says why not the others.
+  Status bring_back(const std::shared_ptr<Model>& old, std::string& remark);
 
   /// How many replicas it has, and should have. Any thread.
   struct Strength {
@@ -77,8 +78,9 @@ class Swapper {
   };
   static Strength strength(const std::shared_ptr<Model>& serving);
 
-  /// Another try for the replicas it lacks, while it serves; the error of the first that does not come up.
-  Status complete(const std::shared_ptr<Model>& serving);
+  /// Another try for the replicas it lacks, while it serves: each is proved with `stored` before traffic
+  /// comes. The error of the first that does not come up.
+  Status complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored);
 
   /// Completes what it accepted; what comes later gets 404.
   void unload(const std::shared_ptr<Model>& old);

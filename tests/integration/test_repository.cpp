@@ -144,6 +144,88 @@ TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
   EXPECT_EQ(clients.failed + clients.wrong, 0);
 }
 
+/// Two replicas on six cards, of which those named do not start.
+class ReplicasOnCardsThatDoNotStart : public testing::Test {
+ protected:
+  void begin() {
+    host_.add("1", base());
+    host_.add("2", with_other_weights(base(), 5));
+    const fs::path card = host_.scratch() / "card";
+    std::ofstream(card) << "#!/bin/sh\n[ -e " << host_.scratch().string() << "/no-$1 ] && exit 1\nexec "
+                        << (fs::path(millrace_binary()).parent_path() / "millrace-card").string()
+                        << " \"$@\"\n";
+    fs::permissions(card, fs::perms::owner_all);
+    host_.start({"--replicas", "2"}, {"MILLRACE_CARD=" + card.string()});
+    ASSERT_EQ(host_.load("1").status, 200);
+    ASSERT_EQ(host_.cards().size(), 6U);
+  }
+  void end(const std::vector<int>& cards) {
+    for (const int card : cards) std::ofstream(refusal(card)) << "";
+    for (const pid_t process : host_.cards()) {
+      std::ifstream file("/proc/" + std::to_string(process) + "/cmdline");
+      std::string program, name;
+      std::getline(std::getline(file, program, '\0'), name, '\0');
+      if (fs::exists(host_.scratch() / ("no-" + name))) ::kill(process, SIGKILL);
+    }
+  }
+  void let_start(const std::vector<int>& cards) {
+    for (const int card : cards) fs::remove(refusal(card));
+  }
+  fs::path refusal(int card) const { return host_.scratch() / ("no-fpga" + std::to_string(card)); }
+  bool one_is_missing() const {
+    return host_.reason("1").starts_with("1 of 2 replicas are up; the rest is tried again: ");
+  }
+  int log_says(const std::string& what) {
+    int times = 0;
+    const std::string log = host_.server().err();
+    for (auto at = log.find(what); at != std::string::npos; at = log.find(what, at + 1)) ++times;
+    return times;
+  }
+  void expect_both() {
+    EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_replicas_ready") == 2; }))
+        << host_.server().err();
+    EXPECT_TRUE(wait_until([&] { return host_.reason("1").empty(); })) << host_.reason("1");
+    EXPECT_EQ(host_.state("1"), "READY");
+    Clients clients(host_, 3);
+    clients.wait_for(50);
+    clients.end();
+    EXPECT_EQ(clients.failed + clients.wrong, 0);
+  }
+
+  RepositoryHost host_{6};
+};
+
+TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainAfterARollbackUntilTheCardsDoStart) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  end({4});
+  EXPECT_NE(host_.load("2", "drain").status, 200);
+  EXPECT_EQ(host_.state("1"), "READY") << host_.server().err();
+  EXPECT_TRUE(one_is_missing()) << host_.reason("1");
+  EXPECT_TRUE(wait_until([&] { return log_says("model 'm' version '1' lacks replicas: ") >= 2; }))
+      << host_.server().err();
+  EXPECT_TRUE(one_is_missing()) << host_.reason("1");
+  EXPECT_EQ(host_.load("1").status, 200) << "it serves";
+  EXPECT_TRUE(one_is_missing()) << host_.reason("1");
+  EXPECT_EQ(host_.metric("millrace_replicas"), 1);
+  EXPECT_EQ(host_.metric("millrace_replicas_wanted"), 2);
+  HttpConnection connection(host_.port());
+  EXPECT_TRUE(host_.ask(connection, host_.frame(1)).right);
+  let_start({4});
+  expect_both();
+}
+
+TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainWhereAllWereLostAndOneCameBack) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  end({0, 1, 2, 3, 4, 5});
+  EXPECT_NE(host_.load("2", "drain").status, 200);
+  EXPECT_EQ(host_.state("1"), "UNAVAILABLE");
+  let_start({0, 1, 2});
+  EXPECT_TRUE(host_.eventually("1", "READY")) << host_.server().err();
+  EXPECT_TRUE(wait_until([&] { return one_is_missing(); })) << host_.reason("1");
+  let_start({3, 4, 5});
+  expect_both();
+}
+
 TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
   RepositoryHost host;
   host.add("1", base());

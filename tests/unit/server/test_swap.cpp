@@ -238,7 +238,9 @@ TEST_F(SwapTest, a_version_that_cannot_even_be_brought_back_waits_with_its_door_
     static_cast<std::atomic<int>*>(context)->notify_all();
   };
   ASSERT_TRUE(serving()->pipeline().submit(waiting).ok());
-  EXPECT_TRUE(swap.bring_back(serving()).ok()) << "the fourth try, and the one after it";
+  std::string remark;
+  EXPECT_TRUE(swap.bring_back(serving(), remark).ok()) << "the fourth try, and the one after it";
+  EXPECT_EQ(remark, "");
   done.wait(0);
   EXPECT_TRUE(waiting.status.ok());
   EXPECT_EQ(serving()->state(), ModelState::kReady);
@@ -320,17 +322,46 @@ TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
   EXPECT_TRUE(answers());
   // One more comes up at the next try, and the last one after that; then nothing is to be done.
   opened = 0;
-  EXPECT_FALSE(swap.complete(serving()).ok());
+  EXPECT_FALSE(swap.complete(serving(), {}).ok());
   expect("3", "2");
-  EXPECT_TRUE(swap.complete(serving()).ok());
+  EXPECT_TRUE(swap.complete(serving(), {}).ok());
   expect("3", "3");
-  EXPECT_TRUE(swap.complete(serving()).ok());
+  EXPECT_TRUE(swap.complete(serving(), {}).ok());
   EXPECT_EQ(farm.open, 3U);
   EXPECT_TRUE(answers());
   farm.before_open = nullptr;
   farm.fail["2"] = 0;
   ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kDrain).status.ok());
   expect("3", "3");
+}
+
+TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_later_try_either) {
+  farm.places = 2;
+  Swapper swap = swapper(2);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  NextVersion next = version("2");
+  next.stored = {1, {std::vector<std::byte>(16, std::byte{1})}, {std::vector<std::byte>(16, std::byte{1})}};
+  // Pipelines echo, and those opened from the second of version 2 on do not.
+  int opened = 0;
+  farm.before_open = [&](const std::string& name) {
+    if (name == "2" && ++opened == 2)
+      farm.compute = [](Frame& frame) {
+        test::echo(frame);
+        frame.outputs[0][0] ^= std::byte{1};
+      };
+  };
+  const auto result = swap.swap(serving(), next, SwapPolicy::kRolling);
+  ASSERT_TRUE(result.status.ok()) << result.status.error().message();
+  EXPECT_NE(result.remark.find("verification: frame 0"), std::string::npos) << result.remark;
+  const Status again = swap.complete(serving(), next.stored);
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.error().message().find("verification: frame 0"), std::string::npos)
+      << again.error().message();
+  EXPECT_EQ(Swapper::strength(serving()).there, 1U);
+  EXPECT_EQ(farm.open, 1U);
+  farm.compute = test::echo;
+  EXPECT_TRUE(swap.complete(serving(), next.stored).ok());
+  EXPECT_EQ(Swapper::strength(serving()).there, 2U);
 }
 
 TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_open) {
