@@ -364,6 +364,8 @@ class PrometheusMetrics final : public Metrics {
       if (!entry->second.gone) entry->second.gone = now;
       gone.emplace(*entry->second.gone, entry);
     }
+    // use_count() orders nothing: what the last holders counted comes before what is destroyed here.
+    std::atomic_thread_fence(std::memory_order_acquire);
     const auto drops = [&](Clock::time_point since, std::size_t left) {
       return now - since >= retention_.time || left > retention_.most;
     };

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+#include <vector>
 
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
@@ -310,6 +312,31 @@ TEST_F(Served,
   const auto again = make("m", "1");
   EXPECT_TRUE(has(metrics, R"(millrace_requests_total{model="m",outcome="success",reason="none",)"
                            R"(transport="http",version="1"} 0)"));
+}
+
+TEST_F(Served, series_are_dropped_beside_threads_that_count_and_never_under_them) {
+  metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
+  std::atomic<int> left{3}, held{0}, missed{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&, t] {
+        const std::string version = std::to_string(t % 2);  // two of them count for the same
+        for (int i = 0; i < 200; ++i) {
+          const auto series = metrics->model("m", version);
+          series->begun();
+          if (!has(metrics, R"(millrace_requests_in_flight{model="m",version=")" + version + "\"} "))
+            ++missed;
+          series->succeeded(kHttp, {1us, 1us, 1us, 1us, 1us});
+          ++held;
+        }
+        --left;
+      });
+    while (left > 0) static_cast<void>(metrics->serialise());
+  }
+  EXPECT_EQ(held, 600);
+  EXPECT_EQ(missed, 0);
+  EXPECT_FALSE(has(metrics, R"(millrace_requests_in_flight{model="m")"));
 }
 
 TEST_F(Served, of_many_versions_that_are_gone_the_last_keep_their_series) {
