@@ -21,9 +21,9 @@ namespace millrace::server::udp {
 /// generation. Generations start at a random number, so that a handle from before a restart names nothing.
 class RegistryDirectory final : public ModelDirectory {
  public:
-  /// Whether a version of a model (empty: any) is being loaded.
   static constexpr std::size_t kKeptPlaces = 1'024;
 
+  /// Whether a version of a model (empty: any) is being loaded.
   using Loading = std::function<bool(std::string_view model, std::string_view version)>;
 
   /// `registry`, and what `loading` (empty: nothing ever is) refers to, must outlive the directory.
