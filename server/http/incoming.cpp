@@ -21,6 +21,10 @@ std::optional<Response> Incoming::parse() {
   return std::nullopt;
 }
 
+std::uint64_t Incoming::announced() const {
+  return parser_->content_length().get_value_or(0);
+}
+
 bool Incoming::take_continue() {
   if (continued_ || parser_->get().version() < 11 ||
       !boost::beast::iequals(parser_->get()[bhttp::field::expect], "100-continue"))

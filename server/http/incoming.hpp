@@ -78,11 +78,8 @@ class Incoming {
   /// With done() or after take_header().
   const boost::beast::http::request<Body>& message() const { return parser_->get(); }
   std::span<const unsigned char> body() const { return parser_->get().body(); }
-  /// What the header says of the body's length; nothing where it is chunked.
-  std::optional<std::uint64_t> announced() const {
-    const auto length = parser_->content_length();
-    return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
-  }
+  /// What the header says of the body's length; 0 where it is chunked.
+  std::uint64_t announced() const;
   void drop_body() {
     if (parser_) Body::value_type().swap(parser_->get().body());
   }

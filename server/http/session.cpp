@@ -170,9 +170,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (incoming_.take_header()) {
       deadline_ = Clock::now() + server_.options.body_timeout;
       // What was announced and cannot be had is refused before it is sent.
-      const auto announced = incoming_.announced();
       if (auto no = refusal()) return refuse(std::move(*no));
-      if (announced && *announced - body_bytes > room()) return too_much_held();
+      if (incoming_.announced() > body_bytes + room()) return too_much_held();
       if (incoming_.take_continue()) return send_continue();
     }
     read();
