@@ -1,0 +1,235 @@
+// What `millrace plan` promises: that `compile` builds it, and which objective it is the best by.
+
+#include <map>
+
+#include "onnx_model.hpp"
+#include "plan_command.hpp"
+
+namespace millrace::tests {
+namespace {
+
+TEST_F(PlanCommand, A_latency_is_kept_as_it_is_played_and_costs_nothing_where_it_is_kept_anyway) {
+  const auto latency = [](const json::value& report) {
+    return report.at("predicted").at("latency_us").to_number<double>();
+  };
+  const auto plain = planned({}, "one-ku060");
+  const auto soonest = planned({"--objective", "latency"}, "one-ku060");
+  for (const double most : {latency(plain) * 1.01, latency(plain) * 4, latency(soonest) * 1.1}) {
+    const auto kept = planned({"--max-latency", std::to_string(most) + "us"}, "one-ku060");
+    EXPECT_LE(latency(kept), most);
+    if (most >= latency(plain)) {
+      EXPECT_GE(rate(kept), rate(plain) * 0.999);
+    }
+  }
+  // As the blocks add up it would be kept; as they are played it is not.
+  const std::string yaml = file("plan.yaml");
+  (void)planned({"--save-plan", yaml}, "one-ku060");
+  expect_error(
+      plan({"--plan", yaml, "--max-latency", std::to_string(latency(plain) * 0.95) + "us"}, "one-ku060"), 1,
+      {"plan.yaml", "us a frame where", "(--max-latency)"});
+  expect_error(plan({"--max-latency", std::to_string(latency(soonest) * 0.9) + "us"}, "one-ku060"), 1,
+               {"us a frame where", "are asked for (--max-latency)"});
+}
+
+TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
+  const char* shared = std::getenv("MILLRACE_MODELS");
+  const std::string model =
+      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  const Outcome outcome =
+      millrace({"plan", model, "--cluster", (kSource / "configs/clusters/mixed.yaml").string(),
+                "--partitions", "1", "--objective", "throughput", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto predicted = json::parse(outcome.out).at("predicted");
+  EXPECT_FALSE(predicted.at("exact").as_bool());
+  EXPECT_GT(predicted.at("gap").to_number<double>(), 0.01);
+}
+
+/// ResNet-8's blocks need 8,192 cycles each at most; joined they need more.
+TEST_F(PlanCommand, What_was_promised_of_a_net_with_branches_is_what_is_built) {
+  const char* shared = std::getenv("MILLRACE_MODELS");
+  const std::string model =
+      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
+  const Outcome promised = millrace({"plan", model, "--cluster", cluster, "--json"});
+  const Outcome compiled =
+      millrace({"compile", model, "--cluster", cluster, "--json", "--quiet", "-o", file("d")});
+  ASSERT_EQ(promised.exit_code, 0) << promised.err;
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto design = json::parse(*read_text_file(file("d/rtl/part0/design.json"))).at("predicted");
+  for (const Outcome& outcome : {promised, compiled}) {
+    const auto root = json::parse(outcome.out);
+    EXPECT_NEAR(rate(root) * design.at("interval_cycles").to_number<double>(), 156.25e6, 1);
+    EXPECT_NEAR(root.at("predicted").at("latency_us").to_number<double>() * 156.25,
+                design.at("latency_cycles").to_number<double>(), 0.5);
+  }
+  // As the blocks add up both would be kept.
+  expect_error(millrace({"compile", model, "--cluster", cluster, "--target-fps", "18000", "--max-latency",
+                         "80us", "-o", file("e")}),
+               1, {"frames/s"});
+  EXPECT_FALSE(fs::exists(file("e")));
+}
+
+TEST_F(PlanCommand, A_plan_that_is_not_played_is_not_called_the_best_and_compile_plays_it) {
+  OnnxModel model;  // too many pixels for plan to play
+  model.input("x", {1, 1, 1024, 1100});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  for (const std::string name : {"first", "second"}) {
+    const std::vector<std::int64_t> nine{1, 2, 3, 4, 5, 6, 7, 8, 9};
+    x = model.node("Conv", {x, model.weights(name + ".w", {1, 1, 3, 3}, nine, {0.0078125F})}, name);
+    model.attribute("kernel_shape", std::vector<std::int64_t>{3, 3});
+    x = model.pair(x, 0.0625F, 0, name + ".q");
+  }
+  model.output(x);
+  std::ofstream(file("wide.onnx"), std::ios::binary) << model.bytes();
+  const std::string cluster = small_cards(1);
+  const std::vector<std::string> asked{file("wide.onnx"), "--cluster", cluster, "--objective", "throughput"};
+  const auto with = [&](const std::string& command, const std::vector<std::string>& more) {
+    std::vector<std::string> all{command};
+    all.insert(all.end(), asked.begin(), asked.end());
+    all.insert(all.end(), more.begin(), more.end());
+    return millrace(all);
+  };
+  const Outcome told = with("plan", {}), promised = with("plan", {"--json"});
+  ASSERT_EQ(promised.exit_code, 0) << promised.err;
+  const auto predicted = json::parse(promised.out).at("predicted");
+  EXPECT_FALSE(predicted.at("played").as_bool());
+  EXPECT_FALSE(predicted.at("exact").as_bool());
+  EXPECT_NE(unwrapped(told.out).find("not played clock by clock: what is built may be slower"),
+            std::string::npos)
+      << told.out;
+  const Outcome compiled = with("compile", {"--json", "-o", file("d")});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto built = json::parse(*read_text_file(file("d/rtl/part0/design.json"))).at("predicted");
+  EXPECT_NEAR(rate(json::parse(compiled.out)) * built.at("interval_cycles").to_number<double>(), 100e6, 1);
+  EXPECT_EQ(read_text_file(file("d/report.html"))->find("not played clock"), std::string::npos);
+}
+
+TEST_F(PlanCommand, A_rate_that_a_cable_bounds_is_predicted_and_built) {
+  fs::create_directories(directory_.path() / "devices");
+  fs::create_directories(directory_.path() / "clusters");
+  fs::copy_file(kSource / "configs/devices/ku060.yaml", file("devices/ku060.yaml"));
+  const std::string cards =
+      "schema: 1\nemulated: true\ncards:\n  - {name: a, device: ku060}\n  - {name: b, device: ku060}\n"
+      "cables:\n  - {a: {card: a, connector: 1}, b: {card: b, connector: 0}, gigabits_per_second: 0.01, "
+      "latency_ns: 100}\n";
+  const std::string second =
+      "  - {a: {card: a, connector: 0}, b: {card: b, connector: 1}, gigabits_per_second: 0.01, "
+      "latency_ns: 100}\n";
+  // Of a second cable one tensor has nothing.
+  for (const std::string& cables : {cards, cards + second}) {
+    std::ofstream(file("clusters/thin.yaml")) << cables;
+    const Outcome outcome =
+        millrace({"compile", kModel.string(), "--cluster", file("clusters/thin.yaml"), "--partitions", "2",
+                  "--objective", "throughput", "-o", file("d"), "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    // A byte in 0.8 us; the least that passes between two layers is 84 bytes: eleven words and 40 bytes more.
+    EXPECT_NEAR(rate(json::parse(outcome.out)), 0.01e9 / 8 / 128, 2);
+  }
+}
+
+/// A transposition in mid-net has no hardware.
+TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
+  OnnxModel model;
+  model.input("x", {1, 4, 8, 8});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  for (const std::string name : {"first", "second"}) {
+    const std::vector<std::int64_t> ones(16, 1);
+    x = model.node("Conv", {x, model.weights(name + ".w", {4, 4, 1, 1}, ones, {0.0078125F})}, name);
+    x = model.pair(x, 0.0625F, 0, name + ".q");
+    if (name == "second") break;
+    x = model.node("Transpose", {x}, "turn");
+    model.attribute("perm", std::vector<std::int64_t>{0, 1, 3, 2});
+    x = model.pair(x, 0.0625F, 0, "turn.q");
+  }
+  model.output(x);
+  std::ofstream(file("turned.onnx"), std::ios::binary) << model.bytes();
+  const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
+                                       (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), asked.begin(), asked.end());
+    return millrace(more);
+  };
+  EXPECT_TRUE(json::parse(with({}).out).at("unpredicted").is_string());
+  const Outcome soon = with({"--objective", "latency"});
+  ASSERT_EQ(soon.exit_code, 0) << soon.err;
+  const auto root = json::parse(soon.out);
+  EXPECT_TRUE(root.at("unpredicted").is_null()) << soon.out;
+  EXPECT_EQ(root.at("objective").as_string(), "latency");
+  EXPECT_GT(rate(root), 0);
+  expect_error(with({"--objective", "throughput", "--no-host"}), 1, {"--no-host"});
+}
+
+TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
+  const auto cards = planned({"--target-fps", "1000"});
+  const auto frames = planned({"--objective", "throughput"});
+  const auto quick = planned({"--objective", "latency"});
+  EXPECT_EQ(cards.at("partitions").as_array().size(), 1U);
+  EXPECT_GE(rate(frames), rate(cards) * 0.99);
+  EXPECT_LE(quick.at("predicted").at("latency_us").to_number<double>(),
+            cards.at("predicted").at("latency_us").to_number<double>() * 1.05);
+  EXPECT_LE(planned({"--max-utilisation", "0.2"}).at("predicted").at("frames_per_second").to_number<double>(),
+            rate(cards));
+}
+
+TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  if (models == nullptr) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();
+  for (const auto& [net, assumed] : {std::pair{"CERN", "int8"},
+                                     {"MPCNN", "int8"},
+                                     {"MPCNN", "int4"},
+                                     {"TFC", "int8"},
+                                     {"MNIST_int8", "int8"},
+                                     {"PTTCNN_int8", "int8"}}) {
+    const Outcome outcome =
+        millrace({"plan", (fs::path(models) / "dosa_originals" / (std::string(net) + ".onnx")).string(),
+                  "--cluster", nine, "--assume", assumed, "--target-fps", "5000", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << net << ": " << outcome.err;
+    const auto root = json::parse(outcome.out);
+    EXPECT_EQ(root.at("assumed").as_string(), assumed);
+    EXPECT_EQ(root.at("partitions").as_array().size(), 1U) << net;
+    EXPECT_GE(rate(root), 5000) << net;
+  }
+}
+
+TEST_F(PlanCommand, The_same_nets_quantised_take_one_card_each_at_5000_frames_a_second_too) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  if (models == nullptr) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  for (const char* net : {"tfc_mnist/tfc_qdq_s8_pow2", "mpcnn_gestures/mpcnn_qdq_s8_pow2",
+                          "pttdnn_cifar10/ptt_qdq_s8_pow2", "jet_hls4ml_16_64_32_32_5/jet_int8_qdq"}) {
+    const Outcome outcome =
+        millrace({"plan", (fs::path(models) / (std::string(net) + ".onnx")).string(), "--cluster",
+                  (kSource / "configs/clusters/nine-ku060.yaml").string(), "--target-fps", "5000", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << net << ": " << outcome.err;
+    const auto root = json::parse(outcome.out);
+    EXPECT_TRUE(root.at("assumed").is_null()) << net;
+    EXPECT_EQ(root.at("partitions").as_array().size(), 1U) << net;
+    EXPECT_TRUE(root.at("predicted").at("played").as_bool()) << net;
+    EXPECT_GE(rate(root), 5000) << net;
+  }
+}
+
+TEST_F(PlanCommand, Compile_builds_exactly_what_it_says) {
+  const auto promised = planned({"--partitions", "2"});
+  const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--partitions",
+                                     "2", "--json", "-o", file("d")});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const auto built = json::parse(compiled.out);
+  EXPECT_DOUBLE_EQ(rate(built), rate(promised));
+  std::size_t cards = 0;
+  for (const auto& partition : built.at("partitions").as_array()) {
+    if (!partition.at("device").is_string() || partition.at("device").as_string().empty()) continue;
+    const auto& expected = promised.at("partitions").at(cards++).at("blocks").as_array();
+    ASSERT_EQ(partition.at("blocks").as_array().size(), expected.size());
+    for (std::size_t b = 0; b < expected.size(); ++b)
+      EXPECT_EQ(partition.at("blocks").at(b).as_string(), expected[b].at("name").as_string());
+  }
+  EXPECT_EQ(cards, 2U);
+  EXPECT_EQ(millrace({"verify", file("d"), "--frames", "2", "--quiet"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace millrace::tests

@@ -1,0 +1,221 @@
+// Layers that do not fit or limit: split over cards, or with their weights in memory; compiled and run.
+
+#include <map>
+#include <random>
+
+#include "onnx_model.hpp"
+#include "plan_command.hpp"
+
+namespace millrace::tests {
+namespace {
+
+TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
+  const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--split",
+                                     "gemm_24=2", "--partitions", "3", "-o", file("d"), "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
+  const Outcome random = millrace({"verify", file("d"), "--frames", "8", "--json"});
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "dealt out evenly"});
+  expect_error(plan({"--split", "gemm_99=2"}), 2, {"--split gemm_99=2"});
+  expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
+}
+
+TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the_same_bytes) {
+  const std::string cluster = small_cards(3);
+  const Outcome compiled =
+      millrace({"compile", kModel.string(), "--cluster", cluster, "-o", file("d"), "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
+  // Of 4,000 LUT each cable takes 100; the card in the middle has two.
+  for (const auto& [part, luts] : {std::pair{"part0", 3900}, {"part1", 3800}, {"part2", 3900}}) {
+    std::ifstream design(file("d/rtl/" + std::string(part) + "/design.json"));
+    const json::value root = json::parse(std::string(std::istreambuf_iterator<char>(design), {}));
+    EXPECT_EQ(root.at("available").at("lut").to_number<int>(), luts) << part;
+  }
+  const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  // With its weights in memory it needs no second card for itself, and the model one less.
+  streaming_cards(3);
+  const Outcome streamed =
+      millrace({"plan", kModel.string(), "--cluster", cluster, "--weights", "auto", "--json"});
+  ASSERT_EQ(streamed.exit_code, 0) << streamed.err;
+  EXPECT_EQ(json::parse(streamed.out).at("partitions").as_array().size(), 2U);
+  EXPECT_TRUE(json::parse(streamed.out).at("splits").as_array().empty());
+  EXPECT_NE(streamed.out.find("\"weights\":\"streamed\""), std::string::npos) << streamed.out;
+  const Outcome built = millrace(
+      {"compile", kModel.string(), "--cluster", cluster, "--weights", "auto", "-o", file("d"), "--quiet"});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  const Outcome run = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
+  EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 2);
+  // Alone, such a card is too small for all of them; the message is about the layers as the model has them.
+  expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
+               {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
+}
+
+/// Fully connected layers of so many outputs each, of random weights.
+std::string dense_model(const std::vector<std::int64_t>& widths) {
+  std::mt19937 random(7);
+  OnnxModel model;
+  model.input("x", {1, widths.front()});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    std::vector<std::int64_t> values(static_cast<std::size_t>(widths[i - 1] * widths[i]));
+    for (auto& value : values) value = static_cast<std::int64_t>(random() % 255) - 127;
+    const std::string name = "dense" + std::to_string(i);
+    x = model.node("Gemm", {x, model.weights(name + ".w", {widths[i], widths[i - 1]}, values, {0.0078125F})},
+                   name);
+    model.attribute("transB", std::int64_t{1});
+    x = model.pair(x, 0.25F, 0, name + ".q");
+  }
+  model.output(x);
+  return model.bytes();
+}
+TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_same_bytes) {
+  std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 192, 192, 192, 10});
+  const std::string cluster = small_cards(6);
+  const Outcome compiled = millrace({"compile", file("dense.onnx"), "--cluster", cluster, "-o", file("d"),
+                                     "--target-fps", "1000", "--json"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  for (const char* part : {"dense2_part1", "dense3_part1"})
+    EXPECT_NE(compiled.out.find(part), std::string::npos) << part;
+  const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(random.exit_code, 0) << random.err;
+  EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
+  // With fewer cards the message is about the layers as the model has them.
+  expect_error(millrace({"plan", file("dense.onnx"), "--cluster", small_cards(2), "--weights", "baked"}), 1,
+               {"'dense2'"});
+}
+
+TEST_F(PlanCommand, A_layer_that_fits_but_limits_is_split_for_throughput_and_gives_the_same_bytes) {
+  std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 128, 10});
+  const std::string cluster = small_cards(2);
+  const auto run = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, file("dense.onnx"), "--cluster", cluster, "--replicas", "1",
+                               "--max-utilisation", "dsp=0.05", "--json"});
+    const Outcome outcome = millrace(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  };
+  // All of it fits a card, and each layer a card of its own.
+  const json::value one = run("plan", {}), apart = run("plan", {"--partitions", "2"});
+  EXPECT_EQ(one.at("partitions").as_array().size(), 1U);
+  for (const auto& plan : {one, apart}) EXPECT_TRUE(plan.at("splits").as_array().empty());
+  // 8,192 of its 9,472 multiplications are the first layer's.
+  const json::value quick = run("plan", {"--objective", "throughput"});
+  ASSERT_EQ(quick.at("splits").as_array().size(), 1U) << quick;
+  EXPECT_EQ(quick.at("splits").at(0).at("block").as_string(), "dense1");
+  EXPECT_GT(rate(quick), 1.3 * rate(apart));
+  EXPECT_GT(rate(quick), 1.3 * rate(one));
+  run("compile", {"--objective", "throughput", "-o", file("d")});
+  const Outcome verified = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+  ASSERT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
+}
+
+TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit_are_streamed) {
+  const std::string cluster = streaming_cards(1);
+  const auto run = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
+    return millrace(more);
+  };
+  const auto placements = [](const json::value& plan) {
+    std::map<std::string, std::string> out;
+    for (const auto& block : plan.at("partitions").at(0).at("blocks").as_array())
+      if (const auto* placement = block.as_object().if_contains("weights"))
+        out[std::string(block.at("name").as_string())] = std::string(placement->as_string());
+    return out;
+  };
+  const Outcome chosen =
+      run("plan", {"--save-plan", file("plan.yaml"), "--html", file("plan.html"), "--json"});
+  ASSERT_EQ(chosen.exit_code, 0) << chosen.err;
+  const json::value plan = json::parse(chosen.out);
+  // 48,000 of 61,470 weights; what fits stays on the chip.
+  EXPECT_EQ(placements(plan), (std::map<std::string, std::string>{{"gemm_24", "streamed"}})) << chosen.out;
+  const double bytes = plan.at("partitions").at(0).at("memory_bytes").to_number<double>();
+  EXPECT_GE(bytes, 48000);  // a line takes a power of two of bytes
+  EXPECT_LT(bytes, 2 * 48000);
+  const Outcome text = run("plan", {"--weights", "auto"});
+  for (const char* words : {"weights of 'gemm_24' are streamed from memory, ", ", weights streamed"})
+    EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
+  EXPECT_NE(
+      read_text_file(file("plan.html"))->find("Weights of &#39;gemm_24&#39; are streamed from memory, "),
+      std::string::npos);
+  // The file has it too, and is followed.
+  const Outcome followed = run("plan", {"--plan", file("plan.yaml"), "--json"});
+  ASSERT_EQ(followed.exit_code, 0) << followed.err;
+  EXPECT_EQ(placements(json::parse(followed.out)), placements(plan));
+  EXPECT_EQ(rate(json::parse(followed.out)), rate(plan));
+  expect_error(run("plan", {"--plan", file("plan.yaml"), "--weights", "baked"}), 1,
+               {"what it has too little of is BRAM18"});
+
+  for (const auto& more : {std::vector<std::string>{}, {"--plan", file("plan.yaml")}}) {
+    std::vector<std::string> arguments = {"-o", file("d"), "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome compiled = run("compile", arguments);
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    const Outcome verified = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
+    ASSERT_EQ(verified.exit_code, 0) << verified.err;
+    EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
+  }
+  // Only what is streamed is outside of the image.
+  EXPECT_TRUE(fs::exists(file("d/rtl/part0/gemm_30_weights.hex")));
+  EXPECT_FALSE(fs::exists(file("d/rtl/part0/gemm_24_weights.hex")));
+  EXPECT_FALSE(fs::is_empty(file("d/weights")));
+}
+
+TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_refused_by_the_memorys_name) {
+  const std::string cluster = streaming_cards(1);
+  const auto at = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
+                               "--max-utilisation", "memory=0.005"});
+    return millrace(more);
+  };
+  // 10 MB/s.
+  const Outcome most = at({"--objective", "throughput", "--json"});
+  ASSERT_EQ(most.exit_code, 0) << most.err;
+  const json::value plan = json::parse(most.out);
+  EXPECT_NE(plan.at("bottleneck").as_string().find("the memory of fpga0 limits: "), std::string::npos)
+      << plan.at("bottleneck");
+  EXPECT_NEAR(rate(plan), 1e7 / plan.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0.01);
+  expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
+}
+
+TEST_F(PlanCommand, What_loads_constants_is_taken_from_what_a_card_offers_where_any_are_loaded) {
+  const auto offered = [&](std::vector<std::string> more, const char* kind) {
+    return planned(std::move(more), "one-ku060")
+        .at("partitions")
+        .at(0)
+        .at("regions")
+        .at(0)
+        .at("available")
+        .at(kind)
+        .to_number<double>();
+  };
+  const std::vector<std::string> baked{"--weights", "baked"}, loaded{"--weights", "loaded"},
+      streamed{"--weights", "streamed"};
+  // kernels/catalog.csv: 1,361 LUT, 296 of them memory, and 1,729 FF for 25 MB; 0.8 of a card may be used.
+  for (const auto& [kind, luts] : {std::pair{"lut", 1361}, {"lutram", 296}, {"ff", 1729}})
+    for (const auto& placement : {loaded, streamed})
+      EXPECT_NEAR(offered(baked, kind) - offered(placement, kind), 0.8 * luts, 0.8 * luts * 0.03) << kind;
+  EXPECT_EQ(offered({}, "lut"), offered(baked, "lut"));
+  // By a plan's file, whoever had it made.
+  const auto followed = [&](const std::vector<std::string>& placement) {
+    std::vector<std::string> more = placement;
+    more.insert(more.end(), {"--target-fps", "5000", "--save-plan", file("plan.yaml")});
+    planned(more, "one-ku060");
+    more = placement;
+    more.insert(more.end(), {"--plan", file("plan.yaml")});
+    return offered(more, "lut");
+  };
+  EXPECT_EQ(followed(baked), offered(baked, "lut"));
+  EXPECT_EQ(followed(loaded), offered(loaded, "lut"));
+}
+
+}  // namespace
+}  // namespace millrace::tests
