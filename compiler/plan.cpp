@@ -40,16 +40,21 @@ class Planner {
                                               [&] { return runtime::plan::load_cluster(options_.cluster); }));
     MILLRACE_ASSIGN(plan_.program, read_model(options_, plan_.model, plan_.notes, steps_));
     MILLRACE_TRY(place_parameters(plan_.program, options_.weights.value_or(kernels::Placement::kBaked)));
-    for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     if (!options_.generator_plugin.empty()) {
       MILLRACE_ASSIGN(plan_.plugin, gen::Plugin::open(options_.generator_plugin, options_.plugin_time));
     }
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
+    return options_.plan.empty() ? choose() : follow();
+  }
+
+ private:
+  /// What a search finds.
+  Status choose() {
+    for (const auto& wanted : options_.splits) MILLRACE_TRY(split_as_asked(wanted));
     MILLRACE_TRY(state_problem());
     MILLRACE_TRY(move_to_host());
     MILLRACE_TRY(check_host(options_, plan_));
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
-    if (!options_.plan.empty()) return follow();
     if (!may_stream()) return look(true);
     if (!options_.baked_first) return weigh_streamed();
     const Status baked = look(false);
@@ -58,7 +63,6 @@ class Planner {
     return look(true);
   }
 
- private:
   /// Searches, and where a layer is too large or too slow for a card, has several share it.
   Status look(bool explain) {
     const bool alone = plan_.cluster.cards.size() < 2;
@@ -84,6 +88,7 @@ class Planner {
   Status state_problem() {
     plan_.problem = explore::make_problem(plan_.program, plan_.cluster, options_.partitions, options_.shares,
                                           host_blocks_);
+    plan_.host_blocks = host_blocks_;
     plan_.problem.targets = options_.targets;
     plan_.problem.replicas = options_.replicas;
     cards_ = plan_.problem.cards;
@@ -184,7 +189,7 @@ class Planner {
   /// to the host: a stage of its own.
   Status move_to_host() {
     const auto& targets = options_.targets;
-    const bool wanted = targets.frames_per_second || targets.max_latency_seconds ||
+    const bool wanted = targets.frames_per_second || targets.max_latency_seconds || !options_.plan.empty() ||
                         targets.objective != explore::Objective::kCards;
     if (plan_.candidates.without.empty() || !wanted || options_.no_host) return {};
     host_blocks_.insert(host_blocks_.end(), plan_.candidates.without.begin(), plan_.candidates.without.end());
@@ -218,6 +223,7 @@ class Planner {
     std::optional<std::uint32_t> worst;
     double most = 0;
     for (std::uint32_t i = 0; i < plan_.problem.operations.size(); ++i) {
+      if (plan_.problem.operations[i].host) continue;
       if (!can_split(plan_.program, i, 2) && !can_split(plan_.program, i, 3)) continue;
       const double load = least_load(plan_.problem.operations[i], seconds);
       if (load <= most) continue;
@@ -439,16 +445,54 @@ class Planner {
     if (now.exact) now.gap = 0;
   }
 
+  /// What a search finds in place of the file: told beside it, and nothing where it finds none.
+  Result<std::optional<Unedited>> unedited() {
+    const Plan before = plan_;
+    const Status found = choose();
+    std::optional<Unedited> out;
+    if (found.ok())
+      out = Unedited{plan_.cards(), plan_.frames_per_second(), plan_.latency_seconds};
+    else if (found.error().code() != ErrorCode::kDoesNotFit &&
+             found.error().code() != ErrorCode::kUnsupported)
+      return found.error();
+    restore(before);
+    streamed_ = false;
+    return out;
+  }
+
+  /// What the command line asks for and the file settles otherwise is refused.
+  Status agree(const std::vector<std::string>& host) const {
+    const auto refused = [&](const std::string& option, const char* key) {
+      return Error(ErrorCode::kInvalidInput,
+                   option + ": " + options_.plan.string() + " has it otherwise; edit its '" + key + "'");
+    };
+    for (const Split& wanted : options_.splits)
+      if (std::find(plan_.splits.begin(), plan_.splits.end(), wanted) == plan_.splits.end())
+        return refused("--split " + wanted.block + "=" + std::to_string(wanted.parts), "splits");
+    for (const auto& wanted : options_.host_blocks)
+      if (std::find(host.begin(), host.end(), wanted) == host.end())
+        return refused("--host " + wanted, "host");
+    return {};
+  }
+
+  /// The problem as the file's splits and host blocks make it.
+  Status state_as_followed() {
+    MILLRACE_ASSIGN(host_blocks_, read_plan_changes(options_.plan, plan_));
+    MILLRACE_TRY(agree(host_blocks_));
+    MILLRACE_TRY(state_problem());
+    if (!plan_.candidates.without.empty())
+      return Error(ErrorCode::kInvalidInput, options_.plan.string() + ": there is no hardware for " +
+                                                 joined(plan_.candidates.without) +
+                                                 "; name what has none under 'host'");
+    MILLRACE_TRY(check_host(options_, plan_));
+    return explore::is_predictable(plan_.problem) ? Status() : without_prediction();
+  }
+
   Status follow() {
-    const bool place = may_stream();
-    if (place && !options_.baked_first) MILLRACE_TRY(offer_streamed());
-    Status own = search(!place || streamed_);
-    if (!own.ok() && own.error().code() == ErrorCode::kDoesNotFit && place && !streamed_) {
-      MILLRACE_TRY(offer_streamed());
-      own = search(true);
-    }
-    MILLRACE_TRY(own);
-    plan_.unedited = Unedited{plan_.cards(), plan_.frames_per_second(), plan_.latency_seconds};
+    MILLRACE_ASSIGN(const auto searched, unedited());
+    MILLRACE_TRY(state_as_followed());
+    plan_.followed = true;
+    plan_.unedited = searched;
     MILLRACE_ASSIGN(const PlanFile file, read_plan_file(options_.plan, catalog_, plan_, !options_.weights));
     plan_.problem.cards = cards_;
     if (loads(file.choice)) MILLRACE_TRY(charge_loader());
@@ -467,6 +511,9 @@ class Planner {
       return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
     plan_.exploration_ms = steps_.total();
     MILLRACE_TRY(predict());
+    if (const std::string wrong = overfull(plan_); !wrong.empty())
+      return Error(ErrorCode::kDoesNotFit, options_.plan.string() + ": put together, it does not fit: " +
+                                               wrong + "; edit the plan, or raise --max-utilisation");
     if (const std::string wrong = missed(plan_); !wrong.empty())
       return Error(ErrorCode::kDoesNotFit, options_.plan.string() + ": played clock by clock it gives " +
                                                wrong + "; edit the plan, or ask for less");

@@ -92,6 +92,7 @@ struct Plan {
 
   // The model's program as it was explored, blocks split; where weights are chosen, all in the images.
   std::vector<Split> splits;
+  std::vector<std::string> host_blocks;  // by name: asked for, in the plan file, or for want of hardware
   kernels::Program program;
   explore::Problem problem;
   explore::Solution solution;
@@ -99,7 +100,8 @@ struct Plan {
   std::shared_ptr<generators::Plugin> plugin;  // null: none
   std::string unpredicted;  // why there is no prediction; then only `solution`'s cuts are meaningful
   explore::Analysis analysis;
-  std::optional<Unedited> unedited;
+  bool followed = false;             // a plan file, instead of a search
+  std::optional<Unedited> unedited;  // nothing too where a search finds nothing
   std::vector<HostBlock> host;
 
   // As it will be built: weights where they were chosen to be, with the blocks that pass tensors on through

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "compiler/explore/replicas.hpp"
+#include "compiler/split_channels.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::compiler {
@@ -13,6 +15,7 @@ namespace gen = generators;
 namespace yaml = runtime::plan::yaml;
 
 constexpr std::uint64_t kSchema = 1;
+constexpr std::uint64_t kMostParts = 64;  // of a layer that is split
 constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
 template <class Value>
@@ -62,6 +65,66 @@ Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out)
   return {};
 }
 
+Result<yaml::Mapping> root_of(const yaml::Node& root, const std::string& file) {
+  MILLRACE_ASSIGN(auto map,
+                  yaml::Mapping::of(root, file, "plan",
+                                    {"schema", "model", "cluster", "splits", "host", "cards", "replicas"}));
+  MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
+  if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
+  return map;
+}
+
+std::uint32_t block_named(const kernels::Program& program, const std::string& name) {
+  std::uint32_t block = 0;
+  while (block < program.blocks.size() && program.blocks[block].name != name) ++block;
+  return block;
+}
+
+/// One entry of 'splits'. `done`: blocks that earlier ones split.
+Status split(const yaml::Node& node, const std::string& file, std::set<std::string>& done, Plan& plan) {
+  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "split", {"block", "parts"}));
+  Split wanted;
+  MILLRACE_ASSIGN(wanted.block, map.text("block"));
+  MILLRACE_ASSIGN(const std::uint64_t parts, map.integer("parts"));
+  if (parts < 2 || parts > kMostParts)
+    return map.error("parts", "2 to " + std::to_string(kMostParts) + " are allowed");
+  wanted.parts = static_cast<std::uint32_t>(parts);
+  if (!done.insert(wanted.block).second) return map.error("block", "'" + wanted.block + "' is split twice");
+  const std::uint32_t block = block_named(plan.program, wanted.block);
+  if (block == plan.program.blocks.size())
+    return map.error("block", "the model has no block '" + wanted.block + "'");
+  if (!can_split(plan.program, block, wanted.parts))
+    return map.error("block", "'" + wanted.block +
+                                  "' is no ungrouped convolution or fully connected block whose output "
+                                  "channels can be dealt out to " +
+                                  std::to_string(wanted.parts));
+  plan.program = split_channels(plan.program, block, wanted.parts);
+  plan.splits.push_back(std::move(wanted));
+  return {};
+}
+
+/// 'host'.
+Result<std::vector<std::string>> host_blocks(const yaml::Mapping& map, const std::string& file,
+                                             const Plan& plan) {
+  std::vector<std::string> out;
+  MILLRACE_ASSIGN(const auto* nodes, map.sequence("host"));
+  for (const auto& node : *nodes) {
+    if (node.kind != yaml::Node::Kind::kScalar)
+      return yaml::error_at(file, node, "host: names of blocks are expected");
+    const std::string& name = node.scalar;
+    const auto wrong = [&](const std::string& what) { return yaml::error_at(file, node, "host: " + what); };
+    if (block_named(plan.program, name) == plan.program.blocks.size())
+      return wrong("the model has no block '" + name + "'" +
+                   (std::any_of(plan.splits.begin(), plan.splits.end(),
+                                [&](const auto& split) { return split.block == name; })
+                        ? ": it is split"
+                        : ""));
+    if (std::find(out.begin(), out.end(), name) != out.end()) return wrong("'" + name + "' stands twice");
+    out.push_back(name);
+  }
+  return out;
+}
+
 class Reader {
  public:
   Reader(std::string file, const gen::Catalog& catalog, Plan& plan, bool may_place)
@@ -73,10 +136,7 @@ class Reader {
   }
 
   Result<PlanFile> run(const yaml::Node& root) {
-    MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file_, "plan",
-                                                      {"schema", "model", "cluster", "cards", "replicas"}));
-    MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
-    if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
+    MILLRACE_ASSIGN(const auto map, root_of(root, file_));
     MILLRACE_TRY(check_name(map, "model", plan_.model.name));
     MILLRACE_TRY(check_name(map, "cluster", plan_.cluster.name));
     MILLRACE_ASSIGN(const auto* cards, map.sequence("cards"));
@@ -141,8 +201,7 @@ class Reader {
                                       {"block", "region", "generator", "variant", "pe", "simd", "pixels",
                                        "window", "window_lanes", "multiplier", "weights", "memory"}));
     MILLRACE_ASSIGN(const std::string name, map.text("block"));
-    std::uint32_t block = 0;
-    while (block < plan_.program.blocks.size() && plan_.program.blocks[block].name != name) ++block;
+    const std::uint32_t block = block_named(plan_.program, name);
     if (block == plan_.program.blocks.size())
       return map.error("block", "the model has no block '" + name + "'");
     if (plan_.problem.operations[block].host) return map.error("block", "'" + name + "' runs on the host");
@@ -212,7 +271,13 @@ std::string plan_file(const Plan& plan) {
   std::string out =
       "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
       "1\nmodel: \"" +
-      plan.model.name + "\"\ncluster: \"" + plan.cluster.name + "\"\ncards:\n";
+      plan.model.name + "\"\ncluster: \"" + plan.cluster.name + "\"\n";
+  if (!plan.splits.empty()) out += "splits:\n";
+  for (const auto& split : plan.splits)
+    out += "  - {block: \"" + split.block + "\", parts: " + std::to_string(split.parts) + "}\n";
+  if (!plan.host_blocks.empty()) out += "host:\n";
+  for (const auto& name : plan.host_blocks) out += "  - \"" + name + "\"\n";
+  out += "cards:\n";
   for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place) {
     const auto& card = plan.problem.cards[plan.solution.card[place]];
     out += "  - card: \"" + card.name + "\"\n    blocks:\n";
@@ -243,6 +308,15 @@ std::string plan_file(const Plan& plan) {
     out += "  - {cards: [" + names + "]}\n";
   }
   return out;
+}
+
+Result<std::vector<std::string>> read_plan_changes(const std::filesystem::path& file, Plan& plan) {
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
+  MILLRACE_ASSIGN(const auto map, root_of(root, file.string()));
+  MILLRACE_ASSIGN(const auto* splits, map.sequence("splits"));
+  std::set<std::string> done;
+  for (const auto& node : *splits) MILLRACE_TRY(split(node, file.string(), done, plan));
+  return host_blocks(map, file.string(), plan);
 }
 
 Result<PlanFile> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog, Plan& plan,

@@ -33,6 +33,18 @@ std::string missed(const Plan& plan) {
   return explore::missed(plan.problem.targets, plan.frames_per_second(), plan.latency_seconds);
 }
 
+std::string overfull(const Plan& plan) {
+  std::string out;
+  for (const auto& place : plan.analysis.places)
+    for (const auto& region : place.regions)
+      for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
+        if (region.used[k] > region.available[k])
+          out += (out.empty() ? "card '" : "; card '") + plan.problem.cards[place.card].name + "', region '" +
+                 region.name + "': " + std::to_string(region.used[k]) + " " + explore::kind_name(k) +
+                 " are needed, " + std::to_string(region.available[k]) + " are left to it";
+  return out;
+}
+
 bool tighten_regions(const Plan& plan, explore::Problem& problem) {
   bool again = false;
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {

@@ -13,6 +13,9 @@ namespace millrace::compiler {
 /// The targets that a plan misses as it is predicted, in words; empty: none.
 std::string missed(const Plan& plan);
 
+/// What the plan's designs take more of than there is, by card, region and kind; empty: nothing.
+std::string overfull(const Plan& plan);
+
 /// Whether `problem` had to be made harder because the plan's designs take more than there is.
 bool tighten_regions(const Plan& plan, explore::Problem& problem);
 

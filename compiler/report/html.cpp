@@ -88,7 +88,7 @@ class Page {
              ", each with a part of its output channels.");
     if (const std::string layers = predicted() ? streamed(plan_) : ""; !layers.empty())
       notice("W" + layers.substr(1) + ".");
-    if (plan_.unedited) notice(cost_of_edit(plan_) + ".");
+    if (plan_.followed) notice(cost_of_edit(plan_) + ".");
     if (plan_.replicas() > 1) notice(std::to_string(plan_.replicas()) + " " + replicas(plan_) + ".");
     page_.open("dl", {{"class", "tiles"}});
     tile("cards", std::to_string(plan_.cards()) + " of " + std::to_string(plan_.cluster.cards.size()));

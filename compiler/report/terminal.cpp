@@ -95,7 +95,7 @@ class Page {
                       "  ", "  ");
     if (const std::string layers = streamed(plan_); !layers.empty()) out_ += wrapped(layers, "  ", "  ");
     out_ += wrapped(quality(plan_), "  ", "  ");
-    if (plan_.unedited) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
+    if (plan_.followed) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
   }
 
   void names(std::uint32_t place) {

@@ -9,10 +9,10 @@ namespace millrace::compiler::report {
 std::string quality(const Plan& plan) {
   const auto& s = plan.solution;
   if (!plan.played)
-    return (plan.unedited ? "as the plan file has it; "
+    return (plan.followed ? "as the plan file has it; "
                           : "at most " + fixed(s.gap * 100, 1) + " % from the best sums there are; ") +
            std::string("added up from its blocks, not played clock by clock: what is built may be slower");
-  return std::string(plan.unedited ? "as the plan file has it"
+  return std::string(plan.followed ? "as the plan file has it"
                      : s.exact     ? "nothing better exists among contiguous cuts"
                                    : "at most " + fixed(s.gap * 100, 1) + " % from the best there is") +
          "; every partition was played clock by clock";
@@ -23,6 +23,7 @@ std::string cost_of_edit(const Plan& plan) {
     const std::string text = fixed((ratio - 1) * 100, 1);
     return (text[0] == '-' ? "" : "+") + text + " %";
   };
+  if (!plan.unedited) return "the plan file was followed; a search finds nothing that does";
   const Unedited& own = *plan.unedited;
   const std::size_t cards = plan.cards();
   return "the plan file was followed; a search finds " + std::to_string(own.cards) +

@@ -10,7 +10,7 @@ namespace millrace::compiler::report {
 /// How good the plan is, and how its figures were come by. The plan is predicted.
 std::string quality(const Plan& plan);
 
-/// What a plan file gives against what a search finds; the plan has an `unedited`.
+/// What a plan file gives against what a search finds; of a plan that was followed.
 std::string cost_of_edit(const Plan& plan);
 
 /// Which layers read their weights from the cards' memory, and how much; empty where none does.

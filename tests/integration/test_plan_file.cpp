@@ -41,6 +41,130 @@ TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
   expect_error(edited("card: \"fpga0\"", "card: fpga0\n  - card: fpga1"), 2, {"edited.yaml"});
 }
 
+/// Of a plan as JSON, whatever says how it was come by.
+json::object figures(const json::value& plan) {
+  json::object out = plan.as_object();
+  for (const char* key :
+       {"objective", "targets", "unedited", "exploration_ms", "prediction_ms", "steps", "energy"})
+    out.erase(key);
+  out["predicted"].as_object().erase("gap");
+  out["predicted"].as_object().erase("exact");
+  return out;
+}
+
+TEST_F(PlanCommand, Splits_and_host_blocks_are_saved_and_read_back) {
+  const std::string yaml = file("plan.yaml");
+  for (const std::vector<std::string>& asked :
+       {std::vector<std::string>{"--split", "gemm_24=2", "--partitions", "3"},
+        {"--host", "maxpool_9", "--target-fps", "1000"},
+        {"--split", "gemm_24=3", "--host", "gemm_24_part1", "--objective", "throughput"}}) {
+    std::vector<std::string> more = asked;
+    more.insert(more.end(), {"--save-plan", yaml});
+    const auto own = planned(more);
+    EXPECT_EQ(figures(planned({"--plan", yaml, "--save-plan", file("again.yaml")})), figures(own))
+        << asked[0];
+    EXPECT_EQ(*read_text_file(file("again.yaml")), *read_text_file(yaml));
+  }
+  // Options beside it may say the same, and nothing else.
+  EXPECT_EQ(plan({"--plan", yaml, "--split", "gemm_24=3", "--host", "gemm_24_part1"}).exit_code, 0);
+  expect_error(plan({"--plan", yaml, "--split", "gemm_24=2"}), 2, {"--split gemm_24=2", "edit its 'splits'"});
+  expect_error(plan({"--plan", yaml, "--host", "gemm_30"}), 2, {"--host gemm_30", "edit its 'host'"});
+}
+
+TEST_F(PlanCommand, A_plan_file_of_a_model_that_fits_only_when_it_is_split_is_followed) {
+  const std::string cluster = small_cards(3);
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--json"});
+    const Outcome outcome = millrace(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  };
+  const auto own = with({"--save-plan", file("plan.yaml")});
+  ASSERT_EQ(own.at("splits").as_array().size(), 1U);
+  const auto followed = with({"--plan", file("plan.yaml")});
+  EXPECT_EQ(figures(followed), figures(own));
+  EXPECT_EQ(followed.at("unedited").at("cards").to_number<int>(), 3);
+}
+
+TEST_F(PlanCommand, A_plan_file_is_followed_where_a_search_finds_nothing) {
+  const std::string cluster = small_cards(1), yaml = file("plan.yaml");
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--weights", "baked"});
+    return millrace(more);
+  };
+  expect_error(with({}), 1, {"gemm_24"});
+  const Outcome own = with({"--host", "gemm_24", "--save-plan", yaml, "--json"});
+  ASSERT_EQ(own.exit_code, 0) << own.err;
+  const Outcome followed = with({"--plan", yaml, "--json"});
+  ASSERT_EQ(followed.exit_code, 0) << followed.err;
+  EXPECT_EQ(figures(json::parse(followed.out)), figures(json::parse(own.out)));
+  EXPECT_TRUE(json::parse(followed.out).at("unedited").is_null());
+  const Outcome text = with({"--plan", yaml});
+  for (const char* words : {"as the plan file has it", "the plan file was followed; a search finds nothing"})
+    EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
+}
+
+TEST_F(PlanCommand, Splits_and_host_blocks_that_cannot_be_are_refused_by_name_and_line) {
+  (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
+  const std::string own = *read_text_file(file("plan.yaml"));
+  const auto with = [&](const std::string& splits, const std::string& host = "") {
+    std::string text = own;
+    const std::string was = "splits:\n  - {block: \"gemm_24\", parts: 2}\n";
+    const auto at = text.find(was);
+    EXPECT_NE(at, std::string::npos) << text;
+    text.replace(at, was.size(), splits + host);
+    std::ofstream(file("edited.yaml")) << text;
+    return plan({"--plan", file("edited.yaml")});
+  };
+  const std::string kept = "splits:\n  - {block: gemm_24, parts: 2}\n";
+  EXPECT_EQ(with(kept).exit_code, 0);
+  expect_error(with(""), 2, {"edited.yaml:", "the model has no block 'gemm_24_part0'"});
+  expect_error(with("splits:\n  - {block: gemm_99, parts: 2}\n"), 2,
+               {"edited.yaml:6", "the model has no block 'gemm_99'"});
+  expect_error(with("splits:\n  - {block: gemm_24, parts: 7}\n"), 2,
+               {"edited.yaml:6", "'gemm_24'", "dealt out to 7"});
+  expect_error(with("splits:\n  - {block: gemm_24, parts: 1}\n"), 2,
+               {"edited.yaml:6", "parts", "2 to 64 are allowed"});
+  expect_error(with("splits:\n  - {block: gemm_24, parts: 2, pe: 1}\n"), 2, {"edited.yaml:6", "pe"});
+  expect_error(with(kept + "  - {block: gemm_24, parts: 2}\n"), 2,
+               {"edited.yaml:7", "'gemm_24' is split twice"});
+  expect_error(with(kept, "host: [gemm_24]\n"), 2, {"edited.yaml:7", "no block 'gemm_24'", "it is split"});
+  expect_error(with(kept, "host:\n  - nothing\n"), 2, {"edited.yaml:8", "no block 'nothing'"});
+  expect_error(with(kept, "host: [conv_5, conv_5]\n"), 2, {"edited.yaml:7", "'conv_5' stands twice"});
+  expect_error(with(kept, "host:\n  - {block: conv_5}\n"), 2, {"edited.yaml:8", "names of blocks"});
+  expect_error(with(kept, "host: [conv_5]\n"), 2, {"edited.yaml:", "'conv_5' runs on the host"});
+}
+
+TEST_F(PlanCommand, A_plan_file_whose_joints_take_more_than_is_left_is_refused_by_card_kind_and_amount) {
+  const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string(),
+                    yaml = file("plan.yaml");
+  const auto own = planned({"--save-plan", yaml}, "one-ku060");
+  const auto& region = own.at("partitions").at(0).at("regions").at(0);
+  const auto of = [&](const char* what) { return region.at(what).at("lut").to_number<double>(); };
+  // The default share is 0.8. What the blocks alone take is 3 % less.
+  const double most = 0.8 * of("used") / of("available");
+  for (const auto& [share, fits] : {std::pair{most * 1.001, true}, {most * 0.99, false}})
+    for (const char* command : {"plan", "compile"}) {
+      std::vector<std::string> arguments{command,
+                                         kModel.string(),
+                                         "--cluster",
+                                         cluster,
+                                         "--plan",
+                                         yaml,
+                                         "--quiet",
+                                         "--max-utilisation",
+                                         "lut=" + std::to_string(share)};
+      if (std::string(command) == "compile") arguments.insert(arguments.end(), {"-o", file("d")});
+      const Outcome outcome = millrace(arguments);
+      if (fits)
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      else
+        expect_error(outcome, 1,
+                     {"plan.yaml: put together, it does not fit", "card 'fpga0', region 'all': ",
+                      std::to_string(static_cast<int>(of("used"))) + " LUT are needed"});
+    }
+}
+
 TEST_F(PlanCommand, A_plan_file_may_place_the_weights_of_one_layer) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
   ASSERT_EQ(

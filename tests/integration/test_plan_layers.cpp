@@ -151,8 +151,9 @@ TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit
   ASSERT_EQ(followed.exit_code, 0) << followed.err;
   EXPECT_EQ(placements(json::parse(followed.out)), placements(plan));
   EXPECT_EQ(rate(json::parse(followed.out)), rate(plan));
-  expect_error(run("plan", {"--plan", file("plan.yaml"), "--weights", "baked"}), 1,
-               {"what it has too little of is BRAM18"});
+  expect_error(run("plan", {"--plan", file("plan.yaml"), "--weights", "baked"}), 2,
+               {"'gemm_24'", "its weights are baked, not streamed"});
+  expect_error(run("plan", {"--weights", "baked"}), 1, {"what it has too little of is BRAM18"});
 
   for (const auto& more : {std::vector<std::string>{}, {"--plan", file("plan.yaml")}}) {
     std::vector<std::string> arguments = {"-o", file("d"), "--quiet"};
