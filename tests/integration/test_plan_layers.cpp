@@ -1,5 +1,6 @@
 // Layers that do not fit or limit: split over cards, or with their weights in memory; compiled and run.
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -9,12 +10,69 @@
 namespace millrace::tests {
 namespace {
 
+TEST_F(PlanCommand, ResNet8_cut_between_its_branches_and_inside_of_one_gives_the_same_bytes) {
+  const char* models = std::getenv("MILLRACE_MODELS");
+  const std::string model =
+      std::string(models == nullptr ? "" : models) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
+  if (!fs::exists(model)) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const std::string cluster = (kSource / "configs/clusters/three-ku060.yaml").string();
+  // How many tensors cross the first cut, where the bytes that come out are the reference's.
+  const auto tensors_over = [&](const std::vector<std::string>& how) {
+    std::vector<std::string> arguments{"compile", model, "--cluster", cluster, "-o", file("d"), "--json"};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const Outcome compiled = millrace(arguments);
+    EXPECT_EQ(compiled.exit_code, 0) << compiled.err;
+    const Outcome run = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "4", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    if (compiled.exit_code + run.exit_code != 0) return std::ptrdiff_t{-1};
+    EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
+    EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 3);
+    const auto built = json::parse(compiled.out);
+    const auto& channels = built.at("channels").as_array();
+    return std::count_if(channels.begin(), channels.end(), [](const auto& channel) {
+      return channel.at("producer").at("partition") == "part0" &&
+             channel.at("consumer").at("partition") == "part1";
+    });
+  };
+  EXPECT_EQ(tensors_over({"--partitions", "3"}), 1);
+  // With less of each card a branch is cut: what goes round crosses too.
+  EXPECT_EQ(tensors_over({"--partitions", "3", "--max-utilisation", "0.5"}), 2);
+}
+
+/// The card of each block of a plan.
+std::map<std::string, std::string> cards_of(const json::value& plan) {
+  std::map<std::string, std::string> out;
+  for (const auto& partition : plan.at("partitions").as_array())
+    for (const auto& block : partition.at("blocks").as_array())
+      out[std::string(block.at("name").as_string())] = std::string(partition.at("card").as_string());
+  return out;
+}
+
 TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
+  const auto own = planned({"--split", "gemm_24=2", "--partitions", "3", "--save-plan", file("plan.yaml")});
+  // Its second part goes from the first card to the second.
+  std::string text = *read_text_file(file("plan.yaml"));
+  const std::string second = "  - card: \"fpga1\"\n    blocks:\n", part = "      - {block: \"gemm_24_part1\"";
+  ASSERT_EQ(cards_of(own)["gemm_24_part1"], "fpga0");
+  text.erase(text.find(second), second.size());
+  text.insert(text.find(part), second);
+  std::ofstream(file("plan.yaml")) << text;
+  auto card_of = cards_of(planned({"--plan", file("plan.yaml")}));
+  EXPECT_EQ(card_of["gemm_24_part0"], "fpga0");
+  EXPECT_EQ(card_of["gemm_24_part1"], "fpga1");
   const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
-                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--split",
-                                     "gemm_24=2", "--partitions", "3", "-o", file("d"), "--json"});
+                                     (kSource / "configs/clusters/three-ku060.yaml").string(), "--plan",
+                                     file("plan.yaml"), "-o", file("d"), "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
-  EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
+  // Where they stand in what is built.
+  std::map<std::string, std::string> partition_of;
+  const auto built = json::parse(compiled.out);
+  for (const auto& partition : built.at("partitions").as_array())
+    for (const auto& block : partition.at("blocks").as_array())
+      partition_of[std::string(block.as_string())] = std::string(partition.at("name").as_string());
+  ASSERT_TRUE(partition_of.contains("gemm_24_part0") && partition_of.contains("gemm_24_part1"))
+      << compiled.out;
+  EXPECT_NE(partition_of["gemm_24_part0"], partition_of["gemm_24_part1"]);
   const Outcome random = millrace({"verify", file("d"), "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
