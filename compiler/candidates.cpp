@@ -13,12 +13,9 @@ namespace millrace::compiler {
 namespace {
 
 namespace gen = generators;
+using explore::operator+=;
 
 constexpr std::uint64_t kJointDepth = 32;  // beats of a FIFO whose depth is not known yet
-
-explore::Amounts amounts(const gen::Cost& cost) {
-  return {cost.lut, cost.lutram, cost.ff, cost.dsp, cost.ramb18 + 2 * cost.ramb36, cost.uram, 0};
-}
 
 bool as_good(const explore::Implementation& a, const explore::Implementation& b) {
   return a.interval_cycles <= b.interval_cycles &&
@@ -41,7 +38,7 @@ Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::u
 
 Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels::Program& program,
                                       const kernels::Block& block, const gen::Candidate& candidate,
-                                      Joints& joints) {
+                                      const HostPorts& ports, Joints& joints) {
   explore::Implementation way;
   way.name = gen::to_string(candidate.folding);
   if (candidate.folding.weights != gen::Placement::kBaked)
@@ -56,7 +53,9 @@ Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels
                                                   program.tensors[block.inputs[i]].type.bits, joints));
     cost += before;
   }
-  way.amounts = amounts(cost);
+  way.amounts = amounts_of(cost);
+  MILLRACE_ASSIGN(const explore::Amounts host, ports.least(catalog, block.name, candidate));
+  way.amounts += host;
   way.amounts[explore::kMemoryBytes] = candidate.memory_bytes;
   return way;
 }
@@ -81,7 +80,7 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const C
 }
 
 Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                 const gen::Generator& generator, const CandidateOptions& options,
+                 const gen::Generator& generator, const CandidateOptions& options, const HostPorts& ports,
                  explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
   std::set<decltype(sortable({}))> seen;
   Joints joints;
@@ -95,7 +94,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       if (!asked.ok()) return asked.error();
       gen::Candidate candidate = std::move(*asked);
       MILLRACE_ASSIGN(explore::Implementation way,
-                      weigh(catalog, program, program.blocks[block], candidate, joints));
+                      weigh(catalog, program, program.blocks[block], candidate, ports, joints));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
@@ -118,7 +117,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
 
 /// The same block with its weights in memory, where there is hardware that reads them.
 Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                    const CandidateOptions& options, explore::Operation& operation,
+                    const CandidateOptions& options, const HostPorts& ports, explore::Operation& operation,
                     std::vector<gen::Candidate>& candidates) {
   const auto& baked = program.blocks[block];
   if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
@@ -126,7 +125,7 @@ Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program
   if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
   if (!placed.ok()) return placed.error();
   MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
-  return add_block(catalog, *placed, 0, *generator, options, operation, candidates);
+  return add_block(catalog, *placed, 0, *generator, options, ports, operation, candidates);
 }
 
 /// Candidates that stand for none of the ways left are not kept.
@@ -155,13 +154,15 @@ Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint
 }
 
 Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
-                                               const kernels::Block& block, const gen::Candidate& candidate) {
+                                               const kernels::Block& block, const gen::Candidate& candidate,
+                                               const HostPorts& ports) {
   Joints joints;
-  return weigh(catalog, program, block, candidate, joints);
+  return weigh(catalog, program, block, candidate, ports, joints);
 }
 
 Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,
-                                  const CandidateOptions& options, explore::Problem& problem) {
+                                  const CandidateOptions& options, const HostPorts& ports,
+                                  explore::Problem& problem) {
   Candidates out;
   out.of_block.resize(program.blocks.size());
   for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
@@ -175,9 +176,9 @@ Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Pr
       out.without.push_back(program.blocks[i].name);
       continue;
     }
-    MILLRACE_TRY(add_block(catalog, program, i, **generator, options, operation, out.of_block[i]));
+    MILLRACE_TRY(add_block(catalog, program, i, **generator, options, ports, operation, out.of_block[i]));
     if (options.streamed)
-      MILLRACE_TRY(add_streamed(catalog, program, i, options, operation, out.of_block[i]));
+      MILLRACE_TRY(add_streamed(catalog, program, i, options, ports, operation, out.of_block[i]));
     drop_unused(operation, out.of_block[i]);
     if (!operation.implementations.empty()) continue;
     if (out.unsupported.empty()) out.unsupported = "block '" + program.blocks[i].name + "' has no folding";

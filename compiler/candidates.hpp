@@ -6,6 +6,7 @@
 
 #include "compiler/explore/problem.hpp"
 #include "compiler/generators/generator.hpp"
+#include "compiler/host_ports.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 
@@ -32,13 +33,16 @@ Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint
                                       kernels::Placement placement);
 
 /// Fills the problem's implementations: an operation is a block of the program, in the same order. The joints
-/// to the blocks before are reckoned with: a FIFO, and where lanes may differ an adapter, at each input.
+/// to the blocks before are reckoned with: a FIFO, and where lanes may differ an adapter, at each input; and
+/// what `ports` says of those that get their frames from the host, or give them to it.
 Result<Candidates> add_candidates(const generators::Catalog& catalog, const kernels::Program& program,
-                                  const CandidateOptions& options, explore::Problem& problem);
+                                  const CandidateOptions& options, const HostPorts& ports,
+                                  explore::Problem& problem);
 
 /// One way to build a block as explore weighs it.
 Result<explore::Implementation> implementation(const generators::Catalog& catalog,
                                                const kernels::Program& program, const kernels::Block& block,
-                                               const generators::Candidate& candidate);
+                                               const generators::Candidate& candidate,
+                                               const HostPorts& ports);
 
 }  // namespace millrace::compiler

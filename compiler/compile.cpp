@@ -7,6 +7,7 @@
 #include "compiler/alternatives.hpp"
 #include "compiler/emit/deployment.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/host_ports.hpp"
 #include "compiler/steps.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
@@ -59,6 +60,9 @@ Result<emit::Designs> design(const Plan& plan) {
                                                      {true, plan.plugin.get(), regions_of(plan.placed, part)})
                               : Result<generators::Design>(foldings.error());
     if (made.ok()) {
+      MILLRACE_ASSIGN(made->shell,
+                      shell_of(catalog, programs, plan.placed, i, *made,
+                               plan.cluster.device_of(plan.cluster.cards[plan.placed.card[part.place]])));
       designs.emplace(programs[i].name, std::move(*made));
     } else if (made.error().code() == ErrorCode::kUnsupported ||
                made.error().code() == ErrorCode::kDoesNotFit) {
@@ -87,7 +91,8 @@ Status check_figures(const Plan& plan, const emit::Designs& designs) {
   for (const auto& [name, design] : designs) {
     const auto played = plan.designs.find(name);
     if (played == plan.designs.end() || played->second.interval_cycles != design.interval_cycles ||
-        played->second.latency_cycles != design.latency_cycles || played->second.cost != design.cost)
+        played->second.latency_cycles != design.latency_cycles || played->second.cost != design.cost ||
+        played->second.shell != design.shell)
       return Error(ErrorCode::kInternal, "the hardware of " + name + " is not what was planned");
   }
   return {};

@@ -100,8 +100,9 @@ class Planner {
     how.streamed = streamed_;
     if (plan_.plugin)
       MILLRACE_TRY(steps_.run("ask_plugin", [&] { return plan_.plugin->prepare(plan_.program); }));
+    MILLRACE_ASSIGN(plan_.ports, HostPorts::make(catalog_, plan_.program, plan_.problem, plan_.cluster));
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
-      return add_candidates(catalog_, plan_.program, how, plan_.problem);
+      return add_candidates(catalog_, plan_.program, how, plan_.ports, plan_.problem);
     }));
     return {};
   }

@@ -97,6 +97,7 @@ struct Plan {
   explore::Problem problem;
   explore::Solution solution;
   Candidates candidates;
+  HostPorts ports;                             // what candidates are charged for them
   std::shared_ptr<generators::Plugin> plugin;  // null: none
   std::string unpredicted;  // why there is no prediction; then only `solution`'s cuts are meaningful
   explore::Analysis analysis;

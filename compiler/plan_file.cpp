@@ -239,8 +239,9 @@ class Reader {
       }
     auto candidate = ask(block, folding);
     if (!candidate.ok()) return map.error("block", candidate.error().message());
-    MILLRACE_ASSIGN(explore::Implementation way,
-                    implementation(catalog_, plan_.program, plan_.program.blocks[block], *candidate));
+    MILLRACE_ASSIGN(
+        explore::Implementation way,
+        implementation(catalog_, plan_.program, plan_.program.blocks[block], *candidate, plan_.ports));
     way.candidate = static_cast<std::uint32_t>(candidates.size());
     candidates.push_back(std::move(*candidate));
     choice_.implementation[block] = static_cast<std::uint32_t>(ways.size());

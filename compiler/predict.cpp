@@ -9,6 +9,7 @@
 #include "compiler/emit/passages.hpp"
 #include "compiler/explore/explain.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/host_ports.hpp"
 #include "compiler/host_work.hpp"
 #include "compiler/relays.hpp"
 #include "compiler/weights.hpp"
@@ -55,6 +56,10 @@ class Prediction {
     return plan_.problem.cards[plan_.placed.card[part.place]].clock_hz;
   }
 
+  const runtime::plan::Device& device(std::uint32_t place) const {
+    return plan_.cluster.device_of(plan_.cluster.cards[plan_.placed.card[place]]);
+  }
+
   Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
     // Blocks that were explored are found by name; the others pass tensors on.
     const auto& name = plan_.placed_program.blocks[block].name;
@@ -93,6 +98,8 @@ class Prediction {
       auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
                                   {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
       if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
+      MILLRACE_ASSIGN(design->shell,
+                      shell_of(catalog_, programs, plan_.placed, p, *design, device(part.place)));
       plan_.designs.emplace(programs[p].name, std::move(*design));
     }
     return plan_.played ? take_figures(programs) : Status();
@@ -106,19 +113,14 @@ class Prediction {
     for (const auto& place : plan_.analysis.places)
       used.emplace_back(place.regions.size(), explore::Amounts{});
     std::vector<double> slowest(plan_.placed.card.size(), 0);
+    std::vector<gen::Cost> shell(plan_.placed.card.size());
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const auto found = plan_.designs.find(programs[p].name);
       if (found == plan_.designs.end()) continue;
       const auto& part = plan_.placed.parts[p];
       MILLRACE_ASSIGN(const auto costs, gen::region_costs(catalog_, found->second, used[part.place].size()));
-      for (std::size_t r = 0; r < used[part.place].size(); ++r)
-        used[part.place][r] += explore::Amounts{costs[r].lut,
-                                                costs[r].lutram,
-                                                costs[r].ff,
-                                                costs[r].dsp,
-                                                costs[r].ramb18 + 2 * costs[r].ramb36,
-                                                costs[r].uram,
-                                                0};
+      for (std::size_t r = 0; r < used[part.place].size(); ++r) used[part.place][r] += amounts_of(costs[r]);
+      shell[part.place] += found->second.shell;
       slowest[part.place] =
           std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
     }
@@ -136,6 +138,9 @@ class Prediction {
         for (const auto& cable : plan_.analysis.cables)
           if (r == 0 && (cable.from == place || cable.to == place))
             region.used += plan_.problem.cards[figures.card].link;
+        if (r == 0)
+          region.used +=
+              explore::less(amounts_of(shell[place]), own_shell(device(static_cast<std::uint32_t>(place))));
         region.used[explore::kMemoryBytes] = memory;
       }
     }

@@ -200,9 +200,11 @@ class Builder {
   }
 
   /// What the first `count` regions offer once the shell has its share, which it takes from them in their
-  /// order, and the cables and what loads constants theirs, of the first.
+  /// order, and the cables, what loads constants, and what of the partition's shell, `ours`, is more than the
+  /// file gives it, theirs, of the first.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
-                                               const runtime::plan::Resources& loader) {
+                                               const runtime::plan::Resources& loader,
+                                               const runtime::plan::Resources& ours) {
     using runtime::plan::Resources;
     Resources shell = device.shell, sum;
     for (std::size_t r = 0; r < std::min(count, device.regions.size()); ++r) {
@@ -212,7 +214,9 @@ class Builder {
         const auto taken = std::min(left.*kind, shell.*kind);
         left.*kind -= taken;
         shell.*kind -= taken;
-        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables + loader.*kind);
+        const std::uint64_t given = device.shell.*kind - device.shell_of_platform.*kind;
+        const std::uint64_t wider = ours.*kind > given ? ours.*kind - given : 0;
+        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables + loader.*kind + wider);
         sum.*kind += left.*kind;
       }
     }
@@ -241,7 +245,8 @@ class Builder {
     options.family = device.family;
     const auto& regions = design.regions;
     const std::size_t used = regions.empty() ? 1 : *std::max_element(regions.begin(), regions.end()) + 1;
-    options.available = available_in(device, used, cables_of(place), design.loader.resources());
+    options.available =
+        available_in(device, used, cables_of(place), design.loader.resources(), design.shell.resources());
     options.whole_regions.assign(
         device.regions.begin(),
         device.regions.begin() + static_cast<std::ptrdiff_t>(std::min(used, device.regions.size())));

@@ -53,6 +53,7 @@ struct Design {
   std::vector<PortDesign> inputs, outputs;
   Cost cost;    // of all instances of the dataflow; the shell is the device's
   Cost loader;  // loader_cost(): the shell's too, and not among what the device gives for it
+  Cost shell;   // shell_cost(), where the planner says which ports it has; not among `cost`
   std::uint64_t interval_cycles = 0;
   std::uint64_t latency_cycles = 0;       // first input beat to last output beat of a frame
   std::uint64_t first_output_cycles = 0;  // first input beat to first output beat

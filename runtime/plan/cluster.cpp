@@ -110,6 +110,10 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
       {"lut", &Resources::lut}, {"lutram", &Resources::lutram}, {"ff", &Resources::ff},
       {"dsp", &Resources::dsp}, {"bram36", &Resources::bram36}, {"uram", &Resources::uram}};
   for (const auto& [name, kind] : kinds) {
+    if (device.shell_of_platform.*kind > device.shell.*kind)
+      return map.error("shell_of_platform", "takes more " + std::string(name) + " than 'shell' in all: " +
+                                                std::to_string(device.shell_of_platform.*kind) + " of " +
+                                                std::to_string(device.shell.*kind));
     std::uint64_t sum = 0;
     for (const auto& region : device.regions) sum += region.resources.*kind;
     if (device.shell.*kind > sum)
@@ -219,10 +223,11 @@ const ClusterCard* Cluster::find_card(const std::string& card) const {
 Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
-  MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(root, file, "device",
-                                                    {"schema", "part", "family", "platform", "plan_only",
-                                                     "clock_mhz", "resources", "regions", "shell", "link",
-                                                     "memory", "connectors", "sources"}));
+  MILLRACE_ASSIGN(const auto map,
+                  yaml::Mapping::of(
+                      root, file, "device",
+                      {"schema", "part", "family", "platform", "plan_only", "clock_mhz", "resources",
+                       "regions", "shell", "shell_of_platform", "link", "memory", "connectors", "sources"}));
   MILLRACE_TRY(check_file_schema(map));
   Device out;
   out.name = path.stem().string();
@@ -242,8 +247,11 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_TRY(read_regions(map, file, out));
   if (const yaml::Node* shell = map.find("shell")) {
     MILLRACE_ASSIGN(out.shell, read_resources(*shell, file, "shell"));
-    MILLRACE_TRY(check_shell(map, out));
   }
+  if (const yaml::Node* platform = map.find("shell_of_platform")) {
+    MILLRACE_ASSIGN(out.shell_of_platform, read_resources(*platform, file, "shell_of_platform"));
+  }
+  MILLRACE_TRY(check_shell(map, out));
   if (const yaml::Node* link = map.find("link")) {
     MILLRACE_ASSIGN(out.link, read_resources(*link, file, "link"));
   }

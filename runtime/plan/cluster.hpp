@@ -42,6 +42,7 @@ struct Device {
   std::string plan_only;  // why no deployment is made for it; empty: one is
   double clock_mhz = 0;
   Resources shell;              // taken from the regions by the shell, from the first on
+  Resources shell_of_platform;  // of that, what is not ours: the vendor's platform
   Resources link;               // taken from the first region by each cable that a partition uses
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;

@@ -52,18 +52,19 @@ class PlanCommand : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
   }
-  /// A cluster of cards, in a chain, that are smaller than LeNet-5's largest layer.
+  /// A cluster of cards, in a chain, that leave `luts` beside the shell: less than LeNet-5's largest layer
+  /// takes. Ports of usual width are in the shell.
   std::string small_cards(int count, bool cables = true, int shell_luts = 0, int luts = 4000) const {
     fs::create_directories(directory_.path() / "devices");
     fs::create_directories(directory_.path() / "clusters");
     std::ofstream(file("devices/small.yaml"))
         << "schema: 1\npart: generic\nfamily: xcup\nclock_mhz: 100\n"
            "resources: {lut: "
-        << luts
-        << ", lutram: 4000, ff: 100000, dsp: 200, bram36: 8}\n"
+        << luts + kShell
+        << ", lutram: 5000, ff: 108000, dsp: 200, bram36: 8}\n"
            "shell: {lut: "
-        << shell_luts
-        << ", ff: 0, bram36: 0}\nlink: {lut: 100, ff: 100, bram36: 0}\n"
+        << shell_luts + kShell
+        << ", lutram: 1000, ff: 8000, bram36: 0}\nlink: {lut: 100, ff: 100, bram36: 0}\n"
            "memory:\n  - {name: \"DDR[0]\", capacity_bytes: 1073741824, bandwidth_bytes_per_second: "
            "2000000000}\n"
            "connectors: 2\nsources: {part: \"made up for a test\"}\n";
@@ -80,6 +81,7 @@ class PlanCommand : public ::testing::Test {
   std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
+  static constexpr int kShell = 6000;  // LUTs
   const fs::path kSource = MILLRACE_SOURCE_DIR;
   const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   TemporaryDirectory directory_{"millrace-plan"};

@@ -165,7 +165,7 @@ TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it
                {"slow.yaml:7", "gigabits_per_second", "must be above 0"});
   small_cards(1, true, 5000);
   expect_error(millrace({"plan", kModel.string(), "--cluster", file("clusters/small.yaml")}), 2,
-               {"small.yaml", "shell: takes more than the device has", "5000 lut of 4000"});
+               {"small.yaml", "shell: takes more than the device has", "11000 lut of 10000"});
 }
 
 TEST_F(PlanCommand, A_device_that_is_for_plans_only_is_marked_in_every_form) {

@@ -87,7 +87,8 @@ TEST_F(PlanCommand, A_plan_file_of_a_model_that_fits_only_when_it_is_split_is_fo
 }
 
 TEST_F(PlanCommand, A_plan_file_is_followed_where_a_search_finds_nothing) {
-  const std::string cluster = small_cards(1), yaml = file("plan.yaml");
+  // What stands before and behind the host are two partitions, each with a shell.
+  const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--weights", "baked"});
     return millrace(more);

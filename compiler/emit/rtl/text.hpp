@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compiler/generators/netlist.hpp"
+#include "compiler/generators/shell.hpp"
 
 namespace millrace::compiler::emit {
 
@@ -26,7 +27,7 @@ struct Signal {
   unsigned width;
 };
 
-inline constexpr unsigned kDataBytes = 64;  // of an AXI4 port
+using generators::kDataBytes;
 inline constexpr Signal kAxiRead[] = {
     {"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},           {"arlen", false, 8},
     {"rvalid", true, 1},   {"rready", false, 1}, {"rdata", true, kDataBytes * 8}, {"rresp", true, 2},

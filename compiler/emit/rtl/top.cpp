@@ -15,11 +15,11 @@ using generators::Stream;
 using runtime::plan::ImagePort;
 using runtime::plan::PortKind;
 
-constexpr unsigned kBurst = 16;  // words
-constexpr unsigned kTags = 16;   // frames in a partition at once
-constexpr unsigned kTagBits = 160;
-constexpr unsigned kLinkBytes = 8;  // of a word on a connector
-constexpr unsigned kPacket = 1024;  // bytes, at most
+using generators::kBurst;
+using generators::kLinkBytes;
+using generators::kTagBits;
+using generators::kTags;
+constexpr unsigned kPacket = generators::kLinkPacket;
 
 constexpr Signal kAxiLite[] = {{"awvalid", true, 1}, {"awready", false, 1}, {"awaddr", true, 12},
                                {"wvalid", true, 1},  {"wready", false, 1},  {"wdata", true, 32},
@@ -321,7 +321,7 @@ class Top {
 
   std::string receive(const End& end) const {
     const std::string tag = end.name + "_tag";
-    const std::uint64_t credits = std::max<std::uint64_t>(2, room(end).credits);
+    const std::uint64_t credits = std::max<std::uint64_t>(generators::kLeastLinkCredits, room(end).credits);
     return "  mr_link_receive #(.BYTES(" + number(kLinkBytes) + "), .LANES(" + number(end.stream.lanes) +
            "), .ABITS(" + number(end.stream.bits) + "), .BEATS(" + number(end.stream.beats) + "), .BUFFER(" +
            number(credits * packet_words(end)) + "), .MOST(" + number(credits) + ")) " + end.name +
