@@ -79,6 +79,11 @@ class PlanCommand : public ::testing::Test {
   }
   /// The same with room for what loads constants: some 1,360 LUT.
   std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
+  /// Empty where they are not on this machine.
+  static fs::path shared_models() {
+    const char* models = std::getenv("MILLRACE_MODELS");
+    return models != nullptr && fs::is_directory(models) ? fs::path(models) : fs::path();
+  }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
   static constexpr int kShell = 6000;  // LUTs

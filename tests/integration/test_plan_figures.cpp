@@ -32,10 +32,8 @@ TEST_F(PlanCommand, A_latency_is_kept_as_it_is_played_and_costs_nothing_where_it
 }
 
 TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
-  const char* shared = std::getenv("MILLRACE_MODELS");
-  const std::string model =
-      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
-  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const Outcome outcome =
       millrace({"plan", model, "--cluster", (kSource / "configs/clusters/mixed.yaml").string(),
                 "--partitions", "1", "--objective", "throughput", "--json"});
@@ -47,10 +45,8 @@ TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
 
 /// ResNet-8's blocks need 8,192 cycles each at most; joined they need more.
 TEST_F(PlanCommand, What_was_promised_of_a_net_with_branches_is_what_is_built) {
-  const char* shared = std::getenv("MILLRACE_MODELS");
-  const std::string model =
-      std::string(shared == nullptr ? "" : shared) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
-  if (!fs::exists(model)) GTEST_SKIP() << "no MILLRACE_MODELS";
+  if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
   const Outcome promised = millrace({"plan", model, "--cluster", cluster, "--json"});
   const Outcome compiled =
@@ -174,8 +170,8 @@ TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
 }
 
 TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
-  const char* models = std::getenv("MILLRACE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const fs::path models = shared_models();
+  if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();
   for (const auto& [net, assumed] : {std::pair{"CERN", "int8"},
                                      {"MPCNN", "int8"},
@@ -184,8 +180,8 @@ TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
                                      {"MNIST_int8", "int8"},
                                      {"PTTCNN_int8", "int8"}}) {
     const Outcome outcome =
-        millrace({"plan", (fs::path(models) / "dosa_originals" / (std::string(net) + ".onnx")).string(),
-                  "--cluster", nine, "--assume", assumed, "--target-fps", "5000", "--json"});
+        millrace({"plan", (models / "dosa_originals" / (std::string(net) + ".onnx")).string(), "--cluster",
+                  nine, "--assume", assumed, "--target-fps", "5000", "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << net << ": " << outcome.err;
     const auto root = json::parse(outcome.out);
     EXPECT_EQ(root.at("assumed").as_string(), assumed);
@@ -195,12 +191,12 @@ TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
 }
 
 TEST_F(PlanCommand, The_same_nets_quantised_take_one_card_each_at_5000_frames_a_second_too) {
-  const char* models = std::getenv("MILLRACE_MODELS");
-  if (models == nullptr) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const fs::path models = shared_models();
+  if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   for (const char* net : {"tfc_mnist/tfc_qdq_s8_pow2", "mpcnn_gestures/mpcnn_qdq_s8_pow2",
                           "pttdnn_cifar10/ptt_qdq_s8_pow2", "jet_hls4ml_16_64_32_32_5/jet_int8_qdq"}) {
     const Outcome outcome =
-        millrace({"plan", (fs::path(models) / (std::string(net) + ".onnx")).string(), "--cluster",
+        millrace({"plan", (models / (std::string(net) + ".onnx")).string(), "--cluster",
                   (kSource / "configs/clusters/nine-ku060.yaml").string(), "--target-fps", "5000", "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << net << ": " << outcome.err;
     const auto root = json::parse(outcome.out);
