@@ -15,6 +15,8 @@ std::chrono::milliseconds until(Clock::time_point end) {
 }
 
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24);
+constexpr std::chrono::seconds kLongestVisit{1};
+constexpr std::chrono::microseconds kLook{50};
 
 Clock::time_point after(std::chrono::milliseconds bound) {
   return Clock::now() + std::clamp(bound, std::chrono::milliseconds(0), kLongest);
@@ -34,14 +36,19 @@ Replicas::~Replicas() {
 }
 
 Status Replicas::add(std::shared_ptr<Pipeline> pipeline) {
+  free_places();
   {
     const std::lock_guard lock(mutex_);
-    if (owned_.size() == kMost)
+    const auto is_free = [](const Place& one) { return one.pipeline == nullptr; };
+    auto place = std::find_if(owned_.begin(), owned_.end(), is_free);
+    if (place == owned_.end() && owned_.size() == kMost)
       return Error(ErrorCode::kResourceExhausted,
-                   "a version has at most " + std::to_string(kMost) + " replicas in its time");
+                   "a version has at most " + std::to_string(kMost) + " replicas");
+    if (place == owned_.end()) place = owned_.emplace(place);
     pipeline->watch(&ear_);
-    in_turn_[owned_.size()].store(pipeline.get(), std::memory_order_release);
-    owned_.push_back(std::move(pipeline));
+    in_turn_[static_cast<std::size_t>(place - owned_.begin())].store(pipeline.get(),
+                                                                     std::memory_order_release);
+    *place = {std::move(pipeline), added_++};
     places_.store(static_cast<std::uint32_t>(owned_.size()), std::memory_order_release);
   }
   changed();
@@ -49,17 +56,57 @@ Status Replicas::add(std::shared_ptr<Pipeline> pipeline) {
 }
 
 std::shared_ptr<Pipeline> Replicas::retire(std::chrono::milliseconds bound) {
+  free_places();
   std::unique_lock lock(mutex_);
   const auto in_turn = [](const auto& one) { return one.load() != nullptr; };
   const auto last = [&] { return std::count_if(in_turn_.begin(), in_turn_.end(), in_turn) == 1; };
   if (last()) drained_.wait_until(lock, after(bound), [&] { return queue_.empty() || stopping_.load(); });
-  for (std::size_t place = 0; place < owned_.size(); ++place) {
-    if (in_turn_[place].exchange(nullptr) == nullptr) continue;
-    auto retired = owned_[place];
-    if (!any_up()) fail_waiting(lock, Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
-    return retired;
+  std::optional<std::size_t> first;
+  for (std::size_t place = 0; place < owned_.size(); ++place)
+    if (in_turn(in_turn_[place]) && (!first || owned_[place].added < owned_[*first].added)) first = place;
+  if (!first) return nullptr;
+  in_turn_[*first].store(nullptr);
+  auto retired = owned_[*first].pipeline;
+  if (!any_up()) fail_waiting(lock, Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
+  return retired;
+}
+
+/// Whether everybody who was inside a replica when this was called has left. He who counts himself after his
+/// count was seen to be 0 finds in_turn_ as it is now.
+bool Replicas::visits_ended() {
+  const Clock::time_point bound = Clock::now() + kLongestVisit;
+  for (int count = 0; count < 2; ++count) {
+    const std::uint32_t before = visits_now_.load();
+    visits_now_.store(1 - before);
+    while (visits_[before].load() != 0) {
+      if (Clock::now() > bound) return false;
+      std::this_thread::sleep_for(kLook);
+    }
   }
-  return nullptr;
+  return true;
+}
+
+/// Those that were retired end, on this thread, where nobody has them.
+void Replicas::free_places() {
+  const auto unused = [this](std::size_t place) {
+    const auto& pipeline = owned_[place].pipeline;
+    return pipeline != nullptr && in_turn_[place].load() == nullptr &&
+           pipeline.use_count() == (pipeline == first_ ? 2 : 1);
+  };
+  std::vector<std::shared_ptr<Pipeline>> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    for (std::size_t place = 0; place < owned_.size(); ++place) any = any || unused(place);
+    if (!any) return;
+  }
+  if (!visits_ended()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t place = 0; place < owned_.size(); ++place)
+      if (unused(place)) ending.push_back(std::exchange(owned_[place].pipeline, nullptr));
+  }
+  for (const auto& one : ending) one->stop(std::chrono::milliseconds(0));
 }
 
 std::size_t Replicas::size() const {
@@ -109,6 +156,7 @@ Status Replicas::submit(Frame& frame) {
 
 /// What the replica that took the frame said; nothing where none has a slot free, or is up.
 std::optional<Status> Replicas::offer_to_any(Frame& frame, Clock::time_point submitted) {
+  const Visit visit(*this);
   const std::uint32_t places = places_.load(std::memory_order_acquire);
   const std::uint32_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   std::bitset<kMost> refused;
@@ -117,7 +165,7 @@ std::optional<Status> Replicas::offer_to_any(Frame& frame, Clock::time_point sub
     std::uint32_t room = 0, place = 0;
     for (std::uint32_t i = 0; i < places; ++i) {
       const std::uint32_t at = (first + i) % places;
-      Pipeline* const replica = in_turn_[at].load(std::memory_order_acquire);
+      Pipeline* const replica = in_turn_[at].load();
       if (replica == nullptr || refused[at]) continue;
       const std::uint32_t has = replica->room();
       if (has <= room) continue;
@@ -223,15 +271,28 @@ void Replicas::expire(std::unique_lock<std::mutex>& lock) {
 }
 
 bool Replicas::any_up() const {
+  const Visit visit(*this);
   return std::any_of(in_turn_.begin(), in_turn_.end(), [](const auto& one) {
-    const Pipeline* const pipeline = one.load(std::memory_order_acquire);
+    const Pipeline* const pipeline = one.load();
     return pipeline != nullptr && pipeline->ready();
   });
 }
 
 std::vector<std::shared_ptr<Pipeline>> Replicas::owned() const {
+  std::vector<std::shared_ptr<Pipeline>> all;
   const std::lock_guard lock(mutex_);
-  return owned_;
+  for (const Place& one : owned_)
+    if (one.pipeline != nullptr) all.push_back(one.pipeline);
+  return all;
+}
+
+/// Held, and not visited, by those who may take long.
+std::vector<std::shared_ptr<Pipeline>> Replicas::in_turn() const {
+  std::vector<std::shared_ptr<Pipeline>> all;
+  const std::lock_guard lock(mutex_);
+  for (std::size_t place = 0; place < owned_.size(); ++place)
+    if (in_turn_[place].load() != nullptr) all.push_back(owned_[place].pipeline);
+  return all;
 }
 
 bool Replicas::ready() const {
@@ -239,10 +300,11 @@ bool Replicas::ready() const {
 }
 
 std::chrono::milliseconds Replicas::retry_after() {
+  const Visit visit(*this);
   double frames_per_ns = 0;
   auto soonest = std::chrono::milliseconds::max();
   for (const auto& one : in_turn_) {
-    Pipeline* const pipeline = one.load(std::memory_order_acquire);
+    Pipeline* const pipeline = one.load();
     if (pipeline == nullptr) continue;
     soonest = std::min(soonest, pipeline->retry_after());
     if (const auto pace = pipeline->pace(); pace.count() > 0 && pipeline->ready())
@@ -256,9 +318,7 @@ std::chrono::milliseconds Replicas::retry_after() {
 PipelineStatus Replicas::status() {
   PipelineStatus all;
   all.replicas = 0;
-  for (const auto& one : in_turn_) {
-    Pipeline* const pipeline = one.load();
-    if (pipeline == nullptr) continue;
+  for (const auto& pipeline : in_turn()) {
     PipelineStatus status = pipeline->status();
     for (CardStatus& card : status.cards) card.replica = all.replicas;
     for (LinkStatus& link : status.links) link.replica = all.replicas;
@@ -282,9 +342,7 @@ PipelineStatus Replicas::status() {
 std::vector<FrameRecord> Replicas::recent_frames() {
   std::vector<FrameRecord> all;
   std::uint32_t replica = 0;
-  for (const auto& one : in_turn_) {
-    Pipeline* const pipeline = one.load();
-    if (pipeline == nullptr) continue;
+  for (const auto& pipeline : in_turn()) {
     for (FrameRecord frame : pipeline->recent_frames()) {
       frame.replica = replica;
       all.push_back(frame);
@@ -323,7 +381,7 @@ void Replicas::stop(std::chrono::milliseconds bound) {
   std::vector<std::future<void>> others;
   for (std::size_t i = 1; i < all.size(); ++i)
     others.push_back(std::async(std::launch::async, [&, i] { all[i]->stop(until(end)); }));
-  all.front()->stop(until(end));
+  if (!all.empty()) all.front()->stop(until(end));
   for (auto& other : others) other.get();
 }
 

@@ -31,12 +31,13 @@ class Replicas final : public Pipeline {
   Replicas(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity);
   ~Replicas() override;  // as stop(0)
 
-  /// kResourceExhausted beyond kMost, those retired counted too.
+  /// kResourceExhausted beyond kMost, those counted that were retired and that somebody holds still.
   Status add(std::shared_ptr<Pipeline> pipeline);
 
   /// Takes the one that was added first out of turn and hands it over, to be stopped: frames it has complete
   /// there. The last one serves the queue empty first, for at most `bound`; what waits then fails. Null where
-  /// there is none. It lives as long as this object: threads may be inside.
+  /// there is none. It keeps its place until an add() or retire() after whoever got it has let it go and no
+  /// thread is inside it any more; then it is stopped, if it was not, and ends.
   std::shared_ptr<Pipeline> retire(std::chrono::milliseconds bound);
 
   /// Those in turn.
@@ -63,6 +64,30 @@ class Replicas final : public Pipeline {
     void changed() override { owner->changed(); }
   };
 
+  /// Whoever uses what he reads in in_turn_ without mutex_ has one of these as long as he does: what was
+  /// taken out of turn since then does not end.
+  class Visit {
+   public:
+    explicit Visit(const Replicas& replicas)
+        : count_(replicas.visits_[replicas.visits_now_.load(std::memory_order_relaxed)]) {
+      count_.fetch_add(1);
+    }
+    ~Visit() { count_.fetch_sub(1); }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& count_;
+  };
+
+  struct Place {
+    std::shared_ptr<Pipeline> pipeline;  // null: free
+    std::uint64_t added = 0;             // how many were before it
+  };
+
+  bool visits_ended();
+  void free_places();
+  std::vector<std::shared_ptr<Pipeline>> in_turn() const;
   std::optional<Status> offer_to_any(Frame& frame, Clock::time_point submitted);
   void give_out(std::unique_lock<std::mutex>& lock);
   void changed();
@@ -77,8 +102,11 @@ class Replicas final : public Pipeline {
   const std::shared_ptr<Pipeline> first_;
   const std::uint32_t queue_capacity_;
   Ear ear_;
-  std::array<std::atomic<Pipeline*>, kMost> in_turn_{};  // null: retired, or not there yet
+  std::array<std::atomic<Pipeline*>, kMost> in_turn_{};  // by place; null: retired, or not there yet
   std::atomic<std::uint32_t> places_{0}, turn_{0};
+  // Those who come count in one of the two while it is waited for that the other becomes 0.
+  mutable std::array<std::atomic<std::uint32_t>, 2> visits_{};
+  std::atomic<std::uint32_t> visits_now_{0};
   std::atomic<std::uint32_t> wanted_{1};
   std::atomic<std::uint32_t> waiting_{0};  // frames in queue_; written under mutex_
   std::atomic<std::uint64_t> failed_{0};   // frames that failed in the queue
@@ -88,7 +116,8 @@ class Replicas final : public Pipeline {
   std::condition_variable wake_;     // an earlier deadline, the end
   std::condition_variable drained_;  // the queue is empty
   // Protected by mutex_:
-  std::vector<std::shared_ptr<Pipeline>> owned_;  // by place
+  std::vector<Place> owned_;
+  std::uint64_t added_ = 0;
   FrameQueue queue_;
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound stop() was given

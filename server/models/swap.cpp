@@ -263,8 +263,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   std::shared_ptr<Replicas> after;
   bool moved = false;
   while (before.size() > 0) {
-    const auto retired = before.retire(options_.drain);
-    retired->stop(options_.drain);
+    before.retire(options_.drain)->stop(options_.drain);
     auto opened = open_proved(next, 1, result);
     if (opened.ok() && after != nullptr) {
       MILLRACE_TRY(after->add(std::move(*opened)));
@@ -281,7 +280,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       if (after != nullptr) after->stop(std::chrono::milliseconds(0));
       const std::size_t missing = wanted - before.size();
       for (std::size_t i = 0; i < missing; ++i) {
-        auto again = retired->open_again();
+        auto again = before.open_again();
         if (!again.ok()) {
           result.remark = again.error().message();
           log::warning("models",

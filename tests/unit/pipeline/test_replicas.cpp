@@ -360,6 +360,92 @@ TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
   world_->stall(first_card(1), false);
 }
 
+TEST_F(ReplicasOfPipelines, OneThatWasRetiredEndsWhenNobodyHasItAndItsPlaceIsTakenAgain) {
+  open(2);
+  std::atomic<bool> stop{false};
+  std::atomic<int> served{0}, failed{0};
+  std::vector<std::thread> clients;
+  for (int t = 0; t < 3; ++t)
+    clients.emplace_back([&, t] {
+      while (!stop.load()) {
+        TestFrame frame(1, 1, static_cast<std::int16_t>(t));
+        const bool right = all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
+        (right ? served : failed).fetch_add(1);
+        static_cast<void>(all_->retry_after());
+      }
+    });
+  std::vector<std::weak_ptr<pipeline::Pipeline>> before;
+  for (std::size_t turn = 0; turn < 40; ++turn) {
+    auto retired = all_->retire(kPatience);
+    ASSERT_NE(retired, nullptr);
+    retired->stop(kPatience);
+    before.push_back(std::exchange(retired, nullptr));
+    auto fresh = open_one();
+    ASSERT_NE(fresh, nullptr);
+    const Status added = all_->add(std::move(fresh));
+    ASSERT_TRUE(added.ok()) << "turn " << turn << ": " << added.error().message();
+    ASSERT_EQ(all_->size(), 2U);
+  }
+  stop.store(true);
+  for (auto& client : clients) client.join();
+  // The first one stays, to be opened again.
+  EXPECT_EQ(std::count_if(before.begin(), before.end(), [](const auto& one) { return !one.expired(); }), 1);
+  EXPECT_FALSE(before.front().expired());
+  EXPECT_GT(served.load(), 0);
+  EXPECT_EQ(failed.load(), 0);
+}
+
+TEST_F(ReplicasOfPipelines, OneThatWasRetiredDoesNotEndWhileSomebodyIsInside) {
+  open(2);
+  class Slow final : public pipeline::Pipeline {
+   public:
+    const plan::Deployment& deployment() const override { return nothing_; }
+    Status submit(pipeline::Frame&) override { return {}; }
+    void cancel(pipeline::Frame&) override {}
+    bool ready() const override {
+      if (!asked.load()) return true;
+      inside.store(true);
+      while (!leave.load()) std::this_thread::sleep_for(1ms);
+      return true;
+    }
+    pipeline::PipelineStatus status() override { return {}; }
+    void stop(std::chrono::milliseconds) override {}
+    std::atomic<bool> asked{false};
+    mutable std::atomic<bool> inside{false}, leave{false};
+
+   private:
+    plan::Deployment nothing_;
+  };
+  auto made = std::make_shared<Slow>();
+  Slow& slow = *made;
+  const std::weak_ptr<Slow> there = made;
+  ASSERT_TRUE(all_->add(std::move(made)).ok());
+  for (int i = 0; i < 2; ++i) all_->retire(0ms)->stop(kPatience);
+  slow.asked.store(true);
+  std::thread visitor([&] { EXPECT_TRUE(all_->ready()); });
+  ASSERT_TRUE(eventually([&] { return slow.inside.load(); }));
+  slow.asked.store(false);
+  EXPECT_EQ(all_->retire(0ms).get(), &slow);
+  EXPECT_EQ(all_->retire(0ms), nullptr);
+  EXPECT_FALSE(there.expired()) << "the visitor has not left";
+  slow.leave.store(true);
+  visitor.join();
+  EXPECT_EQ(all_->retire(0ms), nullptr);
+  EXPECT_TRUE(there.expired());
+}
+
+TEST_F(ReplicasOfPipelines, TheOneThatIsLongestInTurnIsRetired) {
+  open(3);
+  all_->retire(0ms)->stop(kPatience);
+  all_->retire(0ms)->stop(kPatience);  // the place of the one before is free
+  ASSERT_TRUE(all_->add(open_one()).ok());
+  const auto third = all_->retire(0ms);
+  EXPECT_TRUE(third->ready());
+  EXPECT_EQ(third->status().cards.front().card, "fpga" + std::to_string(first_card(2)));
+  third->stop(kPatience);
+  EXPECT_TRUE(works());
+}
+
 TEST_F(ReplicasOfPipelines, StopCompletesWhatItCanAndFailsTheRest) {
   open(2);
   world_->stall(first_card(0), true);

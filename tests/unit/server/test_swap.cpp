@@ -32,6 +32,7 @@ constexpr auto kPatience = 10s;
 struct Farm {
   std::size_t places = 1;
   std::size_t open = 0, opened = 0;
+  int there = 0;                    // those stopped too
   std::map<std::string, int> fail;  // deployment's directory -> further opens that fail
   std::function<void(Frame&)> compute = test::echo;
   std::function<void(const std::string&)> before_open;  // of the mutex's holder
@@ -44,6 +45,7 @@ struct Farm {
    public:
     Fake(Farm& farm, std::string name) : farm_(farm), name_(std::move(name)) {
       ++farm_.open;
+      ++farm_.there;
       inner_.compute = farm.compute;
       inner_.set_digest(name_);
     }
@@ -51,6 +53,7 @@ struct Farm {
       stop(0ms);
       const std::lock_guard lock(farm_.mutex);
       farm_.ended[name_] = std::this_thread::get_id();
+      --farm_.there;
     }
     const runtime::plan::Deployment& deployment() const override { return inner_.deployment(); }
     Status submit(Frame& frame) override { return inner_.submit(frame); }
@@ -283,6 +286,21 @@ TEST_F(SwapTest, rolling_back_opens_as_many_old_replicas_as_were_taken) {
   EXPECT_EQ(serving_version(), "1");
   EXPECT_EQ(serving()->pipeline().status().slots, 6U);
   EXPECT_EQ(farm.open, 3U);
+}
+
+TEST_F(SwapTest, rolling_back_again_and_again_keeps_all_replicas_and_no_pipeline_that_was_stopped) {
+  farm.places = 2;
+  Swapper swap = swapper(2);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  for (int turn = 0; turn < 300; ++turn) {
+    farm.fail["2"] = 1;
+    const auto result = swap.swap(serving(), version("2"), SwapPolicy::kRolling);
+    ASSERT_TRUE(result.rolled_back);
+    ASSERT_EQ(result.remark, "");
+    ASSERT_EQ(Swapper::strength(serving()).there, 2U) << "turn " << turn;
+  }
+  EXPECT_LE(farm.there, 4) << "two that serve, the very first, and the last that was stopped";
+  EXPECT_TRUE(answers());
 }
 
 TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
