@@ -28,7 +28,7 @@ double rate_of(const Solution& solution) {
 /// One pipeline on a group of cards: the best there is, and how much shorter an interval could still be.
 struct Attempt {
   std::optional<Solution> found;
-  double bound = 0;  // no interval on these cards is shorter; the limit where that excludes all
+  double bound = 0;  // no interval on these cards is shorter; the limit, if infinite, where that excludes all
 };
 
 class Replicator {
@@ -96,17 +96,18 @@ void Replicator::cut_out(const Cards& cards, double limit) {
 Attempt Replicator::one(const Cards& cards, double limit) {
   cut_out(cards, limit);
   const auto count = static_cast<std::uint32_t>(cards.size());
+  const double longest = std::min(limit, kAnyInterval);
   Attempt out;
-  const bool bounded = limit < kNoLimit && is_predictable(section_);
   std::optional<Board> board;
-  if (bounded) {
-    board.emplace(section_);
-    if (!Search(*board).possible(count, limit)) return {std::nullopt, limit};
+  std::optional<Search> search;
+  if (is_predictable(section_)) {
+    search.emplace(board.emplace(section_));
+    if (!search->possible(count, longest)) return {std::nullopt, limit};
   }
   auto found = solve(section_, false);
   if (!found.ok()) {
     proven_ = false;
-    if (bounded) out.bound = Search(*board).bound(count, limit);
+    if (search) out.bound = search->bound(count, longest);
     return out;
   }
   out.bound = found->interval_seconds / (1 + found->gap);

@@ -160,7 +160,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
     out["predicted"] = json::object{{"frames_per_second", plan.frames_per_second()},
                                     {"latency_us", plan.latency_seconds * 1e6},
                                     {"played", plan.played},
-                                    {"gap", plan.solution.gap},
+                                    {"gap", plan.followed ? json::value(nullptr) : number(plan.solution.gap)},
                                     {"exact", plan.solution.exact}};
   if (plan.unedited)
     out["unedited"] = json::object{{"cards", plan.unedited->cards},

@@ -1,21 +1,29 @@
 #include "compiler/report/words.hpp"
 
+#include <cmath>
 #include <map>
 
 #include "compiler/report/figures.hpp"
 
 namespace millrace::compiler::report {
 
-std::string quality(const Plan& plan) {
+namespace {
+
+std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
-  if (!plan.played)
-    return (plan.followed ? "as the plan file has it; "
-                          : "at most " + fixed(s.gap * 100, 1) + " % from the best sums there are; ") +
-           std::string("added up from its blocks, not played clock by clock: what is built may be slower");
-  return std::string(plan.followed ? "as the plan file has it"
-                     : s.exact     ? "nothing better exists among contiguous cuts"
-                                   : "at most " + fixed(s.gap * 100, 1) + " % from the best there is") +
-         "; every partition was played clock by clock";
+  if (plan.followed) return "as the plan file has it";
+  if (s.exact) return "nothing better exists among contiguous cuts";
+  const std::string best = plan.played ? "the best there is" : "the best sums there are";
+  if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
+  return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
+}
+
+}  // namespace
+
+std::string quality(const Plan& plan) {
+  return how_good(plan) +
+         (plan.played ? "; every partition was played clock by clock"
+                      : "; added up from its blocks, not played clock by clock: what is built may be slower");
 }
 
 std::string cost_of_edit(const Plan& plan) {

@@ -197,6 +197,7 @@ TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
             << where << ": " << found->latency_seconds << " for " << expected->latency;
         break;
     }
+    ASSERT_TRUE(std::isfinite(found->gap)) << where;
     const double least = problem.targets.objective == Objective::kLatency ? 0 : expected->rate;
     EXPECT_GE(rate * (1 + found->gap) * (1 + 2e-6), least) << where << ": the bound does not hold";
   }
@@ -235,6 +236,8 @@ TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.replicas(), 2U);
   EXPECT_EQ(solution.card.size(), 2U);
+  EXPECT_EQ(solution.gap, 0) << "single cards, which hold it at no rate, are no better";
+  EXPECT_TRUE(solution.exact);
 }
 
 TEST(Replicas, TheTargetDecidesHowManyThereAre) {

@@ -144,6 +144,22 @@ TEST(Report, The_json_gives_what_the_page_draws) {
   EXPECT_EQ(cards, (std::set<std::int64_t>{1, 2, 3}));
 }
 
+TEST(Report, A_gap_that_is_not_known_is_null_and_no_percentage) {
+  Plan plan = planned();
+  const auto gap = [&] { return json::parse(report::json(plan, {})).at("predicted").at("gap"); };
+  plan.solution.exact = false;
+  plan.solution.gap = 0.25;
+  EXPECT_EQ(gap(), 0.25);
+  EXPECT_EQ(count(report::terminal(plan, false), "at most 25.0 %"), 1U);
+  plan.solution.gap = INFINITY;
+  EXPECT_TRUE(gap().is_null());
+  EXPECT_EQ(count(report::terminal(plan, false), "it is not known how far from"), 1U);
+  EXPECT_EQ(count(report::terminal(plan, false), "at most"), 0U);
+  plan.solution.gap = 0;  // of a plan file nobody looks at what is better
+  plan.followed = true;
+  EXPECT_TRUE(gap().is_null());
+}
+
 TEST(Report, Alternatives_may_be_replicas_where_these_are_quicker) {
   Plan plan = planned();
   add_alternatives(plan);
