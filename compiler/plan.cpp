@@ -44,7 +44,10 @@ class Planner {
       MILLRACE_ASSIGN(plan_.plugin, gen::Plugin::open(options_.generator_plugin, options_.plugin_time));
     }
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
-    return options_.plan.empty() ? choose() : follow();
+    MILLRACE_TRY(options_.plan.empty() ? choose() : follow());
+    plan_.prediction_ms = steps_.total("predict");
+    plan_.exploration_ms = steps_.total() - plan_.prediction_ms;
+    return {};
   }
 
  private:
@@ -334,7 +337,6 @@ class Planner {
                    "nothing can be predicted of this model: " + plan_.unpredicted +
                        "; leave targets, --objective and --plan out to have it cut by its work");
     MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
-    plan_.exploration_ms = steps_.total();
     return place_solution(plan_);
   }
 
@@ -361,10 +363,7 @@ class Planner {
       auto found = steps_.run("partition", [&] { return solved(problem, explain && attempt == 0); });
       if (!found.ok() && attempt > 0 && found.error().code() == ErrorCode::kDoesNotFit) break;
       MILLRACE_ASSIGN(plan_.solution, std::move(found));
-      if (attempt == 0) {
-        plan_.exploration_ms = steps_.total();
-        bound_ = bound_by(plan_.solution);
-      }
+      if (attempt == 0) bound_ = bound_by(plan_.solution);
       MILLRACE_TRY(predict());
       judge();
       if (!plan_.played) return {};
@@ -510,7 +509,6 @@ class Planner {
                                                  std::to_string(plan_.replicas()) + "; edit its 'replicas'");
     if (const auto wrong = explore::verify(plan_.problem, plan_.solution); !wrong.empty())
       return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
-    plan_.exploration_ms = steps_.total();
     MILLRACE_TRY(predict());
     if (const std::string wrong = overfull(plan_); !wrong.empty())
       return Error(ErrorCode::kDoesNotFit, options_.plan.string() + ": put together, it does not fit: " +

@@ -116,8 +116,8 @@ struct Plan {
   bool played = false;  // every partition was played clock by clock; else blocks were only added up
   double interval_seconds = 0, latency_seconds = 0;  // of one replica
   std::vector<StepTime> steps;
-  double exploration_ms = 0;  // reading, importing, lowering, choosing
-  double prediction_ms = 0;   // playing the partitions
+  double exploration_ms = 0;  // reading, importing, lowering, choosing, however often that was repeated
+  double prediction_ms = 0;   // playing the partitions of every plan that was looked at
 
   // Only where add_alternatives() was asked for.
   std::vector<Alternative> alternatives;

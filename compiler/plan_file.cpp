@@ -66,9 +66,9 @@ Status read_count(const yaml::Mapping& map, const char* key, std::uint32_t& out)
 }
 
 Result<yaml::Mapping> root_of(const yaml::Node& root, const std::string& file) {
-  MILLRACE_ASSIGN(auto map,
-                  yaml::Mapping::of(root, file, "plan",
-                                    {"schema", "model", "cluster", "splits", "host", "cards", "replicas"}));
+  MILLRACE_ASSIGN(auto map, yaml::Mapping::of(root, file, "plan",
+                                              {"schema", "model", "assumed", "cluster", "splits", "host",
+                                               "cards", "replicas"}));
   MILLRACE_ASSIGN(const std::uint64_t schema, map.integer("schema"));
   if (schema != kSchema) return map.error("schema", "this Millrace reads " + std::to_string(kSchema));
   return map;
@@ -139,6 +139,7 @@ class Reader {
     MILLRACE_ASSIGN(const auto map, root_of(root, file_));
     MILLRACE_TRY(check_name(map, "model", plan_.model.name));
     MILLRACE_TRY(check_name(map, "cluster", plan_.cluster.name));
+    MILLRACE_TRY(check_assumed(map));
     MILLRACE_ASSIGN(const auto* cards, map.sequence("cards"));
     for (const auto& card : *cards) MILLRACE_TRY(read_card(card));
     for (std::size_t i = 0; i < choice_.place.size(); ++i)
@@ -158,6 +159,14 @@ class Reader {
     if (name != expected)
       return map.error(key, "'" + name + "' is not the " + key + " given, '" + expected + "'");
     return {};
+  }
+
+  Status check_assumed(const yaml::Mapping& map) const {
+    MILLRACE_ASSIGN(const std::string assumed, map.text("assumed", ""));
+    if (assumed == plan_.assumed) return {};
+    const std::string given = plan_.assumed.empty() ? "no --assume" : "--assume " + plan_.assumed;
+    return map.error("assumed", assumed.empty() ? "is missing: this is no plan of a model with " + given
+                                                : "'" + assumed + "' is not what is given: " + given);
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
@@ -272,7 +281,8 @@ std::string plan_file(const Plan& plan) {
   std::string out =
       "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
       "1\nmodel: \"" +
-      plan.model.name + "\"\ncluster: \"" + plan.cluster.name + "\"\n";
+      plan.model.name + "\"\n" + (plan.assumed.empty() ? "" : "assumed: \"" + plan.assumed + "\"\n") +
+      "cluster: \"" + plan.cluster.name + "\"\n";
   if (!plan.splits.empty()) out += "splits:\n";
   for (const auto& split : plan.splits)
     out += "  - {block: \"" + split.block + "\", parts: " + std::to_string(split.parts) + "}\n";

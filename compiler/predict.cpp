@@ -34,7 +34,6 @@ class Prediction {
       : catalog_(catalog), plan_(plan), steps_(steps), play_all_(play_all) {}
 
   Result<double> run() {
-    const double before = steps_.total();
     MILLRACE_TRY(place_solution(plan_));
     plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
     plan_.interval_seconds = plan_.solution.interval_seconds;
@@ -47,7 +46,6 @@ class Prediction {
       explore::change_interval(plan_.analysis, plan_.interval_seconds, host * replicas);
       plan_.interval_seconds = host * replicas;
     }
-    plan_.prediction_ms += steps_.total() - before;
     return played;
   }
 
@@ -135,12 +133,11 @@ class Prediction {
         auto& region = figures.regions[r];
         const std::uint64_t memory = region.used[explore::kMemoryBytes];
         region.used = used[place][r];
-        for (const auto& cable : plan_.analysis.cables)
-          if (r == 0 && (cable.from == place || cable.to == place))
-            region.used += plan_.problem.cards[figures.card].link;
-        if (r == 0)
+        if (r == 0) {
+          region.used += figures.links;
           region.used +=
               explore::less(amounts_of(shell[place]), own_shell(device(static_cast<std::uint32_t>(place))));
+        }
         region.used[explore::kMemoryBytes] = memory;
       }
     }

@@ -14,7 +14,7 @@ namespace millrace::compiler {
 Status place_solution(Plan& plan);
 
 /// Places plan.solution, and fills the analysis' figures, foldings, designs, played, interval_seconds and
-/// latency_seconds of the plan; adds to prediction_ms. Gives the interval in seconds of one replica's cards,
+/// latency_seconds of the plan. Gives the interval in seconds of one replica's cards,
 /// whatever the host takes. `play_all`: all parts are played, whatever that takes.
 Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps, bool play_all);
 

@@ -28,9 +28,11 @@ class Steps {
     log::debug("compile", name + ": " + std::to_string(milliseconds) + " ms");
   }
 
-  double total() const {
+  /// Milliseconds, of all steps or of those of one name.
+  double total(const std::string& name = {}) const {
     double sum = 0;
-    for (const auto& time : times_) sum += time.milliseconds;
+    for (const auto& time : times_)
+      if (name.empty() || time.name == name) sum += time.milliseconds;
     return sum;
   }
 

@@ -75,11 +75,13 @@ class Analyst {
       use.from = ends.first;
       use.to = ends.second;
       use.bytes = sum;
-      for (const auto& cable : problem_.cables) {
-        const auto a = solution_.card[use.from], b = solution_.card[use.to];
-        if ((cable.a != a || cable.b != b) && (cable.a != b || cable.b != a)) continue;
-        for (const auto place : {use.from, use.to}) out_.places[place].regions[0].used += card(place).link;
-      }
+      // Both ways between two places go over the same cables.
+      const bool again = use.from > use.to && bytes.contains({use.to, use.from});
+      for (std::uint32_t n = 0; !again && n < wire(use.from, use.to).cables; ++n)
+        for (const auto place : {use.from, use.to}) {
+          out_.places[place].regions[0].used += card(place).link;
+          out_.places[place].links += card(place).link;
+        }
       const Wire& between = wire(use.from, use.to);
       use.bytes_per_second = between.bytes_per_second;
       use.seconds = static_cast<double>(loads.at(ends).most()) / between.of_one();

@@ -28,6 +28,7 @@ struct RegionUse {
 struct PlaceAnalysis {
   std::uint32_t card = 0;
   std::vector<RegionUse> regions;  // those of the card
+  Amounts links{};                 // of the first region, what its cables take; among what is used
   double interval_seconds = 0;     // of its slowest operation
   std::uint32_t slowest = 0;       // operation
   std::uint64_t cost = 0;          // multiplications and additions a frame

@@ -142,11 +142,45 @@ Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from) {
   return out;
 }
 
+namespace {
+
+/// When each tensor is where: at each place and, behind them, on the host.
+class Whereabouts {
+ public:
+  Whereabouts(std::size_t tensors, std::size_t places) : columns_(places + 1), cells_(tensors * columns_) {}
+
+  static constexpr std::uint32_t kHost = 0xFFFFFFFFU;
+
+  void set(std::uint32_t tensor, std::uint32_t place, const Passage& passage) {
+    cells_[cell(tensor, place)] = {passage, true};
+  }
+  /// There, else on the host; null where it is at neither: an input of the model.
+  const Passage* find(std::uint32_t tensor, std::uint32_t place) const {
+    for (const auto where : {place, kHost})
+      if (const Cell& one = cells_[cell(tensor, where)]; one.known) return &one.passage;
+    return nullptr;
+  }
+
+ private:
+  struct Cell {
+    Passage passage;
+    bool known = false;
+  };
+  std::size_t cell(std::uint32_t tensor, std::uint32_t place) const {
+    return tensor * columns_ + (place == kHost ? columns_ - 1 : place);
+  }
+
+  std::size_t columns_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace
+
 double latency(const Board& board, const Assignment& a, const std::vector<Hop>& hops,
                std::vector<Work>* works) {
+  constexpr auto kHost = Whereabouts::kHost;
   const Problem& problem = board.problem;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Passage> at;  // (tensor, place)
-  constexpr std::uint32_t kHost = 0xFFFFFFFFU;
+  Whereabouts at(problem.tensors.size(), a.card.size());
   double longest = 0;
   for (std::uint32_t i = 0; i < problem.operations.size(); ++i) {
     const auto& operation = problem.operations[i];
@@ -154,16 +188,15 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
     const std::uint32_t place = layer == board.chain.size() ? kHost : a.place[layer];
     double start = 0, arrive = 0;
     for (const auto t : operation.inputs) {
-      auto known = at.find({t, place});
-      if (known == at.end()) known = at.find({t, kHost});
-      if (known == at.end()) continue;
-      start = std::max(start, known->second.first);
-      arrive = std::max(arrive, known->second.last);
+      const Passage* known = at.find(t, place);
+      if (known == nullptr) continue;
+      start = std::max(start, known->first);
+      arrive = std::max(arrive, known->last);
     }
     if (place == kHost) {
       // The host takes and gives whole tensors.
       arrive += operation.host_seconds;
-      for (const auto t : operation.outputs) at[{t, kHost}] = {arrive, arrive};
+      for (const auto t : operation.outputs) at.set(t, kHost, {arrive, arrive});
       continue;
     }
     const Passage out = pass(operation.implementations[a.implementation[i]],
@@ -171,13 +204,14 @@ double latency(const Board& board, const Assignment& a, const std::vector<Hop>& 
     longest = std::max(longest, out.last);
     if (works != nullptr) works->push_back({i, start, out.first, out.last});
     for (const auto t : operation.outputs) {
-      at[{t, place}] = out;
-      at[{t, kHost}] = {out.last, out.last};
+      at.set(t, place, out);
+      at.set(t, kHost, {out.last, out.last});
       for (auto hop = std::lower_bound(hops.begin(), hops.end(), t,
                                        [](const Hop&h, std::uint32_t tensor) { return h.tensor < tensor; });
            hop != hops.end() && hop->tensor == t; ++hop)
-        at[{t, hop->to}] = carry(board.wire(a.card[hop->from], a.card[hop->to]), problem.tensors[t].bytes,
-                                 at.at({t, hop->from}));
+        at.set(t, hop->to,
+               carry(board.wire(a.card[hop->from], a.card[hop->to]), problem.tensors[t].bytes,
+                     *at.find(t, hop->from)));
     }
   }
   return longest;

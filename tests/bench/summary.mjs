@@ -52,7 +52,11 @@ for (const row of read('udp.json')?.results ?? []) {
   add(`UDP / bare datagrams, ${row.placement}, ${name}, p50`, row.ratio_p50, row.fragments === 1 ? 1.3 : 2);
 }
 const explored = lines('explore.jsonl');
-for (const row of explored) add(`Exploration, ${row.model}, CPU ms`, row.all_cpu_ms ?? Infinity, row.goal_ms ?? 0);
+for (const row of explored) {
+  const what = `Exploration, ${row.model}, CPU ms`, value = row.all_cpu_ms ?? Infinity;
+  if (row.goal_ms === null) rows.push({what, value, holds: value < Infinity});
+  else add(what, value, row.goal_ms ?? 0);
+}
 if (explored.length) add('Exploration, memory at its peak, MB', Math.max(...explored.map(row => (row.peak_mib ?? 0) * 1.048576)), 500);
 const kernels = read('onnxruntime.json');
 if (kernels) {

@@ -105,6 +105,45 @@ TEST_F(PlanCommand, A_plan_file_is_followed_where_a_search_finds_nothing) {
     EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
 }
 
+TEST_F(PlanCommand, A_plan_of_a_float_model_says_so_and_is_followed_for_no_other_assumption) {
+  if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", (shared_models() / "dosa_originals/TFC.onnx").string(), "--cluster",
+                               (kSource / "configs/clusters/one-ku060.yaml").string()});
+    return millrace(more);
+  };
+  const std::string yaml = file("plan.yaml");
+  ASSERT_EQ(with({"--assume", "int8", "--save-plan", yaml}).exit_code, 0);
+  EXPECT_NE(read_text_file(yaml)->find("assumed: \"int8\"\n"), std::string::npos);
+  EXPECT_EQ(with({"--assume", "int8", "--plan", yaml}).exit_code, 0);
+  expect_error(with({"--assume", "int4", "--plan", yaml}), 2,
+               {"plan.yaml:4", "assumed", "'int8' is not what is given: --assume int4"});
+  ASSERT_EQ(plan({"--save-plan", file("own.yaml")}).exit_code, 0);
+  std::string own = *read_text_file(file("own.yaml"));
+  std::ofstream(file("marked.yaml")) << own.insert(own.find("cluster:"), "assumed: int8\n");
+  expect_error(plan({"--plan", file("marked.yaml")}), 2, {"'int8' is not what is given: no --assume"});
+}
+
+/// Links are charged for each of the cables, together or alone.
+TEST_F(PlanCommand, Two_cables_between_two_cards_are_charged_twice) {
+  const auto luts = [&](int cables) {
+    const std::string cluster = small_cards(2, true, 0, 30000);
+    if (cables == 2)
+      std::ofstream(cluster, std::ios::app)
+          << "  - {name: second, a: {card: fpga0, connector: 0}, b: {card: fpga1, connector: 1}, "
+             "gigabits_per_second: 10, latency_ns: 100}\n";
+    const Outcome outcome =
+        millrace({"plan", kModel.string(), "--cluster", cluster, "--partitions", "2", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const auto part = json::parse(outcome.out).at("partitions").at(1);
+    EXPECT_TRUE(json::parse(outcome.out).at("predicted").at("played").as_bool());
+    return std::pair(part.at("blocks"), part.at("regions").at(0).at("used").at("lut").to_number<int>());
+  };
+  const auto one = luts(1), two = luts(2);
+  ASSERT_EQ(one.first, two.first);
+  EXPECT_EQ(two.second, one.second + 100);
+}
+
 TEST_F(PlanCommand, Splits_and_host_blocks_that_cannot_be_are_refused_by_name_and_line) {
   (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
   const std::string own = *read_text_file(file("plan.yaml"));
