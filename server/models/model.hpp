@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/pipeline/pipeline.hpp"
@@ -18,6 +19,7 @@
 #include "server/metrics/metrics.hpp"
 #include "server/models/busy.hpp"
 #include "server/models/door.hpp"
+#include "server/models/verification.hpp"
 
 namespace millrace::server::models {
 
@@ -80,6 +82,11 @@ class Model {
   ModelState state() const { return state_.load(std::memory_order_acquire); }
   void set_state(ModelState state) { state_.store(state, std::memory_order_release); }
 
+  /// What those of its replicas must still show that are not there, since they never did; null where there is
+  /// nothing. Of the thread that swaps.
+  const std::shared_ptr<const StoredFrames>& owed() const { return owed_; }
+  void set_owed(std::shared_ptr<const StoredFrames> stored) { owed_ = std::move(stored); }
+
   // One of these for every request: begun(), then succeeded(), failed() or passed_on(); or refused() alone.
   void begun() { metrics_->begun(); }
   void passed_on() { metrics_->passed_on(); }
@@ -98,6 +105,7 @@ class Model {
   Statistics statistics_;
   BusyRatios busy_;
   std::atomic<ModelState> state_{ModelState::kReady};
+  std::shared_ptr<const StoredFrames> owed_;
 };
 
 }  // namespace millrace::server::models

@@ -211,30 +211,56 @@ Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next
                                             "' did not come up again: " + back.error().message());
 }
 
-Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remark) {
-  const auto open = [&]() -> Result<std::shared_ptr<Pipeline>> {
-    Replicas* const several = replicas_of(old);
-    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> first, old->door().behind().open_again());
-    if (several == nullptr) return first;
-    auto replicas = std::make_shared<Replicas>(first, options_.waiting);
-    const std::uint32_t wanted = several->wanted();
-    replicas->want(wanted);
-    while (replicas->size() < wanted) {
-      auto more = old->door().behind().open_again();
-      if (!more.ok()) {  // some are better than none
-        remark = more.error().message();
-        log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
-                                   std::to_string(wanted) + " replicas came up again: " + remark);
-        break;
-      }
-      MILLRACE_TRY(replicas->add(std::move(*more)));
+/// So many more of a pipeline, each proved, where `stored` is given, before it is taken. The first error; the
+/// others may have come up all the same.
+Status Swapper::open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
+                           const std::function<Status(std::shared_ptr<Pipeline>)>& take) {
+  std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next ones get others
+  Status all;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto opened = like.open_again();
+    if (!opened.ok()) {
+      if (all.ok()) all = opened.error();
+      break;
     }
-    return std::shared_ptr<Pipeline>(std::move(replicas));
+    std::shared_ptr<Pipeline> one = std::move(*opened);
+    Status came = stored == nullptr ? Status() : prove(*one, *stored, options_.proof);
+    if (came.ok())
+      came = take(std::move(one));
+    else
+      refused.push_back(std::move(one));
+    if (all.ok()) all = came;
+  }
+  for (const auto& one : refused) one->stop(std::chrono::milliseconds(0));
+  return all;
+}
+
+Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remark) {
+  const Replicas* const several = replicas_of(old);
+  const std::uint32_t wanted = several == nullptr ? 1 : several->wanted();
+  std::shared_ptr<Pipeline> pipeline;
+  std::shared_ptr<Replicas> replicas;
+  const auto take = [&](std::shared_ptr<Pipeline> one) -> Status {
+    if (replicas != nullptr) return replicas->add(std::move(one));
+    pipeline = std::move(one);
+    if (several == nullptr) return {};
+    replicas = std::make_shared<Replicas>(std::move(pipeline), options_.waiting);
+    replicas->want(wanted);
+    pipeline = replicas;
+    return {};
   };
-  Result<std::shared_ptr<Pipeline>> pipeline = open();
-  for (int tries = 1; !pipeline.ok() && tries < kTries; ++tries) pipeline = open();
-  if (!pipeline.ok()) return pipeline.error();
-  return take_over(old, make(old->name(), old->version(), std::move(*pipeline)));
+  Status all;
+  for (int tries = 0; pipeline == nullptr && tries < kTries; ++tries)
+    all = open_again(old->door().behind(), wanted, old->owed().get(), take);
+  if (pipeline == nullptr) return all;
+  auto again = make(old->name(), old->version(), pipeline);
+  if (!all.ok()) {  // some are better than none
+    remark = all.error().message();
+    log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
+                               std::to_string(wanted) + " replicas came up again: " + remark);
+    again->set_owed(old->owed());
+  }
+  return take_over(old, std::move(again));
 }
 
 Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
@@ -245,15 +271,12 @@ Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
 
 Status Swapper::complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored) {
   Replicas* const replicas = replicas_of(serving);
-  while (replicas != nullptr && replicas->size() < replicas->wanted()) {
-    MILLRACE_ASSIGN(std::shared_ptr<Pipeline> more, replicas->open_again());
-    // It may be missing because its outputs differed.
-    if (const Status proved = prove(*more, stored, options_.proof); !proved.ok()) {
-      more->stop(std::chrono::milliseconds(0));
-      return proved.error();
-    }
-    MILLRACE_TRY(replicas->add(std::move(more)));
-  }
+  if (replicas == nullptr || replicas->size() >= replicas->wanted()) return {};
+  const auto owed = serving->owed();
+  MILLRACE_TRY(open_again(*replicas, replicas->wanted() - replicas->size(),
+                          owed != nullptr ? owed.get() : &stored,
+                          [&](std::shared_ptr<Pipeline> more) { return replicas->add(std::move(more)); }));
+  serving->set_owed(nullptr);
   return {};
 }
 
@@ -261,7 +284,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   Replicas& before = *replicas_of(old);
   const std::size_t wanted = before.size();
   std::shared_ptr<Replicas> after;
-  bool moved = false;
+  std::shared_ptr<Model> moved;
   while (before.size() > 0) {
     before.retire(options_.drain)->stop(options_.drain);
     auto opened = open_proved(next, 1, result);
@@ -270,12 +293,13 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     } else if (opened.ok()) {
       after = std::make_shared<Replicas>(std::move(*opened), options_.waiting);
       after->want(replicas_for(next.deployment->plan));
-    } else if (moved) {
+    } else if (moved != nullptr) {
       // It serves, and was proved: fewer replicas of it are better than going back.
       result.remark = opened.error().message();
       log::warning("models", "model '" + next.name + "' version '" + next.version +
                                  "': " + std::to_string(after->size()) + " of " + std::to_string(wanted) +
                                  " replicas are up: " + result.remark);
+      moved->set_owed(std::make_shared<const StoredFrames>(next.stored));
     } else {
       if (after != nullptr) after->stop(std::chrono::milliseconds(0));
       const std::size_t missing = wanted - before.size();
@@ -293,9 +317,9 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
       result.rolled_back = true;
       return opened.error();
     }
-    if (!moved && 2 * after->size() >= wanted) {
-      MILLRACE_TRY(take_over(old, make(next.name, next.version, after)));
-      moved = true;
+    if (moved == nullptr && 2 * after->size() >= wanted) {
+      moved = make(next.name, next.version, after);
+      MILLRACE_TRY(take_over(old, moved));
     }
   }
   old->door().finish(options_.drain);

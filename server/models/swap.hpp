@@ -68,8 +68,8 @@ class Swapper {
   /// Serves `next` in place of `old` (null: of nothing). Where that fails, `old` serves on, unless `lost`.
   SwapResult swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy);
 
-  /// Another try for a version that was lost. Where only some of its replicas come up it is ok, and `remark`
-  /// says why not the others.
+  /// Another try for a version that was lost; replicas are proved where the version still owes that. Where
+  /// only some of them come up it is ok, and `remark` says why not the others.
   Status bring_back(const std::shared_ptr<Model>& old, std::string& remark);
 
   /// How many replicas it has, and should have. Any thread.
@@ -78,8 +78,8 @@ class Swapper {
   };
   static Strength strength(const std::shared_ptr<Model>& serving);
 
-  /// Another try for the replicas it lacks, while it serves: each is proved with `stored` before traffic
-  /// comes. The error of the first that does not come up.
+  /// Another try for the replicas it lacks, while it serves: each is proved before traffic comes, with what
+  /// the version still owes, else with `stored`. The error of the first that does not come up.
   Status complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored);
 
   /// Completes what it accepted; what comes later gets 404.
@@ -102,6 +102,8 @@ class Swapper {
   Result<std::shared_ptr<Pipeline>> open_proved(const NextVersion& next, std::uint32_t copies,
                                                 SwapResult& result);
   Result<std::shared_ptr<Pipeline>> open_replicas(const NextVersion& next, SwapResult& result);
+  Status open_again(const Pipeline& like, std::size_t count, const StoredFrames* stored,
+                    const std::function<Status(std::shared_ptr<Pipeline>)>& take);
   std::shared_ptr<Model> make(const std::string& name, const std::string& version,
                               std::shared_ptr<Pipeline> pipeline);
   Status take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next);

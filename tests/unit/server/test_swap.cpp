@@ -382,6 +382,86 @@ TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_lat
   EXPECT_EQ(Swapper::strength(serving()).there, 2U);
 }
 
+/// Version 2 serves with one replica of two: the other gave another output than the stored one.
+struct UnprovedReplica : SwapTest {
+  void SetUp() override {
+    farm.places = 2;
+    ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+    NextVersion next = version("2");
+    next.stored = {1, {std::vector<std::byte>(16, std::byte{1})}, {std::vector<std::byte>(16, std::byte{1})}};
+    farm.before_open = [&](const std::string& name) {
+      taken = farm.open;
+      farm.compute = test::echo;
+      if (name != "2" || !wrong.contains(++opened)) return;
+      farm.compute = [](Frame& frame) {
+        test::echo(frame);
+        frame.outputs[0][0] ^= std::byte{1};
+      };
+    };
+    ASSERT_TRUE(swap.swap(serving(), next, SwapPolicy::kRolling).status.ok());
+    ASSERT_EQ(Swapper::strength(serving()).there, 1U);
+    opened = 0;
+  }
+  void expect(std::uint32_t there, const std::string& remark) {
+    EXPECT_EQ(Swapper::strength(serving()).there, there);
+    EXPECT_EQ(Swapper::strength(serving()).wanted, 2U);
+    EXPECT_EQ(farm.open, there);
+    EXPECT_EQ(remark.find("verification: frame 0") != std::string::npos, there < 2) << remark;
+    std::array<std::byte, 16> in{}, out{};
+    for (int i = 0; i < 4; ++i) {
+      Frame frame;
+      frame.inputs.emplace_back(in);
+      frame.outputs.emplace_back(out);
+      ASSERT_TRUE(serving()->pipeline().infer(frame).ok());
+      EXPECT_EQ(in, out);
+    }
+  }
+
+  Swapper swap = swapper(2);
+  std::set<int> wrong{2};  // which of version 2 that are opened from here on compute something else
+  int opened = 0;
+  std::size_t taken = 0;  // places, when the last one was opened
+};
+
+TEST_F(UnprovedReplica, is_not_taken_in_after_a_load_that_failed) {
+  for (const int bad : {1, 2}) {
+    opened = 0;
+    wrong = {bad};
+    farm.fail["3"] = 2;
+    const auto result = swap.swap(serving(), version("3"), SwapPolicy::kDrain);
+    EXPECT_TRUE(result.rolled_back);
+    expect(1, result.remark);
+  }
+  // It is still to be shown then, by those that are tried again and after another load.
+  wrong = {3};
+  EXPECT_FALSE(swap.complete(serving(), {}).ok());
+  expect(1, "verification: frame 0");
+  EXPECT_TRUE(swap.complete(serving(), {}).ok());
+  expect(2, "");
+}
+
+TEST_F(UnprovedReplica, is_not_taken_in_where_the_version_was_lost_and_comes_back) {
+  farm.fail["3"] = 2;
+  farm.fail["2"] = 2;
+  ASSERT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kDrain).lost);
+  opened = 0;
+  wrong = {1, 2, 3, 4};
+  std::string remark;
+  EXPECT_FALSE(swap.bring_back(serving(), remark).ok()) << "none is better than wrong ones";
+  EXPECT_EQ(farm.open, 0U);
+  opened = 0;
+  wrong = {1};
+  ASSERT_TRUE(swap.bring_back(serving(), remark).ok());
+  expect(1, remark);
+  EXPECT_EQ(taken, 1U) << "the one that was refused kept its cards, or the next had got them";
+}
+
+TEST_F(UnprovedReplica, has_nothing_to_show_once_it_gave_its_outputs) {
+  ASSERT_TRUE(swap.complete(serving(), {}).ok());
+  expect(2, "");
+  EXPECT_EQ(serving()->owed(), nullptr);
+}
+
 TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_open) {
   farm.places = 2;
   Swapper swap = swapper(3);
