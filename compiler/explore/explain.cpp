@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -165,21 +167,44 @@ class Explainer {
   struct Rest {
     double seconds = 0;
     std::string name;
+    bool at_its_best = false;  // a block on a card that limits: quicker than this it cannot be built
   };
 
   Rest rest() const {
     Rest out;
-    const auto add = [&](double seconds, const std::string& name) {
-      if (seconds > out.seconds) out = {seconds, name};
+    const auto add = [&](double seconds, const std::string& name, bool at_its_best = false) {
+      if (seconds > out.seconds) out = {seconds, name, at_its_best};
     };
     for (const auto& place : out_.places)
       if (!is_slow(place)) add(place.interval_seconds, slowest_of(place));
     for (const auto& place : out_.places) add(memory_seconds(place), "the memory of " + card(place).name);
     for (const auto& cable : out_.cables) add(cable.seconds, "the cable " + name_of(cable));
+    for_each_on_slow([&](const auto& place, const auto& operation) {
+      if (&operation == &problem_.operations[place.slowest])
+        return;  // its next shorter interval is looked at
+      std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+      for (const auto& one : operation.implementations) least = std::min(least, one.interval_cycles);
+      add(static_cast<double>(least) / card(place).clock_hz,
+          "'" + operation.name + "' on " + card(place).name, true);
+    });
     return out;
   }
 
   bool is_slow(const PlaceAnalysis& place) const { return place.interval_seconds >= seconds_ * kAlike; }
+
+  /// `visit(place, operation)` of all that stands on the slow places.
+  template <typename Visit>
+  void for_each_on_slow(const Visit& visit) const {
+    for (const auto& part : solution_.parts)
+      for (const auto operation : part.operations)
+        if (!part.host && is_slow(out_.places[part.place]))
+          visit(out_.places[part.place], problem_.operations[operation]);
+  }
+
+  void cannot_be_quicker(const std::string& name) {
+    out_.lifts.push_back("nothing here: " + name +
+                         " cannot be built quicker; a replica could share its work");
+  }
 
   /// What the slowest places would need for the next shorter interval.
   void lift() {
@@ -191,81 +216,86 @@ class Explainer {
       for (const auto& other : slowest.implementations)
         if (other.interval_cycles < way(place.slowest).interval_cycles)
           next = std::max(next, other.interval_cycles);
-      if (next == 0) {
-        out_.lifts.push_back("nothing here: '" + slowest.name +
-                             "' cannot be built quicker; a replica could share its work");
-        return;
-      }
+      if (next == 0) return cannot_be_quicker("'" + slowest.name + "'");
       reached = std::max(reached, static_cast<double>(next) / card(place).clock_hz);
     }
     const Rest rest = this->rest();
-    const bool capped = rest.seconds > reached;
     reached = std::max(reached, rest.seconds);
     if (seconds_ / reached - 1 < kNothing) {
+      if (rest.at_its_best) return cannot_be_quicker(rest.name);
       out_.lifts.push_back("nothing here alone: " + rest.name + " is as slow");
       return;
     }
-    if (cannot_be_built(reached)) return;
-    const double seconds = relaxed(reached);
-    const std::string gain = "up to +" + percent(seconds_ / seconds - 1);
-    const std::string needed = needs(seconds);
-    if (needed.empty())
-      out_.lifts.push_back(gain + " would fit with this cut, but no such plan was found");
-    else
-      out_.lifts.push_back(needed + (solution_.copies.empty() ? "" : ", and so in each replica,") +
-                           " would give " + gain + (capped ? ", then " + rest.name + " limits" : ""));
+    double seconds = relaxed(reached);
+    const Needs needed = needs(seconds);
+    if (needed.words.empty()) {
+      out_.lifts.push_back(gain(seconds) + " would fit with this cut, but no such plan was found");
+      return;
+    }
+    if (needed.enough) seconds = shortest(needed, rest.seconds, seconds);
+    out_.lifts.push_back(needed.words + (solution_.copies.empty() ? "" : ", and so in each replica,") +
+                         " would give " + gain(seconds) +
+                         (seconds <= rest.seconds * kHardly ? ", then " + rest.name + " limits" : ""));
   }
+
+  std::string gain(double seconds) const { return "up to +" + percent(seconds_ / seconds - 1); }
 
   /// The longest interval that is hardly longer and that something on the slow places can have: what cannot
   /// be built just as quick as the slowest block would be need not be much quicker.
   double relaxed(double shortest) const {
     double longest = shortest;
-    for (const auto& part : solution_.parts) {
-      if (part.host || !is_slow(out_.places[part.place])) continue;
-      for (const auto operation : part.operations)
-        for (const auto& one : problem_.operations[operation].implementations) {
-          const double seconds =
-              static_cast<double>(one.interval_cycles) / card(out_.places[part.place]).clock_hz;
-          if (seconds <= shortest * kHardly && seconds_ / seconds - 1 >= kNothing)
-            longest = std::max(longest, seconds);
-        }
-    }
+    for_each_on_slow([&](const auto& place, const auto& operation) {
+      for (const auto& one : operation.implementations) {
+        const double seconds = static_cast<double>(one.interval_cycles) / card(place).clock_hz;
+        if (seconds <= shortest * kHardly && seconds_ / seconds - 1 >= kNothing)
+          longest = std::max(longest, seconds);
+      }
+    });
     return longest;
   }
 
-  /// A block that has no implementation that quick, on a place that would have to be.
-  bool cannot_be_built(double seconds) {
-    for (const auto& part : solution_.parts) {
-      if (part.host || !is_slow(out_.places[part.place])) continue;
-      const std::uint64_t cycles = cycles_in(seconds, card(out_.places[part.place]).clock_hz);
-      for (const auto operation : part.operations) {
-        const auto& ways = problem_.operations[operation].implementations;
-        if (std::any_of(ways.begin(), ways.end(), [&](const auto& w) { return w.interval_cycles <= cycles; }))
-          continue;
-        out_.lifts.push_back("'" + problem_.operations[operation].name + "' has no implementation of " +
-                             std::to_string(cycles) +
-                             " cycles or fewer: another cut, or another card for it");
-        return true;
-      }
+  struct Needs {
+    std::string words;             // of what how much more; empty where it would fit as it is
+    std::vector<Figures> factors;  // of a place's resources
+    bool enough = true;            // they do
+  };
+
+  /// What the slow places need for an interval.
+  Needs needs(double seconds) const {
+    Stretched stretched(problem_, solution_, out_, seconds);
+    Needs out;
+    for (const auto& place : out_.places) {
+      out.factors.emplace_back().fill(1);
+      if (!is_slow(place) || stretched.fits(number(place), out.factors.back())) continue;
+      const auto lack = stretched.lack(number(place));
+      out.words += (out.words.empty() ? "" : " and ") +
+                   (lack ? more_of(*lack) + " " + names_of(*lack)
+                         : "more than " + std::to_string(std::lround(kMuchMore)) + " times the resources") +
+                   " on " + card(place).name;
+      out.enough = out.enough && lack;
+      if (!lack) continue;
+      for (const auto kind : lack->kinds) out.factors.back()[kind] = lack->factor;
     }
-    return false;
+    return out;
   }
 
-  /// Of what the slow places need how much more; empty where it would fit as it is.
-  std::string needs(double seconds) const {
-    Stretched stretched(problem_, solution_, out_, seconds);
-    Figures as_is;
-    as_is.fill(1);
-    std::string needed;
-    for (const auto& place : out_.places) {
-      if (!is_slow(place) || stretched.fits(number(place), as_is)) continue;
-      const auto lack = stretched.lack(number(place));
-      needed += (needed.empty() ? "" : " and ") +
-                (lack ? more_of(*lack) + " " + names_of(*lack)
-                      : "more than " + std::to_string(std::lround(kMuchMore)) + " times the resources") +
-                " on " + card(place).name;
-    }
-    return needed;
+  /// The shortest interval that the same resources do for, not below `least`; `longest` is one.
+  double shortest(const Needs& needed, double least, double longest) const {
+    std::set<double> possible = {longest};
+    if (least < longest) possible.insert(least);
+    for_each_on_slow([&](const auto& place, const auto& operation) {
+      for (const auto& one : operation.implementations) {
+        const double seconds = static_cast<double>(one.interval_cycles) / card(place).clock_hz;
+        if (seconds > least && seconds < longest) possible.insert(seconds);
+      }
+    });
+    const std::vector<double> intervals(possible.begin(), possible.end());
+    return *std::partition_point(intervals.begin(), intervals.end() - 1, [&](double seconds) {
+      Stretched stretched(problem_, solution_, out_, seconds);
+      return std::any_of(out_.places.begin(), out_.places.end(), [&](const auto& place) {
+        return is_slow(place) && !stretched.fits(number(place), needed.factors[number(place)]);
+      });
+    });
   }
 
   const Problem& problem_;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "brute_force.hpp"
@@ -629,6 +630,29 @@ TEST(ExploreAnalysis, WhatLiftsARateIsTheLeastThatIsShortAndNoMoreThanTheOthersA
   EXPECT_EQ(capped.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
   EXPECT_NE(capped.lifts.at(0).find("up to +6.7 %, then 'conv1' on fpga1 limits"), std::string::npos)
       << capped.lifts.at(0);
+}
+
+TEST(ExploreAnalysis, WhatLiftsARateGoesAsFarAsTheBlocksBesideTheSlowestCanAndTheSameResourcesDo) {
+  // The slowest could be twice as quick, its neighbour on the card no quicker than 50 cycles.
+  Problem beside = row({1024, 64}, 1, 20);
+  beside.targets.objective = Objective::kThroughput;
+  beside.operations[1].implementations = {{"at its best", 50}};
+  Analysis analysis = explained(beside);
+  EXPECT_EQ(analysis.bottleneck, "'conv0' on fpga0 limits: 64 cycles a frame");
+  EXPECT_EQ(analysis.lifts.at(0),
+            "60 % more DSP on fpga0 would give up to +28 %, then 'conv1' on fpga0 limits");
+  beside.operations[1].implementations = {{"as slow", 64}};
+  analysis = explained(beside);
+  EXPECT_EQ(analysis.lifts.at(0),
+            "nothing here: 'conv1' on fpga0 cannot be built quicker; a replica could share its work");
+
+  // What 32 cycles take is enough for 25.
+  Problem further = row({64}, 1, 100);
+  further.operations[0].implementations = {{"now", 64}, {"next", 32}, {"as large", 25}, {"larger", 16}};
+  auto& ways = further.operations[0].implementations;
+  for (std::size_t i = 0; i < ways.size(); ++i) ways[i].amounts[kDsp] = std::array{80U, 120U, 120U, 200U}[i];
+  further.targets.objective = Objective::kThroughput;
+  EXPECT_EQ(explained(further).lifts.at(0), "20 % more DSP on fpga0 would give up to +156 %");
 }
 
 TEST(ExploreVerify, RecomputesEveryClaim) {
