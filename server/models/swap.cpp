@@ -118,22 +118,27 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
   // A version that is lost gives way; nothing of it serves meanwhile.
   const bool lost = old->state() == ModelState::kUnavailable;
   Replicas* const replicas = replicas_of(old);
-  const bool several = replicas != nullptr && replicas->size() > 1;
-  if (policy == SwapPolicy::kRolling && !several)
+  const std::uint32_t before = replicas == nullptr ? 1 : replicas->wanted();
+  if (policy == SwapPolicy::kRolling && before == 1)
     return Error(ErrorCode::kInvalidInput,
                  "policy rolling needs a model with several replicas (compile or serve --replicas)");
-  const bool as_many = several && replicas->size() == wanted;
-  if (policy == SwapPolicy::kRolling && !as_many)
+  if (policy == SwapPolicy::kRolling && before != wanted)
     return Error(ErrorCode::kInvalidInput, "policy rolling needs as many replicas of the new version (" +
-                                               std::to_string(wanted) + ") as serve now (" +
-                                               std::to_string(replicas->size()) + ")");
+                                               std::to_string(wanted) + ") as of the one that serves (" +
+                                               std::to_string(before) + ")");
+  const bool all_there = replicas != nullptr && replicas->size() == before;
+  if (policy == SwapPolicy::kRolling && !lost && !all_there)
+    return Error(ErrorCode::kDoesNotFit,
+                 "policy rolling needs all replicas of the version that serves, and " +
+                     std::to_string(replicas->size()) + " of " + std::to_string(before) + " are up");
+  const bool can_roll = all_there && before > 1 && before == wanted && !lost;
   Status fits = Error(ErrorCode::kDoesNotFit, "it is lost");
   if ((policy == SwapPolicy::kAuto && !lost) || policy == SwapPolicy::kOverlap)
     fits = source_.check(next.deployment, {}, wanted);
   if (fits.ok()) return SwapPolicy::kOverlap;
   if (policy == SwapPolicy::kOverlap) return fits.error().within("policy overlap");
   MILLRACE_TRY(source_.check(next.deployment, cards_of(old->pipeline()), wanted));
-  if (as_many && !lost && policy != SwapPolicy::kDrain) return SwapPolicy::kRolling;
+  if (can_roll && policy != SwapPolicy::kDrain) return SwapPolicy::kRolling;
   return SwapPolicy::kDrain;
 }
 

@@ -147,15 +147,16 @@ TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
 /// Two replicas on six cards, of which those named do not start.
 class ReplicasOnCardsThatDoNotStart : public testing::Test {
  protected:
-  void begin() {
+  void begin(std::vector<std::string> more = {}) {
     host_.add("1", base());
-    host_.add("2", with_other_weights(base(), 5));
+    if (more.empty()) host_.add("2", with_other_weights(base(), 5));
     const fs::path card = host_.scratch() / "card";
     std::ofstream(card) << "#!/bin/sh\n[ -e " << host_.scratch().string() << "/no-$1 ] && exit 1\nexec "
                         << (fs::path(millrace_binary()).parent_path() / "millrace-card").string()
                         << " \"$@\"\n";
     fs::permissions(card, fs::perms::owner_all);
-    host_.start({"--replicas", "2"}, {"MILLRACE_CARD=" + card.string()});
+    more.insert(more.end(), {"--replicas", "2"});
+    host_.start(more, {"MILLRACE_CARD=" + card.string()});
     ASSERT_EQ(host_.load("1").status, 200);
     ASSERT_EQ(host_.cards().size(), 6U);
   }
@@ -224,6 +225,21 @@ TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainWhereAllWereLostAndOneCameBac
   EXPECT_TRUE(wait_until([&] { return one_is_missing(); })) << host_.reason("1");
   let_start({3, 4, 5});
   expect_both();
+}
+
+TEST_F(ReplicasOnCardsThatDoNotStart, KeepAVersionThatIsToRollInWaitingAndPollingLoadsItWhenAllAreUp) {
+  ASSERT_NO_FATAL_FAILURE(
+      begin({"--repository-mode", "poll", "--repository-poll-ms", "100", "--swap-policy", "rolling"}));
+  end({4});
+  host_.add("2", with_other_weights(base(), 5));
+  ASSERT_TRUE(wait_until([&] { return host_.reason("2").starts_with("1 of 2 replicas are up; "); }))
+      << host_.server().err();
+  host_.add("3", base());
+  ASSERT_TRUE(wait_until([&] { return host_.reason("3").find("1 of 2 are up") != std::string::npos; }))
+      << host_.reason("3");
+  let_start({4});
+  EXPECT_TRUE(host_.eventually("3", "READY")) << host_.server().err();
+  EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_replicas_ready") == 2; }));
 }
 
 TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {

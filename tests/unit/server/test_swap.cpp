@@ -382,6 +382,33 @@ TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_lat
   EXPECT_EQ(Swapper::strength(serving()).there, 2U);
 }
 
+TEST_F(SwapTest, rolling_while_a_replica_is_missing_is_refused_as_what_may_pass_and_works_when_it_is_back) {
+  farm.places = 2;
+  Swapper swap = swapper(2);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  farm.fail["2"] = 1;
+  farm.fail["1"] = 1;
+  ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kRolling).rolled_back);
+  ASSERT_EQ(Swapper::strength(serving()).there, 1U);
+  const auto refused = swap.swap(serving(), version("3"), SwapPolicy::kRolling);
+  EXPECT_EQ(refused.status.error().code(), ErrorCode::kDoesNotFit);
+  EXPECT_NE(refused.status.error().message().find("1 of 2 are up"), std::string::npos)
+      << refused.status.error().message();
+  EXPECT_FALSE(refused.attempted);
+  ASSERT_TRUE(swap.complete(serving(), {}).ok());
+  EXPECT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kRolling).status.ok());
+  EXPECT_EQ(serving_version(), "3");
+  // What no replica that comes back makes possible is refused for good.
+  const auto never = [&](std::uint32_t replicas, const std::string& says) {
+    const Status status = swapper(replicas).swap(serving(), version("4"), SwapPolicy::kRolling).status;
+    EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(status.error().message().find(says), std::string::npos) << status.error().message();
+  };
+  never(3, "(3) as of the one that serves (2)");
+  ASSERT_TRUE(swapper(1).swap(serving(), version("4"), SwapPolicy::kDrain).status.ok());
+  never(1, "needs a model with several replicas");
+}
+
 /// Version 2 serves with one replica of two: the other gave another output than the stored one.
 struct UnprovedReplica : SwapTest {
   void SetUp() override {
