@@ -453,11 +453,22 @@ class Planner {
     if (found.ok())
       out = Unedited{plan_.cards(), plan_.frames_per_second(), plan_.latency_seconds};
     else if (found.error().code() != ErrorCode::kDoesNotFit &&
-             found.error().code() != ErrorCode::kUnsupported)
+             found.error().code() != ErrorCode::kUnsupported && !names_parts(before.program))
       return found.error();
     restore(before);
     streamed_ = false;
     return out;
+  }
+
+  /// Whether options name what is a block only once layers are split.
+  bool names_parts(const kernels::Program& unsplit) const {
+    const auto is_part = [&](const std::string& name) {
+      return std::none_of(unsplit.blocks.begin(), unsplit.blocks.end(),
+                          [&](const auto& block) { return block.name == name; });
+    };
+    return std::any_of(options_.host_blocks.begin(), options_.host_blocks.end(), is_part) ||
+           std::any_of(options_.splits.begin(), options_.splits.end(),
+                       [&](const Split& wanted) { return is_part(wanted.block); });
   }
 
   /// What the command line asks for and the file settles otherwise is refused.
@@ -478,7 +489,6 @@ class Planner {
   /// The problem as the file's splits and host blocks make it.
   Status state_as_followed() {
     MILLRACE_ASSIGN(host_blocks_, read_plan_changes(options_.plan, plan_));
-    MILLRACE_TRY(agree(host_blocks_));
     MILLRACE_TRY(state_problem());
     if (!plan_.candidates.without.empty())
       return Error(ErrorCode::kInvalidInput, options_.plan.string() + ": there is no hardware for " +
@@ -489,6 +499,10 @@ class Planner {
   }
 
   Status follow() {
+    const Plan unsplit = plan_;
+    MILLRACE_ASSIGN(const auto host, read_plan_changes(options_.plan, plan_));
+    MILLRACE_TRY(agree(host));
+    restore(unsplit);
     MILLRACE_ASSIGN(const auto searched, unedited());
     MILLRACE_TRY(state_as_followed());
     plan_.followed = true;

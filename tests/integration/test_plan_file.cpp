@@ -67,6 +67,11 @@ TEST_F(PlanCommand, Splits_and_host_blocks_are_saved_and_read_back) {
   }
   // Options beside it may say the same, and nothing else.
   EXPECT_EQ(plan({"--plan", yaml, "--split", "gemm_24=3", "--host", "gemm_24_part1"}).exit_code, 0);
+  const auto part = planned({"--plan", yaml, "--host", "gemm_24_part1"});
+  EXPECT_TRUE(part.at("unedited").is_null());  // of the model as it is, a search knows no such block
+  EXPECT_EQ(part.at("splits").as_array().size(), 1U);
+  expect_error(plan({"--plan", yaml, "--host", "gemm_24_part7"}), 2,
+               {"--host gemm_24_part7", "edit its 'host'"});
   expect_error(plan({"--plan", yaml, "--split", "gemm_24=2"}), 2, {"--split gemm_24=2", "edit its 'splits'"});
   expect_error(plan({"--plan", yaml, "--host", "gemm_30"}), 2, {"--host gemm_30", "edit its 'host'"});
 }
