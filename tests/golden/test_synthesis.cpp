@@ -135,7 +135,7 @@ TEST(Prediction, HoldsForWhatIsChosenForANet) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
-  for (const char* name : {"jet_1", "tfc_32", "mpcnn_1033", "ptt_512"}) {
+  for (const char* name : {"jet_1", "tfc_32", "lenet5_392", "mpcnn_1033", "ptt_512"}) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(designs.contains(name));
     Sums whole = designs.at(name).dataflow;

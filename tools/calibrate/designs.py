@@ -4,9 +4,9 @@ test_synthesis compares with the cost model.
 
   tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…] [--check]
 
-Each net is compiled for one card at three budgets, which gives three foldings: a KU060 cut down to N DSP slices, 90 N + 2,500
+Each net is compiled for one card at three budgets, which gives three foldings (tests/rtl/nets.json has the same simulated): a KU060 cut down to N DSP slices, 90 N + 2,500
 LUTs and twice as many flip-flops (beside its shell). With them, shell and links included:
-  jet_1, tfc_32, mpcnn_1033, ptt_512
+  jet_1, tfc_32, lenet5_392, mpcnn_1033, ptt_512
                 as compile makes them for a whole KU060, the fastest that fits: the rows of interval 0 in tests/rtl/nets.json
   ptt_1046      PTTDNN for at most 1,046 cycles a frame: the `pttdnn` row of that interval in tests/rtl/nets.json
   lenet5_cards  LeNet-5 over three KU060 in a chain: every kind of link port
@@ -32,7 +32,7 @@ MODELS = {"jet": "jet_hls4ml_16_64_32_32_5/jet_int8_qdq.onnx", "tfc": "tfc_mnist
           "lenet5": "lenet5_mnist/lenet5_qdq_s8_pow2.onnx", "ptt": "pttdnn_cifar10/ptt_qdq_s8_pow2.onnx",
           "mpcnn": "mpcnn_gestures/mpcnn_qdq_s8_pow2.onnx"}
 NETS = [("tfc", (24, 64, 150)), ("lenet5", (64, 100, 150)), ("ptt", (64, 100, 150)), ("mpcnn", (150, 175, 200))]
-WHOLE = [("jet_1", "one-ku060", []), ("tfc_32", "one-ku060", []), ("mpcnn_1033", "one-ku060", []), ("ptt_512", "one-ku060", []),
+WHOLE = [("jet_1", "one-ku060", []), ("tfc_32", "one-ku060", []), ("lenet5_392", "one-ku060", []), ("mpcnn_1033", "one-ku060", []), ("ptt_512", "one-ku060", []),
          ("ptt_1046", "one-ku060", ["--max-utilisation", "dsp=0.37", "--max-utilisation", "lut=0.19"]),
          ("lenet5_cards", "three-ku060", ["--partitions", "3"])]
 COUNTS = ["lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"]
