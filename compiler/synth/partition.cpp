@@ -158,19 +158,30 @@ Result<json::value> read_structure(const Yosys& yosys, const fs::path& folder, c
   std::vector<std::string> command = {
       yosys.program.string(), "-Q", "-q", "-p",
       "read_verilog -sv " + files.dataflow + ".sv " + files.top + ".sv; proc; write_json structure.json"};
+  // Nothing is wrong with the folder where Yosys had no room to write, and it may end well all the same.
+  const auto refuse = [&](Error error) {
+    return is_disk_full(scratch.path())
+               ? Error(ErrorCode::kResourceExhausted,
+                       "the disk under " + scratch.path().string() + " is full; TMPDIR puts it elsewhere")
+               : error;
+  };
   for (const std::string& name : {files.dataflow + ".sv", files.top + ".sv"}) {
     std::error_code code;
     fs::copy_file(folder / name, scratch.path() / name, code);
-    if (code) return wrong(folder, name + " cannot be read: " + code.message());
+    if (code) return refuse(wrong(folder, name + " cannot be read: " + code.message()));
   }
   MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, scratch.path()));
   if (outcome.signal != 0) {
     return Error(ErrorCode::kUnavailable, "yosys was killed by signal " + std::to_string(outcome.signal));
   }
   if (!outcome.ok())
-    return wrong(folder, "yosys does not read the SystemVerilog:\n" + printable(outcome.output, true));
-  MILLRACE_ASSIGN(const std::string text, read_text_file(target, kMaxFileBytes));
-  return parse_json(text, folder, "what yosys wrote");
+    return refuse(
+        wrong(folder, "yosys does not read the SystemVerilog:\n" + printable(outcome.output, true)));
+  const auto text = read_text_file(target, kMaxFileBytes);
+  if (!text.ok()) return refuse(text.error());
+  auto structure = parse_json(*text, folder, "what yosys wrote");
+  if (!structure.ok()) return refuse(structure.error());
+  return structure;
 }
 
 /// Yosys writes numbers as binary digits, two's complement; anything else is a string.

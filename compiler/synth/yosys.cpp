@@ -1,9 +1,9 @@
 #include "compiler/synth/yosys.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -19,6 +19,7 @@ constexpr const char* kCacheKind = "synth";
 constexpr const char* kTop = "all_instances";
 constexpr const char* kCells = "cells.txt";  // of a run
 constexpr const char* kCost = "cost.txt";    // of an entry
+constexpr std::string_view kNumber = "Number of cells:";
 
 /// LUTs that one memory primitive of UltraScale occupies (UG974).
 const std::map<std::string, std::uint64_t, std::less<>>& memory_luts() {
@@ -125,6 +126,10 @@ std::string last_lines(const std::string& text, std::size_t lines) {
   return text.substr(from);
 }
 
+Error disk_full(const fs::path& folder) {
+  return Error(ErrorCode::kResourceExhausted, "the disk under " + folder.string() + " is full");
+}
+
 /// Runs Yosys over the jobs in `folder`; its statistics.
 Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const SynthesisJob*>& jobs,
                               const fs::path& folder) {
@@ -146,34 +151,12 @@ Result<std::string> run_yosys(const Yosys& yosys, const std::vector<const Synthe
                                               (outcome.signal == 9 ? " (out of memory?)" : ""));
   }
   if (outcome.exit_code != 0) {
-    if (is_disk_full(folder)) {
-      return Error(ErrorCode::kResourceExhausted, "the disk under " + folder.string() + " is full");
-    }
+    if (is_disk_full(folder)) return disk_full(folder);
     return Error(ErrorCode::kInternal, "yosys ended with exit code " + std::to_string(outcome.exit_code) +
                                            ":" + last_lines(outcome.output, 12));
   }
   return read_text_file(folder / kCells);
 }
-
-/// A folder for one run, gone with the object.
-class RunFolder {
- public:
-  explicit RunFolder(const fs::path& parent) {
-    std::string name = (parent / "yosys.XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~RunFolder() {
-    std::error_code ignored;
-    if (made()) fs::remove_all(path_, ignored);
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  bool made() const { return !path_.empty(); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string print_cost(const Cost& cost) {
   std::string text;
@@ -219,6 +202,7 @@ Result<Cost> count_cells(const std::string& statistics, const std::string& modul
   std::istringstream lines(statistics);
   Cost cost;
   bool in_module = false, in_cells = false, found = false;
+  std::uint64_t said = 0, listed = 0;
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string type;
@@ -226,15 +210,21 @@ Result<Cost> count_cells(const std::string& statistics, const std::string& modul
     if (line.starts_with("===")) {
       in_module = line == "=== " + module + " ===";
       in_cells = false;
-    } else if (in_module && line.find("Number of cells:") != std::string::npos) {
-      in_cells = found = true;
+    } else if (const auto at = line.find(kNumber); in_module && at != std::string::npos) {
+      in_cells = static_cast<bool>(std::istringstream(line.substr(at + kNumber.size())) >> said);
+      found = found || in_cells;
     } else if (in_cells && words >> type >> count) {
       add_cell(cost, type, count);
+      listed += count;
     } else {
       in_cells = in_cells && !line.empty();
     }
   }
   if (!found) return Error(ErrorCode::kCorrupt, "no cells of '" + module + "' in what yosys wrote");
+  if (listed != said) {
+    return Error(ErrorCode::kCorrupt, "what yosys wrote lists " + std::to_string(listed) + " of the " +
+                                          std::to_string(said) + " cells of '" + module + "'");
+  }
   return cost;
 }
 
@@ -272,16 +262,16 @@ Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
     }
   }
   if (!missing.empty()) {
-    const fs::path scratch = cache.root() / "tmp";
-    const RunFolder folder(scratch);
-    if (!folder.made()) {
-      return Error(is_disk_full(scratch) ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
-                   "cannot make a folder in " + scratch.string());
-    }
+    MILLRACE_ASSIGN(const CacheFolder folder, cache.folder(kCacheKind));
     MILLRACE_ASSIGN(const std::string statistics, run_yosys(yosys, missing, folder.path()));
+    // All of them before the first is kept: Yosys ends well where its statistics find no room on the disk.
     for (std::size_t i = 0; i < missing.size(); ++i) {
-      MILLRACE_ASSIGN(const Cost cost, count_cells(statistics, wrapper_name(i)));
-      costs[positions[i]] = cost;
+      const auto counted = count_cells(statistics, wrapper_name(i));
+      if (!counted.ok()) return is_disk_full(folder.path()) ? disk_full(folder.path()) : counted.error();
+      costs[positions[i]] = *counted;
+    }
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      const Cost& cost = costs[positions[i]];
       const auto kept =
           cache.get(kCacheKind, key_of(yosys, *missing[i]), [&](const fs::path& entry, const fs::path&) {
             return write_file_atomically(entry / kCost, print_cost(cost));

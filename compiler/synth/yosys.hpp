@@ -46,7 +46,8 @@ struct SynthesisJob {
 /// unknown, all outputs wanted. Those the cache does not have go through one run of Yosys together (it spends
 /// seconds on reading its own libraries). All jobs have one family. Blocks until Yosys ends. Errors:
 /// kInternal where Yosys refuses an instance (its last lines are in the message), kUnavailable where a signal
-/// ended it, kResourceExhausted where the disk is full; then nothing of that run is kept. Any thread.
+/// ended it, kCorrupt as count_cells(), kResourceExhausted where the disk is full; then nothing of that run
+/// is kept, and what a killed one left in the cache's tmp/ goes with the next. Any thread.
 Result<std::vector<generators::Cost>> synthesise(const Yosys& yosys, const Cache& cache,
                                                  const std::vector<SynthesisJob>& jobs);
 
@@ -57,7 +58,8 @@ std::string key_of(const Yosys& yosys, const SynthesisJob& job);
 /// What the cache has of one job.
 std::optional<generators::Cost> known_cost(const Yosys& yosys, const Cache& cache, const SynthesisJob& job);
 
-/// The counts of one module in the text of Yosys' `stat`. kCorrupt where there are none.
+/// The counts of one module in the text of Yosys' `stat`. kCorrupt where there are none, or do not add up to
+/// the number of cells it says (the text is cut off).
 Result<generators::Cost> count_cells(const std::string& statistics, const std::string& module);
 
 /// "xcu" and "xcup" are what the library is for; kUnsupported for any other.

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr char kSums[] = "SHA256SUMS";
 constexpr char kLocks[] = "locks";
+constexpr char kOwner[] = "lock";  // of a folder: held as long as its owner lives
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr char kElsewhere[] = " (MILLRACE_CACHE puts the cache elsewhere)";
 constexpr std::uint64_t kFullBelow = 4U << 20U;
@@ -55,6 +56,13 @@ class Lock {
       if (errno != EINTR) return failed(path, "lock", errno);
     return lock;
   }
+  /// Whether nobody holds it; where there is none, nobody does.
+  static bool free(const fs::path& path) {
+    Lock lock;
+    lock.file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    return lock.file_ < 0 || ::flock(lock.file_, LOCK_EX | LOCK_NB) == 0;
+  }
+  int release() { return std::exchange(file_, -1); }
 
  private:
   int file_ = -1;
@@ -99,7 +107,22 @@ Status check_own(const fs::path& root) {
                    "of its own, which is made where it is missing");
 }
 
+/// Its own for each caller and process.
+std::string temporary_name(const std::string& begin) {
+  static std::atomic<unsigned> counter{0};
+  return begin + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+}
+
 }  // namespace
+
+CacheFolder::CacheFolder(CacheFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
+
+CacheFolder::~CacheFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) fs::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+}
 
 Result<Cache> Cache::open() {
   const auto variable = [](const char* name) {
@@ -158,13 +181,11 @@ Result<fs::path> Cache::get(const std::string& kind, const std::string& key, con
 
 /// Under the key's lock: whatever is in tmp/ for it was left by a maker that is gone.
 Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& key, const Make& make) const {
-  static std::atomic<unsigned> counter{0};
   std::error_code ignored;
   for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))
     if (left.path().filename().string().starts_with(key + ".")) fs::remove_all(left.path(), ignored);
 
-  const fs::path work =
-      root_ / "tmp" / (key + "." + std::to_string(::getpid()) + "." + std::to_string(counter++));
+  const fs::path work = root_ / "tmp" / temporary_name(key);
   struct Removed {
     const fs::path& path;
     ~Removed() {
@@ -190,6 +211,22 @@ Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& k
   fs::remove_all(target, ignored);  // a damaged one
   if (::rename(fresh.c_str(), target.c_str()) != 0) return failed(target, "put the entry in place", errno);
   return target;
+}
+
+Result<CacheFolder> Cache::folder(const std::string& use) const {
+  if (!is_name(use) || use.find('.') != std::string::npos)
+    return Error(ErrorCode::kInternal, "'" + use + "' is no name for folders in a cache");
+  // Held until the new one's own lock is: till then it would look as if its owner were gone.
+  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / use, {}));
+  std::error_code ignored;
+  for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))
+    if (left.path().filename().string().starts_with(use + ".") && Lock::free(left.path() / kOwner))
+      fs::remove_all(left.path(), ignored);
+  CacheFolder folder(root_ / "tmp" / temporary_name(use), -1);
+  MILLRACE_TRY(make_folder(folder.path()));
+  MILLRACE_ASSIGN(Lock owner, Lock::take(folder.path() / kOwner, {}));
+  folder.lock_ = owner.release();
+  return folder;
 }
 
 bool is_disk_full(const fs::path& path) {

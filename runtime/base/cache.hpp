@@ -2,18 +2,35 @@
 // under the digest of everything it was made from. An entry is there whole and intact or not at all.
 //
 //   <root>/<kind>/<key>/        the entry's files and SHA256SUMS, written last
-//   <root>/tmp/<key>.<pid>.<n>  an entry being made; what a killed maker left goes with the next one of that
-//   key <root>/locks/<key>          held by who makes that entry
+//   <root>/tmp/<key>.<pid>.<n>  an entry being made; a killed maker's goes with the next of that key
+//   <root>/tmp/<use>.<pid>.<n>  a CacheFolder, its `lock` held; a killed owner's goes with the next one
+//   <root>/locks/<key>          held by who makes that entry
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "runtime/base/result.hpp"
 
 namespace millrace {
+
+/// A folder in a cache's tmp/, gone with the object.
+class CacheFolder {
+ public:
+  CacheFolder(CacheFolder&& other) noexcept;
+  CacheFolder& operator=(CacheFolder&&) = delete;
+  ~CacheFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  friend class Cache;
+  CacheFolder(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
+  std::filesystem::path path_;
+  int lock_ = -1;  // of the file `lock` in it: free once the owner is gone, however it went
+};
 
 class Cache {
  public:
@@ -39,6 +56,11 @@ class Cache {
   /// behind; kResourceExhausted where the disk is full.
   Result<std::filesystem::path> get(const std::string& kind, const std::string& key, const Make& make,
                                     const std::function<void()>& waiting = {}) const;
+
+  /// A folder for work that several entries come of; first those of the same use go whose owner was killed.
+  /// `use` is a name without a dot. kEnvironment where it cannot be made, kResourceExhausted where the disk
+  /// is full.
+  Result<CacheFolder> folder(const std::string& use) const;
 
  private:
   explicit Cache(std::filesystem::path root) : root_(std::move(root)) {}

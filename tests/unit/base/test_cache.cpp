@@ -108,6 +108,37 @@ TEST_F(CacheTest, AKilledMakerLeavesNoEntryAndTheNextOneClearsUp) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
+TEST_F(CacheTest, AFolderGoesWithItsOwnerOrWithTheNextOneOfItsUse) {
+  const auto mine = cache().folder("run");
+  ASSERT_TRUE(mine.ok()) << mine.error().message();
+  std::ofstream(mine->path() / "file") << "x";
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    const auto killed = cache().folder("run"), other = cache().folder("other");
+    std::ofstream(killed->path() / "half") << "x";
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(owner, &status, 0), owner);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(left_in_tmp(), 3U);
+  {
+    const auto next = cache().folder("run");
+    ASSERT_TRUE(next.ok());
+    EXPECT_NE(next->path(), mine->path());
+    EXPECT_EQ(left_in_tmp(), 3U) << "the killed one's is gone, the other use's and mine are not";
+    EXPECT_TRUE(fs::exists(mine->path() / "file")) << "its owner lives";
+  }
+  EXPECT_EQ(left_in_tmp(), 2U);
+  ASSERT_TRUE(cache().folder("other").ok());
+  EXPECT_EQ(left_in_tmp(), 1U);
+  fs::create_directory(directory_.path() / "cache/tmp/run.1.0");  // killed before it had its lock
+  ASSERT_TRUE(cache().folder("run").ok());
+  EXPECT_EQ(left_in_tmp(), 1U);
+  for (const char* use : {"", "a/b", "a.b"})
+    EXPECT_EQ(cache().folder(use).error().code(), ErrorCode::kInternal) << use;
+}
+
 TEST_F(CacheTest, OfManyThatAskOneMakes) {
   std::vector<std::thread> threads;
   std::atomic<int> good{0};

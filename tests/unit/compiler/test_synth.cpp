@@ -1,7 +1,10 @@
 // compiler/synth against a stand-in for Yosys: a script that answers as Yosys 0.23 does, or dies, or fails.
 // What the real one counts is in tests/golden/synthesis.csv.
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -28,7 +31,7 @@ constexpr const char* kStatistics = R"(
 === instance_0 ===
 
    Number of wires:                  4
-   Number of cells:                 25
+   Number of cells:                 32
      CARRY4                          3
      DSP48E2                         4
      FDRE                           10
@@ -104,6 +107,20 @@ TEST(Synth, CountsThePrimitivesOfOneModule) {
   EXPECT_EQ(count_cells(kStatistics, "instance_1")->lut, 7U);
   EXPECT_EQ(count_cells(kStatistics, "instance_2").error().code(), ErrorCode::kCorrupt);
   EXPECT_EQ(count_cells("", "instance_0").error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(Synth, CountsNothingOfAListThatIsCutOffAnywhere) {
+  const std::string text = kStatistics;
+  const std::size_t from = text.find("=== instance_0 ==="), last = text.find("RAMB36E2"),
+                    end = text.find('\n', last);
+  for (std::size_t length = from; length < end; ++length) {
+    const Result<Cost> cost = count_cells(text.substr(0, length), "instance_0");
+    ASSERT_FALSE(cost.ok()) << text.substr(0, length);
+    EXPECT_EQ(cost.error().code(), ErrorCode::kCorrupt);
+  }
+  EXPECT_TRUE(count_cells(text.substr(0, end), "instance_0").ok());
+  EXPECT_EQ(count_cells(text.substr(0, last), "instance_0").error().message(),
+            "what yosys wrote lists 27 of the 32 cells of 'instance_0'");
 }
 
 TEST(Synth, TakesOfTheLibraryWhatAModuleNeeds) {
@@ -188,8 +205,7 @@ TEST(Synth, WritesInstancesThatSystemVerilogTakes) {
 }
 
 /// What a run that must fail says and leaves.
-void expect_failure(const Stand& stand, ErrorCode code, const std::string& words) {
-  const Cache cache = stand.cache();
+void expect_failure(const Stand& stand, const Cache& cache, ErrorCode code, const std::string& words) {
   const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1)});
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.error().code(), code) << failed.error().message();
@@ -198,6 +214,30 @@ void expect_failure(const Stand& stand, ErrorCode code, const std::string& words
   EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
   EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
 }
+
+void expect_failure(const Stand& stand, ErrorCode code, const std::string& words) {
+  expect_failure(stand, stand.cache(), code, words);
+}
+
+/// A file system of a few pages, where the machine lets us mount one.
+class SmallDisk {
+ public:
+  explicit SmallDisk(fs::path path) : path_(std::move(path)) {
+    fs::create_directories(path_);
+    mounted_ = ::mount("none", path_.c_str(), "tmpfs", 0, "size=64k,mode=0700") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool mounted_ = false;
+};
 
 TEST(Synth, KeepsNothingOfAYosysThatWasKilled) {
   expect_failure(Stand("echo 'LUT6 3' > cells.txt; kill -9 $$\n"), ErrorCode::kUnavailable, "signal 9");
@@ -210,6 +250,43 @@ TEST(Synth, SaysWhatYosysSaidWhenItRefused) {
 
 TEST(Synth, KeepsNothingOfStatisticsThatAreCutOff) {
   expect_failure(Stand("head -c 60 ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt, "no cells");
+  // As Yosys 0.23 leaves them where the disk fills up, with exit code 0.
+  expect_failure(Stand("sed '/RAMB18E2/,$d' ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt,
+                 "24 of the 32 cells");
+}
+
+TEST(Synth, KeepsNothingOfARunOfWhichOneInstanceIsCutOff) {
+  const Stand stand("sed '/LUT1/d' ../../../statistics > cells.txt\n");
+  const Cache cache = stand.cache();
+  const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1), job("mr_alone", 2)});
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().code(), ErrorCode::kCorrupt);
+  EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
+}
+
+TEST(Synth, SaysThatTheDiskIsFullWhereYosysDoesNot) {
+  const Stand stand("sed '/RAMB18E2/,$d' ../../../../statistics > cells.txt\n");
+  const SmallDisk disk(stand.folder() / "small");
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
+  const auto cache = Cache::open(disk.path() / "cache");
+  ASSERT_TRUE(cache.ok()) << cache.error().message();
+  expect_failure(stand, *cache, ErrorCode::kResourceExhausted, "is full");
+}
+
+/// The stand-in kills who waits for it: the folder of that run stays, and goes with the next one.
+TEST(Synth, ClearsUpAfterARunThatWasKilled) {
+  Stand stand("kill -9 $PPID; exec sleep 600\n");
+  const Cache cache = stand.cache();
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(synthesise(stand.yosys(), cache, {job("mr_alone", 1)}).ok() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(entries(cache.root() / "synth"), 0U);
+  EXPECT_EQ(entries(cache.root() / "tmp"), 1U);
+  stand.set_body("cp ../../../statistics cells.txt\n");
+  ASSERT_TRUE(synthesise(stand.yosys(), cache, {job("mr_alone", 1)}).ok());
+  EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
 }
 
 TEST(Synth, RefusesAFamilyTheLibraryIsNotFor) {
@@ -362,6 +439,26 @@ TEST_F(Partition, IsRefusedByNameWhereItsFolderIsNotAsItShouldBe) {
   EXPECT_NE(refusal().find("--family"), std::string::npos);
   fs::remove(rtl() / "design.json");
   EXPECT_NE(refusal().find("not_found"), std::string::npos);
+}
+
+TEST_F(Partition, IsNotBlamedForAFullDisk) {
+  const SmallDisk disk(stand_.folder() / "small");
+  if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", disk.path().c_str(), 1);
+  const auto refused_by = [&](const std::string& body) {
+    stand_.set_body(body);
+    return refusal();
+  };
+  const std::string cut = refused_by("head -c 200 " + (stand_.folder() / "structure").string() +
+                                     " > structure.json\n"),
+                    none = refused_by("exit 0\n"), failed = refused_by("exit 1\n");
+  kept.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", kept.c_str(), 1);
+  for (const std::string& said : {cut, none, failed}) {
+    EXPECT_TRUE(said.starts_with("resource_exhausted: the disk under " + disk.path().string())) << said;
+    EXPECT_NE(said.find("TMPDIR"), std::string::npos) << said;
+  }
 }
 
 TEST_F(Partition, IsRefusedWhereAModuleOrAMemoryFileIsMissing) {
