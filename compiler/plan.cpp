@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "compiler/cabling.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "compiler/explore/words.hpp"
 #include "compiler/front.hpp"
@@ -44,7 +45,7 @@ class Planner {
       MILLRACE_ASSIGN(plan_.plugin, gen::Plugin::open(options_.generator_plugin, options_.plugin_time));
     }
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
-    MILLRACE_TRY(options_.plan.empty() ? choose() : follow());
+    MILLRACE_TRY(options_.plan.empty() ? choose_over_cables() : follow());
     plan_.prediction_ms = steps_.total("predict");
     plan_.exploration_ms = steps_.total() - plan_.prediction_ms;
     return {};
@@ -58,12 +59,29 @@ class Planner {
     MILLRACE_TRY(move_to_host());
     MILLRACE_TRY(check_host(options_, plan_));
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
-    if (!may_stream()) return look(true);
+    if (!may_stream()) return look(explains_);
     if (!options_.baked_first) return weigh_streamed();
     const Status baked = look(false);
     if (baked.ok() || baked.error().code() != ErrorCode::kDoesNotFit) return baked;
     MILLRACE_TRY(offer_streamed());
-    return look(true);
+    return look(explains_);
+  }
+
+  /// What a search finds; where it finds nothing and some cards stand alone, whether more cables would do.
+  Status choose_over_cables() {
+    const std::size_t joined = most_joined(plan_.cluster);
+    const bool told = options_.partitions.value_or(0) > joined;  // where that fails
+    if (joined == plan_.cluster.cards.size() || told) return choose();
+    const Plan start = plan_;
+    const Status found = choose();
+    if (found.ok() || found.error().code() != ErrorCode::kDoesNotFit) return found;
+    restore(start);
+    plan_.cluster = cabled(std::move(plan_.cluster));
+    host_blocks_ = options_.host_blocks;
+    streamed_ = false;
+    explains_ = false;
+    if (!choose().ok()) return found;
+    return for_want_of_cables(start.cluster, plan_.solution.card.size(), found.error());
   }
 
   /// Searches, and where a layer is too large or too slow for a card, has several share it.
@@ -168,7 +186,7 @@ class Planner {
       return explore::may_be_better(plan_.problem, own.solution);
     });
     if (possible) {
-      const Status found = look(!baked.ok());
+      const Status found = look(!baked.ok() && explains_);
       const bool failed = !found.ok() && found.error().code() != ErrorCode::kDoesNotFit;
       if (!baked.ok() || failed || (found.ok() && better_than(own))) return found;
     }
@@ -545,6 +563,7 @@ class Planner {
   Bound bound_;
   double played_interval_ = 0;        // seconds; of one replica's cards, whatever the host takes
   std::vector<explore::Card> cards_;  // of the problem, where nothing is loaded
+  bool explains_ = true;              // why a search finds nothing
   bool streamed_ = false;             // candidates with weights from memory are among those chosen from
   std::vector<std::string> host_blocks_ = options_.host_blocks;
 };

@@ -281,7 +281,10 @@ class Diagnosis {
     const auto [at, card] = fill(board_);
     if (at == board_.chain.size())
       return "the layers fit on cards one after another, but with no cut that its cables allow";
-    return "the cards are full before " + layer_name(board_, at) + ": " + lacking(problem_.cards[card]);
+    const std::string full = joined_ == problem_.cards.size() ? "the cards are"
+                             : joined_ == 1                   ? "a card alone is"
+                                            : plural(joined_, "card") + ", as many as cables join, are";
+    return full + " full before " + layer_name(board_, at) + ": " + lacking(problem_.cards[card]);
   }
 
   std::string lacking(const Card& full) const {
@@ -324,7 +327,18 @@ class Diagnosis {
             ", or " + rate_down(1 / soonest_->interval_seconds) + " in " + time_up(soonest_->latency_seconds);
       return out;
     }
+    if (!unjoined().empty()) return reached_alone(open);
     return "; with its layers unsplit it does not fit at any rate";
+  }
+
+  /// On as many cards as are best, where those asked for are not joined.
+  std::string reached_alone(Problem open) const {
+    open.partitions.reset();
+    const Board board(open);
+    const auto found = Search(board).run();
+    return found ? "; without --partitions this cluster reaches " + rate_down(1 / found->interval_seconds) +
+                       " frames/s on " + plural(found->card.size(), "card")
+                 : "; without --partitions it does not fit either, with its layers unsplit";
   }
 
   /// So many cards of a kind, one after another.

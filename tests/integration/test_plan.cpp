@@ -157,6 +157,17 @@ TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it
   const std::string apart = small_cards(2, false);
   expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,
                {"no two cards are joined by a cable", "add cables to the cluster file"});
+  // Joined, they hold it: with its layers as they are, and with a layer split; alone, no card does.
+  const auto apart_of = [&](int luts) {
+    return millrace({"plan", kModel.string(), "--cluster", small_cards(3, false, 0, luts)});
+  };
+  for (const int luts : {4000, 5000})
+    expect_error(apart_of(luts), 1,
+                 {"no two of its 3 cards are joined by a cable, and ", "add cables to the cluster file"});
+  expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(8, false, 0, 5000)}), 1,
+               {"no two of its 8 cards are joined by a cable, and 3 that were would do"});
+  expect_error(apart_of(500), 1, {"layer 'conv_5' needs"});
+  EXPECT_EQ(apart_of(500).err.find("add cables"), std::string::npos);
   std::ofstream(file("clusters/slow.yaml"))
       << "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: small}\n"
          "cables:\n  - {a: {card: a, connector: 1}, b: {card: b, connector: 0}, gigabits_per_second: 0, "

@@ -488,6 +488,10 @@ TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
   expect(refusal(cable), "the cable between 'fpga0' and 'fpga1' would have to carry 100 bytes a frame");
   cable.cables.clear();
   expect(refusal(cable), "no two cards are joined by a cable, and each of the 2 partitions stands on a card");
+  // 64 of 64 cycles each, on the one DSP a card has.
+  expect(refusal(cable), "without --partitions it does not fit either");
+  for (auto& card : cable.cards) card.regions[0].available[kDsp] = 2;
+  expect(refusal(cable), "without --partitions this cluster reaches 1562500 frames/s on 1 card");
   Problem apart = row({64, 64, 64}, 3, 8);
   apart.cables.pop_back();
   apart.partitions = 3;
