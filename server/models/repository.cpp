@@ -100,7 +100,8 @@ Status Repository::load(const LoadOrder& order, Done done) {
     for (const auto& waiting : jobs_) {
       if (waiting->kind != Job::Kind::kLoad || waiting->model != job->model ||
           waiting->version != job->version || waiting->policy != job->policy ||
-          waiting->stage == Job::Stage::kRunning || waiting->cancel.stop_requested() || stopping_)
+          waiting->stage == Job::Stage::kRunning || waiting->not_compiled ||
+          waiting->cancel.stop_requested() || stopping_)
         continue;
       waiting->done.push_back(std::move(done));
       return {};
@@ -188,7 +189,10 @@ void Repository::work(const std::stop_token& stop) {
     if (const JobPointer job = take(Job::Stage::kReady, Job::Stage::kRunning)) {
       working_ = true;
       lock.unlock();
-      run(job);
+      if (job->not_compiled)
+        end_not_compiled(job);
+      else
+        run(job);
       lock.lock();
       working_ = false;
       continue;
@@ -235,30 +239,55 @@ void Repository::compile_all(const std::stop_token& stop) {
     const std::string version = std::to_string(job->version);
     const auto progress = [&](const std::string& step) {
       log::info("models", "model '" + job->model + "' version '" + version + "': compiled as far as " + step);
-      set_state(job->model, job->version, ModelState::kLoading, "compiling: " + step + " is done");
+      say_how_far(*job, "compiling: " + step + " is done");
     };
     log::info("models", "model '" + job->model + "' version '" + version + "': compiling");
-    set_state(job->model, job->version, ModelState::kLoading, "compiling");
+    say_how_far(*job, "compiling");
     auto compiled = compile_version(*options_.compiler, *options_.cache, job->model, job->source,
                                     job->cancel.get_token(), progress);
-    if (!compiled.ok()) {
-      const bool cancelled = job->cancel.stop_requested();
-      set_state(job->model, job->version, ModelState::kUnavailable,
-                cancelled ? "its compilation was cancelled" : compiled.error().message(), !cancelled);
-      log::warning("models",
-                   "model '" + job->model + "' version '" + version + "': " + compiled.error().message());
-      metrics_.reloaded(job->model,
-                        cancelled ? metrics::Metrics::Reload::kCancelled : metrics::Metrics::Reload::kFailure,
-                        std::chrono::nanoseconds(0));
-      finish(job, stop.stop_requested() ? stopping_error() : compiled.error());
-    } else {
-      const std::lock_guard again(mutex_);
-      job->compiled = *compiled;
-      job->stage = Job::Stage::kReady;
-      changed_.notify_all();
-    }
     lock.lock();
+    // Back to the worker, who keeps the books.
+    if (compiled.ok())
+      job->compiled = *compiled;
+    else
+      job->not_compiled = compiled.error();
+    job->stage = Job::Stage::kReady;
+    changed_.notify_all();
   }
+}
+
+/// Where the version serves it stays READY while its change is compiled.
+void Repository::say_how_far(const Job& job, const std::string& text) {
+  const auto now = serving(job.model);
+  if (now == nullptr || now->version() != std::to_string(job.version))
+    set_state(job.model, job.version, ModelState::kLoading, text);
+  else if (now->state() == ModelState::kReady)
+    set_state(job.model, job.version, ModelState::kReady, "its change is being loaded: " + text);
+}
+
+/// As where a load fails before it touches a card.
+void Repository::end_not_compiled(const JobPointer& job) {
+  using Reload = metrics::Metrics::Reload;
+  const std::string& model = job->model;
+  const std::string version = std::to_string(job->version);
+  const Error& error = *job->not_compiled;
+  const bool cancelled = job->cancel.stop_requested();
+  const std::string why = cancelled ? "its compilation was cancelled" : error.message();
+  if (!cancelled && error.code() == ErrorCode::kResourceExhausted)
+    tried_[model].erase(job->version);
+  else if (!cancelled)
+    tried_[model][job->version].failed = true;
+  const auto now = serving(model);
+  const bool in_place = now != nullptr && now->version() == version;
+  if (!in_place)
+    set_state(model, job->version, ModelState::kUnavailable, why, !cancelled);
+  else if (!lost_.contains(model))
+    set_state(model, job->version, ModelState::kReady,
+              "its change was not loaded: " + why +
+                  (missing_.contains(model) ? "; and it lacks replicas, which are tried again" : ""));
+  log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
+  metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
+  finish(job, error);
 }
 
 void Repository::begin_stop() {

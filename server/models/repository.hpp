@@ -121,6 +121,7 @@ class Repository {
     std::optional<SwapPolicy> policy;
     std::vector<Done> done;
     std::filesystem::path source, compiled;
+    std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
     std::stop_source cancel;
     bool cancelled_others = false;  // unload: there was something to cancel
   };
@@ -152,6 +153,8 @@ class Repository {
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
+  void say_how_far(const Job& job, const std::string& text);
+  void end_not_compiled(const JobPointer& job);
 
   // repository_jobs.cpp: what the jobs do; on the worker's thread, or while it waits.
   void run(const JobPointer& job);

@@ -663,6 +663,57 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
     ADD_FAILURE() << "left behind: " << left.path();
 }
 
+TEST_F(CompileOnLoad, AVersionCompiledAnewInItsPlaceServesOnAndTheIndexSaysSo) {
+  const std::string again = lenet_trained_again();
+  ASSERT_FALSE(again.empty());
+  host.start();
+  ASSERT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
+  const fs::path model = host.root() / "lenet" / "1" / "model.onnx";
+  const auto expect_ready = [&](const std::string& reason) {
+    EXPECT_EQ(host.state("1", "lenet"), "READY");
+    EXPECT_TRUE(host.reason("1", "lenet").starts_with(reason)) << host.reason("1", "lenet");
+    const std::string ready = host.post("/v2/repository/index", R"({"ready":true})").body;
+    EXPECT_NE(ready.find("\"version\":\"1\""), std::string::npos) << ready;
+    HttpConnection connection(host.port());
+    EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/1/ready")->status, 200);
+  };
+  std::ofstream(model, std::ios::binary) << "no model";
+  const auto answer = host.load("1", "", "lenet");
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  EXPECT_NE(answer.body.find("model.onnx"), std::string::npos) << answer.body;
+  expect_ready("its change was not loaded: compiling: ");
+
+  std::ofstream(model, std::ios::binary) << again;
+  ASSERT_EQ(
+      host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":1,"wait":false}})").status,
+      202);
+  const pid_t held = hold_up_compiler();
+  ASSERT_NE(held, 0);
+  expect_ready("its change is being loaded: compiling");
+  ::kill(held, SIGCONT);
+  EXPECT_TRUE(wait_until([&] { return host.reason("1", "lenet").empty(); })) << host.reason("1", "lenet");
+  expect_ready("");
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 2);
+}
+
+TEST_F(CompileOnLoad, PollingTriesAModelThatDoesNotCompileOnceAlsoWhereWhatServesIsGone) {
+  const fs::path versions = host.root() / "lenet";
+  std::ofstream(versions / "1" / "model.onnx") << "no model";
+  host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
+  ASSERT_TRUE(host.eventually("2", "READY", "lenet")) << host.server().err();
+  fs::remove_all(versions / "2");
+  const auto failed = [&] { return host.metric("millrace_reloads_total", "outcome=\"failure\""); };
+  ASSERT_TRUE(wait_until([&] { return failed() > 0; })) << host.server().err();
+  std::this_thread::sleep_for(1s);
+  EXPECT_EQ(failed(), 1) << "of twenty polls";
+  EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
+  HttpConnection connection(host.port());
+  EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/2/ready")->status, 200);
+  // Until it changes.
+  std::ofstream(versions / "1" / "model.onnx", std::ios::binary) << lenet_trained_again();
+  EXPECT_TRUE(host.eventually("1", "READY", "lenet")) << host.server().err();
+}
+
 TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
@@ -751,13 +802,23 @@ TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {
     const fs::path& path;
     ~Unmounted() { ::umount2(path.c_str(), MNT_DETACH); }
   } const unmounted{small};
-  host.start({"--compile-cache", small.string()});
+  const auto in_small = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--compile-cache", small.string()});
+    host.start(more);
+  };
+  in_small({});
   const auto answer = host.load("1", "", "lenet");
   EXPECT_EQ(answer.status, 429) << answer.body;
   EXPECT_NE(answer.body.find("disk is full"), std::string::npos) << answer.body;
   EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
   for (const auto& left : fs::directory_iterator(small / "tmp"))
     ADD_FAILURE() << "left behind: " << left.path();
+  EXPECT_EQ(host.server().stop(SIGTERM), 0);
+  // What fails for that is tried again by polls, until there is room.
+  in_small({"--repository-mode", "poll", "--repository-poll-ms", "50"});
+  ASSERT_TRUE(host.eventually("2", "UNAVAILABLE", "lenet")) << host.server().err();
+  ASSERT_EQ(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, "size=64m,mode=0700"), 0);
+  EXPECT_TRUE(host.eventually("2", "READY", "lenet")) << host.server().err();
 }
 
 }  // namespace
