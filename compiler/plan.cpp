@@ -59,12 +59,16 @@ class Planner {
     MILLRACE_TRY(move_to_host());
     MILLRACE_TRY(check_host(options_, plan_));
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
-    if (!may_stream()) return look(explains_);
-    if (!options_.baked_first) return weigh_streamed();
+    if (options_.weights || !can_stream()) return look(explains_);
+    const Plan start = plan_;
     const Status baked = look(false);
-    if (baked.ok() || baked.error().code() != ErrorCode::kDoesNotFit) return baked;
-    MILLRACE_TRY(offer_streamed());
-    return look(explains_);
+    if (!baked.ok() && baked.error().code() != ErrorCode::kDoesNotFit) return baked;
+    // For a rate and no more, layers streamed may need fewer cards than layers split.
+    const auto& targets = options_.targets;
+    const bool enough = targets.objective == explore::Objective::kCards && targets.frames_per_second;
+    const bool split = plan_.splits.size() > start.splits.size();
+    if (baked.ok() && options_.baked_first && !(split && enough)) return baked;
+    return weigh_streamed(start, baked);
   }
 
   /// What a search finds; where it finds nothing and some cards stand alone, whether more cables would do.
@@ -113,7 +117,8 @@ class Planner {
     plan_.problem.targets = options_.targets;
     plan_.problem.replicas = options_.replicas;
     cards_ = plan_.problem.cards;
-    if (streamed_ || kernels::has_parameters(plan_.program)) MILLRACE_TRY(charge_loader());
+    plan_.loader = streamed_ || kernels::has_parameters(plan_.program);
+    if (plan_.loader) MILLRACE_TRY(charge_loader());
     time_host(options_, catalog_, plan_);
     CandidateOptions how;
     how.plugin = plan_.plugin.get();
@@ -125,7 +130,16 @@ class Planner {
     MILLRACE_ASSIGN(plan_.candidates, steps_.run("candidates", [&] {
       return add_candidates(catalog_, plan_.program, how, plan_.ports, plan_.problem);
     }));
+    plan_.weights_given = given_weights();
     return {};
+  }
+
+  /// Where all weights are, without a choice: what is found is the best of plans with them there.
+  std::optional<kernels::Placement> given_weights() const {
+    const auto all = options_.weights.value_or(kernels::Placement::kBaked);
+    const bool several =
+        all == kernels::Placement::kBaked ? can_stream() : kernels::has_parameters(plan_.program);
+    return several && !streamed_ ? std::optional(all) : std::nullopt;
   }
 
   /// What loads constants stands with the shell: it is taken from the first region of every card, for a card
@@ -153,15 +167,13 @@ class Planner {
     return false;
   }
 
-  /// Whether where weights are is left to the search, and there is a memory and a layer for more than one
-  /// place.
-  bool may_stream() const {
+  /// Whether there is a memory, and a layer, for more than one place of weights.
+  bool can_stream() const {
     const auto has_memory = [](const explore::Card& card) {
       return std::any_of(card.regions.begin(), card.regions.end(),
                          [](const auto& region) { return region.available[explore::kMemoryBytes] > 0; });
     };
-    if (options_.weights || std::none_of(plan_.problem.cards.begin(), plan_.problem.cards.end(), has_memory))
-      return false;
+    if (std::none_of(plan_.problem.cards.begin(), plan_.problem.cards.end(), has_memory)) return false;
     for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
       if (!plan_.problem.operations[i].host && gen::can_stream(plan_.program.blocks[i])) return true;
     return false;
@@ -173,12 +185,9 @@ class Planner {
     return state_problem();
   }
 
-  /// Takes layers' weights out of the images where that is better by the objective. What is on the chip needs
-  /// no bandwidth: it is not given up for less than a hundredth.
-  Status weigh_streamed() {
-    const Plan start = plan_;
-    const Status baked = look(false);
-    if (!baked.ok() && baked.error().code() != ErrorCode::kDoesNotFit) return baked;
+  /// Takes layers' weights out of the images where that is better by the objective than what was found with
+  /// all in them. What is on the chip needs no bandwidth: it is not given up for less than a hundredth.
+  Status weigh_streamed(const Plan& start, const Status& baked) {
     const Plan own = plan_;
     restore(start);
     MILLRACE_TRY(offer_streamed());

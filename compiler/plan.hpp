@@ -39,7 +39,8 @@ struct PlanOptions {
   explore::Shares shares = explore::kDefaultShares;
   std::optional<kernels::Placement> weights;  // of every block that has any; default: chosen
   // What is chosen where `weights` is not given: all in the images, and only where the model does not fit so,
-  // of each layer what is best, there or streamed from the card's memory; or that always.
+  // or reaches the target with layers split, of each layer what is best, there or streamed from the card's
+  // memory; or that always.
   bool baked_first = true;
   std::string assume;                    // "int8", "w4a8", …: a float model, planned on its structure
   std::filesystem::path plan;            // a plan file that is followed instead of a search
@@ -96,6 +97,9 @@ struct Plan {
   kernels::Program program;
   explore::Problem problem;
   explore::Solution solution;
+  // Its gap is above the best of plans with the same splits, and with:
+  std::optional<kernels::Placement> weights_given;  // all weights there; nothing: wherever that is best
+  bool loader = false;                              // room on every card for what loads constants
   Candidates candidates;
   HostPorts ports;                             // what candidates are charged for them
   std::shared_ptr<generators::Plugin> plugin;  // null: none

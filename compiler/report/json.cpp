@@ -141,6 +141,16 @@ json::array replicas(const Plan& plan) {
   return out;
 }
 
+/// What the best there is, which the gap is measured from, has in common with the plan.
+json::array gap_given(const Plan& plan) {
+  json::array out;
+  if (plan.followed) return out;
+  if (plan.weights_given) out.emplace_back("weights");
+  if (plan.loader) out.emplace_back("loader");
+  if (!plan.splits.empty()) out.emplace_back("splits");
+  return out;
+}
+
 }  // namespace
 
 std::string json(const Plan& plan, const PlanOptions& options) {
@@ -161,6 +171,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                     {"latency_us", plan.latency_seconds * 1e6},
                                     {"played", plan.played},
                                     {"gap", plan.followed ? json::value(nullptr) : number(plan.solution.gap)},
+                                    {"gap_given", gap_given(plan)},
                                     {"exact", plan.solution.exact}};
   if (plan.unedited)
     out["unedited"] = json::object{{"cards", plan.unedited->cards},

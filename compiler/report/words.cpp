@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "compiler/report/figures.hpp"
 
@@ -9,11 +11,27 @@ namespace millrace::compiler::report {
 
 namespace {
 
+/// What the plan is the best, or nearly, of.
+std::string considered(const Plan& plan) {
+  std::vector<std::string> given;
+  if (plan.weights_given)
+    given.emplace_back(*plan.weights_given == kernels::Placement::kBaked    ? "all weights in the images"
+                       : *plan.weights_given == kernels::Placement::kLoaded ? "all weights loaded"
+                                                                            : "all weights streamed");
+  else if (plan.loader)
+    given.emplace_back("room on every card for what loads weights");
+  if (plan.splits.size() == 1) given.push_back("'" + plan.splits.front().block + "' split so");
+  if (plan.splits.size() > 1) given.push_back(std::to_string(plan.splits.size()) + " layers split so");
+  std::string text = " among contiguous cuts";
+  for (const auto& one : given) text += (&one == &given.front() ? " with " : " and ") + one;
+  return text;
+}
+
 std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
-  if (s.exact) return "nothing better exists among contiguous cuts";
-  const std::string best = plan.played ? "the best there is" : "the best sums there are";
+  if (s.exact) return "nothing better exists" + considered(plan);
+  const std::string best = (plan.played ? "the best there is" : "the best sums there are") + considered(plan);
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }

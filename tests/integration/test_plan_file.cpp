@@ -47,8 +47,7 @@ json::object figures(const json::value& plan) {
   for (const char* key :
        {"objective", "targets", "unedited", "exploration_ms", "prediction_ms", "steps", "energy"})
     out.erase(key);
-  out["predicted"].as_object().erase("gap");
-  out["predicted"].as_object().erase("exact");
+  for (const char* key : {"gap", "gap_given", "exact"}) out["predicted"].as_object().erase(key);
   return out;
 }
 

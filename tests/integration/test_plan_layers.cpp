@@ -138,7 +138,7 @@ TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_
   std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 192, 192, 192, 10});
   const std::string cluster = small_cards(6);
   const Outcome compiled = millrace({"compile", file("dense.onnx"), "--cluster", cluster, "-o", file("d"),
-                                     "--target-fps", "1000", "--json"});
+                                     "--target-fps", "1000", "--weights", "baked", "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   for (const char* part : {"dense2_part1", "dense3_part1"})
     EXPECT_NE(compiled.out.find(part), std::string::npos) << part;
@@ -226,6 +226,37 @@ TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit
   EXPECT_TRUE(fs::exists(file("d/rtl/part0/gemm_30_weights.hex")));
   EXPECT_FALSE(fs::exists(file("d/rtl/part0/gemm_24_weights.hex")));
   EXPECT_FALSE(fs::is_empty(file("d/weights")));
+}
+
+TEST_F(PlanCommand, For_a_target_layers_are_streamed_unasked_where_splitting_them_takes_more_cards) {
+  const std::string cluster = streaming_cards(3);
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster});
+    const Outcome outcome = millrace(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  using Given = std::vector<std::string>;
+  const auto given = [](const json::value& plan) {
+    Given out;
+    const auto& names = plan.at("predicted").at("gap_given").as_array();
+    for (const auto& name : names) out.emplace_back(name.as_string());
+    return out;
+  };
+  const json::value enough = json::parse(with({"--target-fps", "500", "--json"}));
+  EXPECT_EQ(enough.at("partitions").as_array().size(), 2U);
+  EXPECT_TRUE(enough.at("splits").as_array().empty());
+  EXPECT_EQ(given(enough), Given{"loader"});
+  EXPECT_NE(unwrapped(with({"--target-fps", "500"}))
+                .find("among contiguous cuts with room on every card for what loads weights; "),
+            std::string::npos);
+  // What is said to be near the best says of what.
+  const json::value split = json::parse(with({"--json"}));
+  EXPECT_EQ(split.at("partitions").as_array().size(), 3U);
+  EXPECT_EQ(given(split), (Given{"weights", "splits"}));
+  EXPECT_NE(unwrapped(with({})).find(
+                "among contiguous cuts with all weights in the images and 'gemm_24' split so; "),
+            std::string::npos);
 }
 
 TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_refused_by_the_memorys_name) {

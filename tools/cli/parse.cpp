@@ -100,7 +100,8 @@ void add_what(CLI::App* sub, PlanWhat& c) {
          "--weights", c.weights,
          "Where weights are: baked (in the images), loaded (written to the cards: new weights need no new "
          "images), streamed (read from the cards' memory every frame), auto (of each layer, baked or "
-         "streamed as is best) or baked-first (baked, and auto where the model does not fit so; the default)")
+         "streamed as is best) or baked-first (baked, and auto where the model does not fit so, or meets "
+         "the target only with layers split; the default)")
       ->check(CLI::IsMember({"baked-first", "auto", "baked", "loaded", "streamed"}));
   sub->add_option("--partitions", c.partitions, "Exactly so many cards, of each replica (default: chosen)")
       ->check(whole(1, 1024));
