@@ -170,6 +170,10 @@ Status ConvolutionBlock::check(const Folding& folding) const {
                   ", which two products in a DSP slice cannot take; choose one product a slice, or train "
                   "with a symmetric range"
             : "two products in a DSP slice need signed weights and integer inputs; choose one a slice");
+  if (folding.implementation == Implementation::kFolded && !streams()) {
+    const std::uint64_t lines = std::uint64_t{rows(folding) / folding.pe} * (columns(folding) / folding.simd);
+    MILLRACE_TRY(check_table(folding, lines, ", or a larger PE" + std::string(depthwise_ ? "" : " or SIMD")));
+  }
   if (step_ && folding.pe * windows(folding) * matrices(folding) > 999)
     return refuse("PE " + std::to_string(folding.pe) + ": at most 999 lanes are requantised side by side");
   return {};

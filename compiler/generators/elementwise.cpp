@@ -121,6 +121,11 @@ class AddBlock : public LanesBlock {
       : LanesBlock(program, block), add_(std::get<kernels::Add>(block_.operation)) {}
 
  protected:
+  Status check(const Folding& folding) const override {
+    MILLRACE_TRY(LanesBlock::check(folding));
+    if (add_.table.empty()) return {};
+    return check_table(folding, std::uint64_t{1} << (2U * table_bits()), "");
+  }
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override {
     const std::uint32_t lanes = elementwise_lanes(image_, folding);
     const StreamIndex a = take(netlist, 0, lanes), b = take(netlist, 1, lanes);
@@ -129,6 +134,9 @@ class AddBlock : public LanesBlock {
   }
 
  private:
+  /// Of each operand in a line's number.
+  unsigned table_bits() const { return std::max(input(0).type.bits, input(1).type.bits); }
+
   StreamIndex sum(std::uint32_t lanes, StreamIndex a, StreamIndex b, NetlistBuilder& netlist) const {
     const ElementType ta = input(0).type, tb = input(1).type;
     const auto products = [](std::int64_t factor, ElementType type) -> std::pair<std::int64_t, std::int64_t> {
@@ -166,7 +174,7 @@ class AddBlock : public LanesBlock {
   StreamIndex table(std::uint32_t lanes, StreamIndex a, StreamIndex b, const Folding& folding,
                     NetlistBuilder& netlist) const {
     const ElementType ta = input(0).type, tb = input(1).type;
-    const unsigned bits = std::max(ta.bits, tb.bits), out_bits = output().type.bits;
+    const unsigned bits = table_bits(), out_bits = output().type.bits;
     const std::uint64_t beats = image_.elements() / lanes;
     const auto widen = [&](StreamIndex s, ElementType type, const char* suffix) {
       if (type.bits == bits) return s;

@@ -36,6 +36,8 @@ class FoldedBlock : public Generator {
   bool loaded() const { return block_.placement != Placement::kBaked; }
 
   Error refuse(const std::string& why) const;
+  /// Whether a table of so many lines may stand where the folding wants it; `remedy` beside another memory.
+  Status check_table(const Folding& folding, std::uint64_t lines, const std::string& remedy) const;
   const kernels::Tensor& input(std::size_t i = 0) const { return program_.tensors[block_.inputs[i]]; }
   const kernels::Tensor& output() const { return program_.tensors[block_.outputs[0]]; }
 
@@ -47,6 +49,10 @@ class FoldedBlock : public Generator {
 /// Lines of a memory in LUTs that is read and written at one address (partial results): deeper ones Yosys
 /// cannot map.
 inline constexpr std::uint32_t kMostPartialResults = 256;
+
+/// Lines of a table that a folding asks to stand in LUTs: a deeper one takes hundreds where a block RAM would
+/// do, and as LUTRAM multiplexers that no cost counts. The tools themselves leave only narrow ones there.
+inline constexpr std::uint64_t kMostLogicLines = 1024;
 
 /// Height, width and channels of a tensor of the dataflow.
 struct Image {

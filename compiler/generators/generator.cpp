@@ -179,6 +179,13 @@ Error FoldedBlock::refuse(const std::string& why) const {
   return Error(ErrorCode::kInvalidInput, block_label(block_) + why);
 }
 
+Status FoldedBlock::check_table(const Folding& folding, std::uint64_t lines,
+                                const std::string& remedy) const {
+  if (folding.memory != TableStyle::kLogic || lines <= kMostLogicLines) return {};
+  return refuse("memory logic: a table in LUTs has at most " + std::to_string(kMostLogicLines) +
+                " lines, this one " + std::to_string(lines) + "; choose memory block or auto" + remedy);
+}
+
 Result<Netlist> FoldedBlock::build(const Folding& folding, bool memories) const {
   if (folding.weights != block_.placement)
     return refuse(std::string("its weights are ") + kernels::to_string(block_.placement) + ", not " +

@@ -19,9 +19,10 @@ constexpr std::array<BlockShape, 7> kFull = {
     {{72, 512}, {36, 1024}, {18, 2048}, {9, 4096}, {4, 8192}, {2, 16384}, {1, 32768}}};
 
 // memory_libmap's own prices: a RAMB18 129, a RAMB36 257; in LUTRAM 16 a primitive, by the share of its width
-// that is used; logic a 64th of a table's bits; a bit of an address multiplexer's input somewhere around 0.4.
-constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257;
-constexpr double kLogicPrice = 1.0 / 64, kLutramPrice = 16, kSelectPrice = 0.4;
+// that is used; logic a 64th of a table's bits, rounded down, where block RAM costs a table 2 more than its
+// primitives; a bit of an address multiplexer's input somewhere around 0.4.
+constexpr std::int64_t kHalfPrice = 129, kFullPrice = 257, kLogicBits = 64, kTablePrice = 2;
+constexpr double kLutramPrice = 16, kSelectPrice = 0.4;
 
 struct Mapping {
   double price = 0;
@@ -104,8 +105,8 @@ Cost read_modify_write(std::int64_t width, std::int64_t depth) {
 Cost constant_table(std::int64_t width, std::int64_t depth, MemoryStyle style) {
   if (style == MemoryStyle::kDistributed || depth == 1) return {};
   const Mapping block = block_mapping(width, depth, false);
-  const bool logic =
-      style == MemoryStyle::kAuto && static_cast<double>(width * depth) * kLogicPrice <= block.price;
+  const bool logic = style == MemoryStyle::kAuto &&
+                     static_cast<double>(width * depth / kLogicBits) <= block.price + kTablePrice;
   return logic ? Cost{} : block.cost;
 }
 

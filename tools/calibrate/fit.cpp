@@ -77,6 +77,7 @@ Coefficients solve(const std::vector<const Row*>& rows) {
 
 constexpr std::size_t kFolds = 10;
 constexpr const char* kTable = "mr_table";
+constexpr const char* kDeep = "table_deep";
 
 Fit fit_rows(const std::vector<Row>& rows) {
   std::vector<const Row*> all;
@@ -101,6 +102,25 @@ Fit fit_rows(const std::vector<Row>& rows) {
   return result;
 }
 
+/// What deep tables in logic have beyond the others, whose coefficients stay as they are: there are few of
+/// them in any design, and all other modules' figures build on the others'.
+void fit_deep_rows(Fit& fit, std::vector<Row> rows) {
+  if (rows.empty()) return;
+  for (Row& row : rows) {
+    const auto deep = row.terms.extract(kDeep);
+    row.known += predict(fit.coefficients, row);
+    row.terms.clear();
+    if (!deep.empty()) row.terms[kDeep] = deep.mapped();
+  }
+  const Fit beyond = fit_rows(rows);
+  FitError& error = fit.held_out;
+  const auto before = static_cast<double>(error.rows), more = static_cast<double>(rows.size());
+  error.mean = (error.mean * before + beyond.held_out.mean * more) / (before + more);
+  error.worst = std::max(error.worst, beyond.held_out.worst);
+  error.rows += rows.size();
+  fit.coefficients.insert(beyond.coefficients.begin(), beyond.coefficients.end());
+}
+
 bool same_exactly(const Cost& a, const Cost& b) {
   return a.dsp == b.dsp && a.ramb18 == b.ramb18 && a.ramb36 == b.ramb36 && a.uram == b.uram &&
          a.lutram == b.lutram;
@@ -110,7 +130,7 @@ bool same_exactly(const Cost& a, const Cost& b) {
 
 Result<Fitted> fit(const Measurements& measurements) {
   struct Rows {
-    std::vector<Row> lut, ff;
+    std::vector<Row> lut, ff, deep_lut, deep_ff;
   };
   std::map<std::string, Rows> modules;
   Fitted result;
@@ -138,8 +158,10 @@ Result<Fitted> fit(const Measurements& measurements) {
     Row lut = row_of(m, made_of->lut, &ModuleModel::lut), ff = row_of(m, made_of->ff, &ModuleModel::ff);
     lut.measured = static_cast<double>(m.cost.lut - m.cost.lutram);
     ff.measured = static_cast<double>(m.cost.ff);
-    modules[m.module].lut.push_back(std::move(lut));
-    modules[m.module].ff.push_back(std::move(ff));
+    Rows& rows = modules[m.module];
+    const bool deep = lut.terms.contains(kDeep);
+    (deep ? rows.deep_lut : rows.lut).push_back(std::move(lut));
+    (deep ? rows.deep_ff : rows.ff).push_back(std::move(ff));
     return {};
   };
   for (const bool tables : {true, false}) {
@@ -147,8 +169,11 @@ Result<Fitted> fit(const Measurements& measurements) {
       if ((m.module == kTable) == tables) MILLRACE_TRY(add(m));
     }
     for (const auto& [name, rows] : modules) {
-      if ((name == kTable) == tables)
-        result.catalog.modules[name] = {fit_rows(rows.lut), fit_rows(rows.ff), std::nullopt};
+      if ((name == kTable) != tables) continue;
+      ModuleModel& model = result.catalog.modules[name];
+      model = {fit_rows(rows.lut), fit_rows(rows.ff), std::nullopt};
+      fit_deep_rows(model.lut, rows.deep_lut);
+      fit_deep_rows(model.ff, rows.deep_ff);
     }
   }
   return result;

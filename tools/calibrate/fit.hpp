@@ -26,8 +26,9 @@ struct Fitted {
   std::vector<Inexact> inexact;
 };
 
-/// Deterministic. The held-out error of a fit: ten times, every tenth measurement is predicted from a fit to
-/// the others. kInvalidInput where a measurement has no features.
+/// Deterministic. Tables come first, the deep ones of them last and with nothing but their own term free. The
+/// held-out error of a fit: ten times, every tenth measurement is predicted from a fit to the others.
+/// kInvalidInput where a measurement has no features.
 Result<Fitted> fit(const Measurements& measurements);
 
 }  // namespace millrace::tools::calibrate

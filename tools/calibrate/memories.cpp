@@ -86,8 +86,9 @@ Memories memories_of(const std::string& module, const compiler::generators::Para
   Memory memory(parameters);
   const auto value = [&](std::string_view name) { return memory.value(name); };
   if (value("LOADED") == 0) {
-    if (module == "mr_table")  // words of eight bits, as weights are
-      memory.fields("FILE", "table.hex", value("DEPTH"), value("WIDTH") / 8, 8, 1);
+    if (module == "mr_table")  // words of eight bits, as weights are; narrow ones without any pattern
+      memory.fields("FILE", "table.hex", value("DEPTH"), std::max<std::int64_t>(value("WIDTH") / 8, 1),
+                    std::min<std::int64_t>(value("WIDTH"), 8), value("WIDTH") < 8 ? 0 : 1);
     else if (module == "mr_mvu")
       memory.fields("WFILE", "weights.hex", value("MH") / value("PE") * (value("MW") / value("SIMD")),
                     value("PE") * value("SIMD"), value("WBITS"), value("WKIND"));

@@ -333,6 +333,11 @@ std::vector<Parameters> table_sample() {
     rows.push_back({{"WIDTH", width}, {"DEPTH", depth}, {"STYLE", 1}, {"LOADED", 0}});
     rows.push_back({{"WIDTH", width}, {"DEPTH", depth}, {"STYLE", 0}, {"LOADED", 0}});
   }
+  // As deep as tables get that Yosys leaves in logic, and one that it does not.
+  for (const auto& [width, depth] :
+       {std::array<std::int64_t, 2>{4, 1280}, {6, 1400}, {4, 2048}, {4, 2304}, {2, 4096}, {1, 8192}}) {
+    rows.push_back({{"WIDTH", width}, {"DEPTH", depth}, {"STYLE", 0}, {"LOADED", 0}});
+  }
   return rows;
 }
 

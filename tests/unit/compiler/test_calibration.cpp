@@ -263,6 +263,34 @@ TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {
   EXPECT_EQ(fit(rows)->inexact.size(), 1U);
 }
 
+TEST(Calibration, DeepTablesInLogicMoveNoOtherCoefficient) {
+  const auto all = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  ASSERT_TRUE(all.ok());
+  const auto is_deep_table = [](const Measurement& m) {
+    const auto deep = [](const auto& p) { return p.first == "DEPTH" && p.second > 1024; };
+    return m.module == "mr_table" && std::any_of(m.parameters.begin(), m.parameters.end(), deep);
+  };
+  Measurements shallow = *all;
+  std::erase_if(shallow.rows, is_deep_table);
+  ASSERT_LE(shallow.rows.size() + 5, all->rows.size());
+  const auto with = fit(*all), without = fit(shallow);
+  ASSERT_TRUE(with.ok() && without.ok());
+  for (const auto& [name, model] : without->catalog.modules) {
+    const ModuleModel& other = with->catalog.modules.at(name);
+    auto lut = other.lut.coefficients;
+    EXPECT_EQ(lut.erase("table_deep"), name == "mr_table" ? 1U : 0U) << name;
+    EXPECT_EQ(lut, model.lut.coefficients) << name;
+    EXPECT_EQ(other.ff.coefficients, model.ff.coefficients) << name;
+  }
+  for (const Measurement& m : all->rows) {
+    if (!is_deep_table(m) || m.cost.ramb18 + m.cost.ramb36 > 0) continue;
+    const auto predicted = cost(with->catalog, m.module, m.parameters);
+    ASSERT_TRUE(predicted.ok()) << predicted.error().message();
+    const auto lut = static_cast<double>(m.cost.lut);
+    EXPECT_NEAR(static_cast<double>(predicted->lut), lut, 0.1 * lut) << print_parameters(m.parameters);
+  }
+}
+
 TEST(Calibration, ReadsBackTheMeasurementsItPrints) {
   Measurements rows;
   rows.tool = "a tool";

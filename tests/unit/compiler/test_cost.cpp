@@ -85,6 +85,38 @@ TEST(Cost, HasAFigureForEveryRowOfEveryModule) {
   EXPECT_GT(rows, 100U);
 }
 
+TEST(Cost, PutsATableOfTheToolsChoiceWhereYosysDoes) {
+  const auto in_logic = [](std::int64_t width, std::int64_t depth) {
+    return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
+  };
+  struct Edge {
+    std::int64_t width, in_logic, in_block;  // depths
+  };
+  // Each of Yosys 0.23, mr_table with STYLE 0.
+  for (const Edge& edge : {Edge{2, 4223, 4224},
+                           {4, 2111, 2112},
+                           {5, 1689, 1690},
+                           {6, 1407, 1408},
+                           {9, 938, 939},
+                           {13, 1279, 1280},
+                           {36, 234, 235},
+                           {72, 231, 232},
+                           {144, 229, 230}}) {
+    EXPECT_TRUE(in_logic(edge.width, edge.in_logic)) << edge.width << " by " << edge.in_logic;
+    EXPECT_FALSE(in_logic(edge.width, edge.in_block)) << edge.width << " by " << edge.in_block;
+  }
+}
+
+TEST(Cost, HasAFigureForATableOfAnyDepth) {
+  const Catalog catalog = embedded();
+  for (const std::int64_t width : {1, 2, 3, 4, 5, 6, 7, 8, 13, 40})
+    for (std::int64_t depth = 2; depth < 40000; depth += 1 + depth / 7) {
+      const Result<Cost> found =
+          cost(catalog, "mr_table", {{"WIDTH", width}, {"DEPTH", depth}, {"STYLE", 0}, {"LOADED", 0}});
+      ASSERT_TRUE(found.ok()) << width << " by " << depth << ": " << found.error().message();
+    }
+}
+
 TEST(Cost, RefusesWhatNoInstanceCanBe) {
   const Catalog catalog = embedded();
   EXPECT_EQ(cost(catalog, "mr_nothing", {}).error().code(), ErrorCode::kNotFound);

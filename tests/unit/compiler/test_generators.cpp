@@ -175,6 +175,115 @@ TEST(Generators, PartialResultsDeeperThanALutMemoryAreRefusedAndNotOffered) {
   for (const auto& f : Generator::make(program, 0).value()->foldings(1000000)) EXPECT_GE(f.simd, 2U);
 }
 
+/// A fully connected layer.
+Program dense(std::uint32_t inputs, std::uint32_t outputs) {
+  Program program = convolution();
+  program.tensors[0].shape = {inputs};
+  program.tensors[1].shape = {outputs};
+  auto& layer = std::get<Convolution>(program.blocks[0].operation);
+  layer.window = {};
+  layer.out_channels = outputs;
+  layer.weights.edit().assign(std::size_t{inputs} * outputs, 3);
+  layer.bias.clear();
+  return program;
+}
+
+Folding in_logic(std::uint32_t pe, std::uint32_t simd) {
+  Folding folding;
+  folding.pe = pe;
+  folding.simd = simd;
+  folding.memory = TableStyle::kLogic;
+  return folding;
+}
+
+TEST(Generators, ATableAskedForInLogicHasAtMost1024Lines) {
+  Program program = dense(256, 8);
+  EXPECT_EQ(
+      refusal(program, in_logic(1, 1)),
+      "block 'conv.1' (convolution): memory logic: a table in LUTs has at most 1024 lines, this one 2048; "
+      "choose memory block or auto, or a larger PE or SIMD");
+  EXPECT_EQ(refusal(program, in_logic(2, 1)), "");
+  EXPECT_EQ(refusal(program, in_logic(1, 2)), "");
+  const auto generator = Generator::make(program, 0).value();
+  EXPECT_EQ(generator->candidate(catalog(), in_logic(1, 1)).error().code(), ErrorCode::kInvalidInput);
+  for (const auto memory : {TableStyle::kAuto, TableStyle::kBlock}) {
+    Folding folding = in_logic(1, 1);
+    folding.memory = memory;
+    const auto candidate = generator->candidate(catalog(), folding);
+    ASSERT_TRUE(candidate.ok()) << candidate.error().message();
+    EXPECT_GT(candidate->cost.ramb18, 0U);
+  }
+  // What is loaded stands in LUTRAM; what is streamed in no table at all.
+  Program large = dense(4096, 8);
+  Folding folding = in_logic(1, 1);
+  large.blocks[0].placement = folding.weights = kernels::Placement::kLoaded;
+  EXPECT_NE(refusal(large, folding).find("this one 32768"), std::string::npos);
+  large.blocks[0].placement = folding.weights = kernels::Placement::kStreamed;
+  EXPECT_EQ(refusal(large, folding), "");
+
+  Program depthwise = convolution();
+  depthwise.tensors[0].shape = {6, 8, 128};
+  depthwise.tensors[1].shape = {4, 6, 128};
+  auto& layer = std::get<Convolution>(depthwise.blocks[0].operation);
+  layer.groups = layer.out_channels = 128;
+  layer.weights.edit().assign(std::size_t{128} * 9, 3);
+  layer.bias.assign(128, 5);
+  folding = in_logic(1, 1);
+  folding.window = WindowStyle::kFolded;
+  EXPECT_NE(refusal(depthwise, folding).find("this one 1152; choose memory block or auto, or a larger PE"),
+            std::string::npos)
+      << refusal(depthwise, folding);
+  folding.pe = folding.window_lanes = 2;
+  EXPECT_EQ(refusal(depthwise, folding), "");
+}
+
+TEST(Generators, ASumByTableInLogicHasAtMost1024Lines) {
+  for (const unsigned bits : {5U, 6U}) {
+    const ElementType type{ElementType::Kind::kSigned, static_cast<std::uint8_t>(bits)};
+    Program program;
+    program.name = "part0";
+    for (const char* name : {"a", "b", "y"}) program.tensors.push_back({name, type, {16}, {}, 0});
+    program.inputs = {0, 1};
+    program.outputs = {2};
+    kernels::Block block;
+    block.name = "sum";
+    block.inputs = {0, 1};
+    block.outputs = {2};
+    kernels::Add add;
+    add.table.assign(std::size_t{1} << (2 * bits), 1);
+    block.operation = add;
+    program.blocks.push_back(std::move(block));
+    EXPECT_EQ(refusal(program, in_logic(1, 4)),
+              bits == 5 ? ""
+                        : "block 'sum' (add): memory logic: a table in LUTs has at most 1024 lines, this one "
+                          "4096; choose memory block or auto");
+    Folding folding = in_logic(1, 4);
+    folding.memory = TableStyle::kAuto;
+    EXPECT_TRUE(Generator::make(program, 0).value()->candidate(catalog(), folding).ok());
+  }
+}
+
+TEST(Generators, ADeepTableThatTheToolsLeaveInLogicHasACost) {
+  Program program = dense(16, 1280);
+  auto& step = *std::get<Convolution>(program.blocks[0].operation).requantise;
+  step.multiplier.assign(1280, 1);
+  step.offset.assign(1280, 0);
+  step.shift.clear();
+  for (int i = 0; i < 1280; ++i) step.shift.push_back(static_cast<std::uint8_t>(4 + i % 7));
+  Folding folding;
+  folding.simd = 16;  // PE 1: a shift of four bits for each of 1,280 channels
+  const auto generator = Generator::make(program, 0).value();
+  const auto candidate = generator->candidate(catalog(), folding);
+  ASSERT_TRUE(candidate.ok()) << candidate.error().message();
+  const auto units = generator->build(folding, false).value().units;
+  const auto requant = std::find_if(units.begin(), units.end(),
+                                    [](const auto& unit) { return unit.instance.module == "mr_requant"; });
+  ASSERT_NE(requant, units.end());
+  const Cost cost = generators::cost(catalog(), "mr_requant", requant->instance.parameters).value();
+  EXPECT_EQ(cost.ramb18 + cost.ramb36, 0U);
+  EXPECT_GT(cost.lut, 149U) << "what Yosys makes of 1,280 lines of 4 bits alone";
+}
+
 TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
   Program program = convolution();
   program.tensors[0].type = {ElementType::Kind::kSigned, 12};
