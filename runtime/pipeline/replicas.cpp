@@ -103,6 +103,7 @@ void Replicas::free_places() {
   if (!visits_ended()) return;
   {
     const std::lock_guard lock(mutex_);
+    ending.reserve(owned_.size());  // none may end in here, where its threads are kept waiting
     for (std::size_t place = 0; place < owned_.size(); ++place)
       if (unused(place)) ending.push_back(std::exchange(owned_[place].pipeline, nullptr));
   }
