@@ -455,7 +455,8 @@ class Planner {
   Bound bound_by(const explore::Solution& first) const {
     const auto replicas = static_cast<double>(first.replicas());
     const double figure = by_latency() ? first.latency_seconds : first.interval_seconds / replicas;
-    return {figure / (1 + first.gap), static_cast<double>(first.card.size()) * replicas, first.exact};
+    const double cards = static_cast<double>(first.card.size()) * replicas;
+    return {figure / (1 + first.gap), std::ceil(cards / (1 + first.gap) - kProven), first.exact};
   }
 
   /// What the plan is worth by the figures it is played with, and by the problem as it was asked: a plan may

@@ -25,16 +25,18 @@ double rate_of(const Solution& solution) {
   return static_cast<double>(solution.replicas()) / solution.interval_seconds;
 }
 
-/// One pipeline on a group of cards: the best there is, and how much shorter an interval could still be.
+/// One pipeline on a group of cards: the best that was found, and what none can be better than.
 struct Attempt {
   std::optional<Solution> found;
-  double bound = 0;  // no interval on these cards is shorter; the limit, if infinite, where that excludes all
+  bool excluded = false;  // there is none at all
+  // At least; 0 where that is not looked at, or nothing is known of it.
+  double interval_seconds = 0, latency_seconds = 0;
 };
 
 class Replicator {
  public:
   explicit Replicator(const Problem& problem)
-      : problem_(problem), board_(problem), groups_(board_), section_(problem) {
+      : problem_(problem), board_(problem), search_(board_), groups_(board_), section_(problem) {
     section_.replicas.reset();
   }
 
@@ -50,26 +52,45 @@ class Replicator {
   /// As few copies as reach the target, of least latency.
   std::optional<Solution> least_latency();
 
+  /// One pipeline over any cards, the best of which solve() has found, where there are no copies.
+  Solution beside(Solution alone);
+
  private:
   void cut_out(const Cards& cards, double limit);
   Attempt one(const Cards& cards, double limit);
-  Attempt laid(const Cards& cards, double limit, std::size_t copies, std::size_t fewest);
+  std::optional<Solution> laid(const Cards& cards, double limit, std::size_t copies, std::size_t fewest);
   std::vector<std::uint32_t> sizes(std::size_t most) const;
-  std::optional<Solution> quicker_alone(double rate, double& ceiling) const;
+  std::optional<Solution> quicker_alone(double rate);
   std::optional<Solution> on_so_many(std::size_t cards);
-  Solution settled(Solution solution) const;
+  void allow_alone(std::size_t most);
+  void allow_copies(std::size_t most);
+  Solution settled(Solution solution);
   Error too_few(std::size_t copies) const;
+
+  bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
+  double soonest(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
 
   double target() const { return problem_.targets.frames_per_second.value_or(0); }
   double limit_of(std::size_t copies) const {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
+  void allow(std::size_t cards, double rate, double latency) {
+    fewest_ = std::min(fewest_, cards);
+    ceiling_ = std::max(ceiling_, rate);
+    soonest_ = std::min(soonest_, latency);
+  }
+
   const Problem& problem_;
   const Board board_;
+  Search search_;  // one pipeline over any cards
   Groups groups_;
   Problem section_;     // the problem on a few of its cards
   bool proven_ = true;  // what was not found does not exist
+
+  // What of all that was looked at is not excluded: fewest cards, most frames a second, least latency.
+  std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
+  double ceiling_ = 0, soonest_ = kNoLimit;
 };
 
 /// The problem on these cards and no others, all of them used.
@@ -102,33 +123,38 @@ Attempt Replicator::one(const Cards& cards, double limit) {
   std::optional<Search> search;
   if (is_predictable(section_)) {
     search.emplace(board.emplace(section_));
-    if (!search->possible(count, longest)) return {std::nullopt, limit};
+    if (!search->possible(count, longest)) return {std::nullopt, true};
+    out.latency_seconds = soonest(*search);
   }
   auto found = solve(section_, false);
   if (!found.ok()) {
-    proven_ = false;
-    if (search) out.bound = search->bound(count, longest);
+    if (search) out.interval_seconds = search->bound(count, longest);
     return out;
   }
-  out.bound = found->interval_seconds / (1 + found->gap);
+  if (by_latency())
+    out.latency_seconds = found->latency_seconds / (1 + found->gap);
+  else
+    out.interval_seconds = found->interval_seconds / (1 + found->gap);
   for (auto& card : found->card) card = cards[card];
   out.found = std::move(*found);
   return out;
 }
 
 /// one(), and copies of it: at least `fewest` pipelines in all.
-Attempt Replicator::laid(const Cards& cards, double limit, std::size_t copies, std::size_t fewest) {
-  Attempt out = one(cards, limit);
-  if (!out.found) return out;
-  const auto places = groups_.places_for(*out.found, copies);
+std::optional<Solution> Replicator::laid(const Cards& cards, double limit, std::size_t copies,
+                                         std::size_t fewest) {
+  auto [found, excluded, interval, latency] = one(cards, limit);
+  if (excluded) return std::nullopt;
+  allow(copies * cards.size(), static_cast<double>(copies) / interval, latency);
+  std::vector<Cards> places;
+  if (found) places = groups_.places_for(*found, copies);
   if (places.size() < fewest) {
     proven_ = false;
-    out.found.reset();
-    return out;
+    return std::nullopt;
   }
-  out.found->card = places.front();
-  out.found->copies.assign(places.begin() + 1, places.end());
-  return out;
+  found->card = places.front();
+  found->copies.assign(places.begin() + 1, places.end());
+  return std::move(found);
 }
 
 /// Numbers of cards one pipeline may have.
@@ -140,9 +166,46 @@ std::vector<std::uint32_t> Replicator::sizes(std::size_t most) const {
   return out;
 }
 
-Solution Replicator::settled(Solution solution) const {
-  solution.exact = solution.exact && proven_ && groups_.complete();
+/// One pipeline on so many cards at most.
+void Replicator::allow_alone(std::size_t most) {
+  const double limit = std::min(limit_of(1), kAnyInterval);
+  for (const auto cards : sizes(most)) {
+    if (!search_.possible(cards, limit)) continue;
+    proven_ = false;
+    allow(cards, 1 / search_.bound(cards, limit), soonest(search_));
+  }
+}
+
+/// Copies on so many cards at most in all, whatever groups there are.
+void Replicator::allow_copies(std::size_t most) {
+  for (const auto cards : sizes(most / 2))
+    for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies) {
+      const double limit = std::min(limit_of(copies), kAnyInterval);
+      if ((problem_.replicas && copies != *problem_.replicas) || !search_.possible(cards, limit)) continue;
+      allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit), soonest(search_));
+    }
+}
+
+/// With its gap above all that is not excluded.
+Solution Replicator::settled(Solution solution) {
+  if (!is_predictable(problem_)) return solution;
+  const Objective objective = problem_.targets.objective;
+  const std::size_t used = solution.card.size() * solution.replicas();
+  if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
+  const double by_rate = ceiling_ / rate_of(solution) - 1;
+  const double by_cards = static_cast<double>(used) / static_cast<double>(std::min(used, fewest_)) - 1;
+  solution.gap = std::max(0.0, by_latency()                     ? solution.latency_seconds / soonest_ - 1
+                               : objective == Objective::kCards ? std::max(by_rate, by_cards)
+                                                                : by_rate);
+  const bool all = groups_.complete() && (proven_ || !by_latency());
+  solution.exact = all && solution.gap < kProven;
+  if (solution.exact) solution.gap = 0;
   return solution;
+}
+
+Solution Replicator::beside(Solution alone) {
+  allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
+  return settled(std::move(alone));
 }
 
 Error Replicator::too_few(std::size_t copies) const {
@@ -167,7 +230,7 @@ Result<Solution> Replicator::so_many(std::size_t copies, bool explain) {
     for (const Cards& group : groups_.of(cards, copies)) {
       if (group.size() > largest.size()) largest = group;
       const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
-      auto found = laid(group, limit, copies, copies).found;
+      auto found = laid(group, limit, copies, copies);
       if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
       best = std::move(found);
       if (!predictable) break;
@@ -183,16 +246,14 @@ Result<Solution> Replicator::so_many(std::size_t copies, bool explain) {
                             plural(largest.size(), "card"));
 }
 
-/// One pipeline over any cards with more frames a second than `rate`. `ceiling`: raised to what one could
-/// have that was neither found nor excluded.
-std::optional<Solution> Replicator::quicker_alone(double rate, double& ceiling) const {
+/// One pipeline over any cards with more frames a second than `rate`.
+std::optional<Solution> Replicator::quicker_alone(double rate) {
   const double limit = 1 / (rate * kHair);
-  Search search(board_);
   bool possible = false;
   for (const auto cards : sizes(problem_.cards.size()))
-    if (search.possible(cards, limit)) {
+    if (search_.possible(cards, limit)) {
       possible = true;
-      ceiling = std::max(ceiling, 1 / search.bound(cards, limit));
+      allow(cards, 1 / search_.bound(cards, limit), soonest(search_));
     }
   if (!possible) return std::nullopt;
   Problem quicker = problem_;
@@ -204,26 +265,19 @@ std::optional<Solution> Replicator::quicker_alone(double rate, double& ceiling) 
 
 std::optional<Solution> Replicator::most_frames() {
   std::optional<Solution> best;
-  double rate = target(), ceiling = 0;
+  double rate = target();
   for (const auto cards : sizes(problem_.cards.size() / 2))
     for (const Cards& group : groups_.of(cards, 2)) {
       const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
       const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
-      auto [found, bound] = laid(group, limit, most, 2);
-      ceiling = std::max(ceiling, bound > 0 ? static_cast<double>(most) / bound : kNoLimit);
+      auto found = laid(group, limit, most, 2);
       if (!found || rate_of(*found) * kHair < rate) continue;  // a target may be met to the last bit
       rate = rate_of(*found);
       best = std::move(found);
     }
   if (!best) return best;
-  if (auto alone = quicker_alone(rate, ceiling)) {
-    rate = rate_of(*alone);
-    best = std::move(alone);
-  }
-  best->gap = std::max(0.0, ceiling / rate - 1);
-  best->exact = best->gap < kProven && groups_.complete();
-  if (best->exact) best->gap = 0;
-  return best;
+  if (auto alone = quicker_alone(rate)) best = std::move(alone);
+  return settled(std::move(*best));
 }
 
 /// The quickest copies that take so many cards together.
@@ -233,7 +287,7 @@ std::optional<Solution> Replicator::on_so_many(std::size_t cards) {
     const std::size_t copies = cards / each;
     if (copies * each != cards || copies > kMostReplicas) continue;
     for (const Cards& group : groups_.of(each, copies)) {
-      auto found = laid(group, limit_of(copies), copies, copies).found;
+      auto found = laid(group, limit_of(copies), copies, copies);
       if (found && (!best || rate_of(*found) > rate_of(*best))) best = std::move(found);
     }
   }
@@ -244,8 +298,10 @@ std::optional<Solution> Replicator::fewest_cards(const Solution* alone) {
   const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
   for (std::size_t cards = 2; cards <= most; ++cards) {
     auto best = on_so_many(cards);
+    const bool as_many = alone != nullptr && cards == most;
+    if (as_many && (!best || rate_of(*best) <= rate_of(*alone))) best = *alone;
     if (!best) continue;
-    if (alone != nullptr && cards == most && rate_of(*best) <= rate_of(*alone)) return std::nullopt;
+    if (alone == nullptr || !alone->exact) allow_alone(cards);
     return settled(std::move(*best));
   }
   return std::nullopt;
@@ -257,10 +313,12 @@ std::optional<Solution> Replicator::least_latency() {
   for (std::size_t copies = 2; copies <= most && !best; ++copies)
     for (const auto cards : sizes(problem_.cards.size() / copies))
       for (const Cards& group : groups_.of(cards, copies)) {
-        auto found = laid(group, limit_of(copies), copies, copies).found;
+        auto found = laid(group, limit_of(copies), copies, copies);
         if (found && (!best || found->latency_seconds < best->latency_seconds)) best = std::move(found);
       }
-  return best ? std::optional(settled(std::move(*best))) : best;
+  if (!best) return best;
+  allow_alone(problem_.cards.size());
+  return settled(std::move(*best));
 }
 
 Status check_asked(const Problem& problem) {
@@ -327,8 +385,10 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (several) return Replicator(problem).so_many(*problem.replicas, explain);
   if (problem.partitions || !is_predictable(problem)) return solve(problem, explain);
   if (problem.targets.objective != Objective::kThroughput) return for_target(problem, explain);
-  if (auto found = Replicator(problem).most_frames()) return std::move(*found);
-  return solve(problem, explain);
+  Replicator replicator(problem);
+  if (auto found = replicator.most_frames()) return std::move(*found);
+  MILLRACE_ASSIGN(auto alone, solve(problem, explain));
+  return replicator.beside(std::move(alone));
 }
 
 bool may_be_better(const Problem& problem, const Solution& solution) {

@@ -339,16 +339,29 @@ std::vector<std::uint32_t> Search::card_numbers() const {
   return out;
 }
 
+double Search::gap_of(const Solution& found) {
+  if (problem_.targets.objective == Objective::kLatency)
+    return std::max(0.0, found.latency_seconds / floor_of_latency() - 1);
+  const bool by_cards = problem_.targets.objective == Objective::kCards;
+  const auto used = static_cast<std::uint32_t>(found.card.size());
+  std::uint32_t fewest = used;
+  double least = found.interval_seconds;
+  for (const auto cards : card_numbers()) {
+    if (by_cards && cards > used) break;
+    if (by_cards && cards < used && !possible(cards, limit())) continue;
+    fewest = std::min(fewest, cards);
+    least = std::min(least, bound(cards, least));
+  }
+  const double gap = std::max(0.0, found.interval_seconds / least - 1);
+  return by_cards ? std::max(gap, static_cast<double>(used) / fewest - 1) : gap;
+}
+
 std::optional<Solution> Search::fewest_cards(double limit) {
-  bool fewest = true;  // proven
   for (const auto cards : card_numbers()) {
     auto best = shortest(cards, limit);
-    if (!best) {
-      fewest = fewest && !possible(cards, limit);
-      continue;
-    }
-    best->gap = std::max(0.0, best->interval_seconds / bound(cards, best->interval_seconds) - 1);
-    best->exact = fewest && best->gap < kProven;
+    if (!best) continue;
+    best->gap = gap_of(*best);
+    best->exact = best->gap < kProven;
     return best;
   }
   return std::nullopt;
@@ -361,9 +374,7 @@ std::optional<Solution> Search::most_frames(double limit) {
     if (found) best = std::move(found);
   }
   if (!best) return best;
-  double least = best->interval_seconds;
-  for (const auto cards : card_numbers()) least = std::min(least, bound(cards, least));
-  best->gap = std::max(0.0, best->interval_seconds / least - 1);
+  best->gap = gap_of(*best);
   best->exact = best->gap < kProven;
   return best;
 }
@@ -397,13 +408,8 @@ std::optional<Solution> Search::best() {
   }
   Branched branched = branch(board_, best, kBranchNodes);
   if (branched.better) {
-    const bool by_latency = problem_.targets.objective == Objective::kLatency;
-    const auto figure = [&](const Solution& s) {
-      return by_latency ? s.latency_seconds : s.interval_seconds;
-    };
-    const double least = best ? figure(*best) / (1 + best->gap) : 0;
     best = std::move(branched.better);
-    best->gap = least > 0 ? std::max(0.0, figure(*best) / least - 1) : 0;
+    if (!branched.complete) best->gap = gap_of(*best);
   }
   if (best) best->exact = branched.complete;
   if (best && branched.complete) best->gap = 0;

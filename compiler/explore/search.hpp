@@ -42,6 +42,9 @@ class Search {
   /// Whether nothing speaks against so many cards at this interval; false is proven.
   bool possible(std::uint32_t cards, double seconds);
 
+  /// No latency is shorter than this, with however many cards.
+  double floor_of_latency() const;
+
   /// Something with exactly so many cards and at most this interval (and the target's latency).
   std::optional<Solution> feasible(std::uint32_t cards, double seconds);
 
@@ -71,7 +74,8 @@ class Search {
   std::optional<Solution> fewest_cards(double limit);
   std::optional<Solution> most_frames(double limit);
   std::optional<Solution> least_latency(double limit);
-  double floor_of_latency() const;
+  /// How far above the best there is it may be, by the objective.
+  double gap_of(const Solution& found);
 
   /// Kept, because the same intervals are asked about for each number of cards.
   Level& level(double seconds);

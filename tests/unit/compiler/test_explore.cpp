@@ -347,6 +347,24 @@ TEST(Explore, TakesOneOfSeveralCablesForATensor) {
   }
 }
 
+TEST(Explore, WhatOnlyBranchAndBoundFindsAndDoesNotProveHasAGap) {
+  // A hub and three leaves: no row of four cards. Behind the first layer three branches, each fills a card.
+  Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
+  for (const std::uint32_t first : {1, 3, 5}) problem.operations[first].inputs = {1};
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    for (auto& way : problem.operations[i].implementations) way.amounts[kBram18] = i == 0 ? 90 : 50;
+  problem.cables.clear();
+  for (std::uint32_t leaf = 1; leaf < 4; ++leaf) problem.cables.push_back({0, leaf, 1.25e9, 5e-7});
+  problem.partitions = 4;
+  for (const auto objective : {Objective::kCards, Objective::kThroughput, Objective::kLatency}) {
+    problem.targets.objective = objective;
+    const Solution solution = solved(problem);
+    EXPECT_FALSE(solution.exact) << objective_name(objective);
+    EXPECT_GT(solution.gap, 0) << objective_name(objective);
+    EXPECT_LT(solution.gap, 10) << objective_name(objective);
+  }
+}
+
 TEST(Explore, BoundsWhatTheRegionsOfACardReadTogether) {
   // Too many layers to try all ways: few of them have room on the chip, and the regions read from one memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
