@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +31,7 @@ constexpr char kOwner[] = "lock";  // of a folder: held as long as its owner liv
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 constexpr char kElsewhere[] = " (MILLRACE_CACHE puts the cache elsewhere)";
 constexpr std::uint64_t kFullBelow = 4U << 20U;
+constexpr std::chrono::milliseconds kLook{20};  // how often at a lock that others hold
 
 Error failed(const fs::path& path, const std::string& what, int code) {
   const bool full = code == ENOSPC || code == EDQUOT;
@@ -46,14 +49,22 @@ class Lock {
   ~Lock() {
     if (file_ >= 0) ::close(file_);
   }
-  static Result<Lock> take(const fs::path& path, const std::function<void()>& waiting) {
+  static Result<Lock> take(const fs::path& path, const std::function<void()>& waiting = {},
+                           const std::stop_token& stop = {}) {
     Lock lock;
     lock.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock.file_ < 0) return failed(path, "make a lock", errno);
     if (::flock(lock.file_, LOCK_EX | LOCK_NB) == 0) return lock;
     if (errno == EWOULDBLOCK && waiting) waiting();
-    while (::flock(lock.file_, LOCK_EX) != 0)
-      if (errno != EINTR) return failed(path, "lock", errno);
+    // The kernel's wait hears of no stop.
+    const bool looks = stop.stop_possible();
+    while (::flock(lock.file_, looks ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
+      if (errno != EINTR && errno != EWOULDBLOCK) return failed(path, "lock", errno);
+      if (stop.stop_requested())
+        return Error(ErrorCode::kCancelled,
+                     path.string() + ": another process holds it; waiting for it was cancelled");
+      if (looks) std::this_thread::sleep_for(kLook);
+    }
     return lock;
   }
   /// Whether nobody holds it; where there is none, nobody does.
@@ -170,11 +181,11 @@ std::optional<fs::path> Cache::find(const std::string& kind, const std::string& 
 }
 
 Result<fs::path> Cache::get(const std::string& kind, const std::string& key, const Make& make,
-                            const std::function<void()>& waiting) const {
+                            const std::function<void()>& waiting, const std::stop_token& stop) const {
   if (!is_name(kind) || !is_name(key))
     return Error(ErrorCode::kInternal, "'" + kind + "/" + key + "' is no name for a cache entry");
   if (auto found = find(kind, key)) return *std::move(found);
-  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / key, waiting));
+  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / key, waiting, stop));
   if (auto found = find(kind, key)) return *std::move(found);
   return make_entry(kind, key, make);
 }
@@ -217,14 +228,14 @@ Result<CacheFolder> Cache::folder(const std::string& use) const {
   if (!is_name(use) || use.find('.') != std::string::npos)
     return Error(ErrorCode::kInternal, "'" + use + "' is no name for folders in a cache");
   // Held until the new one's own lock is: till then it would look as if its owner were gone.
-  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / use, {}));
+  MILLRACE_ASSIGN(const Lock lock, Lock::take(root_ / kLocks / use));
   std::error_code ignored;
   for (const auto& left : fs::directory_iterator(root_ / "tmp", ignored))
     if (left.path().filename().string().starts_with(use + ".") && Lock::free(left.path() / kOwner))
       fs::remove_all(left.path(), ignored);
   CacheFolder folder(root_ / "tmp" / temporary_name(use), -1);
   MILLRACE_TRY(make_folder(folder.path()));
-  MILLRACE_ASSIGN(Lock owner, Lock::take(folder.path() / kOwner, {}));
+  MILLRACE_ASSIGN(Lock owner, Lock::take(folder.path() / kOwner));
   folder.lock_ = owner.release();
   return folder;
 }

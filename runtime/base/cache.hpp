@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -52,10 +53,12 @@ class Cache {
       std::function<Status(const std::filesystem::path& entry, const std::filesystem::path& scratch)>;
 
   /// The entry, made where it is missing or damaged. Of several threads and processes that ask for one key,
-  /// one makes it and the others wait for it: `waiting` is called before that. On failure nothing is left
-  /// behind; kResourceExhausted where the disk is full.
+  /// one makes it and the others wait for it: `waiting` is called before that, and once `stop` is asked for
+  /// the wait ends with kCancelled (what `make` does is its own to end). On failure nothing is left behind;
+  /// kResourceExhausted where the disk is full.
   Result<std::filesystem::path> get(const std::string& kind, const std::string& key, const Make& make,
-                                    const std::function<void()>& waiting = {}) const;
+                                    const std::function<void()>& waiting = {},
+                                    const std::stop_token& stop = {}) const;
 
   /// A folder for work that several entries come of; first those of the same use go whose owner was killed.
   /// `use` is a name without a dot. kEnvironment where it cannot be made, kResourceExhausted where the disk

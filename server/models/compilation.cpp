@@ -19,8 +19,13 @@ constexpr char kStepLine[] = " compile: ";
 constexpr char kDeployment[] = "deployment";
 constexpr char kErrorWord[] = "error: ";
 
+Error cancelled() {
+  return Error(ErrorCode::kCancelled, "the compilation was cancelled");
+}
+
 /// Of everything in the directory but the stored frames, by content.
-Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name) {
+Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, const std::string& name,
+                              const std::stop_token& stop) {
   std::vector<std::string> files;
   std::error_code code;
   for (fs::recursive_directory_iterator it(source, code); !code && it != fs::recursive_directory_iterator();
@@ -32,6 +37,7 @@ Result<std::string> digest_of(const fs::path& source, const Compiler& compiler, 
   std::sort(files.begin(), files.end());
   std::string all = compiler.identity + '\n' + name + '\n';
   for (const auto& file : files) {
+    if (stop.stop_requested()) return cancelled();
     MILLRACE_ASSIGN(const auto bytes, read_file(source / file, kMaxFileBytes));
     all += file + '\0' + sha256_hex(bytes) + '\n';
   }
@@ -86,8 +92,8 @@ ErrorCode code_of(int exit_code) {
 Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, const std::string& name,
                                  const fs::path& source, const std::stop_token& stop,
                                  const std::function<void(const std::string&)>& progress) {
-  MILLRACE_ASSIGN(const std::string key, digest_of(source, compiler, name));
-  const auto kept = cache.get("deployments", key, [&](const fs::path& entry, const fs::path&) -> Status {
+  MILLRACE_ASSIGN(const std::string key, digest_of(source, compiler, name, stop));
+  const auto make = [&](const fs::path& entry, const fs::path&) -> Status {
     std::vector<std::string> command = compiler.command;
     command.insert(command.end(),
                    {(source / "model.onnx").string(), "--cluster", compiler.cluster.string(), "--name", name,
@@ -98,7 +104,7 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
     watch.on_output = [&](std::string_view part) { lines.take(part); };
     watch.niceness = kNiceness;
     MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, {}, watch));
-    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "the compilation was cancelled");
+    if (stop.stop_requested()) return cancelled();
     if (outcome.ok()) return {};
     if (is_disk_full(entry))
       return Error(ErrorCode::kResourceExhausted, "compiling: the disk is full: " + words_of(outcome.output) +
@@ -107,8 +113,9 @@ Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, c
       return Error(ErrorCode::kInternal,
                    "compiling: the compiler ended by signal " + std::to_string(outcome.signal));
     return Error(code_of(outcome.exit_code), "compiling: " + words_of(outcome.output));
-  });
-  if (!kept.ok()) return kept.error();
+  };
+  const auto kept = cache.get("deployments", key, make, {}, stop);
+  if (!kept.ok()) return stop.stop_requested() ? cancelled() : kept.error();
   return *kept / kDeployment;
 }
 

@@ -21,8 +21,9 @@ struct Compiler {
 
 /// The deployment of `source` (holding model.onnx) named `name`, from the cache where it was compiled before
 /// from the same files. `progress` gets the name of each step that is done, on this thread. Blocks;
-/// kCancelled once `stop` is asked for, the process killed and nothing left behind; kResourceExhausted where
-/// the disk is full; else as the compiler fails, with its words.
+/// kCancelled once `stop` is asked for, the process killed and nothing left behind, also while another
+/// process compiles the same and is waited for; kResourceExhausted where the disk is full; else as the
+/// compiler fails, with its words.
 Result<std::filesystem::path> compile_version(const Compiler& compiler, const Cache& cache,
                                               const std::string& name, const std::filesystem::path& source,
                                               const std::stop_token& stop,

@@ -1,7 +1,9 @@
 // `millrace serve --repository`: versions come, change and go under load, over emulated cards.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 
 #include <algorithm>
@@ -745,6 +747,39 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   const auto again = host.load("2", "", "lenet");
   EXPECT_EQ(again.status, 200) << again.body;
   EXPECT_EQ(host.state("2", "lenet"), "READY");
+}
+
+TEST_F(CompileOnLoad, AnUnloadAndAStopDoNotWaitForAnotherProcessThatCompilesTheSame) {
+  host.start();
+  ASSERT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
+  ASSERT_EQ(host.server().stop(SIGTERM), 0);
+  const fs::path cache = host.scratch() / "cache";
+  ASSERT_GT(fs::remove_all(cache / "deployments"), 0U);
+  struct Locked {
+    explicit Locked(const fs::path& path) : file(::open(path.c_str(), O_RDWR | O_CLOEXEC)) {}
+    Locked(const Locked&) = delete;
+    ~Locked() { ::close(file); }
+    const int file;
+  };
+  std::vector<std::unique_ptr<Locked>> locks;
+  for (const auto& entry : fs::directory_iterator(cache / "locks")) {
+    locks.push_back(std::make_unique<Locked>(entry.path()));
+    ASSERT_EQ(::flock(locks.back()->file, LOCK_EX | LOCK_NB), 0);
+  }
+  ASSERT_FALSE(locks.empty());
+  host.start();
+  const std::string quietly = R"({"parameters":{"version":1,"wait":false}})";
+  ASSERT_EQ(host.post("/v2/repository/models/lenet/load", quietly).status, 202);
+  ASSERT_TRUE(host.eventually("1", "LOADING", "lenet"));
+  EXPECT_EQ(host.post("/v2/repository/models/lenet/unload").status, 200);
+  EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
+  EXPECT_EQ(host.reason("1", "lenet"), "its compilation was cancelled");
+  ASSERT_EQ(host.post("/v2/repository/models/lenet/load", quietly).status, 202);
+  ASSERT_TRUE(host.eventually("1", "LOADING", "lenet"));
+  EXPECT_EQ(host.server().stop(SIGTERM, 20s), 0) << host.server().err();
+  locks.clear();
+  host.start();
+  EXPECT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
 }
 
 TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,6 +11,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "runtime/base/cache.hpp"
@@ -153,6 +156,46 @@ TEST_F(CacheTest, OfManyThatAskOneMakes) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(good, 8);
+  EXPECT_EQ(made_, 1);
+}
+
+TEST_F(CacheTest, WaitingForAnotherMakerEndsWhenAskedTo) {
+  const fs::path file = cache().root() / "locks" / "k1";
+  const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  std::stop_source stop;
+  std::promise<void> waits;
+  auto got = std::async(std::launch::async, [&] {
+    return cache().get(
+        "thing", "k1", counted("hello"), [&] { waits.set_value(); }, stop.get_token());
+  });
+  waits.get_future().wait();
+  EXPECT_EQ(got.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  stop.request_stop();
+  const bool ended = got.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(ended);
+  ::close(other);  // or there would be no end
+  const auto stopped = got.get();
+  ASSERT_EQ(stopped.ok(), !ended);
+  EXPECT_TRUE(stopped.ok() || stopped.error().code() == ErrorCode::kCancelled);
+  EXPECT_EQ(left_in_tmp(), 0U);
+  EXPECT_TRUE(cache().get("thing", "k1", counted("hello"), {}, std::stop_source().get_token()).ok());
+  EXPECT_EQ(made_, 1);
+}
+
+TEST_F(CacheTest, WhoCanBeStoppedGetsTheEntryOnceTheOtherMakerIsGone) {
+  const fs::path file = cache().root() / "locks" / "k1";
+  const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  const std::stop_source stop;
+  std::promise<void> waits;
+  auto got = std::async(std::launch::async, [&] {
+    return cache().get(
+        "thing", "k1", counted("hello"), [&] { waits.set_value(); }, stop.get_token());
+  });
+  waits.get_future().wait();
+  ::close(other);
+  EXPECT_TRUE(got.get().ok());
   EXPECT_EQ(made_, 1);
 }
 
