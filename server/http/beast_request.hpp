@@ -45,6 +45,9 @@ inline std::optional<Response> framing_fault(const boost::beast::http::request_p
   if (first != end && (std::next(first) != end || !boost::beast::iequals(first->value(), "chunked")))
     return error_response(501, "Transfer-Encoding '" + std::string(view_of(first->value()).substr(0, 64)) +
                                    "' is not offered; 'chunked' alone is");
+  // What stands in front may have told the body's end another way (RFC 9112, 6.1).
+  if (first != end && parser.get().version() < 11)
+    return error_response(400, "malformed HTTP: HTTP/1.0 knows no Transfer-Encoding");
   if (!parser.is_done() && unread > limit)
     return error_response(
         431, "a chunk's extension or the trailer is over the limit of " + std::to_string(limit) + " bytes");
@@ -83,6 +86,17 @@ inline Request request_of(const boost::beast::http::request<Body>& message, cons
   request.headers = &headers;
   request.gate = gate;
   return request;
+}
+
+/// What Content-Encoding says, all of its lines as one list (RFC 9110, 5.3); empty where it is not there.
+inline std::string content_coding(const boost::beast::http::request<Body>& message) {
+  std::string all;
+  const auto [first, end] = message.equal_range(boost::beast::http::field::content_encoding);
+  for (auto line = first; line != end; ++line) {
+    if (line != first) all += ", ";
+    all += view_of(line->value());
+  }
+  return all;
 }
 
 /// Inference-Header-Content-Length into the request; the answer where there are several: what stands in front

@@ -243,6 +243,9 @@ class Builder {
         return one_of({"name", "shape", "datatype", "parameters", "data"});
       case Place::kOutput:
         return one_of({"name", "parameters"});
+      case Place::kParameters:
+        return one_of({"timeout", "priority", "binary_data_output", "binary_data_size", "binary_data",
+                       "classification"});
       default:
         return 0;
     }

@@ -62,8 +62,9 @@ struct InferLimits {
   std::size_t values = 10'000;    // JSON values outside tensor data
 };
 
-/// Unknown keys are skipped (clients may send more than we know); a known key twice, or with a value of the
-/// wrong kind, is refused. kInvalidInput, naming the field. `memory` must outlive the document.
+/// Unknown keys are skipped (clients may send more than we know); a known key or parameter twice, or a key
+/// with a value of the wrong kind, is refused. kInvalidInput, naming the field. `memory` must outlive the
+/// document.
 Result<InferDocument> parse_infer_json(std::string_view json, const InferLimits& limits, Memory* memory);
 
 }  // namespace millrace::server::http

@@ -293,7 +293,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     or_answer([&] {
       more_headers_ = server_.api.cors_headers(request);
       if (auto no = take_inference_header_length(message, request)) return answer(std::move(*no));
-      if (const auto coding = view_of(message[bhttp::field::content_encoding]); !coding.empty())
+      if (const auto coding = content_coding(message); !coding.empty())
         if (auto no = decode(coding, request)) return answer(std::move(*no));
       Api::Outcome outcome = server_.api.handle(request, thread_.workspace, arrival);
       admin_.swap(thread_.workspace.admin);

@@ -637,6 +637,27 @@ TEST_F(HttpServer, a_bomb_is_refused_at_the_limit_and_damage_is_a_400) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput, "Content-Encoding: identity\r\n")).status, 200);
 }
 
+TEST_F(HttpServer, content_codings_in_several_lines_are_the_list_they_are) {
+  start();
+  RawClient to = client();
+  const std::string zipped = coded(Coding::kGzip, kJsonInput);
+  for (const auto& [first, second] :
+       {std::pair("identity", "gzip"), std::pair("gzip", "identity"), std::pair("gzip", "deflate"),
+        std::pair("gzip", "gzip"), std::pair("identity", "identity"), std::pair("", "gzip"),
+        std::pair("gzip", "")})
+    for (const std::string& body : {zipped, std::string(kJsonInput)}) {
+      const Answer answer =
+          to.exchange(post(kInferTarget, body,
+                           "Content-Encoding: " + std::string(first) +
+                               "\r\nX: y\r\nContent-Encoding: " + std::string(second) + "\r\n"));
+      EXPECT_EQ(answer.status, 501) << first << ", " << second << ": " << answer.body;
+      EXPECT_NE(answer.body.find("Content-Encoding '" + std::string(first) + ", " + second + "'"),
+                std::string::npos)
+          << answer.body;
+    }
+  EXPECT_EQ(to.exchange(post(kInferTarget, zipped, "Content-Encoding: gzip\r\n")).status, 200);
+}
+
 TEST_F(HttpServer, answers_in_the_coding_a_client_prefers_where_that_is_worth_it) {
   start();
   RawClient to = client();

@@ -146,6 +146,50 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
+/// Where two readers may see two ends, or two headers, none of them is right: a second request could hide
+/// there.
+TEST_F(HttpServer, refuses_a_request_whose_end_could_be_told_in_two_ways) {
+  start();
+  const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";
+  const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::string hidden = "GET /v2/health/live HTTP/1.1\r\nHost: t\r\n\r\n";
+  const std::vector<std::pair<const char*, std::string>> requests = {
+      {"two lengths", head + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"},
+      {"two lengths, the first longer", head + "Content-Length: 3\r\nContent-Length: 2\r\n\r\n{}"},
+      {"a list of lengths", head + "Content-Length: 2, 3\r\n\r\n{}"},
+      {"a sign", head + "Content-Length: +2\r\n\r\n{}"},
+      {"no length", head + "Content-Length: \r\n\r\n{}"},
+      {"hexadecimal", head + "Content-Length: 0x2\r\n\r\n{}"},
+      {"a space inside", head + "Content-Length: 1 0\r\n\r\n{}"},
+      {"2^64 + 2", head + "Content-Length: 18446744073709551618\r\n\r\n{}"},
+      {"more digits than any number has", head + "Content-Length: " + std::string(500, '9') + "\r\n\r\n{}"},
+      {"a bare CR in a value", head + "X: a\rContent-Length: 2\r\n\r\n{}"},
+      {"a NUL in a value", head + std::string("X: a\0b\r\nContent-Length: 2\r\n\r\n{}", 37)},
+      {"a NUL in a name", head + std::string("X\0: b\r\nContent-Length: 2\r\n\r\n{}", 36)},
+      {"a space before the colon", head + "Content-Length : 2\r\n\r\n{}"},
+      {"a tab before the colon", head + "Content-Length\t: 2\r\n\r\n{}"},
+      {"a space before the first name", "POST " + kInferTarget + " HTTP/1.1\r\n Host: t\r\n\r\n"},
+      {"a line without a colon", head + "Content-Length\r\n\r\n{}"},
+      {"a chunk longer than it says", chunked + "2\r\n{} \r\n0\r\n\r\n"},
+      {"a chunk without its end of line", chunked + "2\r\n{}0\r\n\r\n"},
+      {"0x before a chunk's length", chunked + "0x2\r\n{}\r\n0\r\n\r\n"},
+      {"a chunk's length with a sign", chunked + "+2\r\n{}\r\n0\r\n\r\n"},
+      {"a chunk's length over 2^64", chunked + "10000000000000002\r\n{}\r\n0\r\n\r\n"},
+      {"a chunk without a length", chunked + "\r\n{}\r\n0\r\n\r\n"},
+      {"chunks over HTTP/1.0", "POST " + kInferTarget +
+                                   " HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n"
+                                   "\r\n2\r\n{}\r\n0\r\n\r\n"},
+  };
+  for (const auto& [what, request] : requests) {
+    RawClient to = client();
+    const Answer answer = to.exchange(request + hidden);
+    EXPECT_EQ(answer.status, 400) << what;
+    EXPECT_NE(answer.body.find("malformed HTTP"), std::string::npos) << what << ": " << answer.body;
+    EXPECT_EQ(to.receive().status, 0) << what << ": nothing more is answered";
+  }
+  EXPECT_EQ(client().exchange(get("/v2")).status, 200);
+}
+
 TEST_F(HttpServer, wants_exactly_one_host_of_a_request_and_one_that_can_be_one) {
   start();
   const auto status_with = [this](const std::string& version, const std::string& lines) {
