@@ -1,5 +1,7 @@
 #include "server/http/repository_routes.hpp"
 
+#include <new>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -10,7 +12,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostBytes = 1U << 20U;  // a configuration in it may be long, and is refused
+constexpr char kNoMemory[] = R"({"error":"oom"})";  // fits into a string without memory of its own
+constexpr std::size_t kMostBytes = 1U << 20U;       // a configuration in it may be long, and is refused
 
 Error bad(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, why);
@@ -56,6 +59,18 @@ json::object entry_of(const std::string& name, const std::string& version, model
   return {{"name", name}, {"version", version}, {"state", models::to_string(state)}, {"reason", reason}};
 }
 
+/// Without memory as well: it is called where nothing may be thrown.
+Response answer_to(const Status& status) noexcept {
+  try {
+    return repository_response(status);
+  } catch (const std::bad_alloc&) {
+    Response response;
+    response.status = 503;
+    response.body = kNoMemory;
+    return response;
+  }
+}
+
 }  // namespace
 
 Result<RepositoryRequest> parse_repository_request(std::span<const std::byte> body) {
@@ -97,7 +112,7 @@ Response repository_response(const Status& status) {
 void handle_repository(models::Repository& repository, const Route& route, const RepositoryRequest& request,
                        const std::function<void(Response)>& answer) {
   models::Repository::Done done;
-  if (request.wait) done = [answer](const Status& status) { answer(repository_response(status)); };
+  if (request.wait) done = [answer](const Status& status) { answer(answer_to(status)); };
   const Status taken = route.kind == RouteKind::kRepositoryLoad
                            ? repository.load({route.model, request.version, request.policy}, std::move(done))
                            : repository.unload(route.model, request.version, std::move(done));

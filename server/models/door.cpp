@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/models/guarded.hpp"
 #include "server/models/model.hpp"
 
 namespace millrace::server::models {
@@ -23,9 +24,15 @@ void complete(Frame& frame, Status status) {
   if (frame.on_complete != nullptr) frame.on_complete(frame, frame.context);
 }
 
-Error too_late() {
-  return Error(ErrorCode::kDeadlineExceeded,
-               "the deadline passed while the frame waited for another version of the model to come up");
+Status too_late() {
+  return guarded([]() -> Status {
+    return Error(ErrorCode::kDeadlineExceeded,
+                 "the deadline passed while the frame waited for another version of the model to come up");
+  });
+}
+
+Error stopped(const char* why) noexcept {
+  return guarded([&]() -> Status { return Error(ErrorCode::kUnavailable, why); }).error();
 }
 
 }  // namespace
@@ -34,7 +41,7 @@ Door::Door(std::shared_ptr<runtime::pipeline::Pipeline> behind, std::uint32_t ca
     : behind_(std::move(behind)), capacity_(capacity) {}
 
 Door::~Door() {
-  fail_all(Error(ErrorCode::kUnavailable, "the pipeline was stopped"));
+  fail_all(stopped("the pipeline was stopped"));
 }
 
 Status Door::submit(Frame& frame, Passage* passage) {
@@ -111,7 +118,7 @@ Status Door::pass_on(Frame& frame, Passage* passage, const std::shared_ptr<Model
   // Written before the frame is given away: from then on its owner may be gone.
   passage->model = next;
   next->begun();
-  const Status taken = next->door().submit(frame, passage);
+  Status taken = guarded([&] { return next->door().submit(frame, passage); });
   if (taken.ok()) {
     before->passed_on();
   } else {
@@ -152,8 +159,14 @@ runtime::pipeline::PipelineStatus Door::status() {
 }
 
 void Door::stop(std::chrono::milliseconds bound) {
-  fail_all(Error(ErrorCode::kUnavailable, "the pipeline is stopping"));
+  fail_all(stopped("the pipeline is stopping"));
   behind_->stop(bound);
+}
+
+void Door::finish(std::chrono::milliseconds bound) noexcept {
+  // Where memory ends in the middle of it, it is stopped at once.
+  if (!guarded([&] { behind_->stop(bound); }).ok())
+    static_cast<void>(guarded([&] { behind_->stop(std::chrono::milliseconds(0)); }));
 }
 
 void Door::close() {
@@ -179,16 +192,16 @@ Clock::time_point Door::earliest_deadline() const {
   return in_hand_.frame == nullptr ? waiting : std::min(in_hand_.deadline, waiting);
 }
 
-void Door::lead_to(std::shared_ptr<Model> next) {
+void Door::lead_to(std::shared_ptr<Model> next) noexcept {
   const auto end = Clock::now() + kPatience;
   std::unique_lock lock(mutex_);
   next_ = std::move(next);
   for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
     lock.unlock();
-    const Status passed = pass_on(*one.frame, static_cast<Passage*>(one.with), next_);
+    Status passed = guarded([&] { return pass_on(*one.frame, static_cast<Passage*>(one.with), next_); });
     const bool again =
         !passed.ok() && passed.error().code() == ErrorCode::kResourceExhausted && Clock::now() < end;
-    if (!passed.ok() && !again) complete(*one.frame, passed);
+    if (!passed.ok() && !again) complete(*one.frame, std::move(passed));
     lock.lock();
     if (!again) continue;
     // So full that what comes now is refused there, and not let in behind these.
@@ -202,15 +215,16 @@ void Door::lead_to(std::shared_ptr<Model> next) {
   lock.unlock();
 }
 
-void Door::fail_all(const Error& error) {
+void Door::fail_all(const Error& error) noexcept {
+  const auto copy = [&] { return guarded([&]() -> Status { return error; }); };
   std::unique_lock lock(mutex_);
   if (state_.load() != State::kMoved) {
+    if (!reason_) reason_ = copy().error();
     state_.store(State::kGone, std::memory_order_release);
-    if (!reason_) reason_ = error;
   }
   for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {
     lock.unlock();
-    complete(*one.frame, error);
+    complete(*one.frame, copy());
     lock.lock();
   }
   waiting_.reset();

@@ -57,16 +57,16 @@ class Door final : public runtime::pipeline::Pipeline {
   void close();
 
   /// What waits goes on through the other model's door, the most urgent first, then what comes. Returns when
-  /// nothing waits any more. `next` must not lead back here.
-  void lead_to(std::shared_ptr<Model> next);
+  /// nothing waits any more. `next` must not lead back here. Needs no memory.
+  void lead_to(std::shared_ptr<Model> next) noexcept;
 
-  /// What waits and what comes fails with this.
-  void fail_all(const Error& error);
+  /// What waits and what comes fails with this. Needs no memory.
+  void fail_all(const Error& error) noexcept;
 
   runtime::pipeline::Pipeline& behind() const { return *behind_; }
 
   /// The pipeline behind completes what it has within `bound` and gives its cards back.
-  void finish(std::chrono::milliseconds bound) { behind_->stop(bound); }
+  void finish(std::chrono::milliseconds bound) noexcept;
 
  private:
   enum class State : std::uint8_t { kOpen, kClosed, kMoved, kGone };

@@ -34,21 +34,25 @@ Status Registry::publish(std::shared_ptr<Model> model) {
 }
 
 Status Registry::replace(const Model* previous, std::shared_ptr<Model> model) {
-  if (model->name().empty())
-    return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
-  const std::lock_guard lock(mutex_);
-  auto next = std::make_shared<Snapshot>(*snapshot_);
-  auto& entry = next->models_[model->name()];
-  if (previous != nullptr) entry.versions.erase(previous->version());
-  entry.versions[model->version()] = model;
-  entry.newest = std::move(model);
+  MILLRACE_ASSIGN(auto next, replaced(previous, std::move(model)));
   show(std::move(next));
   return {};
 }
 
+Result<std::shared_ptr<const Snapshot>> Registry::replaced(const Model* previous,
+                                                           std::shared_ptr<Model> model) const {
+  if (model->name().empty())
+    return Error(ErrorCode::kInvalidInput, "a model without a name cannot be served");
+  auto next = std::make_shared<Snapshot>(*snapshot());
+  auto& entry = next->models_[model->name()];
+  if (previous != nullptr) entry.versions.erase(previous->version());
+  entry.versions[model->version()] = model;
+  entry.newest = std::move(model);
+  return std::shared_ptr<const Snapshot>(std::move(next));
+}
+
 Status Registry::withdraw(std::string_view name, std::string_view version) {
-  const std::lock_guard lock(mutex_);
-  auto next = std::make_shared<Snapshot>(*snapshot_);
+  auto next = std::make_shared<Snapshot>(*snapshot());
   const auto entry = next->models_.find(name);
   const auto gone = [&] {
     return Error(ErrorCode::kNotFound,
@@ -68,8 +72,9 @@ Status Registry::withdraw(std::string_view name, std::string_view version) {
   return {};
 }
 
-void Registry::show(std::shared_ptr<const Snapshot> snapshot) {
-  snapshot_ = std::move(snapshot);
+void Registry::show(std::shared_ptr<const Snapshot> snapshot) noexcept {
+  const std::lock_guard lock(mutex_);
+  snapshot_.swap(snapshot);
   generation_.fetch_add(1, std::memory_order_release);
 }
 

@@ -45,6 +45,7 @@ class Snapshot {
   std::map<std::string, Entry, std::less<>> models_;
 };
 
+/// Changed by one thread at a time; read by any.
 class Registry {
  public:
   /// One thread's cached snapshot. refresh() it now and then where no request comes, so that it does not keep
@@ -66,6 +67,11 @@ class Registry {
   /// requests without a version find one of the two.
   Status replace(const Model* previous, std::shared_ptr<Model> model);
 
+  /// replace() in two steps, the second of which cannot fail and needs no memory. Nobody else changes the
+  /// registry between them.
+  Result<std::shared_ptr<const Snapshot>> replaced(const Model* previous, std::shared_ptr<Model> model) const;
+  void show(std::shared_ptr<const Snapshot> snapshot) noexcept;
+
   /// kNotFound where it is not served. The model lives on while requests hold it.
   Status withdraw(std::string_view name, std::string_view version);
 
@@ -82,8 +88,6 @@ class Registry {
   void sample(metrics::Samples& samples) const;
 
  private:
-  void show(std::shared_ptr<const Snapshot> snapshot);  // mutex_ held
-
   mutable std::mutex mutex_;  // snapshot_
   std::shared_ptr<const Snapshot> snapshot_;
   std::atomic<std::uint64_t> generation_{1};

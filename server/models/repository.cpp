@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "server/models/guarded.hpp"
 
 namespace millrace::server::models {
 
@@ -215,9 +216,8 @@ void Repository::work(const std::stop_token& stop) {
     if (stop.stop_requested() || Clock::now() < next) continue;
     working_ = true;
     lock.unlock();
-    try_lost();
-    try_missing();
-    if (Clock::now() >= next_poll_) poll();
+    if (!guarded([this] { try_lost(); }).ok() || !guarded([this] { try_missing(); }).ok()) try_again_later();
+    if (Clock::now() >= next_poll_) static_cast<void>(guarded([this] { poll(); }));
     if (Clock::now() >= next_burial_) bury_apart();
     lock.lock();
     working_ = false;
@@ -241,16 +241,18 @@ void Repository::compile_all(const std::stop_token& stop) {
       log::info("models", "model '" + job->model + "' version '" + version + "': compiled as far as " + step);
       say_how_far(*job, "compiling: " + step + " is done");
     };
-    log::info("models", "model '" + job->model + "' version '" + version + "': compiling");
-    say_how_far(*job, "compiling");
-    auto compiled = compile_version(*options_.compiler, *options_.cache, job->model, job->source,
-                                    job->cancel.get_token(), progress);
+    auto compiled = guarded([&] {
+      log::info("models", "model '" + job->model + "' version '" + version + "': compiling");
+      say_how_far(*job, "compiling");
+      return compile_version(*options_.compiler, *options_.cache, job->model, job->source,
+                             job->cancel.get_token(), progress);
+    });
     lock.lock();
     // Back to the worker, who keeps the books.
     if (compiled.ok())
-      job->compiled = *compiled;
+      job->compiled = *std::move(compiled);
     else
-      job->not_compiled = compiled.error();
+      job->not_compiled = guarded([&]() -> Status { return compiled.error(); }).error();
     job->stage = Job::Stage::kReady;
     changed_.notify_all();
   }
@@ -267,27 +269,32 @@ void Repository::say_how_far(const Job& job, const std::string& text) {
 
 /// As where a load fails before it touches a card.
 void Repository::end_not_compiled(const JobPointer& job) {
+  if (const Status booked = guarded([&] { book_not_compiled(*job); }); !booked.ok())
+    settle(job->model, job->version, booked.error());
+  finish(job, *std::move(job->not_compiled));
+}
+
+void Repository::book_not_compiled(const Job& job) {
   using Reload = metrics::Metrics::Reload;
-  const std::string& model = job->model;
-  const std::string version = std::to_string(job->version);
-  const Error& error = *job->not_compiled;
-  const bool cancelled = job->cancel.stop_requested();
+  const std::string& model = job.model;
+  const std::string version = std::to_string(job.version);
+  const Error& error = *job.not_compiled;
+  const bool cancelled = job.cancel.stop_requested();
   const std::string why = cancelled ? "its compilation was cancelled" : error.message();
   if (!cancelled && error.code() == ErrorCode::kResourceExhausted)
-    tried_[model].erase(job->version);
+    tried_[model].erase(job.version);
   else if (!cancelled)
-    tried_[model][job->version].failed = true;
+    tried_[model][job.version].failed = true;
   const auto now = serving(model);
   const bool in_place = now != nullptr && now->version() == version;
   if (!in_place)
-    set_state(model, job->version, ModelState::kUnavailable, why, !cancelled);
+    set_state(model, job.version, ModelState::kUnavailable, why, !cancelled);
   else if (!lost_.contains(model))
-    set_state(model, job->version, ModelState::kReady,
+    set_state(model, job.version, ModelState::kReady,
               "its change was not loaded: " + why +
                   (missing_.contains(model) ? "; and it lacks replicas, which are tried again" : ""));
   log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
   metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
-  finish(job, error);
 }
 
 void Repository::begin_stop() {

@@ -155,6 +155,7 @@ class Repository {
   void compile_all(const std::stop_token& stop);
   void say_how_far(const Job& job, const std::string& text);
   void end_not_compiled(const JobPointer& job);
+  void book_not_compiled(const Job& job);
 
   // repository_jobs.cpp: what the jobs do; on the worker's thread, or while it waits.
   void run(const JobPointer& job);
@@ -162,6 +163,14 @@ class Repository {
   Status run_unload(Job& job);
   Status find_version(Job& job, VersionDirectory& found);
   void swap_to(Job& job, const NextVersion& next, SwapResult& result);
+  void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
+                 SwapResult& result);
+  Status cancelled(const Job& job);
+  Error cut_short(const Job& job, Error error) noexcept;
+  void settle(const std::string& model, std::uint64_t tried, const Error& why) noexcept;
+  template <class Books>
+  void book(const std::string& model, const Books& books) noexcept;
+  void try_again_later() noexcept;
   void poll();
   void poll_model(const std::string& model, const Versions& versions);
   void try_lost();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "server/models/guarded.hpp"
 #include "server/models/repository.hpp"
 
 namespace millrace::server::models {
@@ -21,18 +22,24 @@ constexpr std::chrono::milliseconds kBurialPause{200};
 /// Runs `work` in a thread of its own, waits for it, and gives free memory back to the system. A version's
 /// plan and images are thousands of small blocks. Of those a thread frees the allocator keeps hundreds for
 /// that thread, all over the heap, and no page that holds one is given back; they go when the thread ends.
+/// Nothing it throws comes out.
 template <class Work>
-void apart(const Work& work) {
+void apart(const Work& work) noexcept {
+  const auto run = [&]() noexcept { static_cast<void>(guarded(work)); };
   try {
-    std::thread(work).join();
-  } catch (const std::system_error&) {
-    work();  // no more threads to be had
+    std::thread(run).join();
+  } catch (const std::exception&) {
+    run();  // no more threads, or no memory for one, to be had
   }
   ::malloc_trim(0);
 }
 
 std::string named(const std::string& model, const std::string& version) {
   return "model '" + model + "' version '" + version + "'";
+}
+
+bool may_pass(const Error& error) {
+  return error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kDoesNotFit;
 }
 
 std::string known_versions(const Versions& versions) {
@@ -105,23 +112,75 @@ std::vector<IndexEntry> Repository::index() const {
 }
 
 void Repository::run(const JobPointer& job) {
-  if (job->cancel.stop_requested()) {
-    if (job->version != 0)
-      set_state(job->model, job->version, ModelState::kUnavailable, "its load was cancelled");
-    metrics_.reloaded(job->model, metrics::Metrics::Reload::kCancelled, std::chrono::nanoseconds(0));
-    return finish(job, Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded"));
-  }
   bool handed_on = false;
   Status status;
-  apart([&] {
-    status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
-    bury();
-  });
+  if (job->cancel.stop_requested()) {
+    status = guarded([&] { return cancelled(*job); });
+  } else {
+    apart([&] {
+      try {
+        status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
+      } catch (const std::exception&) {
+        status = cut_short(*job, current_exception_as_error());
+      }
+      bury();
+    });
+  }
   if (!retired_.empty()) next_burial_ = Clock::now() + kBurialPause;
   if (!handed_on) return finish(job, status);
   const std::lock_guard lock(mutex_);
   job->stage = Job::Stage::kToCompile;
   changed_.notify_all();
+}
+
+Status Repository::cancelled(const Job& job) {
+  if (job.version != 0) set_state(job.model, job.version, ModelState::kUnavailable, "its load was cancelled");
+  metrics_.reloaded(job.model, metrics::Metrics::Reload::kCancelled, std::chrono::nanoseconds(0));
+  return Error(ErrorCode::kCancelled, "the load was cancelled: the model was unloaded");
+}
+
+/// A load that threw: nothing was changed. Or an unload, before the model was withdrawn.
+Error Repository::cut_short(const Job& job, Error error) noexcept {
+  if (const auto tried = tried_.find(job.model); tried != tried_.end()) tried->second.erase(job.version);
+  static_cast<void>(guarded([&] {
+    metrics_.reloaded(job.model, metrics::Metrics::Reload::kFailure, std::chrono::nanoseconds(0));
+    log::warning("models", named(job.model, std::to_string(job.version)) + ": " + error.message());
+  }));
+  settle(job.model, job.kind == Job::Kind::kLoad ? job.version : 0, error);
+  return error;
+}
+
+/// Where the books of a model were not kept to the end: the index says what serves, and what came up in part,
+/// or not again, is tried again. `tried`: the version that was to be loaded; 0: none.
+void Repository::settle(const std::string& name, std::uint64_t tried, const Error& why) noexcept {
+  static_cast<void>(guarded([&] {
+    const auto model = serving(name);
+    const bool lost = model != nullptr && model->state() == ModelState::kUnavailable;
+    if (lost)
+      lost_.try_emplace(name, Lost{kFirstPause, Clock::now() + kFirstPause});
+    else
+      lost_.erase(name);
+    const std::uint64_t serves = model == nullptr || lost ? 0 : parse_version(model->version());
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [version, state] : states_[name]) {
+        if (version == serves) {
+          if (state.state != ModelState::kReady) state = {ModelState::kReady, "", false};
+        } else if (version == tried || state.state == ModelState::kReady ||
+                   state.state == ModelState::kUnloading) {
+          state = {ModelState::kUnavailable, "", version == tried};
+          state.reason = version == tried ? why.message() : "does not serve";
+        }
+      }
+    }
+    look_for_missing(name, "");
+  }));
+}
+
+/// Does what must not undo what was done already.
+template <class Books>
+void Repository::book(const std::string& name, const Books& books) noexcept {
+  if (const Status booked = guarded(books); !booked.ok()) settle(name, 0, booked.error());
 }
 
 Status Repository::find_version(Job& job, VersionDirectory& found) {
@@ -186,14 +245,15 @@ Status Repository::run_load(Job& job, bool& handed_on) {
     return {};
   }
   if (!in_place) set_state(job.model, job.version, ModelState::kLoading, "reading its deployment");
-  auto loaded = runtime::plan::load_deployment(job.compiled.empty() ? found.path : job.compiled);
+  auto loaded = guarded(
+      [&] { return runtime::plan::load_deployment(job.compiled.empty() ? found.path : job.compiled); });
   if (!loaded.ok()) return failed_early(loaded.error());
   if (in_place && old->deployment().digest == loaded->plan.digest && !lost_.contains(job.model)) {
     set_state(job.model, job.version, ModelState::kReady, "");
     look_for_missing(job.model, "");
     return {};  // it is what serves
   }
-  auto stored = read_stored_frames(found.path / "verify", loaded->plan.model);
+  auto stored = guarded([&] { return read_stored_frames(found.path / "verify", loaded->plan.model); });
   if (!stored.ok()) return failed_early(stored.error());
 
   SwapResult result;
@@ -202,21 +262,24 @@ Status Repository::run_load(Job& job, bool& handed_on) {
            std::move(*stored)},
           result);
   using Reload = metrics::Metrics::Reload;
-  metrics_.reloaded(job.model,
-                    result.status.ok()   ? Reload::kSuccess
-                    : result.rolled_back ? Reload::kRollback
-                                         : Reload::kFailure,
-                    Clock::now() - begin);
+  book(job.model, [&] {
+    metrics_.reloaded(job.model,
+                      result.status.ok()   ? Reload::kSuccess
+                      : result.rolled_back ? Reload::kRollback
+                                           : Reload::kFailure,
+                      Clock::now() - begin);
+  });
   if (!result.status.ok())
-    return failed(result.status.error(),
-                  !result.attempted && result.status.error().code() == ErrorCode::kDoesNotFit);
-  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
-  log::info("models", named(job.model, version) + " serves" +
-                          (old == nullptr ? ""
-                                          : " in place of version '" + old->version() + "' (" +
-                                                std::string(to_string(result.used)) + ")") +
-                          "; " + std::to_string(result.programmed) + " card(s) programmed, " +
-                          std::to_string(took.count()) + " ms");
+    return failed(result.status.error(), !result.attempted && may_pass(result.status.error()));
+  book(job.model, [&] {
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    log::info("models", named(job.model, version) + " serves" +
+                            (old == nullptr ? ""
+                                            : " in place of version '" + old->version() + "' (" +
+                                                  std::string(to_string(result.used)) + ")") +
+                            "; " + std::to_string(result.programmed) + " card(s) programmed, " +
+                            std::to_string(took.count()) + " ms");
+  });
   return {};
 }
 
@@ -227,6 +290,12 @@ void Repository::swap_to(Job& job, const NextVersion& next, SwapResult& result) 
   if (before != job.version)
     set_state(job.model, job.version, ModelState::kLoading, "coming up on its cards");
   result = swapper_.swap(old, next, job.policy.value_or(options_.policy));
+  book(job.model, [&] { book_swap(job, next, old, result); });
+}
+
+void Repository::book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
+                           SwapResult& result) {
+  const std::uint64_t before = old == nullptr ? 0 : parse_version(old->version());
   retire(old);
   if (result.status.ok()) {
     lost_.erase(job.model);
@@ -268,13 +337,18 @@ Status Repository::run_unload(Job& job) {
   const std::uint64_t version = parse_version(model->version());
   const auto begin = Clock::now();
   set_state(job.model, version, ModelState::kUnloading, "what it accepted is being completed");
-  swapper_.unload(model);
-  retire(model);
+  if (const Status unloaded = swapper_.unload(model); !unloaded.ok()) {
+    settle(job.model, 0, unloaded.error());
+    return unloaded;
+  }
   lost_.erase(job.model);
   missing_.erase(job.model);
-  set_state(job.model, version, ModelState::kUnavailable, "unloaded");
-  metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
-  log::info("models", named(job.model, model->version()) + " is unloaded");
+  book(job.model, [&] {
+    retire(model);
+    set_state(job.model, version, ModelState::kUnavailable, "unloaded");
+    metrics_.reloaded(job.model, metrics::Metrics::Reload::kUnload, Clock::now() - begin);
+    log::info("models", named(job.model, model->version()) + " is unloaded");
+  });
   return {};
 }
 
@@ -285,11 +359,23 @@ Repository::Clock::time_point Repository::next_event() const {
   return next;
 }
 
+/// After a try that ended before its time.
+void Repository::try_again_later() noexcept {
+  const auto soon = Clock::now() + kFirstPause;
+  for (auto& [name, lost] : lost_) lost.next_try = std::max(lost.next_try, soon);
+  for (auto& [name, missing] : missing_) missing.next_try = std::max(missing.next_try, soon);
+}
+
 void Repository::try_lost() {
   for (auto it = lost_.begin(); it != lost_.end();) {
     const auto& name = it->first;
     Lost& lost = it->second;
     const auto model = serving(name);
+    if (model != nullptr && model->state() != ModelState::kUnavailable) {  // it is up, and was not booked
+      settle(std::string(name), 0, Error(ErrorCode::kInternal, ""));
+      it = lost_.begin();
+      continue;
+    }
     if (model != nullptr && Clock::now() < lost.next_try) {
       ++it;
       continue;

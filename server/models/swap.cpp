@@ -6,6 +6,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/pipeline/replicas.hpp"
+#include "server/models/guarded.hpp"
 
 namespace millrace::server::models {
 
@@ -88,22 +89,19 @@ void Swapper::abandon(const Error& error) {
 SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapPolicy policy) {
   const Touched touched(*this, old);
   SwapResult result;
-  const auto chosen = choose(old, next, policy);
+  const auto chosen = guarded([&] { return choose(old, next, policy); });
   if (!chosen.ok()) {
     result.status = chosen.error();
     return result;
   }
   result.used = *chosen;
   result.attempted = true;
-  if (old == nullptr) {
-    result.status = load(next, result);
-  } else if (*chosen == SwapPolicy::kOverlap) {
-    result.status = overlap(old, next, result);
-  } else if (*chosen == SwapPolicy::kRolling) {
-    result.status = roll(old, next, result);
-  } else {
-    result.status = drain(old, next, result);
-  }
+  result.status = guarded([&] {
+    if (old == nullptr) return load(next, result);
+    if (*chosen == SwapPolicy::kOverlap) return overlap(old, next, result);
+    if (*chosen == SwapPolicy::kRolling) return roll(old, next, result);
+    return drain(old, next, result);
+  });
   return result;
 }
 
@@ -185,8 +183,11 @@ Status Swapper::load(const NextVersion& next, SwapResult& result) {
 
 /// Traffic moves from the one door to the other.
 Status Swapper::take_over(const std::shared_ptr<Model>& old, std::shared_ptr<Model> next) {
-  old->door().lead_to(next);
-  return registry_.replace(old.get(), std::move(next));
+  // What may fail comes first: from where the door leads there is no way back.
+  MILLRACE_ASSIGN(auto shown, registry_.replaced(old.get(), next));
+  old->door().lead_to(std::move(next));
+  registry_.show(std::move(shown));
+  return {};
 }
 
 Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
@@ -199,21 +200,27 @@ Status Swapper::overlap(const std::shared_ptr<Model>& old, const NextVersion& ne
 Status Swapper::drain(const std::shared_ptr<Model>& old, const NextVersion& next, SwapResult& result) {
   old->door().close();
   old->door().finish(options_.drain);
-  Result<std::shared_ptr<Pipeline>> pipeline = open_replicas(next, result);
-  for (int tries = 1; !pipeline.ok() && tries < kTries; ++tries) {
-    if (pipeline.error().code() == ErrorCode::kDoesNotFit) break;  // it differs, and would again
-    log::warning("models", "model '" + next.name + "' version '" + next.version +
-                               "': " + pipeline.error().message() + "; trying again");
-    pipeline = open_replicas(next, result);
+  const auto come_up = [&]() -> Status {
+    MILLRACE_ASSIGN(auto pipeline, open_replicas(next, result));
+    return take_over(old, make(next.name, next.version, std::move(pipeline)));
+  };
+  Status up = guarded(come_up);
+  for (int tries = 1; !up.ok() && tries < kTries; ++tries) {
+    if (up.error().code() == ErrorCode::kDoesNotFit) break;  // it differs, and would again
+    up = guarded([&]() -> Status {
+      log::warning("models", "model '" + next.name + "' version '" + next.version +
+                                 "': " + up.error().message() + "; trying again");
+      return come_up();
+    });
   }
-  if (pipeline.ok()) return take_over(old, make(next.name, next.version, std::move(*pipeline)));
+  if (up.ok()) return up;
   const Status back = bring_back(old, result.remark);
   result.rolled_back = back.ok();
   result.lost = !back.ok();
-  if (back.ok()) return pipeline.error();
+  if (back.ok()) return up;
   old->set_state(ModelState::kUnavailable);
-  return Error(pipeline.error().code(), pipeline.error().message() + "; and version '" + old->version() +
-                                            "' did not come up again: " + back.error().message());
+  return Error(up.error().code(), up.error().message() + "; and version '" + old->version() +
+                                      "' did not come up again: " + back.error().message());
 }
 
 /// So many more of a pipeline, each proved, where `stored` is given, before it is taken. The first error; the
@@ -223,15 +230,16 @@ Status Swapper::open_again(const Pipeline& like, std::size_t count, const Stored
   std::vector<std::shared_ptr<Pipeline>> refused;  // keep their cards, so that the next ones get others
   Status all;
   for (std::size_t i = 0; i < count; ++i) {
-    auto opened = like.open_again();
+    auto opened = guarded([&] { return like.open_again(); });
     if (!opened.ok()) {
       if (all.ok()) all = opened.error();
       break;
     }
     std::shared_ptr<Pipeline> one = std::move(*opened);
-    Status came = stored == nullptr ? Status() : prove(*one, *stored, options_.proof);
+    Status came =
+        guarded([&] { return stored == nullptr ? Status() : prove(*one, *stored, options_.proof); });
     if (came.ok())
-      came = take(std::move(one));
+      came = guarded([&] { return take(std::move(one)); });
     else
       refused.push_back(std::move(one));
     if (all.ok()) all = came;
@@ -254,18 +262,23 @@ Status Swapper::bring_back(const std::shared_ptr<Model>& old, std::string& remar
     pipeline = replicas;
     return {};
   };
-  Status all;
-  for (int tries = 0; pipeline == nullptr && tries < kTries; ++tries)
-    all = open_again(old->door().behind(), wanted, old->owed().get(), take);
-  if (pipeline == nullptr) return all;
-  auto again = make(old->name(), old->version(), pipeline);
-  if (!all.ok()) {  // some are better than none
-    remark = all.error().message();
-    log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
-                               std::to_string(wanted) + " replicas came up again: " + remark);
-    again->set_owed(old->owed());
-  }
-  return take_over(old, std::move(again));
+  const auto come_up = [&]() -> Status {
+    pipeline = nullptr;
+    replicas = nullptr;
+    const Status all = open_again(old->door().behind(), wanted, old->owed().get(), take);
+    if (pipeline == nullptr) return all;
+    auto again = make(old->name(), old->version(), pipeline);
+    if (!all.ok()) {  // some are better than none
+      remark = all.error().message();
+      log::warning("models", "model '" + old->name() + "': " + std::to_string(replicas->size()) + " of " +
+                                 std::to_string(wanted) + " replicas came up again: " + remark);
+      again->set_owed(old->owed());
+    }
+    return take_over(old, std::move(again));
+  };
+  Status up = guarded(come_up);
+  for (int tries = 1; !up.ok() && tries < kTries; ++tries) up = guarded(come_up);
+  return up;
 }
 
 Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
@@ -290,26 +303,37 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
   const std::size_t wanted = before.size();
   std::shared_ptr<Replicas> after;
   std::shared_ptr<Model> moved;
+  const auto owed = std::make_shared<const StoredFrames>(next.stored);  // before a card is touched
+  const auto open_one = [&]() -> Status {
+    MILLRACE_ASSIGN(auto opened, open_proved(next, 1, result));
+    if (after != nullptr) {
+      MILLRACE_TRY(after->add(std::move(opened)));
+    } else {
+      after = std::make_shared<Replicas>(std::move(opened), options_.waiting);
+      after->want(replicas_for(next.deployment->plan));
+    }
+    if (moved != nullptr || 2 * after->size() < wanted) return {};
+    auto model = make(next.name, next.version, after);
+    MILLRACE_TRY(take_over(old, model));
+    moved = std::move(model);
+    return {};
+  };
   while (before.size() > 0) {
     before.retire(options_.drain)->stop(options_.drain);
-    auto opened = open_proved(next, 1, result);
-    if (opened.ok() && after != nullptr) {
-      MILLRACE_TRY(after->add(std::move(*opened)));
-    } else if (opened.ok()) {
-      after = std::make_shared<Replicas>(std::move(*opened), options_.waiting);
-      after->want(replicas_for(next.deployment->plan));
-    } else if (moved != nullptr) {
+    const Status opened = guarded(open_one);
+    if (opened.ok()) continue;
+    if (moved != nullptr) {
       // It serves, and was proved: fewer replicas of it are better than going back.
+      moved->set_owed(owed);
       result.remark = opened.error().message();
       log::warning("models", "model '" + next.name + "' version '" + next.version +
                                  "': " + std::to_string(after->size()) + " of " + std::to_string(wanted) +
                                  " replicas are up: " + result.remark);
-      moved->set_owed(std::make_shared<const StoredFrames>(next.stored));
     } else {
       if (after != nullptr) after->stop(std::chrono::milliseconds(0));
       const std::size_t missing = wanted - before.size();
       for (std::size_t i = 0; i < missing; ++i) {
-        auto again = before.open_again();
+        auto again = guarded([&] { return before.open_again(); });
         if (!again.ok()) {
           result.remark = again.error().message();
           log::warning("models",
@@ -320,24 +344,28 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
         MILLRACE_TRY(before.add(std::move(*again)));
       }
       result.rolled_back = true;
-      return opened.error();
-    }
-    if (moved == nullptr && 2 * after->size() >= wanted) {
-      moved = make(next.name, next.version, after);
-      MILLRACE_TRY(take_over(old, moved));
+      return opened;
     }
   }
   old->door().finish(options_.drain);
   return {};
 }
 
-void Swapper::unload(const std::shared_ptr<Model>& old) {
+Status Swapper::unload(const std::shared_ptr<Model>& old) {
   const Touched touched(*this, old);
+  const ModelState before = old->state();
   old->set_state(ModelState::kUnloading);
-  static_cast<void>(registry_.withdraw(old->name(), old->version()));
-  old->door().fail_all(
-      Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more"));
+  const Status withdrawn = guarded([&] { return registry_.withdraw(old->name(), old->version()); });
+  if (!withdrawn.ok() && withdrawn.error().code() != ErrorCode::kNotFound) {
+    old->set_state(before);
+    return withdrawn;
+  }
+  const Status gone = guarded([&]() -> Status {
+    return Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more");
+  });
+  old->door().fail_all(gone.error());
   old->door().finish(options_.drain);
+  return {};
 }
 
 }  // namespace millrace::server::models

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -304,6 +305,49 @@ TEST(Repository, AVersionThatDoesNotLoadChangesNothing) {
   const std::string ready = host.post("/v2/repository/index", R"({"ready":true})").body;
   EXPECT_NE(ready.find("\"version\":\"1\""), std::string::npos);
   EXPECT_EQ(ready.find("\"version\":\"2\""), std::string::npos);
+}
+
+/// So many more bytes of addresses for a process that runs.
+void leave_memory(pid_t pid, std::uint64_t bytes) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
+  std::uint64_t pages = 0;
+  file >> pages;
+  const rlim_t most = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) + bytes;
+  const rlimit limit{most, RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(pid, RLIMIT_AS, &limit, nullptr), 0);
+}
+
+TEST(Repository, AVersionThereIsNoMemoryForChangesNothing) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end a program that is out of memory";
+#endif
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 2));
+  host.add_stored("2", with_other_weights(base(), 2));
+  const fs::path long_file = host.root() / "m" / "2" / "verify" / "in0.npy";
+  fs::copy_file(long_file, host.scratch() / "in0.npy");
+  fs::resize_file(long_file, std::uint64_t{1} << 30U);
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  Clients clients(host, 2);
+  clients.wait_for(5);
+  ASSERT_NO_FATAL_FAILURE(leave_memory(host.server().pid(), 500U << 20U));
+  for (int i = 0; i < 3; ++i) {
+    const auto answer = host.load("2");
+    ASSERT_EQ(answer.status, 429) << answer.body << host.server().err();
+    EXPECT_NE(answer.body.find("model 'm' version '2': out of memory"), std::string::npos) << answer.body;
+    EXPECT_EQ(host.state("2"), "UNAVAILABLE");
+    EXPECT_EQ(host.reason("2"), "out of memory");
+    EXPECT_EQ(host.state("1"), "READY");
+    clients.wait_for(5);
+  }
+  EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"failure\""), 3);
+  fs::copy_file(host.scratch() / "in0.npy", long_file, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(host.load("2").status, 200) << host.server().err();
+  clients.wait_for(5);
+  clients.end();
+  EXPECT_EQ(clients.failed + clients.wrong, 0);
 }
 
 TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswersWhoWaited) {

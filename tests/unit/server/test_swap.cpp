@@ -320,7 +320,7 @@ TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
     Swapper alone = swapper(1);
     ASSERT_TRUE(alone.swap(nullptr, version("0"), SwapPolicy::kAuto).status.ok());
     expect("1", "1");
-    alone.unload(serving());
+    EXPECT_TRUE(alone.unload(serving()).ok());
   }
   Swapper swap = swapper(3);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
