@@ -21,7 +21,7 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   out.replicas = static_cast<std::uint32_t>(solution.replicas());
   out.cards = static_cast<std::uint32_t>(solution.card.size()) * out.replicas;
   out.objective = problem.targets.objective;
-  out.interval_seconds = solution.interval_seconds;
+  out.interval_seconds = std::max(solution.interval_seconds, out.replicas * explore::host_seconds(problem));
   out.latency_seconds = solution.latency_seconds;
   out.exact = solution.exact;
   for (std::size_t i = 0; i < problem.operations.size(); ++i)

@@ -93,13 +93,18 @@ class Planner {
     const bool alone = plan_.cluster.cards.size() < 2;
     const Status found = search(alone && explain);
     if (!found.ok() && found.error().code() != ErrorCode::kDoesNotFit) return found;
-    const bool lift = options_.targets.objective == explore::Objective::kThroughput;
+    const bool lift = options_.targets.objective == explore::Objective::kThroughput && !host_limits();
     // Copies use all the cards there are as well as one pipeline over them could.
     if (alone || (found.ok() && (!lift || plan_.replicas() > 1))) return found;
     if (!found.ok() && fits_but_is_late()) return explain ? search(true) : found;
     const Status split = split_layers(found);
     if (split.ok() || split.error().code() != ErrorCode::kDoesNotFit || !explain) return split;
     return search(true);  // for the reason
+  }
+
+  /// Whether quicker cards bring nothing.
+  bool host_limits() const {
+    return plan_.frames_per_second() * explore::host_seconds(plan_.problem) > 1 - kProven;
   }
 
   /// Whether only the target's latency is missed: parts of a layer on several cards make no frame sooner.
@@ -452,11 +457,17 @@ class Planner {
 
   bool by_latency() const { return options_.targets.objective == explore::Objective::kLatency; }
 
+  /// Of what is compared: a time between frames is at least what the host takes for one.
+  double no_less_than_host(double figure) const {
+    return by_latency() ? figure : std::max(figure, explore::host_seconds(plan_.problem));
+  }
+
   Bound bound_by(const explore::Solution& first) const {
     const auto replicas = static_cast<double>(first.replicas());
     const double figure = by_latency() ? first.latency_seconds : first.interval_seconds / replicas;
     const double cards = static_cast<double>(first.card.size()) * replicas;
-    return {figure / (1 + first.gap), std::ceil(cards / (1 + first.gap) - kProven), first.exact};
+    return {no_less_than_host(figure / (1 + first.gap)), std::ceil(cards / (1 + first.gap) - kProven),
+            first.exact};
   }
 
   /// What the plan is worth by the figures it is played with, and by the problem as it was asked: a plan may
@@ -464,12 +475,14 @@ class Planner {
   /// of them does.
   void judge() {
     auto& now = plan_.solution;
-    const double reached =
-        by_latency() ? plan_.latency_seconds : played_interval_ / static_cast<double>(now.replicas());
+    const double reached = by_latency()
+                               ? plan_.latency_seconds
+                               : no_less_than_host(played_interval_ / static_cast<double>(now.replicas()));
     now.gap = std::max(0.0, reached / bound_.figure - 1);
     if (options_.targets.objective == explore::Objective::kCards)
       now.gap = std::max(now.gap, static_cast<double>(plan_.cards()) / bound_.cards - 1);
-    now.exact = plan_.played && bound_.exact && now.gap < kProven;
+    const bool fewest = by_latency() || static_cast<double>(plan_.cards()) <= bound_.cards;
+    now.exact = plan_.played && bound_.exact && now.gap < kProven && fewest;
     if (now.exact) now.gap = 0;
   }
 

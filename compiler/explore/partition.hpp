@@ -36,7 +36,7 @@ struct Solution {
   std::vector<std::uint32_t> implementation;  // operation -> its implementation; 0 on the host
   std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
   std::vector<Hop> hops;                      // every tensor's way between cards, ascending
-  double interval_seconds = 0;                // from one frame to the next
+  double interval_seconds = 0;                // from one frame to the next, as far as cards go
   double latency_seconds = 0;                 // first beat into the first card to last beat out of the last
   double gap = 0;      // the objective is at most this much above the best there is: 0.02 is 2 %
   bool exact = false;  // nothing better exists among contiguous cuts: the gap is 0 and proven

@@ -184,6 +184,12 @@ std::string check(const Problem& problem) {
   return {};
 }
 
+double host_seconds(const Problem& problem) {
+  double sum = 0;
+  for (const auto& operation : problem.operations) sum += operation.host ? operation.host_seconds : 0;
+  return sum;
+}
+
 bool is_predictable(const Problem& problem) {
   return std::all_of(problem.operations.begin(), problem.operations.end(),
                      [](const auto& o) { return o.host || !o.implementations.empty(); }) &&

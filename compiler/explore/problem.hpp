@@ -66,7 +66,8 @@ struct Cable {
 };
 
 /// What is left when the targets are met goes to: fewer cards and then throughput; throughput and then fewer
-/// cards; latency and then fewer cards.
+/// cards; latency and then fewer cards. No throughput is above what the host between cards allows: see
+/// host_seconds().
 enum class Objective { kCards, kThroughput, kLatency };
 
 /// "cards", "throughput", "latency".
@@ -105,6 +106,10 @@ Problem make_problem(const kernels::Program& program, const runtime::plan::Clust
 
 /// What is wrong with a problem as such (our bug): indices, order, producers. Empty where nothing is.
 std::string check(const Problem& problem);
+
+/// What a frame takes of the one core that does what stands between cards, of all replicas' frames: no more
+/// of them pass in a second than it has time for.
+double host_seconds(const Problem& problem);
 
 /// Whether every operation that is not the host's has an implementation and every card regions: only then is
 /// anything predicted, and chosen by it.

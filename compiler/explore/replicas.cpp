@@ -70,6 +70,12 @@ class Replicator {
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
   double soonest(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
 
+  /// Of cards, where the host has time for no more frames.
+  double with_host(double rate) const {
+    const double host = host_seconds(problem_);
+    return host > 0 ? std::min(rate, 1 / host) : rate;
+  }
+
   double target() const { return problem_.targets.frames_per_second.value_or(0); }
   double limit_of(std::size_t copies) const {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
@@ -192,7 +198,7 @@ Solution Replicator::settled(Solution solution) {
   const Objective objective = problem_.targets.objective;
   const std::size_t used = solution.card.size() * solution.replicas();
   if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
-  const double by_rate = ceiling_ / rate_of(solution) - 1;
+  const double by_rate = with_host(ceiling_) / with_host(rate_of(solution)) - 1;
   const double by_cards = static_cast<double>(used) / static_cast<double>(std::min(used, fewest_)) - 1;
   solution.gap = std::max(0.0, by_latency()                     ? solution.latency_seconds / soonest_ - 1
                                : objective == Objective::kCards ? std::max(by_rate, by_cards)
@@ -299,7 +305,7 @@ std::optional<Solution> Replicator::fewest_cards(const Solution* alone) {
   for (std::size_t cards = 2; cards <= most; ++cards) {
     auto best = on_so_many(cards);
     const bool as_many = alone != nullptr && cards == most;
-    if (as_many && (!best || rate_of(*best) <= rate_of(*alone))) best = *alone;
+    if (as_many && (!best || with_host(rate_of(*best)) <= with_host(rate_of(*alone)))) best = *alone;
     if (!best) continue;
     if (alone == nullptr || !alone->exact) allow_alone(cards);
     return settled(std::move(*best));
@@ -368,10 +374,8 @@ Result<Solution> for_target(const Problem& problem, bool explain) {
   return with_most(explained.error(), problem);
 }
 
-}  // namespace
-
-Result<Solution> solve_replicated(const Problem& problem, bool explain) {
-  if (problem.replicas) MILLRACE_TRY(check_asked(problem));
+/// solve_replicated(), whatever the host takes.
+Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   // What is wrong with the problem itself, solve() says.
   const bool several = problem.replicas.value_or(1) > 1;
   if (problem.replicas && !several) {
@@ -389,6 +393,51 @@ Result<Solution> solve_replicated(const Problem& problem, bool explain) {
   if (auto found = replicator.most_frames()) return std::move(*found);
   MILLRACE_ASSIGN(auto alone, solve(problem, explain));
   return replicator.beside(std::move(alone));
+}
+
+/// Whether nothing speaks against a rate on fewer cards in all, in one pipeline or several; false is proven.
+bool may_take_fewer(const Problem& problem, double rate, std::size_t than) {
+  const Board board(problem);
+  Search search(board);
+  for (std::size_t all = 1; all < than; ++all)
+    for (std::size_t copies = 1; copies <= std::min<std::size_t>(all, kMostReplicas); ++copies) {
+      const std::size_t cards = all / copies;
+      if (cards * copies != all || (problem.partitions && *problem.partitions != cards) ||
+          (problem.replicas && *problem.replicas != copies))
+        continue;
+      if (search.possible(static_cast<std::uint32_t>(cards), static_cast<double>(copies) / rate)) return true;
+    }
+  return false;
+}
+
+/// For throughput, where cards could take more frames than the host between them has time for: the fewest
+/// that take as many.
+std::optional<Solution> as_quick_as_host(const Problem& problem) {
+  const double host = host_seconds(problem);
+  if (host == 0 || problem.targets.objective != Objective::kThroughput || !is_predictable(problem))
+    return std::nullopt;
+  Problem enough = problem;
+  enough.targets.objective = Objective::kCards;
+  auto& rate = enough.targets.frames_per_second;
+  rate = std::max(1 / host, rate.value_or(0));
+  auto found = solve_on_cards(enough, false);
+  if (!found.ok()) return std::nullopt;
+  found->gap = 0;
+  found->exact = !may_take_fewer(enough, *rate, found->card.size() * found->replicas());
+  return std::move(*found);
+}
+
+}  // namespace
+
+Result<Solution> solve_replicated(const Problem& problem, bool explain) {
+  if (problem.replicas) MILLRACE_TRY(check_asked(problem));
+  if (auto found = as_quick_as_host(problem)) return std::move(*found);
+  auto found = solve_on_cards(problem, explain);
+  // That fewer cards would do for as many frames as the host has time for was not excluded.
+  if (found.ok() && problem.targets.objective == Objective::kThroughput &&
+      rate_of(*found) * host_seconds(problem) > 1)
+    found->exact = false;
+  return found;
 }
 
 bool may_be_better(const Problem& problem, const Solution& solution) {

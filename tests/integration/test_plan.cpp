@@ -152,6 +152,21 @@ TEST_F(PlanCommand, The_report_says_which_average_may_differ_by_a_step) {
   EXPECT_NE(html.find("Noted: " + note), std::string::npos);
 }
 
+TEST_F(PlanCommand, Where_the_host_between_cards_limits_no_card_is_taken_for_nothing) {
+  const std::vector<std::string> asked{"--host", "maxpool_9", "--objective", "throughput", "--alternatives"};
+  const auto root = planned(asked, "nine-ku060");
+  ASSERT_EQ(root.at("bottleneck").as_string().find("the host limits"), 0U);
+  EXPECT_EQ(root.at("replicas").as_array().size(), 1U);
+  EXPECT_EQ(root.at("partitions").as_array().size(), 2U);
+  EXPECT_EQ(root.at("predicted").at("gap").to_number<double>(), 0);
+  EXPECT_TRUE(root.at("predicted").at("exact").as_bool());
+  for (const auto& way : root.at("alternatives").as_array()) {
+    const auto frames = way.at("frames_per_second").to_number<double>();
+    EXPECT_LE(frames, rate(root) * (1 + 1e-9)) << way;
+    EXPECT_TRUE(way.at("cards").to_number<int>() > 1 || frames < rate(root)) << way;
+  }
+}
+
 TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it) {
   expect_error(plan({"--partitions", "2"}, "one-ku060"), 1, {"has 1 card", "name a larger cluster"});
   const std::string apart = small_cards(2, false);

@@ -86,14 +86,14 @@ struct Best {
   double rate = 0, latency = 0;
 };
 
-/// Every number of replicas on every group of cards.
-std::optional<Best> brute_force(const Problem& problem) {
+/// Every number of replicas on every group of cards; at most as many frames as the host has time for.
+std::optional<Best> brute_force(const Problem& problem, double host = 0) {
   std::optional<Best> best;
   const auto count = static_cast<std::uint32_t>(problem.cards.size());
   const auto& targets = problem.targets;
   const auto consider = [&](const tests::Best& one, std::size_t replicas) {
     const Best now{static_cast<std::size_t>(one.cards) * replicas, replicas,
-                   static_cast<double>(replicas) / one.interval, one.latency};
+                   std::min(static_cast<double>(replicas) / one.interval, 1 / host), one.latency};
     const auto key = [&](const Best& b) {
       const auto cards = static_cast<double>(b.cards), n = static_cast<double>(b.replicas);
       switch (targets.objective) {
@@ -210,6 +210,62 @@ TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
   std::printf("MILLRACE_SEED=%u: %d feasible, %d with replicas, %d proven\n", seed, feasible, several, exact);
   EXPECT_GT(feasible, 400);
   EXPECT_GT(several, 100);
+}
+
+/// With a block behind the cards that takes so much of the host's core.
+Problem with_host(Problem problem, double seconds) {
+  Operation host{"host", 0, true, false, {problem.operations.back().outputs.front()}, {}};
+  host.host_seconds = seconds;
+  problem.operations.push_back(host);
+  return problem;
+}
+
+TEST(Replicas, NoCardsAreTakenForFramesTheHostHasNoTimeForAsBruteForceHasIt) {
+  const unsigned seed = millrace::tests::chosen_seed(2);
+  std::mt19937 random(seed);
+  int limited = 0, exact = 0;
+  for (int round = 0; round < 1500; ++round) {
+    Problem problem = random_problem(random);
+    problem.targets = {};
+    problem.targets.objective = Objective::kThroughput;
+    const std::string where = "MILLRACE_SEED=" + std::to_string(seed) + " round " + std::to_string(round);
+    const auto quickest = brute_force(problem);
+    if (!quickest) continue;
+    const double share = 0.1 + static_cast<double>(random() % 12) / 10;
+    const double host = 1 / (quickest->rate * share);
+    const auto expected = brute_force(problem, host);
+    problem = with_host(std::move(problem), host);
+    const auto found = solve_replicated(problem);
+    ASSERT_TRUE(found.ok()) << where << ": " << found.error().message();
+    ASSERT_EQ(verify(problem, *found), "") << where;
+    const double rate = std::min(static_cast<double>(found->replicas()) / found->interval_seconds, 1 / host);
+    EXPECT_NEAR(rate / expected->rate, 1, 2e-6) << where;
+    const std::size_t cards = found->card.size() * found->replicas();
+    if (share > 1) continue;
+    EXPECT_EQ(cards, expected->cards) << where;
+    EXPECT_EQ(found->gap, 0) << where;
+    limited += expected->cards < quickest->cards ? 1 : 0;
+    exact += found->exact ? 1 : 0;
+  }
+  std::printf("MILLRACE_SEED=%u: %d limited, %d exact\n", seed, limited, exact);
+  EXPECT_GT(limited, 100);
+  EXPECT_GT(exact, 100);
+}
+
+TEST(Replicas, WhereTheHostLimitsTheBestIsTheFewestCardsThatDo) {
+  Problem problem = row({1024, 1024}, 9, 20);
+  problem.targets.objective = Objective::kThroughput;
+  const double alone = solved(problem).interval_seconds;
+  problem = with_host(std::move(problem), alone / 2.5);
+  const Solution three = solved(problem);
+  EXPECT_EQ(three.replicas() * three.card.size(), 3U);
+  EXPECT_TRUE(three.exact);
+  EXPECT_EQ(three.gap, 0);
+  problem.replicas = 5;
+  EXPECT_EQ(solved(problem).replicas(), 5U);
+  problem.replicas.reset();
+  problem.operations.back().host_seconds = alone / 20;
+  EXPECT_EQ(solved(problem).replicas(), 9U) << "the cards limit";
 }
 
 TEST(Replicas, NineCardsGiveNineTimesTheFramesOfOne) {
