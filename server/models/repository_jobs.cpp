@@ -199,9 +199,12 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
                                            known_versions(model->second));
   found = version->second;
   {
-    // Versions that went leave nothing behind.
+    // Versions that went leave nothing behind, but for the one that serves all the same.
+    const auto now = serving(job.model);
+    const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
     const std::lock_guard lock(mutex_);
-    std::erase_if(states_[job.model], [&](const auto& one) { return !model->second.contains(one.first); });
+    std::erase_if(states_[job.model],
+                  [&](const auto& one) { return one.first != serves && !model->second.contains(one.first); });
   }
   if (found.kind != VersionDirectory::Kind::kNothing) return {};
   return Error(ErrorCode::kNotFound, found.path.string() + " holds neither deployment.json nor model.onnx");

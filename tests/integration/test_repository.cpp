@@ -376,6 +376,37 @@ TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswers
   EXPECT_EQ(host.ask(connection, host.frame(1)).version, "2");
 }
 
+TEST(Repository, AVersionWhoseDirectoryIsGoneIsReadyInTheIndexAsLongAsItServes) {
+  RepositoryHost host;
+  host.add("1", base());
+  host.add("2", with_other_weights(base(), 5));
+  host.add_stored("2", base());  // another's outputs
+  host.add("3", base());
+  fs::remove(host.root() / "m" / "3" / "deployment.json");
+  host.start();
+  ASSERT_EQ(host.load("1").status, 200);
+  const fs::path kept = host.scratch() / "kept";
+  fs::rename(host.root() / "m" / "1", kept);
+  const auto expect_ready = [&] {
+    EXPECT_EQ(host.state("1"), "READY");
+    EXPECT_EQ(host.reason("1"), "");
+    const std::string ready = host.post("/v2/repository/index", R"({"ready":true})").body;
+    EXPECT_NE(ready.find("\"version\":\"1\""), std::string::npos) << ready;
+  };
+  expect_ready();
+  EXPECT_EQ(host.load("3").status, 404);
+  expect_ready();
+  EXPECT_EQ(host.load("2").status, 400) << "it is rolled back";
+  expect_ready();
+  fs::rename(kept, host.root() / "m" / "1");
+  expect_ready();
+  fs::remove_all(host.root() / "m" / "1");
+  fs::remove_all(host.root() / "m" / "2" / "verify");
+  ASSERT_EQ(host.load("2").status, 200);
+  EXPECT_EQ(host.load("3").status, 404);
+  EXPECT_EQ(host.state("1"), "") << "it serves no more, and leaves nothing behind";
+}
+
 TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   RepositoryHost host;
   host.add("1", base());
