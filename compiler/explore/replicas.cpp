@@ -55,6 +55,9 @@ class Replicator {
   /// One pipeline over any cards, the best of which solve() has found, where there are no copies.
   Solution beside(Solution alone);
 
+  /// With its gap above all that is not excluded.
+  Solution settled(Solution solution);
+
  private:
   void cut_out(const Cards& cards, double limit);
   Attempt one(const Cards& cards, double limit);
@@ -64,7 +67,7 @@ class Replicator {
   std::optional<Solution> on_so_many(std::size_t cards);
   void allow_alone(std::size_t most);
   void allow_copies(std::size_t most);
-  Solution settled(Solution solution);
+  bool needs_all(std::size_t used, double rate);
   Error too_few(std::size_t copies) const;
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
@@ -192,7 +195,17 @@ void Replicator::allow_copies(std::size_t most) {
     }
 }
 
-/// With its gap above all that is not excluded.
+/// Whether as many frames a second are excluded on fewer cards.
+bool Replicator::needs_all(std::size_t used, double rate) {
+  for (const auto cards : sizes(used - 1)) {
+    const std::size_t copies =
+        problem_.replicas.value_or(std::min<std::size_t>((used - 1) / cards, kMostReplicas));
+    if (copies * cards < used && search_.possible(cards, static_cast<double>(copies) / rate * kHair))
+      return false;
+  }
+  return true;
+}
+
 Solution Replicator::settled(Solution solution) {
   if (!is_predictable(problem_)) return solution;
   const Objective objective = problem_.targets.objective;
@@ -203,9 +216,9 @@ Solution Replicator::settled(Solution solution) {
   solution.gap = std::max(0.0, by_latency()                     ? solution.latency_seconds / soonest_ - 1
                                : objective == Objective::kCards ? std::max(by_rate, by_cards)
                                                                 : by_rate);
-  const bool all = groups_.complete() && (proven_ || !by_latency());
-  solution.exact = all && solution.gap < kProven;
-  if (solution.exact) solution.gap = 0;
+  if (solution.gap < kProven) solution.gap = 0;
+  solution.exact = solution.gap == 0 && groups_.complete() && (proven_ || !by_latency()) &&
+                   (objective != Objective::kThroughput || needs_all(used, rate_of(solution)));
   return solution;
 }
 
@@ -374,6 +387,17 @@ Result<Solution> for_target(const Problem& problem, bool explain) {
   return with_most(explained.error(), problem);
 }
 
+/// As many frames a second as a solution gives, on fewer cards where that is found.
+Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution most) {
+  Problem lean = problem;
+  lean.targets.objective = Objective::kCards;
+  lean.targets.frames_per_second = rate_of(most);
+  auto fewer = for_target(lean, false);
+  const bool better =
+      fewer.ok() && fewer->card.size() * fewer->replicas() < most.card.size() * most.replicas();
+  return better ? replicator.settled(std::move(*fewer)) : most;
+}
+
 /// solve_replicated(), whatever the host takes.
 Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   // What is wrong with the problem itself, solve() says.
@@ -390,7 +414,10 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   if (problem.partitions || !is_predictable(problem)) return solve(problem, explain);
   if (problem.targets.objective != Objective::kThroughput) return for_target(problem, explain);
   Replicator replicator(problem);
-  if (auto found = replicator.most_frames()) return std::move(*found);
+  if (auto found = replicator.most_frames()) {
+    const bool quickest = found->gap == 0, fewest = found->exact;
+    return quickest && !fewest ? on_fewer_cards(problem, replicator, std::move(*found)) : std::move(*found);
+  }
   MILLRACE_ASSIGN(auto alone, solve(problem, explain));
   return replicator.beside(std::move(alone));
 }

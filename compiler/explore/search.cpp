@@ -376,6 +376,8 @@ std::optional<Solution> Search::most_frames(double limit) {
   if (!best) return best;
   best->gap = gap_of(*best);
   best->exact = best->gap < kProven;
+  for (const auto cards : card_numbers())
+    if (best->exact && cards < best->card.size()) best->exact = !possible(cards, best->interval_seconds);
   return best;
 }
 

@@ -206,6 +206,9 @@ TEST(Replicas, EqualBruteForceOnSmallRandomProblems) {
       EXPECT_GE(rate * above, expected->rate) << where << ": the bound does not hold";
     }
     EXPECT_TRUE(!found->exact || found->gap == 0) << where;
+    if (problem.targets.objective == Objective::kThroughput && found->exact) {
+      EXPECT_EQ(cards, expected->cards) << where;
+    }
   }
   std::printf("MILLRACE_SEED=%u: %d feasible, %d with replicas, %d proven\n", seed, feasible, several, exact);
   EXPECT_GT(feasible, 400);
@@ -288,6 +291,25 @@ TEST(Replicas, OnePipelineOverAllCardsWhereItBeatsCopies) {
   const Solution solution = solved(problem);
   EXPECT_EQ(solution.replicas(), 1U);
   EXPECT_EQ(solution.card.size(), 2U);
+}
+
+TEST(Replicas, AsManyFramesTakeNoMoreCardsThanTheyNeed) {
+  // One card 30 cycles a frame, two in a row 10: three copies are no quicker than the pair.
+  Problem problem = row({64, 64}, 3, 8);
+  for (auto& operation : problem.operations) {
+    auto& ways = operation.implementations;
+    ways.resize(2);
+    ways[0].interval_cycles = 10;
+    ways[0].amounts[kDsp] = 6;
+    ways[1].interval_cycles = 30;
+    ways[1].amounts[kDsp] = 2;
+    for (auto& way : ways) way.fill_cycles = 2;
+  }
+  problem.targets.objective = Objective::kThroughput;
+  const Solution solution = solved(problem);
+  EXPECT_EQ(solution.replicas(), 1U);
+  EXPECT_EQ(solution.card.size(), 2U);
+  EXPECT_TRUE(solution.exact);
 }
 
 TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
