@@ -217,7 +217,7 @@ Solution Replicator::settled(Solution solution) {
                                : objective == Objective::kCards ? std::max(by_rate, by_cards)
                                                                 : by_rate);
   if (solution.gap < kProven) solution.gap = 0;
-  solution.exact = solution.gap == 0 && groups_.complete() && (proven_ || !by_latency()) &&
+  solution.exact = solution.gap == 0 && (!by_latency() || (proven_ && groups_.complete())) &&
                    (objective != Objective::kThroughput || needs_all(used, rate_of(solution)));
   return solution;
 }

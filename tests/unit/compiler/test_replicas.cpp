@@ -324,6 +324,25 @@ TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
   EXPECT_TRUE(solution.exact);
 }
 
+TEST(Replicas, GroupsThatAreTooManyToLookAtAreBoundedTogether) {
+  Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // two cards, or more
+  for (auto& operation : problem.operations)
+    for (auto& way : operation.implementations) way.amounts[kBram18] = 33;
+  problem.cables.clear();
+  for (std::uint32_t a = 0; a < 16; ++a)
+    for (std::uint32_t b = 0; b < a; ++b) problem.cables.push_back({b, a, 1.25e9, 5e-7});
+  problem.targets.objective = Objective::kThroughput;
+  const Solution most = solved(problem);
+  EXPECT_EQ(most.replicas(), 5U);  // two layers a card in 8 cycles; 8 with three would take 16
+  EXPECT_TRUE(most.exact) << most.gap;
+  problem.targets.objective = Objective::kLatency;
+  problem.replicas = 2;
+  const Solution soonest = solved(problem);
+  EXPECT_FALSE(soonest.exact);
+  EXPECT_GT(soonest.gap, 0);
+  EXPECT_LT(soonest.gap, 2);
+}
+
 TEST(Replicas, TheTargetDecidesHowManyThereAre) {
   Problem problem = row({1024}, 4, 16);
   problem.targets.frames_per_second = 1e8 / 64;
