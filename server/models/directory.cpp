@@ -1,7 +1,11 @@
 #include "server/models/directory.hpp"
 
+#include <dirent.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/digest.hpp"
@@ -16,28 +20,41 @@ namespace {
 constexpr std::size_t kMostFiles = 10'000;  // of one version; beyond them it is no version of ours
 constexpr std::size_t kMostDigits = 18;
 
+/// Not with the library's iterators: they end the program where memory ends.
 std::vector<fs::path> entries(const fs::path& directory, std::error_code& code) {
   std::vector<fs::path> out;
-  for (fs::directory_iterator it(directory, code); !code && it != fs::directory_iterator();
-       it.increment(code))
-    out.push_back(it->path());
+  code.clear();
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(directory.c_str()), &::closedir);
+  errno = opened == nullptr ? errno : 0;
+  while (const dirent* const entry = opened == nullptr ? nullptr : ::readdir(opened.get())) {
+    const std::string_view name(entry->d_name);
+    if (name != "." && name != "..") out.push_back(directory / name);
+    errno = 0;
+  }
+  if (errno != 0) code.assign(errno, std::generic_category());
   return out;
+}
+
+/// What each file below says of itself, by its name, `inside` in front; false where that cannot be told.
+bool describe(const fs::path& directory, const std::string& inside,
+              std::map<std::string, std::string>& files) {
+  std::error_code code;
+  for (const fs::path& path : entries(directory, code)) {
+    struct stat file {};
+    if (::lstat(path.c_str(), &file) != 0) return false;
+    const std::string name = inside + path.filename().string();
+    files[name] = std::to_string(file.st_mode) + " " + std::to_string(file.st_size) + " " +
+                  std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec) + " " +
+                  std::to_string(file.st_ino);
+    if (files.size() > kMostFiles) return false;
+    if (S_ISDIR(file.st_mode) && !describe(path, name + "/", files)) return false;
+  }
+  return !code;
 }
 
 std::string fingerprint(const fs::path& directory) {
   std::map<std::string, std::string> files;
-  std::error_code code;
-  for (fs::recursive_directory_iterator it(directory, code);
-       !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
-    struct stat file {};
-    if (::lstat(it->path().c_str(), &file) != 0) return "";
-    files[it->path().lexically_relative(directory).generic_string()] =
-        std::to_string(file.st_mode) + " " + std::to_string(file.st_size) + " " +
-        std::to_string(file.st_mtim.tv_sec) + "." + std::to_string(file.st_mtim.tv_nsec) + " " +
-        std::to_string(file.st_ino);
-    if (files.size() > kMostFiles) return "";
-  }
-  if (code) return "";
+  if (!describe(directory, "", files)) return "";
   std::string all;
   for (const auto& [name, state] : files) all += name + '\0' + state + '\n';
   return sha256_hex(std::as_bytes(std::span(all)));

@@ -32,7 +32,7 @@ Status too_late() {
 }
 
 Error stopped(const char* why) noexcept {
-  return guarded([&]() -> Status { return Error(ErrorCode::kUnavailable, why); }).error();
+  return guarded_error([&] { return Error(ErrorCode::kUnavailable, why); });
 }
 
 }  // namespace
@@ -216,10 +216,10 @@ void Door::lead_to(std::shared_ptr<Model> next) noexcept {
 }
 
 void Door::fail_all(const Error& error) noexcept {
-  const auto copy = [&] { return guarded([&]() -> Status { return error; }); };
+  const auto copy = [&] { return guarded_error([&] { return error; }); };
   std::unique_lock lock(mutex_);
   if (state_.load() != State::kMoved) {
-    if (!reason_) reason_ = copy().error();
+    if (!reason_) reason_ = copy();
     state_.store(State::kGone, std::memory_order_release);
   }
   for (Entry one = take_first(); one.frame != nullptr; one = take_first()) {

@@ -53,4 +53,14 @@ auto guarded(Work&& work) noexcept {
   }
 }
 
+/// The error that `make` makes, or that there is no memory for it.
+template <class Make>
+Error guarded_error(Make&& make) noexcept {
+  try {
+    return std::forward<Make>(make)();
+  } catch (const std::exception&) {
+    return current_exception_as_error();
+  }
+}
+
 }  // namespace millrace::server::models

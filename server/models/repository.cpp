@@ -252,7 +252,7 @@ void Repository::compile_all(const std::stop_token& stop) {
     if (compiled.ok())
       job->compiled = *std::move(compiled);
     else
-      job->not_compiled = guarded([&]() -> Status { return compiled.error(); }).error();
+      job->not_compiled = guarded_error([&] { return compiled.error(); });
     job->stage = Job::Stage::kReady;
     changed_.notify_all();
   }

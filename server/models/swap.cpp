@@ -360,10 +360,10 @@ Status Swapper::unload(const std::shared_ptr<Model>& old) {
     old->set_state(before);
     return withdrawn;
   }
-  const Status gone = guarded([&]() -> Status {
+  const Error gone = guarded_error([&] {
     return Error(ErrorCode::kNotFound, "model '" + old->name() + "' was unloaded; it is not served any more");
   });
-  old->door().fail_all(gone.error());
+  old->door().fail_all(gone);
   old->door().finish(options_.drain);
   return {};
 }
