@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -13,6 +12,7 @@
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/host_work.hpp"
+#include "compiler/in_the_way.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/predict.hpp"
 #include "compiler/split_channels.hpp"
@@ -247,45 +247,6 @@ class Planner {
     return {};
   }
 
-  /// The block that is most in the way: what limits the rate, else what fills most of the largest region.
-  std::optional<std::uint32_t> most_in_the_way(bool fits) const {
-    if (fits) {
-      const explore::PlaceAnalysis* slowest = nullptr;
-      for (const auto& place : plan_.analysis.places)
-        if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
-      return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
-    }
-    const double seconds = slowest_wanted();
-    std::optional<std::uint32_t> worst;
-    double most = 0;
-    for (std::uint32_t i = 0; i < plan_.problem.operations.size(); ++i) {
-      if (plan_.problem.operations[i].host) continue;
-      if (!can_split(plan_.program, i, 2) && !can_split(plan_.program, i, 3)) continue;
-      const double load = least_load(plan_.problem.operations[i], seconds);
-      if (load <= most) continue;
-      most = load;
-      worst = i;
-    }
-    return worst;
-  }
-
-  /// The share of a region that an operation takes at least, on the card where that is least; infinite where
-  /// it is nowhere quick enough.
-  double least_load(const explore::Operation& operation, double seconds) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const auto& card : plan_.problem.cards)
-      for (const auto& region : card.regions)
-        for (const auto& way : operation.implementations) {
-          if (static_cast<double>(way.interval_cycles) > seconds * card.clock_hz) continue;
-          double share = 0;
-          for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
-            share = std::max(share, static_cast<double>(way.amounts[k]) /
-                                        std::max(1.0, static_cast<double>(region.available[k])));
-          least = std::min(least, share);
-        }
-    return least;
-  }
-
   enum class Progress : std::uint8_t {
     kNone,
     kOneLess,  // in the way: others still are, and nothing is gained yet
@@ -295,11 +256,11 @@ class Planner {
   /// Splits the layer that is most in the way: such that the model fits, or is quicker than `rate` by a
   /// hundredth; else, such that this layer is in the way no longer.
   Result<Progress> split_worst(bool fits, double rate) {
-    const auto block = most_in_the_way(fits);
+    const auto block = most_in_the_way(plan_, fits, slowest_wanted());
     if (!block) return Progress::kNone;
     const Plan before = plan_;
     const std::string& name = before.program.blocks[*block].name;
-    const bool too_large = !fits && least_load(before.problem.operations[*block], slowest_wanted()) > 1;
+    const bool too_large = !fits && least_load(before.problem, *block, slowest_wanted()) > 1;
     std::optional<Plan> next;
     const auto cards = static_cast<std::uint32_t>(plan_.cluster.cards.size());
     for (std::uint32_t parts = 2; parts <= std::min(cards, kMostParts); ++parts) {
@@ -321,15 +282,15 @@ class Planner {
 
   /// Whether what limits the rate is a block whose name begins so.
   bool limits(const std::string& prefix) const {
-    const auto block = most_in_the_way(true);
+    const auto block = most_in_the_way(plan_, true, slowest_wanted());
     return block && plan_.program.blocks[*block].name.starts_with(prefix);
   }
 
   /// Whether each of these blocks has a region that it fits into.
   bool fit(std::uint32_t first, std::uint32_t count) const {
-    const auto begin = plan_.problem.operations.begin() + first;
-    return std::all_of(begin, begin + count,
-                       [&](const auto& operation) { return least_load(operation, slowest_wanted()) <= 1; });
+    for (std::uint32_t block = first; block < first + count; ++block)
+      if (least_load(plan_.problem, block, slowest_wanted()) > 1) return false;
+    return true;
   }
 
   double slowest_wanted() const {
