@@ -335,7 +335,8 @@ void describe_add(const Values& v, Builder& b) {
   const auto slices = [&](std::int64_t factor, std::int64_t bits) -> std::uint64_t {
     const std::uint64_t size = static_cast<std::uint64_t>(factor < 0 ? -factor : factor);
     if (size == 0 || (factor > 0 && (size & (size - 1)) == 0)) return 0;  // a shift
-    const std::int64_t constant = std::min<std::int64_t>(std::bit_width(size) + 1, z);
+    const std::int64_t constant =
+        std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_width(size)) + 1, z);
     return product_slices(bits + 1, constant, std::min(z, bits + 1 + constant));
   };
   b.slices(slices(v["A_FACTOR"], v["ABITS"]), simd);
