@@ -85,7 +85,7 @@ struct Cards {
 
 class LoadOutOfMemory : public testing::Test {
  protected:
-  void begin(std::size_t places) {
+  void begin(std::size_t places, std::uint32_t replicas = 1) {
     cards_.places = places;
     for (const int version : {1, 2}) {
       auto plan =
@@ -109,6 +109,7 @@ class LoadOutOfMemory : public testing::Test {
     options.mode = RepositoryMode::kExplicit;
     SwapOptions swap;
     swap.drain = 5s;
+    swap.replicas = replicas;
     swapper_.emplace(registry_, *metrics_, cards_.source(), swap);
     repository_.emplace(registry_, *metrics_, *swapper_, options);
     ASSERT_TRUE(repository_->start().ok());
@@ -184,6 +185,19 @@ TEST_F(LoadOutOfMemory, while_a_version_comes_up_beside_another) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   fail_each([&] { ASSERT_TRUE(load("1").ok()); }, [&](long n) { cards_.next = n; },
             [&] { return load("2"); });
+}
+
+TEST_F(LoadOutOfMemory, while_a_version_rolls_in) {
+  ASSERT_NO_FATAL_FAILURE(begin(2, 2));
+  const auto all_there = [&] {
+    return serving().empty() || Swapper::strength(registry_.snapshot()->find("m", "")).there == 2;
+  };
+  fail_each(
+      [&] {
+        ASSERT_TRUE(tests::wait_until(all_there));
+        ASSERT_TRUE(load("1").ok());
+      },
+      [&](long n) { cards_.next = n; }, [&] { return load("2"); });
 }
 
 TEST_F(LoadOutOfMemory, while_a_model_is_unloaded) {
