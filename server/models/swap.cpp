@@ -102,6 +102,13 @@ SwapResult Swapper::swap(const std::shared_ptr<Model>& old, const NextVersion& n
     if (*chosen == SwapPolicy::kRolling) return roll(old, next, result);
     return drain(old, next, result);
   });
+  // What was cut short after the new version had taken over has succeeded: it serves.
+  const auto now = registry_.snapshot()->find(next.name, "");
+  if (!result.status.ok() && !result.rolled_back && now != nullptr && now != old &&
+      now->version() == next.version) {
+    static_cast<void>(guarded([&] { result.remark = result.status.error().message(); }));
+    result.status = {};
+  }
   return result;
 }
 
@@ -319,7 +326,7 @@ Status Swapper::roll(const std::shared_ptr<Model>& old, const NextVersion& next,
     return {};
   };
   while (before.size() > 0) {
-    before.retire(options_.drain)->stop(options_.drain);
+    static_cast<void>(guarded([&] { before.retire(options_.drain)->stop(options_.drain); }));
     const Status opened = guarded(open_one);
     if (opened.ok()) continue;
     if (moved != nullptr) {
