@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bitset>
 #include <future>
+#include <new>
 #include <utility>
 
 namespace millrace::runtime::pipeline {
@@ -32,7 +33,15 @@ Replicas::Replicas(std::shared_ptr<Pipeline> first, std::uint32_t queue_capacity
 }
 
 Replicas::~Replicas() {
-  stop(std::chrono::milliseconds(0));
+  // Where memory ends in the middle of it, what was begun is ended at the second try.
+  for (bool stopped = false; !stopped;) {
+    try {
+      stop(std::chrono::milliseconds(0));
+      stopped = true;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  if (keeper_.joinable()) keeper_.join();
 }
 
 Status Replicas::add(std::shared_ptr<Pipeline> pipeline) {
