@@ -427,7 +427,7 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit&
   if (i.module == kUnrolledModule)
     return std::make_unique<Played<Pipeline>>(in, out, static_cast<unsigned>(count("LATENCY", 1)));
   if (i.module == "mr_vvu")
-    return std::make_unique<Played<LastRound>>(in, out, 3, count("TAPS", 9),
+    return std::make_unique<Played<LastRound>>(in, out, 3U, count("TAPS", 9),
                                                count("CHANNELS", 4) / count("PE", 2));
   if (i.module == "mr_reduce")
     return std::make_unique<Played<LastRound>>(in, out, 1, count("TAPS", 9), count("CF", 1));
@@ -439,7 +439,7 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit&
   }
   if (i.module == "mr_threshold")
     return std::make_unique<Played<Pipeline>>(in, out, static_cast<unsigned>(count("OBITS", 4)) + 1);
-  if (i.module == "mr_lut") return std::make_unique<Played<Pipeline>>(in, out, 2);
+  if (i.module == "mr_lut") return std::make_unique<Played<Pipeline>>(in, out, 2U);
   if (i.module == "mr_add") return std::make_unique<Played<Add>>(in, wires[unit.inputs[1]], out);
   if (i.module == "mr_concat")
     return std::make_unique<Played<Concat>>(in, wires[unit.inputs[1]], out, count("CF0", 1), count("CF1", 1));

@@ -47,7 +47,8 @@ struct Node {
   std::int64_t bits() const { return bits_of(low, high) - zeros; }
   static std::int64_t bits_of(std::int64_t low, std::int64_t high) {
     if (low < 0) return signed_bits(low, high);
-    return std::max<std::int64_t>(1, std::bit_width(static_cast<std::uint64_t>(high)));
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(high))));
   }
 };
 
