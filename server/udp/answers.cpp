@@ -31,7 +31,9 @@ std::span<const std::byte> finish(const Peer& peer, const wire::Header& header,
   return std::span<const std::byte>(out).first(header.bytes());
 }
 
-/// Collects the fragments of one response, at most kBurst.
+/// Collects the fragments of one response, at most kRoom: most have one, and room for a burst takes longer to
+/// lay out than that one to write.
+template <std::size_t kRoom>
 class Fragments {
  public:
   explicit Fragments(Request& request) : request_(request) {
@@ -46,7 +48,7 @@ class Fragments {
   }
 
   std::uint32_t count() const { return layout_.count; }
-  bool full() const { return used_ == kBurst; }
+  bool full() const { return used_ == kRoom; }
 
   void add(std::uint32_t index) {
     const auto payload =
@@ -62,10 +64,18 @@ class Fragments {
   Request& request_;
   wire::Layout layout_;
   wire::Header header_;
-  std::array<Head, kBurst> heads_;
-  std::array<Piece, kBurst> pieces_;
+  std::array<Head, kRoom> heads_;
+  std::array<Piece, kRoom> pieces_;
   std::size_t used_ = 0;
 };
+
+/// Those that are sent without being asked for, given to `send`.
+template <std::size_t kRoom, class Send>
+void first_burst(Request& request, Send&& send) {
+  Fragments<kRoom> fragments(request);
+  for (std::uint32_t i = 0; i < fragments.count() && !fragments.full(); ++i) fragments.add(i);
+  send(fragments.pieces());
+}
 
 }  // namespace
 
@@ -89,16 +99,17 @@ void Answers::unless_out_of_memory(Make&& make) {
 
 void Answers::response(Request& request) {
   unless_out_of_memory([&] {
-    Fragments fragments(request);
-    const std::uint32_t first = std::min(fragments.count(), kBurst);
-    for (std::uint32_t i = 0; i < first; ++i) fragments.add(i);
-    send(request.peer.address, fragments.pieces());
+    const auto send = [&](std::span<const Piece> pieces) { this->send(request.peer.address, pieces); };
+    if (request.output_bytes <= request.fragment_bytes)
+      first_burst<1>(request, send);
+    else
+      first_burst<kBurst>(request, send);
   });
 }
 
 void Answers::response(Request& request, const wire::Nack& wanted) {
   unless_out_of_memory([&] {
-    Fragments fragments(request);
+    Fragments<kBurst> fragments(request);
     for (std::uint32_t bit = 0; bit < wanted.bits && !fragments.full(); ++bit)
       if (wanted.wants(bit) && wanted.base + bit < fragments.count()) fragments.add(wanted.base + bit);
     if (!fragments.pieces().empty()) send(request.peer.address, fragments.pieces());

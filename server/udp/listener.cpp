@@ -84,14 +84,15 @@ class ListenerThread final : public Listener {
   void run() {
     pthread_setname_np(pthread_self(), "millrace-udp");
     pin();
+    Clock::time_point now = Clock::now();
+    bool timed = false;  // when something came, a moment ago
     while (!stopping_.load(std::memory_order_relaxed)) {
       if (new_keys_.load(std::memory_order_acquire)) take_keys();
-      Clock::time_point now = Clock::now();
+      if (!std::exchange(timed, false)) now = Clock::now();
       if (now >= engine_->next_tick()) engine_->tick(now);
       // Where nothing is half received, nothing is due sooner than the socket's own time-out.
       const auto limit =
           engine_->receiving() == 0 ? std::chrono::nanoseconds(Socket::kPoll) : engine_->next_tick() - now;
-      bool timed = false;
       socket_->receive(limit, engine_->receiving() != 0,
                        [&](std::span<const std::byte> bytes, const Address& from) {
                          if (!std::exchange(timed, true)) now = Clock::now();

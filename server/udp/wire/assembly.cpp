@@ -10,7 +10,11 @@ void Assembly::start(const Layout& layout, std::span<std::byte> into) {
   assert(into.size() == layout.total);
   layout_ = layout;
   into_ = into;
-  map_.assign((layout.count + 63U) / 64U, 0);
+  // Of most messages a word is enough, and is there already.
+  if (layout.count <= 64 && map_.size() == 1)
+    map_[0] = 0;
+  else
+    map_.assign((layout.count + 63U) / 64U, 0);
   received_ = 0;
   first_missing_ = 0;
   asked_ = std::min<std::uint32_t>(layout.count, kBurst);

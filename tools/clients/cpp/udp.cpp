@@ -66,6 +66,7 @@ struct Model {
   ModelInfo info;
   std::uint32_t handle = 0;
   std::uint32_t input_bytes = 0, output_bytes = 0;
+  std::vector<std::uint64_t> inputs, outputs;  // bytes of each that `info` has
 };
 
 class UdpClient final : public Client {
@@ -114,10 +115,12 @@ class UdpClient final : public Client {
 
   Status infer(const std::string& name, const std::string& version, std::span<const Input> inputs,
                microseconds timeout, std::vector<std::vector<std::byte>>& outputs) override {
-    const Clock::time_point deadline = Clock::now() + timeout;
+    Clock::time_point now = Clock::now();
+    const Clock::time_point deadline = now + timeout;
     // A session or a model version may end at any time; both are found again without bothering the caller.
     for (int attempt = 0;; ++attempt) {
       const Model* found = nullptr;
+      const std::uint64_t before = last_id_;
       if (Status s = find(name, version, deadline, found); !s.ok()) return s;
       const Model& m = *found;
       if (Status s = gather(m, inputs); !s.ok()) return s;
@@ -127,7 +130,9 @@ class UdpClient final : public Client {
                 "the outputs do not fit into 65,535 fragments; choose a larger fragment_bytes"};
       received_.resize(m.output_bytes);
       std::optional<wire::ErrCode> again;
-      const Status s = run(m, deadline, again);
+      // A look at the clock is a part of what a small request takes.
+      if (attempt > 0 || last_id_ != before || layout_.count > 1) now = Clock::now();
+      const Status s = run(m, now, deadline, again);
       if (s.ok()) return scatter(m, outputs);
       if (!again || attempt == 3) return s;
       if (*again == wire::ErrCode::kNoSession)
@@ -164,10 +169,18 @@ class UdpClient final : public Client {
   /// Sends the fragments first, first + 1, … of the request for which wanted(i) holds, at most kBurst.
   template <class Wanted>
   void send_fragments(std::uint32_t first, std::uint32_t end, Wanted&& wanted) {
-    std::array<std::array<std::byte, wire::kMaxHeaderBytes>, wire::kBurst> rooms;
-    std::array<UdpSocket::Piece, wire::kBurst> pieces;
+    // Room for a burst takes longer to lay out than one fragment to write.
+    if (layout_.count == 1)
+      send_at_most<1>(first, end, wanted);
+    else
+      send_at_most<wire::kBurst>(first, end, wanted);
+  }
+  template <std::size_t kRoom, class Wanted>
+  void send_at_most(std::uint32_t first, std::uint32_t end, const Wanted& wanted) {
+    std::array<std::array<std::byte, wire::kMaxHeaderBytes>, kRoom> rooms;
+    std::array<UdpSocket::Piece, kRoom> pieces;
     std::size_t used = 0;
-    for (std::uint32_t i = first; i < end && i < layout_.count && used < wire::kBurst; ++i) {
+    for (std::uint32_t i = first; i < end && i < layout_.count && used < kRoom; ++i) {
       if (!wanted(i)) continue;
       request_.frag_index = static_cast<std::uint16_t>(i);
       const auto payload = message_.subspan(layout_.offset(i), layout_.length(i));
@@ -289,6 +302,10 @@ class UdpClient final : public Client {
       for (wire::TensorDescription& t : *from)
         to->push_back(TensorInfo{std::move(t.name), std::move(t.datatype),
                                  std::vector<std::int64_t>(t.shape.begin(), t.shape.end())});
+    out.inputs.clear();
+    out.outputs.clear();
+    for (const auto& tensor : out.info.inputs) out.inputs.push_back(tensor.bytes());
+    for (const auto& tensor : out.info.outputs) out.outputs.push_back(tensor.bytes());
     return {};
   }
 
@@ -318,10 +335,10 @@ class UdpClient final : public Client {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       total += inputs[i].size();
-      if (i < m.info.inputs.size() && inputs[i].size() != m.info.inputs[i].bytes())
+      if (i < m.info.inputs.size() && inputs[i].size() != m.inputs[i])
         return {Code::kInvalid, "input '" + m.info.inputs[i].name + "' has " +
                                     std::to_string(inputs[i].size()) + " bytes; the model takes " +
-                                    std::to_string(m.info.inputs[i].bytes())};
+                                    std::to_string(m.inputs[i])};
     }
     if (total != m.input_bytes || (!m.info.inputs.empty() && inputs.size() != m.info.inputs.size()))
       return {Code::kInvalid, "the inputs have " + std::to_string(total) + " bytes in " +
@@ -349,7 +366,7 @@ class UdpClient final : public Client {
     outputs.resize(m.info.outputs.size());
     std::size_t at = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const std::uint64_t bytes = m.info.outputs[i].bytes();
+      const std::uint64_t bytes = m.outputs[i];
       if (bytes > received_.size() - at)
         return {Code::kProtocol, "the response is shorter than the model's outputs"};
       const auto from = received_.begin() + static_cast<std::ptrdiff_t>(at);
@@ -361,8 +378,8 @@ class UdpClient final : public Client {
 
   /// Sends the gathered request and receives its response into received_. `again`: the server wants a HELLO
   /// first.
-  Status run(const Model& m, Clock::time_point deadline, std::optional<wire::ErrCode>& again) {
-    Clock::time_point now = Clock::now();
+  Status run(const Model& m, Clock::time_point now, Clock::time_point deadline,
+             std::optional<wire::ErrCode>& again) {
     if (now >= deadline) return {Code::kDeadline, "the deadline passed before the request was sent"};
     const std::uint64_t id = ++last_id_;
     request_ = wire::Header{};
@@ -414,15 +431,14 @@ class UdpClient final : public Client {
 
   void on_datagram(const wire::Datagram& d, const Model& m, Run& state) {
     if (state.done) return;
-    const Clock::time_point now = Clock::now();
     state.retry.fired = 0;
     state.turned_away = d.header.type == wire::Type::kBusy;
     wire::Nack nack;
     wire::Busy busy;
     wire::Err err;
+    if (d.header.type == wire::Type::kRsp) return on_response(d, m, state);
+    const Clock::time_point now = Clock::now();
     switch (d.header.type) {
-      case wire::Type::kRsp:
-        return on_response(d, m, state, now);
       case wire::Type::kAck:
         state.retry.due = now + state.retry.interval;
         return;
@@ -448,7 +464,7 @@ class UdpClient final : public Client {
     }
   }
 
-  void on_response(const wire::Datagram& d, const Model& m, Run& state, Clock::time_point now) {
+  void on_response(const wire::Datagram& d, const Model& m, Run& state) {
     wire::Layout layout;
     if (!wire::layout_of(d.header, d.payload.size(), layout) || layout.total != m.output_bytes ||
         d.header.model != m.handle)
@@ -464,11 +480,12 @@ class UdpClient final : public Client {
         return finish(state, {});
       case wire::Assembly::Outcome::kDuplicate:
         // What the server repeats unasked is its first burst: where no NACK was answered, it is asked anew.
-        if (state.gap.due == Clock::time_point::max()) state.gap.start(now, kGap);
+        if (state.gap.due == Clock::time_point::max()) state.gap.start(Clock::now(), kGap);
         return;
       case wire::Assembly::Outcome::kAdded:
         break;
     }
+    const Clock::time_point now = Clock::now();
     state.retry.start(now, options_.retry);
     state.gap.start(now, kGap);
     if (assembly_.wants_more()) on_gap(d.header.request_id, now, state);
