@@ -14,14 +14,15 @@ namespace millrace::compiler::generators {
 class HexLines {
  public:
   /// Lines of `width` bits.
-  explicit HexLines(std::uint64_t width) : line_((width + 3) / 4, 0) {}
+  explicit HexLines(std::uint64_t width) : width_(width), line_((width + 3) / 4, 0) {}
   /// The next field: the low `bits` (at most 64) of `value`.
   void put(std::uint64_t value, unsigned bits);
   void end_line();
   std::string take() { return std::move(text_); }
 
  private:
-  std::vector<std::uint8_t> line_;  // a digit each, lowest first
+  [[maybe_unused]] std::uint64_t width_;  // for an assertion
+  std::vector<std::uint8_t> line_;        // a digit each, lowest first
   std::uint64_t at_ = 0;
   std::string text_;
 };
