@@ -430,7 +430,7 @@ std::unique_ptr<TimingUnit> make_timing_unit(const Netlist& netlist, const Unit&
     return std::make_unique<Played<LastRound>>(in, out, 3U, count("TAPS", 9),
                                                count("CHANNELS", 4) / count("PE", 2));
   if (i.module == "mr_reduce")
-    return std::make_unique<Played<LastRound>>(in, out, 1, count("TAPS", 9), count("CF", 1));
+    return std::make_unique<Played<LastRound>>(in, out, 1U, count("TAPS", 9), count("CF", 1));
   if (i.module == "mr_pool") return std::make_unique<Played<Pool>>(in, out, i);
   if (i.module == "mr_requant") {
     const unsigned extra = (count("MBITS", 17) != 0 ? 1U : 0U) + (count("OFFBITS", 40) != 0 ? 1U : 0U) +
