@@ -58,6 +58,9 @@ class Replicator {
   /// With its gap above all that is not excluded.
   Solution settled(Solution solution);
 
+  /// Whether as many frames a second are excluded on fewer cards than `used`.
+  bool needs_all(std::size_t used, double rate);
+
  private:
   void cut_out(const Cards& cards, double limit);
   Attempt one(const Cards& cards, double limit);
@@ -67,7 +70,6 @@ class Replicator {
   std::optional<Solution> on_so_many(std::size_t cards);
   void allow_alone(std::size_t most);
   void allow_copies(std::size_t most);
-  bool needs_all(std::size_t used, double rate);
   Error too_few(std::size_t copies) const;
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
@@ -195,7 +197,6 @@ void Replicator::allow_copies(std::size_t most) {
     }
 }
 
-/// Whether as many frames a second are excluded on fewer cards.
 bool Replicator::needs_all(std::size_t used, double rate) {
   for (const auto cards : sizes(used - 1)) {
     const std::size_t copies =
@@ -422,21 +423,6 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
   return replicator.beside(std::move(alone));
 }
 
-/// Whether nothing speaks against a rate on fewer cards in all, in one pipeline or several; false is proven.
-bool may_take_fewer(const Problem& problem, double rate, std::size_t than) {
-  const Board board(problem);
-  Search search(board);
-  for (std::size_t all = 1; all < than; ++all)
-    for (std::size_t copies = 1; copies <= std::min<std::size_t>(all, kMostReplicas); ++copies) {
-      const std::size_t cards = all / copies;
-      if (cards * copies != all || (problem.partitions && *problem.partitions != cards) ||
-          (problem.replicas && *problem.replicas != copies))
-        continue;
-      if (search.possible(static_cast<std::uint32_t>(cards), static_cast<double>(copies) / rate)) return true;
-    }
-  return false;
-}
-
 /// For throughput, where cards could take more frames than the host between them has time for: the fewest
 /// that take as many.
 std::optional<Solution> as_quick_as_host(const Problem& problem) {
@@ -450,7 +436,7 @@ std::optional<Solution> as_quick_as_host(const Problem& problem) {
   auto found = solve_on_cards(enough, false);
   if (!found.ok()) return std::nullopt;
   found->gap = 0;
-  found->exact = !may_take_fewer(enough, *rate, found->card.size() * found->replicas());
+  found->exact = Replicator(enough).needs_all(found->card.size() * found->replicas(), *rate);
   return std::move(*found);
 }
 

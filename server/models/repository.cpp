@@ -267,6 +267,17 @@ void Repository::say_how_far(const Job& job, const std::string& text) {
     set_state(job.model, job.version, ModelState::kReady, "its change is being loaded: " + text);
 }
 
+/// Where the version it would have replaced serves on, under the same number, that is what the index says.
+void Repository::say_not_loaded(const Job& job, bool in_place, const std::string& why, bool is_error) {
+  const bool lost = lost_.contains(job.model);
+  if (in_place && serving(job.model) != nullptr && !lost)
+    set_state(job.model, job.version, ModelState::kReady,
+              "its change was not loaded: " + why +
+                  (missing_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
+  else if (!lost || !in_place)
+    set_state(job.model, job.version, ModelState::kUnavailable, why, is_error);
+}
+
 /// As where a load fails before it touches a card.
 void Repository::end_not_compiled(const JobPointer& job) {
   if (const Status booked = guarded([&] { book_not_compiled(*job); }); !booked.ok())
@@ -287,12 +298,7 @@ void Repository::book_not_compiled(const Job& job) {
     tried_[model][job.version].failed = true;
   const auto now = serving(model);
   const bool in_place = now != nullptr && now->version() == version;
-  if (!in_place)
-    set_state(model, job.version, ModelState::kUnavailable, why, !cancelled);
-  else if (!lost_.contains(model))
-    set_state(model, job.version, ModelState::kReady,
-              "its change was not loaded: " + why +
-                  (missing_.contains(model) ? "; and it lacks replicas, which are tried again" : ""));
+  say_not_loaded(job, in_place, why, !cancelled);
   log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
   metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
 }

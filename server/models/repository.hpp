@@ -142,8 +142,7 @@ class Repository {
   };
   /// Replicas that did not come up beside others that serve.
   struct Missing : Lost {
-    std::string why;      // the last time
-    StoredFrames stored;  // which they must still pass; none where the version served with them before
+    std::string why;  // the last time
   };
 
   // repository.cpp: the queue.
@@ -154,6 +153,7 @@ class Repository {
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
   void say_how_far(const Job& job, const std::string& text);
+  void say_not_loaded(const Job& job, bool in_place, const std::string& why, bool is_error);
   void end_not_compiled(const JobPointer& job);
   void book_not_compiled(const Job& job);
 
@@ -175,8 +175,7 @@ class Repository {
   void poll_model(const std::string& model, const Versions& versions);
   void try_lost();
   void try_missing();
-  void look_for_missing(const std::string& model, const std::string& why,
-                        const StoredFrames* stored = nullptr);
+  void look_for_missing(const std::string& model, const std::string& why);
   void retire(const std::shared_ptr<Model>& model);
   void bury();
   void bury_apart();

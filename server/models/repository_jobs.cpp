@@ -224,13 +224,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
       tried_[job.model].erase(job.version);
     else
       tried_[job.model][job.version].failed = true;
-    // Where the version it would have replaced serves on, under the same number, that is what the index says.
-    if (in_place && serving(job.model) != nullptr && !lost_.contains(job.model))
-      set_state(job.model, job.version, ModelState::kReady,
-                "its change was not loaded: " + error.message() +
-                    (missing_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
-    else if (!lost_.contains(job.model) || !in_place)
-      set_state(job.model, job.version, ModelState::kUnavailable, error.message(), true);
+    say_not_loaded(job, in_place, error.message(), true);
     log::warning("models", whole.message());
     return whole;
   };
@@ -324,7 +318,7 @@ void Repository::book_swap(const Job& job, const NextVersion& next, const std::s
                                             "; unload one, or give a larger cluster");
   }
   if (result.status.ok()) missing_.erase(job.model);  // those of the old version
-  look_for_missing(job.model, result.remark, result.status.ok() ? &next.stored : nullptr);
+  look_for_missing(job.model, result.remark);
 }
 
 Status Repository::run_unload(Job& job) {
@@ -403,8 +397,7 @@ void Repository::try_lost() {
 }
 
 /// Where what serves has fewer replicas than it should have, says so in the index and has them tried again.
-void Repository::look_for_missing(const std::string& name, const std::string& why,
-                                  const StoredFrames* stored) {
+void Repository::look_for_missing(const std::string& name, const std::string& why) {
   const auto model = serving(name);
   const Swapper::Strength now = Swapper::strength(model);
   if (model == nullptr || now.there >= now.wanted || lost_.contains(name)) {
@@ -412,10 +405,8 @@ void Repository::look_for_missing(const std::string& name, const std::string& wh
     return;
   }
   auto known = missing_.find(name);
-  if (known == missing_.end()) {
-    known = missing_.emplace(name, Missing{{kFirstPause, Clock::now() + kFirstPause}, {}, {}}).first;
-    if (stored != nullptr) known->second.stored = *stored;
-  }
+  if (known == missing_.end())
+    known = missing_.emplace(name, Missing{{kFirstPause, Clock::now() + kFirstPause}, {}}).first;
   Missing& missing = known->second;
   if (!why.empty()) missing.why = why;
   set_state(name, parse_version(model->version()), ModelState::kReady,
@@ -431,7 +422,7 @@ void Repository::try_missing() {
   for (const std::string& name : due) {
     const auto model = serving(name);
     Missing& missing = missing_.at(name);
-    const Status up = swapper_.complete(model, missing.stored);
+    const Status up = swapper_.complete(model);
     if (model == nullptr || up.ok()) {
       missing_.erase(name);
       if (model == nullptr) continue;

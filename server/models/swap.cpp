@@ -294,12 +294,13 @@ Swapper::Strength Swapper::strength(const std::shared_ptr<Model>& serving) {
   return {static_cast<std::uint32_t>(replicas->size()), replicas->wanted()};
 }
 
-Status Swapper::complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored) {
+Status Swapper::complete(const std::shared_ptr<Model>& serving) {
   Replicas* const replicas = replicas_of(serving);
   if (replicas == nullptr || replicas->size() >= replicas->wanted()) return {};
   const auto owed = serving->owed();
+  const StoredFrames nothing;  // warmed up all the same
   MILLRACE_TRY(open_again(*replicas, replicas->wanted() - replicas->size(),
-                          owed != nullptr ? owed.get() : &stored,
+                          owed != nullptr ? owed.get() : &nothing,
                           [&](std::shared_ptr<Pipeline> more) { return replicas->add(std::move(more)); }));
   serving->set_owed(nullptr);
   return {};

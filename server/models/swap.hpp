@@ -80,8 +80,8 @@ class Swapper {
   static Strength strength(const std::shared_ptr<Model>& serving);
 
   /// Another try for the replicas it lacks, while it serves: each is proved before traffic comes, with what
-  /// the version still owes, else with `stored`. The error of the first that does not come up.
-  Status complete(const std::shared_ptr<Model>& serving, const StoredFrames& stored);
+  /// the version still owes, if anything. The error of the first that does not come up.
+  Status complete(const std::shared_ptr<Model>& serving);
 
   /// Completes what it accepted; what comes later gets 404. An error: there was no memory for it, and it
   /// serves on.

@@ -340,11 +340,11 @@ TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
   EXPECT_TRUE(answers());
   // One more comes up at the next try, and the last one after that; then nothing is to be done.
   opened = 0;
-  EXPECT_FALSE(swap.complete(serving(), {}).ok());
+  EXPECT_FALSE(swap.complete(serving()).ok());
   expect("3", "2");
-  EXPECT_TRUE(swap.complete(serving(), {}).ok());
+  EXPECT_TRUE(swap.complete(serving()).ok());
   expect("3", "3");
-  EXPECT_TRUE(swap.complete(serving(), {}).ok());
+  EXPECT_TRUE(swap.complete(serving()).ok());
   EXPECT_EQ(farm.open, 3U);
   EXPECT_TRUE(answers());
   farm.before_open = nullptr;
@@ -371,14 +371,14 @@ TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_lat
   const auto result = swap.swap(serving(), next, SwapPolicy::kRolling);
   ASSERT_TRUE(result.status.ok()) << result.status.error().message();
   EXPECT_NE(result.remark.find("verification: frame 0"), std::string::npos) << result.remark;
-  const Status again = swap.complete(serving(), next.stored);
+  const Status again = swap.complete(serving());
   ASSERT_FALSE(again.ok());
   EXPECT_NE(again.error().message().find("verification: frame 0"), std::string::npos)
       << again.error().message();
   EXPECT_EQ(Swapper::strength(serving()).there, 1U);
   EXPECT_EQ(farm.open, 1U);
   farm.compute = test::echo;
-  EXPECT_TRUE(swap.complete(serving(), next.stored).ok());
+  EXPECT_TRUE(swap.complete(serving()).ok());
   EXPECT_EQ(Swapper::strength(serving()).there, 2U);
 }
 
@@ -395,7 +395,7 @@ TEST_F(SwapTest, rolling_while_a_replica_is_missing_is_refused_as_what_may_pass_
   EXPECT_NE(refused.status.error().message().find("1 of 2 are up"), std::string::npos)
       << refused.status.error().message();
   EXPECT_FALSE(refused.attempted);
-  ASSERT_TRUE(swap.complete(serving(), {}).ok());
+  ASSERT_TRUE(swap.complete(serving()).ok());
   EXPECT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kRolling).status.ok());
   EXPECT_EQ(serving_version(), "3");
   // What no replica that comes back makes possible is refused for good.
@@ -461,9 +461,9 @@ TEST_F(UnprovedReplica, is_not_taken_in_after_a_load_that_failed) {
   }
   // It is still to be shown then, by those that are tried again and after another load.
   wrong = {3};
-  EXPECT_FALSE(swap.complete(serving(), {}).ok());
+  EXPECT_FALSE(swap.complete(serving()).ok());
   expect(1, "verification: frame 0");
-  EXPECT_TRUE(swap.complete(serving(), {}).ok());
+  EXPECT_TRUE(swap.complete(serving()).ok());
   expect(2, "");
 }
 
@@ -484,7 +484,7 @@ TEST_F(UnprovedReplica, is_not_taken_in_where_the_version_was_lost_and_comes_bac
 }
 
 TEST_F(UnprovedReplica, has_nothing_to_show_once_it_gave_its_outputs) {
-  ASSERT_TRUE(swap.complete(serving(), {}).ok());
+  ASSERT_TRUE(swap.complete(serving()).ok());
   expect(2, "");
   EXPECT_EQ(serving()->owed(), nullptr);
 }
