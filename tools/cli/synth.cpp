@@ -204,8 +204,8 @@ void print_table(const PartitionCost& partition, std::ostream& out) {
   else
     print_share("of the region less the shell's share", measured.resources(), partition.available, out);
   for (const auto& region : partition.regions)
-    print_share("with the shell in it, of all of " + printable(region.name), region.measured.resources(),
-                region.whole, out);
+    print_share("with the shell in it, of all that region " + printable(region.name) + " has",
+                region.measured.resources(), region.whole, out);
   out << '\n';
 }
 
