@@ -1,4 +1,5 @@
-// Millrace datagrams: server/udp/README.md, from the client's side.
+// Millrace datagrams: server/udp/README.md, from the client's side. One class in more than 500 lines:
+// sessions and requests share the socket, the request ids and the timers.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,8 +19,10 @@ namespace {
 namespace wire = server::udp::wire;
 using std::chrono::microseconds;
 
-constexpr microseconds kGap{1000};
-constexpr unsigned kTries = 3;
+constexpr microseconds kGap{1000};  // silence before asking for missing fragments; doubles
+constexpr unsigned kGapTries = 3;   // NACKs in a row; then fragment 0 is sent again instead
+constexpr std::chrono::milliseconds kLongestRetry{80};
+constexpr unsigned kRefusals = 4;  // a single one may be of a server that is just being started anew
 
 Status status_of(const wire::Err& err) {
   const std::string message = std::string(to_string(err.code)) + ": " + std::string(err.message);
@@ -44,20 +47,22 @@ Status status_of(const wire::Err& err) {
   return {Code::kProtocol, message};
 }
 
-/// Something that becomes due, doubling each time; at most kTries times without a sign from the other side.
+/// Becomes due after an interval that doubles each time, up to `longest` or, where that is longer, the first
+/// one.
 struct Timer {
   Clock::time_point due = Clock::time_point::max();
-  microseconds interval{0};
+  microseconds interval{0}, longest{0};
   unsigned fired = 0;
 
   void start(Clock::time_point now, microseconds first) {
     interval = first;
+    longest = std::max<microseconds>(first, kLongestRetry);
     fired = 0;
     due = now + interval;
   }
   void again(Clock::time_point now) {
     ++fired;
-    interval *= 2;
+    interval = std::min(interval * 2, longest);
     due = now + interval;
   }
 };
@@ -86,14 +91,21 @@ class UdpClient final : public Client {
     name_ = "udp://" + url.host + ":" + url.port;
     if (Status s = socket_.open(url, options.fragment_bytes + wire::kMaxHeaderBytes, options.retry); !s.ok())
       return s;
-    return greet("", "", nullptr, Clock::now() + options.timeout);
+    Status s = greet("", "", nullptr, Clock::now() + options.timeout);
+    // As long as the server was never heard, its silence means that it cannot be reached.
+    if (s.code == Code::kDeadline)
+      s = {Code::kUnavailable,
+           s.message + (options.key_id == 0 ? " (no Millrace server, or one that wants a key)"
+                                            : " (no Millrace server, or one with another key than key " +
+                                                  std::to_string(options.key_id) + ")")};
+    return s;
   }
 
   Status ready() override {
     std::array<std::byte, wire::kMinPingBytes> ping{};
     const std::uint64_t id = ++last_id_;
-    Status result{Code::kUnavailable, name_ + ": no answer"};
-    exchange(
+    Status result;
+    const Status answered = exchange(
         id, Clock::now() + options_.timeout, [&] { send_one(wire::Type::kPing, id, ping); },
         [&](const wire::Datagram& d) {
           wire::Pong pong;
@@ -101,7 +113,7 @@ class UdpClient final : public Client {
           result = pong.draining ? Status{Code::kUnavailable, name_ + ": the server is stopping"} : Status{};
           return true;
         });
-    return result;
+    return answered.ok() ? result : Status{Code::kUnavailable, answered.message};
   }
 
   Status model(const std::string& name, const std::string& version, ModelInfo& out) override {
@@ -209,25 +221,28 @@ class UdpClient final : public Client {
     }
   }
 
-  /// For messages of one datagram: sends with send(), and again, until answered(datagram) is true. False
-  /// where nothing (useful) came.
+  Status nothing_listens() const { return {Code::kUnavailable, name_ + ": nothing listens there"}; }
+
+  /// For messages of one datagram: sends with send(), and again until the deadline, until answered(datagram)
+  /// is true. Otherwise kDeadline, or kUnavailable where nothing listens.
   template <class Send, class Answered>
-  bool exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
+  Status exchange(std::uint64_t id, Clock::time_point deadline, Send&& send, Answered&& answered) {
     Timer timer;
     timer.start(Clock::now(), options_.retry);
+    socket_.clear_refusals();
     send();
     while (true) {
       const Clock::time_point now = Clock::now();
-      if (now >= deadline) return false;
+      if (now >= deadline) return {Code::kDeadline, name_ + ": no answer within the deadline"};
       if (now >= timer.due) {
-        if (timer.fired == kTries) return false;
+        if (socket_.refusals() >= kRefusals) return nothing_listens();
         send();
         timer.again(now);
       }
       bool done = false;
       receive(id, now, std::min(timer.due, deadline), false,
               [&](const wire::Datagram& d) { done = done || answered(d); });
-      if (done) return true;
+      if (done) return {};
     }
   }
 
@@ -248,7 +263,7 @@ class UdpClient final : public Client {
       const std::uint64_t id = ++last_id_;
       Status refused;
       bool open = false;
-      const bool answered = exchange(
+      const Status answered = exchange(
           id, deadline, [&] { send_one(wire::Type::kHello, id, encoded); },
           [&](const wire::Datagram& d) {
             wire::Busy busy;
@@ -259,17 +274,14 @@ class UdpClient final : public Client {
             }
             if (d.header.type != wire::Type::kCookie || !decode(d.payload, reply)) return false;
             cookie_ = reply.cookie;
+            // To another server process the handles mean nothing, or another model.
             if (reply.epoch != epoch_) models_.clear();
             epoch_ = reply.epoch;
             open = reply.state == wire::CookieState::kOpen;
             if (open && out != nullptr) refused = read(reply, name, version, *out);
             return true;
           });
-      if (!answered) {
-        const bool nobody = socket_.refused();
-        return {Code::kUnavailable, name_ + (nobody ? ": nothing listens there"
-                                                    : ": no answer (not a Millrace server, or another key)")};
-      }
+      if (!answered.ok()) return answered;
       if (open || !refused.ok()) return refused;
     }
     return {Code::kProtocol, name_ + ": the server does not accept its own cookie"};
@@ -394,6 +406,7 @@ class UdpClient final : public Client {
 
     Run state;
     state.retry.start(now, options_.retry);
+    socket_.clear_refusals();
     send_first_burst();
     while (true) {
       const Clock::time_point until = std::min({deadline, state.retry.due, state.gap.due});
@@ -405,11 +418,13 @@ class UdpClient final : public Client {
       }
       now = Clock::now();
       if (now >= deadline)
-        return state.turned_away ? Status{Code::kBusy, "the server was busy until the deadline"}
-                                 : Status{Code::kDeadline, "no answer within the deadline"};
+        return state.turned_away ? Status{Code::kBusy, name_ + ": the server was busy until the deadline"}
+                                 : Status{Code::kDeadline, name_ + ": no answer within the deadline"};
       if (now >= state.gap.due) on_gap(id, now, state);
-      if (now >= state.retry.due && !on_retry(now, state))
-        return {Code::kUnavailable, name_ + ": no answer to four tries"};
+      if (now >= state.retry.due) {
+        if (socket_.refusals() >= kRefusals) return nothing_listens();
+        on_retry(now, state);
+      }
     }
   }
 
@@ -431,7 +446,6 @@ class UdpClient final : public Client {
 
   void on_datagram(const wire::Datagram& d, const Model& m, Run& state) {
     if (state.done) return;
-    state.retry.fired = 0;
     state.turned_away = d.header.type == wire::Type::kBusy;
     wire::Nack nack;
     wire::Busy busy;
@@ -451,7 +465,7 @@ class UdpClient final : public Client {
       case wire::Type::kBusy:
         if (!decode(d.payload, busy)) return;
         state.busy = true;
-        state.retry.start(now, std::max(options_.retry, microseconds(busy.retry_after_us)));
+        state.retry.start(now, options_.retry);
         state.retry.due = now + microseconds(busy.retry_after_us);
         return;
       case wire::Type::kErr:
@@ -493,7 +507,7 @@ class UdpClient final : public Client {
 
   void on_gap(std::uint64_t id, Clock::time_point now, Run& state) {
     wire::Nack nack;
-    if (state.gap.fired == kTries || !assembly_.ask(nack)) {
+    if (state.gap.fired == kGapTries || !assembly_.ask(nack)) {
       state.gap.due = Clock::time_point::max();
       return;
     }
@@ -502,17 +516,15 @@ class UdpClient final : public Client {
     state.gap.again(now);
   }
 
-  bool on_retry(Clock::time_point now, Run& state) {
+  void on_retry(Clock::time_point now, Run& state) {
     if (state.busy) {
       state.busy = false;
       send_first_burst();
-      state.retry.start(now, state.retry.interval);
-      return true;
+      state.retry.start(now, options_.retry);
+      return;
     }
-    if (state.retry.fired == kTries) return false;
     send_fragments(0, 1, [](std::uint32_t) { return true; });
     state.retry.again(now);
-    return true;
   }
 
   Options options_;

@@ -62,7 +62,7 @@ void UdpSocket::send(std::span<const Piece> pieces) {
     const auto sent = count == 1 ? sendmsg(fd_, &messages[0].msg_hdr, 0)
                                  : sendmmsg(fd_, messages.data(), static_cast<unsigned>(count), 0);
     if (sent >= 0) return;
-    refused_ = refused_ || errno == ECONNREFUSED;
+    if (errno == ECONNREFUSED) ++refusals_;
   }
 }
 
@@ -81,10 +81,10 @@ std::size_t UdpSocket::receive(Clock::time_point now, Clock::time_point until, b
     count = 1;
   }
   if (count > 0) {
-    refused_ = false;
+    refusals_ = 0;
     return static_cast<std::size_t>(count);
   }
-  refused_ = refused_ || (count < 0 && errno == ECONNREFUSED);
+  if (count < 0 && errno == ECONNREFUSED) ++refusals_;
   return 0;
 }
 

@@ -41,14 +41,15 @@ class UdpSocket {
     return {room_.get() + i * datagram_bytes_, messages_[i].msg_len};
   }
 
-  /// The system said that nobody listens there, and nothing has come since.
-  bool refused() const { return refused_; }
+  /// How often the system has said that nobody listens there, since anything came or since they were cleared.
+  unsigned refusals() const { return refusals_; }
+  void clear_refusals() { refusals_ = 0; }
 
  private:
   int fd_ = -1;
   std::size_t datagram_bytes_ = 0;
   std::chrono::microseconds poll_{0};
-  bool refused_ = false;
+  unsigned refusals_ = 0;
   std::unique_ptr<std::byte[]> room_;
   std::array<mmsghdr, kBatch> messages_{};
   std::array<iovec, kBatch> parts_{};

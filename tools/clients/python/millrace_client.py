@@ -323,9 +323,11 @@ class HttpClient:
 REQ, RSP, ACK, NACK, ERR, BUSY, HELLO, COOKIE, PING, PONG = range(1, 11)
 HEADER = struct.Struct("<2sBBBBHQQHHIII")
 BURST = 64
-GAP = 0.001  # silence before asking for missing fragments
-RETRY = 0.010  # first wait for an answer; doubles
-TRIES = 3
+GAP = 0.001  # silence before asking for missing fragments; doubles
+GAP_TRIES = 3  # NACKs in a row; then fragment 0 is sent again instead
+RETRY = 0.010  # first wait for an answer; doubles up to LONGEST_RETRY, and goes on until the deadline
+LONGEST_RETRY = 0.080
+REFUSALS = 4  # a single one may be of a server that is just being started anew
 ERRORS = {1: "protocol", 2: "unavailable", 3: "not_found", 4: "unavailable", 5: "invalid", 6: "protocol", 7: "protocol",
           8: "deadline", 9: "unavailable", 10: "internal"}
 NO_SESSION, GENERATION, UNAVAILABLE = 2, 4, 9
@@ -378,6 +380,10 @@ class _Response:
         return struct.pack("<HH", base, bits) + bitmap
 
 
+def _longer(wait):
+    return min(wait * 2, max(RETRY, LONGEST_RETRY))
+
+
 class _Again(Exception):
     """The server wants a HELLO before it takes this request."""
 
@@ -398,6 +404,7 @@ class UdpClient:
         self._last_id = 0
         self._cookie, self._epoch = bytes(16), None
         self._models = {}  # (name, version) -> (Model, handle, output_bytes)
+        self._refusals = 0  # how often the system said that nobody listens there, since anything came
         try:
             family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
             self._socket = socket.socket(family, kind)
@@ -409,14 +416,25 @@ class UdpClient:
             self._poll.register(self._socket, select.POLLIN)
         except OSError as error:
             raise MillraceError("unavailable", f"{self._name}: {error}") from None
-        self._greet("", "", time.monotonic() + timeout)
+        try:
+            self._greet("", "", time.monotonic() + timeout)
+        except MillraceError as error:
+            self.close()
+            if error.code != "deadline":
+                raise
+            # As long as the server was never heard, its silence means that it cannot be reached.
+            who = f"one with another key than key {key_id}" if key_id else "one that wants a key"
+            raise MillraceError("unavailable", f"{error} (no Millrace server, or {who})") from None
 
     def close(self):
         self._socket.close()
 
     def ready(self):
-        answer = self._ask(PING, self._next_id(), bytes(16), time.monotonic() + self._timeout, (PONG,))
-        return answer is not None and len(answer[1]) >= 16 and not struct.unpack_from("<I", answer[1], 8)[0] & 2
+        try:
+            _, pong = self._ask(PING, self._next_id(), bytes(16), time.monotonic() + self._timeout, (PONG,))
+        except MillraceError:
+            return False
+        return len(pong) >= 16 and not struct.unpack_from("<I", pong, 8)[0] & 2
 
     def model(self, name, version=""):
         return self._find(name, version, time.monotonic() + self._timeout)[0]
@@ -454,8 +472,8 @@ class UdpClient:
             try:
                 self._socket.send(head + tag + payload)
                 return
-            except OSError:
-                pass
+            except OSError as error:
+                self._refusals += isinstance(error, ConnectionRefusedError)
 
     def _receive(self, request_id, until):
         """Headers and payloads that are meant for this request; waits until something is there or `until`."""
@@ -465,8 +483,10 @@ class UdpClient:
         for _ in range(2 * BURST):
             try:
                 data = self._socket.recv(65536)
-            except OSError:
+            except OSError as error:
+                self._refusals += isinstance(error, ConnectionRefusedError)
                 break
+            self._refusals = 0
             if len(data) < 40:
                 continue
             head = HEADER.unpack_from(data)
@@ -484,19 +504,22 @@ class UdpClient:
         return out
 
     def _ask(self, kind, request_id, body, deadline, kinds):
-        """A message of one datagram and the first answer of these kinds: (header, payload); None where none came."""
-        wait = RETRY
-        for _ in range(TRIES + 1):
+        """Sends a message of one datagram, and again until the deadline; the first answer of these kinds: (header, payload)."""
+        wait, self._refusals = RETRY, 0
+        while time.monotonic() < deadline:
+            self._check_refusals()
             self._send(kind, request_id, body)
             until = min(deadline, time.monotonic() + wait)
             while time.monotonic() < until:
                 for head, payload in self._receive(request_id, until):
                     if head[2] in kinds:
                         return head, payload
-            if time.monotonic() >= deadline:
-                return None
-            wait *= 2
-        return None
+            wait = _longer(wait)
+        raise MillraceError("deadline", f"{self._name}: no answer within the deadline")
+
+    def _check_refusals(self):
+        if self._refusals >= REFUSALS:
+            raise MillraceError("unavailable", f"{self._name}: nothing listens there")
 
     # sessions and models
 
@@ -507,10 +530,7 @@ class UdpClient:
             raise MillraceError("invalid", "model names have at most 255 bytes, versions 64")
         for _ in range(4):
             body = self._cookie + struct.pack("<HHHH", self._fragment_bytes, len(n), len(v), 0) + n + v
-            answer = self._ask(HELLO, self._next_id(), body.ljust(64, b"\0"), deadline, (COOKIE, BUSY))
-            if answer is None:
-                raise MillraceError("unavailable", f"{self._name}: no answer (not a Millrace server, or another key)")
-            head, payload = answer
+            head, payload = self._ask(HELLO, self._next_id(), body.ljust(64, b"\0"), deadline, (COOKIE, BUSY))
             if head[2] == BUSY:
                 raise MillraceError("busy", f"{self._name}: the server has all the clients it takes")
             if len(payload) < 48:
@@ -518,7 +538,7 @@ class UdpClient:
             self._cookie = payload[:16]
             epoch, state, _, _, _, error, described, handle, input_bytes, output_bytes = struct.unpack_from("<QHHHHHHIII", payload, 16)
             if epoch != self._epoch:
-                self._models.clear()
+                self._models.clear()  # to another server process the handles mean nothing, or another model
             self._epoch = epoch
             if state != 2:
                 continue
@@ -582,12 +602,12 @@ class UdpClient:
                 self._send(REQ, request_id, data[i * size : (i + 1) * size], i, count, total, handle, micros)
 
         response, busy, turned_away = None, False, False  # BUSY came and we wait; it was the last the server said
-        wait, fired, retry_at = RETRY, 0, now + RETRY
+        wait, retry_at, self._refusals = RETRY, now + RETRY, 0
         gap, asked, gap_at = GAP, 0, float("inf")
         send(range(min(count, BURST)))
         while True:
             for head, payload in self._receive(request_id, min(deadline, retry_at, gap_at)):
-                now, fired = time.monotonic(), 0
+                now = time.monotonic()
                 kind = head[2]
                 turned_away = kind == BUSY
                 if kind == RSP:
@@ -627,9 +647,11 @@ class UdpClient:
                     raise MillraceError(ERRORS.get(code, "protocol"), message)
             now = time.monotonic()
             if now >= deadline:
-                raise MillraceError("busy" if turned_away else "deadline", "no answer within the deadline")
+                if turned_away:
+                    raise MillraceError("busy", f"{self._name}: the server was busy until the deadline")
+                raise MillraceError("deadline", f"{self._name}: no answer within the deadline")
             if now >= gap_at:
-                if asked == TRIES:
+                if asked == GAP_TRIES:
                     gap_at = float("inf")
                 else:
                     self._send(NACK, request_id, response.ask())
@@ -639,11 +661,10 @@ class UdpClient:
                 if busy:
                     busy = False
                     send(range(min(count, BURST)))
-                elif fired == TRIES:
-                    raise MillraceError("unavailable", f"{self._name}: no answer to four tries")
                 else:
+                    self._check_refusals()
                     send([0])
-                    fired, wait = fired + 1, wait * 2
+                    wait = _longer(wait)
                 retry_at = now + wait
 
 

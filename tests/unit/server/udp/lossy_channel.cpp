@@ -70,8 +70,14 @@ class Channel final : public LossyChannel {
 
   bool happens(double chance) { return std::uniform_real_distribution<>(0, 1)(random_) < chance; }
 
+  /// Whether a datagram on its way to the server is one of those that are lost whatever chance says.
+  bool in_the_gap() {
+    const std::uint64_t index = to_server_seen_++;
+    return index >= badness_.lose_from && index - badness_.lose_from < badness_.lose_count;
+  }
+
   void pass(int fd, const sockaddr_in& to, std::vector<char> bytes) {
-    if (happens(badness_.loss)) {
+    if ((fd != front_ && in_the_gap()) || happens(badness_.loss)) {
       ++lost_;
       return;
     }
@@ -148,6 +154,7 @@ class Channel final : public LossyChannel {
   std::map<in_port_t, int> backs_;
   std::map<int, sockaddr_in> clients_;
   std::priority_queue<Held> held_;
+  std::uint64_t to_server_seen_ = 0;
   std::atomic<std::uint64_t> lost_{0}, duplicated_{0}, delayed_{0}, corrupted_{0}, to_server_{0},
       from_server_{0};
   std::jthread thread_;

@@ -13,6 +13,9 @@ struct Badness {
   double delay = 0;      // chance that it is held back, up to max_delay_us
   double corrupt = 0;    // chance that one bit of it flips
   std::uint32_t max_delay_us = 3000;
+  // Not by chance: of the datagrams to the server, the first `lose_from` pass and the `lose_count` after them
+  // are lost, as if the server did not run for a while.
+  std::uint32_t lose_from = 0, lose_count = 0;
 };
 
 class LossyChannel {

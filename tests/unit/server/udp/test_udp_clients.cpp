@@ -199,7 +199,7 @@ TEST_P(UdpClientsOnABadChannel, EveryRequestIsAnsweredRightlyOrFailsByItsDeadlin
   EXPECT_EQ(tally.wrong, 0);
   EXPECT_EQ(tally.late, 0);
   EXPECT_EQ(tally.right + tally.failed, 240);
-  EXPECT_GE(tally.right, 220) << "one in ten is lost each way; four tries should find a way";
+  EXPECT_GE(tally.right, 220) << "one in ten is lost each way; repetitions should find a way";
   EXPECT_EQ(pipeline->most_executions(), 1U);
   EXPECT_GT(channel->lost(), 0U);
   EXPECT_GT(channel->duplicated(), 0U);
@@ -340,14 +340,13 @@ TEST_F(UdpClients, AReplacedModelAndARestartedServerAreFoundAgain) {
 TEST_F(UdpClients, AWrongKeyIsNotAnswered) {
   serve(FakePipeline::Mode::kInline, {100}, {100}, true);
   client::Options with;
-  with.timeout = 60s;  // time for four tries
+  with.timeout = 1s;  // time for a dozen tries, or for four on a machine with other work
   std::unique_ptr<Client> none;
   EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kUnavailable);
   with.key_id = 3;
   with.key = pattern(32, 1);
   EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kUnavailable);
   EXPECT_TRUE(eventually([&] { return listener->counters().get(Drop::kTag) >= 8U; }));
-  EXPECT_EQ(listener->counters().get(Drop::kTag), 8U);
   EXPECT_EQ(listener->counters().get(Event::kDatagramsSent), 0U);
   with.key.resize(15);
   EXPECT_EQ(client::connect(url(listener->port()), with, none).code, Code::kInvalid);
@@ -371,7 +370,7 @@ TEST_F(UdpClients, KeysAreReplacedWhileTheListenerRuns) {
   now.retry = 20ms;  // until the thread has taken them
   const auto after = connected(url(listener->port()), now);
   ASSERT_TRUE(after);
-  former.timeout = 60s;
+  former.timeout = 1s;
   former.retry = 5ms;
   std::unique_ptr<Client> none;
   EXPECT_EQ(client::connect(url(listener->port()), former, none).code, Code::kUnavailable);

@@ -63,9 +63,10 @@ struct Options {
   // UDP only:
   // payload of a datagram, 256 to 65,000: what the path carries unfragmented
   std::uint16_t fragment_bytes = 1200;
-  std::uint8_t key_id = 0;                 // 0: no tags
-  std::vector<std::byte> key;              // 16 bytes or more where key_id is not 0
-  std::chrono::microseconds retry{10000};  // first wait for an answer; doubles, three times
+  std::uint8_t key_id = 0;     // 0: no tags
+  std::vector<std::byte> key;  // 16 bytes or more where key_id is not 0
+  // first wait for an answer, 100 µs or more; doubles up to 80 ms, and goes on until the deadline
+  std::chrono::microseconds retry{10000};
 };
 
 using Input = std::span<const std::byte>;
@@ -84,9 +85,9 @@ class Client {
 
   /// One inference. `inputs` and `outputs` are the model's tensors in the model's order, row-major
   /// little-endian, exactly their size; `outputs` keeps its memory from call to call. Blocks for at most
-  /// `timeout`, which is the server's deadline too. Over UDP it is computed at most once, unless the server
-  /// restarts meanwhile; where the model has been replaced, the new one is looked up and used if its sizes
-  /// are the same. On failure `outputs` is unspecified.
+  /// `timeout`, which is the server's deadline too; kDeadline where no answer came within it. Over UDP it is
+  /// computed at most once, unless the server restarts meanwhile; where the model has been replaced, the new
+  /// one is looked up and used if its sizes are the same. On failure `outputs` is unspecified.
   virtual Status infer(const std::string& model, const std::string& version, std::span<const Input> inputs,
                        std::chrono::microseconds timeout, std::vector<std::vector<std::byte>>& outputs) = 0;
   Status infer(const std::string& model, const std::string& version, std::initializer_list<Input> inputs,

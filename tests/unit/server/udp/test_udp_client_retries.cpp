@@ -1,0 +1,289 @@
+// How long the UDP clients, in C++ and in Python, ask a server that does not answer, and what they remember
+// of one that was started anew.
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+
+#include "millrace/client.hpp"
+#include "runtime/base/file.hpp"
+#include "server/udp/listener.hpp"
+#include "tests/support/process.hpp"
+#include "tests/unit/server/udp/fakes.hpp"
+#include "tests/unit/server/udp/lossy_channel.hpp"
+
+namespace millrace::server::udp {
+namespace {
+
+using namespace std::chrono_literals;
+using client::Client;
+using client::Code;
+using tests::Bytes;
+using tests::FakeDirectory;
+using tests::FakePipeline;
+using tests::pattern;
+
+constexpr std::uint32_t kBytes = 100;
+
+std::string url(std::uint16_t port) {
+  return "udp://127.0.0.1:" + std::to_string(port);
+}
+
+std::unique_ptr<Listener> listen_to(ModelDirectory& directory, std::uint16_t port = 0) {
+  ListenerOptions options;
+  options.port = port;
+  auto started = Listener::start(options, {}, directory);
+  if (!started) throw std::runtime_error(started.error().message());
+  return std::move(started).value();
+}
+
+/// A Python program with the client as `m`, `url`, and the input that pattern(kBytes, 1) is as `data`.
+tests::Outcome run_python(const std::string& to, const std::string& text,
+                          const std::vector<std::string>& arguments = {}) {
+  std::string data;
+  for (const std::byte b : pattern(kBytes, 1)) data += std::to_string(std::to_integer<int>(b)) + ",";
+  std::vector<std::string> command{"python3",
+                                   "-B",
+                                   "-c",
+                                   "import os, sys, time\n"
+                                   "sys.path.insert(0, sys.argv[1])\n"
+                                   "import millrace_client as m\n"
+                                   "url, data = sys.argv[2], bytes([" +
+                                       data + "])\n" + text,
+                                   std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python",
+                                   to};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return tests::run_program(command, {}, 120s);
+}
+
+Bytes expected_output() {
+  Bytes out(kBytes);
+  tests::compute(pattern(kBytes, 1), out);
+  return out;
+}
+
+/// A socket that takes datagrams and never answers.
+class SilentServer {
+ public:
+  SilentServer() : fd_(::socket(AF_INET, SOCK_DGRAM, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof at;
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&at), length), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &length), 0);
+    port_ = ntohs(at.sin_port);
+  }
+  ~SilentServer() { ::close(fd_); }
+  SilentServer(const SilentServer&) = delete;
+  SilentServer& operator=(const SilentServer&) = delete;
+
+  std::uint16_t port() const { return port_; }
+
+  /// How many have come since it was asked last.
+  int received() {
+    std::array<char, 2048> room;
+    int count = 0;
+    while (::recv(fd_, room.data(), room.size(), MSG_DONTWAIT) > 0) ++count;
+    return count;
+  }
+
+ private:
+  const int fd_;
+  std::uint16_t port_ = 0;
+};
+
+// Four tries, each after twice the wait of the one before, are over after 150 ms; a server that is paused for
+// longer loses more than four datagrams.
+constexpr std::uint32_t kMoreThanFourTries = 7;
+
+TEST(UdpClientRetries, ConnectsToAServerThatMissedTheFirstSevenDatagrams) {
+  FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  FakeDirectory directory(pipeline);
+  const auto listener = listen_to(directory);
+  tests::Badness deaf;
+  deaf.lose_count = kMoreThanFourTries;
+  client::Options options;
+  options.timeout = 60s;
+  std::unique_ptr<Client> one;
+  const auto first = tests::LossyChannel::open(listener->port(), deaf, 1);
+  const client::Status s = client::connect(url(first->port()), options, one);
+  EXPECT_TRUE(s.ok()) << s.message;
+
+  const auto second = tests::LossyChannel::open(listener->port(), deaf, 1);
+  const auto run = run_python(url(second->port()), "m.connect(url, timeout=60)");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
+TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
+  FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  FakeDirectory directory(pipeline);
+  const auto listener = listen_to(directory);
+  tests::Badness deaf;
+  deaf.lose_from = 3;  // two HELLOs that open the session, and the one that looks the model up
+  deaf.lose_count = kMoreThanFourTries;
+  client::Options options;
+  options.timeout = 60s;
+  std::unique_ptr<Client> one;
+  const auto first = tests::LossyChannel::open(listener->port(), deaf, 1);
+  ASSERT_TRUE(client::connect(url(first->port()), options, one).ok());
+  std::vector<Bytes> outputs;
+  const client::Status s = one->infer("fake", "", {{pattern(kBytes, 1)}}, 60s, outputs);
+  ASSERT_TRUE(s.ok()) << s.message;
+  EXPECT_EQ(outputs, std::vector<Bytes>{expected_output()});
+  EXPECT_EQ(first->lost(), kMoreThanFourTries);
+
+  const auto second = tests::LossyChannel::open(listener->port(), deaf, 1);
+  const auto run = run_python(url(second->port()),
+                              "out = m.connect(url, timeout=60).infer('fake', [data], timeout=60)\n"
+                              "print(bytes(out[0]).hex())");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(second->lost(), kMoreThanFourTries);
+  EXPECT_EQ(pipeline.most_executions(), 2U) << "once for each client";
+}
+
+TEST(UdpClientRetries, AsksASilentServerUntilTheTimeoutAndSpeaksOfAnotherKeyOnlyWithAKey) {
+  SilentServer server;
+  constexpr auto kTimeout = 2s;  // 26 tries where no two are more than 80 ms apart
+  constexpr int kAtLeast = 13;   // on a machine with other work
+  client::Options options;
+  options.timeout = kTimeout;
+  std::unique_ptr<Client> none;
+  const auto begin = std::chrono::steady_clock::now();
+  const client::Status without = client::connect(url(server.port()), options, none);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, kTimeout);
+  EXPECT_EQ(without.code, Code::kUnavailable);
+  EXPECT_EQ(without.message.find("another key"), std::string::npos) << without.message;
+  EXPECT_GE(server.received(), kAtLeast);
+
+  options.key_id = 3;
+  options.key = pattern(32, 9);
+  const client::Status with = client::connect(url(server.port()), options, none);
+  EXPECT_EQ(with.code, Code::kUnavailable);
+  EXPECT_NE(with.message.find("another key than key 3"), std::string::npos) << with.message;
+  server.received();
+
+  const auto run = run_python(url(server.port()),
+                              "def ask(**more):\n"
+                              "  begin = time.monotonic()\n"
+                              "  try: m.connect(url, timeout=2, **more)\n"
+                              "  except m.MillraceError as e: assert e.code == 'unavailable'; text = str(e)\n"
+                              "  assert time.monotonic() - begin >= 2\n"
+                              "  return text\n"
+                              "assert 'another key' not in ask()\n"
+                              "text = ask(key_id=3, key=bytes(32))\n"
+                              "assert 'another key than key 3' in text, text\n");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_GE(server.received(), 2 * kAtLeast);
+}
+
+TEST(UdpClientRetries, FailsALateRequestWithADeadlineAndWithoutAWordOfKeys) {
+  FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  FakeDirectory directory(pipeline);
+  const auto listener = listen_to(directory);
+  tests::Badness deaf;
+  deaf.lose_from = 3;
+  deaf.lose_count = 1000;
+  std::unique_ptr<Client> one;
+  const auto first = tests::LossyChannel::open(listener->port(), deaf, 1);
+  ASSERT_TRUE(client::connect(url(first->port()), {}, one).ok());
+  std::vector<Bytes> outputs;
+  const client::Status s = one->infer("fake", "", {{pattern(kBytes, 1)}}, 500ms, outputs);
+  EXPECT_EQ(s.code, Code::kDeadline) << s.message;
+  EXPECT_EQ(s.message.find("key"), std::string::npos) << s.message;
+
+  const auto second = tests::LossyChannel::open(listener->port(), deaf, 1);
+  const auto run = run_python(url(second->port()),
+                              "try: m.connect(url).infer('fake', [data], timeout=0.5)\n"
+                              "except m.MillraceError as e: print(e.code, e)");
+  EXPECT_TRUE(run.out.starts_with("deadline ")) << run.out << run.err;
+  EXPECT_EQ(run.out.find("key"), std::string::npos) << run.out;
+}
+
+/// Two models of the same sizes, under the handles it is told.
+class TwoModels final : public ModelDirectory {
+ public:
+  TwoModels(FakePipeline& first, std::uint32_t first_handle, FakePipeline& second,
+            std::uint32_t second_handle)
+      : models_{{"first", std::make_shared<ServedModel>(first_handle, first, first.info())},
+                {"second", std::make_shared<ServedModel>(second_handle, second, second.info())}} {}
+
+  Outcome by_handle(std::uint32_t handle, std::shared_ptr<ServedModel>& out) override {
+    for (const auto& [name, model] : models_)
+      if (model->handle == handle) {
+        out = model;
+        return Outcome::kFound;
+      }
+    return Outcome::kUnknown;
+  }
+  std::shared_ptr<ServedModel> by_name(std::string_view name, std::string_view) override {
+    const auto found = models_.find(name);
+    return found == models_.end() ? nullptr : found->second;
+  }
+
+ private:
+  const std::map<std::string, std::shared_ptr<ServedModel>, std::less<>> models_;
+};
+
+// The HELLO for one model opens a session with the new server; no request fails to tell that the old handles
+// mean nothing there, or another model.
+TEST(UdpClientRetries, ForgetsEveryHandleWhenTheServersEpochIsNew) {
+  FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  TwoModels before(first, 0x10001, second, 0x10002), after(first, 0x10002, second, 0x10001);
+  auto listener = listen_to(before);
+  const std::uint16_t port = listener->port();
+  client::Options options;
+  options.timeout = 60s;
+  std::unique_ptr<Client> one;
+  ASSERT_TRUE(client::connect(url(port), options, one).ok());
+  std::vector<Bytes> outputs;
+  const Bytes input = pattern(kBytes, 1);
+  ASSERT_TRUE(one->infer("first", "", {{input}}, 60s, outputs).ok());
+  ASSERT_EQ(first.submitted(), 1U);
+  listener.reset();
+  listener = listen_to(after, port);
+  client::ModelInfo info;
+  ASSERT_TRUE(one->model("second", "", info).ok());
+  ASSERT_TRUE(one->infer("first", "", {{input}}, 60s, outputs).ok());
+  EXPECT_EQ(first.submitted(), 2U);
+  EXPECT_EQ(second.submitted(), 0U) << "the frame ran on the other model";
+}
+
+TEST(UdpClientRetries, PythonForgetsEveryHandleWhenTheServersEpochIsNew) {
+  FakePipeline first(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  FakePipeline second(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
+  TwoModels before(first, 0x10001, second, 0x10002), after(first, 0x10002, second, 0x10001);
+  auto listener = listen_to(before);
+  const std::uint16_t port = listener->port();
+  const TemporaryDirectory scratch("udp-epoch");
+  const std::string restarted = scratch.path() / "restarted";
+  std::jthread python([&] {
+    const auto run = run_python(url(port),
+                                "one = m.connect(url, timeout=60)\n"
+                                "one.infer('first', [data])\n"
+                                "while not os.path.exists(sys.argv[3]): time.sleep(0.01)\n"
+                                "one.model('second')\n"
+                                "one.infer('first', [data])\n",
+                                {restarted});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+  });
+  for (int i = 0; i < 6000 && first.submitted() == 0; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(first.submitted(), 1U);
+  listener->stop(60s);
+  listener.reset();
+  listener = listen_to(after, port);
+  std::ofstream(restarted) << "yes";
+  python.join();
+  EXPECT_EQ(first.submitted(), 2U);
+  EXPECT_EQ(second.submitted(), 0U) << "the frame ran on the other model";
+}
+
+}  // namespace
+}  // namespace millrace::server::udp
