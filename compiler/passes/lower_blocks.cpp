@@ -21,9 +21,30 @@ struct Place {
   std::shared_ptr<const IndexMap> map;  // null: as the dataflow has it
 };
 
+/// Fewest bits of the integer type with as many bytes an element as `type` has in memory.
+int fewest_bits_stored_like(Type type) {
+  return type.bits <= 8 ? 1 : type.bits <= 16 ? 9 : 17;
+}
+
+/// Per value: how many bits its sums must have at least, should they leave their layer without a quantiser.
+/// An output of the model takes as many bytes as its type says, and all parts of a Concat have one type.
+/// Everything else may be as narrow as its sums allow (0).
+std::vector<int> fewest_sum_bits(const Graph& graph) {
+  std::vector<int> bits(graph.values.size(), 0);
+  for (const ValueId v : graph.outputs) bits[v] = fewest_bits_stored_like(graph.value(v).type);
+  for (auto n = graph.nodes.rbegin(); n != graph.nodes.rend(); ++n) {
+    if (std::holds_alternative<graph::Move>(n->operation))
+      bits[n->inputs[0]] = std::max(bits[n->inputs[0]], bits[n->outputs[0]]);
+    if (std::holds_alternative<graph::Concat>(n->operation))
+      for (const ValueId part : n->inputs) bits[part] = graph.value(part).type.bits;
+  }
+  return bits;
+}
+
 class Lowering {
  public:
-  explicit Lowering(Graph graph) : old_(std::move(graph)), places_(old_.values.size()) {
+  explicit Lowering(Graph graph)
+      : old_(std::move(graph)), places_(old_.values.size()), sum_bits_(fewest_sum_bits(old_)) {
     new_.name = old_.name;
     new_.input_signatures = old_.input_signatures;
     new_.output_signatures = old_.output_signatures;
@@ -163,6 +184,8 @@ class Lowering {
     if (!why.empty()) return why;
     auto c = make_convolution(a, new_.value(x).type, old_value(n.outputs[0]).type);
     if (!c.ok()) return failed(c.error());
+    if (!c->requantise)
+      c->accumulator.bits = std::max(c->accumulator.bits, static_cast<std::uint8_t>(sum_bits_[n.outputs[0]]));
     const Type type = c->requantise ? old_value(n.outputs[0]).type : Type::integer(c->accumulator.bits);
     give(n, std::move(*c), {x}, type);
     return {};
@@ -329,6 +352,7 @@ class Lowering {
   Graph old_, new_;
   graph::Names node_names_;
   std::vector<Place> places_;
+  std::vector<int> sum_bits_;  // of the old values
   std::optional<Error> internal_;
 };
 

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "compiler/graph/print.hpp"
 #include "compiler/passes/passes.hpp"
+#include "interpret.hpp"
+#include "kernels/reference/reference.hpp"
 #include "operator_case.hpp"
 
 namespace millrace::tests {
@@ -66,6 +69,56 @@ TEST(Operators, integer_chains_in_any_sensible_order) {
     EXPECT_EQ(count_blocks(p, "convolution"), 1U);
     EXPECT_EQ(count_blocks(p, "rescale"), 0U) << "order " << order;
   }
+}
+
+/// The first output of one frame, an INT32 of the model.
+std::vector<double> run_to_int32(const Program& program, const std::vector<float>& input) {
+  kernels::reference::Buffer in(input.size() * sizeof(float));
+  std::memcpy(in.data(), input.data(), in.size());
+  const auto out = kernels::reference::run(program, {in});
+  std::vector<std::int32_t> values(out[0].size() / sizeof(std::int32_t));
+  std::memcpy(values.data(), out[0].data(), out[0].size());
+  return {values.begin(), values.end()};
+}
+
+void expect_int32_meaning(const OnnxModel& m) {
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  const auto elements =
+      static_cast<std::size_t>(compiler::graph::elements(c->imported.input_signatures[0].shape));
+  const std::vector<float> input = random_floats(elements, 3);
+  EXPECT_EQ(run_to_int32(c->program, input), interpret(c->imported, input));
+}
+
+TEST(Operators, SumsThatFitSixteenBitsLeaveAsTheInt32TheModelSays) {
+  for (const bool reordered : {false, true}) {
+    OnnxModel m;
+    m.input("x", {1, 2, 4, 3});
+    m.quantise("x", 0.37F, 110, "q", kUint8);
+    m.int8s("w", {5, 2, 1, 1}, random_integers(10, -7, 7, 6));
+    m.node("ConvInteger", {"q", "w", "q_z"}, "acc");
+    if (reordered) {
+      m.node("Transpose", {"acc"}, "turned");
+      m.attribute("perm", Ints{0, 1, 3, 2});
+    }
+    m.output(reordered ? "turned" : "acc");
+    expect_int32_meaning(m);
+  }
+}
+
+TEST(Operators, SumsOfDifferentWidthsAreJoined) {
+  OnnxModel m;
+  m.input("x", {1, 2, 4, 3});
+  m.quantise("x", 0.37F, 110, "q", kUint8);
+  m.int8s("w", {3, 2, 1, 1}, random_integers(6, -7, 7, 6));
+  m.int8s("v", {4, 2, 3, 3}, random_integers(72, -128, 127, 6));
+  m.node("ConvInteger", {"q", "w", "q_z"}, "narrow");
+  m.node("ConvInteger", {"q", "v", "q_z"}, "wide");
+  m.attribute("pads", Ints{1, 1, 1, 1});
+  m.node("Concat", {"narrow", "wide"}, "both");
+  m.attribute("axis", std::int64_t{1});
+  m.output("both");
+  expect_int32_meaning(m);
 }
 
 TEST(Operators, weights_quantised_in_the_graph_are_folded) {
