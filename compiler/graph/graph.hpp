@@ -131,7 +131,15 @@ struct SumPool {
 /// tail(a(x) + b(y)): operands made float by `a` and `b`, added or multiplied in float32, then `tail`.
 struct Combine {
   enum class Kind : std::uint8_t { kAdd, kMultiply };
+  /// Whose float32 arithmetic it is. All but kAsWritten have one dequantisation each as `a` and `b`, and a
+  /// quantiser as the first step of `tail`, and compute the three together.
+  enum class Arithmetic : std::uint8_t {
+    kAsWritten,
+    kQLinear,          // QLinearAdd, QLinearMul
+    kQLinearUnsigned,  // the same on int8 tensors that ONNX Runtime has made uint8
+  };
   Kind kind = Kind::kAdd;
+  Arithmetic arithmetic = Arithmetic::kAsWritten;
   Chain a, b, tail;
 };
 

@@ -1,10 +1,12 @@
 // Two operands of at most 8 bits: all pairs are compared.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
 #include "compiler/passes/blocks.hpp"
+#include "compiler/passes/qlinear_kernels.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
@@ -19,21 +21,41 @@ struct Pairs {
   std::int64_t lowest = 0, highest = 0;  // results reached
 };
 
-Pairs all_pairs(const Combine& c, Type a, Type b) {
-  Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+/// The result for one pair of operands, in float32 as the model is written.
+std::function<std::int64_t(std::int64_t, std::int64_t)> as_written(const Combine& c, Type b) {
   std::vector<float> right;
   for (std::int64_t y = b.lowest(); y <= b.highest(); ++y)
     right.push_back(c.b.evaluate(graph::Number{false, y, 0}, 0).real);
-  for (std::int64_t x = a.lowest(); x <= a.highest(); ++x) {
+  return [&c, right = std::move(right), first = b.lowest()](std::int64_t x, std::int64_t y) {
     const float left = c.a.evaluate(graph::Number{false, x, 0}, 0).real;
-    for (const float r : right) {
-      const float joined = c.kind == Combine::Kind::kAdd ? left + r : left * r;
-      const std::int64_t q = c.tail.evaluate(graph::Number{true, 0, joined}, 0).integer;
+    const float r = right[static_cast<std::size_t>(y - first)];
+    const float joined = c.kind == Combine::Kind::kAdd ? left + r : left * r;
+    return c.tail.evaluate(graph::Number{true, 0, joined}, 0).integer;
+  };
+}
+
+/// The same as ONNX Runtime's kernel computes it; what follows the quantiser works on its integers.
+std::function<std::int64_t(std::int64_t, std::int64_t)> by_kernel(const Combine& c) {
+  const Step& quantise = c.tail.steps.front();
+  const auto affine = [](const Step& s) { return Affine{s.floats[0], s.integers[0]}; };
+  const QLinearKernel kernel(c.kind, affine(c.a.steps[0]), affine(c.b.steps[0]), affine(quantise),
+                             c.arithmetic == Combine::Arithmetic::kQLinearUnsigned);
+  const graph::Chain rest{{c.tail.steps.begin() + 1, c.tail.steps.end()}};
+  return [kernel, rest, low = quantise.lowest, high = quantise.highest](std::int64_t x, std::int64_t y) {
+    return rest.evaluate(std::clamp(kernel(x, y), low, high), 0);
+  };
+}
+
+Pairs all_pairs(const Combine& c, Type a, Type b) {
+  Pairs p{a, b, {}, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  const auto result = c.arithmetic == Combine::Arithmetic::kAsWritten ? as_written(c, b) : by_kernel(c);
+  for (std::int64_t x = a.lowest(); x <= a.highest(); ++x)
+    for (std::int64_t y = b.lowest(); y <= b.highest(); ++y) {
+      const std::int64_t q = result(x, y);
       p.lowest = std::min(p.lowest, q);
       p.highest = std::max(p.highest, q);
       p.table.push_back(static_cast<std::int16_t>(q));
     }
-  }
   return p;
 }
 

@@ -98,7 +98,8 @@ void absorb(Node& n, Node& reader) {
 void fuse(Graph& graph, Node& n, Node& reader) {
   auto& e = std::get<Elementwise>(reader.operation);
   const bool to_integer = graph.value(reader.outputs[0]).type.is_integer();
-  if (auto* c = std::get_if<Combine>(&n.operation); c != nullptr && e.chain.channels() == 1) {
+  if (auto* c = std::get_if<Combine>(&n.operation);
+      c != nullptr && e.chain.channels() == 1 && (to_integer || graph.value(n.outputs[0]).type.is_float())) {
     c->tail = c->tail.then(e.chain);
     absorb(n, reader);
   } else if (auto* s = std::get_if<SumPool>(&n.operation);

@@ -3,9 +3,11 @@
 // refused, all of it at once.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/graph/window.hpp"
 #include "compiler/passes/accumulate.hpp"
+#include "compiler/passes/average.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
@@ -20,6 +22,9 @@ struct Integers {
 };
 
 struct Job : Site {
+  /// Nodes that others have become part of, by index in graph.nodes.
+  std::vector<bool>& absorbed;
+
   const Node* producer(std::size_t i) const {
     const std::int64_t p = uses.producer[node.inputs[i]];
     return p < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(p)];
@@ -184,6 +189,90 @@ std::string gemm(Job& job, bool is_gemm) {
   return add_matrix_product(job.graph, job.out, job.node, transposed, std::move(*p));
 }
 
+/// The only node that reads `v`; null where there are others, or `v` is an output of the model.
+const Node* only_reader(const Job& job, ValueId v) {
+  const auto& readers = job.uses.readers[v];
+  return readers.size() == 1 && !job.uses.is_output[v] ? &job.graph.nodes[readers[0]] : nullptr;
+}
+
+const Step* only_step(const Node* n, Step::Kind kind) {
+  const auto* e = n == nullptr ? nullptr : std::get_if<Elementwise>(&n->operation);
+  const bool is = e != nullptr && e->chain.steps.size() == 1 && e->chain.steps[0].kind == kind &&
+                  e->chain.channels() == 1;
+  return is ? &e->chain.steps[0] : nullptr;
+}
+
+bool moves_only(const Node* n) {
+  return n != nullptr && (std::holds_alternative<graph::Move>(n->operation) ||
+                          std::holds_alternative<graph::MaxPool>(n->operation));
+}
+
+/// Whether these integers come from a quantiser and are read by one dequantiser for one reader: ONNX Runtime
+/// makes int8 tensors between such a pair uint8, for its kernels on x86 are made for those.
+bool between_a_pair(const Job& job, ValueId q) {
+  ValueId up = q;
+  const auto producer = [&job](ValueId v) {
+    const std::int64_t p = job.uses.producer[v];
+    return p < 0 ? nullptr : &job.graph.nodes[static_cast<std::size_t>(p)];
+  };
+  while (moves_only(producer(up)) && only_reader(job, up) != nullptr) up = producer(up)->inputs[0];
+  const Node* reader = only_reader(job, q);
+  while (moves_only(reader)) reader = only_reader(job, reader->outputs[0]);
+  return only_reader(job, up) != nullptr && only_step(producer(up), Step::Kind::kQuantise) != nullptr &&
+         only_step(reader, Step::Kind::kDequantise) != nullptr &&
+         job.uses.readers[reader->outputs[0]].size() <= 1;
+}
+
+/// The quantiser behind the node at work that ONNX Runtime fuses with it, into the kernel of a QLinear
+/// operator.
+struct FusedQuantiser {
+  ValueId result = kNoValue;  // the integers it gives
+  Step quantise;
+  bool made_unsigned = false;         // int8 tensors that ONNX Runtime has made uint8
+  std::vector<std::size_t> absorbed;  // it, and the Relu and Clip before it that do nothing
+};
+
+std::optional<FusedQuantiser> fused_quantiser(const Job& job, const std::vector<ValueId>& operands) {
+  FusedQuantiser found;
+  std::vector<Step> clamps;
+  ValueId v = job.node.outputs[0];
+  const Step* quantise = nullptr;
+  while (quantise == nullptr) {
+    const Node* reader = only_reader(job, v);
+    quantise = only_step(reader, Step::Kind::kQuantise);
+    const Step* clamp = only_step(reader, Step::Kind::kRelu);
+    if (clamp == nullptr) clamp = only_step(reader, Step::Kind::kClip);
+    if (quantise == nullptr && clamp == nullptr) return std::nullopt;
+    if (clamp != nullptr) clamps.push_back(*clamp);
+    found.absorbed.push_back(job.uses.readers[v][0]);
+    v = reader->outputs[0];
+  }
+  found.result = v;
+  found.quantise = *quantise;
+  // A clamp that changes nothing after quantising is left out, there as here.
+  constexpr float kFar = std::numeric_limits<float>::max();
+  for (const Step& clamp : clamps)
+    for (const float end : {-kFar, kFar}) {
+      const Chain with{{clamp, *quantise}}, without{{*quantise}};
+      if (with.evaluate(graph::Number{true, 0, end}, 0).integer !=
+          without.evaluate(graph::Number{true, 0, end}, 0).integer)
+        return std::nullopt;
+    }
+  const Type type = job.graph.value(v).type;
+  for (const ValueId x : operands)
+    if (job.graph.value(x).type != type) return std::nullopt;
+  if (type == Type::natural(8)) return found;
+  found.made_unsigned =
+      type == Type::integer(8) && between_a_pair(job, v) &&
+      std::all_of(operands.begin(), operands.end(), [&job](ValueId x) { return between_a_pair(job, x); });
+  if (!found.made_unsigned) return std::nullopt;
+  return found;
+}
+
+void absorb(Job& job, const FusedQuantiser& quantiser) {
+  for (const std::size_t i : quantiser.absorbed) job.absorbed[i] = true;
+}
+
 std::string average_pool(Job& job, bool global) {
   std::string why;
   const auto x = activation(job, 0, why);
@@ -200,6 +289,14 @@ std::string average_pool(Job& job, bool global) {
     if (window->padded && job.op.integer("count_include_pad", 0) == 0)
       return "padding that is not counted (count_include_pad 0) is not taken";
     s.geometry = window->geometry;
+    global = covers(s.geometry, shape);
+  }
+  if (const auto quantiser = fused_quantiser(job, {x->q})) {
+    s.chain = average_chain(job.graph, job.node, s.geometry, global, x->scale[0], quantiser->quantise,
+                            quantiser->made_unsigned);
+    absorb(job, *quantiser);
+    job.out.push_back(make_node(job.node.name, std::move(s), {x->q}, quantiser->result, job.node.sources));
+    return {};
   }
   const auto count = static_cast<float>(s.geometry.kernel_h * s.geometry.kernel_w);
   const Value result = job.result();
@@ -208,8 +305,7 @@ std::string average_pool(Job& job, bool global) {
   job.out.push_back(make_node(job.node.name, std::move(s), {x->q}, sum, job.node.sources));
   job.out.push_back(make_node(job.node.name + ".chain", Elementwise{chain, -1}, {sum}, job.node.outputs[0],
                               job.node.sources));
-  job.graph.diagnostics.push_back(
-      {job.node.name, "averages an integer sum; where the model adds in float32 it may differ by one step"});
+  note_inexact_average(job.graph, job.node, x->scale[0]);
   return {};
 }
 
@@ -231,10 +327,17 @@ std::string combine(Job& job, graph::Combine::Kind kind) {
   if (job.in(0).shape != job.in(1).shape)
     return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " +
            to_string(job.in(1).shape);
-  job.out.push_back(make_node(job.node.name, std::move(c), operands, job.node.outputs[0], job.node.sources));
-  job.graph.diagnostics.push_back({job.node.name,
-                                   "computes as the model is written, in float32; ONNX Runtime's fused "
-                                   "integer kernel rounds otherwise and may differ by one step"});
+  ValueId result = job.node.outputs[0];
+  const bool dequantised = only_step(job.producer(0), Step::Kind::kDequantise) != nullptr &&
+                           only_step(job.producer(1), Step::Kind::kDequantise) != nullptr;
+  if (const auto quantiser = dequantised ? fused_quantiser(job, operands) : std::nullopt) {
+    c.arithmetic = quantiser->made_unsigned ? graph::Combine::Arithmetic::kQLinearUnsigned
+                                            : graph::Combine::Arithmetic::kQLinear;
+    c.tail = {{quantiser->quantise}};
+    result = quantiser->result;
+    absorb(job, *quantiser);
+  }
+  job.out.push_back(make_node(job.node.name, std::move(c), operands, result, job.node.sources));
   return {};
 }
 
@@ -272,15 +375,17 @@ Result<Graph> lower_qdq(Graph graph) {
   const graph::Uses uses(graph);
   const std::vector<bool> in_doubt = after_refused(graph);
   std::vector<Node> out;
+  std::vector<bool> absorbed(graph.nodes.size(), false);
   // The old nodes stay in the graph meanwhile: producers are looked up there.
-  for (Node& n : graph.nodes) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& n = graph.nodes[i];
     const OnnxOperator* op = onnx_of(n);
     if (op == nullptr || is_dequantised_constant(graph, n)) {
-      out.push_back(n);
+      if (!absorbed[i]) out.push_back(n);
       continue;
     }
     if (in_doubt[n.outputs[0]]) continue;
-    Job job{{graph, uses, out, n, *op}};
+    Job job{{graph, uses, out, n, *op}, absorbed};
     if (std::string why = lower(job); !why.empty()) refuse(graph, n, why);
   }
   if (!graph.refusals.empty()) return refusal_error(graph);

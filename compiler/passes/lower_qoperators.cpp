@@ -5,6 +5,8 @@
 
 #include "compiler/graph/window.hpp"
 #include "compiler/passes/accumulate.hpp"
+#include "compiler/passes/average.hpp"
+#include "compiler/passes/qlinear_kernels.hpp"
 
 namespace millrace::compiler::passes {
 namespace {
@@ -156,6 +158,7 @@ std::string qgemm(Job& job) {
 
 std::string qlinear_add(Job& job) {
   Combine c;
+  c.arithmetic = Combine::Arithmetic::kQLinear;
   c.a = {{Step::dequantise({job.read.scale(1)}, job.read.zero(2))}};
   c.b = {{Step::dequantise({job.read.scale(4)}, job.read.zero(5))}};
   c.tail = {{to_output(job, job.read.scale(6), job.read.zero(7))}};
@@ -167,20 +170,17 @@ std::string qlinear_add(Job& job) {
     const auto along = along_axis(known, job.graph.value(x).shape);
     if (!along || job.graph.value(x).shape != job.result().shape)
       return "its constant operand does not run along one axis";
-    const Step& dequantise = (side == 0 ? c.a : c.b).steps[0];
-    Step add = Step::add({});
-    for (const std::int64_t q : along->integers)
-      add.floats.push_back(static_cast<float>(q - dequantise.integers[0]) * dequantise.floats[0]);
-    const Chain chain{{(side == 0 ? c.b : c.a).steps[0], add, c.tail.steps[0]}};
+    const auto affine = [](const Chain& chain) {
+      return Affine{chain.steps[0].floats[0], chain.steps[0].integers[0]};
+    };
+    const Chain chain = add_constants(affine(side == 0 ? c.b : c.a), affine(side == 0 ? c.a : c.b),
+                                      along->integers, c.tail.steps[0]);
     job.out.push_back(make_node(job.node.name, Elementwise{chain, along->axis}, {x}, job.node.outputs[0],
                                 job.node.sources));
     return {};
   }
   if (job.graph.value(job.node.inputs[0]).shape != job.graph.value(job.node.inputs[3]).shape)
     return "its operands have different shapes";
-  job.graph.diagnostics.push_back({job.node.name,
-                                   "adds in float32, as the operator is defined; ONNX Runtime's integer "
-                                   "kernel rounds otherwise and may differ by one step"});
   job.out.push_back(make_node(job.node.name, std::move(c), {job.node.inputs[0], job.node.inputs[3]},
                               job.node.outputs[0], job.node.sources));
   return {};
@@ -194,8 +194,6 @@ std::string qlinear_pool(Job& job, bool global) {
   const float sx = job.read.scale(1), sy = job.read.scale(3);
   if (global) {
     s.geometry = {x[2], x[3], 1, 1, 1, 1, 0, 0, 0, 0};
-    s.chain = {{Step::to_float(), Step::multiply({sx / (sy * static_cast<float>(x[2] * x[3]))}),
-                to_output(job, 1.0F, job.read.zero(4))}};
   } else {
     std::string why;
     const auto window = graph::resolve_window(job.op, x, job.op.integers("kernel_shape", {}), why);
@@ -203,12 +201,10 @@ std::string qlinear_pool(Job& job, bool global) {
     if (window->padded && job.op.integer("count_include_pad", 0) == 0)
       return "padding that is not counted (count_include_pad 0) is not taken";
     s.geometry = window->geometry;
-    const auto count = static_cast<float>(s.geometry.kernel_h * s.geometry.kernel_w);
-    s.chain = {{Step::dequantise({sx}, 0), Step::divide({count}), to_output(job, sy, job.read.zero(4))}};
-    job.graph.diagnostics.push_back(
-        {job.node.name,
-         "averages an integer sum; where the model adds in float32 it may differ by one step"});
+    global = covers(s.geometry, x);
   }
+  s.chain =
+      average_chain(job.graph, job.node, s.geometry, global, sx, to_output(job, sy, job.read.zero(4)), false);
   if (!job.read.why().empty()) return job.read.why();
   job.out.push_back(
       make_node(job.node.name, std::move(s), {job.node.inputs[0]}, job.node.outputs[0], job.node.sources));
