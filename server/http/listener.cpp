@@ -159,7 +159,9 @@ Status Listener::start(Choose choose, Admit admit) {
 
 void Listener::close() {
   error_code ignored;
-  acceptor_.close(ignored);
+  // Not acceptor_.close(): a passed socket has other descriptors, so closing ours would not remove it from
+  // the reactor's epoll set, and every client that waits for the next process would wake this one.
+  if (acceptor_.is_open()) ::close(acceptor_.release(ignored));
   retry_timer_.cancel();
   if (!unlink_.empty()) ::unlink(std::exchange(unlink_, {}).c_str());
 }
@@ -169,23 +171,24 @@ Server::Address Listener::address() const {
 }
 
 Entrance Listener::entrance() const {
-  return {gate_, wanted_.tls ? options_.tls->context() : nullptr};
+  return {gate_, wanted_.tls ? options_.tls->context() : nullptr, passed()};
 }
 
 void Listener::accept() {
   const Place place = choose_();
   acceptor_.async_accept(place.context, [this, thread = place.thread](error_code error, Socket socket) {
-    if (error == net::error::operation_aborted || !acceptor_.is_open()) return;
+    if (error == net::error::operation_aborted) return;
     if (error) return retry(error);
     if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
-    admit_(std::move(socket), thread, *this);
-    accept();
+    admit_(std::move(socket), thread, *this);  // also after close(): this client got no refusal
+    if (acceptor_.is_open()) accept();
   });
 }
 
 /// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at
 /// every retry.
 void Listener::retry(const error_code& error) {
+  if (!acceptor_.is_open()) return;
   if (!std::exchange(cannot_accept_, true))
     log::warning("http", "cannot accept connections: " + error.message());
   retry_timer_.expires_after(kAcceptRetry);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "server/http/server.hpp"
 #include "server/http/session.hpp"
@@ -36,7 +37,12 @@ class Listener {
 
   /// Clients may connect from now on. `choose` and `admit` are called for every connection.
   Status start(Choose choose, Admit admit);
+  /// No further connection is admitted, except one that was accepted already and is on its way here. A passed
+  /// socket stays open in the service manager, and connections to it wait there for the next process.
   void close();
+
+  /// Whether the service manager opened the socket and keeps it open when this process ends.
+  bool passed() const { return std::holds_alternative<Passed>(wanted_.at); }
 
   Server::Address address() const;
   Entrance entrance() const;

@@ -62,6 +62,10 @@ class IoThread {
     }
   }
 
+  void dismiss_idle() {
+    net::post(context_, [this] { for_each([](Connection& connection) { connection.dismiss(); }); });
+  }
+
   /// Connections close as soon as nothing is being answered on them.
   void begin_close() {
     net::post(context_, [this] {
@@ -152,7 +156,19 @@ class BeastServer final : public Server {
     for (const auto& listener : listeners_) out.push_back(listener->address());
     return out;
   }
-  void give_notice() override { api_.give_notice(); }
+  void give_notice() override {
+    api_.give_notice();
+    net::post(accepting(), [this] {
+      for (auto& listener : listeners_)
+        if (listener->passed()) listener->close();
+      // Behind the connections that were accepted already and are queued to be admitted.
+      net::post(accepting(), [this] { accepting_passed_ = false; });
+    });
+  }
+  bool handed_over() const override { return !accepting_passed_ && state_.to_hand_over.load() == 0; }
+  void dismiss_idle() override {
+    for (auto& thread : threads_) thread->dismiss_idle();
+  }
   void begin_drain() override { api_.begin_drain(); }
   bool beat() override {
     if (!std::all_of(threads_.begin(), threads_.end(),
@@ -193,12 +209,14 @@ class BeastServer final : public Server {
       state_.metrics.connection_refused();
       return;
     }
+    if (from.passed()) state_.to_hand_over.fetch_add(1);
     try {
       thread.adopt(std::move(socket),
                    before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse,
                    from.entrance());
     } catch (const std::bad_alloc&) {
       state_.connections.fetch_sub(1);
+      if (from.passed()) state_.to_hand_over.fetch_sub(1);
       state_.metrics.connection_refused();
     }
   }
@@ -209,6 +227,7 @@ class BeastServer final : public Server {
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   std::size_t next_ = 0;
+  std::atomic<bool> accepting_passed_{true};
   bool started_ = false, stopped_ = false;
 };
 

@@ -71,8 +71,18 @@ class Server {
   std::string address() const { return addresses().front().text; }
 
   /// `ready` says 503 and every answer to a POST closes its connection, so that load balancers and clients
-  /// turn elsewhere while everything is still served. Any thread.
+  /// turn elsewhere while everything is still served. Passed sockets are no longer accepted from: connections
+  /// to them wait for the next process, and every answer on one that was accepted closes it. Any thread,
+  /// after start(); once.
   virtual void give_notice() = 0;
+
+  /// After give_notice(): no connection through a passed socket can ask for anything more. True where no
+  /// socket was passed. Any thread.
+  virtual bool handed_over() const = 0;
+
+  /// After give_notice(): closes this side of the connections through passed sockets on which no request has
+  /// begun. A client that sends one at this very moment sees its connection end. Any thread.
+  virtual void dismiss_idle() = 0;
 
   /// As give_notice(), and new inferences are refused; everything else goes on. Any thread.
   virtual void begin_drain() = 0;

@@ -40,6 +40,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   Session(Socket socket, ThreadState& thread, Entrance entrance)
       : transport_(std::move(socket), std::move(entrance.tls)),
         gate_(entrance.gate),
+        passed_(entrance.passed),
+        to_hand_over_(entrance.passed),
         thread_(thread),
         server_(thread.server),
         incoming_(server_.options) {
@@ -48,6 +50,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
   ~Session() {
     release();
+    handed_over();
     thread_.connections.erase(place_);
     server_.connections.fetch_sub(1);
     server_.metrics.connection_closed();
@@ -76,7 +79,24 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     keep_alive_ = false;
   }
 
+  void dismiss() override {
+    if (!passed_ || state_ != State::kReading || incoming_.begun()) return;
+    error_code error;
+    if (transport_.socket().available(error) > 0) return;
+    // The read that waits goes on, and ends with the client's own close.
+    state_ = State::kLingering;
+    handed_over();
+    deadline_ = Clock::now() + server_.options.linger;
+    transport_.socket().shutdown(Socket::shutdown_send, error);
+    if (error) close();
+  }
+
  private:
+  /// Nothing more is answered on this connection.
+  void handed_over() {
+    if (std::exchange(to_hand_over_, false)) server_.to_hand_over.fetch_sub(1);
+  }
+
   // Memory.
   // ----------------------------------------------------------------------------------------------------------
 
@@ -207,6 +227,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void on_read(error_code error, std::size_t bytes) {
     reading_ = false;
+    if (state_ == State::kLingering) return close();  // dismissed while it waited for a request
     incoming_.commit(bytes);
     if (state_ != State::kReading) return;
     if (error && !expired_) return close();
@@ -456,8 +477,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
       return finish_without_answer();
     }
     state_ = State::kWriting;
-    // The client's next request would find the connection cut; told so, it goes elsewhere with it.
-    if (server_.api.leaving() && incoming_.asks_by(bhttp::verb::post)) keep_alive_ = false;
+    // The client's next request would find the connection cut; told so, it goes elsewhere with it. Probes of
+    // this server's own sockets keep their connection, to see that it is not ready.
+    if (server_.api.leaving() && (passed_ || incoming_.asks_by(bhttp::verb::post))) keep_alive_ = false;
     deadline_ = Clock::now() + server_.options.write_timeout;
     if (!head_only_) {
       outgoing_.compress(wanted_coding(), server_.options.compress_from_bytes);
@@ -524,6 +546,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void linger() {
     state_ = State::kLingering;
+    handed_over();
     deadline_ = Clock::now() + server_.options.linger;
     if (!transport_.secure()) return linger_bare();
     // Said, and not waited for: a client that still sends would not answer.
@@ -552,11 +575,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void close() {
     state_ = State::kClosed;
+    handed_over();
     transport_.close();
   }
 
   Transport transport_;
   const Gate gate_;
+  const bool passed_;  // through the service manager's socket
+  bool to_hand_over_;  // counted as such
   std::uint64_t client_ = 0;
   Socket::endpoint_type peer_;
   ThreadState& thread_;
@@ -590,10 +616,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
 void start_session(Socket socket, ThreadState& thread, Admission admission, Entrance entrance) {
   std::shared_ptr<Session> session;
+  const bool passed = entrance.passed;
   try {
     session = std::make_shared<Session>(std::move(socket), thread, std::move(entrance));
   } catch (const std::bad_alloc&) {
     thread.server.connections.fetch_sub(1);
+    if (passed) thread.server.to_hand_over.fetch_sub(1);
     return;
   }
   session->start(admission);

@@ -25,6 +25,9 @@ class Connection {
   virtual void check_deadline(std::chrono::steady_clock::time_point now) = 0;
   /// Closes now where nothing is being answered, else after the answer.
   virtual void close_when_answered() = 0;
+  /// Where the connection came through a passed socket and no request has begun on it: tells the client that
+  /// none will be answered. A request that arrived already is answered first.
+  virtual void dismiss() = 0;
 
  protected:
   ~Connection() = default;
@@ -60,6 +63,8 @@ struct ServerState {
   std::atomic<std::size_t> connections{0};
   std::atomic<std::size_t> answering{0};     // requests read and not yet answered
   std::atomic<std::uint64_t> held_bytes{0};  // bodies of requests and answers, of all connections
+  // Connections through passed sockets that may still ask for something: the next process serves new ones.
+  std::atomic<std::size_t> to_hand_over{0};
 };
 
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
@@ -81,6 +86,7 @@ enum class Admission { kServe, kRefuse };
 struct Entrance {
   Gate gate;
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: bare
+  bool passed = false;                             // the service manager's socket: counted in to_hand_over
 };
 
 /// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at

@@ -46,6 +46,9 @@ constexpr std::chrono::milliseconds kIdlePoll{10};
 constexpr std::chrono::milliseconds kShortJob{250};
 // How long clients have to take their last answers where the process does not wait for its cards.
 constexpr std::chrono::milliseconds kLastAnswers{3'000};
+// How long a client that keeps a connection to the service manager's socket has to ask once more over it, and
+// to learn from the answer that it closes. One that is silent for longer finds it closed.
+constexpr std::chrono::milliseconds kLastRequest{1'000};
 
 /// Bound and not yet serving; null where no UDP was asked for.
 Result<std::unique_ptr<server::udp::Listener>> bind_udp(const LiveSettings& live,
@@ -99,9 +102,42 @@ void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
   for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
 }
 
-/// Reads the settings again at SIGHUP; at the first stop signal gives notice, then drains: until nothing is
-/// being answered and no version is on its way, the bound passes, or a second stop signal comes. What waits
-/// for cards then is not waited for.
+/// Gives notice, then drains: until nothing is being answered and no version is on its way, the bound passes,
+/// or a second stop signal comes.
+void drain_requests(Signals& signals, const Settings& settings, server::http::Server& server,
+                    server::udp::Listener* udp, server::models::Repository& repository) {
+  const auto notice = settings.drain_notice, drain = settings.drain;
+  log::info("serve", (notice.count() == 0 ? std::string("stopping: ")
+                                          : "stopping: requests are served for " +
+                                                std::to_string(notice.count()) + " ms more, then ") +
+                         "accepted requests may take " + std::to_string(drain.count()) +
+                         " ms more; a second signal stops at once");
+  server.give_notice();
+  repository.begin_stop();
+  // Until `done` or so long; false at a second stop signal.
+  const auto wait = [&](Clock::time_point end, const auto& done) {
+    while (!done() && Clock::now() < end)
+      if (signals.wait(kIdlePoll) == Signal::kStop) {
+        log::warning("serve", "stopping at once: requests in flight get 503");
+        return false;
+      }
+    return true;
+  };
+  if (!wait(Clock::now() + notice, [] { return false; })) return;
+  // Clients of a passed socket are served to their last request, none of which gets 503: their next
+  // connection waits for the next process.
+  const auto end = Clock::now() + drain;
+  const auto handed_over = [&] { return server.handed_over(); };
+  if (!wait(std::min(end, Clock::now() + kLastRequest), handed_over)) return;
+  server.dismiss_idle();
+  if (!wait(end, handed_over)) return;
+  server.begin_drain();
+  if (udp != nullptr) udp->begin_drain();
+  wait(end, [&] { return server.idle() && (udp == nullptr || udp->idle()) && repository.idle(); });
+}
+
+/// Reads the settings again at SIGHUP; drains and stops at the first stop signal. What waits for cards then
+/// is not waited for.
 void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& live,
                          const std::vector<std::string>& addresses, server::http::Server& server,
                          server::udp::Listener* udp, server::models::Repository& repository,
@@ -122,29 +158,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
     service::notify("READY=1");
   }
   service::notify("STOPPING=1\nSTATUS=draining");
-  const auto notice = live.settings().drain_notice, drain = live.settings().drain;
-  log::info("serve", (notice.count() == 0 ? std::string("stopping: ")
-                                          : "stopping: requests are served for " +
-                                                std::to_string(notice.count()) + " ms more, then ") +
-                         "accepted requests may take " + std::to_string(drain.count()) +
-                         " ms more; a second signal stops at once");
-  server.give_notice();
-  repository.begin_stop();
-  // Until `done` or so long; false at a second stop signal.
-  const auto wait = [&](std::chrono::milliseconds bound, const auto& done) {
-    const auto end = Clock::now() + bound;
-    while (!done() && Clock::now() < end)
-      if (signals.wait(kIdlePoll) == Signal::kStop) {
-        log::warning("serve", "stopping at once: requests in flight get 503");
-        return false;
-      }
-    return true;
-  };
-  if (wait(notice, [] { return false; })) {
-    server.begin_drain();
-    if (udp != nullptr) udp->begin_drain();
-    wait(drain, [&] { return server.idle() && (udp == nullptr || udp->idle()) && repository.idle(); });
-  }
+  drain_requests(signals, live.settings(), server, udp, repository);
   const auto short_end = Clock::now() + kShortJob;
   while (!repository.idle() && Clock::now() < short_end) std::this_thread::sleep_for(kIdlePoll);
   const bool waits_for_cards = !repository.idle();
