@@ -177,6 +177,21 @@ TEST(Tokens, what_is_wrong_in_the_file_is_named_by_line_and_never_by_its_secret)
   }
 }
 
+TEST(Tokens, EveryByteOfTheDigestCounts) {
+  const std::string digest = sha256_hex(kAsker);
+  const auto finds = [](const std::string& hashed) {
+    const auto tokens = auth::Tokens::parse("web infer sha256:" + hashed + "\n", "f");
+    EXPECT_TRUE(tokens.ok());
+    return tokens.ok() && tokens->find("Bearer " + std::string(kAsker)) != nullptr;
+  };
+  EXPECT_TRUE(finds(digest));
+  for (std::size_t digit = 0; digit < digest.size(); ++digit) {
+    std::string other = digest;
+    other[digit] = other[digit] == '0' ? '1' : '0';
+    EXPECT_FALSE(finds(other)) << "digit " << digit;
+  }
+}
+
 // Admin routes and pages of other origins.
 // ----------------------------------------------------------------------------------
 
