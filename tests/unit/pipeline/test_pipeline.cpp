@@ -2,6 +2,7 @@
 // test_pipeline_faults.cpp.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
 
 #include "tests/unit/pipeline/world.hpp"
@@ -259,6 +260,36 @@ TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
   EXPECT_TRUE(patient.holds(0, 1, kChainSum));
   EXPECT_EQ(on_card.completions(), 1);
   EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing was written after its completion
+}
+
+TEST_F(Stalled, AFrameWhoseDeadlinePassedInTheQueueTakesNoSlot) {
+  open(1, 4);
+  TestFrame& on_card = submit();
+  // Whoever tells frames in the queue that their deadline has passed is kept busy with the first such frame,
+  // so that the second one is still in the queue when a slot becomes free.
+  struct Held {
+    std::promise<void> entered, released;
+  } held;
+  TestFrame first(1, 1, 7);
+  first.frame.context = &held;
+  first.frame.on_complete = [](runtime::pipeline::Frame&, void* context) {
+    auto& self = *static_cast<Held*>(context);
+    self.entered.set_value();
+    self.released.get_future().wait();
+  };
+  const auto take = [&](runtime::pipeline::Frame& frame) { return pipeline_->submit(frame); };
+  ASSERT_TRUE(submit_in_time(first.frame, 20ms, take).ok());
+  held.entered.get_future().wait();
+  TestFrame second(1, 1, 8);
+  EXPECT_TRUE(submit_in_time(second.frame, 20ms, take).ok());
+  std::this_thread::sleep_until(second.frame.deadline + 1ms);
+  EXPECT_EQ(second.completions(), 0);
+  world_.stall(0, false);
+  EXPECT_TRUE(on_card.ok());
+  EXPECT_EQ(second.code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_TRUE(second.holds(0, 0, -1)) << "nothing was computed";
+  held.released.set_value();
+  pipeline_->stop(kPatience);
 }
 
 TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
