@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <future>
@@ -169,6 +170,28 @@ TEST_F(SwapTest, what_is_unloaded_goes_when_the_last_request_is_answered_but_not
   while (ended() == std::thread::id() && std::chrono::steady_clock::now() < bound)
     std::this_thread::sleep_for(1ms);
   EXPECT_NE(ended(), std::thread::id()) << "nobody waits for anything else to happen";
+}
+
+TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
+  std::vector<std::string> computed;  // who served at each frame
+  bool zeros = true;
+  farm.compute = [&](Frame& frame) {
+    computed.push_back(serving_version());
+    zeros = zeros && std::all_of(frame.inputs[0].begin(), frame.inputs[0].end(),
+                                 [](std::byte b) { return b == std::byte{}; });
+    test::echo(frame);
+  };
+  SwapOptions options;
+  options.proof.warmup_frames = 3;
+  options.drain = 5s;
+  Swapper swap(registry, *metrics, farm.source(), options);
+  ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
+  EXPECT_EQ(computed, std::vector<std::string>(3, ""));
+  computed.clear();
+  farm.places = 2;
+  ASSERT_TRUE(swap.swap(serving(), version("2"), SwapPolicy::kOverlap).status.ok());
+  EXPECT_EQ(computed, std::vector<std::string>(3, "1")) << "the old version serves until then";
+  EXPECT_TRUE(zeros);
 }
 
 TEST_F(SwapTest, overlap_opens_the_next_before_the_old_one_stops_and_auto_prefers_it) {
