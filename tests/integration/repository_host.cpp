@@ -4,7 +4,6 @@
 #include <chrono>
 #include <random>
 #include <stdexcept>
-#include <variant>
 
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/npy.hpp"
@@ -50,17 +49,6 @@ void append(NpyArray& array, const std::string& bytes) {
 }
 
 }  // namespace
-
-kernels::Program with_other_weights(kernels::Program program, std::size_t layer) {
-  for (auto& block : program.blocks) {
-    auto* const convolution = std::get_if<kernels::Convolution>(&block.operation);
-    if (convolution == nullptr || layer-- != 0) continue;
-    for (std::size_t i = 0; i < convolution->weights.size(); i += 3)
-      convolution->weights.edit()[i] = static_cast<std::int16_t>(-convolution->weights[i] / 2 + 1);
-    return program;
-  }
-  throw std::runtime_error("the program has no such convolution");
-}
 
 RepositoryHost::RepositoryHost(std::uint32_t cards) : root_(directory_.path() / "models") {
   fs::create_directories(root_);

@@ -18,9 +18,6 @@
 
 namespace millrace::tests {
 
-/// The program with another weight in its `layer`th convolution.
-kernels::Program with_other_weights(kernels::Program program, std::size_t layer);
-
 /// What an inference came to: the version that answered, and whether every byte is that version's.
 struct Answer {
   int status = 0;  // 0: no answer

@@ -52,7 +52,7 @@ std::vector<std::string> shifted(const std::string& path) {
 TEST(ClockJump, NothingExpiresNothingHangsAndEveryAnswerIsRight) {
   RepositoryHost host;
   host.add("1", chain_program(6));
-  host.add("2", with_other_weights(chain_program(6), 5));
+  host.add("2", trained_again(chain_program(6)));
   const std::string path = host.scratch() / "shift";
   Shift shift(path);
   host.start({"--udp", "127.0.0.1:0", "--load", "m"}, shifted(path));

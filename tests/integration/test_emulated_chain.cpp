@@ -6,11 +6,13 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/support/seed.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -124,6 +126,24 @@ class Chain {
   }
   const std::uint32_t packet_bytes_, credits_;
 };
+
+TEST(EmulatedChain, ShowsAWrongByteOnEitherLink) {
+  const Chain chain;
+  std::mt19937 random(chosen_seed());
+  for (std::size_t link = 0; link < 2; ++link) {
+    int seen = 0;
+    for (std::uint32_t trial = 0; trial < 100; ++trial) {
+      Frame sent = random_frame(kElements, trial), wrong = sent;
+      wrong[random() % kElements] ^= std::byte{1};
+      for (std::size_t card = link + 1; card < chain.programs.size(); ++card) {
+        sent = through(chain.programs[card], {sent});
+        wrong = through(chain.programs[card], {wrong});
+      }
+      seen += sent != wrong ? 1 : 0;
+    }
+    EXPECT_GE(seen, 95) << "of 100 wrong bytes behind card " << link << " so many show";
+  }
+}
 
 TEST(EmulatedChain, frames_cross_both_channels_in_order_with_several_in_flight) {
   Chain chain;

@@ -34,12 +34,6 @@ kernels::Program loaded(kernels::Program program) {
   return program;
 }
 
-/// Other weights in every layer, so that a card that kept its old ones shows.
-kernels::Program trained_again(kernels::Program program, std::size_t layers) {
-  for (std::size_t layer = 0; layer < layers; ++layer) program = with_other_weights(program, layer);
-  return program;
-}
-
 class Clients {
  public:
   Clients(const RepositoryHost& host, int count) {
@@ -74,8 +68,8 @@ TEST(LoadedWeights, OfANewVersionAreSwappedInUnderLoadAndNoCardIsProgrammed) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
-  host.add("2", loaded(trained_again(base, 6)));
-  host.add("3", loaded(with_other_weights(base, 5)));
+  host.add("2", loaded(trained_again(base)));
+  host.add("3", loaded(chain_program(6, 4, 99)));
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
   ASSERT_EQ(host.metric("millrace_programmings_total"), 3);
@@ -98,7 +92,7 @@ TEST(LoadedWeights, AreGivenAgainToACardThatDied) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
-  host.add("2", loaded(trained_again(base, 6)));
+  host.add("2", loaded(trained_again(base)));
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
   ASSERT_EQ(host.load("2").status, 200);
@@ -119,7 +113,7 @@ TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
-  host.add("2", loaded(trained_again(base, 6)));
+  host.add("2", loaded(trained_again(base)));
   host.add_stored("2", base);  // not what version 2 computes
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
@@ -183,7 +177,7 @@ TEST(LoadedWeights, AreSwappedIntoSimulatedCardsUnderLoadAndNoneIsProgrammed) {
   const auto base = chain_program(3);
   constexpr std::uint64_t kInterval = 800;
   host.add_rtl("1", loaded(base), kInterval);
-  host.add_rtl("2", loaded(trained_again(base, 3)), kInterval);
+  host.add_rtl("2", loaded(trained_again(base)), kInterval);
   host.start({"--fidelity", "rtl"}, {"MILLRACE_CACHE=" + shared_simulation_cache().string()});
   ASSERT_EQ(host.load("1").status, 200);
   ASSERT_EQ(host.metric("millrace_programmings_total"), 3);

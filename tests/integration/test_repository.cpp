@@ -93,7 +93,7 @@ void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps)
 TEST(Repository, SwapsByDrainUnderLoadFailNoRequestAndMixNoAnswer) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start();
   swap_under_load(host, "drain", 12);
 }
@@ -101,7 +101,7 @@ TEST(Repository, SwapsByDrainUnderLoadFailNoRequestAndMixNoAnswer) {
 TEST(Repository, SwapsByOverlapUnderLoadFailNoRequestAndMixNoAnswer) {
   RepositoryHost host(6);
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start();
   swap_under_load(host, "overlap", 12);
   // Every version has its own cards by now, which hold its images.
@@ -114,7 +114,7 @@ TEST(Repository, SwapsByOverlapUnderLoadFailNoRequestAndMixNoAnswer) {
 TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
   RepositoryHost host(6);
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start({"--replicas", "2"});
   swap_under_load(host, "rolling", 12);
 }
@@ -122,7 +122,7 @@ TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
 TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
   RepositoryHost host(6);
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start({"--replicas", "2"}, {"MILLRACE_EMULATION_OPTIONS=program_time=1000"});
   ASSERT_EQ(host.load("1").status, 200);
   const auto first = host.cards();
@@ -152,7 +152,7 @@ class ReplicasOnCardsThatDoNotStart : public testing::Test {
  protected:
   void begin(std::vector<std::string> more = {}) {
     host_.add("1", base());
-    if (more.empty()) host_.add("2", with_other_weights(base(), 5));
+    if (more.empty()) host_.add("2", trained_again(base()));
     const fs::path card = host_.scratch() / "card";
     std::ofstream(card) << "#!/bin/sh\n[ -e " << host_.scratch().string() << "/no-$1 ] && exit 1\nexec "
                         << (fs::path(millrace_binary()).parent_path() / "millrace-card").string()
@@ -234,7 +234,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, KeepAVersionThatIsToRollInWaitingAndPollin
   ASSERT_NO_FATAL_FAILURE(
       begin({"--repository-mode", "poll", "--repository-poll-ms", "100", "--swap-policy", "rolling"}));
   end({4});
-  host_.add("2", with_other_weights(base(), 5));
+  host_.add("2", trained_again(base()));
   ASSERT_TRUE(wait_until([&] { return host_.reason("2").starts_with("1 of 2 replicas are up; "); }))
       << host_.server().err();
   host_.add("3", base());
@@ -273,7 +273,7 @@ TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
 TEST(Repository, AVersionThatDoesNotLoadChangesNothing) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.add("3", base());
   fs::resize_file(*fs::directory_iterator(host.root() / "m" / "2" / "images"), 1000);
   fs::remove(host.root() / "m" / "3" / "CHECKSUMS");
@@ -352,7 +352,7 @@ TEST(Repository, AVersionThereIsNoMemoryForChangesNothing) {
 
 TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswersWhoWaited) {
   RepositoryHost host;
-  const auto changed = with_other_weights(base(), 5);
+  const auto changed = trained_again(base());
   host.add("1", base());
   host.add_stored("1", base());
   host.add("2", changed);
@@ -379,7 +379,7 @@ TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswers
 TEST(Repository, AVersionWhoseDirectoryIsGoneIsReadyInTheIndexAsLongAsItServes) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.add_stored("2", base());  // another's outputs
   host.add("3", base());
   fs::remove(host.root() / "m" / "3" / "deployment.json");
@@ -534,7 +534,7 @@ TEST(Repository, ModelsCompeteForCardsWithAnErrorThatNamesWhoHasThem) {
 TEST(Repository, TwoLoadsAtOnceBothComeToAnEnd) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start();
   ASSERT_EQ(host.load("1").status, 200);
   Clients clients(host, 2);
@@ -579,7 +579,7 @@ TEST(Repository, UnloadingCompletesWhatWasAcceptedAndRefusesTheRest) {
 TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("7", with_other_weights(base(), 5));
+  host.add("7", trained_again(base()));
   const fs::path ready = host.scratch() / "ready";
   fs::rename(host.root() / "m" / "7", ready);
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
@@ -614,7 +614,7 @@ TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
 TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
   RepositoryHost host;
   host.add("2", base());
-  host.add("10", with_other_weights(base(), 5));
+  host.add("10", trained_again(base()));
   host.start({"--repository-mode", "none"});
   EXPECT_EQ(host.state("10"), "READY");
   EXPECT_EQ(host.state("2"), "UNKNOWN");
@@ -625,7 +625,7 @@ TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
 TEST(Repository, ReloadSaysWhatServesAndWhatWentWrong) {
   RepositoryHost host;
   host.add("1", base());
-  host.add("2", with_other_weights(base(), 5));
+  host.add("2", trained_again(base()));
   host.start();
   const auto reload = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {millrace_binary(), "reload", "--url", host.url(), "--model", "m"});

@@ -29,7 +29,7 @@ class RepositoryUdp : public testing::Test {
  protected:
   void start(std::uint32_t cards, std::vector<std::string> more = {}) {
     const std::map<std::string, kernels::Program> programs = {{"1", chain_program(6)},
-                                                              {"2", with_other_weights(chain_program(6), 5)}};
+                                                              {"2", trained_again(chain_program(6))}};
     host_.emplace(cards);
     for (const auto& [version, program] : programs) host_->add(version, program);
     more.insert(more.end(), {"--udp", "127.0.0.1:0"});

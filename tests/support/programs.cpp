@@ -1,6 +1,8 @@
 #include "tests/support/programs.hpp"
 
 #include <random>
+#include <stdexcept>
+#include <variant>
 
 namespace millrace::tests {
 namespace {
@@ -11,6 +13,10 @@ constexpr ElementType kInt8{ElementType::Kind::kSigned, 8};
 constexpr ElementType kUint8{ElementType::Kind::kUnsigned, 8};
 constexpr ElementType kInt24{ElementType::Kind::kSigned, 24};
 constexpr ElementType kFloat{ElementType::Kind::kFloat32, 32};
+
+// What a convolution's largest weights multiply by. The first one takes a quarter, so that the layers behind
+// it have room for what their other weights add: a value that is cut off at 127 hides a change.
+constexpr std::int16_t kWhole = 64, kQuarter = 16;
 
 class Builder {
  public:
@@ -46,8 +52,12 @@ class Builder {
     return made;
   }
 
-  /// 3x3, padded: the shape but for the channels stays.
-  TensorIndex convolution(const std::string& name, TensorIndex from, std::uint32_t channels) {
+  /// 3x3, padded: the shape but for the channels stays. A sum is divided by 64 at its end. Every output sees
+  /// the input below it through the weight `through`, and its neighbours through small random ones: with
+  /// kWhole an input that is wrong by one makes an output wrong by one, and that through any number of
+  /// layers.
+  TensorIndex convolution(const std::string& name, TensorIndex from, std::uint32_t channels,
+                          std::int16_t through = kWhole) {
     const std::vector<std::uint32_t> shape = program_.tensors[from].shape;
     Convolution made;
     made.window.kernel_h = made.window.kernel_w = 3;
@@ -55,8 +65,10 @@ class Builder {
     made.out_channels = channels;
     made.weight_type = kInt8;
     made.accumulator = kInt24;
+    auto& weights = made.weights.edit();
     for (std::uint32_t i = 0; i < channels * 9 * shape[2]; ++i)
-      made.weights.edit().push_back(static_cast<std::int16_t>(static_cast<int>(random_() % 15) - 7));
+      weights.push_back(static_cast<std::int16_t>(static_cast<int>(random_() % 9) - 4));
+    for (std::uint32_t i = 0; i < channels; ++i) weights[(i * 9 + 4) * shape[2] + i % shape[2]] = through;
     for (std::uint32_t i = 0; i < channels; ++i)
       made.bias.push_back(static_cast<std::int32_t>(random_() % 200) - 100);
     made.requantise = requantise(1, 32, 6);
@@ -105,11 +117,16 @@ Program layered(const std::string& name, std::uint32_t layers, std::uint32_t cha
       build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, {8, 8, 2})}, kInt8, {8, 8, 2});
   TensorIndex first = 0;
   for (std::uint32_t i = 0; i < layers; ++i) {
-    now = build.convolution("conv" + std::to_string(i), now, channels);
+    now = build.convolution("conv" + std::to_string(i), now, channels, i == 0 ? kQuarter : kWhole);
     if (i == 0) now = first = build.block("pool0", MaxPool{window2()}, {now}, kInt8, {4, 4, channels});
   }
   if (skip) now = build.block("add", plain_add(), {now, first}, kInt8, build.shape(now));
   return build.finish(build.block("dequantise", Dequantise{{0.5F}, 0}, {now}, kFloat, build.shape(now), "y"));
+}
+
+void retrain(Convolution& convolution) {
+  auto& weights = convolution.weights.edit();
+  for (std::size_t i = 0; i < weights.size(); i += 3) weights[i] = static_cast<std::int16_t>(1 - weights[i]);
 }
 
 }  // namespace
@@ -126,7 +143,7 @@ Program branch_program(std::uint32_t channels, std::uint32_t seed) {
   Builder build("branch", seed);
   const TensorIndex in =
       build.block("quantise", Quantise{{0.5F}, 0}, {build.input("x", kFloat, {8, 8, 2})}, kInt8, {8, 8, 2});
-  const TensorIndex fork = build.convolution("conv0", in, channels);
+  const TensorIndex fork = build.convolution("conv0", in, channels, kQuarter);
   TensorIndex left = build.convolution("conv1", fork, channels);
   left = build.convolution("conv2", left, channels);
   const TensorIndex right = build.convolution("conv3", fork, channels);
@@ -146,6 +163,22 @@ Program interrupted_program() {
   now = build.block("quantise1", Quantise{{0.0078125F}, 0}, {now}, kInt8, shape);
   now = build.convolution("conv1", now, 2);
   return build.finish(build.block("dequantise1", Dequantise{{0.5F}, 0}, {now}, kFloat, shape, "y"));
+}
+
+Program with_other_weights(Program program, std::size_t layer) {
+  for (auto& block : program.blocks) {
+    auto* const convolution = std::get_if<Convolution>(&block.operation);
+    if (convolution == nullptr || layer-- != 0) continue;
+    retrain(*convolution);
+    return program;
+  }
+  throw std::runtime_error("the program has no such convolution");
+}
+
+Program trained_again(Program program) {
+  for (auto& block : program.blocks)
+    if (auto* const convolution = std::get_if<Convolution>(&block.operation)) retrain(*convolution);
+  return program;
 }
 
 Program every_operation_program() {

@@ -1,6 +1,7 @@
 // Small programs made by hand, for tests that need one and no model: valid, deterministic, quick to run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/program/program.hpp"
@@ -21,6 +22,14 @@ kernels::Program branch_program(std::uint32_t channels = 4, std::uint32_t seed =
 /// quantise -> convolution -> dequantise, softmax, quantise on the host -> convolution -> dequantise; "x" to
 /// "y" as above.
 kernels::Program interrupted_program();
+
+/// The program with other weights in its `layer`th convolution. Throws std::runtime_error where there is
+/// none.
+kernels::Program with_other_weights(kernels::Program program, std::size_t layer);
+
+/// The program with other weights in every convolution: another version of the model, of which the part on
+/// every card differs.
+kernels::Program trained_again(kernels::Program program);
 
 /// One block of every operation.
 kernels::Program every_operation_program();

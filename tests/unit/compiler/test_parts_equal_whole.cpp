@@ -1,8 +1,11 @@
 // However a program is cut, its parts, run one after another as the plan's channels join them, give the bytes
-// the whole program gives.
+// the whole program gives. The programs that other tests put on cards are judged here as well: a wrong byte
+// on a link, or a card that runs another version's part, must change what comes out, or those tests prove
+// nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -58,48 +61,123 @@ Artifacts build(const kernels::Program& program, std::uint32_t cards) {
   return std::move(made).value();
 }
 
-/// The deployment's partitions in the plan's order, joined by its channels.
-Buffer run(const Artifacts& made, const Buffer& input) {
-  std::map<std::string, kernels::Program> programs;
+using Parts = std::map<std::string, kernels::Program>;
+
+/// What each card partition computes, by the partition's name.
+Parts card_parts(const Artifacts& made) {
+  Parts parts;
   for (const auto& [path, bytes] : made.files) {
     const auto view = parse_xclbin(bytes).value();
     const auto data = decode_emulation_data(view.find(kSectionEmulationData)->bytes).value();
     for (std::size_t i = 0; i < data.programs.size(); ++i)
-      programs[data.record.partitions[i].name] = data.programs[i];
+      parts[data.record.partitions[i].name] = data.programs[i];
   }
+  return parts;
+}
+
+/// Sees, and may change, the bytes of a channel on their way.
+using Tap = std::function<void(const Channel&, Buffer&)>;
+
+/// The deployment's partitions in the plan's order, joined by its channels.
+Buffer run(const Artifacts& made, const Parts& parts, const Buffer& input, const Tap& tap = {}) {
   std::map<std::pair<std::string, std::string>, Buffer> sent{{{"", made.plan.model.inputs[0].name}, input}};
   const auto received = [&](const std::string& partition, const std::string& port) {
-    for (const auto& channel : made.plan.channels)
-      if (channel.consumer == PortRef{partition, port})
-        return sent.at({channel.producer.partition, channel.producer.port});
+    for (const auto& channel : made.plan.channels) {
+      if (!(channel.consumer == PortRef{partition, port})) continue;
+      Buffer bytes = sent.at({channel.producer.partition, channel.producer.port});
+      if (tap) tap(channel, bytes);
+      return bytes;
+    }
     throw std::runtime_error("no channel to " + partition + "." + port);
   };
   for (const auto& partition : made.plan.partitions) {
     std::vector<Buffer> inputs;
     for (const auto& port : partition.inputs) inputs.push_back(received(partition.name, port.name));
     const bool host = partition.kind == PartitionKind::kHost;
-    const auto outputs =
-        kernels::reference::run(host ? partition.program : programs.at(partition.name), inputs);
+    const auto outputs = kernels::reference::run(host ? partition.program : parts.at(partition.name), inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i)
       sent[{partition.name, partition.outputs[i].name}] = outputs[i];
   }
   return received("", made.plan.model.outputs[0].name);
 }
 
+Buffer random_frame(const kernels::Program& program, std::mt19937& random) {
+  std::uniform_real_distribution<float> value(-80, 80);
+  Buffer frame(program.tensors[program.inputs[0]].storage_bytes());
+  for (std::size_t i = 0; i < frame.size(); i += sizeof(float)) {
+    const float x = value(random);
+    std::memcpy(frame.data() + i, &x, sizeof x);
+  }
+  return frame;
+}
+
 void expect_equal_on_cards(const kernels::Program& program, std::uint32_t most) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
-  std::uniform_real_distribution<float> value(-80, 80);
   for (int frame = 0; frame < 4; ++frame) {
-    Buffer input(program.tensors[program.inputs[0]].storage_bytes());
-    for (std::size_t i = 0; i < input.size(); i += sizeof(float)) {
-      const float x = value(random);
-      std::memcpy(input.data() + i, &x, sizeof x);
-    }
+    const Buffer input = random_frame(program, random);
     const Buffer whole = kernels::reference::run(program, {input})[0];
-    for (std::uint32_t cards = 1; cards <= most; ++cards)
-      EXPECT_EQ(run(build(program, cards), input), whole)
+    for (std::uint32_t cards = 1; cards <= most; ++cards) {
+      const Artifacts made = build(program, cards);
+      EXPECT_EQ(run(made, card_parts(made), input), whole)
           << program.name << " on " << cards << " cards, MILLRACE_SEED=" << seed;
+    }
+  }
+}
+
+constexpr int kTrials = 100, kSeen = 95;
+
+/// Flips the lowest bit of one byte of a frame on a link, again and again, for every link of the program on
+/// so many cards.
+void expect_a_wrong_byte_to_show(const kernels::Program& program, std::uint32_t cards) {
+  const unsigned seed = tests::chosen_seed();
+  std::mt19937 random(seed);
+  const Artifacts made = build(program, cards);
+  const Parts parts = card_parts(made);
+  std::size_t links = 0;
+  for (const Channel& link : made.plan.channels) {
+    if (link.transport == Transport::kHost) continue;
+    ++links;
+    int seen = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const Buffer input = random_frame(program, random);
+      const auto flip = [&](const Channel& channel, Buffer& bytes) {
+        if (channel.id == link.id) bytes[random() % bytes.size()] ^= std::byte{1};
+      };
+      seen += run(made, parts, input, flip) != run(made, parts, input) ? 1 : 0;
+    }
+    EXPECT_GE(seen, kSeen) << program.name << " on " << cards << " cards: of " << kTrials
+                           << " wrong bytes on the link from " << link.producer.partition << " to "
+                           << link.consumer.partition << " so many show; MILLRACE_SEED=" << seed;
+  }
+  EXPECT_GE(links, cards - 1);
+}
+
+/// Lets some cards run one version's parts and the others the other's, in every mixture there is.
+void expect_every_mixture_to_show(const kernels::Program& one, const kernels::Program& other,
+                                  std::uint32_t cards) {
+  const unsigned seed = tests::chosen_seed();
+  std::mt19937 random(seed);
+  const Artifacts first = build(one, cards), second = build(other, cards);
+  const Parts of_first = card_parts(first), of_second = card_parts(second);
+  ASSERT_EQ(of_first.size(), cards);
+  for (std::uint32_t mixture = 1; mixture + 1 < 1U << cards; ++mixture) {
+    Parts mixed = of_first;
+    std::uint32_t card = 0;
+    for (auto& [name, part] : mixed) {
+      ASSERT_NE(part, of_second.at(name)) << name << " is the same in both versions";
+      if ((mixture >> card++ & 1U) != 0) part = of_second.at(name);
+    }
+    int seen = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const Buffer input = random_frame(one, random);
+      const Buffer answer = run(first, mixed, input);
+      const bool differs = answer != kernels::reference::run(one, {input})[0] &&
+                           answer != kernels::reference::run(other, {input})[0];
+      seen += differs ? 1 : 0;
+    }
+    EXPECT_GE(seen, kSeen) << "cards of the second version: bits of " << mixture
+                           << "; MILLRACE_SEED=" << seed;
   }
 }
 
@@ -119,6 +197,34 @@ TEST(PartsEqualWhole, WhereTheHostComputesInTheMiddleAndOneImageHoldsTwoPartitio
   ASSERT_EQ(made.plan.images.size(), 1U);
   EXPECT_EQ(made.plan.images[0].partitions, (std::vector<std::string>{"part0", "part1"}));
   expect_equal_on_cards(program, 2);
+}
+
+TEST(ProgramsOfTests, ShowAWrongByteOnAnyLink) {
+  const std::vector<kernels::Program> programs = {
+      tests::chain_program(3),
+      tests::chain_program(6),
+      tests::chain_program(6, 4, 99),
+      tests::chain_program(3, 8),
+      tests::skip_program(3),
+      tests::skip_program(4),
+      tests::skip_program(6),
+      tests::skip_program(3, 2),
+      tests::branch_program(),
+      tests::trained_again(tests::chain_program(3)),
+      tests::trained_again(tests::chain_program(6)),
+      tests::with_other_weights(tests::chain_program(6), 2),
+  };
+  for (const kernels::Program& program : programs)
+    for (const std::uint32_t cards : {2U, 3U}) expect_a_wrong_byte_to_show(program, cards);
+}
+
+TEST(ProgramsOfTests, ShowACardThatRunsTheOtherVersion) {
+  const auto three = tests::chain_program(3), six = tests::chain_program(6),
+             other = tests::chain_program(6, 4, 99);
+  expect_every_mixture_to_show(three, tests::trained_again(three), 3);
+  expect_every_mixture_to_show(six, tests::trained_again(six), 3);
+  expect_every_mixture_to_show(six, other, 3);
+  expect_every_mixture_to_show(tests::trained_again(six), other, 3);
 }
 
 }  // namespace
