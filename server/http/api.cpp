@@ -253,18 +253,23 @@ Api::Outcome Api::preflight(const Request& request) const {
   return response;
 }
 
-Response Api::server_ready(const Snapshot& snapshot) const {
-  std::string reason;
-  auto retry_after = std::chrono::milliseconds(0);
-  if (leaving()) reason = "the server is draining";
-  if (snapshot.empty()) reason = "no model is served";
+std::optional<Api::NotReady> Api::not_ready(const Snapshot& snapshot) const {
+  NotReady why;
+  if (leaving()) why.reason = "the server is draining";
+  if (snapshot.empty()) why.reason = "no model is served";
   for (const auto& model : snapshot.all()) {
     if (is_ready(*model)) continue;
-    reason = "a card of model '" + model->name() + "' is not up";
-    retry_after = std::max(retry_after, model->pipeline().retry_after());
+    why.reason = "a card of model '" + model->name() + "' is not up";
+    why.retry_after = std::max(why.retry_after, model->pipeline().retry_after());
   }
-  return health(reason.empty() ? R"({"ready":true})" : R"({"ready":false})", reason.empty(), reason,
-                retry_after);
+  if (why.reason.empty()) return std::nullopt;
+  return why;
+}
+
+Response Api::server_ready(const Snapshot& snapshot) const {
+  const auto why = not_ready(snapshot);
+  if (!why) return health(R"({"ready":true})", true, "");
+  return health(R"({"ready":false})", false, why->reason, why->retry_after);
 }
 
 Api::Outcome Api::change_repository(const Request& request, const Route& route) const {

@@ -75,6 +75,9 @@ class Api {
   /// Of infer requests that name no timeout, from now on. Any thread.
   void set_default_timeout(std::chrono::milliseconds timeout) { default_timeout_.store(timeout); }
 
+  /// Whether /v2/health/ready says so. Any thread; waits for no card.
+  bool ready() const { return !not_ready(*registry_.snapshot()); }
+
   /// The server will stop: from now on `ready` says 503, models stay as they are, and answers to inferences
   /// should close their connection, so that clients go elsewhere. Inferences are served as before. Any
   /// thread.
@@ -98,6 +101,11 @@ class Api {
   Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
   Response not_served(std::string_view model, std::string_view version,
                       const models::Snapshot& snapshot) const;
+  struct NotReady {
+    std::string reason;
+    std::chrono::milliseconds retry_after{0};
+  };
+  std::optional<NotReady> not_ready(const models::Snapshot& snapshot) const;
   Response server_ready(const models::Snapshot& snapshot) const;
 
   const models::Registry& registry_;

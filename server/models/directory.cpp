@@ -76,6 +76,12 @@ VersionDirectory look_at(const fs::path& path) {
 
 }  // namespace
 
+Versions::const_iterator newest_of(const Versions& versions) {
+  for (auto it = versions.end(); it != versions.begin();)
+    if ((--it)->second.kind != VersionDirectory::Kind::kNothing) return it;
+  return versions.end();
+}
+
 std::uint64_t parse_version(std::string_view text) {
   if (text.empty() || text.size() > kMostDigits || text.front() == '0') return 0;
   std::uint64_t value = 0;

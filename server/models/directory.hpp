@@ -22,6 +22,9 @@ struct VersionDirectory {
 
 /// Numbers: the newest is the last.
 using Versions = std::map<std::uint64_t, VersionDirectory>;
+
+/// The newest version that holds something to serve; end() where none does.
+Versions::const_iterator newest_of(const Versions& versions);
 using Directory = std::map<std::string, Versions>;  // by model; models without a version are left out
 
 /// kNotFound, kEnvironment where `root` cannot be listed. What is below it and cannot be read is left out, or

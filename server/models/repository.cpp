@@ -41,7 +41,10 @@ Status Repository::serve_pinned(PipelineSource::Deployment deployment) {
   const std::string name = deployment->plan.model.name;
   pinned_[name][1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
   SwapResult result = swapper_.swap(nullptr, {name, "1", std::move(deployment), {}}, SwapPolicy::kAuto);
-  if (result.status.ok()) set_state(name, 1, ModelState::kReady, "");
+  if (result.status.ok()) {
+    set_state(name, 1, ModelState::kReady, "");
+    want(name);
+  }
   return result.status;
 }
 
@@ -55,11 +58,13 @@ Status Repository::start() {
       if (options_.mode == RepositoryMode::kExplicit &&
           std::none_of(options_.load.begin(), options_.load.end(), named))
         continue;
-      first.emplace_back(model, versions.rbegin()->second.kind != VersionDirectory::Kind::kSource);
+      const auto newest = newest_of(versions);
+      first.emplace_back(model, newest == versions.end() ||
+                                    newest->second.kind != VersionDirectory::Kind::kSource);
     }
-    for (const auto& wanted : options_.load)
-      if (wanted != "*" && !found.contains(wanted))
-        log::warning("models", "--load " + wanted + ": the repository has no such model");
+    if (options_.mode == RepositoryMode::kExplicit)
+      for (const auto& wanted : options_.load)
+        if (wanted != "*" && !found.contains(wanted)) first.emplace_back(wanted, true);
     if (options_.mode == RepositoryMode::kPoll) next_poll_ = Clock::now() + options_.poll;
   }
   worker_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
@@ -71,6 +76,8 @@ Status Repository::start() {
   for (const auto& [model, wait] : first) {
     auto job = std::make_shared<Job>();
     job->model = model;
+    job->own = true;
+    want(model);
     if (wait) job->done.push_back([done](const Status&) { done->count_down(); });
     if (const Status queued = enqueue(job); !queued.ok() && wait) done->count_down();
   }
@@ -96,6 +103,11 @@ Status Repository::load(const LoadOrder& order, Done done) {
   if (!order.version.empty() && job->version == 0)
     return Error(ErrorCode::kInvalidInput,
                  "version '" + order.version.substr(0, 64) + "' is not a positive number");
+  return join_or_enqueue(std::move(job), std::move(done));
+}
+
+/// A load of the same, in the same way, that waits or compiles is joined.
+Status Repository::join_or_enqueue(JobPointer job, Done done) {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& waiting : jobs_) {
@@ -163,6 +175,9 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     const std::lock_guard lock(mutex_);
     jobs_.remove(job);
     done.swap(job->done);
+    if (const auto wanted = wanted_.find(job->model);
+        wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested())
+      wanted->second = !status.ok();
     changed_.notify_all();
   }
   for (const auto& one : done)
@@ -268,14 +283,14 @@ void Repository::say_how_far(const Job& job, const std::string& text) {
 }
 
 /// Where the version it would have replaced serves on, under the same number, that is what the index says.
-void Repository::say_not_loaded(const Job& job, bool in_place, const std::string& why, bool is_error) {
+void Repository::say_not_loaded(const Job& job, bool in_place, const std::string& why) {
   const bool lost = lost_.contains(job.model);
   if (in_place && serving(job.model) != nullptr && !lost)
     set_state(job.model, job.version, ModelState::kReady,
               "its change was not loaded: " + why +
                   (missing_.contains(job.model) ? "; and it lacks replicas, which are tried again" : ""));
   else if (!lost || !in_place)
-    set_state(job.model, job.version, ModelState::kUnavailable, why, is_error);
+    set_state(job.model, job.version, ModelState::kUnavailable, why);
 }
 
 /// As where a load fails before it touches a card.
@@ -298,7 +313,7 @@ void Repository::book_not_compiled(const Job& job) {
     tried_[model][job.version].failed = true;
   const auto now = serving(model);
   const bool in_place = now != nullptr && now->version() == version;
-  say_not_loaded(job, in_place, why, !cancelled);
+  say_not_loaded(job, in_place, why);
   log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
   metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
 }

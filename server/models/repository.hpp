@@ -92,9 +92,10 @@ class Repository {
   /// How far it is, where a load of the model (of that version of it) waits or runs; looks at no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
-  /// How many models were to be loaded and could not, and do not serve. Until they load, are unloaded, or
-  /// (mode poll) leave the root.
-  std::size_t unavailable() const;
+  /// What a scrape reports of the repository: which models should be served, and how many of them could not
+  /// be loaded and do not serve. A model should be served from when a start, a poll or a client asks for it
+  /// until it is unloaded or (mode poll) leaves the root.
+  void sample(metrics::Samples& samples) const;
 
   RepositoryMode mode() const { return options_.mode; }
 
@@ -124,12 +125,12 @@ class Repository {
     std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
     std::stop_source cancel;
     bool cancelled_others = false;  // unload: there was something to cancel
+    bool own = false;               // a start or a poll asked for it: nobody else is told how it ends
   };
   using JobPointer = std::shared_ptr<Job>;
   struct State {
     ModelState state = ModelState::kUnknown;
     std::string reason;
-    bool failed = false;  // its last load; also while it is loaded anew
   };
   struct Tried {
     std::string fingerprint;
@@ -146,6 +147,7 @@ class Repository {
   };
 
   // repository.cpp: the queue.
+  Status join_or_enqueue(JobPointer job, Done done);
   Status enqueue(JobPointer job);
   bool allowed(Status& refusal) const;
   JobPointer take(Job::Stage stage, Job::Stage becomes);  // mutex_ is held
@@ -153,7 +155,7 @@ class Repository {
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
   void say_how_far(const Job& job, const std::string& text);
-  void say_not_loaded(const Job& job, bool in_place, const std::string& why, bool is_error);
+  void say_not_loaded(const Job& job, bool in_place, const std::string& why);
   void end_not_compiled(const JobPointer& job);
   void book_not_compiled(const Job& job);
 
@@ -161,6 +163,7 @@ class Repository {
   void run(const JobPointer& job);
   Status run_load(Job& job, bool& handed_on);
   Status run_unload(Job& job);
+  Status choose_version(Job& job, const Versions& versions);
   Status find_version(Job& job, VersionDirectory& found);
   void swap_to(Job& job, const NextVersion& next, SwapResult& result);
   void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
@@ -182,9 +185,9 @@ class Repository {
   Clock::time_point next_event() const;
   Result<Directory> look() const;
   std::shared_ptr<Model> serving(const std::string& model) const;
-  void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason,
-                 bool failed = false);
-  void forget_failures(const std::string& model);
+  void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
+  void want(const std::string& model);
+  void want_no_more(const std::string& model);
   void load_quietly(const std::string& model, std::uint64_t version);
 
   Registry& registry_;
@@ -198,6 +201,7 @@ class Repository {
   // Protected by mutex_:
   std::list<JobPointer> jobs_;  // in the order they came; of one model, only the first is worked on
   std::map<std::string, std::map<std::uint64_t, State>> states_;
+  std::map<std::string, bool> wanted_;  // models that should be served; true: the last load of it failed
   bool stopping_ = false;
   bool working_ = false;  // the worker is at something
 

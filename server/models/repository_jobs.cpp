@@ -38,6 +38,8 @@ std::string named(const std::string& model, const std::string& version) {
   return "model '" + model + "' version '" + version + "'";
 }
 
+constexpr char kHoldsNothing[] = "holds neither deployment.json nor model.onnx";
+
 bool may_pass(const Error& error) {
   return error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kDoesNotFit;
 }
@@ -56,27 +58,33 @@ std::shared_ptr<Model> Repository::serving(const std::string& model) const {
 }
 
 void Repository::set_state(const std::string& model, std::uint64_t version, ModelState state,
-                           std::string reason, bool failed) {
+                           std::string reason) {
   const std::lock_guard lock(mutex_);
-  State& now = states_[model][version];
-  now = {state, std::move(reason), failed || (state == ModelState::kLoading && now.failed)};
+  states_[model][version] = {state, std::move(reason)};
 }
 
-/// Nobody wants the model any more.
-void Repository::forget_failures(const std::string& model) {
+void Repository::want(const std::string& model) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = states_.find(model); found != states_.end())
-    for (auto& [version, state] : found->second) state.failed = false;
+  wanted_.try_emplace(model, false);
 }
 
-std::size_t Repository::unavailable() const {
+void Repository::want_no_more(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  wanted_.erase(model);
+}
+
+void Repository::sample(metrics::Samples& samples) const {
   const auto snapshot = registry_.snapshot();
   const std::lock_guard lock(mutex_);
-  return static_cast<std::size_t>(std::count_if(states_.begin(), states_.end(), [&](const auto& model) {
-    const auto& versions = model.second;
-    return snapshot->find(model.first, "") == nullptr &&
-           std::any_of(versions.begin(), versions.end(), [](const auto& one) { return one.second.failed; });
-  }));
+  std::size_t unavailable = 0;
+  for (const auto& [model, failed] : wanted_) {
+    samples.gauge("millrace_model_wanted", "Constant 1, of every model that should be served.",
+                  {{"model", model}}, 1);
+    if (failed && snapshot->find(model, "") == nullptr) ++unavailable;
+  }
+  samples.gauge("millrace_repository_models_unavailable",
+                "Models that should be served, could not be loaded, and do not serve.", {},
+                static_cast<double>(unavailable));
 }
 
 /// The root and what is pinned, which comes first.
@@ -105,7 +113,7 @@ std::vector<IndexEntry> Repository::index() const {
           entry.reason = state->second.reason;
         }
       if (entry.state == ModelState::kUnknown && directory.kind == VersionDirectory::Kind::kNothing)
-        entry.reason = "holds neither deployment.json nor model.onnx";
+        entry.reason = kHoldsNothing;
       out.push_back(std::move(entry));
     }
   return out;
@@ -165,10 +173,10 @@ void Repository::settle(const std::string& name, std::uint64_t tried, const Erro
       const std::lock_guard lock(mutex_);
       for (auto& [version, state] : states_[name]) {
         if (version == serves) {
-          if (state.state != ModelState::kReady) state = {ModelState::kReady, "", false};
+          if (state.state != ModelState::kReady) state = {ModelState::kReady, ""};
         } else if (version == tried || state.state == ModelState::kReady ||
                    state.state == ModelState::kUnloading) {
-          state = {ModelState::kUnavailable, "", version == tried};
+          state = {ModelState::kUnavailable, ""};
           state.reason = version == tried ? why.message() : "does not serve";
         }
       }
@@ -183,15 +191,26 @@ void Repository::book(const std::string& name, const Books& books) noexcept {
   if (const Status booked = guarded(books); !booked.ok()) settle(name, 0, booked.error());
 }
 
+/// The newest version that holds something.
+Status Repository::choose_version(Job& job, const Versions& versions) {
+  const auto newest = newest_of(versions);
+  if (newest == versions.end())
+    return Error(ErrorCode::kNotFound, "model '" + job.model + "' has nothing to serve: of its versions (" +
+                                           known_versions(versions) + ") each " + kHoldsNothing);
+  for (auto empty = std::next(newest); empty != versions.end(); ++empty)
+    log::warning("models", named(job.model, std::to_string(empty->first)) +
+                               " is skipped: " + empty->second.path.string() + " " + kHoldsNothing);
+  const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
+  job.version = newest->first;
+  return {};
+}
+
 Status Repository::find_version(Job& job, VersionDirectory& found) {
   MILLRACE_ASSIGN(const Directory all, look());
   const auto model = all.find(job.model);
   if (model == all.end())
     return Error(ErrorCode::kNotFound, "the repository has no model '" + job.model.substr(0, 200) + "'");
-  if (job.version == 0) {
-    const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
-    job.version = model->second.rbegin()->first;
-  }
+  if (job.version == 0) MILLRACE_TRY(choose_version(job, model->second));
   const auto version = model->second.find(job.version);
   if (version == model->second.end())
     return Error(ErrorCode::kNotFound, "model '" + job.model + "' has no version '" +
@@ -207,12 +226,16 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
                   [&](const auto& one) { return one.first != serves && !model->second.contains(one.first); });
   }
   if (found.kind != VersionDirectory::Kind::kNothing) return {};
-  return Error(ErrorCode::kNotFound, found.path.string() + " holds neither deployment.json nor model.onnx");
+  return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
 Status Repository::run_load(Job& job, bool& handed_on) {
   VersionDirectory found;
-  MILLRACE_TRY(find_version(job, found));
+  if (const Status there = find_version(job, found); !there.ok()) {
+    if (job.own) log::warning("models", there.error().message());
+    return there;
+  }
+  want(job.model);
   const std::string version = std::to_string(job.version);
   const auto begin = Clock::now();
   const auto old = serving(job.model);
@@ -224,7 +247,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
       tried_[job.model].erase(job.version);
     else
       tried_[job.model][job.version].failed = true;
-    say_not_loaded(job, in_place, error.message(), true);
+    say_not_loaded(job, in_place, error.message());
     log::warning("models", whole.message());
     return whole;
   };
@@ -322,8 +345,8 @@ void Repository::book_swap(const Job& job, const NextVersion& next, const std::s
 }
 
 Status Repository::run_unload(Job& job) {
-  forget_failures(job.model);
   const auto model = serving(job.model);
+  if (model == nullptr) want_no_more(job.model);
   if (model == nullptr || (job.version != 0 && model->version() != std::to_string(job.version))) {
     if (job.cancelled_others) return {};
     return Error(ErrorCode::kNotFound,
@@ -340,6 +363,7 @@ Status Repository::run_unload(Job& job) {
   }
   lost_.erase(job.model);
   missing_.erase(job.model);
+  want_no_more(job.model);
   book(job.model, [&] {
     retire(model);
     set_state(job.model, version, ModelState::kUnavailable, "unloaded");
@@ -456,7 +480,12 @@ void Repository::bury_apart() {
 }
 
 void Repository::load_quietly(const std::string& model, std::uint64_t version) {
-  static_cast<void>(load({model, std::to_string(version), std::nullopt}, nullptr));
+  auto job = std::make_shared<Job>();
+  job->model = model;
+  job->version = version;
+  job->own = true;
+  want(model);
+  static_cast<void>(join_or_enqueue(std::move(job), nullptr));
 }
 
 void Repository::poll() {
@@ -480,9 +509,9 @@ void Repository::poll() {
     for (const auto& [version, directory] : versions) seen_[model][version] = directory.fingerprint;
   std::erase_if(tried_, [&](const auto& entry) { return !found->contains(entry.first); });
   const std::lock_guard lock(mutex_);
-  for (auto& [model, states] : states_)
-    if (!found->contains(model))
-      for (auto& [version, state] : states) state.failed = false;
+  std::erase_if(wanted_, [&](const auto& wanted) {
+    return !found->contains(wanted.first) && !pinned_.contains(wanted.first);
+  });
 }
 
 /// Loads the newest version where it is new or changed, and the same as at the last poll. Where what serves

@@ -265,14 +265,13 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
 
 /// What a scrape asks for. References and pointers must outlive the last.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
-                 const server::models::Repository& repository,
+                 const server::models::Repository& repository, const server::http::Api& api,
                  const std::shared_ptr<server::http::TlsIdentity>& tls,
                  const server::udp::Listener* listener) {
-  metrics.set_sampler([&registry, &repository, tls, listener](server::metrics::Samples& samples) {
+  metrics.set_sampler([&registry, &repository, &api, tls, listener](server::metrics::Samples& samples) {
     registry.sample(samples);
-    samples.gauge("millrace_repository_models_unavailable",
-                  "Models that were to be loaded and could not, and do not serve.", {},
-                  static_cast<double>(repository.unavailable()));
+    repository.sample(samples);
+    samples.gauge("millrace_ready", "1 where /v2/health/ready answers 200.", {}, api.ready() ? 1 : 0);
     if (tls)
       samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
                     std::chrono::duration<double>(tls->expires().time_since_epoch()).count());
@@ -370,7 +369,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   };
   MILLRACE_ASSIGN(const Asked asked, wait_for_cards(signals, settings.drain, out, bring_up,
                                                     [&] { server.reset(); }));  // and its sockets' files
-  set_sampler(*metrics, registry, repository, options.tls, udp.get());
+  set_sampler(*metrics, registry, repository, api, options.tls, udp.get());
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();
