@@ -62,6 +62,9 @@ const Setting kSettings[] = {
      "Where compiled models are kept (default: the user's cache folder)", "repository.root"},
     {"repository.compilations", "--compilations", Count{&Settings::repository_compilations, 1, 16},
      "Models compiled at once", "repository.root"},
+    {"repository.strict", "--repository-strict", Switch{&Settings::repository_strict},
+     "End with an error where the start cannot serve every model in the version it should",
+     "repository.root"},
 
     {"http.listen", "--http", Texts{&Settings::http_listen},
      "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "

@@ -27,7 +27,8 @@ struct Settings {
   std::string repository_policy = "auto";
   std::string repository_cache;  // empty: the user's
   std::uint64_t repository_compilations = 1;
-  std::uint64_t replicas = 0;  // 0: as many as each deployment was compiled for
+  bool repository_strict = false;  // a start that cannot serve everything ends
+  std::uint64_t replicas = 0;      // 0: as many as each deployment was compiled for
   std::uint64_t warmup_frames = 2;
 
   std::vector<std::string> http_listen = {"127.0.0.1:8000"};  // server/http/address.hpp

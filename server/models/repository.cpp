@@ -60,7 +60,8 @@ Status Repository::start() {
         continue;
       const auto newest = newest_of(versions);
       first.emplace_back(model, newest == versions.end() ||
-                                    newest->second.kind != VersionDirectory::Kind::kSource);
+                                    newest->second.kind != VersionDirectory::Kind::kSource ||
+                                    options_.strict);
     }
     if (options_.mode == RepositoryMode::kExplicit)
       for (const auto& wanted : options_.load)
@@ -82,7 +83,34 @@ Status Repository::start() {
     if (const Status queued = enqueue(job); !queued.ok() && wait) done->count_down();
   }
   done->wait();
-  return {};
+  if (!options_.strict || options_.root.empty()) return {};
+  std::vector<std::string> models;
+  for (const auto& [model, wait] : first) models.push_back(model);
+  return check_all_serve(models);
+}
+
+Status Repository::check_all_serve(const std::vector<std::string>& models) const {
+  if (models.empty() && options_.mode != RepositoryMode::kExplicit)
+    return Error(ErrorCode::kNotFound,
+                 "repository.strict: " + options_.root.string() + " holds no model to serve");
+  std::optional<ErrorCode> first;
+  std::string all;
+  const auto add = [&](const Error& error) {
+    if (!first) first = error.code();
+    all += (all.empty() ? "" : "; ") + error.message();
+  };
+  const std::lock_guard lock(mutex_);
+  for (const auto& model : models) {
+    const auto wanted = wanted_.find(model);
+    if (wanted == wanted_.end()) continue;  // unloaded, or stopping
+    if (wanted->second.passed_over != 0)
+      add(wanted->second.why_passed_over->within("model '" + model + "' version '" +
+                                                 std::to_string(wanted->second.passed_over) + "'"));
+    else if (wanted->second.failed)
+      add(*wanted->second.failed);
+  }
+  if (!first) return {};
+  return Error(*first, "repository.strict: not everything that should be served is: " + all);
 }
 
 bool Repository::allowed(Status& refusal) const {
@@ -169,6 +197,64 @@ Repository::JobPointer Repository::take(Job::Stage stage, Job::Stage becomes) {
   return nullptr;
 }
 
+/// Where a start or a poll could not load a version, and nothing of the model serves: has the job begin again
+/// with the next older version that holds something and has not failed before as it is. False: there is none.
+bool Repository::falls_back(const JobPointer& job, const Status& status) noexcept {
+  bool begins_again = false;
+  if (!status.ok() && job->own && job->version != 0)
+    static_cast<void>(guarded([&] { begins_again = fall_back(job, status); }));
+  return begins_again;
+}
+
+bool Repository::fall_back(const JobPointer& job, const Status& status) {
+  const auto found = look();
+  if (!found.ok() || serving(job->model) != nullptr) return false;
+  const auto model = found->find(job->model);
+  if (model == found->end()) return false;
+  const Versions& versions = model->second;
+  auto older = versions.lower_bound(job->version);
+  const auto failed_before = [&](const Versions::value_type& version) {
+    const auto tried = tried_[job->model].find(version.first);
+    return tried != tried_[job->model].end() && tried->second.failed &&
+           tried->second.fingerprint == version.second.fingerprint;
+  };
+  do {
+    if (older == versions.begin()) return false;
+    --older;
+  } while (older->second.kind == VersionDirectory::Kind::kNothing || failed_before(*older));
+
+  log::warning("models", "model '" + job->model + "': version '" + std::to_string(job->version) +
+                             "' did not load, so version '" + std::to_string(older->first) +
+                             "' is loaded in its place");
+  std::vector<Done> done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || job->cancel.stop_requested()) return false;
+    job->version = older->first;
+    job->source.clear();
+    job->compiled.clear();
+    job->not_compiled.reset();
+    job->stage = Job::Stage::kReady;
+    // A start does not wait for compilations.
+    if (older->second.kind == VersionDirectory::Kind::kSource && !options_.strict) done.swap(job->done);
+    changed_.notify_all();
+  }
+  for (const auto& one : done)
+    if (one) one(status);
+  return true;
+}
+
+/// What came of a load, for those who ask which models do not serve as they should. mutex_ is held.
+void Repository::book_ending(Wanted& wanted, const Job& job, const Status& status) noexcept {
+  if (!status.ok()) {
+    wanted.failed = guarded_error([&] { return status.error(); });
+    return;
+  }
+  wanted.failed.reset();
+  // What a client asked for is what should serve; an older version that a start fell back to is not.
+  if (!job.own || job.version >= wanted.passed_over) wanted.passed_over = 0;
+}
+
 void Repository::finish(const JobPointer& job, const Status& status) {
   std::vector<Done> done;
   {
@@ -177,7 +263,7 @@ void Repository::finish(const JobPointer& job, const Status& status) {
     done.swap(job->done);
     if (const auto wanted = wanted_.find(job->model);
         wanted != wanted_.end() && job->kind == Job::Kind::kLoad && !job->cancel.stop_requested())
-      wanted->second = !status.ok();
+      book_ending(wanted->second, *job, status);
     changed_.notify_all();
   }
   for (const auto& one : done)
@@ -297,7 +383,8 @@ void Repository::say_not_loaded(const Job& job, bool in_place, const std::string
 void Repository::end_not_compiled(const JobPointer& job) {
   if (const Status booked = guarded([&] { book_not_compiled(*job); }); !booked.ok())
     settle(job->model, job->version, booked.error());
-  finish(job, *std::move(job->not_compiled));
+  const Status failed = *std::move(job->not_compiled);
+  if (!falls_back(job, failed)) finish(job, failed);
 }
 
 void Repository::book_not_compiled(const Job& job) {
@@ -314,6 +401,7 @@ void Repository::book_not_compiled(const Job& job) {
   const auto now = serving(model);
   const bool in_place = now != nullptr && now->version() == version;
   say_not_loaded(job, in_place, why);
+  if (!cancelled) pass_over(job, error);
   log::warning("models", "model '" + model + "' version '" + version + "': " + error.message());
   metrics_.reloaded(model, cancelled ? Reload::kCancelled : Reload::kFailure, std::chrono::nanoseconds(0));
 }

@@ -44,6 +44,7 @@ struct RepositoryOptions {
   std::optional<Compiler> compiler;       // none: models without a deployment cannot be loaded
   std::optional<Cache> cache;             // there with `compiler`
   std::size_t compilations = 1;           // at once, at the most
+  bool strict = false;                    // start() fails where it cannot serve what it should
 };
 
 struct LoadOrder {
@@ -73,8 +74,12 @@ class Repository {
   /// Serves a deployment outside the root as version 1 of its model. Before start(); waits for cards.
   Status serve_pinned(PipelineSource::Deployment deployment);
 
-  /// Loads what the mode says, and begins to poll. Waits until all is up or has failed that need not be
+  /// Loads what the mode says, and begins to poll. Where a version does not load and nothing of its model
+  /// serves, the next older one is loaded in its place. Waits until all is up or has failed that need not be
   /// compiled. kNotFound, kEnvironment where the root cannot be listed.
+  ///
+  /// With `strict` it waits for compilations as well, and fails where a model does not serve or serves
+  /// another version than it should; the error names each, and has the code of the first.
   Status start();
 
   /// An error says that no job was made, and `done` will not be called: kUnsupported in mode none,
@@ -125,12 +130,18 @@ class Repository {
     std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
     std::stop_source cancel;
     bool cancelled_others = false;  // unload: there was something to cancel
-    bool own = false;               // a start or a poll asked for it: nobody else is told how it ends
+    bool own = false;  // a start or a poll asked for it: nobody else is told how it ends, and it falls back
   };
   using JobPointer = std::shared_ptr<Job>;
   struct State {
     ModelState state = ModelState::kUnknown;
     std::string reason;
+  };
+  /// A model that should be served.
+  struct Wanted {
+    std::optional<Error> failed;    // why its last load failed
+    std::uint64_t passed_over = 0;  // the version that should serve and did not load; 0: none
+    std::optional<Error> why_passed_over;
   };
   struct Tried {
     std::string fingerprint;
@@ -151,6 +162,9 @@ class Repository {
   Status enqueue(JobPointer job);
   bool allowed(Status& refusal) const;
   JobPointer take(Job::Stage stage, Job::Stage becomes);  // mutex_ is held
+  bool falls_back(const JobPointer& job, const Status& status) noexcept;
+  bool fall_back(const JobPointer& job, const Status& status);
+  void book_ending(Wanted& wanted, const Job& job, const Status& status) noexcept;
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
@@ -188,6 +202,9 @@ class Repository {
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
   void want(const std::string& model);
   void want_no_more(const std::string& model);
+  void pass_over(const Job& job, const Error& why);
+  void forget_passed_over(const std::string& model, const Versions& versions);
+  Status check_all_serve(const std::vector<std::string>& models) const;
   void load_quietly(const std::string& model, std::uint64_t version);
 
   Registry& registry_;
@@ -201,7 +218,7 @@ class Repository {
   // Protected by mutex_:
   std::list<JobPointer> jobs_;  // in the order they came; of one model, only the first is worked on
   std::map<std::string, std::map<std::uint64_t, State>> states_;
-  std::map<std::string, bool> wanted_;  // models that should be served; true: the last load of it failed
+  std::map<std::string, Wanted> wanted_;
   bool stopping_ = false;
   bool working_ = false;  // the worker is at something
 

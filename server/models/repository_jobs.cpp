@@ -65,7 +65,7 @@ void Repository::set_state(const std::string& model, std::uint64_t version, Mode
 
 void Repository::want(const std::string& model) {
   const std::lock_guard lock(mutex_);
-  wanted_.try_emplace(model, false);
+  wanted_.try_emplace(model);
 }
 
 void Repository::want_no_more(const std::string& model) {
@@ -73,14 +73,35 @@ void Repository::want_no_more(const std::string& model) {
   wanted_.erase(model);
 }
 
+/// The version should serve and did not load. What serves, if anything, is another.
+void Repository::pass_over(const Job& job, const Error& why) {
+  const std::lock_guard lock(mutex_);
+  const auto wanted = wanted_.find(job.model);
+  if (wanted == wanted_.end() || job.version < wanted->second.passed_over) return;
+  wanted->second.passed_over = job.version;
+  wanted->second.why_passed_over = why;
+}
+
+/// A version that is gone should serve no more. mutex_ is held.
+void Repository::forget_passed_over(const std::string& model, const Versions& versions) {
+  const auto wanted = wanted_.find(model);
+  if (wanted != wanted_.end() && !versions.contains(wanted->second.passed_over))
+    wanted->second.passed_over = 0;
+}
+
 void Repository::sample(metrics::Samples& samples) const {
   const auto snapshot = registry_.snapshot();
   const std::lock_guard lock(mutex_);
   std::size_t unavailable = 0;
-  for (const auto& [model, failed] : wanted_) {
+  for (const auto& [model, wanted] : wanted_) {
+    const auto serves = snapshot->find(model, "");
     samples.gauge("millrace_model_wanted", "Constant 1, of every model that should be served.",
                   {{"model", model}}, 1);
-    if (failed && snapshot->find(model, "") == nullptr) ++unavailable;
+    samples.gauge("millrace_model_outdated",
+                  "1 where the version that serves is not the one that should, because that did not load.",
+                  {{"model", model}},
+                  serves != nullptr && wanted.passed_over >= parse_version(serves->version()) ? 1 : 0);
+    if (wanted.failed && serves == nullptr) ++unavailable;
   }
   samples.gauge("millrace_repository_models_unavailable",
                 "Models that should be served, could not be loaded, and do not serve.", {},
@@ -135,6 +156,7 @@ void Repository::run(const JobPointer& job) {
     });
   }
   if (!retired_.empty()) next_burial_ = Clock::now() + kBurialPause;
+  if (!handed_on && falls_back(job, status)) return;
   if (!handed_on) return finish(job, status);
   const std::lock_guard lock(mutex_);
   job->stage = Job::Stage::kToCompile;
@@ -224,6 +246,7 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
     const std::lock_guard lock(mutex_);
     std::erase_if(states_[job.model],
                   [&](const auto& one) { return one.first != serves && !model->second.contains(one.first); });
+    forget_passed_over(job.model, model->second);
   }
   if (found.kind != VersionDirectory::Kind::kNothing) return {};
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
@@ -248,6 +271,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
     else
       tried_[job.model][job.version].failed = true;
     say_not_loaded(job, in_place, error.message());
+    pass_over(job, error);
     log::warning("models", whole.message());
     return whole;
   };
@@ -509,6 +533,7 @@ void Repository::poll() {
     for (const auto& [version, directory] : versions) seen_[model][version] = directory.fingerprint;
   std::erase_if(tried_, [&](const auto& entry) { return !found->contains(entry.first); });
   const std::lock_guard lock(mutex_);
+  for (const auto& [model, versions] : *found) forget_passed_over(model, versions);
   std::erase_if(wanted_, [&](const auto& wanted) {
     return !found->contains(wanted.first) && !pinned_.contains(wanted.first);
   });

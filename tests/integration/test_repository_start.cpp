@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <filesystem>
+#include <fstream>
 
 #include "tests/integration/repository_host.hpp"
 #include "tests/support/programs.hpp"
@@ -25,7 +28,16 @@ class RepositoryStart : public testing::TestWithParam<const char*> {
     host_.start(more);
   }
   bool explicit_mode() const { return std::string(GetParam()) == "explicit"; }
+  Outcome serve(std::vector<std::string> more) const {
+    more.insert(more.begin(), {millrace_binary(), "serve"});
+    return run_program(more, {"MILLRACE_CACHE=" + (host_.scratch() / "cache").string()});
+  }
   bool log_says(const std::string& text) { return host_.server().err().find(text) != std::string::npos; }
+  /// As a copy that was cut short.
+  void truncate(const std::string& version, const std::string& model = "m") {
+    for (const auto& image : fs::directory_iterator(host_.root() / model / version / "images"))
+      fs::resize_file(image, 1000);
+  }
   std::string serving() const {
     HttpConnection connection(host_.port());
     const Answer answer = host_.ask(connection, host_.frame(1));
@@ -74,6 +86,119 @@ TEST_P(RepositoryStart, CountsAModelWithoutAnythingToServeAsUnavailable) {
   if (std::string(GetParam()) == "none") return;
   EXPECT_TRUE(host_.eventually("3", "READY", "n"));
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_repository_models_unavailable") == 0; }));
+}
+
+TEST_P(RepositoryStart, FallsBackToTheNewestVersionThatLoads) {
+  for (const char* version : {"1", "2", "3", "4"}) host_.add(version, with_other_weights(kProgram, 5));
+  host_.add("2", kProgram);
+  truncate("3");
+  fs::remove(host_.root() / "m" / "4" / "CHECKSUMS");
+  start();
+  EXPECT_EQ(serving(), "2");
+  EXPECT_NE(host_.reason("3").find("truncated or altered"), std::string::npos) << host_.reason("3");
+  EXPECT_EQ(host_.state("4"), "UNAVAILABLE");
+  EXPECT_EQ(host_.state("1"), "UNKNOWN");
+  EXPECT_TRUE(
+      log_says("warning models: model 'm': version '3' did not load, so version '2' is loaded in its "
+               "place"))
+      << host_.server().err();
+  EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 1);
+  EXPECT_EQ(host_.metric("millrace_repository_models_unavailable"), 0);
+  EXPECT_EQ(host_.metric("millrace_reloads_total", "outcome=\"failure\""), 2);
+
+  fs::remove_all(host_.root() / "m" / "4");
+  host_.add("4", kProgram);
+  if (explicit_mode()) {
+    EXPECT_EQ(host_.load("4").status, 200);
+  }
+  if (std::string(GetParam()) == "none") return;
+  EXPECT_TRUE(host_.eventually("4", "READY"));
+  EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_model_outdated") == 0; }));
+}
+
+TEST_P(RepositoryStart, ServesNothingOfAModelOfWhichNoVersionLoads) {
+  host_.add("1", kProgram);
+  for (const char* version : {"1", "2"}) host_.add(version, kProgram, {}, "n");
+  truncate("1", "n");
+  truncate("2", "n");
+  start();
+  EXPECT_EQ(serving(), "1") << "the other model is served";
+  for (const char* version : {"1", "2"}) EXPECT_EQ(host_.state(version, "n"), "UNAVAILABLE") << version;
+  EXPECT_EQ(host_.metric("millrace_repository_models_unavailable"), 1);
+  EXPECT_EQ(host_.metric("millrace_model_outdated"), 0) << "nothing of it serves";
+}
+
+TEST_P(RepositoryStart, EndsWhereItIsStrictAndCannotServeEverything) {
+  host_.add("1", kProgram);
+  host_.add("2", kProgram);
+  truncate("2");
+  fs::create_directories(host_.root() / "n" / "1");
+  const std::vector<std::string> strict = {
+      "--repository-strict", "--repository-mode",  GetParam(), "--load",      "*",
+      "--cluster",           host_.cluster_file(), "--http",   "127.0.0.1:0", "--repository",
+      host_.root()};
+  const auto outcome = serve(strict);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("repository.strict: not everything that should be served is: model 'm' version "
+                             "'2': "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("; model 'n' has nothing to serve: "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out.find("listening"), std::string::npos) << outcome.out;
+
+  fs::remove_all(host_.root() / "m" / "2");
+  fs::remove_all(host_.root() / "n");
+  start({"--repository-strict"});
+  EXPECT_EQ(serving(), "1");
+}
+
+TEST_P(RepositoryStart, IsToldBeforehandByCheckConfig) {
+  host_.add("1", kProgram);
+  fs::create_directories(host_.root() / "m" / "2");
+  const std::vector<std::string> check = {
+      "--check-config", "--repository-mode",  GetParam(),     "--load",    "*",
+      "--cluster",      host_.cluster_file(), "--repository", host_.root()};
+  Outcome outcome = serve(check);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("info serve: model 'm': version '1' would be served"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("warning serve: model 'm' version '2' would be skipped: "), std::string::npos)
+      << outcome.err;
+
+  host_.add("3", kProgram);
+  truncate("3");
+  outcome = serve(check);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("warning serve: model 'm' version '3' would not load: "), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("info serve: model 'm': version '1' would be served"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("1 version of the repository that should be served does not load"),
+            std::string::npos)
+      << outcome.err;
+
+  fs::remove_all(host_.root() / "m" / "3");
+  fs::create_directories(host_.root() / "n" / "1");
+  outcome = serve(check);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("model 'n' has nothing to serve"), std::string::npos) << outcome.err;
+}
+
+TEST(RepositoryAtStart, FallsBackFromAVersionThatDoesNotCompileToOneThatDoes) {
+  RepositoryHost host;
+  const fs::path model =
+      fs::path(MILLRACE_SOURCE_DIR) / "tests" / "vectors" / "lenet5_mnist" / "lenet5_qdq_s8_pow2.onnx";
+  for (const char* version : {"1", "2"}) fs::create_directories(host.root() / "lenet" / version);
+  fs::copy_file(model, host.root() / "lenet" / "1" / "model.onnx");
+  std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";
+  host.start({"--load", "lenet"});
+  EXPECT_TRUE(host.eventually("1", "READY", "lenet")) << host.server().err();
+  EXPECT_EQ(host.state("2", "lenet"), "UNAVAILABLE");
+  EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"lenet\""), 1);
+  ASSERT_EQ(host.server().stop(SIGTERM), 0);
+  fs::remove_all(host.root() / "lenet" / "2");
+  host.start({"--load", "lenet", "--repository-strict"});
+  EXPECT_EQ(host.state("1", "lenet"), "READY") << "a strict start waits for compilations";
 }
 
 TEST(RepositoryAtStart, IsNotReadyWhereNothingIsServed) {

@@ -16,8 +16,8 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
 #include "server/http/limits.hpp"
-#include "server/models/directory.hpp"
 #include "tools/cli/serve_models.hpp"
+#include "tools/cli/serve_repository_check.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -90,17 +90,6 @@ Status check_deployments(const LiveSettings& live, const Deployments& deployment
                "the deployments need " + std::to_string(cards) + " cards together, and the cluster has " +
                    std::to_string(cluster.cards.size()) +
                    (settings.cluster.empty() ? "; give one with cards for all of them (--cluster)" : ""));
-}
-
-Status check_repository(const LiveSettings& live) {
-  const Settings& settings = live.settings();
-  MILLRACE_ASSIGN(const auto options, repository_options_from(settings));
-  MILLRACE_ASSIGN(const auto found, server::models::scan(options.root));
-  for (const auto& wanted : options.load)
-    if (wanted != "*" && !found.contains(wanted))
-      return Error(ErrorCode::kInvalidInput, live.named("repository.load") + ": " + options.root.string() +
-                                                 " holds no model '" + wanted + "'");
-  return {};
 }
 
 }  // namespace
@@ -255,7 +244,7 @@ Status check_inputs(const LiveSettings& live) {
     MILLRACE_ASSIGN(given, choose_cluster(settings, deployments));
   }
   MILLRACE_TRY(check_deployments(live, deployments, *given));
-  if (!settings.repository_root.empty()) MILLRACE_TRY(check_repository(live));
+  if (!settings.repository_root.empty()) MILLRACE_TRY(check_repository(live, deployments, *given));
   MILLRACE_ASSIGN(const auto addresses, listeners(live));
   return check_folders(addresses, live);
 }

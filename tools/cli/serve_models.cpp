@@ -114,6 +114,7 @@ Result<models::RepositoryOptions> repository_options_from(const Settings& settin
   options.load = settings.repository_load;
   options.poll = settings.repository_poll;
   options.compilations = settings.repository_compilations;
+  options.strict = settings.repository_strict;
   if (settings.repository_root.empty()) return options;
   options.root = settings.repository_root;
   MILLRACE_ASSIGN(options.compiler, compiler_for(settings.cluster));

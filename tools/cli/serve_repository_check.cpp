@@ -1,0 +1,98 @@
+#include "tools/cli/serve_repository_check.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "runtime/base/log.hpp"
+#include "server/models/directory.hpp"
+#include "server/models/verification.hpp"
+#include "tools/cli/serve_models.hpp"
+
+namespace millrace::cli {
+namespace {
+
+namespace models = server::models;
+using server::config::Settings;
+using Kind = models::VersionDirectory::Kind;
+
+/// As a load would find it, up to the cards.
+Status check_version(const Settings& settings, const runtime::plan::Cluster& cluster,
+                     const models::VersionDirectory& version) {
+  if (version.kind == Kind::kSource) return {};
+  MILLRACE_ASSIGN(const auto loaded, runtime::plan::load_deployment(version.path));
+  const auto stored = models::read_stored_frames(version.path / "verify", loaded.plan.model);
+  if (!stored.ok()) return stored.error();
+  return check_cards(settings, cluster, loaded, replicas_of(loaded, settings));
+}
+
+std::string named(const std::string& model, std::uint64_t version) {
+  return "model '" + model + "' version '" + std::to_string(version) + "'";
+}
+
+/// The first error; none where the version that should be served loads.
+Status check_model(const Settings& settings, const runtime::plan::Cluster& cluster, const std::string& model,
+                   const models::Versions& versions) {
+  const auto newest = models::newest_of(versions);
+  if (newest == versions.end())
+    return Error(ErrorCode::kNotFound, "model '" + model +
+                                           "' has nothing to serve: none of its versions holds a "
+                                           "deployment.json or a model.onnx");
+  for (auto empty = std::next(newest); empty != versions.end(); ++empty)
+    log::warning("serve", named(model, empty->first) + " would be skipped: " + empty->second.path.string() +
+                              " holds neither deployment.json nor model.onnx");
+  Status first;
+  for (auto version = std::next(newest); version != versions.begin();) {
+    --version;
+    if (version->second.kind == Kind::kNothing) continue;
+    const Status loads = check_version(settings, cluster, version->second);
+    if (loads.ok()) {
+      log::info("serve", "model '" + model + "': version '" + std::to_string(version->first) + "' would be " +
+                             (version->second.kind == Kind::kSource ? "compiled and served" : "served"));
+      return first;
+    }
+    log::warning("serve", named(model, version->first) + " would not load: " + loads.error().message());
+    if (first.ok()) first = loads.error().within(named(model, version->first));
+  }
+  log::warning("serve", "model '" + model + "': no version would be served");
+  return first;
+}
+
+}  // namespace
+
+Status check_repository(const LiveSettings& live, const Deployments& deployments,
+                        const runtime::plan::Cluster& cluster) {
+  const Settings& settings = live.settings();
+  MILLRACE_ASSIGN(const auto options, repository_options_from(settings));
+  MILLRACE_ASSIGN(const auto found, models::scan(options.root));
+  for (const auto& wanted : options.load)
+    if (wanted != "*" && !found.contains(wanted))
+      return Error(ErrorCode::kInvalidInput, live.named("repository.load") + ": " + options.root.string() +
+                                                 " holds no model '" + wanted + "'");
+  Status first;
+  std::size_t failed = 0;
+  for (const auto& [model, versions] : found) {
+    const auto replaces = [&own = model](const auto& deployment) {
+      return deployment->plan.model.name == own;
+    };
+    if (std::any_of(deployments.begin(), deployments.end(), replaces)) continue;
+    const auto names = [&own = model](const std::string& wanted) { return wanted == "*" || wanted == own; };
+    if (options.mode == models::RepositoryMode::kExplicit &&
+        std::none_of(options.load.begin(), options.load.end(), names))
+      continue;
+    const Status good = check_model(settings, cluster, model, versions);
+    if (good.ok()) continue;
+    ++failed;
+    if (first.ok()) first = good;
+  }
+  if (first.ok()) return first;
+  return Error(
+      first.error().code(),
+      std::to_string(failed) +
+          (failed == 1 ? " version of the repository that should be served does not load: "
+                       : " versions of the repository that should be served do not load; the first: ") +
+          first.error().message());
+}
+
+}  // namespace millrace::cli
