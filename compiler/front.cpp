@@ -57,8 +57,10 @@ Result<graph::Graph> import_model(const PlanOptions& options, ModelInfo& model) 
   MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
   const auto types = passes::assumed_types(options.assume);
   if (!options.assume.empty() && !types)
-    return Error(ErrorCode::kInvalidInput, "--assume " + options.assume +
-                                               ": give int2 to int8, or weights and activations apart: w4a8");
+    return Error(ErrorCode::kInvalidInput,
+                 "--assume " + options.assume +
+                     ": give int2 to int8, or weights and activations apart: w4a8; with -pow2 "
+                     "behind it for scales that are powers of two");
   model.source_digest = sha256_hex(bytes);
   auto imported =
       import::import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),

@@ -42,7 +42,7 @@ struct PlanOptions {
   // or reaches the target with layers split, of each layer what is best, there or streamed from the card's
   // memory; or that always.
   bool baked_first = true;
-  std::string assume;                    // "int8", "w4a8", …: a float model, planned on its structure
+  std::string assume;                    // "int8", "w4a8-pow2", …: a float model, planned on its structure
   std::filesystem::path plan;            // a plan file that is followed instead of a search
   bool no_host = false;                  // refused where the host would do more than convert
   std::vector<std::string> host_blocks;  // to run on the host, by name

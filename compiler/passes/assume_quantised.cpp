@@ -1,6 +1,6 @@
 // A float model as if it had been quantised: quantisers where a quantising tool puts them, with scales taken
-// from the weights alone. Shapes, widths and amounts of work are those of the quantised model; its numbers
-// mean nothing.
+// from the weights alone. Shapes, widths, amounts of work and the form of the scales are those of the
+// quantised model; its numbers mean nothing.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -31,10 +31,11 @@ const std::set<std::string> kComputing = {"Conv",
 const std::set<std::string> kFused = {"Relu",        "Clip",    "LeakyRelu", "BatchNormalization",
                                       "HardSigmoid", "Sigmoid", "Tanh"};
 
-/// The power of two that is not below `value`; 1 for what is no positive number.
-float power_of_two(double value) {
-  return value > 0 && std::isfinite(value) ? static_cast<float>(std::exp2(std::ceil(std::log2(value))))
-                                           : 1.0F;
+/// Along which axis of its weights a product's output channels run; 0 where it is no product.
+std::size_t channel_axis(const Node& node, const Shape& weights) {
+  const OnnxOperator* op = onnx_of(node);
+  if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;
+  return op->type == "Gemm" && op->integer("transB", 0) != 0 ? 0 : weights.size() - 1;
 }
 
 class Assumption {
@@ -88,70 +89,114 @@ class Assumption {
     });
   }
 
-  ValueId scale_of(const std::string& name, float scale) {
-    return graph_.add_constant(name + ".scale", Type::float32(), {}, {{scale}, {}});
+  /// The scale with which `largest` is the type's highest number: that one, or the power of two that is not
+  /// below it. 1 where `largest` is no positive number.
+  float scale_for(double largest, Type type) const {
+    const double scale = largest / static_cast<double>(std::max<std::int64_t>(1, type.highest()));
+    const auto exact = static_cast<float>(scale);
+    if (!(exact > 0) || !std::isfinite(exact)) return 1.0F;
+    return types_.scales == AssumedScales::kPowerOfTwo
+               ? static_cast<float>(std::exp2(std::ceil(std::log2(scale))))
+               : exact;
   }
 
-  ValueId dequantise(ValueId q, float scale, const std::string& name, Type type) {
-    const ValueId zero = graph_.add_constant(name + ".zero", type, {}, {{}, {0}});
+  ValueId scale_of(const std::string& name, const std::vector<float>& scales) {
+    const Shape shape = scales.size() == 1 ? Shape{} : Shape{static_cast<std::int64_t>(scales.size())};
+    return graph_.add_constant(name + ".scale", Type::float32(), shape, {scales, {}});
+  }
+
+  /// `scales`: one, or one for each index along `axis`.
+  ValueId dequantise(ValueId q, const std::vector<float>& scales, const std::string& name, Type type,
+                     std::size_t axis = 0) {
+    const Shape shape = scales.size() == 1 ? Shape{} : Shape{static_cast<std::int64_t>(scales.size())};
+    const ValueId zero =
+        graph_.add_constant(name + ".zero", type, shape, {{}, std::vector<std::int64_t>(scales.size(), 0)});
     const ValueId out = graph_.add_value(name + ".dequantised", Type::float32(), graph_.value(q).shape);
-    graph_.nodes.push_back(make_node(name + ".dequantise", OnnxOperator{"", "DequantizeLinear", 13, {}},
-                                     {q, scale_of(name, scale), zero}, out, {}));
+    OnnxOperator op{"", "DequantizeLinear", 13, {}};
+    if (scales.size() > 1) op.attributes["axis"] = static_cast<std::int64_t>(axis);
+    graph_.nodes.push_back(
+        make_node(name + ".dequantise", std::move(op), {q, scale_of(name, scales), zero}, out, {}));
     return out;
   }
 
   ValueId quantise(ValueId v) {
     const Type type = Type::integer(types_.activation_bits);
     const std::string name = graph_.value(v).name;
-    const float scale = power_of_two(largest_[v] / static_cast<double>(type.highest()));
+    const float scale = scale_for(largest_[v], type);
     const ValueId zero = graph_.add_constant(name + ".zero", type, {}, {{}, {0}});
     const ValueId q = graph_.add_value(name + ".quantised", type, graph_.value(v).shape);
     graph_.nodes.push_back(make_node(name + ".quantise", OnnxOperator{"", "QuantizeLinear", 13, {}},
-                                     {v, scale_of(name, scale), zero}, q, {}));
-    const ValueId out = dequantise(q, scale, name, type);
+                                     {v, scale_of(name, {scale}), zero}, q, {}));
+    const ValueId out = dequantise(q, {scale}, name, type);
     scale_[out] = scale;
     return out;
   }
 
-  /// Constant weights become integers; gives what the sum may grow by.
+  /// Constant weights become integers; gives what the sum may grow by: the root of the sum of squares of the
+  /// weights of the channel where that is most.
   double weigh(Node& node) {
     const Value weights = graph_.value(node.inputs[1]);
     if (weights.constant == nullptr || !weights.type.is_float()) return 1;
+    const std::size_t axis = channel_axis(node, weights.shape);
+    const auto channels =
+        static_cast<std::size_t>(std::max<std::int64_t>(1, weights.shape.empty() ? 1 : weights.shape[axis]));
+    std::size_t inner = 1;  // elements from one channel to the next
+    for (std::size_t d = axis + 1; d < weights.shape.size(); ++d)
+      inner *= static_cast<std::size_t>(weights.shape[d]);
+    const auto& floats = weights.constant->floats;
+    std::vector<double> largest(channels, 0), squares(channels, 0);
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      if (!std::isfinite(floats[i])) continue;
+      const double w = std::abs(static_cast<double>(floats[i]));
+      const std::size_t c = i / inner % channels;
+      largest[c] = std::max(largest[c], w);
+      squares[c] += w * w;
+    }
     const Type type = Type::integer(types_.weight_bits);
-    double largest = 0;
-    for (const float w : weights.constant->floats)
-      if (std::isfinite(w)) largest = std::max(largest, std::abs(static_cast<double>(w)));
+    const std::vector<float> scales = weight_scales(largest, type);
     const auto most = static_cast<double>(type.highest());
-    const float scale = power_of_two(largest / std::max(1.0, most));
     graph::Constant integers;
-    for (const float w : weights.constant->floats) {
-      const double q =
-          std::isfinite(w) ? std::nearbyint(static_cast<double>(w) / static_cast<double>(scale)) : 0;
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const auto scale = static_cast<double>(scales[scales.size() == 1 ? 0 : i / inner % channels]);
+      const double q = std::isfinite(floats[i]) ? std::nearbyint(static_cast<double>(floats[i]) / scale) : 0;
       integers.integers.push_back(static_cast<std::int64_t>(std::clamp(q, -most, most)));
     }
     const ValueId q =
         graph_.add_constant(weights.name + ".quantised", type, weights.shape, std::move(integers));
-    node.inputs[1] = dequantise(q, scale, weights.name, type);
-    if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) node.inputs[2] = bias(node, scale);
-    const std::int64_t channels = std::max<std::int64_t>(1, weights.shape.empty() ? 1 : weights.shape[0]);
-    return largest *
-           std::sqrt(static_cast<double>(std::max<std::int64_t>(1, elements(weights.shape) / channels)));
+    node.inputs[1] = dequantise(q, scales, weights.name, type, axis);
+    if (node.inputs.size() > 2 && node.inputs[2] != kNoValue) node.inputs[2] = bias(node, scales);
+    return std::sqrt(*std::max_element(squares.begin(), squares.end()));
+  }
+
+  /// One for each channel, or one power of two for all. The scale of a channel whose weights are next to
+  /// nothing is bounded from below, for the channel's bias, in units of its scale, has to fit 32 bits.
+  std::vector<float> weight_scales(const std::vector<double>& largest, Type type) const {
+    const double most = *std::max_element(largest.begin(), largest.end());
+    if (types_.scales == AssumedScales::kPowerOfTwo) return {scale_for(most, type)};
+    std::vector<float> scales;
+    for (const double channel : largest) scales.push_back(scale_for(std::max(channel, most / 4096), type));
+    return scales;
   }
 
   /// In units of the accumulator, as tools write it.
-  ValueId bias(const Node& node, float weight_scale) {
+  ValueId bias(const Node& node, const std::vector<float>& weight_scales) {
     const Value value = graph_.value(node.inputs[2]);
     const auto input = scale_.find(node.inputs[0]);
     if (value.constant == nullptr || !value.type.is_float() || input == scale_.end()) return node.inputs[2];
-    const double unit = static_cast<double>(input->second) * static_cast<double>(weight_scale);
+    const auto& floats = value.constant->floats;
+    const bool one = weight_scales.size() == 1;
+    if (!one && floats.size() != weight_scales.size()) return node.inputs[2];
+    std::vector<float> units;
+    for (const float scale : weight_scales) units.push_back(input->second * scale);
     graph::Constant integers;
-    for (const float b : value.constant->floats) {
-      const double q = std::isfinite(b) ? std::nearbyint(static_cast<double>(b) / unit) : 0;
+    for (std::size_t c = 0; c < floats.size(); ++c) {
+      const auto unit = static_cast<double>(units[one ? 0 : c]);
+      const double q = std::isfinite(floats[c]) ? std::nearbyint(static_cast<double>(floats[c]) / unit) : 0;
       integers.integers.push_back(static_cast<std::int64_t>(std::clamp(q, -1e9, 1e9)));
     }
     const Type type = Type::integer(32);
     const ValueId q = graph_.add_constant(value.name + ".quantised", type, value.shape, std::move(integers));
-    return dequantise(q, static_cast<float>(unit), value.name, type);
+    return dequantise(q, units, value.name, type);
   }
 
   /// A graph output goes on under its own name.
@@ -175,18 +220,24 @@ Graph assume_quantised(Graph graph, const AssumedTypes& types) {
 }
 
 std::optional<AssumedTypes> assumed_types(const std::string& text) {
-  // "int8", "int4", …, or "w4a8": weights and activations apart.
+  // "int8", "int4", …, or "w4a8": weights and activations apart; "-pow2" behind either.
   const auto bits = [](const std::string& digits) -> std::uint8_t {
     return digits.size() == 1 && digits[0] >= '2' && digits[0] <= '8'
                ? static_cast<std::uint8_t>(digits[0] - '0')
                : 0;
   };
   AssumedTypes types;
-  if (text.rfind("int", 0) == 0)
-    types.weight_bits = types.activation_bits = bits(text.substr(3));
-  else if (text.size() == 4 && text[0] == 'w' && text[2] == 'a')
-    types = {bits(text.substr(1, 1)), bits(text.substr(3, 1))};
-  else
+  std::string widths = text;
+  if (const std::string suffix = "-pow2"; widths.ends_with(suffix)) {
+    widths.resize(widths.size() - suffix.size());
+    types.scales = AssumedScales::kPowerOfTwo;
+  }
+  if (widths.starts_with("int")) {
+    types.weight_bits = types.activation_bits = bits(widths.substr(3));
+  } else if (widths.size() == 4 && widths[0] == 'w' && widths[2] == 'a') {
+    types.weight_bits = bits(widths.substr(1, 1));
+    types.activation_bits = bits(widths.substr(3, 1));
+  } else
     return std::nullopt;
   if (types.weight_bits == 0 || types.activation_bits == 0) return std::nullopt;
   return types;

@@ -31,16 +31,23 @@ std::span<const Pass> standard_passes();
 Result<Graph> run_standard_passes(Graph graph,
                                   const std::function<void(const Pass&, const Graph&)>& after = {});
 
-/// Widths that a float model is taken to be quantised to; 2 to 8 bits, signed.
-struct AssumedTypes {
-  std::uint8_t weight_bits = 8, activation_bits = 8;
+enum class AssumedScales : std::uint8_t {
+  kPerChannel,  // any number; of weights one for each output channel
+  kPowerOfTwo,  // one for each tensor: requantisation is a shift
 };
 
-/// "int8", "int4" (both), "w4a8" (weights, activations); nothing for anything else.
+/// What a float model is taken to be quantised to: widths of 2 to 8 bits, signed, zero points of 0.
+struct AssumedTypes {
+  std::uint8_t weight_bits = 8, activation_bits = 8;
+  AssumedScales scales = AssumedScales::kPerChannel;
+};
+
+/// "int8", "int4" (both), "w4a8" (weights, activations), each with "-pow2" behind it for scales that are
+/// powers of two; nothing for anything else.
 std::optional<AssumedTypes> assumed_types(const std::string& text);
 
 /// An imported float model with quantisers where a quantising tool would put them, to be planned on its
-/// structure. Scales are powers of two and its results mean nothing: never to be run.
+/// structure. Its results mean nothing: never to be run.
 Graph assume_quantised(Graph graph, const AssumedTypes& types);
 
 }  // namespace millrace::compiler::passes

@@ -78,9 +78,7 @@ class Page {
     page_.open("header").open("h1").put("bdi", plan_.model.name).text(" on ").put("bdi", plan_.cluster.name);
     page_.close().put("p", {{"class", "hint"}},
                       predicted() ? quality(plan_) + "." : "Cut by its work alone.");
-    if (!plan_.assumed.empty())
-      notice("Assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
-             ". It cannot be compiled like this.");
+    if (!plan_.assumed.empty()) notice("Assumed: " + assumption(plan_));
     if (const std::string only = plans_only(plan_); !only.empty()) notice(only + ".");
     if (!predicted()) notice("Nothing is predicted: " + plan_.unpredicted);
     for (const auto& split : plan_.splits)

@@ -4,6 +4,7 @@
 
 #include "compiler/report/energy.hpp"
 #include "compiler/report/report.hpp"
+#include "compiler/report/words.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
 
@@ -129,7 +130,7 @@ json::object partition(const Plan& plan, std::uint32_t place) {
 }
 
 /// The cards of each, in the order of the partitions.
-json::array replicas(const Plan& plan) {
+json::array replica_cards(const Plan& plan) {
   json::array out;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
     json::array names;
@@ -157,13 +158,14 @@ std::string json(const Plan& plan, const PlanOptions& options) {
   json::object out{
       {"schema", 1}, {"kind", "plan"}, {"model", plan.model.name}, {"cluster", plan.cluster.name}};
   out["assumed"] = optional(plan.assumed);
+  out["assumed_scales"] = optional(plan.assumed.empty() ? "" : assumed_scales(plan));
   out["objective"] = explore::objective_name(options.targets.objective);
   out["targets"] = json::object{
       {"frames_per_second", optional(options.targets.frames_per_second)},
       {"max_latency_us", optional(options.targets.max_latency_seconds, 1e6)},
       {"partitions", options.partitions ? json::value(*options.partitions) : json::value(nullptr)},
       {"replicas", options.replicas ? json::value(*options.replicas) : json::value(nullptr)}};
-  out["replicas"] = replicas(plan);
+  out["replicas"] = replica_cards(plan);
   out["unpredicted"] = optional(plan.unpredicted);
   out["unedited"] = nullptr;
   if (plan.unpredicted.empty())

@@ -82,10 +82,7 @@ class Page {
       text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
               fixed(plan_.latency_seconds * 1e6, 1) + " us a frame";
     out_ += bold(wrapped(text, "", "  "));
-    if (!plan_.assumed.empty())
-      out_ += wrapped("assumed: the model is float; planned on its structure as if it were " + plan_.assumed +
-                          ". It cannot be compiled like this.",
-                      "  ", "  ");
+    if (!plan_.assumed.empty()) out_ += wrapped("assumed: " + assumption(plan_), "  ", "  ");
     if (const std::string only = plans_only(plan_); !only.empty()) out_ += wrapped(only, "  ", "  ");
     if (plan_.replicas() > 1) out_ += wrapped(replicas(plan_), "  ", "  ");
     if (!plan_.unpredicted.empty()) return;

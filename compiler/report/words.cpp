@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/passes/passes.hpp"
 #include "compiler/report/figures.hpp"
 
 namespace millrace::compiler::report {
@@ -58,6 +59,22 @@ std::string cost_of_edit(const Plan& plan) {
          (cards == 1 ? " card" : " cards") + " and gives " +
          signed_percent(plan.frames_per_second() / own.frames_per_second) + " frames/s, " +
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
+}
+
+std::string assumed_scales(const Plan& plan) {
+  const auto types = passes::assumed_types(plan.assumed).value_or(passes::AssumedTypes());
+  return types.scales == passes::AssumedScales::kPowerOfTwo ? "power-of-two" : "per-channel";
+}
+
+std::string assumption(const Plan& plan) {
+  if (plan.assumed.empty()) return {};
+  const bool shifts = assumed_scales(plan) == "power-of-two";
+  return "the model is float; planned on its structure as if it were " + plan.assumed +
+         (shifts ? ", quantised with scales that are powers of two, so that each requantisation is a shift; "
+                   "most "
+                   "tools give general scales, which take more hardware"
+                 : ", quantised with general scales, one for each output channel of the weights") +
+         ". It cannot be compiled like this.";
 }
 
 std::string streamed(const Plan& plan) {

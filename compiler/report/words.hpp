@@ -7,6 +7,12 @@
 
 namespace millrace::compiler::report {
 
+/// As what a float model was planned; a sentence or several, and empty where the model is quantised.
+std::string assumption(const Plan& plan);
+
+/// Which scales were assumed: "per-channel" or "power-of-two". The model is float.
+std::string assumed_scales(const Plan& plan);
+
 /// How good the plan is, and how its figures were come by. The plan is predicted.
 std::string quality(const Plan& plan);
 

@@ -1,6 +1,8 @@
 // What `millrace plan` promises: that `compile` builds it, and which objective it is the best by.
 
+#include <cmath>
 #include <map>
+#include <random>
 
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
@@ -167,6 +169,88 @@ TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
             cards.at("predicted").at("latency_us").to_number<double>() * 1.05);
   EXPECT_LE(planned({"--max-utilisation", "0.2"}).at("predicted").at("frames_per_second").to_number<double>(),
             rate(cards));
+}
+
+/// Two 3x3 convolutions with random weights: float, or quantised as tools do it, with a scale for each output
+/// channel that is no power of two.
+std::string two_convolutions(bool quantised) {
+  std::mt19937 random(17);
+  OnnxModel model;
+  model.input("x", {1, 8, 16, 16});
+  std::string x = quantised ? model.pair("x", 0.0313F, 0, "in") : "x";
+  std::int64_t in = 8;
+  for (const std::string name : {"first", "second"}) {
+    const std::int64_t out = 16, each = in * 9;
+    std::vector<float> weights, scales;
+    std::vector<std::int64_t> integers;
+    for (std::int64_t c = 0; c < out; ++c) {
+      float most = 0;
+      for (std::int64_t i = 0; i < each; ++i) {
+        weights.push_back(static_cast<float>(random() % 20001) / 20000.0F - 0.5F);
+        most = std::max(most, std::abs(weights.back()));
+      }
+      scales.push_back(most / 127);
+      for (std::int64_t i = 0; i < each; ++i) {
+        const float w = weights[weights.size() - static_cast<std::size_t>(each - i)];
+        integers.push_back(std::lround(w / scales.back()));
+      }
+    }
+    const std::vector<std::int64_t> shape{out, in, 3, 3};
+    const std::string w = quantised ? model.weights(name + ".w", shape, integers, scales)
+                                    : model.floats(name + ".w", shape, weights);
+    x = model.node("Conv", {x, w}, name);
+    model.attribute("kernel_shape", std::vector<std::int64_t>{3, 3});
+    x = model.node("Relu", {x}, name + ".relu");
+    if (quantised) x = model.pair(x, 0.0711F, 0, name + ".q");
+    in = out;
+  }
+  model.output(x);
+  return model.bytes();
+}
+
+/// What `plan` prints of such a net for one KU060.
+class AssumedTypes : public PlanCommand {
+ protected:
+  Outcome plan(bool quantised, std::vector<std::string> more) {
+    const std::string model = file(quantised ? "quantised.onnx" : "float.onnx");
+    std::ofstream(model, std::ios::binary) << two_convolutions(quantised);
+    more.insert(more.begin(),
+                {"plan", model, "--cluster", (kSource / "configs/clusters/one-ku060.yaml").string(),
+                 "--target-fps", "5000"});
+    return millrace(more);
+  }
+  json::value planned(bool quantised, std::vector<std::string> more) {
+    more.emplace_back("--json");
+    const Outcome outcome = plan(quantised, more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
+  }
+  static double used(const json::value& plan, const char* kind) {
+    return plan.at("partitions").at(0).at("regions").at(0).at("used").at(kind).to_number<double>();
+  }
+};
+
+TEST_F(AssumedTypes, TakeWhatAPerChannelModelTakes) {
+  const auto real = planned(true, {}), assumed = planned(false, {"--assume", "int8"});
+  EXPECT_DOUBLE_EQ(rate(assumed), rate(real));
+  EXPECT_EQ(used(assumed, "dsp"), used(real, "dsp"));
+  EXPECT_NEAR(used(assumed, "lut"), used(real, "lut"), 0.05 * used(real, "lut"));
+  EXPECT_TRUE(real.at("assumed_scales").is_null());
+  EXPECT_EQ(assumed.at("assumed_scales").as_string(), "per-channel");
+  EXPECT_NE(unwrapped(plan(false, {"--assume", "w4a8"}).out)
+                .find("as if it were w4a8, quantised with general scales, one for each output channel"),
+            std::string::npos);
+}
+
+TEST_F(AssumedTypes, TakePowersOfTwoWhereTheseAreNamed) {
+  const auto general = planned(false, {"--assume", "int8"}),
+             shifts = planned(false, {"--assume", "int8-pow2"});
+  EXPECT_GT(rate(shifts), rate(general));  // requantisation leaves more for the matrix units
+  EXPECT_EQ(shifts.at("assumed").as_string(), "int8-pow2");
+  EXPECT_EQ(shifts.at("assumed_scales").as_string(), "power-of-two");
+  EXPECT_NE(unwrapped(plan(false, {"--assume", "w4a8-pow2"}).out).find("scales that are powers of two"),
+            std::string::npos);
+  expect_error(plan(false, {"--assume", "int8-pow3"}), 2, {"--assume int8-pow3", "-pow2"});
 }
 
 TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {

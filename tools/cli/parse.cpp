@@ -133,8 +133,11 @@ void add_what(CLI::App* sub, PlanWhat& c) {
 void add_plan(Builder& builder, PlanCommand& c) {
   CLI::App* sub = builder.add("plan", "Say how many cards a model takes, how fast it will be, and why", c);
   add_what(sub, c.what);
-  sub->add_option("--assume", c.assume,
-                  "Plan a float model on its structure, as if quantised: int2 to int8, or w4a8");
+  sub->add_option(
+      "--assume", c.assume,
+      "Plan a float model on its structure, as if quantised: int2 to int8, or weights and activations "
+      "apart: w4a8. Scales are taken to be general, one for each output channel of the weights; with "
+      "-pow2 behind it (int8-pow2) powers of two, which take less hardware");
   sub->add_option("--save-plan", c.save, "Write the plan as a file that --plan takes");
   sub->add_option("--html,--report", c.html, "Write the report as one self-contained page");
   sub->add_flag("--alternatives", c.alternatives,
