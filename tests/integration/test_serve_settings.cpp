@@ -53,14 +53,51 @@ TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const std::string& line :
        {"slots: 3  # " + file + ":1\n", std::string("queue_capacity: 9  # --queue-capacity\n"),
-        std::string("drain_ms: 17  # MILLRACE_DRAIN_MS\n"), std::string("log.format: text  # default\n")})
+        std::string("drain_ms: 17  # MILLRACE_DRAIN_MS\n"),
+        std::string("\nlog:\n  level: error  # " + file + ":2\n  format: text  # default\n")})
     EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
   const Outcome as_json =
       run_program({millrace_binary(), "serve", "--check-config", "--json"}, {"MILLRACE_CONFIG=" + file});
   ASSERT_EQ(as_json.exit_code, 0) << as_json.err;
   const json::value all = json::parse(as_json.out);
-  EXPECT_EQ(all.at("settings").at("slots").at("value").as_string(), "3");
+  EXPECT_EQ(all.at("settings").at("slots").at("value"), json::value(3));
+  EXPECT_EQ(all.at("settings").at("udp.unauthenticated").at("value"), json::value(false));
+  EXPECT_EQ(all.at("settings").at("deployments").at("value"), json::value({deployed()}));
+  EXPECT_TRUE(all.at("settings").at("cluster").at("value").is_null());
+  EXPECT_TRUE(all.at("settings").at("http.max_body_bytes").at("value").is_null());
   EXPECT_EQ(all.at("settings").at("slots").at("environment").as_string(), "MILLRACE_SLOTS");
+}
+
+/// The settings alone, without their origins.
+std::string without_comments(const std::string& document) {
+  std::string out;
+  std::istringstream in(document);
+  for (std::string line; std::getline(in, line);) out += line.substr(0, line.rfind("  # ")) + "\n";
+  return out;
+}
+
+TEST_F(ServeSettings, WhatCheckConfigPrintsIsTakenAsConfigFromAnotherFolder) {
+  deployed();
+  const std::string odd = (directory_.path() / "odd: \"name\" # {1}, [2]").string();
+  std::filesystem::copy(directory_.path() / "deployment", odd, std::filesystem::copy_options::recursive);
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--deployment", "deployment"},
+        std::vector<std::string>{"--deployment", odd, "--http", "127.0.0.1:0", "--http", "unix:/tmp/millrace.sock",
+                                 "--cors-origin", "*", "--slots", "3", "--udp", "127.0.0.1:0", "--udp-fragment-bytes",
+                                 "400", "--max-body-bytes", "2000000", "--log-level", "warning"}}) {
+    std::vector<std::string> command{"env", "-C", directory_.path().string(), millrace_binary(), "serve",
+                                     "--check-config"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    const Outcome first = run_program(command);
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+    const TemporaryDirectory elsewhere("millrace-settings");
+    const std::string file = elsewhere.path() / "again.yaml";
+    ASSERT_TRUE(write_file_atomically(file, first.out).ok());
+    const Outcome again = run_program({millrace_binary(), "serve", "--check-config", "--config", file});
+    ASSERT_EQ(again.exit_code, 0) << again.err << first.out;
+    EXPECT_EQ(without_comments(again.out), without_comments(first.out));
+    EXPECT_EQ(again.out.find("# default") != std::string::npos, true) << "keys without a value stay defaults";
+  }
 }
 
 TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {

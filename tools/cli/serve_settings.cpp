@@ -4,11 +4,21 @@
 #include <ostream>
 
 #include "runtime/base/log.hpp"
+#include "server/config/document.hpp"
 
 namespace millrace::cli {
 
 namespace config = server::config;
 namespace json = boost::json;
+
+namespace {
+
+struct JsonOf {
+  json::value operator()(std::monostate) const { return nullptr; }
+  json::value operator()(const auto& one) const { return json::value_from(one); }
+};
+
+}  // namespace
 
 Result<config::Loaded> LiveSettings::read(const ServeCommand& command) {
   config::Sources sources;
@@ -71,16 +81,14 @@ void LiveSettings::print(std::ostream& out) const {
   if (command_.common.json) {
     json::object all;
     for (const auto& setting : config::settings())
-      all[std::string(setting.key)] = json::object{{"value", config::value_text(setting, settings())},
+      all[std::string(setting.key)] = json::object{{"value", std::visit(JsonOf(), config::value_of(setting, settings()))},
                                                    {"origin", loaded_.origin(setting.key)},
                                                    {"environment", config::environment_name(setting.key)},
                                                    {"live", setting.live}};
     out << json::serialize(json::object{{"schema", 1}, {"settings", std::move(all)}}) << '\n';
     return;
   }
-  for (const auto& setting : config::settings())
-    out << setting.key << ": " << config::value_text(setting, settings()) << "  # "
-        << loaded_.origin(setting.key) << '\n';
+  out << config::document(loaded_);
 }
 
 }  // namespace millrace::cli
