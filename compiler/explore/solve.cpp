@@ -57,8 +57,8 @@ Result<Solution> solve(const Problem& problem, bool explain) {
   if (board.chain.size() == 0)
     return Error(ErrorCode::kInvalidInput,
                  "model '" + problem.model +
-                     "' has nothing that a card computes; leave a --host out, or take a model "
-                     "that multiplies integers");
+                     "' has nothing that a card computes: the host runs every layer. Use a model with "
+                     "quantised convolutions or matrix products, or move fewer layers to the host");
   MILLRACE_TRY(check_partitions(problem, board.chain.size()));
   if (!is_predictable(problem)) return balance(problem, board.chain);
   auto solution = Search(board).run();
