@@ -372,13 +372,8 @@ Result<Artifacts> build_deployment(const kernels::Program& program, const explor
 Status write(const Artifacts& artifacts, const std::filesystem::path& directory) {
   return write_deployment(artifacts.plan, directory, [&](const std::filesystem::path& temporary) -> Status {
     for (const auto& [path, bytes] : artifacts.files) {
-      std::error_code code;
-      std::filesystem::create_directories((temporary / path).parent_path(), code);
-      if (code)
-        return Error(
-            code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
-            (temporary / path).parent_path().string() + ": cannot create: " + code.message());
-      MILLRACE_TRY(write_file_atomically(temporary / path, std::span<const std::byte>(bytes)));
+      MILLRACE_TRY(make_folders((temporary / path).parent_path()));
+      MILLRACE_TRY(write_new_file(temporary / path, std::span<const std::byte>(bytes)));
     }
     return {};
   });

@@ -274,7 +274,7 @@ Result<std::vector<Cost>> synthesise(const Yosys& yosys, const Cache& cache,
       const Cost& cost = costs[positions[i]];
       const auto kept =
           cache.get(kCacheKind, key_of(yosys, *missing[i]), [&](const fs::path& entry, const fs::path&) {
-            return write_file_atomically(entry / kCost, print_cost(cost));
+            return write_new_file(entry / kCost, print_cost(cost));
           });
       if (!kept.ok()) return kept.error();
     }

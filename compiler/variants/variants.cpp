@@ -101,8 +101,8 @@ class Writer {
       report_.variants.push_back(std::move(variant));
     }
     if (const std::string text = makefile(with_vitis); !text.empty())
-      MILLRACE_TRY(write_file_atomically(directory / "Makefile", text));
-    return write_file_atomically(directory / runtime::plan::kVariantsFile, index(report_));
+      MILLRACE_TRY(write_new_file(directory / "Makefile", text));
+    return write_new_file(directory / runtime::plan::kVariantsFile, index(report_));
   }
 
  private:

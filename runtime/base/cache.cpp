@@ -213,7 +213,7 @@ Result<fs::path> Cache::make_entry(const std::string& kind, const std::string& k
     if (sums.empty())
       return Error(is_disk_full(root_) ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
                    entry.string() + ": what was just written there cannot be read");
-    return write_file_atomically(entry / kSums, sums);
+    return write_new_file(entry / kSums, sums);
   };
   if (const Status made = write_directory_atomically(fresh, fill); !made.ok()) {
     const bool full = made.error().code() == ErrorCode::kResourceExhausted;

@@ -9,9 +9,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
+#include <optional>
 #include <system_error>
+#include <utility>
+
+#include "runtime/base/interruption.hpp"
 
 namespace millrace {
 namespace {
@@ -38,6 +41,7 @@ class Descriptor {
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   int get() const { return fd_; }
   /// Where there was none.
   void reset(int fd) { fd_ = fd; }
@@ -80,12 +84,14 @@ Status write_all(int fd, const fs::path& path, std::span<const std::byte> bytes)
   return {};
 }
 
-/// A new file `temporary` with the bytes; errors name `path`, which it is to become.
-Status write_and_sync(const fs::path& temporary, const fs::path& path, std::span<const std::byte> bytes) {
-  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+enum class Sync { kNow, kLater };
+
+/// A new file `file` with the bytes; errors name `path`, which it is to become.
+Status write_fresh(const fs::path& file, const fs::path& path, std::span<const std::byte> bytes, Sync sync) {
+  Descriptor fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0) return os_error(path, "create the file", errno);
   MILLRACE_TRY(write_all(fd.get(), path, bytes));
-  if (::fsync(fd.get()) != 0) return os_error(path, "write", errno);
+  if (sync == Sync::kNow && ::fsync(fd.get()) != 0) return os_error(path, "write", errno);
   if (const int code = fd.close(); code != 0) return os_error(path, "write", code);
   return {};
 }
@@ -103,9 +109,44 @@ Error directory_error(const fs::path& path) {
   return Error(ErrorCode::kInvalidInput, path.string() + ": is a directory, a file is needed");
 }
 
-/// Removes what a process left beside `temporary` that was killed while it filled it: nobody holds the lock.
+bool is_at(const Descriptor& fd, const fs::path& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(fd.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/// A directory that is being filled, locked until it goes or the process ends, however it ends.
+struct Claimed {
+  fs::path path;
+  Descriptor lock;
+};
+
+/// Makes a temporary neighbour of `target` and locks it. Another process may sweep it away between the two;
+/// then the next name is tried.
+Result<Claimed> claim_temporary(const fs::path& target) {
+  while (true) {
+    Claimed claimed{temporary_neighbour(target), Descriptor(-1)};
+    const fs::path parent = claimed.path.parent_path();
+    std::error_code code;
+    fs::create_directories(parent, code);
+    if (code) return os_error(parent, "create a directory in it", code.value());
+    if (::mkdir(claimed.path.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;  // left by a dead process whose id this one has
+      return os_error(parent, "create a directory in it", errno);
+    }
+    claimed.lock.reset(::open(claimed.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (claimed.lock.get() < 0 && errno != ENOENT) return os_error(claimed.path, "open", errno);
+    if (claimed.lock.get() < 0) continue;
+    // A file system without locks has no sweeper either: it needs the same lock.
+    const bool locked = ::flock(claimed.lock.get(), LOCK_EX) == 0;
+    if (!locked || is_at(claimed.lock, claimed.path)) return claimed;
+  }
+}
+
+/// Removes what killed processes left beside `temporary` of the same target. Whoever fills a directory holds
+/// its lock, so that neither a process id used again nor one of another container misleads.
 void remove_left_beside(const fs::path& temporary) {
-  constexpr auto kUnlockedYet = std::chrono::minutes(1);  // made, and not locked: for an instant
   const std::string name = temporary.filename().string();
   const std::string_view alike = std::string_view(name).substr(0, name.rfind(".tmp.") + 5);
   std::error_code code;
@@ -114,8 +155,6 @@ void remove_left_beside(const fs::path& temporary) {
     if (!other.starts_with(alike) || other == name || !entry.is_directory(code)) continue;
     const Descriptor fd(::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd.get() < 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    const auto made = fs::last_write_time(entry.path(), code);
-    if (code || fs::file_time_type::clock::now() - made < kUnlockedYet) continue;
     fs::remove_all(entry.path(), code);
   }
 }
@@ -202,9 +241,16 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
     if (code) return os_error(path, "follow the link", code.value());
   }
   const fs::path temporary = temporary_neighbour(target);
-  Status written = write_and_sync(temporary, path, bytes);
-  if (written.ok() && ::rename(temporary.c_str(), target.c_str()) != 0)
-    written = os_error(path, "put the file in place", errno);
+  Unfinished unfinished(temporary);
+  Status written = [&]() -> Status {
+    const auto held = hold_off_interruption();
+    return write_fresh(temporary, path, bytes, Sync::kNow);
+  }();
+  if (written.ok()) {
+    const int code = unfinished.put_in_place(
+        path, [&] { return ::rename(temporary.c_str(), target.c_str()) == 0 ? 0 : errno; });
+    if (code != 0) written = os_error(path, "put the file in place", code);
+  }
   if (!written.ok()) {
     ::unlink(temporary.c_str());
     return written.error();
@@ -215,6 +261,31 @@ Status write_file_atomically(const fs::path& path, std::span<const std::byte> by
 
 Status write_file_atomically(const fs::path& path, std::string_view text) {
   return write_file_atomically(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status write_new_file(const fs::path& path, std::span<const std::byte> bytes) {
+  const auto held = hold_off_interruption();
+  return write_fresh(path, path, bytes, Sync::kLater);
+}
+
+Status write_new_file(const fs::path& path, std::string_view text) {
+  return write_new_file(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status make_folders(const fs::path& path) {
+  const auto held = hold_off_interruption();
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) return os_error(path, "create the directory", code.value());
+  return {};
+}
+
+Status copy_new_file(const fs::path& from, const fs::path& to) {
+  const auto held = hold_off_interruption();
+  std::error_code code;
+  fs::copy_file(from, to, code);
+  if (code) return os_error(from, "copy the file", code.value());
+  return {};
 }
 
 Status write_scratch_file(const fs::path& path, std::string_view text) {
@@ -237,31 +308,32 @@ Status check_file_place(const fs::path& path) {
 Status write_directory_atomically(const fs::path& target,
                                   const std::function<Status(const fs::path&)>& fill) {
   std::error_code ignored;
-  const fs::path temporary = temporary_neighbour(target);
   if (fs::exists(target, ignored) && !fs::is_directory(target, ignored))
     return Error(ErrorCode::kInvalidInput, target.string() + ": exists and is not a directory");
-  std::error_code made;
-  fs::create_directories(temporary, made);
-  if (made) return os_error(temporary.parent_path(), "create a directory in it", made.value());
-  // Held while it is filled: whoever writes here after us knows by it that this process still lives.
-  const Descriptor lock(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.get() >= 0) static_cast<void>(::flock(lock.get(), LOCK_EX | LOCK_NB));
+  std::optional<Unfinished> unfinished;
+  const auto claimed = [&]() -> Result<Claimed> {
+    const auto held = hold_off_interruption();
+    auto made = claim_temporary(target);
+    if (made.ok()) unfinished.emplace(made->path);
+    return made;
+  }();
+  if (!claimed.ok()) return claimed.error();
+  const fs::path& temporary = claimed->path;
   remove_left_beside(temporary);
 
   Status status = fill(temporary);
-  if (status.ok()) {
-    for (const auto& entry : fs::recursive_directory_iterator(temporary, ignored))
-      if (entry.is_directory(ignored)) sync_directory(entry.path());
-    if (const int code = sync_directory(temporary); code != 0) status = os_error(temporary, "sync", code);
-  }
+  // One call for all files: an fsync for each of a deployment's hundreds takes seconds on a busy disk.
+  if (status.ok() && ::syncfs(claimed->lock.get()) != 0) status = os_error(temporary, "sync", errno);
   if (status.ok()) {
     const auto rename_with = [&](unsigned flags) {
       return ::syscall(SYS_renameat2, AT_FDCWD, temporary.c_str(), AT_FDCWD, target.c_str(), flags) == 0
                  ? 0
                  : errno;
     };
-    int code = rename_with(RENAME_NOREPLACE);
-    if (code == EEXIST) code = rename_with(RENAME_EXCHANGE);  // afterwards `temporary` is the old one
+    const int code = unfinished->put_in_place(target, [&] {
+      const int done = rename_with(RENAME_NOREPLACE);
+      return done == EEXIST ? rename_with(RENAME_EXCHANGE) : done;  // then `temporary` is the old one
+    });
     if (code != 0) status = os_error(target, "put the directory in place", code);
   }
   fs::remove_all(temporary, ignored);

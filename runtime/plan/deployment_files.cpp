@@ -293,7 +293,7 @@ Status write_deployment(const Deployment& deployment, const fs::path& directory,
   MILLRACE_TRY(validate(deployment));
   MILLRACE_TRY(check_replaceable(directory, {}));
   return write_directory_atomically(directory, [&](const fs::path& temporary) -> Status {
-    MILLRACE_TRY(write_file_atomically(temporary / kPlanFile, to_json(deployment)));
+    MILLRACE_TRY(write_new_file(temporary / kPlanFile, to_json(deployment)));
     MILLRACE_TRY(fill(temporary));
     for (const auto& image : deployment.images) {
       MILLRACE_ASSIGN(const auto bytes, read_file(temporary / image.file, kMaxFileBytes));
@@ -309,7 +309,7 @@ Status write_deployment(const Deployment& deployment, const fs::path& directory,
                      partition.parameters->file + ": written with other bytes than planned");
     }
     MILLRACE_ASSIGN(const std::string sums, make_checksums(temporary));
-    return write_file_atomically(temporary / kChecksumFile, sums);
+    return write_new_file(temporary / kChecksumFile, sums);
   });
 }
 

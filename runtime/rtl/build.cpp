@@ -306,7 +306,7 @@ Result<fs::path> build_simulation(const Cache& cache, const Toolchain& tools, co
   MILLRACE_ASSIGN(const fs::path runtime, build_runtime(cache, tools, options));
   const auto make = [&](const fs::path& entry, const fs::path& scratch) -> Status {
     MILLRACE_TRY(make_simulation(tools, source, runtime, options, entry, scratch));
-    return write_file_atomically(entry / "design.json", source.design_json);
+    return write_new_file(entry / "design.json", source.design_json);
   };
   return cache.get(kSimulationKind, key, make, [&] {
     if (options.progress)

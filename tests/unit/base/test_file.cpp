@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "runtime/base/file.hpp"
 
@@ -217,14 +219,13 @@ TEST(Directory, A_parent_that_cannot_be_made_is_an_error_that_names_it) {
 
 TEST(File, ADirectoryThatAKilledProcessLeftIsRemovedByTheNextThatIsWrittenThere) {
   const TemporaryDirectory dir("millrace-test");
-  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
   const auto leave = [&](const char* name) {
     fs::create_directories(dir.path() / name);
     std::ofstream(dir.path() / name / "part") << "x";
-    fs::last_write_time(dir.path() / name, long_ago);
   };
   for (const char* name : {".a.tmp.1.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"}) leave(name);
-  fs::create_directories(dir.path() / ".a.tmp.2.0");  // made this instant, not locked yet
+  const std::string id_used_again = ".a.tmp." + std::to_string(::getpid()) + ".900";
+  leave(id_used_again.c_str());
   leave(".a.tmp.3.0");
   const int held = ::open((dir.path() / ".a.tmp.3.0").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   ASSERT_EQ(::flock(held, LOCK_EX | LOCK_NB), 0);
@@ -239,8 +240,29 @@ TEST(File, ADirectoryThatAKilledProcessLeftIsRemovedByTheNextThatIsWrittenThere)
   ASSERT_TRUE(written.ok()) << written.error().message();
   EXPECT_TRUE(locked) << "another process would take it for left behind";
   EXPECT_FALSE(fs::exists(dir.path() / ".a.tmp.1.0"));
-  for (const char* stays : {"a", ".a.tmp.2.0", ".a.tmp.3.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"})
+  EXPECT_FALSE(fs::exists(dir.path() / id_used_again));
+  for (const char* stays : {"a", ".a.tmp.3.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"})
     EXPECT_TRUE(fs::exists(dir.path() / stays)) << stays;
+}
+
+TEST(Directory, WritersOfOneTargetAtTheSameTimeSweepNothingOfEachOther) {
+  const TemporaryDirectory dir("millrace-test");
+  std::atomic<int> failures{0};
+  std::vector<std::thread> writers;
+  for (int thread = 0; thread < 4; ++thread)
+    writers.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        const Status written = write_directory_atomically(dir.path() / "d", [](const fs::path& temporary) -> Status {
+          MILLRACE_TRY(write_new_file(temporary / "one", "1"));
+          return write_new_file(temporary / "two", "2");
+        });
+        if (!written.ok()) ++failures;
+      }
+    });
+  for (auto& writer : writers) writer.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(entries(dir.path()), 1U);
+  EXPECT_EQ(entries(dir.path() / "d"), 2U);
 }
 
 }  // namespace

@@ -1,0 +1,152 @@
+// What `millrace compile` leaves on disk when it ends, is interrupted or is killed; and how often it waits
+// for the disk.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/tools.hpp"
+#include "tests/support/wait.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+class CompileAtomicity : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(installed({"strace"})); }
+
+  Words compile(const Words& more = {}) const {
+    Words command{millrace_binary(),
+                  "compile",
+                  (kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
+                  "--cluster",
+                  (kSource / "configs/clusters/three-ku060.yaml").string(),
+                  "--partitions",
+                  "3",
+                  "--quiet",
+                  "-o",
+                  target_.string()};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  /// Under strace, which goes on as a grandchild (-D): signals and the exit code are millrace's.
+  /// LeakSanitizer cannot be traced.
+  static Words traced(const Words& options, const Words& command) {
+    Words all{"env", "ASAN_OPTIONS=detect_leaks=0", "strace", "-D", "-f", "-q"};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+  /// Held back for so long before its first sync that a test can interrupt it while it writes.
+  /// strace reports the end of a killed program only after the delay.
+  Words compile_that_writes_slowly(const Words& more = {}, int seconds = 20) const {
+    return traced({"-o", "/dev/null", "-e", "trace=fsync,syncfs", "-e",
+                   "inject=fsync,syncfs:delay_enter=" + std::to_string(seconds) + "s:when=1"},
+                  compile(more));
+  }
+  std::vector<std::string> left() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory_.path()))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  bool is_writing() const {
+    const auto names = left();
+    return std::any_of(names.begin(), names.end(),
+                       [](const std::string& name) { return name.starts_with(".net.tmp."); });
+  }
+
+  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  TemporaryDirectory directory_{"millrace-atomicity"};
+  fs::path target_ = directory_.path() / "net";
+};
+
+/// The numbers of the trace's lines that match.
+std::vector<std::size_t> lines_with(const std::string& trace, const std::string& pattern) {
+  const std::regex expression(pattern);
+  std::vector<std::size_t> found;
+  std::istringstream in(trace);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line); ++number)
+    if (std::regex_search(line, expression)) found.push_back(number);
+  return found;
+}
+
+TEST_F(CompileAtomicity, WaitsForTheDiskOnceForAllFilesAndRenamesThen) {
+  const TemporaryDirectory outside("millrace-trace");
+  const fs::path log = outside.path() / "trace";
+  const Outcome outcome = run_program(
+      traced({"-o", log.string(), "-e", "trace=openat,fsync,fdatasync,syncfs,sync,sync_file_range,renameat2"},
+             compile()));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto files = std::distance(fs::recursive_directory_iterator(target_), {});
+  ASSERT_GT(files, 100) << "too few files to tell one wait from many";
+  std::string trace;
+  ASSERT_TRUE(wait_until([&] {
+    trace = *read_text_file(log);
+    return trace.find("+++ exited with 0") != std::string::npos;
+  }));
+  const auto all = lines_with(trace, R"( (fsync|fdatasync|syncfs|sync|sync_file_range)\()");
+  const auto whole = lines_with(trace, R"( syncfs\()"), renamed = lines_with(trace, R"( renameat2\()");
+  const auto sums = lines_with(trace, R"( openat\(.*/CHECKSUMS", O_WRONLY)");
+  ASSERT_EQ(whole.size(), 1U);
+  ASSERT_EQ(renamed.size(), 1U);
+  ASSERT_EQ(sums.size(), 1U);
+  ASSERT_EQ(all.size(), 2U) << "the files' and, after the rename, the parent directory's";
+  EXPECT_TRUE(sums[0] < whole[0] && whole[0] < renamed[0] && renamed[0] < all[1]);
+}
+
+TEST_F(CompileAtomicity, LeavesNothingWhenASignalInterruptsItAndSaysSo) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    BackgroundProgram program(compile_that_writes_slowly());
+    ASSERT_TRUE(wait_until([&] { return is_writing(); })) << program.err();
+    EXPECT_EQ(program.stop(signal), 128 + signal);
+    EXPECT_EQ(program.err(), "millrace compile: error: interrupted; nothing written\n");
+    EXPECT_EQ(left(), Words());
+  }
+}
+
+TEST_F(CompileAtomicity, KeepsTheOlderDeploymentWhenInterrupted) {
+  ASSERT_EQ(run_program(compile()).exit_code, 0);
+  const auto before = read_text_file(target_ / "CHECKSUMS");
+  BackgroundProgram program(compile_that_writes_slowly({"--name", "other", "--json"}));
+  ASSERT_TRUE(wait_until([&] { return is_writing(); })) << program.err();
+  EXPECT_EQ(program.stop(SIGINT), 128 + SIGINT);
+  EXPECT_NE(program.err().find(R"("error":"interrupted; nothing written","exit_code":130})"),
+            std::string::npos)
+      << program.err();
+  EXPECT_EQ(left(), Words{"net"});
+  EXPECT_EQ(*read_text_file(target_ / "CHECKSUMS"), *before);
+}
+
+TEST_F(CompileAtomicity, RemovesWhatAKilledRunLeftAndNothingOfALivingOne) {
+  BackgroundProgram living(compile_that_writes_slowly());
+  ASSERT_TRUE(wait_until([&] { return is_writing(); })) << living.err();
+  const Words of_living = left();
+  {
+    BackgroundProgram killed(compile_that_writes_slowly({}, 3));
+    ASSERT_TRUE(wait_until([&] { return left().size() == 2; })) << killed.err();
+    killed.stop(SIGKILL);
+  }
+  ASSERT_EQ(left().size(), 2U) << "a killed run leaves what it wrote";
+  ASSERT_EQ(run_program(compile()).exit_code, 0);
+  EXPECT_EQ(left(), (Words{of_living[0], "net"}));
+  EXPECT_EQ(living.stop(SIGTERM), 128 + SIGTERM);
+  EXPECT_EQ(left(), Words{"net"});
+}
+
+}  // namespace
+}  // namespace millrace::tests
