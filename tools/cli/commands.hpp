@@ -155,7 +155,8 @@ struct ReloadCommand {
   bool unload = false;
   std::chrono::milliseconds timeout{3'600'000};  // a compilation may be in it
 };
-/// kDoesNotFit where the version does not load; what served before serves on.
+/// kDoesNotFit where the version does not load or the server has none of that number; what served before
+/// serves on.
 Status run(const ReloadCommand& command, std::ostream& out);
 
 /// Measures a server: an open loop at a rate, or closed loops of so many connections, one run after the

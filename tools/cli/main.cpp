@@ -1,41 +1,71 @@
 // `millrace`: one binary, sub-commands. Exit codes: 0 done; 1 does not hold or fit; 2 usage or bad input;
-// 3 something missing in the environment; 70 our bug.
+// 3 something missing in the environment; 70 our bug. A command that writes files and is interrupted ends by
+// the signal: 130, 143 or 129 to a shell.
 
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <optional>
 
+#include "runtime/base/interruption.hpp"
 #include "runtime/base/log.hpp"
-#include "runtime/base/text.hpp"
+#include "tools/cli/error_report.hpp"
 #include "tools/cli/parse.hpp"
 
 namespace {
 
-constexpr int kExitInternal = 70;
+using namespace millrace::cli;
 
-int run(int argc, char** argv) {
-  const millrace::cli::Parsed parsed = millrace::cli::parse(argc, argv);
+constexpr int kExitInternal = 70;
+constexpr int kExitBySignal = 128;  // and the signal's number: what a shell shows
+
+/// Those whose result is files.
+bool writes(const Command& command) {
+  return std::holds_alternative<CompileCommand>(command) || std::holds_alternative<PackCommand>(command) ||
+         std::holds_alternative<PlanCommand>(command);
+}
+
+void say_interrupted(const Parsed& parsed, int signal, const std::vector<std::filesystem::path>& written) {
+  std::string message = "interrupted; ";
+  if (written.empty()) message += "nothing written";
+  for (std::size_t i = 0; i < written.size(); ++i) message += (i == 0 ? "" : ", ") + written[i].string();
+  if (!written.empty()) message += written.size() == 1 ? " is whole" : " are whole";
+  report_failure({parsed.name, message, kExitBySignal + signal}, parsed.json);
+}
+
+int run(const Parsed& parsed) {
   if (!parsed.command) {
-    (parsed.exit_code == 0 ? std::cout : std::cerr) << parsed.message;
+    if (parsed.exit_code == 0)
+      std::cout << parsed.message;
+    else
+      report_failure({parsed.name, parsed.message, parsed.exit_code}, parsed.json);
+    if (parsed.exit_code != 0 && !parsed.json)
+      std::cerr << "Run 'millrace" << (parsed.name.empty() ? "" : " ") << parsed.name
+                << " --help' for what it takes.\n";
     return parsed.exit_code;
   }
 
-  const millrace::cli::Common& common = millrace::cli::common_of(*parsed.command);
+  const Common& common = common_of(*parsed.command);
   auto level = millrace::log::Level::kInfo;
   millrace::log::parse_level(common.quiet ? "warning" : common.log_level, level);
   millrace::log::configure(level, false);
 
+  std::optional<millrace::InterruptionHandler> interruption;
+  if (writes(*parsed.command))
+    interruption.emplace([&](int signal, const auto& written) { say_interrupted(parsed, signal, written); });
   const millrace::Status status =
       std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); }, *parsed.command);
+  interruption.reset();  // what it says of an interruption is the last word
   std::cout.flush();
   if (!status.ok()) {
-    std::cerr << "millrace " << parsed.name
-              << ": error: " << millrace::printable(status.error().message(), true) << '\n';
-    return millrace::exit_code(status.error().code());
+    const int exit_code = millrace::exit_code(status.error().code());
+    report_failure({parsed.name, status.error().message(), exit_code}, parsed.json);
+    return exit_code;
   }
   if (!std::cout) {
-    std::cerr << "millrace " << parsed.name << ": error: standard output could not be written\n";
-    return millrace::exit_code(millrace::ErrorCode::kEnvironment);
+    const int exit_code = millrace::exit_code(millrace::ErrorCode::kEnvironment);
+    report_failure({parsed.name, "standard output could not be written", exit_code}, parsed.json);
+    return exit_code;
   }
   return 0;
 }
@@ -45,14 +75,19 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not a death
+  Parsed parsed;
   try {
-    return run(argc, argv);
+    parsed = parse(argc, argv);
+    return run(parsed);
   } catch (const std::bad_alloc&) {
-    std::cerr << "millrace: error: out of memory\n";
+    report_failure({parsed.name, "out of memory", 1}, parsed.json);
     return 1;
   } catch (const std::exception& error) {
-    std::cerr << "millrace: internal error: " << error.what()
-              << "\nThis is a bug in millrace; please report it with the command line.\n";
+    report_failure({parsed.name,
+                    std::string("internal error: ") + error.what() +
+                        "; this is a bug in millrace: please report it with the command line",
+                    kExitInternal},
+                   parsed.json);
     return kExitInternal;
   }
 }

@@ -32,16 +32,13 @@ Status copy_rest(const fs::path& from, const fs::path& to, const std::string& im
     const fs::path path = it->path().lexically_relative(from);
     if (path == image || path == "deployment.json" || path == "CHECKSUMS") continue;
     if (it->is_directory(code)) {
-      fs::create_directories(to / path, code);
+      MILLRACE_TRY(make_folders(to / path));
     } else if (!code) {
-      fs::copy_file(it->path(), to / path, fs::copy_options::overwrite_existing, code);
+      MILLRACE_TRY(copy_new_file(it->path(), to / path));
     }
-    if (code) break;
   }
   if (!code) return {};
-  return Error(
-      code == std::errc::no_space_on_device ? ErrorCode::kResourceExhausted : ErrorCode::kEnvironment,
-      from.string() + ": cannot be copied: " + code.message());
+  return Error(ErrorCode::kEnvironment, from.string() + ": cannot be copied: " + code.message());
 }
 
 /// Written inside the deployment, the new one would be copied into itself.
@@ -84,9 +81,8 @@ Status run(const PackCommand& command, std::ostream& out) {
   if (!command.output.empty()) MILLRACE_TRY(check_elsewhere(command));
   const auto fill = [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(copy_rest(command.deployment, temporary, file));
-    std::error_code ignored;
-    fs::create_directories((temporary / file).parent_path(), ignored);
-    return write_file_atomically(temporary / file, *made);
+    MILLRACE_TRY(make_folders((temporary / file).parent_path()));
+    return write_new_file(temporary / file, *made);
   };
   MILLRACE_TRY(plan::write_deployment(packed, target, fill));
   if (command.common.json) {

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <memory>
+#include <string_view>
 
 #include "server/config/settings.hpp"
 
@@ -35,6 +37,7 @@ CLI::Validator number(double least, double most, const std::string& range) {
           range, "number"};
 }
 
+constexpr std::uint64_t kMostVersion = 999'999'999'999'999'999;  // as many digits as server/models takes
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMost64 = std::numeric_limits<std::uint64_t>::max();
 
@@ -281,7 +284,8 @@ void add_reload(Builder& builder, ReloadCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
-  sub->add_option("--version", c.version, "Version in the repository (default: the newest)");
+  sub->add_option("--version", c.version, "Version in the repository (default: the newest)")
+      ->check(whole(1, kMostVersion));
   sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
       ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
   sub->add_flag("--unload", c.unload, "Unload it instead");
@@ -345,6 +349,21 @@ std::optional<Command> chosen(const std::string& name, Commands& c) {
   return std::nullopt;
 }
 
+/// The first word that looks like an option and is none of the sub-command's; empty where there is none.
+std::string unknown_option(const CLI::App& sub) {
+  for (const std::string& word : sub.remaining())
+    if (word.size() > 1 && word[0] == '-') return word;
+  return {};
+}
+
+/// What is wrong with the use of a sub-command. CLI11 first misses what is required: a misspelt option is
+/// told before the one that is missing because of it.
+std::string wrong_use(const CLI::App& sub, const CLI::ParseError& error) {
+  const std::string unknown = unknown_option(sub);
+  return unknown.empty() ? error.what()
+                         : "'" + unknown + "' is no option of 'millrace " + sub.get_name() + "'";
+}
+
 /// What is wrong where no sub-command was found.
 std::string no_command(const CLI::App& app, int argc, const char* const* argv) {
   std::string known;
@@ -377,6 +396,12 @@ Parsed parse(int argc, const char* const* argv) {
   add_devices(builder, commands.devices);
 
   Parsed parsed;
+  parsed.json =
+      std::find(argv + 1, argv + std::max(argc, 1), std::string_view("--json")) != argv + std::max(argc, 1);
+  const auto wrong = [&](const std::string& message) {
+    parsed.exit_code = 2;
+    parsed.message = message;
+  };
   try {
     app.parse(argc, argv);
     parsed.name = app.get_subcommands().front()->get_name();
@@ -391,14 +416,15 @@ Parsed parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForAllHelp&) {
     parsed.message = app.help("", CLI::AppFormatMode::All);
   } catch (const CLI::CallForHelp&) {
-    parsed.message = app.help();
+    // Help asked of a command that there is not.
+    if (app.get_subcommands().empty() && !app.remaining().empty())
+      wrong(no_command(app, argc, argv));
+    else
+      parsed.message = app.help();
   } catch (const CLI::ParseError& error) {
     const auto subs = app.get_subcommands();
     parsed.name = subs.empty() ? "" : subs.front()->get_name();
-    parsed.exit_code = 2;
-    const std::string command = parsed.name.empty() ? "millrace" : "millrace " + parsed.name;
-    parsed.message = command + ": error: " + (subs.empty() ? no_command(app, argc, argv) : error.what()) +
-                     "\nRun '" + command + " --help' for what it takes.\n";
+    wrong(subs.empty() ? no_command(app, argc, argv) : wrong_use(*subs.front(), error));
   }
   return parsed;
 }

@@ -17,7 +17,8 @@ struct Parsed {
   std::string name;                // of the sub-command
   std::optional<Command> command;  // empty: help or version was asked for, or the usage was wrong
   int exit_code = 0;               // where command is empty: 0 for help, 2 for wrong usage
-  std::string message;             // what to print then: to stdout for 0, to stderr for 2
+  std::string message;             // where command is empty: the help, or what is wrong with the usage
+  bool json = false;               // --json was given, whatever else is wrong
 };
 
 /// argv as main() has it. Never exits, never prints.
