@@ -24,14 +24,14 @@ Value text_or_nothing(const std::string& text) {
 
 /// A YAML scalar. Quoted unless no reader of YAML can take it for anything but this text.
 std::string scalar(const std::string& text) {
-  const bool plain =
-      !text.empty() && std::string_view("-.").find(text[0]) == std::string_view::npos &&
-      std::all_of(text.begin(), text.end(),
-                  [](char c) {
-                    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                           std::string_view("_-./:").find(c) != std::string_view::npos;
-                  }) &&
-      text.back() != ':';
+  const bool plain = !text.empty() && std::string_view("-.").find(text[0]) == std::string_view::npos &&
+                     std::all_of(text.begin(), text.end(),
+                                 [](char c) {
+                                   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                                          (c >= 'A' && c <= 'Z') ||
+                                          std::string_view("_-./:").find(c) != std::string_view::npos;
+                                 }) &&
+                     text.back() != ':';
   if (plain) return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -92,10 +92,9 @@ std::string document(const Loaded& loaded) {
     const auto section = in_section ? setting.key.substr(0, dot) : std::string_view();
     if (in_section && section != open) sections += std::string(section) + ":\n";
     if (in_section) open = section;
-    (in_section ? sections : whole) += (in_section ? "  " : "") +
-                                       std::string(in_section ? setting.key.substr(dot + 1) : setting.key) +
-                                       ":" + std::visit(Yaml(), value_of(setting, loaded.settings)) + "  # " +
-                                       loaded.origin(setting.key) + "\n";
+    (in_section ? sections : whole) +=
+        (in_section ? "  " : "") + std::string(in_section ? setting.key.substr(dot + 1) : setting.key) + ":" +
+        std::visit(Yaml(), value_of(setting, loaded.settings)) + "  # " + loaded.origin(setting.key) + "\n";
   }
   return whole + sections;
 }

@@ -9,8 +9,8 @@
 
 namespace millrace::server::config {
 
-/// A setting's value in its own type. monostate: nothing, where a file leaves the key out (no path, or a number
-/// that is chosen by the server).
+/// A setting's value in its own type. monostate: nothing, where a file leaves the key out (no path, or a
+/// number that is chosen by the server).
 using Value = std::variant<std::monostate, bool, std::uint64_t, std::string, std::vector<std::string>>;
 
 /// Paths are absolute, so that the value means the same in a file anywhere.

@@ -82,11 +82,12 @@ TEST_F(ServeSettings, WhatCheckConfigPrintsIsTakenAsConfigFromAnotherFolder) {
   std::filesystem::copy(directory_.path() / "deployment", odd, std::filesystem::copy_options::recursive);
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--deployment", "deployment"},
-        std::vector<std::string>{"--deployment", odd, "--http", "127.0.0.1:0", "--http", "unix:/tmp/millrace.sock",
-                                 "--cors-origin", "*", "--slots", "3", "--udp", "127.0.0.1:0", "--udp-fragment-bytes",
-                                 "400", "--max-body-bytes", "2000000", "--log-level", "warning"}}) {
-    std::vector<std::string> command{"env", "-C", directory_.path().string(), millrace_binary(), "serve",
-                                     "--check-config"};
+        std::vector<std::string>{"--deployment", odd, "--http", "127.0.0.1:0", "--http",
+                                 "unix:/tmp/millrace.sock", "--cors-origin", "*", "--slots", "3", "--udp",
+                                 "127.0.0.1:0", "--udp-fragment-bytes", "400", "--max-body-bytes", "2000000",
+                                 "--log-level", "warning"}}) {
+    std::vector<std::string> command{
+        "env", "-C", directory_.path().string(), millrace_binary(), "serve", "--check-config"};
     command.insert(command.end(), flags.begin(), flags.end());
     const Outcome first = run_program(command);
     ASSERT_EQ(first.exit_code, 0) << first.err;

@@ -81,10 +81,11 @@ void LiveSettings::print(std::ostream& out) const {
   if (command_.common.json) {
     json::object all;
     for (const auto& setting : config::settings())
-      all[std::string(setting.key)] = json::object{{"value", std::visit(JsonOf(), config::value_of(setting, settings()))},
-                                                   {"origin", loaded_.origin(setting.key)},
-                                                   {"environment", config::environment_name(setting.key)},
-                                                   {"live", setting.live}};
+      all[std::string(setting.key)] =
+          json::object{{"value", std::visit(JsonOf(), config::value_of(setting, settings()))},
+                       {"origin", loaded_.origin(setting.key)},
+                       {"environment", config::environment_name(setting.key)},
+                       {"live", setting.live}};
     out << json::serialize(json::object{{"schema", 1}, {"settings", std::move(all)}}) << '\n';
     return;
   }

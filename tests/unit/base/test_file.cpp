@@ -252,10 +252,11 @@ TEST(Directory, WritersOfOneTargetAtTheSameTimeSweepNothingOfEachOther) {
   for (int thread = 0; thread < 4; ++thread)
     writers.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
-        const Status written = write_directory_atomically(dir.path() / "d", [](const fs::path& temporary) -> Status {
-          MILLRACE_TRY(write_new_file(temporary / "one", "1"));
-          return write_new_file(temporary / "two", "2");
-        });
+        const Status written =
+            write_directory_atomically(dir.path() / "d", [](const fs::path& temporary) -> Status {
+              MILLRACE_TRY(write_new_file(temporary / "one", "1"));
+              return write_new_file(temporary / "two", "2");
+            });
         if (!written.ok()) ++failures;
       }
     });
