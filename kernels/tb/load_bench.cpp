@@ -249,7 +249,7 @@ class ParametersRow {
         if (rng_.chance(0.4)) {
           ask_for(*(next_ = draw()));
         } else {
-          for (const std::uint32_t argument : {0x10, 0x14, 0x24, 0x2c, 0x34})
+          for (const std::uint32_t argument : {0x10U, 0x14U, 0x24U, 0x2cU, 0x34U})
             host_.write_argument(argument, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)));
         }
       }
