@@ -677,6 +677,19 @@ TEST(ExploreAnalysis, WhatLiftsARateGoesAsFarAsTheBlocksBesideTheSlowestCanAndTh
   EXPECT_EQ(explained(further).lifts.at(0), "20 % more DSP on fpga0 would give up to +156 %");
 }
 
+TEST(ExploreVerify, ChargesALinkToTheCardsAtBothItsEnds) {
+  Problem problem = row({64, 64}, 2, 8);
+  problem.partitions = 2;
+  const Solution good = solved(problem);
+  ASSERT_EQ(good.hops.size(), 1U);
+  for (const auto place : good.card) {
+    Problem dearer = problem;
+    Card& card = dearer.cards[place];
+    card.link[kLut] = card.regions[0].available[kLut];
+    expect(verify(dearer, good), "card '" + card.name + "' has too little LUT");
+  }
+}
+
 TEST(ExploreVerify, RecomputesEveryClaim) {
   Problem problem = row({64, 64}, 2, 8);
   problem.partitions = 2;
