@@ -177,6 +177,18 @@ TEST(Tokens, what_is_wrong_in_the_file_is_named_by_line_and_never_by_its_secret)
   }
 }
 
+TEST(Tokens, TakeSecretsOf16To512Characters) {
+  for (const auto& [length, good] :
+       std::vector<std::pair<std::size_t, bool>>{{15, false}, {16, true}, {512, true}, {513, false}}) {
+    const std::string secret(length, 's');
+    const auto tokens = auth::Tokens::parse("a read " + secret + "\n", "f");
+    ASSERT_EQ(tokens.ok(), good) << length;
+    if (good) {
+      EXPECT_NE(tokens->find("Bearer " + secret), nullptr) << length;
+    }
+  }
+}
+
 TEST(Tokens, EveryByteOfTheDigestCounts) {
   const std::string digest = sha256_hex(kAsker);
   const auto finds = [](const std::string& hashed) {
