@@ -172,6 +172,15 @@ TEST_F(SwapTest, what_is_unloaded_goes_when_the_last_request_is_answered_but_not
   EXPECT_NE(ended(), std::thread::id()) << "nobody waits for anything else to happen";
 }
 
+TEST(ParseVersion, TakesPositiveNumbersOfAtMostEighteenDigits) {
+  EXPECT_EQ(parse_version("1"), 1U);
+  EXPECT_EQ(parse_version("999999999999999999"), 999'999'999'999'999'999U);
+  // 2^64 + 1 has 20 digits and would wrap around to 1.
+  for (const char* none : {"", "0", "01", "+1", "-1", "1 ", "1a", "1.0", "1000000000000000000",
+                           "18446744073709551617", "99999999999999999999"})
+    EXPECT_EQ(parse_version(none), 0U) << "'" << none << "'";
+}
+
 TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
   std::vector<std::string> computed;  // who served at each frame
   bool zeros = true;
