@@ -23,6 +23,7 @@ std::string_view to_string(Scope scope);
 struct Holder {
   std::string name;
   Scope scope = Scope::kRead;
+  bool operator==(const Holder&) const = default;
 };
 
 /// Immutable: any thread.
@@ -37,10 +38,15 @@ class Tokens {
 
   std::size_t size() const { return entries_.size(); }
 
+  /// The same holders with the same tokens, in the same order. Both are the server's own, so the time it
+  /// takes tells nobody anything.
+  bool operator==(const Tokens&) const = default;
+
  private:
   struct Entry {
     Holder holder;
     std::array<std::byte, 32> digest;
+    bool operator==(const Entry&) const = default;
   };
   std::vector<Entry> entries_;
 };

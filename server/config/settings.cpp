@@ -177,4 +177,8 @@ std::vector<const Setting*> differing(const Settings& a, const Settings& b) {
   return out;
 }
 
+void assign(const Setting& setting, const Settings& from, Settings& to) {
+  std::visit([&](const auto& kind) { to.*kind.at = from.*kind.at; }, setting.kind);
+}
+
 }  // namespace millrace::server::config

@@ -117,4 +117,7 @@ std::string value_text(const Setting& setting, const Settings& of);
 /// The settings whose values differ.
 std::vector<const Setting*> differing(const Settings& a, const Settings& b);
 
+/// Copies one setting's value.
+void assign(const Setting& setting, const Settings& from, Settings& to);
+
 }  // namespace millrace::server::config

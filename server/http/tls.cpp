@@ -1,11 +1,13 @@
 #include "server/http/tls.hpp"
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <ctime>
 
+#include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 
@@ -21,6 +23,7 @@ constexpr std::chrono::hours kWarnBefore{14 * 24};
 struct Loaded {
   std::shared_ptr<ssl::context> context;
   std::chrono::system_clock::time_point expires;
+  std::string digest;
 };
 
 std::string minute_of(std::chrono::system_clock::time_point time) {
@@ -44,7 +47,7 @@ Result<Loaded> read(const std::string& certificate, const std::string& key) {
   };
   MILLRACE_ASSIGN(const std::string chain, read_text_file(certificate, kLongestFile));
   MILLRACE_ASSIGN(const std::string secret, read_text_file(key, kLongestFile));
-  Loaded out{std::make_shared<ssl::context>(ssl::context::tls_server), {}};
+  Loaded out{std::make_shared<ssl::context>(ssl::context::tls_server), {}, sha256_hex(chain + secret)};
   error_code error;
   out.context->set_options(ssl::context::default_workarounds | ssl::context::no_tlsv1 |
                                ssl::context::no_tlsv1_1 | ssl::context::no_compression,
@@ -55,9 +58,10 @@ Result<Loaded> read(const std::string& certificate, const std::string& key) {
   out.context->use_certificate_chain(boost::asio::buffer(chain), error);
   if (error) return bad(certificate, "holds no certificate in PEM: " + error.message());
   out.context->use_private_key(boost::asio::buffer(secret), ssl::context::pem, error);
+  if (error && ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH)
+    return bad(key, "is not the key of " + certificate);
   if (error && ::SSL_CTX_get0_privatekey(out.context->native_handle()) == nullptr)
-    return bad(key, "holds no private key in PEM without a passphrase, or not that of " + certificate + ": " +
-                        error.message());
+    return bad(key, "holds no private key in PEM without a passphrase: " + error.message());
   if (::SSL_CTX_check_private_key(out.context->native_handle()) != 1)
     return bad(key, "is not the key of " + certificate);
   const X509* leaf = ::SSL_CTX_get0_certificate(out.context->native_handle());
@@ -86,7 +90,17 @@ Status TlsIdentity::reload(const std::string& certificate, const std::string& ke
   const std::lock_guard lock(mutex_);
   context_ = std::move(loaded.context);
   expires_ = loaded.expires;
+  digest_ = std::move(loaded.digest);
   return {};
+}
+
+bool TlsIdentity::replace(const TlsIdentity& by) {
+  const std::scoped_lock lock(mutex_, by.mutex_);
+  const bool differs = digest_ != by.digest_;
+  context_ = by.context_;
+  expires_ = by.expires_;
+  digest_ = by.digest_;
+  return differs;
 }
 
 std::shared_ptr<ssl::context> TlsIdentity::context() const {

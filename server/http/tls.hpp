@@ -24,6 +24,9 @@ class TlsIdentity {
   /// Reads the files again; on failure what was there stays.
   Status reload(const std::string& certificate, const std::string& key);
 
+  /// Takes over what another one loaded. False where that is the same certificate and key.
+  bool replace(const TlsIdentity& by);
+
   std::shared_ptr<boost::asio::ssl::context> context() const;
 
   /// When the certificate ends.
@@ -35,6 +38,7 @@ class TlsIdentity {
   mutable std::mutex mutex_;
   std::shared_ptr<boost::asio::ssl::context> context_;
   std::chrono::system_clock::time_point expires_{};
+  std::string digest_;  // SHA-256 of both files
 };
 
 }  // namespace millrace::server::http

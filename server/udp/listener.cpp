@@ -61,6 +61,11 @@ class ListenerThread final : public Listener {
     return {};
   }
 
+  bool has_keys(const wire::KeyRing& keys) const override {
+    const std::lock_guard lock(keys_mutex_);
+    return keys_->same_keys(keys);
+  }
+
   void begin_drain() override { engine_->drain(); }
   bool idle() const override {
     return engine_->in_flight() == 0 && receiving_.load(std::memory_order_relaxed) == 0;
@@ -124,7 +129,7 @@ class ListenerThread final : public Listener {
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Engine> engine_;  // functions of the thread, but those that say otherwise
 
-  std::mutex keys_mutex_;                      // keys_
+  mutable std::mutex keys_mutex_;              // keys_
   std::shared_ptr<const wire::KeyRing> keys_;  // what was given last
   std::atomic<bool> new_keys_{false};          // and the engine has not taken yet
 

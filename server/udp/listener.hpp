@@ -56,6 +56,9 @@ class Listener {
   /// without keys. Any thread.
   virtual Status replace_keys(wire::KeyRing keys) = 0;
 
+  /// Whether clients must sign with exactly these now. Any thread.
+  virtual bool has_keys(const wire::KeyRing& keys) const = 0;
+
   /// New requests get ERR unavailable, accepted ones their answers. Any thread.
   virtual void begin_drain() = 0;
 

@@ -121,7 +121,7 @@ TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
   std::string said = next();
   while (said == "WATCHDOG=1") said = next();
   EXPECT_TRUE(said.starts_with("RELOADING=1\nMONOTONIC_USEC=")) << said;
-  EXPECT_EQ(next(), "READY=1");
+  EXPECT_EQ(next(), "READY=1\nSTATUS=serving");
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
   said = next();
   while (said == "WATCHDOG=1") said = next();

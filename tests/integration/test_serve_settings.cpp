@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <boost/json.hpp>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 
@@ -38,6 +39,13 @@ class ServeSettings : public testing::Test {
   }
   static bool said(const BackgroundProgram& server, const std::string& words) {
     return wait_until([&] { return server.err().find(words) != std::string::npos; });
+  }
+
+  static int count(const BackgroundProgram& server, const std::string& words) {
+    const std::string all = server.err();
+    int times = 0;
+    for (auto at = all.find(words); at != std::string::npos; at = all.find(words, at + 1)) ++times;
+    return times;
   }
 
   const std::string kCluster = MILLRACE_SOURCE_DIR "/configs/clusters/three-ku060.yaml";
@@ -229,6 +237,88 @@ TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
   EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
 }
 
+TEST_F(ServeSettings, HangupComparesTheSettingsWithThoseThatRun) {
+  const std::string running = "deployments: [" + deployed() + "]\nhttp: {listen: '127.0.0.1:0'}\nslots: 2\n";
+  const auto file = write("server.yaml", running);
+  BackgroundProgram server({millrace_binary(), "serve", "--config", file});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  HttpConnection connection(*address);
+  int reloads = 0;
+  const auto reload_with = [&](const std::string& text) {
+    write("server.yaml", text);
+    EXPECT_EQ(::kill(server.pid(), SIGHUP), 0);
+    ++reloads;
+    // Two signals at once could be taken for one.
+    EXPECT_TRUE(wait_until([&] { return count(server, "settings read again") == reloads; })) << server.err();
+  };
+  const auto waiting = [&](const std::string& settings) {
+    return wait_until([&] {
+      return connection.request("GET", "/metrics")
+                 ->body.find("\nmillrace_config_settings_awaiting_restart " + settings + "\n") !=
+             std::string::npos;
+    });
+  };
+  reload_with(running + "queue_capacity: 9\n");
+  EXPECT_TRUE(waiting("1"));
+  EXPECT_TRUE(wait_until([&] { return count(server, "only a restart changes queue_capacity\n") == 1; }));
+  // It still waits, although the file is as it was at the last signal.
+  reload_with(running + "queue_capacity: 9\n");
+  EXPECT_TRUE(wait_until([&] { return count(server, "only a restart changes queue_capacity\n") == 2; }))
+      << server.err();
+  // Back at what runs, nothing waits.
+  reload_with(running);
+  EXPECT_TRUE(waiting("0")) << server.err();
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+  EXPECT_EQ(count(server, "only a restart changes"), 2) << server.err();
+}
+
+TEST_F(ServeSettings, AHalfRotatedCertificateChangesNothingAndIsSeenInTheMetrics) {
+  using server::test::make_certificate;
+  const auto first = make_certificate(-3'600, 86'400 * 30L), second = make_certificate(-3'600, 86'400 * 60L);
+  const std::string tokens = write("tokens", "operator admin a-token-of-the-operator\n");
+  ASSERT_EQ(::chmod(tokens.c_str(), 0600), 0);
+  const std::string chain = write("chain.pem", first.certificate), key = write("key.pem", first.key);
+  ASSERT_EQ(::chmod(key.c_str(), 0600), 0);
+  BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployed(), "--http", "127.0.0.1:0",
+                            "--http", "tls:127.0.0.1:0", "--tls-certificate", chain, "--tls-key", key,
+                            "--tokens", tokens});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  HttpConnection connection(*address);
+  const auto metric = [&](const std::string& name, const std::string& token) {
+    const std::string page =
+        connection.request("GET", "/metrics", {}, "Authorization: Bearer " + token + "\r\n")->body;
+    const auto at = page.find("\n" + name + " ");
+    return at == std::string::npos ? -1. : std::stod(page.substr(at + name.size() + 2));
+  };
+  const std::string successful = "millrace_config_last_reload_successful",
+                    since = "millrace_config_last_reload_success_timestamp_seconds";
+  const std::string old_token = "a-token-of-the-operator", new_token = "another-token-of-the-operator";
+  ASSERT_TRUE(wait_until([&] { return metric(successful, old_token) == 1; }));
+  const double started = metric(since, old_token);
+  EXPECT_NEAR(started, static_cast<double>(std::time(nullptr)), 120);
+
+  // The new certificate beside the old key, and new tokens.
+  write("chain.pem", second.certificate);
+  write("tokens", "operator admin " + new_token + "\n");
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  ASSERT_TRUE(wait_until([&] { return metric(successful, old_token) == 0; })) << server.err();
+  EXPECT_TRUE(said(server, "reload refused: TLS: " + key + " is not the key of " + chain)) << server.err();
+  EXPECT_EQ(count(server, "settings read again"), 0) << "it was not taken, nor was a part of it";
+  EXPECT_EQ(metric(since, old_token), started);
+
+  write("key.pem", second.key);
+  ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
+  ASSERT_TRUE(wait_until([&] { return metric(successful, new_token) == 1; })) << server.err();
+  EXPECT_TRUE(said(server,
+                   "settings read again; changed: contents of http.tokens, contents of http.certificate; in "
+                   "force: 1 token, a certificate until 20"))
+      << server.err();
+  EXPECT_GT(metric(since, new_token), started);
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+}
+
 TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) {
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
@@ -276,7 +366,7 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(wait_until([&] { return status("another-token-of-his") == 200; }));
   EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
-  EXPECT_TRUE(said(server, "changed: none; in force: 1 token\n")) << server.err();
+  EXPECT_TRUE(said(server, "changed: contents of http.tokens; in force: 1 token\n")) << server.err();
 
   // Whoever changes models is named, with what came of it; a flood of wrong tokens does not flood the log.
   write("tokens", good);
@@ -322,12 +412,6 @@ TEST_F(ServeSettings, AHangupTakesNothingThatAStartWouldRefuseAndOpensNoServerTo
   const auto status = [](const std::string& port) {
     HttpConnection connection(static_cast<std::uint16_t>(std::stoi(port)));
     return connection.request("GET", "/v2/millrace/status")->status;
-  };
-  const auto count = [](const BackgroundProgram& server, const std::string& what) {
-    const std::string all = server.err();
-    int times = 0;
-    for (auto at = all.find(what); at != std::string::npos; at = all.find(what, at + 1)) ++times;
-    return times;
   };
   {
     BackgroundProgram server(begin("0.0.0.0:0"));

@@ -16,6 +16,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/base/service.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "server/auth/tokens.hpp"
@@ -98,8 +99,14 @@ Result<Asked> wait_for_cards(Signals& signals, std::chrono::milliseconds drain, 
 
 /// At SIGHUP.
 void reload(LiveSettings& live, const std::vector<std::string>& addresses) {
-  if (!live.reload()) return;
+  service::notify_reloading();
+  if (const Status done = live.reload(); !done.ok()) {
+    service::notify("READY=1\nSTATUS=serving; the last reload was refused: " +
+                    printable(done.error().message()));
+    return;
+  }
   for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
+  service::notify("READY=1\nSTATUS=serving");
 }
 
 /// Gives notice, then drains: until nothing is being answered and no version is on its way, the bound passes,
@@ -153,9 +160,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
     if (signal == Signal::kStop) break;
     if (watchdog && server.beat()) service::notify("WATCHDOG=1");
     if (signal != Signal::kReload) continue;
-    service::notify_reloading();
     reload(live, addresses);
-    service::notify("READY=1");
   }
   service::notify("STOPPING=1\nSTATUS=draining");
   drain_requests(signals, live.settings(), server, udp, repository);
@@ -185,17 +190,12 @@ unsigned io_threads(const Settings& settings) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
 }
 
-/// Who may do what, from now on; how many tokens there are (0: nobody needs one).
-Result<std::size_t> load_tokens(const Settings& settings, server::auth::Guard& guard) {
-  if (settings.http_tokens.empty()) {
-    guard.replace(nullptr);
-    return std::size_t{0};
-  }
+/// Who may do what; null: nobody needs a token.
+Result<std::shared_ptr<const server::auth::Tokens>> read_tokens(const Settings& settings) {
+  if (settings.http_tokens.empty()) return std::shared_ptr<const server::auth::Tokens>();
   MILLRACE_ASSIGN(const std::string text, read_text_file(settings.http_tokens));
   MILLRACE_ASSIGN(auto tokens, server::auth::Tokens::parse(text, settings.http_tokens));
-  const std::size_t count = tokens.size();
-  guard.replace(std::make_shared<const server::auth::Tokens>(std::move(tokens)));
-  return count;
+  return std::make_shared<const server::auth::Tokens>(std::move(tokens));
 }
 
 Result<server::http::ServerOptions> http_options(const LiveSettings& live) {
@@ -266,15 +266,27 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
 /// What a scrape asks for. References and pointers must outlive the last.
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
                  const server::models::Repository& repository, const server::http::Api& api,
-                 const std::shared_ptr<server::http::TlsIdentity>& tls,
-                 const server::udp::Listener* listener) {
-  metrics.set_sampler([&registry, &repository, &api, tls, listener](server::metrics::Samples& samples) {
+                 const std::shared_ptr<server::http::TlsIdentity>& tls, const server::udp::Listener* listener,
+                 const std::shared_ptr<const ReloadState>& reloads) {
+  metrics.set_sampler([&registry, &repository, &api, tls, listener,
+                       reloads](server::metrics::Samples& samples) {
+    const auto seconds = [](std::chrono::system_clock::time_point time) {
+      return std::chrono::duration<double>(time.time_since_epoch()).count();
+    };
     registry.sample(samples);
     repository.sample(samples);
     samples.gauge("millrace_ready", "1 where /v2/health/ready answers 200.", {}, api.ready() ? 1 : 0);
+    samples.gauge("millrace_config_last_reload_successful",
+                  "1 where the last SIGHUP was obeyed, 0 where refused.", {}, reloads->successful ? 1 : 0);
+    samples.gauge("millrace_config_last_reload_success_timestamp_seconds",
+                  "When settings were last taken, at the start or at SIGHUP.", {},
+                  seconds(reloads->succeeded));
+    samples.gauge("millrace_config_settings_awaiting_restart",
+                  "Settings that were changed, as of the last SIGHUP, and that only a restart takes.", {},
+                  static_cast<double>(reloads->wait_for_restart.load()));
     if (tls)
       samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds", "When the certificate ends.", {},
-                    std::chrono::duration<double>(tls->expires().time_since_epoch()).count());
+                    seconds(tls->expires()));
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
   });
 }
@@ -286,26 +298,40 @@ std::string counted(std::size_t count, const std::string& what) {
 /// What SIGHUP changes, beside the log's level.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
                    const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
-  live.on_reload([&](const Settings& now) -> Result<std::string> {
-    api.set_default_timeout(now.default_timeout);
-    MILLRACE_ASSIGN(const std::size_t tokens, load_tokens(now, guard));
-    return now.http_tokens.empty() ? std::string() : counted(tokens, "token");
+  using Prepared = LiveSettings::Prepared;
+  live.on_reload([&](const Settings& now) -> Result<Prepared> {
+    MILLRACE_ASSIGN(auto tokens, read_tokens(now));
+    return Prepared{"http.tokens", tokens ? counted(tokens->size(), "token") : std::string(),
+                    [&api, &guard, tokens = std::move(tokens), timeout = now.default_timeout] {
+                      api.set_default_timeout(timeout);
+                      server::auth::Guard::View view;
+                      const auto* before = guard.refresh(view);
+                      const bool differs = before && tokens ? *before != *tokens : before != tokens.get();
+                      guard.replace(tokens);
+                      return differs;
+                    }};
   });
   for (const auto& [key, used] :
        {std::pair{"http.certificate", tls != nullptr}, std::pair{"http.key", tls != nullptr},
         std::pair{"udp.keys", udp != nullptr}})
     if (!used) live.wait_for_restart(key);
   if (tls)
-    live.on_reload([tls](const Settings& now) -> Result<std::string> {
-      MILLRACE_TRY(tls->reload(now.http_certificate, now.http_key));
-      return "a certificate until " + tls->expires_text();
+    live.on_reload([tls](const Settings& now) -> Result<Prepared> {
+      MILLRACE_ASSIGN(const auto fresh, server::http::TlsIdentity::load(now.http_certificate, now.http_key));
+      return Prepared{"http.certificate", "a certificate until " + fresh->expires_text(),
+                      [tls, fresh] { return tls->replace(*fresh); }};
     });
   if (udp != nullptr)
-    live.on_reload([udp](const Settings& now) -> Result<std::string> {
-      MILLRACE_ASSIGN(auto keys, udp_keys(now));
-      const std::size_t count = keys.size();
-      MILLRACE_TRY(udp->replace_keys(std::move(keys)));
-      return now.udp_keys.empty() ? std::string() : counted(count, "UDP key");
+    live.on_reload([udp, &live](const Settings& now) -> Result<Prepared> {
+      MILLRACE_ASSIGN(const auto options, udp_options(live));
+      MILLRACE_ASSIGN(auto read, udp_keys(now));
+      MILLRACE_TRY(server::udp::Listener::check(options, read));
+      const auto keys = std::make_shared<server::udp::wire::KeyRing>(std::move(read));
+      return Prepared{"udp.keys", keys->empty() ? std::string() : counted(keys->size(), "UDP key"),
+                      [udp, keys] {
+                        const bool differs = !udp->has_keys(*keys);
+                        return udp->replace_keys(std::move(*keys)).ok() && differs;
+                      }};
     });
 }
 
@@ -317,7 +343,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(server::http::ServerOptions options, http_options(live));
   options.passed = service::take_passed_sockets();
   server::auth::Guard guard;
-  if (const auto tokens = load_tokens(settings, guard); !tokens) return tokens.error();
+  MILLRACE_ASSIGN(auto tokens, read_tokens(settings));
+  guard.replace(std::move(tokens));
   if (command.check_config) {
     MILLRACE_TRY(check_inputs(live));
     std::vector<std::string> addresses;
@@ -369,7 +396,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   };
   MILLRACE_ASSIGN(const Asked asked, wait_for_cards(signals, settings.drain, out, bring_up,
                                                     [&] { server.reset(); }));  // and its sockets' files
-  set_sampler(*metrics, registry, repository, api, options.tls, udp.get());
+  set_sampler(*metrics, registry, repository, api, options.tls, udp.get(), live.reload_state());
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();

@@ -1,7 +1,9 @@
 #include "tools/cli/serve_settings.hpp"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "runtime/base/log.hpp"
 #include "server/config/document.hpp"
@@ -17,6 +19,12 @@ struct JsonOf {
   json::value operator()(std::monostate) const { return nullptr; }
   json::value operator()(const auto& one) const { return json::value_from(one); }
 };
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
 
 }  // namespace
 
@@ -47,34 +55,49 @@ Result<LiveSettings> LiveSettings::load(const ServeCommand& command) {
   return live;
 }
 
-bool LiveSettings::reload() {
-  const auto refused = [](const Error& error) {
-    log::error("serve", "reload: " + error.message() + "; the settings stay as they are");
-    return false;
-  };
-  auto fresh = read(command_);
-  if (!fresh) return refused(fresh.error());
-  const LiveSettings now(command_, *fresh);
-  for (const auto& check : checks_)
-    if (const Status good = check(now); !good.ok()) return refused(good.error());
-  std::string changed, waiting;
-  for (const auto* setting : config::differing(settings(), fresh->settings)) {
-    std::string& list = setting->live && !waiting_.contains(setting->key) ? changed : waiting;
-    list += (list.empty() ? "" : ", ") + std::string(setting->key);
+Status LiveSettings::reload() {
+  Status done = try_reload();
+  state_->successful = done.ok();
+  if (done.ok())
+    state_->succeeded = std::chrono::system_clock::now();
+  else
+    log::error("serve",
+               "reload refused: " + done.error().message() +
+                   "; nothing changes: the settings stay as they are, and what was loaded before stays");
+  return done;
+}
+
+Status LiveSettings::try_reload() {
+  MILLRACE_ASSIGN(auto fresh, read(command_));
+  const LiveSettings now(command_, fresh);
+  for (const auto& check : checks_) MILLRACE_TRY(check(now));
+  auto next = settings();
+  std::vector<std::string> changed, waiting;
+  for (const auto* setting : config::differing(settings(), fresh.settings)) {
+    const bool live = setting->live && !waiting_.contains(setting->key);
+    (live ? changed : waiting).emplace_back(setting->key);
+    if (live) config::assign(*setting, fresh.settings, next);
   }
-  loaded_ = std::move(fresh).value();
+  std::vector<Prepared> files;
+  for (const auto& prepare : files_) {
+    MILLRACE_ASSIGN(auto file, prepare(next));
+    files.push_back(std::move(file));
+  }
+  std::vector<std::string> in_force;
+  for (const auto& file : files) {
+    const bool differs = file.apply();
+    if (!file.in_force.empty()) in_force.push_back(file.in_force);
+    if (differs && std::find(changed.begin(), changed.end(), file.key) == changed.end())
+      changed.push_back("contents of " + std::string(file.key));
+  }
+  fresh.settings = std::move(next);
+  loaded_ = std::move(fresh);
   set_log_level();
-  std::string files;
-  for (const auto& apply : appliers_) {
-    const auto applied = apply(settings());
-    if (!applied.ok())
-      log::error("serve", "reload: " + applied.error().message() + "; what was loaded before stays");
-    else if (!applied->empty())
-      files += (files.empty() ? "; in force: " : ", ") + *applied;
-  }
-  log::info("serve", "settings read again; changed: " + (changed.empty() ? "none" : changed) + files);
-  if (!waiting.empty()) log::warning("serve", "reload: only a restart changes " + waiting);
-  return true;
+  state_->wait_for_restart = waiting.size();
+  log::info("serve", "settings read again; changed: " + (changed.empty() ? "none" : joined(changed)) +
+                         (in_force.empty() ? "" : "; in force: " + joined(in_force)));
+  if (!waiting.empty()) log::warning("serve", "reload: only a restart changes " + joined(waiting));
+  return {};
 }
 
 void LiveSettings::print(std::ostream& out) const {

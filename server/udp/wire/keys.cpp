@@ -129,6 +129,21 @@ bool KeyRing::has(std::uint8_t id) const {
   return state_->keys[id] != nullptr;
 }
 
+bool KeyRing::same_keys(const KeyRing& other) const {
+  // The secrets are not kept. Different ones sign nothing alike.
+  const auto signature = [](Key& key) {
+    std::array<std::byte, kTagBytes> tag;
+    key.sign({}, {}, tag);
+    return tag;
+  };
+  for (std::size_t id = 0; id < state_->keys.size(); ++id) {
+    const auto &mine = state_->keys[id], &theirs = other.state_->keys[id];
+    if ((mine == nullptr) != (theirs == nullptr)) return false;
+    if (mine && signature(*mine) != signature(*theirs)) return false;
+  }
+  return true;
+}
+
 void KeyRing::sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
                    std::span<std::byte, kTagBytes> tag) const {
   assert(has(id));

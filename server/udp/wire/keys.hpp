@@ -28,6 +28,9 @@ class KeyRing {
   std::size_t size() const;
   bool has(std::uint8_t id) const;
 
+  /// Whether both hold the same secrets under the same ids.
+  bool same_keys(const KeyRing& other) const;
+
   /// The tag over the 40 header bytes and the payload. The key must be there.
   void sign(std::uint8_t id, std::span<const std::byte> head, std::span<const std::byte> payload,
             std::span<std::byte, kTagBytes> tag) const;
