@@ -59,6 +59,55 @@ TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
   }
 }
 
+TEST_F(ServeService, TheUnitIsHardenedAndLeavesTheCardsDevicesToIt) {
+  ASSERT_TRUE(installed({"systemd-analyze"}));
+  const std::string unit = read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value();
+  const auto path = directory_.path() / "millrace.service";
+  ASSERT_TRUE(write_file_atomically(path, unit).ok());
+  // In tenths: an exposure of 2.0 at most.
+  const Outcome outcome =
+      run_program({"systemd-analyze", "security", "--offline=true", "--threshold=20", path.string()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  for (const char* hides :
+       {"\nPrivateDevices=", "\nDevicePolicy=", "\nDeviceAllow=", "\nProtectClock=", "\nPrivateUsers="})
+    EXPECT_EQ(unit.find(hides), std::string::npos) << hides;
+  EXPECT_NE(unit.find("\nLimitMEMLOCK=infinity\n"), std::string::npos);
+}
+
+TEST_F(ServeService, TheUnitWithItsSecretsPassesSystemdsOwnCheck) {
+  ASSERT_TRUE(installed({"systemd-analyze"}));
+  std::string unit = read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value();
+  for (const char* name : {"LoadCredential=", "SupplementaryGroups="}) {
+    bool found = false;
+    for (auto at = unit.find(std::string("\n#") + name); at != std::string::npos;
+         at = unit.find(std::string("\n#") + name)) {
+      unit.erase(at + 1, 1);
+      found = true;
+    }
+    EXPECT_TRUE(found) << name;
+  }
+  unit.replace(unit.find("/usr/bin/millrace"), 17, millrace_binary());
+  const auto path = directory_.path() / "millrace.service";
+  ASSERT_TRUE(write_file_atomically(path, unit).ok());
+  const Outcome outcome = run_program({"systemd-analyze", "verify", path.string()});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out + outcome.err, "");
+}
+
+/// As systemd leaves credentials: files that only the service's user may read, in a folder of its own.
+TEST_F(ServeService, SecretsThatOnlyItsUserMayReadAreTakenWithoutAWarning) {
+  const auto folder = directory_.path() / "credentials";
+  std::filesystem::create_directory(folder);
+  const auto tokens = folder / "tokens";
+  ASSERT_TRUE(write_file_atomically(tokens, "operator admin a-token-of-the-operator\n").ok());
+  std::filesystem::permissions(tokens, std::filesystem::perms(0400));
+  std::filesystem::permissions(folder, std::filesystem::perms(0500));
+  const Outcome outcome = run_program(serve({"--tokens", tokens.string(), "--check-config"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  std::filesystem::permissions(folder, std::filesystem::perms(0700));
+}
+
 /// What the unit sets is enough for a server with a repository: DynamicUser has no home.
 TEST_F(ServeService, TheUnitsEnvironmentIsEnoughForARepositoryAndABrokenModelIsCounted) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
