@@ -22,12 +22,14 @@ if (emulator) {
   for (const place of ['one_core', 'two_cores']) {
     add(`XRT start+wait / socketpair round trip, ${place.replace('_', ' ')}`, emulator[place].xrt_to_socketpair.median, 1.8);
   }
+  add('A killed card, worst time until the waiting call fails, ms', emulator.killed_card.error_worst_us / 1000, 10);
 }
 const pipeline = read('pipeline.json');
 if (pipeline) {
   for (const run of pipeline.benchmarks.filter(b => b.aggregate_name === 'median')) {
     const place = run.run_name.split('/')[1].replace('_', ' ');
     add(`LeNet-5, added a card / socketpair round trip, ${place}`, run.added_round_trips, 2);
+    add(`LeNet-5, the dearer of the second and third card / the same, ${place}`, run.worst_round_trips, 2);
   }
 }
 const http = read('http.json');
