@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
+#include "runtime/base/file.hpp"
+#include "runtime/plan/image.hpp"
 #include "runtime/plan/image_abi.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
 
 constexpr double kGigabitsPerSecond = 10;
+constexpr std::uint64_t kBandwidthBytesPerSecond = 10'000'000'000U;
+constexpr std::uint64_t kMaxImageBytes = std::uint64_t{2} << 30U;
+constexpr std::uint64_t kLeastMemoryBytes = 4096;  // an image without a bank gets a card all the same
 
 /// Channels between two endpoints (ascending by position), each way.
 using Traffic = std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint32_t, std::uint32_t>>;
@@ -31,6 +37,20 @@ Traffic count_traffic(const Deployment& deployment, const std::vector<std::strin
   return traffic;
 }
 
+/// Of each kind of device, the memory that its image with the most of it asks for.
+Result<std::map<std::string, std::uint64_t>> memory_of_devices(const LoadedDeployment& deployment) {
+  std::map<std::string, std::uint64_t> memory;
+  for (const auto& image : deployment.plan.images) {
+    MILLRACE_ASSIGN(const auto bytes, read_file(deployment.image_path(image), kMaxImageBytes));
+    const auto view = parse_xclbin(bytes);
+    auto needed = view.ok() ? memory_bytes(*view) : Result<std::uint64_t>(view.error());
+    if (!needed.ok()) return needed.error().within(deployment.image_path(image).string());
+    auto& most = memory[image.device];
+    most = std::max({most, *needed, kLeastMemoryBytes});
+  }
+  return memory;
+}
+
 /// Appends cards and cables for one replica.
 void add_replica(const Deployment& deployment, const std::string& behind, Cluster& cluster) {
   std::vector<std::string> endpoints, cards;
@@ -43,7 +63,6 @@ void add_replica(const Deployment& deployment, const std::string& behind, Cluste
     device.name = endpoint.device;
     device.clock_mhz = 100;
     device.regions = {{"all", {}, {"DDR[0]"}, "device"}};
-    device.memory = {{"DDR[0]", std::uint64_t{8} << 30U, 10'000'000'000U}};
   }
   std::vector<std::uint32_t> connectors(endpoints.size(), 0);
   for (const auto& [pair, counts] : count_traffic(deployment, endpoints)) {
@@ -65,12 +84,15 @@ void add_replica(const Deployment& deployment, const std::string& behind, Cluste
 
 }  // namespace
 
-Cluster emulated_cluster_for(const Deployment& deployment, std::uint32_t replicas) {
+Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::uint32_t replicas) {
   Cluster cluster;
-  cluster.name = "emulated-for-" + deployment.model.name;
+  cluster.name = "emulated-for-" + deployment.plan.model.name;
   cluster.emulated = true;
   for (std::uint32_t i = 1; i <= replicas; ++i)
-    add_replica(deployment, i == 1 ? "" : "-" + std::to_string(i), cluster);
+    add_replica(deployment.plan, i == 1 ? "" : "-" + std::to_string(i), cluster);
+  MILLRACE_ASSIGN(const auto memory, memory_of_devices(deployment));
+  for (const auto& [device, bytes] : memory)
+    cluster.devices[device].memory = {{"DDR[0]", bytes, kBandwidthBytesPerSecond}};
   return cluster;
 }
 

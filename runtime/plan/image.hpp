@@ -98,7 +98,12 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes);
 /// header.
 void seal_xclbin(std::span<std::byte> container);
 
+/// Bytes of all memory banks that the container's units may use (MEM_TOPOLOGY): what a card must have to take
+/// it. 0 where it lists none. kCorrupt: a list cut short, or a sum that is no 64-bit number.
+Result<std::uint64_t> memory_bytes(const XclbinView& view);
+
 /// Section kinds of the container format that Millrace reads (xclbin.h, axlf_section_kind).
+inline constexpr std::uint32_t kSectionMemoryTopology = 6;
 inline constexpr std::uint32_t kSectionUserMetadata = 16;
 inline constexpr std::uint32_t kSectionEmulationData = 21;
 

@@ -120,6 +120,32 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
   return view;
 }
 
+Result<std::uint64_t> memory_bytes(const XclbinView& view) {
+  // mem_topology and mem_data of xclbin.h: a count, then rows of 40 bytes from offset 8.
+  constexpr std::size_t kRows = 8, kRowBytes = 40, kUsed = 1, kSize = 8;
+  // Rows that stand for streams, the host's memory under another address, and processor kernels.
+  constexpr std::array<std::uint8_t, 4> kNoMemory = {3, 4, 9, 11};
+  const XclbinSection* section = view.find(kSectionMemoryTopology);
+  if (section == nullptr || section->bytes.size() < sizeof(std::int32_t)) return std::uint64_t{0};
+  const auto bytes = section->bytes;
+  const auto count = read_at<std::int32_t>(bytes, 0);
+  if (count <= 0) return std::uint64_t{0};
+  if (bytes.size() < kRows + static_cast<std::size_t>(count) * kRowBytes)
+    return corrupt("damaged: MEM_TOPOLOGY is shorter than its " + std::to_string(count) + " banks");
+  std::uint64_t kibibytes = 0;
+  for (std::size_t row = kRows; row < kRows + static_cast<std::size_t>(count) * kRowBytes; row += kRowBytes) {
+    const auto type = std::to_integer<std::uint8_t>(bytes[row]);
+    if (bytes[row + kUsed] == std::byte{0} ||
+        std::find(kNoMemory.begin(), kNoMemory.end(), type) != kNoMemory.end())
+      continue;
+    const auto size = read_at<std::uint64_t>(bytes, row + kSize);
+    if (size > (std::uint64_t{1} << 53U) - kibibytes)
+      return corrupt("damaged: MEM_TOPOLOGY lists more memory than 64 bits can address");
+    kibibytes += size;
+  }
+  return kibibytes * 1024;
+}
+
 void seal_xclbin(std::span<std::byte> container) {
   std::fill_n(container.begin() + kKeyBlock, kKeyBlockBytes, std::byte{0xff});
   std::memcpy(container.data() + kKeyBlock, kMark, kMarkBytes);

@@ -126,7 +126,7 @@ std::size_t cards_of(const LoadedDeployment& deployment, const Settings& setting
 
 Result<Cluster> choose_cluster(const Settings& settings, const Deployments& deployments) {
   if (!settings.cluster.empty()) return runtime::plan::load_cluster(settings.cluster);
-  return runtime::plan::emulated_cluster_for(deployments.front()->plan,
+  return runtime::plan::emulated_cluster_for(*deployments.front(),
                                              replicas_of(*deployments.front(), settings));
 }
 

@@ -151,10 +151,9 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
                   make_frames(command, deployment.plan.model, rtl ? kRandomRtlFrames : kRandomFrames));
-  plan::Cluster cluster = plan::emulated_cluster_for(deployment.plan, deployment.plan.replicas);
-  if (!command.cluster.empty()) {
-    MILLRACE_ASSIGN(cluster, plan::load_cluster(command.cluster));
-  }
+  MILLRACE_ASSIGN(const plan::Cluster cluster,
+                  command.cluster.empty() ? plan::emulated_cluster_for(deployment, deployment.plan.replicas)
+                                          : plan::load_cluster(command.cluster));
   MILLRACE_ASSIGN(const runtime::pipeline::Images images, runtime::pipeline::read_images(deployment));
   MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, images));
 

@@ -396,9 +396,45 @@ TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
   expect(validate(plan).error().message(), "digest");
 }
 
+/// The cluster made for these artifacts, written to a folder of their own.
+Cluster emulated(const Artifacts& artifacts, std::uint32_t replicas = 1) {
+  const TemporaryDirectory directory("millrace-emulated");
+  EXPECT_TRUE(write(artifacts, directory.path() / "net").ok());
+  const auto loaded = load_deployment(directory.path() / "net");
+  EXPECT_TRUE(loaded.ok()) << loaded.error().message();
+  auto made = emulated_cluster_for(*loaded, replicas);
+  EXPECT_TRUE(made.ok()) << made.error().message();
+  return std::move(made).value();
+}
+
+TEST(EmulatedCluster, HasTheMemoryOfEveryDeviceFile) {
+  std::size_t devices = 0;
+  for (const auto& file : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "devices")) {
+    const auto device = load_device(file.path());
+    ASSERT_TRUE(device.ok()) << device.error().message();
+    SCOPED_TRACE(device->name);
+    Cluster on;
+    on.name = "one";
+    on.emulated = true;
+    on.cards = {{"fpga0", device->name, ""}};
+    on.devices = {{device->name, *device}};
+    const auto program = tests::chain_program(1);
+    const auto solution = explore::solve(explore::make_problem(program, on, {}));
+    ASSERT_TRUE(solution.ok()) << solution.error().message();
+    const auto artifacts = build_deployment(program, *solution, on, model_info(program));
+    ASSERT_TRUE(artifacts.ok()) << artifacts.error().message();
+    const Cluster made = emulated(*artifacts);
+    std::uint64_t wanted = 0, has = 0;
+    for (const auto& bank : device->memory) wanted += bank.capacity_bytes;
+    for (const auto& bank : made.devices.at(device->name).memory) has += bank.capacity_bytes;
+    EXPECT_EQ(has, wanted);
+    ++devices;
+  }
+  EXPECT_GE(devices, 9U);
+}
+
 TEST(EmulatedCluster, FitsTheDeploymentItIsMadeFor) {
-  const Deployment plan = make(tests::chain_program(3), 3).plan;
-  const Cluster made = emulated_cluster_for(plan);
+  const Cluster made = emulated(make(tests::chain_program(3), 3));
   EXPECT_TRUE(made.emulated);
   ASSERT_EQ(made.cards.size(), 3U);
   ASSERT_EQ(made.cables.size(), 2U);
@@ -408,12 +444,11 @@ TEST(EmulatedCluster, FitsTheDeploymentItIsMadeFor) {
   EXPECT_EQ(made.device_of(made.cards[0]).connectors, 2U);
   Binding binding;
   for (const auto& card : made.cards) binding[card.name] = card.name;
-  EXPECT_TRUE(check_communication(plan, made, binding).ok());
+  EXPECT_TRUE(check_communication(make(tests::chain_program(3), 3).plan, made, binding).ok());
 }
 
 TEST(EmulatedCluster, HasCardsAndCablesForEveryReplica) {
-  const Deployment plan = make(tests::chain_program(3), 2).plan;
-  const Cluster made = emulated_cluster_for(plan, 3);
+  const Cluster made = emulated(make(tests::chain_program(3), 2), 3);
   ASSERT_EQ(made.cards.size(), 6U);
   ASSERT_EQ(made.cables.size(), 3U);
   EXPECT_EQ(made.cards[5].name, "card1-3");

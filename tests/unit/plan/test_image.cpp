@@ -272,5 +272,48 @@ TEST(Xclbin, SurvivesAnyMutationOfItsHeader) {
   }
 }
 
+/// A MEM_TOPOLOGY of these banks: type, whether it is used, KiB.
+struct Bank {
+  std::uint8_t type = 1, used = 1;
+  std::uint64_t kibibytes = 0;
+};
+
+std::vector<std::byte> topology(const std::vector<Bank>& banks) {
+  std::vector<std::byte> bytes(8 + 40 * banks.size());
+  const auto count = static_cast<std::int32_t>(banks.size());
+  std::memcpy(bytes.data(), &count, sizeof count);
+  for (std::size_t i = 0; i < banks.size(); ++i) {
+    bytes[8 + 40 * i] = std::byte{banks[i].type};
+    bytes[9 + 40 * i] = std::byte{banks[i].used};
+    std::memcpy(bytes.data() + 16 + 40 * i, &banks[i].kibibytes, sizeof(std::uint64_t));
+  }
+  return bytes;
+}
+
+Result<std::uint64_t> memory_of(std::span<const std::byte> section) {
+  XclbinView view;
+  view.sections.push_back({kSectionMemoryTopology, "mem_topology", section});
+  return memory_bytes(view);
+}
+
+TEST(Xclbin, AddsUpTheMemoryBanksInUse) {
+  constexpr std::uint8_t kDdr4 = 1, kStreaming = 3, kHbm = 6, kProcessor = 11;
+  EXPECT_EQ(memory_of(topology({{kDdr4, 1, 1U << 24U}, {kDdr4, 0, 1U << 24U}, {kHbm, 1, 1U << 18U}})).value(),
+            (std::uint64_t{16} << 30U) + (std::uint64_t{256} << 20U));
+  EXPECT_EQ(
+      memory_of(topology({{kStreaming, 1, ~std::uint64_t{0}}, {kProcessor, 1, 77}, {kDdr4, 1, 3}})).value(),
+      3072U);
+  EXPECT_EQ(memory_of({}).value(), 0U);
+  EXPECT_EQ(memory_bytes(XclbinView{}).value(), 0U);
+}
+
+TEST(Xclbin, WhoseMemoryBanksAreCutShortOrEndlessIsRefused) {
+  const auto two = topology({{1, 1, 8}, {1, 1, 8}});
+  for (std::size_t length = 4; length < two.size(); ++length)
+    EXPECT_EQ(memory_of(std::span(two).first(length)).error().code(), ErrorCode::kCorrupt) << length;
+  for (const std::uint64_t size : {~std::uint64_t{0}, std::uint64_t{1} << 54U})
+    EXPECT_EQ(memory_of(topology({{1, 1, 8}, {1, 1, size}})).error().code(), ErrorCode::kCorrupt) << size;
+}
+
 }  // namespace
 }  // namespace millrace::runtime::plan
