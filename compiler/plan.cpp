@@ -9,6 +9,7 @@
 #include "compiler/cabling.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "compiler/explore/words.hpp"
+#include "compiler/extrapolated.hpp"
 #include "compiler/front.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/host_work.hpp"
@@ -46,6 +47,9 @@ class Planner {
     }
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
     MILLRACE_TRY(options_.plan.empty() ? choose_over_cables() : follow());
+    if (plan_.unpredicted.empty()) {
+      MILLRACE_ASSIGN(plan_.extrapolated, extrapolations(catalog_, plan_));
+    }
     plan_.prediction_ms = steps_.total("predict");
     plan_.exploration_ms = steps_.total() - plan_.prediction_ms;
     return {};

@@ -105,8 +105,9 @@ struct Plan {
   std::shared_ptr<generators::Plugin> plugin;  // null: none
   std::string unpredicted;  // why there is no prediction; then only `solution`'s cuts are meaningful
   explore::Analysis analysis;
-  bool followed = false;             // a plan file, instead of a search
-  std::optional<Unedited> unedited;  // nothing too where a search finds nothing
+  std::vector<generators::Extrapolation> extrapolated;  // what of its resources no measurement stands behind
+  bool followed = false;                                // a plan file, instead of a search
+  std::optional<Unedited> unedited;                     // nothing too where a search finds nothing
   std::vector<HostBlock> host;
 
   // As it will be built: weights where they were chosen to be, with the blocks that pass tensors on through

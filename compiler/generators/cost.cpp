@@ -2,34 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "compiler/generators/features.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
 
-/// The coefficient of a term: tables are alike in all modules, so theirs stand with mr_table.
-Result<double> coefficient(const Catalog& catalog, const Fit& fit, Fit ModuleModel::*figure, const Term& term,
-                           std::string_view module) {
-  const Fit* from = &fit;
-  if (is_table_term(term.name)) {
-    const auto table = catalog.modules.find("mr_table");
-    if (table != catalog.modules.end()) from = &(table->second.*figure);
-  }
-  const auto found = from->coefficients.find(term.name);
-  if (found != from->coefficients.end()) return found->second;
-  return Error(ErrorCode::kInvalidInput, "the catalogue's " +
-                                             std::string(figure == &ModuleModel::lut ? "lut" : "ff") +
-                                             " of " + std::string(module) + " lacks the term '" +
-                                             std::string(term.name) + "'; run tools/calibrate again");
+/// The coefficient that was fitted for a term of a module; null where no measurement has the term. Tables are
+/// alike in all modules, so their coefficients stand with mr_table.
+const double* measured(const Catalog& catalog, std::string_view module, Fit ModuleModel::*figure,
+                       std::string_view term) {
+  const auto model = catalog.modules.find(is_table_term(term) ? std::string_view("mr_table") : module);
+  if (model == catalog.modules.end()) return nullptr;
+  const auto& coefficients = (model->second.*figure).coefficients;
+  const auto found = coefficients.find(term);
+  return found == coefficients.end() ? nullptr : &found->second;
 }
 
-Result<std::uint64_t> evaluate(const Catalog& catalog, const ModuleModel& model, Fit ModuleModel::*figure,
-                               const std::vector<Term>& terms, std::string_view module) {
+/// What a unit of the term takes in the module where it takes most; 1 where no module was measured with it.
+double extrapolated(const Catalog& catalog, Fit ModuleModel::*figure, std::string_view term) {
+  std::optional<double> most;
+  for (const auto& [module, model] : catalog.modules) {
+    const auto& coefficients = (model.*figure).coefficients;
+    const auto found = coefficients.find(term);
+    if (found != coefficients.end()) most = std::max(most.value_or(0), found->second);
+  }
+  return most.value_or(1);
+}
+
+std::uint64_t evaluate(const Catalog& catalog, std::string_view module, Fit ModuleModel::*figure,
+                       const std::vector<Term>& terms) {
   double sum = 0;
   for (const Term& term : terms) {
-    MILLRACE_ASSIGN(const double each, coefficient(catalog, model.*figure, figure, term, module));
-    sum += each * term.amount;
+    const double* coefficient = measured(catalog, module, figure, term.name);
+    sum += term.amount * (coefficient != nullptr ? *coefficient : extrapolated(catalog, figure, term.name));
   }
   return static_cast<std::uint64_t>(std::llround(std::clamp(sum, 0.0, 1e15)));
 }
@@ -66,18 +73,24 @@ double host_seconds(const Catalog& catalog, const kernels::Program& program, con
 
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters) {
   MILLRACE_ASSIGN(const Features made_of, features(module, parameters));
-  if (made_of.lut.empty() && made_of.ff.empty()) return made_of.exact;
-  const auto model = catalog.modules.find(module);
-  if (model == catalog.modules.end()) {
-    return Error(ErrorCode::kNotFound, "the catalogue has no module '" + std::string(module) + "'");
-  }
   Cost result = made_of.exact;
-  const ModuleModel& fits = model->second;
-  MILLRACE_ASSIGN(const std::uint64_t lut, evaluate(catalog, fits, &ModuleModel::lut, made_of.lut, module));
-  MILLRACE_ASSIGN(const std::uint64_t ff, evaluate(catalog, fits, &ModuleModel::ff, made_of.ff, module));
-  result.lut += lut;
-  result.ff += ff;
+  result.lut += evaluate(catalog, module, &ModuleModel::lut, made_of.lut);
+  result.ff += evaluate(catalog, module, &ModuleModel::ff, made_of.ff);
   return result;
+}
+
+std::vector<Extrapolation> extrapolations(const Catalog& catalog, std::string_view module,
+                                          const Parameters& parameters) {
+  const auto made_of = features(module, parameters);
+  std::vector<Extrapolation> out;
+  if (!made_of.ok()) return out;
+  for (const Term& term : made_of->lut)
+    if (measured(catalog, module, &ModuleModel::lut, term.name) == nullptr)
+      out.push_back({std::string(module), "lut", std::string(term.name)});
+  for (const Term& term : made_of->ff)
+    if (measured(catalog, module, &ModuleModel::ff, term.name) == nullptr)
+      out.push_back({std::string(module), "ff", std::string(term.name)});
+  return out;
 }
 
 }  // namespace millrace::compiler::generators

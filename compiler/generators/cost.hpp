@@ -5,8 +5,11 @@
 // leaves it, which packs neither adders nor registers into DSP48E2; Vivado would need fewer LUTs and FFs.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/instance.hpp"
@@ -32,9 +35,23 @@ struct Cost {
 };
 
 /// The cost of one instance. Memory contents are not known here: tables in LUTs are taken to hold values
-/// without pattern. kNotFound: no such module in the library or the catalogue; kInvalidInput: an unknown
+/// without pattern. A term that no measurement of the module has costs what it costs in the module where a
+/// unit of it takes most, and one LUT or flip-flop a unit where no module was measured with it
+/// (extrapolations() names such terms). kNotFound: no such module in the library; kInvalidInput: an unknown
 /// parameter, or values that no instance can have. Takes about a microsecond; any thread.
 Result<Cost> cost(const Catalog& catalog, std::string_view module, const Parameters& parameters);
+
+/// A term of a module's cost that was never measured: the catalogue has no coefficient for it.
+struct Extrapolation {
+  std::string module;  // "mr_egress"
+  std::string figure;  // "lut" or "ff"
+  std::string term;    // of features.hpp: "down"
+  auto operator<=>(const Extrapolation&) const = default;
+};
+
+/// The terms of an instance that cost() extrapolates, LUTs first. Empty where cost() fails; any thread.
+std::vector<Extrapolation> extrapolations(const Catalog& catalog, std::string_view module,
+                                          const Parameters& parameters);
 
 /// What a block takes on the host, in seconds: measured with kernels/fast, one thread, on the catalogue's
 /// machine. 0 for an operation that the catalogue does not have.

@@ -34,17 +34,23 @@ Result<Cost> link_port_cost(const Catalog& catalog, const ShellPort& port) {
 
 }  // namespace
 
-Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port) {
+Instance host_port(const ShellPort& port) {
   const auto kind = port.type.kind;
-  MILLRACE_ASSIGN(Cost sum, cost(catalog, port.input ? "mr_ingress" : "mr_egress",
-                                 {{"DATA_BYTES", kDataBytes},
-                                  {"BURST", kBurst},
-                                  {"LANES", port.lanes},
-                                  {"EBYTES", number(port.type.storage_bytes())},
-                                  {"ABITS", port.type.bits},
-                                  {"AKIND", kind == kernels::ElementType::Kind::kUnsigned  ? 0
-                                            : kind == kernels::ElementType::Kind::kBipolar ? 2
-                                                                                           : 1}}));
+  return {port.input ? "mr_ingress" : "mr_egress",
+          "",
+          {{"DATA_BYTES", kDataBytes},
+           {"BURST", kBurst},
+           {"LANES", port.lanes},
+           {"EBYTES", number(port.type.storage_bytes())},
+           {"ABITS", port.type.bits},
+           {"AKIND", kind == kernels::ElementType::Kind::kUnsigned  ? 0
+                     : kind == kernels::ElementType::Kind::kBipolar ? 2
+                                                                    : 1}}};
+}
+
+Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port) {
+  const Instance unit = host_port(port);
+  MILLRACE_ASSIGN(Cost sum, cost(catalog, unit.module, unit.parameters));
   if (port.input) return sum;
   MILLRACE_ASSIGN(const Cost tags, tag_fifo(catalog));
   return sum + tags;

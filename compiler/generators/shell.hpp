@@ -35,6 +35,9 @@ struct ShellPort {
 Result<Cost> shell_cost(const Catalog& catalog, const std::vector<ShellPort>& ports, double clock_mhz,
                         std::uint32_t connectors);
 
+/// The unit of one port to the host: mr_ingress or mr_egress. Its name is empty.
+Instance host_port(const ShellPort& port);
+
 /// Of one port to the host, with the FIFO of tags that an output has: less than shell_cost() of it by what
 /// every shell has.
 Result<Cost> host_port_cost(const Catalog& catalog, const ShellPort& port);

@@ -125,6 +125,8 @@ class Page {
       if (plan_.problem.operations[i].host) host += (host.empty() ? "" : ", ") + plan_.program.blocks[i].name;
     if (!host.empty()) page_.put("p", "On the host: " + host + ".");
     for (const auto& note : plan_.notes) page_.put("p", "Noted: " + note + ".");
+    if (const std::string terms = extrapolated(plan_); !terms.empty())
+      page_.put("p", "Noted: " + terms + ".");
     page_.put(
         "p",
         "Written by millrace. Clocks are assumed to be reached, resources are predicted, rates and latencies "

@@ -181,6 +181,10 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                    {"latency_us", plan.unedited->latency_seconds * 1e6}};
   out["exploration_ms"] = plan.exploration_ms;
   out["prediction_ms"] = plan.prediction_ms;
+  json::array extrapolated;
+  for (const auto& one : plan.extrapolated)
+    extrapolated.push_back(json::object{{"module", one.module}, {"figure", one.figure}, {"term", one.term}});
+  out["extrapolated"] = std::move(extrapolated);
   json::array splits;
   for (const auto& split : plan.splits)
     splits.push_back(json::object{{"block", split.block}, {"parts", split.parts}});

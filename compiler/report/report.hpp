@@ -17,6 +17,10 @@ struct HtmlOptions {
 /// A page that fetches nothing and runs nothing: drawings, bars and tables of the same plan.
 std::string html(const Plan& plan, const HtmlOptions& options = {});
 
+/// Which terms of the cost model had no measurement behind them in this plan's resources; empty where all
+/// had.
+std::string extrapolated(const Plan& plan);
+
 /// One object, without a line end.
 std::string json(const Plan& plan, const PlanOptions& options);
 

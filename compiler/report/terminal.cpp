@@ -92,6 +92,7 @@ class Page {
                       "  ", "  ");
     if (const std::string layers = streamed(plan_); !layers.empty()) out_ += wrapped(layers, "  ", "  ");
     out_ += wrapped(quality(plan_), "  ", "  ");
+    if (const std::string terms = extrapolated(plan_); !terms.empty()) out_ += wrapped(terms, "  ", "  ");
     if (plan_.followed) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
   }
 

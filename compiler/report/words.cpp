@@ -7,6 +7,7 @@
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/report/figures.hpp"
+#include "compiler/report/report.hpp"
 
 namespace millrace::compiler::report {
 
@@ -43,6 +44,21 @@ std::string quality(const Plan& plan) {
   return how_good(plan) +
          (plan.played ? "; every partition was played clock by clock"
                       : "; added up from its blocks, not played clock by clock: what is built may be slower");
+}
+
+std::string extrapolated(const Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.extrapolated.size(); ++i) {
+    const auto& one = plan.extrapolated[i];
+    const bool follows = i > 0 && plan.extrapolated[i - 1].module == one.module &&
+                         plan.extrapolated[i - 1].figure == one.figure;
+    if (!follows)
+      text += (i == 0 ? "" : "); ") + one.module + " in " + (one.figure == "lut" ? "LUT" : "FF") + " (";
+    text += (follows ? ", " : "") + one.term;
+  }
+  if (text.empty()) return text;
+  return "resources extrapolated from other modules, for no measurement of the module has the term: " + text +
+         ")";
 }
 
 std::string cost_of_edit(const Plan& plan) {

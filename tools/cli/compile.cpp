@@ -105,6 +105,8 @@ Status run(const CompileCommand& command, std::ostream& out) {
       out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
           << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
           << report.design.analysis.bottleneck << '\n';
+    if (const auto terms = compiler::report::extrapolated(report.design); !terms.empty())
+      out << terms << '\n';
     out << '\n';
   }
   out << "wrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report.steps))

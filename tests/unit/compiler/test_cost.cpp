@@ -176,12 +176,48 @@ TEST(Catalog, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_EQ(load_catalog("/nowhere/catalog.yaml").error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Catalog, SaysWhichTermItLacks) {
+TEST(Cost, TakesAnUnmeasuredTermFromTheModuleWhereItIsDearest) {
   Catalog catalog = embedded();
+  const Parameters widening = {{"LANES", 128}};  // two words of the memory a beat
+  auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;
+  ingress.erase("up");
+  catalog.modules.at("mr_egress").lut.coefficients["up"] = 5000;
+  const auto extrapolated = cost(catalog, "mr_ingress", widening);
+  ASSERT_TRUE(extrapolated.ok()) << extrapolated.error().message();
+  ingress["up"] = 5000;
+  EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", widening));
+}
+
+TEST(Cost, CountsOneAUnitOfATermThatNoModuleWasMeasuredWith) {
+  Catalog catalog = embedded();
+  auto& matrix = catalog.modules.at("mr_mvu").lut.coefficients;
+  catalog.modules.at("mr_mvu_streamed").lut.coefficients.erase("booth_row");
+  catalog.modules.at("mr_vvu").lut.coefficients.erase("booth_row");
+  matrix["booth_row"] = 1;
+  const auto wanted = cost(catalog, "mr_mvu", {{"MUL", 0}});
+  matrix.erase("booth_row");
+  const auto found = cost(catalog, "mr_mvu", {{"MUL", 0}});
+  ASSERT_TRUE(found.ok() && wanted.ok());
+  EXPECT_EQ(*found, *wanted);
+}
+
+TEST(Cost, HasAFigureForEveryRowWithACatalogueThatLacksAnyModule) {
+  const Catalog whole = embedded();
+  for (const ModuleParameters& module : library_modules()) {
+    Catalog catalog = whole;
+    catalog.modules.erase(catalog.modules.find(module.name));
+    for (const Parameters& row : rows_of(module.name))
+      EXPECT_TRUE(cost(catalog, module.name, row).ok()) << module.name;
+  }
+}
+
+TEST(Cost, NamesTheTermsItExtrapolates) {
+  Catalog catalog = embedded();
+  EXPECT_EQ(extrapolations(catalog, "mr_mvu", {}), std::vector<Extrapolation>{});
   catalog.modules.at("mr_mvu").lut.coefficients.erase("tree");
-  const Result<Cost> found = cost(catalog, "mr_mvu", {});
-  ASSERT_FALSE(found.ok());
-  EXPECT_NE(found.error().message().find("'tree'"), std::string::npos);
+  catalog.modules.at("mr_mvu").ff.coefficients.erase("one");
+  EXPECT_EQ(extrapolations(catalog, "mr_mvu", {}),
+            (std::vector<Extrapolation>{{"mr_mvu", "lut", "tree"}, {"mr_mvu", "ff", "one"}}));
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <set>
 
 #include "compiler/alternatives.hpp"
+#include "compiler/extrapolated.hpp"
+#include "compiler/generators/catalog.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/markup.hpp"
 #include "compiler/report/report.hpp"
@@ -158,6 +161,42 @@ TEST(Report, A_gap_that_is_not_known_is_null_and_no_percentage) {
   plan.solution.gap = 0;  // of a plan file nobody looks at what is better
   plan.followed = true;
   EXPECT_TRUE(gap().is_null());
+}
+
+TEST(Report, Says_which_resources_no_measurement_stands_behind) {
+  Plan plan = planned(2);
+  EXPECT_EQ(plan.extrapolated, std::vector<generators::Extrapolation>{});
+  EXPECT_EQ(count(report::terminal(plan, false), "extrapolated"), 0U);
+  EXPECT_EQ(json::parse(report::json(plan, lenet("three-ku060", 2))).at("extrapolated").as_array().size(),
+            0U);
+  generators::Catalog catalog = generators::load_catalog().value();
+  catalog.modules.at("mr_ingress").lut.coefficients.erase("ingress");
+  catalog.modules.at("mr_egress").ff.coefficients.clear();
+  catalog.modules.at("mr_mvu").lut.coefficients.erase("tree");
+  catalog.modules.at("mr_mvu").lut.coefficients.erase("counter");
+  catalog.modules.at("mr_concat").lut.coefficients.clear();  // the plan has none
+  const auto terms = [&] {
+    auto found = extrapolations(catalog, plan);
+    EXPECT_TRUE(found.ok()) << found.error().message();
+    return *found;
+  };
+  plan.extrapolated = terms();
+  const auto named = [&](const char* module, const char* figure, const char* term) {
+    return std::count(plan.extrapolated.begin(), plan.extrapolated.end(),
+                      generators::Extrapolation{module, figure, term});
+  };
+  EXPECT_EQ(named("mr_ingress", "lut", "ingress"), 1);
+  EXPECT_EQ(named("mr_egress", "ff", "egress"), 1);
+  EXPECT_EQ(named("mr_mvu", "lut", "tree"), 1);
+  for (const auto& one : plan.extrapolated) EXPECT_NE(one.module, "mr_concat");
+  const auto in_json = json::parse(report::json(plan, lenet("three-ku060", 2))).at("extrapolated").as_array();
+  EXPECT_EQ(in_json.size(), plan.extrapolated.size());
+  EXPECT_EQ(in_json.back(), (json::value{{"module", "mr_mvu"}, {"figure", "lut"}, {"term", "tree"}}));
+  EXPECT_EQ(count(report::terminal(plan, false), "mr_mvu in LUT (counter, tree)"), 1U);
+  EXPECT_EQ(count(report::html(plan), "mr_mvu in LUT (counter, tree)"), 1U);
+  plan.designs.clear();  // as where a plan is not played: what joins the blocks is not known
+  EXPECT_EQ(named("mr_ingress", "lut", "ingress"), 1);
+  EXPECT_EQ(terms(), plan.extrapolated);
 }
 
 TEST(Report, Alternatives_may_be_replicas_where_these_are_quicker) {
