@@ -134,7 +134,7 @@ TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met
 TEST_F(PlanCommand, The_report_says_which_average_may_differ_by_a_step) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
-  model.node("AveragePool", {model.pair("x", 0.0625F, 0, "in")}, "mean");
+  model.node("AveragePool", {model.pair("x", 0.1F, 0, "in")}, "mean");
   model.attribute("kernel_shape", std::vector<std::int64_t>{3, 3});
   model.output(model.pair("mean", 0.0625F, 0, "out"));
   std::ofstream(file("mean.onnx"), std::ios::binary) << model.bytes();
