@@ -92,8 +92,9 @@ unsigned status_of(ErrorCode code) {
       return 429;
     case ErrorCode::kUnsupported:
       return 501;
-    case ErrorCode::kUnavailable:
     case ErrorCode::kDeadlineExceeded:
+      return 504;  // not 503: a balancer would take a healthy server for one that is down
+    case ErrorCode::kUnavailable:
     case ErrorCode::kCancelled:
       return 503;
     case ErrorCode::kDoesNotFit:

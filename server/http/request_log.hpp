@@ -28,9 +28,9 @@ class RequestLog {
   /// Says what a request was answered with, and returns the id for the answer's header: the client's own
   /// X-Request-Id where it gave one that breaks neither a header nor a log line; else one of ours for answers
   /// of 400 and above and for admin routes, and nothing for others. Good until `asked.id` goes or the next
-  /// call. Answers of 500 and above are warnings, at most ten a second (a lost card fails thousands of
-  /// requests); so are 401 and 403, at most ten a second of their own (somebody guesses tokens). What admin
-  /// routes did is always said; all others are for `debug`, and cost nothing without it.
+  /// call. Answers of 500, and of 503 without Retry-After, are warnings, at most ten a second (a lost card
+  /// fails thousands of requests); so are 401 and 403, at most ten a second of their own (somebody guesses
+  /// tokens). What admin routes did is always said; all others are for `debug`, and cost nothing without it.
   std::string_view about(const Response& answer, const Asked& asked);
 
  private:

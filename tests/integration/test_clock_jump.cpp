@@ -129,7 +129,7 @@ TEST(ClockJump, ADeadlineIsNeitherMissedNorForgottenWhenTheClockJumpsWhileAReque
   shift.set(10 * kYear);
   const auto late = hurried.receive();
   ASSERT_TRUE(late);
-  EXPECT_EQ(late->status, 503) << late->body;
+  EXPECT_EQ(late->status, 504) << late->body;
   EXPECT_NE(late->body.find("deadline"), std::string::npos) << late->body;
   ASSERT_EQ(::kill(cards[1], SIGCONT), 0);
   const auto answer = patient.receive();

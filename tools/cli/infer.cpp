@@ -56,6 +56,7 @@ Error refusal(const std::string& target, const HttpClient::Answer& answer) {
   if (answer.status == 429) kind = ErrorCode::kResourceExhausted;
   if (answer.status == 501) kind = ErrorCode::kUnsupported;
   if (answer.status == 500 || answer.status == 503) kind = ErrorCode::kUnavailable;
+  if (answer.status == 504) kind = ErrorCode::kDeadlineExceeded;
   return Error(kind, target + ": " + message);
 }
 

@@ -269,7 +269,7 @@ TEST_F(HttpServer, maps_the_pipelines_refusals_and_failures) {
   };
   const Case cases[] = {
       {ErrorCode::kResourceExhausted, 429, true}, {ErrorCode::kUnavailable, 503, true},
-      {ErrorCode::kDeadlineExceeded, 503, false}, {ErrorCode::kInternal, 500, false},
+      {ErrorCode::kDeadlineExceeded, 504, false}, {ErrorCode::kInternal, 500, false},
       {ErrorCode::kInvalidInput, 400, false},
   };
   for (const Case& one : cases) {
@@ -335,7 +335,7 @@ TEST_F(HttpServer, answers_429_when_the_queue_is_full) {
   for (RawClient& one : waiting) EXPECT_EQ(one.receive().status, 200);
 }
 
-TEST_F(HttpServer, answers_503_when_the_requests_timeout_passes_in_the_queue) {
+TEST_F(HttpServer, answers_504_when_the_requests_timeout_passes_in_the_queue) {
   start();
   pipeline->hold();
   RawClient to = client();
@@ -344,8 +344,10 @@ TEST_F(HttpServer, answers_503_when_the_requests_timeout_passes_in_the_queue) {
   std::this_thread::sleep_for(5ms);
   pipeline->release();
   const Answer answer = to.receive();
-  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.status, 504);
   EXPECT_NE(answer.body.find("deadline"), std::string::npos);
+  for (const auto& line : log::recent())
+    EXPECT_EQ(line.message.find("deadline"), std::string::npos) << "a client's own deadline is no warning";
 }
 
 TEST_F(HttpServer, says_not_ready_while_a_card_is_lost_and_stays_live) {

@@ -38,14 +38,11 @@ Status status_of(const Error& error) {
 /// What the answer's status and error body say.
 Status status_of(const std::string& target, const HttpClient::Answer& answer) {
   std::string message = target + ": status " + std::to_string(answer.status);
-  bool late = false;  // as the server says: the target may be called anything
   json::error_code failed;
   const json::value body = json::parse(answer.body, failed);
   if (!failed && body.is_object())
-    if (const auto* text = body.as_object().if_contains("error"); text != nullptr && text->is_string()) {
+    if (const auto* text = body.as_object().if_contains("error"); text != nullptr && text->is_string())
       message += ": " + std::string(text->as_string());
-      late = text->as_string().find("deadline") != json::string::npos;
-    }
   switch (answer.status) {
     case 200:
       return {};
@@ -57,7 +54,9 @@ Status status_of(const std::string& target, const HttpClient::Answer& answer) {
     case 429:
       return {Code::kBusy, message};
     case 503:
-      return {late ? Code::kDeadline : Code::kUnavailable, message};
+      return {Code::kUnavailable, message};
+    case 504:
+      return {Code::kDeadline, message};
     case 500:
       return {Code::kInternal, message};
     default:

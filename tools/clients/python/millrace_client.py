@@ -278,9 +278,7 @@ class HttpClient:
             message = json.loads(body)["error"]
         except (ValueError, KeyError, TypeError):
             message = "no reason given"
-        code = {401: "denied", 403: "denied", 404: "not_found", 429: "busy", 503: "unavailable", 500: "internal"}.get(status, "invalid" if 400 <= status < 500 else "protocol")
-        if status == 503 and "deadline" in str(message):
-            code = "deadline"
+        code = {401: "denied", 403: "denied", 404: "not_found", 429: "busy", 503: "unavailable", 504: "deadline", 500: "internal"}.get(status, "invalid" if 400 <= status < 500 else "protocol")
         raise MillraceError(code, f"{path}: status {status}: {message}")
 
     def _exchange(self, method, path, body=None, headers=None, deadline=None):
