@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/file.hpp"
@@ -151,6 +153,38 @@ TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
                                   "--repository", elsewhere().string(), "--cluster",
                                   prefix() / "share/millrace/clusters/three-ku060.yaml", "--check-config"}));
   EXPECT_EQ(settings.exit_code, 0) << settings.err;
+}
+
+/// Every path ending in README.md that a file names, as it stands there.
+std::set<std::string> readmes_named_in(const std::string& text) {
+  constexpr std::string_view kName = "README.md";
+  std::set<std::string> found;
+  for (std::size_t at = text.find(kName); at != std::string::npos; at = text.find(kName, at + 1)) {
+    std::size_t begin = at;
+    const auto in_path = [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '/' || c == '_' || c == '.' || c == '-';
+    };
+    while (begin > 0 && in_path(static_cast<unsigned char>(text[begin - 1]))) --begin;
+    found.insert(text.substr(begin, at - begin) + std::string(kName));
+  }
+  return found;
+}
+
+TEST_F(Install, EveryReadmeThatAnInstalledFileNamesIsInThePrefix) {
+  const fs::path documents = prefix() / "share/doc/millrace";
+  std::size_t named = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(prefix())) {
+    if (!entry.is_regular_file() || entry.path().extension() == ".md") continue;
+    for (const std::string& readme : readmes_named_in(text_of(entry.path()))) {
+      if (readme == "README.md" || readme == "vitis/README.md") continue;  // the latter is in deployments
+      const fs::path expected = readme.starts_with("../") ? entry.path().parent_path() / readme
+                                : readme.starts_with("/") ? fs::path(readme)
+                                                          : documents / readme;
+      EXPECT_TRUE(fs::exists(expected)) << entry.path() << " names " << readme;
+      ++named;
+    }
+  }
+  EXPECT_GT(named, 10U) << "the test finds what is named";
 }
 
 TEST_F(Install, TheUnitStartsTheInstalledProgram) {

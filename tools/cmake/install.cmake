@@ -11,7 +11,19 @@ install(DIRECTORY configs/devices configs/clusters configs/monitoring DESTINATIO
 install(FILES configs/server.yaml DESTINATION share/millrace)
 install(PROGRAMS configs/plugins/dense_plugin.py DESTINATION share/millrace/plugins)
 install(PROGRAMS tools/clients/python/millrace_client.py DESTINATION share/millrace/python)
-install(FILES README.md LICENSE DESTINATION share/doc/millrace)
+install(FILES LICENSE DESTINATION share/doc/millrace)
+
+# Every folder's README, at its place in the tree: messages, --help and the installed files name them so. The cluster and device files
+# name the one of configs/ by their own parent folder.
+file(GLOB_RECURSE readmes CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} README.md compiler/README.md configs/README.md kernels/README.md
+     runtime/README.md server/README.md tests/README.md tools/README.md)
+list(FILTER readmes EXCLUDE REGEX "(^|/)(node_modules|build)/")
+list(FILTER readmes INCLUDE REGEX "^(README.md|(compiler|configs|kernels|runtime|server|tests|tools)/)")
+foreach(readme IN LISTS readmes)
+  get_filename_component(folder ${readme} DIRECTORY)
+  install(FILES ${readme} DESTINATION share/doc/millrace/${folder})
+endforeach()
+install(FILES configs/README.md DESTINATION share/millrace)
 
 # The unit names the program by its full path: the one that was installed, whatever the prefix turns out to be.
 install(CODE "set(units \"${CMAKE_CURRENT_SOURCE_DIR}/configs/systemd\")")
