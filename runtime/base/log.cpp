@@ -1,14 +1,20 @@
 #include "runtime/base/log.hpp"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "runtime/base/text.hpp"
 
@@ -17,11 +23,40 @@ namespace {
 
 bool json_lines = false;
 
+/// Whether standard error is systemd's journal: $JOURNAL_STREAM names its device and inode (systemd.exec(5)).
+bool writes_to_journal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  return stream != nullptr && ::fstat(STDERR_FILENO, &status) == 0 &&
+         stream == std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+}
+
+/// "<4>" before a line: the journal's priority of it (sd-daemon(3)), for `journalctl -p warning`.
+class JournalPriority final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string_view prefix = message.level >= spdlog::level::err    ? "<3>"
+                                    : message.level == spdlog::level::warn ? "<4>"
+                                    : message.level == spdlog::level::info ? "<6>"
+                                                                           : "<7>";
+    out.append(prefix.data(), prefix.data() + prefix.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JournalPriority>();
+  }
+};
+
+void set_pattern(spdlog::logger& logger, const std::string& pattern) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<JournalPriority>('J').set_pattern((writes_to_journal() ? "%J" : "") + pattern);
+  logger.set_formatter(std::move(formatter));
+}
+
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto made =
         std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    set_pattern(*made, "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
     return made;
   }();
   return *instance;
@@ -113,7 +148,7 @@ void write(spdlog::level::level_enum level, std::string_view component, std::str
 void configure(Level level, bool json) {
   json_lines = json;
   auto& out = logger();
-  if (json) out.set_pattern("{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}");
+  if (json) set_pattern(out, "{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}");
   set_level(level);
 }
 

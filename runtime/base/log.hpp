@@ -1,4 +1,5 @@
-// The program's log: one line an event, on stderr, as text or JSON. Any thread.
+// The program's log: one line an event, on stderr, as text or JSON; before it the priority where stderr is
+// systemd's journal. Any thread.
 #pragma once
 
 #include <cstdint>

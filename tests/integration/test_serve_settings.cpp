@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <boost/json.hpp>
 #include <ctime>
 #include <fstream>
@@ -513,6 +514,36 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCo
   certify(-3'600, 86'400 * 60L);
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(said(server, "in force: 1 token, a certificate until 20")) << server.err();
+  EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
+}
+
+/// Both formats: journald takes the priority off a line before it looks at the rest.
+TEST_F(ServeSettings, LogLinesCarryTheirPriorityWhereStandardErrorIsTheJournal) {
+  const std::string journal = "JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2)";
+  for (const auto& [stream, format, prefix] :
+       std::vector<std::array<std::string, 3>>{{journal, "text", "<4>"},
+                                               {journal, "json", "<4>{"},
+                                               {"JOURNAL_STREAM=1:2", "text", ""},
+                                               {"JOURNAL_STREAM=", "json", "{"}}) {
+    const Outcome outcome =
+        run_program({"sh", "-c", stream + " exec \"$@\"", "sh", millrace_binary(), "serve", "--deployment",
+                     deployed(), "--http", "0.0.0.0:0", "--check-config", "--log-format", format});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("other machines reach"), std::string::npos) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with(prefix)) << outcome.err;
+    EXPECT_EQ(outcome.err.starts_with("<"), prefix.starts_with("<")) << outcome.err;
+  }
+}
+
+TEST_F(ServeSettings, TheFirstLineOfTheLogSaysWhatIsServedAndFromWhichSettings) {
+  const auto file =
+      write("server.yaml", "deployments: [" + deployed() + "]\nhttp: {listen: '127.0.0.1:0'}\n");
+  BackgroundProgram server({millrace_binary(), "serve", "--config", file});
+  const auto address = server.wait_for_line("listening http ", 60s);
+  ASSERT_TRUE(address) << server.err();
+  EXPECT_TRUE(said(server, " starts; settings: " + file + "\n")) << server.err();
+  EXPECT_TRUE(said(server, "serving 1 model: chain version 1; listening http " + *address + "\n"))
+      << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 

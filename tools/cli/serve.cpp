@@ -295,6 +295,19 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+/// One line: which models are up, and where clients find them.
+void log_served(const server::models::Snapshot& served, const server::http::Server& server,
+                const server::udp::Listener* udp) {
+  std::string models, listening;
+  for (const auto& model : served.all())
+    models += (models.empty() ? ": " : ", ") + model->name() + " version " + model->version();
+  for (const auto& [kind, text] : server.addresses())
+    listening += (listening.empty() ? "" : ", ") + kind + ' ' + text;
+  if (udp != nullptr) listening += ", udp " + udp->address();
+  log::info("serve",
+            "serving " + counted(served.all().size(), "model") + models + "; listening " + listening);
+}
+
 /// What SIGHUP changes, beside the log's level.
 void apply_reloads(LiveSettings& live, server::http::Api& api, server::auth::Guard& guard,
                    const std::shared_ptr<server::http::TlsIdentity>& tls, server::udp::Listener* udp) {
@@ -357,6 +370,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
     return {};
   }
 
+  log::info("serve", "millrace " MILLRACE_VERSION " starts; settings: " + live.sources());
+
   // Every swap starts threads and ends others. In one arena what a version leaves behind is what the next one
   // takes, whichever threads they were; requests allocate next to nothing.
   ::mallopt(M_ARENA_MAX, 1);
@@ -408,6 +423,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   for (const auto& doubt : doubts_about(live, addresses)) log::warning("serve", doubt);
   live.check_on_reload([&](const LiveSettings& now) { return check_reload(live, now, addresses); });
   if (udp) out << "listening udp " << udp->address() << std::endl;
+  log_served(*registry.snapshot(), *server, udp.get());
   serve_until_stopped(signals, asked, live, addresses, *server, udp.get(), repository, out);
   return {};
 }

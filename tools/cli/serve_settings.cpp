@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <filesystem>
+#include <map>
 #include <ostream>
 #include <utility>
 
@@ -20,6 +22,13 @@ struct JsonOf {
   json::value operator()(const auto& one) const { return json::value_from(one); }
 };
 
+std::filesystem::path settings_file(const ServeCommand& command,
+                                    const std::map<std::string, std::string>& environment) {
+  const auto named = environment.find("MILLRACE_CONFIG");
+  return command.config.empty() && named != environment.end() ? std::filesystem::path(named->second)
+                                                              : std::filesystem::path(command.config);
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
@@ -32,11 +41,13 @@ Result<config::Loaded> LiveSettings::read(const ServeCommand& command) {
   config::Sources sources;
   sources.environment = config::process_environment();
   sources.flags = command.flags;
-  sources.file = command.config;
-  if (const auto named = sources.environment.find("MILLRACE_CONFIG");
-      sources.file.empty() && named != sources.environment.end())
-    sources.file = named->second;
+  sources.file = settings_file(command, sources.environment);
   return config::load(sources);
+}
+
+std::string LiveSettings::sources() const {
+  const auto file = settings_file(command_, config::process_environment());
+  return file.empty() ? "no file" : file.string();
 }
 
 void LiveSettings::set_log_level() const {

@@ -36,6 +36,9 @@ class LiveSettings {
   /// What the server runs with: as the sources said at the start, the live ones as at the last reload.
   const server::config::Settings& settings() const { return loaded_.settings; }
 
+  /// Where settings can come from, in words for the log: the file's name, or that there is none.
+  std::string sources() const;
+
   /// What opens a message about a setting (Loaded::named).
   std::string named(std::string_view key) const { return loaded_.named(key); }
 
