@@ -1,9 +1,12 @@
 // `millrace verify` and `millrace devices`, as programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
+#include <cmath>
 #include <cstring>
 #include <fstream>
+#include <span>
 
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
@@ -95,6 +98,62 @@ TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
   EXPECT_EQ(json::parse(wrong.out).at("mismatches").to_number<int>(), 0) << wrong.out;
   command.insert(command.end(), {"--tolerance", "1"});
   EXPECT_EQ(run(command).exit_code, 0);
+}
+
+/// A chain whose scores, 0.5 a step, go through a softmax on the host.
+class VerifySoftmax : public testing::Test {
+ protected:
+  VerifySoftmax() {
+    const kernels::TensorIndex scores = program_.outputs.at(0);
+    program_.tensors.push_back(program_.tensors[scores]);
+    program_.tensors.back().name = "p";
+    program_.outputs = {static_cast<kernels::TensorIndex>(program_.tensors.size() - 1)};
+    kernels::Block softmax;
+    softmax.name = "softmax";
+    softmax.operation = kernels::Softmax{};
+    softmax.inputs = {scores};
+    softmax.outputs = program_.outputs;
+    program_.blocks.push_back(softmax);
+    deploy(program_, emulated_ring(1), 1, deployment_);
+    EXPECT_TRUE(write_npy(directory_.path() / "in.npy", {"<f4", {1, 8, 8, 2}, input_}).ok());
+  }
+
+  /// The probabilities of the chain's scores, computed here; each group's first score `steps` up.
+  std::vector<float> probabilities(int steps) const {
+    const auto bytes = kernels::reference::run(chain_program(2), {input_}).front();
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    for (std::size_t group = 0; group < values.size(); group += 4) {
+      values[group] += 0.5F * static_cast<float>(steps);
+      float sum = 0;
+      const float most = *std::max_element(&values[group], &values[group] + 4);
+      for (std::size_t i = group; i < group + 4; ++i) sum += values[i] = std::exp(values[i] - most);
+      for (std::size_t i = group; i < group + 4; ++i) values[i] /= sum;
+    }
+    return values;
+  }
+  int verify(const std::vector<float>& expected, const char* tolerance) const {
+    const auto bytes = std::as_bytes(std::span(expected));
+    EXPECT_TRUE(
+        write_npy(directory_.path() / "out.npy", {"<f4", {1, 4, 4, 4}, {bytes.begin(), bytes.end()}}).ok());
+    return run_program({kMillrace, "verify", deployment_.string(), "--inputs",
+                        (directory_.path() / "in.npy").string(), "--expect",
+                        (directory_.path() / "out.npy").string(), "--tolerance", tolerance})
+        .exit_code;
+  }
+
+  TemporaryDirectory directory_{"millrace-verify"};
+  const fs::path deployment_ = directory_.path() / "deployment";
+  const std::vector<std::byte> input_ = std::vector<std::byte>(8 * 8 * 2 * sizeof(float));
+  kernels::Program program_ = chain_program(2);
+};
+
+TEST_F(VerifySoftmax, CountsStepsOfTheScoresBehindIt) {
+  EXPECT_EQ(verify(probabilities(0), "0"), 0);
+  EXPECT_EQ(verify(probabilities(1), "0"), 1);
+  EXPECT_EQ(verify(probabilities(1), "1"), 0);
+  EXPECT_EQ(verify(probabilities(3), "1"), 1);
+  EXPECT_EQ(verify(std::vector<float>(64, 0.0F), "1"), 1) << "all zeros are no probabilities";
 }
 
 TEST_F(Verify, EveryTensorOfAFrameIsWritten) {

@@ -176,7 +176,10 @@ void add_verify(Builder& builder, VerifyCommand& c) {
                   ".npy of the model's own type and layout, first axis = frames (default: random frames)");
   sub->add_option("--expect", c.expect, ".npy of the first output to compare with as well")
       ->needs("--inputs");
-  sub->add_option("--tolerance", c.tolerance, "Output steps allowed against --expect")
+  sub->add_option(
+         "--tolerance", c.tolerance,
+         "Output steps allowed against --expect: of an integer output 1, of a float output the scale of its "
+         "last quantiser, behind a softmax what such a step of every score changes")
       ->needs("--expect")
       ->check(whole(0, kMost32));
   sub->add_option("--frames", c.frames, "Number of frames (default: all of --inputs, or 16)")

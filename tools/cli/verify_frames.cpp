@@ -98,15 +98,32 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
   return frames;
 }
 
+/// Distance of two probabilities in steps of the numbers that the softmax took. One step, up for this one and
+/// down for all others, moves the logarithm of its odds by two scales, and nothing moves it further.
+double steps_between_probabilities(double a, double b, double scale) {
+  constexpr double kRounding = 1e-6;                // relative, of float32 softmaxes
+  constexpr double kLeast = 1e-37;                  // float32 has hardly less
+  constexpr double kLeastRest = 1.0 / (1U << 24U);  // and no number between 1 and 1 less this
+  if (std::isnan(a) || std::isnan(b)) return INFINITY;
+  if (std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b))) return 0;
+  const auto log_odds = [&](double p) {
+    return std::log(std::max(p, kLeast)) - std::log(std::max(1 - p, kLeastRest));
+  };
+  return std::abs(log_odds(a) - log_odds(b)) / (2 * scale);
+}
+
 /// Distance of two elements in steps of the output.
-double steps_between(const std::string& datatype, const std::byte* a, const std::byte* b, float scale) {
+double steps_between(const std::string& datatype, const std::byte* a, const std::byte* b,
+                     const OutputStep& step) {
   const auto read = [](auto zero, const std::byte* from) {
     std::memcpy(&zero, from, sizeof zero);
     return static_cast<double>(zero);
   };
   const auto distance = [&](auto zero) { return std::abs(read(zero, a) - read(zero, b)); };
+  if (datatype == "FP32" && step.softmax)
+    return steps_between_probabilities(read(float{}, a), read(float{}, b), static_cast<double>(step.scale));
   if (datatype == "FP32") {
-    const double steps = distance(float{}) / static_cast<double>(scale);
+    const double steps = distance(float{}) / static_cast<double>(step.scale);
     // Quantised values are whole steps; what float32 adds to that is no difference.
     return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps)
                                                       : (std::isnan(steps) ? INFINITY : steps);
@@ -119,11 +136,11 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
 }
 
 void compare_expected(const plan::TensorSignature& output, const Buffer& got, const Buffer& expected,
-                      float scale, std::uint32_t tolerance, Findings& findings) {
+                      const OutputStep& step, std::uint32_t tolerance, Findings& findings) {
   const std::uint64_t element = output.bytes() / std::max<std::uint64_t>(output.elements(), 1);
   for (std::uint64_t i = 0; i < output.elements(); ++i) {
     const double steps =
-        steps_between(output.datatype, got.data() + i * element, expected.data() + i * element, scale);
+        steps_between(output.datatype, got.data() + i * element, expected.data() + i * element, step);
     ++findings.expect_compared;
     findings.expect_largest = std::max(findings.expect_largest, steps);
     if (steps > tolerance) ++findings.expect_mismatches;
@@ -174,7 +191,7 @@ void compare_frame(const ReferenceModel& reference, const plan::ModelInfo& model
   ++findings.frames;
   if (index < frames.expected.size()) {
     findings.expected = true;
-    compare_expected(model.outputs[0], outputs[0], frames.expected[index], reference.output_scale(0),
+    compare_expected(model.outputs[0], outputs[0], frames.expected[index], reference.output_step(0),
                      command.tolerance, findings);
   }
 }

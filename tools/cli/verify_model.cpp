@@ -38,6 +38,19 @@ const kernels::Block* producer_of(const kernels::Program& program, kernels::Tens
   return nullptr;
 }
 
+OutputStep step_of(const kernels::Program& program, kernels::TensorIndex output) {
+  OutputStep step;
+  const kernels::Block* block = producer_of(program, output);
+  if (block != nullptr && std::holds_alternative<kernels::Softmax>(block->operation)) {
+    step.softmax = true;
+    block = producer_of(program, block->inputs.at(0));
+  }
+  const auto* const end = block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
+  if (end != nullptr && !end->scale.empty())
+    step.scale = *std::max_element(end->scale.begin(), end->scale.end());
+  return step;
+}
+
 std::optional<Difference> compare_partition(const std::string& name, const kernels::Program& program,
                                             const std::vector<Buffer>& inputs) {
   std::map<kernels::TensorIndex, Buffer> wanted;
@@ -196,22 +209,17 @@ Status ReferenceModel::dump(const std::vector<Buffer>& inputs, const std::filesy
   return written;
 }
 
-float ReferenceModel::output_scale(std::size_t index) const {
+OutputStep ReferenceModel::output_step(std::size_t index) const {
   const auto source = sources_.find({"", deployment_->model.outputs[index].name});
-  if (source == sources_.end()) return 1.0F;
+  if (source == sources_.end()) return {};
   for (std::size_t p = 0; p < programs_.size(); ++p) {
     const plan::Partition& partition = deployment_->partitions[p];
     if (partition.name != source->second.first) continue;
-    for (std::size_t i = 0; i < partition.outputs.size(); ++i) {
-      if (partition.outputs[i].name != source->second.second) continue;
-      const kernels::Block* const block = producer_of(programs_[p], programs_[p].outputs[i]);
-      const auto* const end =
-          block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
-      if (end != nullptr && !end->scale.empty())
-        return *std::max_element(end->scale.begin(), end->scale.end());
-    }
+    for (std::size_t i = 0; i < partition.outputs.size(); ++i)
+      if (partition.outputs[i].name == source->second.second)
+        return step_of(programs_[p], programs_[p].outputs[i]);
   }
-  return 1.0F;
+  return {};
 }
 
 }  // namespace millrace::cli

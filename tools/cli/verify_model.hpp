@@ -32,6 +32,12 @@ std::optional<Difference> earliest_difference(const std::string& partition, cons
                                               const std::map<kernels::TensorIndex, Buffer>& wanted,
                                               const std::map<kernels::TensorIndex, Buffer>& got);
 
+/// How far a float output moves when the integers behind it move by one.
+struct OutputStep {
+  float scale = 1;       // of the DequantizeLinear at the end, the largest; 1 where the output is integers
+  bool softmax = false;  // a Softmax follows it: the scale is that of the numbers it takes
+};
+
 class ReferenceModel {
  public:
   /// The programs of card partitions come from the images themselves (EMULATION_DATA). `deployment` must
@@ -49,8 +55,8 @@ class ReferenceModel {
   /// Every tensor of every partition as DIR/<partition>/<number>_<tensor>.npy.
   Status dump(const std::vector<Buffer>& inputs, const std::filesystem::path& directory) const;
 
-  /// The scale of output `index` where the model ends in a DequantizeLinear; 1 where it does not.
-  float output_scale(std::size_t index) const;
+  /// What one step of output `index` is.
+  OutputStep output_step(std::size_t index) const;
 
   using Key = std::pair<std::string, std::string>;  // partition, port; ("", tensor) for the model's own
 
