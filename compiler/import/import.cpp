@@ -4,6 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -249,11 +250,28 @@ class Importer {
                        "', which no initialiser, input or node provides: weights are missing");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
+    MILLRACE_TRY(check_constants(here, op.type, node));
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? kNoValue : ids_.at(output));
     node.operation = std::move(op);
     node.sources = {node.name};
     graph_.nodes.push_back(std::move(node));
+    return {};
+  }
+
+  /// That no constant which a node reads is NaN or, but for bounds, infinite: no integer stands for either.
+  Status check_constants(const std::string& here, const std::string& type, const Node& node) const {
+    const bool bounds = type == "Clip" || type == "Min" || type == "Max";
+    for (const ValueId input : node.inputs) {
+      if (input == kNoValue || graph_.value(input).constant == nullptr) continue;
+      const auto& floats = graph_.value(input).constant->floats;
+      const auto wrong = std::find_if(floats.begin(), floats.end(),
+                                      [&](float f) { return std::isnan(f) || (std::isinf(f) && !bounds); });
+      if (wrong != floats.end())
+        return invalid(here + ": element " + std::to_string(wrong - floats.begin()) + " of its constant '" +
+                       graph_.value(input).name + "' is " + (std::isnan(*wrong) ? "NaN" : "infinite") +
+                       "; export the model with finite numbers");
+    }
     return {};
   }
 

@@ -35,6 +35,15 @@ Result<std::uint64_t> parse_number(const std::string& text, const std::string& k
   return value;
 }
 
+/// Whether symbolic links take `path` out of `directory`. What does not exist leads nowhere.
+bool leads_outside(const std::filesystem::path& directory, const std::filesystem::path& path) {
+  std::error_code code;
+  const auto home = std::filesystem::weakly_canonical(directory.empty() ? "." : directory, code);
+  if (code) return false;
+  const auto real = std::filesystem::weakly_canonical(path, code);
+  return !code && *real.lexically_relative(home).begin() == "..";
+}
+
 Result<std::string> read_external(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
                                   std::uint64_t bytes) {
   std::string location;
@@ -55,6 +64,11 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
     return invalid("external data location '" + location + "' is not a path below the model's directory");
   const std::filesystem::path path = directory / relative;
+  if (leads_outside(directory, path))
+    return invalid(
+        "external data location '" + location +
+        "' leads outside the model's directory through a symbolic link; put the file itself beside "
+        "the model");
   auto data = read_file_part(path, offset, bytes);
   if (data.ok()) return data;
   if (data.error().code() == ErrorCode::kNotFound)
