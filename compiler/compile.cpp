@@ -139,7 +139,7 @@ Result<CompileReport> compile(const CompileOptions& options) {
   MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}));
   log::info("compile", options.model.string() + " for " + options.cluster.string());
   CompileOptions played = options;
-  played.play_all = true;
+  played.play = Play::kAll;
   MILLRACE_ASSIGN(Plan plan, make_plan(played));
   MILLRACE_ASSIGN(Built built, build(std::move(plan), played));
   CompileReport& report = built.report;

@@ -32,7 +32,7 @@ struct Built {
   emit::Artifacts artifacts;
 };
 
-/// Builds a plan made with these options and `play_all`; all of compile() but what stands before it and the
+/// Builds a plan made with these options and Play::kAll; all of compile() but what stands before it and the
 /// writing. Reports no plan: it is in the artifacts.
 Result<Built> build(Plan plan, const CompileOptions& options);
 

@@ -363,8 +363,7 @@ class Planner {
       if (attempt == 0) bound_ = bound_by(plan_.solution);
       MILLRACE_TRY(predict());
       judge();
-      if (!plan_.played) return {};
-      if (!tighten(plan_, problem)) return by_latency() ? play_the_soonest(plan_) : Status();
+      if (!tighten(plan_, problem)) return by_latency() && plan_.played ? play_the_soonest(plan_) : Status();
       nearest.look_at(plan_);
       const auto& most = plan_.problem.targets.max_latency_seconds;
       late = late || (most && plan_.latency_seconds > *most);
@@ -540,7 +539,7 @@ class Planner {
   }
 
   Status predict() {
-    MILLRACE_ASSIGN(played_interval_, compiler::predict(catalog_, plan_, steps_, options_.play_all));
+    MILLRACE_ASSIGN(played_interval_, compiler::predict(catalog_, plan_, steps_, options_.play));
     return {};
   }
 

@@ -29,6 +29,13 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+/// Which plans are played clock by clock.
+enum class Play : std::uint8_t {
+  kNone,
+  kWhereQuick,  // where it takes less than a second
+  kAll,         // even where it takes minutes; compile() does
+};
+
 struct PlanOptions {
   std::filesystem::path model;
   std::filesystem::path cluster;
@@ -49,9 +56,7 @@ struct PlanOptions {
   std::optional<double> host_seconds;  // what each block between cards takes there; default: the catalogue's
   std::filesystem::path generator_plugin;                            // a program that offers candidates too
   std::chrono::milliseconds plugin_time = std::chrono::seconds(30);  // each of its calls may take
-  // Plans are played clock by clock even where that takes minutes; otherwise only where it takes less than a
-  // second. compile() does.
-  bool play_all = false;
+  Play play = Play::kWhereQuick;
   std::vector<Split> splits;            // asked for; others are made where a layer does not fit or limits
   std::vector<std::string> dump_after;  // names of steps whose graph is printed on stderr; "all": every step
 };
@@ -118,7 +123,9 @@ struct Plan {
   std::vector<std::vector<generators::Folding>> foldings;  // of a part's blocks; empty: no hardware
   emit::Designs designs;
 
-  bool played = false;  // every partition was played clock by clock; else blocks were only added up
+  // Every partition was played clock by clock. Else the interval is that of the slowest block, fed no faster
+  // than the adapter before it does, the latency is added up, and FIFOs have the least depth.
+  bool played = false;
   double interval_seconds = 0, latency_seconds = 0;  // of one replica
   std::vector<StepTime> steps;
   double exploration_ms = 0;  // reading, importing, lowering, choosing, however often that was repeated

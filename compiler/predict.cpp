@@ -30,8 +30,8 @@ const gen::Folding& chosen_folding(const Plan& plan, std::uint32_t block) {
 
 class Prediction {
  public:
-  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps, bool play_all)
-      : catalog_(catalog), plan_(plan), steps_(steps), play_all_(play_all) {}
+  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps, Play play)
+      : catalog_(catalog), plan_(plan), steps_(steps), play_(play) {}
 
   Result<double> run() {
     MILLRACE_TRY(place_solution(plan_));
@@ -79,11 +79,11 @@ class Prediction {
     return work <= kMostPlayed;
   }
 
-  /// Every part on a card clock by clock, where that is affordable or asked for.
+  /// Every part on a card put together, and played clock by clock where that is affordable or asked for.
   Status play() {
     plan_.foldings.assign(plan_.placed.parts.size(), {});
     plan_.designs.clear();
-    plan_.played = play_all_ || affordable();
+    plan_.played = play_ == Play::kAll || (play_ == Play::kWhereQuick && affordable());
     const auto programs = emit::partition_programs(plan_.placed_program, plan_.placed);
     for (std::size_t p = 0; p < programs.size(); ++p) {
       const auto& part = plan_.placed.parts[p];
@@ -92,15 +92,14 @@ class Prediction {
         MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
         plan_.foldings[p].push_back(folding);
       }
-      if (!plan_.played) continue;
       auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
-                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part)});
+                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part), plan_.played});
       if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
       MILLRACE_ASSIGN(design->shell,
                       shell_of(catalog_, programs, plan_.placed, p, *design, device(part.place)));
       plan_.designs.emplace(programs[p].name, std::move(*design));
     }
-    return plan_.played ? take_figures(programs) : Status();
+    return take_figures(programs);
   }
 
   /// Interval, latency and resources of the designs in place of the blocks' sums.
@@ -143,7 +142,9 @@ class Prediction {
     }
     plan_.interval_seconds = longest;
     explore::change_interval(plan_.analysis, plan_.solution.interval_seconds, longest);
-    MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
+    if (plan_.played) {
+      MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
+    }
     return {};
   }
 
@@ -169,7 +170,7 @@ class Prediction {
   const gen::Catalog& catalog_;
   Plan& plan_;
   Steps& steps_;
-  bool play_all_;
+  Play play_;
 };
 
 }  // namespace
@@ -184,8 +185,8 @@ Status place_solution(Plan& plan) {
   return {};
 }
 
-Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps, bool play_all) {
-  return Prediction(catalog, plan, steps, play_all).run();
+Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps, Play play) {
+  return Prediction(catalog, plan, steps, play).run();
 }
 
 void explain(Plan& plan) {

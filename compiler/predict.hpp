@@ -1,5 +1,5 @@
 // What a solution comes to once its parts are put together: played clock by clock where that is affordable,
-// else added up from its blocks. Private to this folder.
+// else reckoned from its blocks and what joins them. Private to this folder.
 #pragma once
 
 #include "compiler/generators/catalog.hpp"
@@ -15,8 +15,8 @@ Status place_solution(Plan& plan);
 
 /// Places plan.solution, and fills the analysis' figures, foldings, designs, played, interval_seconds and
 /// latency_seconds of the plan. Gives the interval in seconds of one replica's cards,
-/// whatever the host takes. `play_all`: all parts are played, whatever that takes.
-Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps, bool play_all);
+/// whatever the host takes. `play`: which parts are played.
+Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps, Play play);
 
 /// Of a plan that is predicted: what limits it and what would lift it, by the figures as they stand.
 void explain(Plan& plan);

@@ -31,6 +31,9 @@ class Assembler {
   Assembler(const Program& program, const std::vector<Folding>& foldings, const AssembleOptions& options)
       : program_(program), foldings_(foldings), options_(options) {}
 
+  /// Of the blocks, in their order; they refer to the program.
+  const std::vector<std::unique_ptr<Generator>>& generators() const { return generators_; }
+
   Result<Design> run() {
     design_.partition = identifier(program_.name);
     if (foldings_.size() != program_.blocks.size())
@@ -93,8 +96,9 @@ class Assembler {
   Status build_blocks() {
     for (std::uint32_t b = 0; b < program_.blocks.size(); ++b) {
       const auto& block = program_.blocks[b];
-      MILLRACE_ASSIGN(const auto generator, Generator::make(program_, b, options_.plugin));
+      MILLRACE_ASSIGN(auto generator, Generator::make(program_, b, options_.plugin));
       MILLRACE_ASSIGN(Netlist piece, generator->build(foldings_[b], options_.memories));
+      generators_.push_back(std::move(generator));
       const std::string given = identifier(block.name), base = unique(given);
       const auto rename = [&](std::string& name) { name = base + name.substr(given.size()); };
       const auto offset = static_cast<StreamIndex>(design_.netlist.streams.size());
@@ -257,6 +261,7 @@ class Assembler {
   const std::vector<Folding>& foldings_;
   const AssembleOptions& options_;
   Design design_;
+  std::vector<std::unique_ptr<Generator>> generators_;
   std::map<TensorIndex, std::vector<Reader>> readers_;
   std::set<std::string> names_;
   std::vector<Netlist> pieces_;
@@ -372,16 +377,21 @@ Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& des
 
 Result<Design> assemble(const Catalog& catalog, const Program& program, const std::vector<Folding>& foldings,
                         const AssembleOptions& options) {
-  MILLRACE_ASSIGN(Design design, Assembler(program, foldings, options).run());
-  MILLRACE_ASSIGN(const Timing timing, FifoSizing(design).run());
-  design.interval_cycles = timing.interval_cycles;
-  design.latency_cycles = timing.latency_cycles;
-  design.first_output_cycles = timing.first_output_cycles;
+  Assembler assembler(program, foldings, options);
+  MILLRACE_ASSIGN(Design design, assembler.run());
+  if (options.play) {
+    MILLRACE_ASSIGN(const Timing timing, FifoSizing(design).run());
+    design.interval_cycles = timing.interval_cycles;
+    design.latency_cycles = timing.latency_cycles;
+    design.first_output_cycles = timing.first_output_cycles;
+  }
   for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
-    MILLRACE_ASSIGN(const auto generator, Generator::make(program, b, options.plugin));
-    MILLRACE_ASSIGN(const Candidate candidate, generator->candidate(catalog, foldings[b]));
+    MILLRACE_ASSIGN(const Candidate candidate, assembler.generators()[b]->candidate(catalog, foldings[b]));
     design.blocks[b].cost = candidate.cost;
     design.blocks[b].interval_cycles = candidate.interval_cycles;
+    if (!options.play)
+      design.interval_cycles = std::max({design.interval_cycles, candidate.interval_cycles,
+                                         fed_interval(design.netlist, static_cast<std::int32_t>(b))});
   }
   for (const auto& unit : design.netlist.units)
     if (unit.block >= 0 && (is_matrix_unit(unit.instance) || unit.instance.module == kUnrolledModule))

@@ -67,6 +67,9 @@ struct AssembleOptions {
   /// Of the device, where each block stands; empty: all in the first. Ports are in the first. A stream from
   /// one to another passes a register slice (mr_skid) in each region on its way, both ends included.
   std::vector<std::uint32_t> regions = {};
+  /// False: nothing is played. `interval_cycles` is that of the slowest block, fed no faster than the adapter
+  /// before it does; FIFOs have the least depth, and latencies are 0.
+  bool play = true;
 };
 
 /// Builds the netlist of `program` (one partition, its name the partition's; no host blocks) with a folding a

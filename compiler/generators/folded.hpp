@@ -89,8 +89,13 @@ struct WindowGaps {
   /// Cycles a frame in which that unit has nothing to do.
   std::uint64_t cost(std::uint64_t nf, std::uint64_t sf) const;
 };
-/// Of the netlist's window; nothing for any other unit.
-WindowGaps window_gaps(const Netlist& netlist, const Unit& window);
+/// Of the netlist's window, a beat of whose input takes `cycles_a_beat`; nothing for any other unit.
+WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat = 1);
+
+/// Cycles a frame that a matrix-vector unit behind an mr_swu_par takes where the adapter before that window
+/// makes each of its beats of several: while the window passes pixels of which it makes nothing, they come no
+/// faster. Of a block of a design's netlist; 0 where it has no such window.
+std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block);
 
 // One a kind of block. The block is valid; errors as Generator::make().
 using MadeGenerator = Result<std::unique_ptr<Generator>>;

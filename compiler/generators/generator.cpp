@@ -49,7 +49,7 @@ UnitCycles window_cycles(const Instance& i, std::uint64_t beats_in, std::uint64_
 
 }  // namespace
 
-WindowGaps window_gaps(const Netlist& netlist, const Unit& window) {
+WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat) {
   const auto& i = window.instance;
   if (i.module != "mr_swu_par") return {};
   const std::int64_t px = parameter(i, "PX", 1), sw = parameter(i, "SW", 1), m = px > sw ? px / sw : 1;
@@ -65,9 +65,31 @@ WindowGaps window_gaps(const Netlist& netlist, const Unit& window) {
           .interval);
   const std::int64_t line = scan / (p("H") + std::max(p("PT"), p("PB"))),
                      step = std::max<std::int64_t>(1, sw / px);
-  gaps.row = p("SH") * line - across * step;
-  gaps.frame = scan - gaps.rows * p("SH") * line - across * step;
+  gaps.row = (p("SH") * line - across * step) * cycles_a_beat;
+  gaps.frame = (scan - gaps.rows * p("SH") * line - across * step) * cycles_a_beat;
   return gaps;
+}
+
+std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
+  const Unit* window = nullptr;
+  std::uint64_t longest = 0;
+  for (const auto& unit : netlist.units) {
+    if (unit.block != block) continue;
+    if (unit.instance.module == "mr_swu_par") window = &unit;
+    if (window == nullptr || !is_matrix_unit(unit.instance)) continue;
+    std::int64_t cycles_a_beat = 1;
+    for (const auto& before : netlist.units)
+      if (before.instance.module == "mr_width_adapter" && before.outputs.front() == window->inputs.front()) {
+        const std::uint64_t from = netlist.streams[before.inputs.front()].beats,
+                            to = netlist.streams[before.outputs.front()].beats;
+        cycles_a_beat = static_cast<std::int64_t>(std::max<std::uint64_t>(1, from / to));
+      }
+    const std::uint64_t nf = folds(unit.instance, "MH", "PE"),
+                        sf = folds(unit.instance, "MW", "SIMD") * line_cycles(unit.instance);
+    longest = std::max(longest, unit_cycles(netlist, unit).interval +
+                                    window_gaps(netlist, *window, cycles_a_beat).cost(nf, sf));
+  }
+  return longest;
 }
 
 std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {

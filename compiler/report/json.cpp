@@ -129,6 +129,11 @@ json::object partition(const Plan& plan, std::uint32_t place) {
   return out;
 }
 
+json::value tolerance(const Plan& plan) {
+  if (plan.played) return nullptr;
+  return json::object{{"frames_per_second", kRateWithin}, {"latency_us", kLatencyShortBy}};
+}
+
 /// The cards of each, in the order of the partitions.
 json::array replica_cards(const Plan& plan) {
   json::array out;
@@ -172,6 +177,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
     out["predicted"] = json::object{{"frames_per_second", plan.frames_per_second()},
                                     {"latency_us", plan.latency_seconds * 1e6},
                                     {"played", plan.played},
+                                    {"tolerance", tolerance(plan)},
                                     {"gap", plan.followed ? json::value(nullptr) : number(plan.solution.gap)},
                                     {"gap_given", gap_given(plan)},
                                     {"exact", plan.solution.exact}};

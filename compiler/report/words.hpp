@@ -7,6 +7,10 @@
 
 namespace millrace::compiler::report {
 
+/// How far a plan that is not played may be off: parts of its rate, and by which its latency may be short.
+/// Measured, not proven: tests/golden/test_plans holds the plans it has to both.
+inline constexpr double kRateWithin = 0.02, kLatencyShortBy = 0.25;
+
 /// As what a float model was planned; a sentence or several, and empty where the model is quantised.
 std::string assumption(const Plan& plan);
 

@@ -135,7 +135,7 @@ Result<VariantsReport> compile_variants(const CompileOptions& options, std::size
   VariantsReport report;
   Steps steps(report.steps);
   PlanOptions planned = options;
-  planned.play_all = true;  // they are chosen by the figures they are built with
+  planned.play = Play::kAll;  // they are chosen by the figures they are built with
   MILLRACE_ASSIGN(const Tried tried, steps.run("explore", [&] { return try_all(planned); }));
   auto chosen = choose(tried.figures, count);
   std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {

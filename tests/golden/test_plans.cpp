@@ -176,6 +176,19 @@ TEST_P(Plans, Come_to_the_same_when_their_files_are_read_back) {
   EXPECT_EQ(plan_file(*plan), golden(name + ".yaml"));
 }
 
+/// What a plan says that is too large to be played: its blocks and what joins them, reckoned.
+TEST_P(Plans, ComeToNearlyTheSameRateWithoutBeingPlayed) {
+  options_.plan = kSource / "tests/golden/plans" / (std::string(GetParam().name) + ".yaml");
+  const auto played = make_plan(options_);
+  options_.play = Play::kNone;
+  const auto reckoned = make_plan(options_);
+  ASSERT_TRUE(played.ok()) << played.error().message();
+  ASSERT_TRUE(reckoned.ok()) << reckoned.error().message();
+  ASSERT_TRUE(played->played);
+  ASSERT_FALSE(reckoned->played);
+  EXPECT_NEAR(reckoned->interval_seconds, played->interval_seconds, 0.02 * played->interval_seconds);
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, Plans, testing::ValuesIn(kCases),
                          [](const auto& param) { return std::string(param.param.name); });
 
