@@ -40,10 +40,10 @@ module part0_dataflow (
     .s_valid(conv0_in0_valid), .s_ready(conv0_in0_ready), .s_data(conv0_in0_data),
     .m_valid(conv0_window_valid), .m_ready(conv0_window_ready), .m_data(conv0_window_data));
   logic conv0_mvu_valid, conv0_mvu_ready;
-  logic [29:0] conv0_mvu_data;
+  logic [27:0] conv0_mvu_data;
   logic conv0_mvu_load_ready;
   mr_mvu #(
-    .MH(4), .MW(18), .PE(2), .SIMD(18), .ABITS(8), .AKIND(1), .WBITS(8), .WKIND(1), .ACCBITS(15), .MUL(2), .BIAS(0),
+    .MH(4), .MW(18), .PE(2), .SIMD(18), .ABITS(8), .AKIND(1), .WBITS(8), .WKIND(1), .ACCBITS(14), .MUL(2), .BIAS(0),
     .IBUF(2), .WSTYLE(2), .WFILE("conv0_weights.hex"), .BFILE("conv0_bias.hex")
   ) conv0_mvu (.clk, .rst,
     .s_valid(conv0_window_valid), .s_ready(conv0_window_ready), .s_data(conv0_window_data),
@@ -53,7 +53,7 @@ module part0_dataflow (
   logic [15:0] conv0_requant_data;
   logic conv0_requant_load_ready;
   mr_requant #(
-    .CHANNELS(4), .PE(2), .ACCBITS(15), .MBITS(0), .OFFBITS(8), .SBITS(3), .SHIFT(6), .OBITS(8), .LOWEST(-128),
+    .CHANNELS(4), .PE(2), .ACCBITS(14), .MBITS(0), .OFFBITS(8), .SBITS(3), .SHIFT(6), .OBITS(8), .LOWEST(-128),
     .HIGHEST(127), .ROUND_HALF_EVEN(0), .ZERO_POINT(0), .UNIFORM(0), .QFILE("conv0_requant.hex")
   ) conv0_requant (.clk, .rst,
     .s_valid(conv0_mvu_valid), .s_ready(conv0_mvu_ready), .s_data(conv0_mvu_data),
