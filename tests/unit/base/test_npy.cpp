@@ -71,7 +71,7 @@ TEST(Npy, No_damaged_file_is_read_past_its_end) {
     bad.resize(random() % (bad.size() + 1));
     const auto result = read(bad);
     if (result.ok()) {
-      EXPECT_EQ(result->data.size(), result->elements() * (result->descr[2] - '0'));
+      EXPECT_EQ(result->data.size(), result->elements() * static_cast<std::uint64_t>(result->descr[2] - '0'));
     }
   }
 }

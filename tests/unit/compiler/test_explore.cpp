@@ -252,7 +252,7 @@ TEST(Explore, RelaysATensorThroughTheCardsBetween) {
 
 TEST(Explore, LaysHeadsOnTheLeavesOfATree) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
-  for (const std::size_t head : {1, 2, 3})
+  for (const std::size_t head : {1U, 2U, 3U})
     problem.operations[head].inputs = {1};  // all read what the first makes
   problem.cables = {{2, 0, 1.25e9, 0}, {2, 1, 1.25e9, 0}, {2, 3, 1.25e9, 0}};
   problem.partitions = 4;
@@ -350,7 +350,7 @@ TEST(Explore, TakesOneOfSeveralCablesForATensor) {
 TEST(Explore, WhatOnlyBranchAndBoundFindsAndDoesNotProveHasAGap) {
   // A hub and three leaves: no row of four cards. Behind the first layer three branches, each fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
-  for (const std::uint32_t first : {1, 3, 5}) problem.operations[first].inputs = {1};
+  for (const std::uint32_t first : {1U, 3U, 5U}) problem.operations[first].inputs = {1};
   for (std::size_t i = 0; i < problem.operations.size(); ++i)
     for (auto& way : problem.operations[i].implementations) way.amounts[kBram18] = i == 0 ? 90 : 50;
   problem.cables.clear();

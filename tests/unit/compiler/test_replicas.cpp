@@ -359,7 +359,7 @@ TEST(Replicas, TheTargetDecidesHowManyThereAre) {
 
 TEST(Replicas, ForLatencyStandOnTheQuickestCardsThatAreAlike) {
   Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any of them
-  for (const std::size_t quick : {2, 3}) {
+  for (const std::size_t quick : {2U, 3U}) {
     problem.cards[quick].device = "quick";
     problem.cards[quick].clock_hz = 1.2e8;
   }

@@ -240,7 +240,7 @@ TEST_F(ReplicasOfPipelines, ADeadCardCostsItsOwnReplicasFramesAndNoOthers) {
     EXPECT_EQ(frames_[2]->code(), ErrorCode::kUnavailable);
     EXPECT_TRUE(all_->ready());
     world_->stall(first_card(1), false);
-    for (const std::size_t i : {1, 3, 4, 5, 6}) EXPECT_TRUE(right(*frames_[i])) << i;
+    for (const std::size_t i : {1U, 3U, 4U, 5U, 6U}) EXPECT_TRUE(right(*frames_[i])) << i;
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(works());
     EXPECT_EQ(frames_of(0), 0U);
     world_->refuse_loads(victim, 0);
@@ -356,7 +356,7 @@ TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
   EXPECT_EQ(all_->status().queued, 2U);
   ASSERT_TRUE(all_->add(std::move(fresh)).ok());
   EXPECT_EQ(all_->status().queued, 0U);
-  for (const std::size_t i : {4, 5}) EXPECT_TRUE(right(*frames_[i])) << i;
+  for (const std::size_t i : {4U, 5U}) EXPECT_TRUE(right(*frames_[i])) << i;
   world_->stall(first_card(1), false);
 }
 
