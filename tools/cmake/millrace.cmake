@@ -87,6 +87,7 @@ function(millrace_module)
 endfunction()
 
 add_custom_target(millrace_check_headers)
+add_custom_target(millrace_unit_tests)
 
 # millrace_test(name SOURCES … USES … [LABELS unit] [LIBS …] [DEFINES …]): a GoogleTest program, run by ctest as one entry.
 function(millrace_test name)
@@ -101,6 +102,9 @@ function(millrace_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT T_LABELS)
     set(T_LABELS unit)
+  endif()
+  if("unit" IN_LIST T_LABELS)
+    add_dependencies(millrace_unit_tests ${name})
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)
