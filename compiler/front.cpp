@@ -82,6 +82,26 @@ Result<graph::Graph> import_model(const PlanOptions& options, ModelInfo& model) 
   return graph;
 }
 
+/// One line for what is said alike of several nodes: the first one's name, and how many more there are.
+std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnostics) {
+  std::vector<std::string> messages, notes;
+  std::vector<std::size_t> nodes;
+  for (const auto& diagnostic : diagnostics) {
+    const auto at = static_cast<std::size_t>(std::find(messages.begin(), messages.end(), diagnostic.message) -
+                                             messages.begin());
+    if (at < messages.size()) {
+      ++nodes[at];
+      continue;
+    }
+    messages.push_back(diagnostic.message);
+    notes.push_back(diagnostic.node);
+    nodes.push_back(0);
+  }
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    notes[i] += (nodes[i] > 0 ? " and " + std::to_string(nodes[i]) + " more: " : ": ") + messages[i];
+  return notes;
+}
+
 Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph,
                                 std::vector<std::string>& notes, Steps& steps) {
   auto start = std::chrono::steady_clock::now();
@@ -93,9 +113,9 @@ Result<graph::Graph> run_passes(const PlanOptions& options, graph::Graph graph,
         start = std::chrono::steady_clock::now();
       });
   if (lowered.ok() && options.assume.empty())
-    for (const auto& diagnostic : lowered->diagnostics) {
-      notes.push_back(printable(diagnostic.node + ": " + diagnostic.message));
-      log::warning("compile", diagnostic.node + ": " + diagnostic.message);
+    for (const std::string& note : notes_of(lowered->diagnostics)) {
+      notes.push_back(printable(note));
+      log::warning("compile", note);
     }
   return lowered;
 }

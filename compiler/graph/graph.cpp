@@ -178,6 +178,37 @@ bool sort_nodes(Graph& graph) {
   return true;
 }
 
+std::size_t node_on_cycle(const Graph& graph) {
+  const Uses uses(graph);
+  // Depth-first along the inputs. A node that is met while it is still open waits for itself.
+  enum class State : std::uint8_t { kNew, kOpen, kDone };
+  std::vector<State> states(graph.nodes.size(), State::kNew);
+  std::vector<std::pair<std::size_t, std::size_t>> path;  // a node, and the input to follow next
+  for (std::size_t start = 0; start < graph.nodes.size(); ++start) {
+    if (states[start] == State::kNew) path.emplace_back(start, 0);
+    while (!path.empty()) {
+      auto& [node, next] = path.back();
+      states[node] = State::kOpen;
+      const auto& inputs = graph.nodes[node].inputs;
+      if (next == inputs.size()) {
+        states[node] = State::kDone;
+        path.pop_back();
+        continue;
+      }
+      const ValueId value = inputs[next++];
+      if (value == kNoValue || uses.producer[value] < 0) continue;
+      const auto producer = static_cast<std::size_t>(uses.producer[value]);
+      if (states[producer] == State::kOpen) return producer;
+      if (states[producer] == State::kNew) path.emplace_back(producer, 0);
+    }
+  }
+  return 0;
+}
+
+std::string and_more(std::size_t count) {
+  return count > kMostListed ? "\n  and " + std::to_string(count - kMostListed) + " more" : "";
+}
+
 void replace_value(Graph& graph, ValueId from, ValueId to) {
   for (Node& n : graph.nodes)
     for (ValueId& v : n.inputs)

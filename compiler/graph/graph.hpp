@@ -236,6 +236,14 @@ struct Uses {
 /// unchanged).
 bool sort_nodes(Graph& graph);
 
+/// A node that waits, through others or not, for its own output. Only where sort_nodes() returned false.
+std::size_t node_on_cycle(const Graph& graph);
+
+/// So many nodes are listed where several are at fault; and_more() tells how many of `count` are left out,
+/// on a line of its own, or nothing where none is.
+inline constexpr std::size_t kMostListed = 10;
+std::string and_more(std::size_t count);
+
 /// Every reader of `from` (graph outputs too) reads `to` instead.
 void replace_value(Graph& graph, ValueId from, ValueId to);
 

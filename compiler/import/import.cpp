@@ -76,7 +76,11 @@ class Importer {
     MILLRACE_TRY(read_inputs());
     MILLRACE_TRY(read_nodes());
     MILLRACE_TRY(refuse_what_is_unsupported());
-    if (!graph::sort_nodes(graph_)) return invalid("the graph has a cycle");
+    if (!graph::sort_nodes(graph_)) {
+      const Node& node = graph_.nodes[graph::node_on_cycle(graph_)];
+      return invalid("the graph has a cycle: " + std::get<OnnxOperator>(node.operation).type + " '" +
+                     node.name + "' waits for its own output");
+    }
     MILLRACE_TRY(infer_shapes());
     MILLRACE_TRY(read_outputs());
     MILLRACE_TRY(graph::verify(graph_, graph::Level::kImported));
@@ -89,8 +93,8 @@ class Importer {
     const auto it = opsets_.find("");
     if (it == opsets_.end()) return invalid("names no operator set (opset_import); export the model again");
     if (it->second < kOldestOpset)
-      return unsupported("operator set " + std::to_string(it->second) +
-                         " is too old; export with 13 or newer");
+      return unsupported("operator set " + std::to_string(it->second) + " is too old; export with " +
+                         std::to_string(kOldestOpset) + " or newer");
     if (proto_.node_size() > kMostNodes)
       return unsupported("has " + std::to_string(proto_.node_size()) + " nodes");
     return {};
@@ -315,9 +319,9 @@ class Importer {
           wrong += (wrong.empty() ? "" : "\n  ") + printable(op.type + " '" + n.name + "': " + what);
         continue;
       }
-      ++count;
-      list += "\n  " + printable(op.type + " '" + n.name + "': " + why);
+      if (++count <= graph::kMostListed) list += "\n  " + printable(op.type + " '" + n.name + "': " + why);
     }
+    list += graph::and_more(count);
     if (count == 0 && !wrong.empty()) return invalid(wrong);
     if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
     if (count > 0)
@@ -348,8 +352,7 @@ class Importer {
         for (const ValueId v : n.outputs)
           if (v != kNoValue) shapeless[v] = true;
         if (blind) continue;
-        ++count;
-        list += (list.empty() ? "" : "\n  ") + here + printable(why);
+        if (++count <= graph::kMostListed) list += (list.empty() ? "" : "\n  ") + here + printable(why);
         continue;
       }
       std::vector<const graph::Value*> inputs;
@@ -364,7 +367,8 @@ class Importer {
     }
     if (count == 1) return unsupported(list);
     if (count > 1)
-      return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list);
+      return unsupported(std::to_string(count) + " nodes are not sound or not supported:\n  " + list +
+                         graph::and_more(count));
     return drop_known_nodes();
   }
 

@@ -14,9 +14,11 @@ void refuse(Graph& graph, Node& node, const std::string& reason) {
 Error refusal_error(const Graph& graph) {
   const std::size_t count = graph.refusals.size();
   std::string text = std::to_string(count) + (count == 1 ? " node is" : " nodes are") + " not supported:";
-  for (const graph::Refusal& r : graph.refusals)
+  for (std::size_t i = 0; i < std::min(count, graph::kMostListed); ++i) {
+    const graph::Refusal& r = graph.refusals[i];
     text += "\n  " + r.operation + " '" + printable(r.node) + "': " + printable(r.reason);
-  return Error(ErrorCode::kUnsupported, text);
+  }
+  return Error(ErrorCode::kUnsupported, text + graph::and_more(count));
 }
 
 const OnnxOperator* onnx_of(const Node& node) {

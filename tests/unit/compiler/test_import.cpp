@@ -210,7 +210,21 @@ TEST(Import, a_cycle_is_refused) {
   OnnxModel m = small_model();
   m.node("Add", {"y", "b"}, "a");
   m.node("Relu", {"a"}, "b");
-  expect_refused(import_model(m), ErrorCode::kInvalidInput, {"cycle"});
+  expect_refused(import_model(m), ErrorCode::kInvalidInput, {"cycle", "'a' waits for its own output"});
+}
+
+TEST(Import, ListsTenNodesAndCountsTheRest) {
+  OnnxModel m = small_model();
+  for (int i = 0; i < 25; ++i) m.node("Loop", {"y"}, "loop" + std::to_string(i));
+  const auto refused = import_model(m);
+  expect_refused(refused, ErrorCode::kUnsupported, {"25 nodes are", "'loop9'", "and 15 more"});
+  EXPECT_EQ(refused.error().message().find("'loop10'"), std::string::npos) << refused.error().message();
+}
+
+TEST(Import, NamesTheOldestOperatorSetThatIsTaken) {
+  OnnxModel m = small_model();
+  m.proto().mutable_opset_import(0)->set_version(8);
+  expect_refused(import_model(m), ErrorCode::kUnsupported, {"operator set 8", "export with 9 or newer"});
 }
 
 TEST(Import, nodes_in_any_order_are_sorted) {
