@@ -638,7 +638,7 @@ TEST(Repository, ReloadSaysWhatServesAndWhatWentWrong) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("\"serving\":\"2\""), std::string::npos) << outcome.out;
   outcome = reload({"--version", "5"});
-  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("has no version '5' in the repository; it has 1, 2"), std::string::npos)
       << outcome.err;
   outcome = reload({"--policy", "overlap", "--version", "1"});
