@@ -98,8 +98,9 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
   return frames;
 }
 
-/// Distance of two probabilities in steps of the numbers that the softmax took. One step, up for this one and
-/// down for all others, moves the logarithm of its odds by two scales, and nothing moves it further.
+/// The distance of two probabilities, in steps of the scores that the softmax took. One step changes a score
+/// by `scale`. If one score rises by a step and all others fall by one, the logarithm of that class's odds
+/// grows by 2 * scale, and no change of one step each moves it further.
 double steps_between_probabilities(double a, double b, double scale) {
   constexpr double kRounding = 1e-6;                // relative, of float32 softmaxes
   constexpr double kLeast = 1e-37;                  // float32 has hardly less
