@@ -21,6 +21,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/python_client.hpp"
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
@@ -145,9 +146,6 @@ TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
                            "share/millrace/plugins/dense_plugin.py", "share/doc/millrace/README.md",
                            "share/doc/millrace/LICENSE"})
     EXPECT_TRUE(fs::exists(prefix() / file)) << file;
-  const Outcome python =
-      run_program({"python3", prefix() / "share/millrace/python/millrace_client.py", "--help"});
-  EXPECT_EQ(python.exit_code, 0) << python.err;
   const Outcome settings =
       run_program(from_elsewhere({program(), "serve", "--config", prefix() / "share/millrace/server.yaml",
                                   "--repository", elsewhere().string(), "--cluster",
@@ -185,6 +183,39 @@ TEST_F(Install, EveryReadmeThatAnInstalledFileNamesIsInThePrefix) {
     }
   }
   EXPECT_GT(named, 10U) << "the test finds what is named";
+}
+
+std::set<std::string> files_below(const fs::path& folder) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) files.insert(entry.path());
+  return files;
+}
+
+TEST_F(Install, PipInstallsThePythonClientWithoutANetworkAndWritesNothingIntoThePrefix) {
+  std::string python;
+  ASSERT_TRUE(find_python_with("pip", python));
+  const std::string source = prefix() / "share/millrace/python";
+  const auto before = files_below(prefix());
+  const fs::path target = directory_->path() / "site-packages";
+  const Outcome pip = run_program(
+      from_elsewhere({"PYTHONDONTWRITEBYTECODE=1", "PIP_CACHE_DIR=" + (elsewhere() / "pip").string(), python,
+                      "-m", "pip", "install", "--no-index", "--target", target, source}));
+  ASSERT_EQ(pip.exit_code, 0) << pip.out << pip.err;
+  EXPECT_EQ(files_below(prefix()), before);
+
+  const std::string path = "PYTHONPATH=" + target.string();
+  const Outcome help =
+      run_program(from_elsewhere({path, python, "-B", target / "bin/millrace-client", "--help"}));
+  EXPECT_EQ(help.exit_code, 0) << help.err;
+  EXPECT_NE(help.out.find("usage: millrace-client"), std::string::npos) << help.out;
+  const Outcome version = run_program(
+      from_elsewhere({path, python, "-B", "-c",
+                      "import importlib.metadata as m; print('millrace', m.version('millrace-client'))"}));
+  EXPECT_EQ(version.out, run_program({program(), "--version"}).out) << version.err;
+  const Outcome files = run_program(from_elsewhere({path, python, "-B", "-c",
+                                                    "import importlib.metadata as m; print(any(f.name == "
+                                                    "'py.typed' for f in m.files('millrace-client')))"}));
+  EXPECT_EQ(files.out, "True\n") << files.err;
 }
 
 TEST_F(Install, TheUnitStartsTheInstalledProgram) {

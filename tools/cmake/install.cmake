@@ -10,7 +10,8 @@ install(TARGETS millrace_xrt_shim LIBRARY DESTINATION lib/millrace/xrt/lib NAMEL
 install(DIRECTORY configs/devices configs/clusters configs/monitoring DESTINATION share/millrace PATTERN alerts_test.yml EXCLUDE)
 install(FILES configs/server.yaml DESTINATION share/millrace)
 install(PROGRAMS configs/plugins/dense_plugin.py DESTINATION share/millrace/plugins)
-install(PROGRAMS tools/clients/python/millrace_client.py DESTINATION share/millrace/python)
+install(DIRECTORY tools/clients/python DESTINATION share/millrace FILES_MATCHING PATTERN *.py PATTERN pyproject.toml PATTERN py.typed
+        PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION share/doc/millrace)
 
 # Every folder's README, at its place in the tree: messages, --help and the installed files name them so. The cluster and device files

@@ -16,6 +16,7 @@
 #include "server/auth/tokens.hpp"
 #include "server/http/tls.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/python_client.hpp"
 #include "tools/clients/http_client.hpp"
 #include "tools/load/run.hpp"
 
@@ -118,10 +119,8 @@ class ClientAccess : public HttpServer {
   tests::Outcome python(std::vector<std::string> more, const std::vector<std::string>& environment = {}) {
     const std::string file = directory_.path() / "x.npy";
     EXPECT_TRUE(write_npy(file, {"<f4", {1, 2, 2}, input_}).ok());
-    more.insert(more.begin(), {"python3", "-B",
-                               std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python/millrace_client.py",
-                               "--url", url_, "--model", "small", "--input", file});
-    return tests::run_program(more, environment);
+    more.insert(more.begin(), {"--url", url_, "--model", "small", "--input", file});
+    return tests::run_python_client(more, environment);
   }
 
   const TemporaryDirectory directory_{"millrace-access"};

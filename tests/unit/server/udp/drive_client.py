@@ -1,4 +1,4 @@
-"""Drives millrace_client.py for test_udp_clients.cpp: drive_client.py URL SEED REQUESTS TIMEOUT_S INPUT OUTPUT KEY_ID KEY_HEX.
+"""Drives millrace_client for test_udp_clients.cpp: drive_client.py URL SEED REQUESTS TIMEOUT_S INPUT OUTPUT KEY_ID KEY_HEX.
 
 Prints one JSON object: how many requests were answered rightly, wrongly, or failed and how. The inputs begin with
 eight bytes that no other request has, so that the test can count executions.
@@ -11,9 +11,9 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../../tools/clients/python"))
-import millrace_client  # noqa: E402
+import millrace_client.udp_client  # noqa: E402
 
-millrace_client.RETRY = 0.1  # the answer may take long on a machine with other work
+millrace_client.udp_client.RETRY = 0.1  # the answer may take long on a machine with other work
 
 
 def compute(data, size):
@@ -26,7 +26,7 @@ input_bytes, output_bytes = int(input_bytes), int(output_bytes)
 options = {"key_id": int(key_id), "key": bytes.fromhex(key)} if url.startswith("udp") else {}
 for attempt in range(20):  # the greeting, too, may fail on a bad channel
     try:
-        client = millrace_client.connect(url, **options)
+        client = millrace_client.connect(url, arrays=False, **options)
         model = client.model("fake")
         break
     except millrace_client.MillraceError as error:

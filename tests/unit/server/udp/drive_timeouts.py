@@ -1,4 +1,4 @@
-"""millrace_client.py against servers that trickle, and in a process with many descriptors. For test_client_http.cpp."""
+"""millrace_client against servers that trickle, and in a process with many descriptors. For test_client_http.cpp."""
 
 import os
 import resource

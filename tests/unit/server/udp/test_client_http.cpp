@@ -10,6 +10,7 @@
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/python_client.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
 namespace millrace::client {
@@ -110,6 +111,11 @@ TEST(PythonClient, ATimeoutBoundsTheWholeCallAndManyDescriptorsAreNoMatter) {
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
 
+TEST_F(ClientOverHttp, PythonTakesAndGivesArraysWhereNumpyIsInstalled) {
+  serve(FakePipeline::Mode::kThread, {300, 20}, {10, 40});
+  tests::expect_arrays_over(url);
+}
+
 TEST_F(ClientOverHttp, PythonGetsTheSame) {
   serve(FakePipeline::Mode::kThread, {5000}, {900});
   const std::string tests = std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py";
@@ -118,21 +124,20 @@ TEST_F(ClientOverHttp, PythonGetsTheSame) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("\"right\": 40, \"wrong\": 0, \"failed\": {}"), std::string::npos) << run.out;
 
-  const std::string program = std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python/millrace_client.py";
   const TemporaryDirectory scratch("http-python");
   const Bytes input = pattern(5000, 3);
   ASSERT_TRUE(write_npy(scratch.path() / "x.npy", {"|u1", {5000}, input}).ok());
   const tests::Outcome one =
-      tests::run_program({"python3", program, "--url", url, "--model", "fake", "--input",
-                          scratch.path() / "x.npy", "--output", scratch.path() / "y.npy"});
+      tests::run_python_client({"--url", url, "--model", "fake", "--input", scratch.path() / "x.npy",
+                                "--output", scratch.path() / "y.npy"});
   ASSERT_EQ(one.exit_code, 0) << one.err;
   Bytes expected(900);
   tests::compute(input, expected);
   auto read = read_npy(scratch.path() / "y.npy");
   ASSERT_TRUE(read.ok()) << read.error().message();
   EXPECT_EQ(read->data, expected);
-  const tests::Outcome bad = tests::run_program(
-      {"python3", program, "--url", url, "--model", "other", "--input", scratch.path() / "x.npy"});
+  const tests::Outcome bad =
+      tests::run_python_client({"--url", url, "--model", "other", "--input", scratch.path() / "x.npy"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_NE(bad.err.find("status 404"), std::string::npos) << bad.err;
 }

@@ -19,6 +19,7 @@
 #include "server/udp/wire/messages.hpp"
 #include "server/udp/wire/signature.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/python_client.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 #include "tests/unit/server/udp/lossy_channel.hpp"
@@ -266,11 +267,9 @@ TEST_F(UdpClients, PythonWorksAsAProgram) {
   const TemporaryDirectory scratch("udp-python");
   const Bytes input = pattern(600, 1);
   ASSERT_TRUE(write_npy(scratch.path() / "x.npy", {"|u1", {2, 300}, input}).ok());
-  const std::string program = std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python/millrace_client.py";
   const std::string out = scratch.path() / "y.npy";
-  const tests::Outcome run =
-      tests::run_program({"python3", program, "--url", url(listener->port()), "--model", "fake", "--input",
-                          scratch.path() / "x.npy", "--output", out});
+  const tests::Outcome run = tests::run_python_client({"--url", url(listener->port()), "--model", "fake",
+                                                       "--input", scratch.path() / "x.npy", "--output", out});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   auto read = read_npy(out);
   ASSERT_TRUE(read.ok()) << read.error().message();
@@ -279,10 +278,15 @@ TEST_F(UdpClients, PythonWorksAsAProgram) {
   tests::compute(std::span(input).first(300), std::span(expected).first(10));
   tests::compute(std::span(input).subspan(300), std::span(expected).subspan(10));
   EXPECT_EQ(read->data, expected);
-  const tests::Outcome bad = tests::run_program(
-      {"python3", program, "--url", url(listener->port()), "--model", "other", "--input", out});
+  const tests::Outcome bad =
+      tests::run_python_client({"--url", url(listener->port()), "--model", "other", "--input", out});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_NE(bad.err.find("no model 'other'"), std::string::npos) << bad.err;
+}
+
+TEST_F(UdpClients, PythonTakesAndGivesArraysWhereNumpyIsInstalled) {
+  serve(FakePipeline::Mode::kInline, {300, 20}, {10, 40});
+  tests::expect_arrays_over(url(listener->port()));
 }
 
 TEST_F(UdpClients, ErrorsNameWhatIsWrong) {
@@ -532,7 +536,7 @@ TEST_F(UdpClients, AServerThatContradictsItselfIsNotBelieved) {
     EXPECT_EQ(said.code, expected) << said.message;
     const tests::Outcome run = tests::run_program(
         {"python3", "-c",
-         "import sys; sys.path.insert(0, sys.argv[1]); import millrace_client as m; m.RETRY = 5\n"
+         "import sys; sys.path.insert(0, sys.argv[1]); import millrace_client as m; m.udp_client.RETRY = 5\n"
          "try: m.connect(sys.argv[2]).infer('fake', [b'abcd'], 10); print('ok')\n"
          "except m.MillraceError as e: print(e.code)",
          std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python", url(server.port())});

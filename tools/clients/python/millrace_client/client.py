@@ -1,0 +1,55 @@
+"""What the clients of both transports have in common."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .errors import MillraceError
+from .tensors import Model, find_numpy
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+    from typing_extensions import Self
+
+
+class Client(abc.ABC):
+    """A connection to one server, for one thread at a time; as a context manager it closes at the end of the block."""
+
+    def __init__(self, timeout: float, arrays: bool | None) -> None:
+        self._timeout = timeout
+        self._numpy = find_numpy(arrays)
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection. The client takes no call after this but another close()."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MillraceError("invalid", "the client is closed; connect again")
+
+    @abc.abstractmethod
+    def ready(self) -> bool:
+        """Whether the server takes requests."""
+
+    @abc.abstractmethod
+    def model(self, name: str, version: str = "") -> Model:
+        """The model's inputs and outputs. Without a version: the one that is served."""
+
+    @abc.abstractmethod
+    def infer(self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = "") -> list[Any]:
+        """The outputs for one frame, in the model's order: NumPy arrays of the model's shape, or bytes (see connect()).
+
+        Each input is any object with the buffer protocol. Bytes (and any one-dimensional buffer of unsigned bytes) are sent
+        as they are. Other elements must be of the model's datatype; their shape must be the model's, but for dimensions of 1,
+        or flat. BF16, which NumPy lacks, is given and returned as the 16-bit unsigned integers that hold its bits.
+        """
