@@ -1,0 +1,69 @@
+// Every quantised form of the shared models is planned, but for those listed here with the reason.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/plan.hpp"
+#include "tests/golden/models.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What is refused until the importer takes more, and words of the message that says so.
+const std::map<std::string, std::string> kRefused = {
+    {"jet_qkeras6b.qonnx", "the QONNX and FINN dialects are not taken yet"},
+    {"micro_kws_m_static_qoperator", "QLinearSoftmax"},
+};
+
+/// Models without quantisers; DOSA's are so whatever their names say.
+bool is_float(const fs::path& model) {
+  const std::string name = model.stem().string();
+  return name.ends_with("_float") || name.ends_with("_fp32") ||
+         model.parent_path().filename() == "dosa_originals";
+}
+
+/// One folder a net; folders of single-operator tests hold folders and no models.
+std::vector<fs::path> quantised_models() {
+  std::vector<fs::path> models;
+  for (const auto& net : fs::directory_iterator(golden::models_directory())) {
+    if (!net.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(net.path()))
+      if (file.path().extension() == ".onnx" && !is_float(file.path())) models.push_back(file.path());
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+TEST(QuantisedForms, ArePlannedUnlessListedWithTheReason) {
+  if (golden::models_directory().empty())
+    GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+  std::size_t planned = 0, refused = 0;
+  for (const fs::path& model : quantised_models()) {
+    SCOPED_TRACE(model.string());
+    PlanOptions options;
+    options.model = model;
+    options.cluster = fs::path(MILLRACE_SOURCE_DIR) / "configs/clusters/four-u280.yaml";
+    const auto plan = make_plan(options);
+    const auto expected = kRefused.find(model.stem().string());
+    if (expected == kRefused.end()) {
+      EXPECT_TRUE(plan.ok()) << plan.error().message();
+      planned += plan.ok() ? 1 : 0;
+      continue;
+    }
+    ++refused;
+    if (plan.ok())
+      ADD_FAILURE() << "is planned now: take it off the list";
+    else
+      EXPECT_NE(plan.error().message().find(expected->second), std::string::npos) << plan.error().message();
+  }
+  EXPECT_EQ(refused, kRefused.size()) << "a model of the list is not there";
+  EXPECT_GE(planned, 38U);
+}
+
+}  // namespace
+}  // namespace millrace::compiler
