@@ -12,15 +12,12 @@
 #include <fstream>
 #include <numeric>
 #include <sstream>
-#include <stdexcept>
 #include <thread>
 
-#include "compiler/emit/program.hpp"
-#include "compiler/import/import.hpp"
-#include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "served_model.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
@@ -35,16 +32,6 @@ const fs::path kVectors = kSource / "tests/vectors/lenet5_mnist";
 const fs::path kModel = kVectors / "lenet5_qdq_s8_pow2.onnx";
 constexpr std::size_t kPixels = 784;
 constexpr std::size_t kOutputBytes = 40;
-
-kernels::Program reference_program() {
-  auto graph = compiler::import::import_onnx(kModel);
-  if (!graph.ok()) throw std::runtime_error(graph.error().message());
-  auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
-  if (!lowered.ok()) throw std::runtime_error(lowered.error().message());
-  auto program = compiler::emit::build_program(*lowered);
-  if (!program.ok()) throw std::runtime_error(program.error().message());
-  return std::move(*program);
-}
 
 std::string float_image(const NpyArray& images, std::size_t frame) {
   std::string bytes(kPixels * 4, '\0');
@@ -90,7 +77,7 @@ TEST_F(EndToEnd, A_thousand_digits_over_http_equal_the_reference_and_the_golden_
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
   ASSERT_TRUE(images.ok() && labels.ok() && golden.ok());
-  const kernels::Program program = reference_program();
+  const kernels::Program program = program_of(kModel);
 
   HttpConnection connection(port_);
   std::size_t correct = 0;

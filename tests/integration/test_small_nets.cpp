@@ -1,0 +1,138 @@
+// Nets made in the test, wide ones above all, compiled for every kind of card that takes deployments, then
+// verified and served on emulated cards. Every answer is held to the reference, computed from the model's
+// file.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/base/file.hpp"
+#include "served_model.hpp"
+#include "small_nets.hpp"
+
+namespace millrace::tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A net's file, and a folder for what is made of it.
+class SmallNets : public testing::Test {
+ protected:
+  fs::path write(const SmallNet& net) const {
+    fs::path file = directory_.path() / (net.name + ".onnx");
+    std::ofstream(file, std::ios::binary) << net.onnx;
+    return file;
+  }
+  fs::path cluster(const std::string& device) const { return write_one_card(directory_.path(), device); }
+  fs::path deployment() const { return directory_.path() / "deployment"; }
+
+  /// Compiled for one card of the kind; verified and served on cards made to fit.
+  void expect_built_and_served(const SmallNet& net, const std::string& device) const {
+    SCOPED_TRACE(net.name + " on " + device);
+    const fs::path file = write(net);
+    const Outcome compiled = compile_model(file, cluster(device), deployment());
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    expect_verified(deployment());
+    expect_served(deployment(), program_of(file));
+  }
+
+  TemporaryDirectory directory_{"millrace-small-nets"};
+};
+
+/// The kinds of cards whose files take deployments, or those that are for plans only.
+std::vector<std::string> devices(bool plan_only) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "configs/devices")) {
+    std::ifstream in(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    if ((text.find("\nplan_only:") != std::string::npos) == plan_only)
+      names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// As wide at both ends, with a narrow layer between.
+SmallNet wide_net(std::int64_t width) {
+  return dense_net({width, 16, width});
+}
+
+/// By the kind of card.
+class EveryDevice : public SmallNets, public testing::WithParamInterface<std::string> {};
+
+TEST_P(EveryDevice, ServesWideNets) {
+  for (const SmallNet& net : {wide_net(128), wide_net(640), picture_net(64)})
+    expect_built_and_served(net, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Deployed, EveryDevice, testing::ValuesIn(devices(false)),
+                         [](const auto& param) { return param.param; });
+
+TEST_F(SmallNets, ServeAThousandFeaturesAtBothEnds) {
+  expect_built_and_served(wide_net(1024), "ku060");
+}
+
+TEST_F(SmallNets, ArePlannedForDevicesThatTakeNoDeployment) {
+  const auto names = devices(true);
+  ASSERT_FALSE(names.empty());
+  for (const std::string& device : names)
+    for (const SmallNet& net : {wide_net(128), wide_net(640), wide_net(1024), picture_net(64)}) {
+      SCOPED_TRACE(net.name + " on " + device);
+      const fs::path file = write(net);
+      const Outcome planned = run_program(
+          {millrace_binary(), "plan", file.string(), "--cluster", cluster(device).string(), "--json"});
+      EXPECT_EQ(planned.exit_code, 0) << planned.err;
+      const Outcome compiled = compile_model(file, cluster(device), deployment());
+      EXPECT_NE(compiled.exit_code, 0);
+      EXPECT_NE(compiled.err.find("is for plans only"), std::string::npos) << compiled.err;
+      EXPECT_FALSE(fs::exists(deployment()));
+    }
+}
+
+/// A window over rows of 8,192 pixels keeps two of them, 8.4 million bits.
+TEST_F(SmallNets, ThatDoNotFitAreRefusedWithTheResourceThatIsShort) {
+  const fs::path file = write(picture_net(64, 4, 8192));
+  for (const char* device : {"embedded", "zu3eg"}) {
+    const Outcome compiled = compile_model(file, cluster(device), deployment());
+    EXPECT_EQ(compiled.exit_code, 1) << compiled.err;
+    EXPECT_NE(compiled.err.find("BRAM"), std::string::npos) << compiled.err;
+    EXPECT_FALSE(fs::exists(deployment()));
+  }
+}
+
+/// Models that an audit found refused, or ended with an internal error; made here with the same operators,
+/// types and shapes.
+const SmallNet kAudited[] = {
+    dense_net({128, 4}),
+    dense_net({100, 128}),
+    convolution_sums_net(),
+    matrix_sums_net(),
+    quantised_operator_net("QLinearAdd"),
+    quantised_operator_net("QLinearAveragePool"),
+    softmax_net(),
+};
+
+class Audited : public SmallNets, public testing::WithParamInterface<SmallNet> {};
+
+TEST_P(Audited, AreServedOnTwoKindsOfCardWithAndWithoutACluster) {
+  const fs::path file = write(GetParam());
+  const kernels::Program model = program_of(file);
+  for (const char* device : {"ku060", "u280"}) {
+    SCOPED_TRACE(device);
+    const Outcome compiled = compile_model(file, cluster(device), deployment());
+    ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+    const std::vector<std::vector<std::string>> ways = {{}, {"--cluster", cluster(device).string()}};
+    for (const auto& way : ways) {
+      SCOPED_TRACE(way.empty() ? "cards made to fit" : "the cluster it was compiled for");
+      expect_verified(deployment(), way);
+      expect_served(deployment(), model, way);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, Audited, testing::ValuesIn(kAudited),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace millrace::tests
