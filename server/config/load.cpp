@@ -69,6 +69,12 @@ struct Store {
     to.*kind.at = resolved(text);
     return {};
   }
+  Status operator()(const PathOrName& kind) const {
+    MILLRACE_ASSIGN(const std::string text, one());
+    const bool name = text.find('/') == std::string::npos && is_name_of_installed(resolved(text));
+    to.*kind.at = name ? text : resolved(text);
+    return {};
+  }
   Status operator()(const Paths& kind) const {
     (to.*kind.at).clear();
     for (const auto& value : given.values) {

@@ -70,6 +70,9 @@ struct Text {
 struct Path {  // relative in the file: to the file's folder
   std::string Settings::*at;
 };
+struct PathOrName {  // likewise; a name of something installed stays as it is
+  std::string Settings::*at;
+};
 struct Paths {
   std::vector<std::string> Settings::*at;
 };
@@ -91,7 +94,7 @@ struct Milliseconds {
   std::chrono::milliseconds Settings::*at;
   std::uint64_t least, most;
 };
-using Kind = std::variant<Text, Path, Paths, Texts, Choice, Switch, Count, Milliseconds>;
+using Kind = std::variant<Text, Path, PathOrName, Paths, Texts, Choice, Switch, Count, Milliseconds>;
 
 struct Setting {
   std::string_view key;   // "http.max_body_bytes": section and name in the file
@@ -104,6 +107,9 @@ struct Setting {
 
 /// Every setting, in the order of the page.
 std::span<const Setting> settings();
+
+/// Whether the last part of this path looks like a name: no YAML file by its ending, and there is no such file.
+bool is_name_of_installed(const std::string& path);
 
 /// Null where there is none.
 const Setting* find_setting(std::string_view key);

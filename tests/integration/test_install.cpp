@@ -185,6 +185,72 @@ TEST_F(Install, EveryReadmeThatAnInstalledFileNamesIsInThePrefix) {
   EXPECT_GT(named, 10U) << "the test finds what is named";
 }
 
+TEST_F(Install, AClusterIsFoundByItsName) {
+  fs::copy_file(kVectors / "lenet5_qdq_s8_pow2.onnx", elsewhere() / "named.onnx");
+  const auto plan = [&](const std::string& cluster) {
+    return run_program(
+        from_elsewhere({program(), "plan", "named.onnx", "--cluster", cluster, "--quiet", "--json"}));
+  };
+  const Outcome by_path = plan(prefix() / "share/millrace/clusters/three-ku060.yaml");
+  ASSERT_EQ(by_path.exit_code, 0) << by_path.err;
+  const auto cards = [](const Outcome& planned) {
+    const std::size_t at = planned.out.find("\"cluster\"");
+    return planned.out.substr(at, planned.out.find(']', at) - at);
+  };
+  for (const char* name : {"three-ku060", "three-ku060.yaml"}) {
+    const Outcome by_name = plan(name);
+    ASSERT_EQ(by_name.exit_code, 0) << by_name.err;
+    EXPECT_EQ(cards(by_name), cards(by_path));
+  }
+  const std::string folder = prefix() / "share/millrace/clusters";
+  const std::string known =
+      "no cluster of " + fs::canonical(folder).string() +
+      " has that name; it has four-u280, mixed, nine-ku060, one-ku060, one-u280, three-ku060, two-ku060";
+  const Outcome unknown = plan("three-ku61");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("cluster 'three-ku61': no file has that path, and " + known), std::string::npos)
+      << unknown.err;
+
+  // A file wins over a name, and a path is a path.
+  fs::create_directories(elsewhere() / "clusters");
+  std::ofstream(elsewhere() / "one-u280") << "no cluster\n";
+  EXPECT_NE(plan("one-u280").err.find("one-u280:1"), std::string::npos);
+  fs::remove(elsewhere() / "one-u280");
+  EXPECT_EQ(plan("clusters/one-u280").exit_code, 2);
+
+  std::ofstream(elsewhere() / "server.yaml") << "schema: 1\ncluster: one-u280\nrepository: {root: .}\n";
+  const auto check = [&](const Words& more) {
+    return run_program(
+        from_elsewhere(Words{program(), "serve", "--config", "server.yaml", "--check-config"} + more));
+  };
+  const Outcome in_file = check({});
+  EXPECT_EQ(in_file.exit_code, 0) << in_file.err;
+  EXPECT_NE(in_file.out.find("cluster: " + fs::canonical(folder).string() + "/one-u280.yaml"),
+            std::string::npos)
+      << in_file.out;
+  const Outcome as_flag = check({"--cluster", "three-ku61"});
+  EXPECT_EQ(as_flag.exit_code, 2);
+  EXPECT_NE(as_flag.err.find(known), std::string::npos) << as_flag.err;
+}
+
+TEST_F(Install, HelpNamesWhatIsInThePrefix) {
+  std::size_t named = 0;
+  for (const char* command : {"plan", "compile", "verify", "synth", "pack", "inspect", "serve", "infer",
+                              "reload", "bench", "devices"}) {
+    const Outcome help = run_program(from_elsewhere({program(), command, "--help"}));
+    ASSERT_EQ(help.exit_code, 0) << help.err;
+    for (std::string word : words_of(help.out)) {
+      while (!word.empty() && std::strchr("(),;:.", word.front()) != nullptr) word.erase(0, 1);
+      while (!word.empty() && std::strchr("(),;:.", word.back()) != nullptr) word.pop_back();
+      if (!word.starts_with("/") && !word.ends_with("README.md")) continue;
+      EXPECT_TRUE(word.starts_with(fs::canonical(prefix()).string() + "/") && fs::exists(word))
+          << command << " --help names " << word;
+      ++named;
+    }
+  }
+  EXPECT_GE(named, 7U) << "five commands take a cluster, and two name a README";
+}
+
 std::set<std::string> files_below(const fs::path& folder) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) files.insert(entry.path());

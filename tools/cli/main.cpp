@@ -9,6 +9,7 @@
 
 #include "runtime/base/interruption.hpp"
 #include "runtime/base/log.hpp"
+#include "runtime/plan/installed.hpp"
 #include "tools/cli/error_report.hpp"
 #include "tools/cli/parse.hpp"
 
@@ -33,7 +34,31 @@ void say_interrupted(const Parsed& parsed, int signal, const std::vector<std::fi
   report_failure({parsed.name, message, kExitBySignal + signal}, parsed.json);
 }
 
-int run(const Parsed& parsed) {
+template <class T>
+concept TakesCluster = requires(T& command) {
+  command.cluster;
+};
+template <class T>
+concept TakesPlanWhat = requires(T& command) {
+  command.what.cluster;
+};
+
+/// A cluster that is named becomes its file. `serve` has the cluster among its settings, and finds it there.
+millrace::Status find_cluster_of(Command& command) {
+  return std::visit(
+      [](auto& one) -> millrace::Status {
+        using T = std::decay_t<decltype(one)>;
+        std::filesystem::path* cluster = nullptr;
+        if constexpr (TakesCluster<T>) cluster = &one.cluster;
+        if constexpr (TakesPlanWhat<T>) cluster = &one.what.cluster;
+        if (cluster == nullptr || cluster->empty()) return {};
+        MILLRACE_ASSIGN(*cluster, millrace::runtime::plan::find_cluster(*cluster));
+        return {};
+      },
+      command);
+}
+
+int run(Parsed& parsed) {
   if (!parsed.command) {
     if (parsed.exit_code == 0)
       std::cout << parsed.message;
@@ -53,8 +78,10 @@ int run(const Parsed& parsed) {
   std::optional<millrace::InterruptionHandler> interruption;
   if (writes(*parsed.command))
     interruption.emplace([&](int signal, const auto& written) { say_interrupted(parsed, signal, written); });
-  const millrace::Status status =
-      std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); }, *parsed.command);
+  millrace::Status status = find_cluster_of(*parsed.command);
+  if (status.ok())
+    status = std::visit([](const auto& command) { return millrace::cli::run(command, std::cout); },
+                        *parsed.command);
   interruption.reset();  // what it says of an interruption is the last word
   std::cout.flush();
   if (!status.ok()) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string_view>
 
+#include "runtime/plan/installed.hpp"
 #include "server/config/settings.hpp"
 
 namespace millrace::cli {
@@ -49,6 +50,12 @@ void refuse_empty_values(const CLI::App& sub) {
         throw CLI::ValidationError(option->get_name(), "the value is empty; give one or leave it out");
 }
 
+std::string cluster_help(const std::string& what) {
+  const auto folder = runtime::plan::installed("clusters");
+  return "Cluster file" + (folder.empty() ? "" : ", or the name of one in " + folder.string()) + " (" + what +
+         ")";
+}
+
 /// Registers a sub-command and remembers, by name, which struct it fills.
 class Builder {
  public:
@@ -88,7 +95,7 @@ void add_what(CLI::App* sub, PlanWhat& c) {
          "MODEL", c.model,
          "ONNX model; a millrace.yaml beside it gives labels, layout, and options where none stand here")
       ->required();
-  sub->add_option("--cluster", c.cluster, "Cluster file: cards and the cables between them")->required();
+  sub->add_option("--cluster", c.cluster, cluster_help("cards and the cables between them"))->required();
   sub->add_option("--name", c.name, "Model name (default: the file's stem)");
   sub->add_option("--target-fps", c.target_fps, "Frames a second, at least");
   sub->add_option(
@@ -125,10 +132,10 @@ void add_what(CLI::App* sub, PlanWhat& c) {
   sub->add_option("--host", c.host_blocks, "Run this block on the host; may be repeated");
   sub->add_option("--host-time", c.host_time,
                   "What each block on the host between cards takes, instead of the catalogue's figure: 30us");
-  sub->add_option(
-      "--generator-plugin", c.generator_plugin,
-      "A program that offers ways to build blocks, in JSON (compiler/generators/README.md); it is run "
-      "with your rights");
+  sub->add_option("--generator-plugin", c.generator_plugin,
+                  "A program that offers ways to build blocks, in JSON (" +
+                      runtime::plan::document("compiler/generators/README.md") +
+                      "); it is run with your rights");
   sub->add_option("--dump-after", c.dump_after,
                   "Print the graph after this pass on standard error; may be repeated; 'all' for every pass");
 }
@@ -166,7 +173,7 @@ void add_verify(Builder& builder, VerifyCommand& c) {
   CLI::App* sub =
       builder.add("verify", "Run frames through the cards and compare every byte with the reference", c);
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory")->required();
-  sub->add_option("--cluster", c.cluster, "Cluster file (default: emulated cards made to fit)");
+  sub->add_option("--cluster", c.cluster, cluster_help("default: emulated cards made to fit"));
   sub->add_option("--fidelity", c.fidelity,
                   "functional, or rtl: the generated SystemVerilog, simulated under one clock")
       ->capture_default_str();
@@ -212,7 +219,7 @@ void add_pack(Builder& builder, PackCommand& c) {
 
 void add_devices(Builder& builder, DevicesCommand& c) {
   CLI::App* sub = builder.add("devices", "List the cards XRT finds", c);
-  sub->add_option("--cluster", c.cluster, "Cluster file (needed for emulated cards)");
+  sub->add_option("--cluster", c.cluster, cluster_help("needed for emulated cards"));
   sub->add_flag("--check", c.check, "Pre-flight: open every card, check it against the cluster");
 }
 
@@ -221,7 +228,8 @@ void add_setting(CLI::App& sub, const server::config::Setting& setting, ServeCom
   namespace config = server::config;
   const std::string flag(setting.flag), key(setting.key);
   const std::string help =
-      std::string(setting.help) + " (" + config::environment_name(setting.key) + ", " + key + ")";
+      (key == "cluster" ? cluster_help("default: emulated cards made to fit") : std::string(setting.help)) +
+      " (" + config::environment_name(setting.key) + ", " + key + ")";
   if (std::holds_alternative<config::Switch>(setting.kind)) {
     sub.add_flag_function(
         flag, [&c, key](std::int64_t count) { c.flags[key] = {count > 0 ? "true" : "false"}; }, help);

@@ -16,6 +16,11 @@ install(FILES LICENSE DESTINATION share/doc/millrace)
 
 # Every folder's README, at its place in the tree: messages, --help and the installed files name them so. The cluster and device files
 # name the one of configs/ by their own parent folder.
+# Programs of the build folder find both where those of a prefix do.
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/doc)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/configs ${CMAKE_BINARY_DIR}/share/millrace SYMBOLIC)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/share/doc/millrace SYMBOLIC)
+
 file(GLOB_RECURSE readmes CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} README.md compiler/README.md configs/README.md kernels/README.md
      runtime/README.md server/README.md tests/README.md tools/README.md)
 list(FILTER readmes EXCLUDE REGEX "(^|/)(node_modules|build)/")

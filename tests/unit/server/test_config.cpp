@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "runtime/base/file.hpp"
 #include "server/config/load.hpp"
 
@@ -51,6 +53,17 @@ TEST(Config, every_kind_of_value_is_read) {
   EXPECT_EQ(loaded->settings.drain.count(), 7);
   EXPECT_TRUE(loaded->settings.udp_unauthenticated);
   EXPECT_EQ(loaded->settings.log_level, "debug");
+}
+
+TEST(Config, KeepsTheNameOfAnInstalledClusterUnlessAFileOfThatNameIsThere) {
+  const TemporaryDirectory directory("millrace-config");
+  const auto cluster = [&] {
+    const auto loaded = load_text("cluster: three-ku060\n", directory.path() / "server.yaml", {});
+    return loaded.ok() ? loaded->settings.cluster : loaded.error().message();
+  };
+  EXPECT_EQ(cluster(), "three-ku060");
+  std::ofstream(directory.path() / "three-ku060") << "schema: 1\n";
+  EXPECT_EQ(cluster(), directory.path() / "three-ku060");
 }
 
 TEST(Config, a_list_in_the_environment_is_separated_by_commas_and_replaces_the_files) {

@@ -1,0 +1,59 @@
+#include "runtime/plan/installed.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
+namespace millrace::runtime::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kExtension = ".yaml";
+
+/// `share/<what>` beside the folder of this program; empty where there is none.
+fs::path shared(const fs::path& what) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const fs::path found = fs::canonical(program.parent_path() / ".." / "share" / what, error);
+  return error ? fs::path() : found;
+}
+
+std::string names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == kExtension) names.push_back(at->path().stem().string());
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+fs::path installed(std::string_view what) {
+  return shared(fs::path("millrace") / what);
+}
+
+std::string document(std::string_view name) {
+  const fs::path found = shared(fs::path("doc/millrace") / name);
+  return found.empty() ? std::string(name) : found.string();
+}
+
+Result<fs::path> find_cluster(const fs::path& given) {
+  std::error_code error;
+  if (given.has_parent_path() || fs::exists(given, error)) return given;
+  const fs::path folder = installed("clusters");
+  if (folder.empty()) return given;
+  std::string name = given.string();
+  if (name.ends_with(kExtension)) name.resize(name.size() - kExtension.size());
+  const fs::path found = folder / (name + std::string(kExtension));
+  if (fs::is_regular_file(found, error)) return found;
+  return Error(ErrorCode::kNotFound, "cluster '" + given.string() +
+                                         "': no file has that path, and no cluster of " + folder.string() +
+                                         " has that name; it has " + names_in(folder));
+}
+
+}  // namespace millrace::runtime::plan
