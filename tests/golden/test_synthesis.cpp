@@ -1,5 +1,6 @@
 // The cost model against Yosys on whole designs: nets at three foldings each, as synthesis.csv has them
-// (written by tools/calibrate/designs.py; nothing of it was used to fit the model).
+// (written by tools/calibrate/designs.py). Errors are judged on the instances that the model was not fitted
+// to; the others have "yes" in the column `fitted`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,19 +14,23 @@
 
 #include "compiler/generators/cost.hpp"
 #include "compiler/synth/sources.hpp"
+#include "tests/support/readme.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
 
+/// Over instances that the cost model was not fitted to.
 struct Sums {
   Cost measured, predicted;
   std::size_t instances = 0;
 };
 
 struct Design {
-  Sums dataflow, shell;  // the shell with the links; none where it was not kept
-  std::set<std::string> modules;
-  std::set<std::string> stale;  // modules that were other SystemVerilog when they were measured
+  Sums dataflow, shell;        // the shell with the links; none where it was not kept
+  Cost whole, whole_dataflow;  // measured, of all instances
+  bool has_shell = false;
+  std::set<std::string> modules;  // of the shell, with an instance the model was not fitted to
+  std::set<std::string> stale;    // modules that were other SystemVerilog when they were measured
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -35,31 +40,51 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-std::map<std::string, Design> read_designs(const Catalog& catalog) {
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/tests/golden/synthesis.csv");
-  std::map<std::string, Design> designs;
+/// The fields of each row, without the two lines of headings.
+std::vector<std::vector<std::string>> read_rows(const std::string& path) {
+  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/" + path);
+  std::vector<std::vector<std::string>> rows;
   std::string line;
-  std::getline(file, line);
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    const std::vector<std::string> fields = split(line, ',');
-    if (fields.size() != 13 || (fields[1] != "dataflow" && fields[1] != "shell"))
-      throw std::runtime_error("synthesis.csv: " + line);
+  for (int i = 0; i < 2; ++i) std::getline(file, line);
+  while (std::getline(file, line)) rows.push_back(split(line, ','));
+  return rows;
+}
+
+/// Of an instance: its module, and its parameters in any order.
+using Identity = std::pair<std::string, std::set<std::string>>;
+
+Identity identity(const std::string& module, const std::string& parameters) {
+  const auto pairs = split(parameters, ' ');
+  return {module, {pairs.begin(), pairs.end()}};
+}
+
+std::map<std::string, Design> read_designs(const Catalog& catalog) {
+  std::map<std::string, Design> designs;
+  for (const std::vector<std::string>& fields : read_rows("tests/golden/synthesis.csv")) {
+    if (fields.size() != 14 || (fields[1] != "dataflow" && fields[1] != "shell") ||
+        (fields[6] != "yes" && fields[6] != "no"))
+      throw std::runtime_error("synthesis.csv: a row of " + fields[0] + " is not as designs.py writes it");
     Parameters parameters;
     for (const std::string& pair : split(fields[4], ' ')) {
       const std::size_t equals = pair.find('=');
       parameters.emplace_back(pair.substr(0, equals), std::stoll(pair.substr(equals + 1)));
     }
     Design& design = designs[fields[0]];
-    Sums& sums = fields[1] == "shell" ? design.shell : design.dataflow;
-    design.modules.insert(fields[3]);
+    const bool shell = fields[1] == "shell";
     // "-": written for this design alone.
     const auto now = synth::digest_of(fields[3], synth::library());
     if (fields[5] != (now.ok() ? *now : "-")) design.stale.insert(fields[3]);
     const auto count = [&](std::size_t field) {
       return static_cast<std::uint64_t>(std::stoull(fields[field]));
     };
-    sums.measured += {count(6), count(7), count(8), count(9), count(10), count(11), count(12)};
+    const Cost measured = {count(7), count(8), count(9), count(10), count(11), count(12), count(13)};
+    design.whole += measured;
+    if (!shell) design.whole_dataflow += measured;
+    design.has_shell = design.has_shell || shell;
+    if (fields[6] == "yes") continue;
+    if (shell) design.modules.insert(fields[3]);
+    Sums& sums = shell ? design.shell : design.dataflow;
+    sums.measured += measured;
     const Result<Cost> predicted = cost(catalog, fields[3], parameters);
     if (!predicted.ok()) throw std::runtime_error(fields[2] + ": " + predicted.error().message());
     sums.predicted += *predicted;
@@ -72,9 +97,10 @@ double error(std::uint64_t predicted, std::uint64_t measured) {
   return (static_cast<double>(predicted) - static_cast<double>(measured)) / static_cast<double>(measured);
 }
 
-void expect_close(const Sums& sums) {
+void expect_close(const Sums& sums, double worst_lut = 0.10) {
   const Cost &measured = sums.measured, &predicted = sums.predicted;
-  EXPECT_LE(std::abs(error(predicted.lut, measured.lut)), 0.10) << predicted.lut << " for " << measured.lut;
+  EXPECT_LE(std::abs(error(predicted.lut, measured.lut)), worst_lut)
+      << predicted.lut << " for " << measured.lut;
   EXPECT_LE(std::abs(error(predicted.ff, measured.ff)), 0.10) << predicted.ff << " for " << measured.ff;
   EXPECT_EQ(predicted.dsp, measured.dsp);
   EXPECT_EQ(predicted.ramb18, measured.ramb18);
@@ -83,8 +109,24 @@ void expect_close(const Sums& sums) {
   EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
 }
 
-/// Renewing takes up to an hour: figures of other SystemVerilog are told, and the rest is held all the same.
-TEST(Synthesis, TellsWhichFiguresAreOfOtherSystemVerilog) {
+TEST(Synthesis, ValidatesOnNoInstanceThatTheModelWasFittedTo) {
+  std::set<Identity> fitted;
+  for (const auto& row : read_rows("kernels/catalog.csv")) fitted.insert(identity(row.at(0), row.at(1)));
+  EXPECT_GT(fitted.size(), 500U);
+  std::size_t excluded = 0;
+  for (const auto& row : read_rows("tests/golden/synthesis.csv")) {
+    const bool in_catalog = fitted.contains(identity(row.at(3), row.at(4)));
+    EXPECT_EQ(row.at(6), in_catalog ? "yes" : "no")
+        << row.at(0) << ": " << row.at(2) << " (" << row.at(3) << ") is " << (in_catalog ? "" : "not ")
+        << "in kernels/catalog.csv; run tools/calibrate/designs.py --mark";
+    excluded += in_catalog ? 1 : 0;
+  }
+  std::printf("%zu instances are left out of the errors\n", excluded);
+}
+
+/// Renewing takes up to an hour, so whoever changes a module plans for it: figures of other hardware are
+/// none.
+TEST(Synthesis, IsOfTheSystemVerilogOfToday) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   std::string renew;
@@ -92,10 +134,14 @@ TEST(Synthesis, TellsWhichFiguresAreOfOtherSystemVerilog) {
     if (design.stale.empty()) continue;
     renew += (renew.empty() ? "" : ",") + name;
     for (const std::string& module : design.stale)
-      std::printf("STALE: %s was measured with another %s\n", name.c_str(), module.c_str());
+      ADD_FAILURE() << name << " was measured with other SystemVerilog of " << module;
   }
-  if (!renew.empty()) std::printf("renew them: tools/calibrate/designs.py --only %s\n", renew.c_str());
+  EXPECT_EQ(renew, "") << "measure them again: tools/calibrate/designs.py --only " << renew;
 }
+
+/// What is left of a shell without the instances the model was fitted to is small (300 LUTs without ports and
+/// links) and predicted up to 13.4 % too low.
+constexpr double kWorstShellLut = 0.15;
 
 TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
   const Result<Catalog> catalog = load_catalog();
@@ -103,7 +149,7 @@ TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
   std::set<std::string> modules;
   std::size_t compared = 0;
   for (auto& [name, design] : read_designs(*catalog)) {
-    if (design.shell.instances == 0) continue;
+    if (!design.has_shell) continue;
     SCOPED_TRACE(name);
     Sums whole = design.dataflow;
     whole.measured += design.shell.measured;
@@ -119,15 +165,16 @@ TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
         100 * error(whole.predicted.lut, whole.measured.lut),
         static_cast<unsigned long long>(whole.measured.ff),
         100 * error(whole.predicted.ff, whole.measured.ff));
-    expect_close(design.shell);
+    expect_close(design.shell, kWorstShellLut);
     expect_close(whole);
     modules.insert(design.modules.begin(), design.modules.end());
     ++compared;
   }
   EXPECT_GE(compared, 3U);
-  for (const char* module : {"mr_control", "mr_supervisor", "mr_ingress", "mr_egress", "mr_link_hub",
-                             "mr_link_send", "mr_link_receive"})
-    EXPECT_TRUE(modules.contains(module)) << module;
+  // Every mr_ingress, mr_supervisor and mr_link_hub of these designs is in the catalogue: nothing is known of
+  // the error on others.
+  EXPECT_EQ(modules, (std::set<std::string>{"mr_control", "mr_egress", "mr_fifo", "mr_fork", "mr_join",
+                                            "mr_link_receive", "mr_link_send"}));
 }
 
 /// As `millrace compile` makes them where it is told nothing; tests/rtl/nets.json has them simulated.
@@ -139,10 +186,40 @@ TEST(Prediction, HoldsForWhatIsChosenForANet) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(designs.contains(name));
     Sums whole = designs.at(name).dataflow;
-    EXPECT_GT(designs.at(name).shell.instances, 0U);
+    EXPECT_TRUE(designs.at(name).has_shell);
     whole.measured += designs.at(name).shell.measured;
     whole.predicted += designs.at(name).shell.predicted;
     expect_close(whole);
+  }
+}
+
+/// "-6.3".
+std::string signed_percent(std::uint64_t predicted, std::uint64_t measured) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f", 100 * error(predicted, measured));
+  return text;
+}
+
+TEST(Synthesis, ReadmeHasTheFiguresOfEveryDesign) {
+  const Result<Catalog> catalog = load_catalog();
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message();
+  using tests::grouped;
+  const auto expect_line = [](const std::string& line) {
+    EXPECT_TRUE(tests::has_line("tests/golden/README.md", line)) << "tests/golden/README.md lacks the line\n"
+                                                                 << line;
+  };
+  for (const auto& [name, design] : read_designs(*catalog)) {
+    const Cost& all = design.whole_dataflow;
+    const Cost &measured = design.dataflow.measured, &predicted = design.dataflow.predicted;
+    expect_line(tests::table_row({"`" + name + "`", grouped(all.lut), grouped(all.ff), grouped(all.dsp),
+                                  grouped(all.ramb18), grouped(all.ramb36), grouped(measured.lut),
+                                  signed_percent(predicted.lut, measured.lut),
+                                  signed_percent(predicted.ff, measured.ff)}));
+    if (!design.has_shell) continue;
+    const Cost &shell = design.shell.measured, &of_shell = design.shell.predicted;
+    expect_line(tests::table_row({"`" + name + "`", grouped(design.whole.lut), grouped(design.whole.ff),
+                                  grouped(shell.lut), signed_percent(of_shell.lut, shell.lut),
+                                  signed_percent(of_shell.ff, shell.ff)}));
   }
 }
 
@@ -153,9 +230,7 @@ TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsPaces) {
   for (const char* name : {"ptt_512", "ptt_1046"}) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(designs.contains(name));
-    Cost taken = designs.at(name).dataflow.measured;
-    taken += designs.at(name).shell.measured;
-    const auto resources = taken.resources();
+    const auto resources = designs.at(name).whole.resources();
     EXPECT_LE(resources.lut, 111360U);
     EXPECT_LE(resources.ff, 222720U);
     EXPECT_LE(resources.bram36, 360U);

@@ -2,7 +2,7 @@
 """Synthesises whole designs of known nets and writes what their instances take: tests/golden/synthesis.csv, which
 test_synthesis compares with the cost model.
 
-  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…] [--check]
+  tools/calibrate/designs.py [--millrace PROGRAM] [--models FOLDER] [--jobs N] [--work FOLDER] [--only DESIGN,…] [--check] [--mark]
 
 Each net is compiled for one card at three budgets, which gives three foldings (tests/rtl/nets.json has the same simulated): a KU060 cut down to N DSP slices, 90 N + 2,500
 LUTs and twice as many flip-flops (beside its shell). With them, shell and links included:
@@ -12,7 +12,9 @@ LUTs and twice as many flip-flops (beside its shell). With them, shell and links
   lenet5_cards  LeNet-5 over three KU060 in a chain: every kind of link port
 Needs yosys; about an hour of one core where the cache ($MILLRACE_CACHE) is empty. Results already in --work are taken as they are, and
 with --only rows of other designs stay as they are. --check writes nothing: it compiles the nets anew (no Yosys, a minute or two) and names the
-designs whose rows are of other instances or other SystemVerilog. Exit code 0: written, or nothing is stale; 1: a design could not be made, or is stale;
+designs whose rows are of other instances or other SystemVerilog.
+The column `fitted` says "yes" where kernels/catalog.csv has the same instance: the cost model was fitted to it, so test_synthesis leaves the row out of the
+errors it judges. --mark writes that column anew and measures nothing. Exit code 0: written, or nothing is stale; 1: a design could not be made, or is stale;
 2: usage.
 """
 import argparse
@@ -35,6 +37,8 @@ NETS = [("tfc", (24, 64, 150)), ("lenet5", (64, 100, 150)), ("ptt", (64, 100, 15
 WHOLE = [("jet_1", "one-ku060", []), ("tfc_32", "one-ku060", []), ("lenet5_392", "one-ku060", []), ("mpcnn_1033", "one-ku060", []), ("ptt_512", "one-ku060", []),
          ("ptt_1046", "one-ku060", ["--max-utilisation", "dsp=0.37", "--max-utilisation", "lut=0.19"]),
          ("lenet5_cards", "three-ku060", ["--partitions", "3"])]
+COLUMNS = ["design", "part", "instance", "module", "parameters", "sources", "fitted"]
+CATALOG = os.path.join(ROOT, "kernels", "catalog.csv")
 COUNTS = ["lut", "lutram", "ff", "dsp", "ramb18", "ramb36", "uram"]
 
 
@@ -106,6 +110,28 @@ def source_of(module):
     return sources.digest_of(module) or "-"
 
 
+def instance_of(module, parameters):
+    return module, tuple(sorted(parameters.split()))
+
+
+def marked(rows):
+    """The rows, each with `fitted` as kernels/catalog.csv has it today."""
+    with open(CATALOG) as file:
+        fitted = {instance_of(*line.split(",")[:2]) for line in file.read().splitlines()[2:]}
+    at = COLUMNS.index("fitted")
+    for row in rows:
+        fields = row.split(",")
+        fields[at] = "yes" if instance_of(*fields[3:5]) in fitted else "no"
+        yield ",".join(fields)
+
+
+def write(first_line, rows):
+    with open(TARGET + ".new", "w") as out:
+        out.write(first_line + "\n" + ",".join(COLUMNS + COUNTS) + "\n")
+        out.writelines(row + "\n" for row in marked(rows))
+    os.replace(TARGET + ".new", TARGET)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millrace", default=os.path.join(ROOT, "build", "release", "bin", "millrace"))
@@ -114,7 +140,13 @@ def main():
     parser.add_argument("--work", default=os.path.join(ROOT, "build", "designs"))
     parser.add_argument("--only", default="")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--mark", action="store_true")
     options = parser.parse_args()
+    if options.mark:
+        with open(TARGET) as file:
+            first_line, _, *rows = file.read().splitlines()
+        write(first_line, rows)
+        return 0
     os.makedirs(options.work, exist_ok=True)
     clusters = os.path.join(ROOT, "configs", "clusters")
     designs = [(f"{name}_{dsp}", cut_down(options.work, dsp), [], False) for name, budgets in NETS for dsp in budgets]
@@ -153,16 +185,12 @@ def main():
                 counts = ",".join(str(instance["measured"][count]) for count in COUNTS)
                 of = f"{partition['partition']}." if len(report["partitions"]) > 1 else ""
                 kept[name].append(f"{name},{'shell' if instance['shell'] else 'dataflow'},{of}{instance['name']},{instance['module']},"
-                                  f"{parameters},{source_of(instance['module'])},{counts}")
+                                  f"{parameters},{source_of(instance['module'])},,{counts}")
     if options.check:
         if stale:
             print("renew them: tools/calibrate/designs.py --only " + ",".join(stale))
         return 1 if stale else 0
-    with open(TARGET + ".new", "w") as out:
-        out.write(f"# {tool}; written by tools/calibrate/designs.py\n")
-        out.write("design,part,instance,module,parameters,sources," + ",".join(COUNTS) + "\n")
-        out.writelines(line + "\n" for design in designs for line in kept.get(design[0], []))
-    os.replace(TARGET + ".new", TARGET)
+    write(f"# {tool}; written by tools/calibrate/designs.py", [line for design in designs for line in kept.get(design[0], [])])
     return 0
 
 
