@@ -3,26 +3,47 @@
 #include <algorithm>
 #include <cstddef>
 #include <utility>
+#include <vector>
 
+#include "compiler/explore/analysis.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "compiler/explore/words.hpp"
 
 namespace millrace::compiler {
 namespace {
 
-/// One region of all cards of a kind.
-bool tighten_region(explore::Problem& problem, const std::string& device, std::size_t which,
-                    const explore::RegionUse& region) {
+std::uint64_t scaled(std::uint64_t amount, double factor) {
+  return static_cast<std::uint64_t>(static_cast<double>(amount) * factor);
+}
+
+/// The cards that stand at this place of the pipeline: one in each replica.
+std::vector<std::uint32_t> cards_at(const explore::Solution& solution, std::uint32_t place) {
+  std::vector<std::uint32_t> cards{solution.card[place]};
+  for (const auto& copy : solution.copies) cards.push_back(copy[place]);
+  return cards;
+}
+
+/// One region: `region` is what the designs take of it, `searched` what the search counted, which leaves out
+/// what joins the blocks. All cards of the kind get less. The cards themselves get less than the search
+/// counted: where the joints are a large part of the region, the share alone would let the search find the
+/// same plan again.
+bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>& cards, std::size_t which,
+                    const explore::RegionUse& region, const explore::RegionUse& searched) {
   bool again = false;
   for (std::size_t k = 0; k < explore::kMemoryBytes; ++k) {
     if (region.used[k] <= region.available[k]) continue;
     again = true;
     const double factor =
         0.995 * static_cast<double>(region.available[k]) / static_cast<double>(region.used[k]);
-    for (auto& card : problem.cards)
-      if (card.device == device)
-        card.regions[which].available[k] =
-            static_cast<std::uint64_t>(static_cast<double>(card.regions[which].available[k]) * factor);
+    for (auto& card : problem.cards) {
+      if (card.device != problem.cards[cards.front()].device) continue;
+      auto& available = card.regions[which].available[k];
+      available = scaled(available, factor);
+    }
+    for (const auto card : cards) {
+      auto& available = problem.cards[card].regions[which].available[k];
+      available = std::min(available, scaled(searched.used[k], factor));
+    }
   }
   return again;
 }
@@ -46,11 +67,15 @@ std::string overfull(const Plan& plan) {
 }
 
 bool tighten_regions(const Plan& plan, explore::Problem& problem) {
+  if (overfull(plan).empty()) return false;
+  const explore::Analysis searched = explore::analyse(plan.problem, plan.solution);
   bool again = false;
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
     const auto& figures = plan.analysis.places[place];
     for (std::size_t r = 0; r < figures.regions.size(); ++r)
-      again = tighten_region(problem, problem.cards[figures.card].device, r, figures.regions[r]) || again;
+      again = tighten_region(problem, cards_at(plan.solution, place), r, figures.regions[r],
+                             searched.places[place].regions[r]) ||
+              again;
   }
   return again;
 }

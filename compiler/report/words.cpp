@@ -33,7 +33,9 @@ std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
   if (s.exact) return "nothing better exists" + considered(plan);
-  const std::string best = (plan.played ? "the best there is" : "the best sums there are") + considered(plan);
+  const std::string best = plan.played ? "the best there is" + considered(plan)
+                                       : "the best sums over blocks there are" + considered(plan) +
+                                             ", sums which leave out what blocks wait for each other";
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }
