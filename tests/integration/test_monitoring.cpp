@@ -70,7 +70,8 @@ TEST(LeftHandSide, is_what_an_alert_compares) {
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }
 
-std::vector<std::string> dashboard_expressions() {
+/// Every expression of the dashboard, of the servers that `instances` matches.
+std::vector<std::string> dashboard_expressions(const std::string& instances) {
   std::vector<std::string> out;
   const json::value document = json::parse(text_of(kConfigs / "dashboard.json"));
   for (const json::value& panel : document.at("panels").as_array()) {
@@ -80,6 +81,7 @@ std::vector<std::string> dashboard_expressions() {
       std::string expression(target.at("expr").as_string());
       replace_all(expression, "$__rate_interval", "10s");
       replace_all(expression, "$model", ".*");
+      replace_all(expression, "$instance", instances);
       out.push_back(std::move(expression));
     }
   }
@@ -184,7 +186,7 @@ class MonitoredServer : public testing::Test {
 TEST_F(MonitoredServer, gives_series_for_every_expression_of_the_dashboard_and_every_alert) {
   BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
                           "--rate", "200", "--duration", "600", "--warmup", "0"});
-  std::vector<std::string> wanted = dashboard_expressions();
+  std::vector<std::string> wanted = dashboard_expressions(".*");
   EXPECT_GT(wanted.size(), 25U);
   for (const Alert& alert : alerts_of(kConfigs / "alerts.yml"))
     wanted.push_back(left_hand_side(alert.expression));
@@ -203,6 +205,13 @@ TEST_F(MonitoredServer, gives_series_for_every_expression_of_the_dashboard_and_e
     return rate.size() == 1 && std::stod(std::string(rate[0].at("value").at(1).as_string())) > 1;
   }));
   EXPECT_TRUE(query("ALERTS{alertstate=\"firing\"}").empty());
+
+  // Each line of the dashboard belongs to one server, and to one that is chosen.
+  for (const std::string& expression : dashboard_expressions(".*"))
+    for (const json::value& series : query(expression))
+      EXPECT_NE(series.at("metric").as_object().if_contains("instance"), nullptr) << expression;
+  for (const std::string& expression : dashboard_expressions("another server"))
+    EXPECT_TRUE(query(expression).empty()) << expression;
   load.stop(SIGKILL);
 }
 
