@@ -19,6 +19,8 @@ void write_response_head(std::string& out, const Response& response, const HeadO
   append_number(out, response.status);
   out += ' ';
   out += reason_phrase(response.status);
+  out += "\r\nDate: ";
+  out += options.date;
   out += "\r\nContent-Type: ";
   out += response.content_type;
   out += "\r\nContent-Length: ";

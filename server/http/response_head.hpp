@@ -17,6 +17,7 @@ struct HeadOptions {
   bool varies = false;            // another client might have got it in a coding, and caches may keep it
   std::string_view more_headers;  // whole lines, beside those of the response
   std::string_view request_id;    // empty: none
+  std::string_view date;          // now, as DateHeader gives it
 };
 
 /// Status line, headers, empty line, in place of what was in `out`. Allocates nothing where `out` has room.

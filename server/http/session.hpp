@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "server/http/api.hpp"
+#include "server/http/date.hpp"
 #include "server/http/request_log.hpp"
 #include "server/http/server.hpp"
 
@@ -76,6 +77,7 @@ struct ThreadState {
   boost::asio::io_context* const context;
   Workspace workspace;
   RequestLog requests;
+  DateHeader date;
   std::list<Connection*> connections;
   bool closing = false;
 };

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <future>
 #include <thread>
 #include <vector>
 
 #include "http_server_fixture.hpp"
 #include "runtime/base/log.hpp"
+#include "server/http/date.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -17,11 +19,49 @@ namespace {
 // Transcripts.
 // ---------------------------------------------------------------------------------------------------------
 
+/// An answer's head but for its Date, which differs from run to run.
+std::string without_date(const Answer& answer) {
+  std::string head = answer.head;
+  const auto begin = head.find("Date: ");
+  if (begin != std::string::npos) head.erase(begin, head.find("\r\n", begin) + 2 - begin);
+  return head;
+}
+
+TEST(DateHeader, IsWrittenAsRfc9110Has) {
+  using std::chrono::seconds;
+  const auto text = [](long time) {
+    const auto date = imf_fixdate(std::chrono::sys_seconds(seconds(time)));
+    return std::string(date.data(), date.size());
+  };
+  EXPECT_EQ(text(784'111'777), "Sun, 06 Nov 1994 08:49:37 GMT");  // the example of RFC 9110, 5.6.7
+  EXPECT_EQ(text(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+  EXPECT_EQ(text(951'782'399), "Mon, 28 Feb 2000 23:59:59 GMT");
+  EXPECT_EQ(text(951'782'400), "Tue, 29 Feb 2000 00:00:00 GMT");
+  EXPECT_EQ(text(4'102'444'799), "Thu, 31 Dec 2099 23:59:59 GMT");
+}
+
+TEST_F(HttpServer, DatesEveryAnswer) {
+  start();
+  for (const std::string& request :
+       {post(kInferTarget, kJsonInput), post(kInferTarget, "{"), get("/nothing"), get("/metrics"),
+        get("/v2/health/ready"), std::string("not HTTP\r\n\r\n")}) {
+    const std::time_t before = std::time(nullptr);
+    const Answer answer = client().exchange(request);
+    const std::time_t after = std::time(nullptr);
+    ASSERT_EQ(answer.headers.count("date"), 1U) << answer.head;
+    std::tm read{};
+    const char* end = ::strptime(answer.headers.at("date").c_str(), "%a, %d %b %Y %H:%M:%S GMT", &read);
+    ASSERT_TRUE(end != nullptr && *end == '\0') << answer.head;
+    EXPECT_GE(::timegm(&read), before);
+    EXPECT_LE(::timegm(&read), after);
+  }
+}
+
 TEST_F(HttpServer, answers_a_json_inference_with_the_keys_in_the_protocols_order) {
   start();
   const Answer answer = client().exchange(post(kInferTarget, kJsonInput));
-  EXPECT_EQ(answer.head, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
-                             std::to_string(answer.body.size()) + "\r\n\r\n");
+  EXPECT_EQ(without_date(answer), "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+                                      std::to_string(answer.body.size()) + "\r\n\r\n");
   EXPECT_EQ(answer.body, R"({"model_name":"small","model_version":"1","outputs":[)"
                          R"({"name":"y","datatype":"FP32","shape":[1,4],"data":[1.5,-2,0.1,300]}]})");
 }
@@ -41,9 +81,10 @@ TEST_F(HttpServer, answers_a_binary_inference_as_tritons_python_client_sends_it)
   const std::string expected =
       R"({"id":"req-7","model_name":"small","model_version":"1","outputs":[)"
       R"({"name":"y","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}}]})";
-  EXPECT_EQ(answer.head, "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
-                             std::to_string(expected.size() + 16) + "\r\nInference-Header-Content-Length: " +
-                             std::to_string(expected.size()) + "\r\n\r\n");
+  EXPECT_EQ(without_date(answer),
+            "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: " +
+                std::to_string(expected.size() + 16) +
+                "\r\nInference-Header-Content-Length: " + std::to_string(expected.size()) + "\r\n\r\n");
   EXPECT_EQ(answer.body, expected + tensor);
 }
 
