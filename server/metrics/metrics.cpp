@@ -30,10 +30,11 @@ const std::vector<double>& reload_buckets() {
   return buckets;
 }
 
+/// Two neighbours differ by a factor of two at most, so a quantile between them is good to that.
 const std::vector<double>& latency_buckets() {
-  static const std::vector<double> buckets = {5e-6, 1e-5,   2.5e-5, 5e-5, 1e-4,   2.5e-4, 5e-4,
-                                              1e-3, 2.5e-3, 5e-3,   1e-2, 2.5e-2, 5e-2,   0.1,
-                                              0.25, 0.5,    1.0,    2.5,  5.0,    10.0};
+  static const std::vector<double> buckets = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4, 1e-3,
+                                              2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
+                                              0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};
   return buckets;
 }
 

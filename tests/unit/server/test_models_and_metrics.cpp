@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -142,7 +144,7 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
       '1');
   EXPECT_EQ(line_of(page, "millrace_requests_in_flight{" + labels + "}").back(), '1');
   const std::string over_http = R"(model="m",transport="http",version="1")";
-  EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + over_http + ",le=\"5e-06\"}").back(), '0');
+  EXPECT_EQ(line_of(page, "millrace_request_seconds_bucket{" + over_http + ",le=\"2e-05\"}").back(), '1');
   EXPECT_EQ(line_of(page, "millrace_request_seconds_count{" + over_http + "}").back(), '1');
   EXPECT_EQ(page.find("udp"), std::string::npos) << "no series of what does not listen";
   for (const char* part : {"queue", "input", "compute", "output"})
@@ -161,6 +163,21 @@ TEST_F(Served, the_page_holds_every_series_of_the_specification) {
                            "process_max_fds", "process_start_time_seconds", "millrace_http_connections"})
     EXPECT_NE(line_of(page, std::string(name) + " "), "") << name;
   EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
+}
+
+TEST_F(Served, SortsTimesIntoStepsOf12357From20Microseconds) {
+  const std::vector<double> kBounds = {2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7e-4,    1e-3, 2e-3,
+                                       3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,     0.2,  0.3,
+                                       0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0, HUGE_VAL};
+  const auto model = make("m", "1");
+  for (const std::string series : {"request", "queue", "input", "compute", "output"}) {
+    std::istringstream page(metrics->serialise());
+    std::vector<double> bounds;
+    for (std::string line; std::getline(page, line);)
+      if (line.starts_with("millrace_" + series + "_seconds_bucket"))
+        bounds.push_back(std::stod(line.substr(line.find("le=\"") + 4)));  // "+Inf" last
+    EXPECT_EQ(bounds, kBounds) << series;
+  }
 }
 
 TEST_F(Served, promtool_finds_nothing_to_complain_of) {
