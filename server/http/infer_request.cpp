@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "runtime/base/text.hpp"
 #include "server/http/datatype.hpp"
 #include "server/http/infer_json.hpp"
 #include "server/http/json_tensor.hpp"
@@ -331,6 +332,23 @@ Status raw_request(const ModelInfo& model, std::span<const std::byte> body, Infe
   return {};
 }
 
+/// Whether `text` holds bytes that no JSON text holds (RFC 8259): it is not UTF-8, or it has control
+/// characters beside white space.
+bool is_binary(std::string_view text) {
+  return !is_utf8(text) || std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n' && c != '\r';
+  });
+}
+
+/// What to say behind the fault of a body that is no JSON, and for which no header says that it has more in
+/// it.
+std::string_view binary_hint(std::string_view body) {
+  if (!is_binary(body)) return "";
+  return ". Binary data needs the header Inference-Header-Content-Length: 0 where the body is the tensor "
+         "alone, else "
+         "the bytes of JSON before the tensors";
+}
+
 void forget(InferRequest& request) {
   request.id.clear();
   request.timeout.reset();
@@ -370,7 +388,9 @@ Status parse_infer_request(const ModelInfo& model, std::span<const std::byte> bo
   const std::string_view json(reinterpret_cast<const char*>(body.data()), json_bytes);
   std::array<std::byte, kRoom> room;
   std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
-  MILLRACE_ASSIGN(const InferDocument document, parse_infer_json(json, limits, &memory));
+  auto parsed = parse_infer_json(json, limits, &memory);
+  if (!parsed) return bad(parsed.error().message() + std::string(header_length ? "" : binary_hint(json)));
+  const InferDocument document = std::move(parsed).value();
 
   request.id = document.id;
   MILLRACE_ASSIGN(const RequestParameters parameters, request_parameters(document.parameters));

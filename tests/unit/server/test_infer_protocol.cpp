@@ -357,6 +357,26 @@ TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_w
             std::string::npos);
 }
 
+TEST(BinaryInferRequest, NamesTheHeaderThatABodyWithBinaryDataLacks) {
+  const std::string tensor("\0\0\x80?\0\0\0@", 8);
+  const std::string header = input_with(kShape + R"(,"parameters":{"binary_data_size":16})");
+  for (const std::string& body : {tensor + tensor, header + tensor + tensor}) {
+    const auto request = parse(one_input(), body);
+    ASSERT_FALSE(request.ok());
+    EXPECT_EQ(request.error().code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(request.error().message().find(
+                  "Inference-Header-Content-Length: 0 where the body is the tensor alone"),
+              std::string::npos)
+        << request.error().message();
+  }
+  for (const std::string& text : {std::string("not json"), std::string("{\"id\":1,\n\t}"), std::string()}) {
+    const auto request = parse(one_input(), text);
+    ASSERT_FALSE(request.ok());
+    EXPECT_EQ(request.error().message().find("Inference-Header"), std::string::npos)
+        << request.error().message();
+  }
+}
+
 // Numbers.
 // -------------------------------------------------------------------------------------------------------------
 
