@@ -36,6 +36,20 @@ const Net kNets[] = {
     {"vww_mobilenetv1_025", "vww", {"int8_qdq"}, 1},
 };
 
+constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni};
+
+class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
+
+/// FastOnModels leaves out the levels that this CPU lacks; here each of them is a skipped case.
+TEST_P(FastLevelOnModels, IsAvailableOnThisCpu) {
+  if (!kernels::fast::is_available(GetParam()))
+    GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())
+                 << ": the shared models were not run at it";
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, FastLevelOnModels, ::testing::ValuesIn(kLevels),
+                         [](const auto& level) { return std::string(to_string(level.param)); });
+
 class FastOnModels : public ::testing::TestWithParam<Net> {};
 
 TEST_P(FastOnModels, every_tensor_equals_the_references_at_every_level) {
@@ -58,7 +72,7 @@ TEST_P(FastOnModels, every_tensor_equals_the_references_at_every_level) {
       kernels::reference::run(program, {input},
                               [&](kernels::TensorIndex t, const Buffer& bytes) { expected[t] = bytes; });
       const std::byte* const inputs[] = {input.data()};
-      for (const SimdLevel level : {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni}) {
+      for (const SimdLevel level : kLevels) {
         if (!kernels::fast::is_available(level)) continue;
         Executor(program, level)
             .run(inputs, outputs, [&](kernels::TensorIndex t, std::span<const std::byte> bytes) {
