@@ -21,13 +21,14 @@
 #include "compiler/plan.hpp"
 #include "onnx_model.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kConfigs = fs::path(MILLRACE_SOURCE_DIR) / "configs";
+const fs::path kConfigs = fs::path(tests::source_dir()) / "configs";
 
 /// ResNet-50 at 224x224, int8 in QDQ form, with random weights.
 class ResNet50 {

@@ -13,6 +13,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::golden {
 namespace {
@@ -49,7 +50,7 @@ Frames prepare(const NpyArray& array, const Preparation& p) {
 }
 
 std::filesystem::path node_directory() {
-  return std::filesystem::path(MILLRACE_SOURCE_DIR) / "tests/node";
+  return std::filesystem::path(tests::source_dir()) / "tests/node";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "tests/golden/models.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::golden {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kFrames = 12;
-const fs::path kCluster = fs::path(MILLRACE_SOURCE_DIR) / "configs/clusters/three-ku060.yaml";
+const fs::path kCluster = fs::path(tests::source_dir()) / "configs/clusters/three-ku060.yaml";
 
 struct Net {
   const char* folder;

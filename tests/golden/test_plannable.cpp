@@ -8,6 +8,7 @@
 
 #include "compiler/plan.hpp"
 #include "tests/golden/models.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -47,7 +48,7 @@ TEST(QuantisedForms, ArePlannedUnlessListedWithTheReason) {
     SCOPED_TRACE(model.string());
     PlanOptions options;
     options.model = model;
-    options.cluster = fs::path(MILLRACE_SOURCE_DIR) / "configs/clusters/four-u280.yaml";
+    options.cluster = fs::path(tests::source_dir()) / "configs/clusters/four-u280.yaml";
     const auto plan = make_plan(options);
     const auto expected = kRefused.find(model.stem().string());
     if (expected == kRefused.end()) {

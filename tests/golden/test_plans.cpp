@@ -14,6 +14,7 @@
 #include "compiler/plan.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/report/report.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 using explore::Objective;
 
-const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kSource = tests::source_dir();
 
 struct Case {
   const char* name;

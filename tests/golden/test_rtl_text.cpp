@@ -11,6 +11,7 @@
 #include "compiler/emit/rtl/text.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/weights.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace {
@@ -115,7 +116,7 @@ compiler::emit::Rtl streaming_net() {
 /// Compares with, or writes anew, the files of these names below tests/golden/rtl/.
 void hold_to(const compiler::emit::Rtl& rtl, const std::string& below,
              const std::vector<std::string>& names) {
-  const std::string folder = std::string(MILLRACE_SOURCE_DIR) + "/tests/golden/rtl/" + below;
+  const std::string folder = std::string(tests::source_dir()) + "/tests/golden/rtl/" + below;
   for (const std::string& name : names) {
     ASSERT_TRUE(rtl.files.contains(name)) << name;
     std::string text = rtl.files.at(name);

@@ -14,6 +14,7 @@
 
 #include "compiler/generators/cost.hpp"
 #include "compiler/synth/sources.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/readme.hpp"
 
 namespace millrace::compiler::generators {
@@ -42,7 +43,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 /// The fields of each row, without the two lines of headings.
 std::vector<std::vector<std::string>> read_rows(const std::string& path) {
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/" + path);
+  std::ifstream file(std::string(tests::source_dir()) + "/" + path);
   std::vector<std::vector<std::string>> rows;
   std::string line;
   for (int i = 0; i < 2; ++i) std::getline(file, line);

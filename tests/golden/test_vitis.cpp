@@ -19,6 +19,7 @@
 #include "compiler/emit/vitis/vitis.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/tools.hpp"
 
 namespace millrace::compiler::emit {
@@ -26,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kSource = tests::source_dir();
 
 /// A top of the form emit/rtl writes: control, supervisor, an input, an output; where it has readers of
 /// weights, the unit that takes parameters and a port each.

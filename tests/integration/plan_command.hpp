@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace millrace::tests {
@@ -87,7 +88,7 @@ class PlanCommand : public ::testing::Test {
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
   static constexpr int kShell = 6000;  // LUTs
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   TemporaryDirectory directory_{"millrace-plan"};
 };

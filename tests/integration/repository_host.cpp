@@ -8,6 +8,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/npy.hpp"
 #include "tests/integration/program_deployment.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests {
@@ -53,7 +54,7 @@ void append(NpyArray& array, const std::string& bytes) {
 RepositoryHost::RepositoryHost(std::uint32_t cards) : root_(directory_.path() / "models") {
   fs::create_directories(root_);
   fs::create_directories(directory_.path() / "clusters");
-  fs::create_directory_symlink(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "devices",
+  fs::create_directory_symlink(fs::path(tests::source_dir()) / "configs" / "devices",
                                directory_.path() / "devices");
   cluster_file_ = (directory_.path() / "clusters" / "cards.yaml").string();
   if (!write_file_atomically(cluster_file_, cluster_text(cards)).ok())

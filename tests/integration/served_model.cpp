@@ -14,6 +14,7 @@
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 
 namespace millrace::tests {
@@ -73,7 +74,7 @@ kernels::Program program_of(const fs::path& onnx) {
 fs::path write_one_card(const fs::path& folder, const std::string& device) {
   fs::create_directories(folder / "clusters");
   if (!fs::exists(folder / "devices"))
-    fs::create_directory_symlink(fs::path(MILLRACE_SOURCE_DIR) / "configs/devices", folder / "devices");
+    fs::create_directory_symlink(fs::path(tests::source_dir()) / "configs/devices", folder / "devices");
   fs::path file = folder / "clusters" / ("one-" + device + ".yaml");
   std::ofstream(file) << "schema: 1\nemulated: true\ncards:\n  - {name: fpga0, device: " << device << "}\n";
   return file;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kSource = tests::source_dir();
 const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
 const fs::path kThreeCards = kSource / "configs/clusters/three-ku060.yaml";
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
@@ -69,7 +70,7 @@ class CompileAtomicity : public testing::Test {
                        [](const std::string& name) { return name.starts_with(".net.tmp."); });
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   TemporaryDirectory directory_{"millrace-atomicity"};
   fs::path target_ = directory_.path() / "net";
 };

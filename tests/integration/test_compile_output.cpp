@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace millrace::tests {
@@ -43,7 +44,7 @@ class CompileOutput : public ::testing::Test {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   TemporaryDirectory directory_{"millrace-compile-output"};
   fs::path target_ = directory_.path() / "net";
 };

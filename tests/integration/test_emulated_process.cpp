@@ -17,6 +17,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
@@ -27,7 +28,7 @@ namespace emulator = runtime::emulator;
 using Kind = runtime::plan::PortKind;
 
 constexpr std::uint32_t kElements = 500;
-const std::string kHost = std::string(MILLRACE_BINARY_DIR) + "/tests/three_cards_host";
+const std::string kHost = std::string(tests::binary_dir()) + "/tests/three_cards_host";
 
 class Backend : public testing::Environment {
   void SetUp() override {
@@ -114,7 +115,7 @@ kernels::Program integers_of(const std::filesystem::path& model) {
 }
 
 TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_what_compile_made_of_lenet_for_three_cards) {
-  const std::filesystem::path source = MILLRACE_SOURCE_DIR;
+  const std::filesystem::path source = tests::source_dir();
   const auto model = source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   const TemporaryDirectory folder("millrace-three-of-lenet");
   const auto made = folder.path() / "lenet";

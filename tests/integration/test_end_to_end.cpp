@@ -18,6 +18,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "served_model.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kSource = tests::source_dir();
 const fs::path kVectors = kSource / "tests/vectors/lenet5_mnist";
 const fs::path kModel = kVectors / "lenet5_qdq_s8_pow2.onnx";
 constexpr std::size_t kPixels = 784;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace millrace::tests {
@@ -71,7 +72,7 @@ class GeneratorChoice : public ::testing::Test {
     return plan.at("predicted").at("latency_us").to_number<double>();
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   const std::string kPlugin = (kSource / "configs/plugins/dense_plugin.py").string();
   TemporaryDirectory directory_{"generator-choice"};

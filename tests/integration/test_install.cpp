@@ -20,6 +20,7 @@
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 #include "tests/support/tools.hpp"
@@ -32,7 +33,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
-const fs::path kSource = MILLRACE_SOURCE_DIR;
+const fs::path kSource = tests::source_dir();
 const fs::path kVectors = kSource / "tests/vectors/lenet5_mnist";
 constexpr std::size_t kPixels = 784;
 constexpr std::size_t kOutputBytes = 40;
@@ -60,7 +61,7 @@ std::string lines_into_the_tree(const fs::path& trace) {
   std::string found;
   std::istringstream in(text_of(trace));
   for (std::string line; std::getline(in, line);)
-    for (const std::string& folder : {kSource.string(), std::string(MILLRACE_BINARY_DIR)})
+    for (const std::string& folder : {kSource.string(), std::string(tests::binary_dir())})
       if (line.find('"' + folder + '/') != std::string::npos ||
           line.find('"' + folder + '"') != std::string::npos) {
         found += line + "\n";
@@ -74,7 +75,7 @@ class Install : public testing::Test {
   static void SetUpTestSuite() {
     directory_ = std::make_unique<TemporaryDirectory>("millrace-install");
     const Outcome installed =
-        run_program({MILLRACE_CMAKE, "--install", MILLRACE_BINARY_DIR, "--prefix", prefix().string()});
+        run_program({MILLRACE_CMAKE, "--install", tests::binary_dir(), "--prefix", prefix().string()});
     if (installed.exit_code != 0) throw std::runtime_error("cmake --install: " + installed.err);
     fs::create_directory(elsewhere());
   }

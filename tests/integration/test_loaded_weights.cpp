@@ -15,6 +15,7 @@
 #include "runtime/pipeline/images.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/repository_host.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/lenet.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/rtl_folder.hpp"
@@ -128,7 +129,7 @@ TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
 TEST(LoadedWeights, ThatAreNotForTheirImageAreRefusedByThePartitionAndTheFile) {
   const TemporaryDirectory directory("millrace-loaded");
   const auto cluster =
-      runtime::plan::load_cluster(fs::path(MILLRACE_SOURCE_DIR) / "configs/clusters/three-ku060.yaml");
+      runtime::plan::load_cluster(fs::path(tests::source_dir()) / "configs/clusters/three-ku060.yaml");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message();
   const auto loaded_ones = deploy(loaded(chain_program(6)), *cluster, 3, directory.path() / "loaded");
   const auto baked_ones = deploy(chain_program(6), *cluster, 3, directory.path() / "baked");
@@ -254,7 +255,7 @@ class LoadedLenet : public ::testing::Test {
     return {};
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   TemporaryDirectory directory_{"millrace-loaded"};
   fs::path first_ = directory_.path() / "first", second_ = directory_.path() / "second";

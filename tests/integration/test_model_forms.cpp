@@ -7,6 +7,7 @@
 
 #include "runtime/base/file.hpp"
 #include "served_model.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -35,7 +36,7 @@ std::vector<std::string> all_forms() {
 
 /// Empty where it is on this machine in neither place.
 fs::path find(const std::string& model) {
-  const fs::path own = fs::path(MILLRACE_SOURCE_DIR) / "tests/vectors" / model;
+  const fs::path own = fs::path(tests::source_dir()) / "tests/vectors" / model;
   if (fs::exists(own)) return own;
   const char* shared = std::getenv("MILLRACE_MODELS");
   if (shared == nullptr || !fs::exists(fs::path(shared) / model)) return {};

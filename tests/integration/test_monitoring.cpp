@@ -14,6 +14,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/tools.hpp"
@@ -26,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace json = boost::json;
 
-const std::filesystem::path kConfigs = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/monitoring";
+const std::filesystem::path kConfigs = std::filesystem::path(tests::source_dir()) / "configs/monitoring";
 
 std::string text_of(const std::filesystem::path& file) {
   const auto text = read_text_file(file);

@@ -12,6 +12,7 @@
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
@@ -88,7 +89,7 @@ class ReplicasOfLenet : public testing::Test {
     return connection.request("GET", "/v2/health/ready")->status;
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   const fs::path kModel = kSource / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   TemporaryDirectory directory_{"millrace-replicas"};
   const float scale_ = 1.0F / 255;

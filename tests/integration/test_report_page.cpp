@@ -7,6 +7,7 @@
 #include "compiler/alternatives.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/tools.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using compiler::Plan;
 
-const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
+const std::filesystem::path kSource = tests::source_dir();
 
 class ReportPage : public testing::Test {
  protected:

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/integration/repository_host.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/lenet.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
@@ -652,7 +653,7 @@ TEST(Repository, ReloadSaysWhatServesAndWhatWentWrong) {
 // Models that are compiled when they are loaded.
 struct CompileOnLoad : testing::Test {
   CompileOnLoad() {
-    const fs::path source = fs::path(MILLRACE_SOURCE_DIR) / "tests" / "vectors" / "lenet5_mnist";
+    const fs::path source = fs::path(tests::source_dir()) / "tests" / "vectors" / "lenet5_mnist";
     for (const std::string version : {"1", "2"}) {
       const fs::path target = host.root() / "lenet" / version;
       fs::create_directories(target);

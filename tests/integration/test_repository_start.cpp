@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "tests/integration/repository_host.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
@@ -187,7 +188,7 @@ TEST_P(RepositoryStart, IsToldBeforehandByCheckConfig) {
 TEST(RepositoryAtStart, FallsBackFromAVersionThatDoesNotCompileToOneThatDoes) {
   RepositoryHost host;
   const fs::path model =
-      fs::path(MILLRACE_SOURCE_DIR) / "tests" / "vectors" / "lenet5_mnist" / "lenet5_qdq_s8_pow2.onnx";
+      fs::path(tests::source_dir()) / "tests" / "vectors" / "lenet5_mnist" / "lenet5_qdq_s8_pow2.onnx";
   for (const char* version : {"1", "2"}) fs::create_directories(host.root() / "lenet" / version);
   fs::copy_file(model, host.root() / "lenet" / "1" / "model.onnx");
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";

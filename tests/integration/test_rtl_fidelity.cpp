@@ -16,6 +16,7 @@
 #include "runtime/rtl/build.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
@@ -87,7 +88,7 @@ TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
 }
 
 TEST_F(RtlFidelity, ANetOverAllRegionsOfACardGivesTheReferencesBytesInThePredictedCycles) {
-  const fs::path source = MILLRACE_SOURCE_DIR, out = directory_.path() / "regions";
+  const fs::path source = tests::source_dir(), out = directory_.path() / "regions";
   // So little of each region that three are needed.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
@@ -201,7 +202,7 @@ TEST_F(RtlFidelity, StreamedWeightsGiveTheReferencesBytesInThePredictedInterval)
 }
 
 TEST_F(RtlFidelity, OneLayersWeightsFromMemoryAndTheOthersInTheImageGiveTheReferencesBytes) {
-  const fs::path source = MILLRACE_SOURCE_DIR, out = directory_.path() / "mixed";
+  const fs::path source = tests::source_dir(), out = directory_.path() / "mixed";
   // Block RAM and LUTs for the weights of all layers but the largest.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),

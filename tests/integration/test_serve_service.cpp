@@ -18,6 +18,7 @@
 #include "runtime/plan/cluster.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
@@ -45,7 +46,7 @@ class ServeService : public testing::Test {
 
 TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
-  const auto units = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/systemd";
+  const auto units = std::filesystem::path(tests::source_dir()) / "configs/systemd";
   for (const char* name : {"millrace.service", "millrace.socket"}) {
     std::string unit = read_text_file(units / name).value();
     const auto binary = unit.find("/usr/bin/millrace");
@@ -61,7 +62,8 @@ TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
 
 TEST_F(ServeService, TheUnitIsHardenedAndLeavesTheCardsDevicesToIt) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
-  const std::string unit = read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value();
+  const std::string unit =
+      read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
   const auto path = directory_.path() / "millrace.service";
   ASSERT_TRUE(write_file_atomically(path, unit).ok());
   // In tenths: an exposure of 2.0 at most.
@@ -76,7 +78,8 @@ TEST_F(ServeService, TheUnitIsHardenedAndLeavesTheCardsDevicesToIt) {
 
 TEST_F(ServeService, TheUnitWithItsSecretsPassesSystemdsOwnCheck) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
-  std::string unit = read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value();
+  std::string unit =
+      read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
   for (const char* name : {"LoadCredential=", "SupplementaryGroups="}) {
     bool found = false;
     for (auto at = unit.find(std::string("\n#") + name); at != std::string::npos;
@@ -111,13 +114,14 @@ TEST_F(ServeService, SecretsThatOnlyItsUserMayReadAreTakenWithoutAWarning) {
 /// What the unit sets is enough for a server with a repository: DynamicUser has no home.
 TEST_F(ServeService, TheUnitsEnvironmentIsEnoughForARepositoryAndABrokenModelIsCounted) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
-  const std::string cluster = MILLRACE_SOURCE_DIR "/configs/clusters/one-ku060.yaml";
+  const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/one-ku060.yaml";
   deploy(chain_program(2), runtime::plan::load_cluster(cluster).value(), 1, root / "chain" / "1");
   std::filesystem::create_directories(root / "bad" / "1");
   ASSERT_TRUE(write_file_atomically(root / "bad" / "1" / "deployment.json", "{}").ok());
 
   std::vector<std::string> command = {"env", "-i", "HOME=/proc", "PATH=" + std::string(std::getenv("PATH"))};
-  std::istringstream unit(read_text_file(MILLRACE_SOURCE_DIR "/configs/systemd/millrace.service").value());
+  std::istringstream unit(
+      read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value());
   for (std::string line; std::getline(unit, line);) {
     constexpr std::string_view kEnvironment = "Environment=", kCache = "CacheDirectory=";
     if (line.starts_with(kCache)) std::filesystem::create_directories(caches / line.substr(kCache.size()));

@@ -14,6 +14,7 @@
 #include "runtime/plan/cluster.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
@@ -49,7 +50,7 @@ class ServeSettings : public testing::Test {
     return times;
   }
 
-  const std::string kCluster = MILLRACE_SOURCE_DIR "/configs/clusters/three-ku060.yaml";
+  const std::string kCluster = std::string(tests::source_dir()) + "/configs/clusters/three-ku060.yaml";
   TemporaryDirectory directory_{"millrace-settings"};
 };
 
@@ -155,7 +156,8 @@ TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
   const std::string good = "deployments: [" + deployed() + "]\n";
   const auto three = directory_.path() / "three";
   deploy(chain_program(6), runtime::plan::load_cluster(kCluster).value(), 3, three);
-  const std::string one_card = "cluster: " MILLRACE_SOURCE_DIR "/configs/clusters/one-ku060.yaml\n";
+  const std::string one_card =
+      std::string("cluster: ") + tests::source_dir() + "/configs/clusters/one-ku060.yaml\n";
   std::filesystem::create_directories(directory_.path() / "models");
   const std::string repository = "cluster: " + kCluster + "\nrepository: {root: models, compile_cache: ";
   struct Case {

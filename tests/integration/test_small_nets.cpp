@@ -10,6 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "served_model.hpp"
 #include "small_nets.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -43,7 +44,7 @@ class SmallNets : public testing::Test {
 /// The kinds of cards whose files take deployments, or those that are for plans only.
 std::vector<std::string> devices(bool plan_only) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "configs/devices")) {
+  for (const auto& entry : fs::directory_iterator(fs::path(tests::source_dir()) / "configs/devices")) {
     std::ifstream in(entry.path());
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     if ((text.find("\nplan_only:") != std::string::npos) == plan_only)

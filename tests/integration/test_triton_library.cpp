@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "tests/integration/repository_host.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::tests {
@@ -18,7 +19,7 @@ TEST(TritonLibrary, EveryCallItHasIsAnsweredAsItExpects) {
   host.start();
   const Outcome run =
       run_program({"/usr/bin/env", "python3", "-B",
-                   std::string(MILLRACE_SOURCE_DIR) + "/tests/integration/drive_tritonclient.py",
+                   std::string(tests::source_dir()) + "/tests/integration/drive_tritonclient.py",
                    "127.0.0.1:" + std::to_string(host.port()), "m"});
   EXPECT_EQ(run.exit_code, 0) << run.err << host.server().err();
   EXPECT_NE(run.out.find("\"answers\": 54"), std::string::npos) << run.out;

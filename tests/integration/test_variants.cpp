@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
 namespace millrace::tests {
@@ -35,7 +36,7 @@ class VariantsCommand : public ::testing::Test {
     return read.ok() ? *read : "";
   }
 
-  const fs::path kSource = MILLRACE_SOURCE_DIR;
+  const fs::path kSource = tests::source_dir();
   TemporaryDirectory directory_{"millrace-variants"};
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/base/npy.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 namespace json = boost::json;
 namespace fs = std::filesystem;
 
-const std::string kMillrace = MILLRACE_BINARY_DIR "/bin/millrace";
+const std::string kMillrace = std::string(tests::binary_dir()) + "/bin/millrace";
 
 class Verify : public testing::Test {
  protected:
@@ -197,7 +198,7 @@ TEST_F(Verify, ADamagedImageIsCorrupt) {
 }
 
 TEST(Devices, AnEmulatedClusterIsListedAndOpened) {
-  const std::string cluster = MILLRACE_SOURCE_DIR "/configs/clusters/three-ku060.yaml";
+  const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/three-ku060.yaml";
   const Outcome outcome = run_program({kMillrace, "devices", "--cluster", cluster, "--check", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json::value document = json::parse(outcome.out);

@@ -20,6 +20,7 @@
 #include "runtime/base/npy.hpp"
 #include "runtime/base/process.hpp"
 #include "runtime/plan/image.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace {
@@ -140,7 +141,7 @@ class EmittedTop : public testing::Test {
   /// LeNet-5 as `compile` makes it for one U280, with digits that people wrote.
   void run_lenet5(bool in_kernel) {
     if (tool() == nullptr) GTEST_SKIP() << kNoTool;
-    const std::filesystem::path source = MILLRACE_SOURCE_DIR, vectors = source / "tests/vectors/lenet5_mnist";
+    const std::filesystem::path source = tests::source_dir(), vectors = source / "tests/vectors/lenet5_mnist";
     const TemporaryDirectory directory("lenet5_top");
     compiler::CompileOptions options;
     options.model = vectors / "lenet5_qdq_s8_pow2.onnx";

@@ -13,6 +13,7 @@
 
 #include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -24,7 +25,7 @@ const std::set<std::string> kNets = {"jet", "tfc", "lenet5", "mpcnn", "pttdnn"};
 class RtlNets : public testing::Test {
  protected:
   void SetUp() override {
-    const auto text = read_text_file(MILLRACE_SOURCE_DIR "/tests/rtl/nets.json");
+    const auto text = read_text_file(std::string(tests::source_dir()) + "/tests/rtl/nets.json");
     ASSERT_TRUE(text.ok()) << text.error().message();
     document_ = json::parse(*text);
   }
@@ -144,7 +145,7 @@ TEST_F(RtlNets, TheDesignsWhoseResourcesAreComparedWereSimulatedToo) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())
     if (cut_down(row)) simulated.insert(design(row));
-  const auto csv = read_text_file(MILLRACE_SOURCE_DIR "/tests/golden/synthesis.csv");
+  const auto csv = read_text_file(std::string(tests::source_dir()) + "/tests/golden/synthesis.csv");
   ASSERT_TRUE(csv.ok());
   std::istringstream lines(*csv);
   std::string line;

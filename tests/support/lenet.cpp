@@ -1,4 +1,5 @@
 #include "tests/support/lenet.hpp"
+#include "tests/paths/paths.hpp"
 
 #include <fstream>
 #include <iterator>
@@ -97,7 +98,7 @@ Program lenet_program() {
 }
 
 std::string lenet_trained_again() {
-  std::ifstream in(MILLRACE_SOURCE_DIR "/tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
+  std::ifstream in(std::string(tests::source_dir()) + "/tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx",
                    std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), {});
   // They are the only raw data of that length: field 9 of a TensorProto.

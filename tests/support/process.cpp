@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/wait.hpp"
 
 extern char** environ;
@@ -205,7 +206,7 @@ bool await_rest() {
 }
 
 std::string millrace_binary() {
-  return std::string(MILLRACE_BINARY_DIR) + "/bin/millrace";
+  return std::string(tests::binary_dir()) + "/bin/millrace";
 }
 
 }  // namespace millrace::tests

@@ -1,4 +1,5 @@
 #include "tests/support/python_client.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 
@@ -7,7 +8,7 @@ Outcome run_python_client(const std::vector<std::string>& arguments,
   std::vector<std::string> command = {"python3", "-B", "-m", "millrace_client"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> all = environment;
-  all.push_back("PYTHONPATH=" MILLRACE_SOURCE_DIR "/tools/clients/python");
+  all.push_back(std::string("PYTHONPATH=") + tests::source_dir() + "/tools/clients/python");
   return run_program(command, all);
 }
 
@@ -20,7 +21,7 @@ testing::AssertionResult find_python_with(const std::string& module, std::string
 }
 
 void expect_arrays_over(const std::string& url) {
-  const std::string drive = MILLRACE_SOURCE_DIR "/tests/unit/server/udp/drive_arrays.py";
+  const std::string drive = std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_arrays.py";
   std::string python;
   ASSERT_TRUE(find_python_with("numpy", python));
   const Outcome with = run_program({python, "-B", drive, url});

@@ -1,4 +1,5 @@
 #include "tests/support/readme.hpp"
+#include "tests/paths/paths.hpp"
 
 #include <fstream>
 
@@ -17,7 +18,7 @@ std::string table_row(std::initializer_list<std::string> cells) {
 }
 
 bool has_line(const std::string& path, const std::string& line) {
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/" + path);
+  std::ifstream file(std::string(tests::source_dir()) + "/" + path);
   for (std::string here; std::getline(file, here);)
     if (here == line) return true;
   return false;

@@ -7,6 +7,7 @@
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 
@@ -87,7 +88,7 @@ void write_rtl_folder(const fs::path& deployment, const HandMade& made) {
   write(folder / "plus.hex", hexadecimal(made.plus) + "\n");
   for (const char* module : {"mr_fifo.sv", "mr_handshake_check.sv"}) {
     fs::create_directories(folder / "library");
-    fs::copy_file(fs::path(MILLRACE_SOURCE_DIR) / "kernels/rtl/stream" / module, folder / "library" / module,
+    fs::copy_file(fs::path(tests::source_dir()) / "kernels/rtl/stream" / module, folder / "library" / module,
                   fs::copy_options::overwrite_existing);
   }
   const std::string size = "\"lanes\": " + text(made.lanes) + ", \"bits\": 8, \"beats\": " + text(made.beats);
@@ -130,7 +131,7 @@ void sign_rtl_folder(const fs::path& folder) {
 }
 
 fs::path shared_simulation_cache() {
-  const fs::path cache = fs::path(MILLRACE_BINARY_DIR) / "simulations";
+  const fs::path cache = fs::path(tests::binary_dir()) / "simulations";
   fs::create_directories(cache);
   fs::permissions(cache, fs::perms::owner_all);
   return cache;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runtime/base/process.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -21,7 +22,7 @@ testing::AssertionResult installed(std::initializer_list<const char*> programs) 
 }
 
 testing::AssertionResult node_package_installed(const std::string& package) {
-  const std::filesystem::path packages = MILLRACE_SOURCE_DIR "/tests/node/node_modules";
+  const std::filesystem::path packages = std::string(tests::source_dir()) + "/tests/node/node_modules";
   if (!std::filesystem::exists(packages / package)) return missing("the package " + package);
   return testing::AssertionSuccess();
 }

@@ -95,9 +95,10 @@ function(millrace_test name)
   set(uses ${T_USES})
   list(TRANSFORM uses PREPEND millrace_)
   add_executable(${name} ${T_SOURCES})
-  target_link_libraries(${name} PRIVATE millrace_options ${uses} ${T_LIBS} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${name} PRIVATE MILLRACE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    MILLRACE_BINARY_DIR="${CMAKE_BINARY_DIR}" ${T_DEFINES})
+  target_link_libraries(${name} PRIVATE millrace_options ${uses} millrace_tests_paths ${T_LIBS} GTest::gtest GTest::gtest_main)
+  # What a test computes itself is little; its compilation costs half as much without optimisation.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
+  target_compile_definitions(${name} PRIVATE ${T_DEFINES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT T_LABELS)

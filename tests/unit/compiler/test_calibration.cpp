@@ -13,6 +13,7 @@
 #include "compiler/generators/features.hpp"
 #include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 #include "tools/calibrate/cycles.hpp"
 #include "tools/calibrate/fit.hpp"
 #include "tools/calibrate/measurements.hpp"
@@ -24,7 +25,7 @@ namespace {
 using namespace compiler::generators;
 
 std::string committed(const char* name) {
-  return *read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/" + name);
+  return *read_text_file(std::string(tests::source_dir()) + "/kernels/" + name);
 }
 
 TEST(Calibration, TheCommittedCatalogueIsTheFitOfTheCommittedMeasurements) {
@@ -86,7 +87,7 @@ TEST(Calibration, TheReadmeNamesEveryModuleThatIsFarOffWhereItWasNotFitted) {
     table += "| " + name + " | " + std::to_string(lut.rows) + percent(lut.mean) + percent(lut.worst) +
              percent(ff.mean) + percent(ff.worst) + " |\n";
   }
-  const auto readme = read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/tools/calibrate/README.md");
+  const auto readme = read_text_file(std::string(tests::source_dir()) + "/tools/calibrate/README.md");
   ASSERT_TRUE(readme.ok()) << readme.error().message();
   EXPECT_NE(readme->find(table + "\n"), std::string::npos) << "tools/calibrate/README.md wants\n" << table;
 }
@@ -109,7 +110,7 @@ TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
        {std::pair<std::string, std::string>{"README.md", " measured rows (`kernels/cycles.csv`)"},
         {"tools/calibrate/README.md", " rows of " + std::to_string(modules.size()) + " modules"}}) {
     const std::string said = "all " + std::to_string(rows->size()) + words;
-    auto text = read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/" + page);
+    auto text = read_text_file(std::string(tests::source_dir()) + "/" + page);
     ASSERT_TRUE(text.ok()) << text.error().message();
     std::replace(text->begin(), text->end(), '\n', ' ');
     EXPECT_NE(text->find(said), std::string::npos) << page << " wants \"" << said << '"';
@@ -165,7 +166,7 @@ std::map<std::string, std::string> table_of(const std::string& module) {
   std::map<std::string, std::string> rows;
   for (const char* folder : {"stream/", "nn/", "shell/"}) {
     const auto text =
-        read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/rtl/" + folder + module + ".rows");
+        read_text_file(std::string(tests::source_dir()) + "/kernels/rtl/" + folder + module + ".rows");
     if (!text.ok()) continue;
     std::istringstream lines(*text);
     std::vector<std::string> names;
@@ -208,12 +209,12 @@ TEST(Calibration, EveryCycleCountIsOfTheSystemVerilogAndTheTablesAsTheyAre) {
 /// "FOLDER/MODULE: ok, N rows; …; sources DIGEST" of every table.
 TEST(Calibration, EveryTableWasSweptWithTheSystemVerilogAsItIs) {
   namespace fs = std::filesystem;
-  const auto said = read_text_file(std::string(MILLRACE_SOURCE_DIR) + "/kernels/tb/full_sweep.txt");
+  const auto said = read_text_file(std::string(tests::source_dir()) + "/kernels/tb/full_sweep.txt");
   ASSERT_TRUE(said.ok()) << said.error().message();
   std::set<std::string> stale;
   int tables = 0;
   for (const char* folder : {"stream", "nn", "shell", "link"})
-    for (const auto& file : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "kernels/rtl" / folder)) {
+    for (const auto& file : fs::directory_iterator(fs::path(tests::source_dir()) / "kernels/rtl" / folder)) {
       if (file.path().extension() != ".rows") continue;
       ++tables;
       const std::string module = file.path().stem().string();

@@ -8,6 +8,7 @@
 #include "onnx_model.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -24,7 +25,7 @@ class Compile : public testing::Test {
     m.output("y");
     bytes_ = m.bytes();
     options_.model = directory_.path() / "net.onnx";
-    options_.cluster = std::filesystem::path(MILLRACE_SOURCE_DIR) / "configs/clusters/one-ku060.yaml";
+    options_.cluster = std::filesystem::path(tests::source_dir()) / "configs/clusters/one-ku060.yaml";
     options_.output = directory_.path() / "out";
     std::ofstream(options_.model, std::ios::binary) << bytes_;
   }

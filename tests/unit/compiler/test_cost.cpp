@@ -9,11 +9,12 @@
 #include "compiler/generators/features.hpp"
 #include "compiler/generators/mapping.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
 
-const std::filesystem::path kRtl = std::filesystem::path(MILLRACE_SOURCE_DIR) / "kernels/rtl";
+const std::filesystem::path kRtl = std::filesystem::path(tests::source_dir()) / "kernels/rtl";
 
 std::filesystem::path source_of(std::string_view module, const std::string& suffix) {
   for (const char* folder : {"stream", "nn", "shell", "link"}) {

@@ -13,6 +13,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/emulated_cluster.hpp"
 #include "runtime/plan/image.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
@@ -60,7 +61,7 @@ using namespace runtime::plan;
 
 Cluster cluster(int cards) {
   static constexpr const char* kNames[] = {"one", "two", "three"};
-  return load_cluster(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "clusters" /
+  return load_cluster(fs::path(tests::source_dir()) / "configs" / "clusters" /
                       (std::string(kNames[cards - 1]) + "-ku060.yaml"))
       .value();
 }
@@ -409,7 +410,7 @@ Cluster emulated(const Artifacts& artifacts, std::uint32_t replicas = 1) {
 
 TEST(EmulatedCluster, HasTheMemoryOfEveryDeviceFile) {
   std::size_t devices = 0;
-  for (const auto& file : fs::directory_iterator(fs::path(MILLRACE_SOURCE_DIR) / "configs" / "devices")) {
+  for (const auto& file : fs::directory_iterator(fs::path(tests::source_dir()) / "configs" / "devices")) {
     const auto device = load_device(file.path());
     ASSERT_TRUE(device.ok()) << device.error().message();
     SCOPED_TRACE(device->name);

@@ -10,13 +10,14 @@
 #include "compiler/report/figures.hpp"
 #include "compiler/report/markup.hpp"
 #include "compiler/report/report.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
 namespace {
 
 namespace json = boost::json;
 
-const std::filesystem::path kSource = MILLRACE_SOURCE_DIR;
+const std::filesystem::path kSource = tests::source_dir();
 
 PlanOptions lenet(const std::string& cluster, std::uint32_t cards) {
   PlanOptions options;

@@ -6,6 +6,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/yaml.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/seed.hpp"
 
 namespace millrace::runtime::plan {
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kConfigs = fs::path(MILLRACE_SOURCE_DIR) / "configs";
+const fs::path kConfigs = fs::path(tests::source_dir()) / "configs";
 
 /// A folder with devices/small.yaml and clusters/; files are written as a test needs them.
 class ClusterFile : public testing::Test {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/file.hpp"
 #include "server/config/load.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::server::config {
 namespace {
@@ -173,7 +174,7 @@ TEST(Config, a_file_that_is_missing_is_named) {
 }
 
 TEST(Config, the_example_holds_every_setting_at_its_default) {
-  const std::string root = MILLRACE_SOURCE_DIR;
+  const std::string root = tests::source_dir();
   Sources sources;
   sources.file = root + "/configs/server.yaml";
   const auto loaded = load(sources);

@@ -9,6 +9,7 @@
 #include "server/http/server.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
@@ -106,7 +107,7 @@ TEST_F(ClientOverHttp, ErrorsNameWhatIsWrong) {
 }
 
 TEST(PythonClient, ATimeoutBoundsTheWholeCallAndManyDescriptorsAreNoMatter) {
-  const std::string tests = std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_timeouts.py";
+  const std::string tests = std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_timeouts.py";
   const tests::Outcome run = tests::run_program({"python3", tests}, {}, 120s);
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
 }
@@ -118,7 +119,7 @@ TEST_F(ClientOverHttp, PythonTakesAndGivesArraysWhereNumpyIsInstalled) {
 
 TEST_F(ClientOverHttp, PythonGetsTheSame) {
   serve(FakePipeline::Mode::kThread, {5000}, {900});
-  const std::string tests = std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py";
+  const std::string tests = std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_client.py";
   const tests::Outcome run =
       tests::run_program({"python3", tests, url, "1", "40", "5", "5000", "900", "0", ""});
   ASSERT_EQ(run.exit_code, 0) << run.err;

@@ -14,6 +14,7 @@
 #include "millrace/client.hpp"
 #include "runtime/base/file.hpp"
 #include "server/udp/listener.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 #include "tests/unit/server/udp/lossy_channel.hpp"
@@ -56,7 +57,7 @@ tests::Outcome run_python(const std::string& to, const std::string& text,
                                    "import millrace_client as m\n"
                                    "url, data = sys.argv[2], bytes([" +
                                        data + "])\n" + text,
-                                   std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python",
+                                   std::string(tests::source_dir()) + "/tools/clients/python",
                                    to};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return tests::run_program(command, {}, 120s);

@@ -18,6 +18,7 @@
 #include "server/udp/wire/bytes.hpp"
 #include "server/udp/wire/messages.hpp"
 #include "server/udp/wire/signature.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 #include "tests/support/seed.hpp"
@@ -250,7 +251,7 @@ TEST_F(UdpClients, PythonGetsTheSameOverABadChannel) {
   serve(FakePipeline::Mode::kThread, {5000}, {90000}, true);
   const auto channel = LossyChannel::open(listener->port(), Badness{0.05, 0.1, 0.2, 0.03, 2000}, seed);
   const tests::Outcome run = tests::run_program(
-      {"python3", std::string(MILLRACE_SOURCE_DIR) + "/tests/unit/server/udp/drive_client.py",
+      {"python3", std::string(tests::source_dir()) + "/tests/unit/server/udp/drive_client.py",
        url(channel->port()), std::to_string(seed), "60", "30", "5000", "90000", "3", to_hex(secret)},
       {}, 300s);
   ASSERT_EQ(run.exit_code, 0) << run.err;
@@ -539,7 +540,7 @@ TEST_F(UdpClients, AServerThatContradictsItselfIsNotBelieved) {
          "import sys; sys.path.insert(0, sys.argv[1]); import millrace_client as m; m.udp_client.RETRY = 5\n"
          "try: m.connect(sys.argv[2]).infer('fake', [b'abcd'], 10); print('ok')\n"
          "except m.MillraceError as e: print(e.code)",
-         std::string(MILLRACE_SOURCE_DIR) + "/tools/clients/python", url(server.port())});
+         std::string(tests::source_dir()) + "/tools/clients/python", url(server.port())});
     EXPECT_EQ(run.out, python + std::string("\n")) << run.err;
   };
   const wire::TensorDescription in{"x", "UINT8", {4}}, out{"y", "UINT8", {4}};
