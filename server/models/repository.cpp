@@ -37,9 +37,9 @@ Repository::~Repository() {
   stop();
 }
 
-Status Repository::serve_pinned(PipelineSource::Deployment deployment) {
+Status Repository::serve_deployment(PipelineSource::Deployment deployment) {
   const std::string name = deployment->plan.model.name;
-  pinned_[name][1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
+  deployments_[name][1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
   SwapResult result = swapper_.swap(nullptr, {name, "1", std::move(deployment), {}}, SwapPolicy::kAuto);
   if (result.status.ok()) {
     set_state(name, 1, ModelState::kReady, "");
@@ -54,7 +54,7 @@ Status Repository::start() {
     MILLRACE_ASSIGN(const Directory found, look());
     for (const auto& [model, versions] : found) {
       const auto named = [&own = model](const std::string& name) { return name == "*" || name == own; };
-      if (pinned_.contains(model)) continue;
+      if (deployments_.contains(model)) continue;
       if (options_.mode == RepositoryMode::kExplicit &&
           std::none_of(options_.load.begin(), options_.load.end(), named))
         continue;

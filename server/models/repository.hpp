@@ -36,7 +36,7 @@ enum class RepositoryMode { kNone, kExplicit, kPoll };
 Result<RepositoryMode> parse_mode(std::string_view text);
 
 struct RepositoryOptions {
-  std::filesystem::path root;  // empty: pinned deployments only
+  std::filesystem::path root;  // empty: given deployments only
   RepositoryMode mode = RepositoryMode::kNone;
   std::vector<std::string> load;  // explicit mode, at the start; "*": every model
   std::chrono::milliseconds poll{15'000};
@@ -72,7 +72,7 @@ class Repository {
   Repository& operator=(const Repository&) = delete;
 
   /// Serves a deployment outside the root as version 1 of its model. Before start(); waits for cards.
-  Status serve_pinned(PipelineSource::Deployment deployment);
+  Status serve_deployment(PipelineSource::Deployment deployment);
 
   /// Loads what the mode says, and begins to poll. Where a version does not load and nothing of its model
   /// serves, the next older one is loaded in its place. Waits until all is up or has failed that need not be
@@ -211,7 +211,7 @@ class Repository {
   metrics::Metrics& metrics_;
   Swapper& swapper_;
   const RepositoryOptions options_;
-  Directory pinned_;  // constant after start()
+  Directory deployments_;  // those of serve_deployment(); constant after start()
 
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;

@@ -108,19 +108,19 @@ void Repository::sample(metrics::Samples& samples) const {
                 static_cast<double>(unavailable));
 }
 
-/// The root and what is pinned, which comes first.
+/// What the root holds. A deployment that was given takes the place of a model of the same name.
 Result<Directory> Repository::look() const {
   Directory all;
   if (!options_.root.empty()) {
     MILLRACE_ASSIGN(all, scan(options_.root));
   }
-  for (const auto& [model, versions] : pinned_) all[model] = versions;
+  for (const auto& [model, versions] : deployments_) all[model] = versions;
   return all;
 }
 
 std::vector<IndexEntry> Repository::index() const {
   auto found = look();
-  Directory all = found.ok() ? *std::move(found) : pinned_;
+  Directory all = found.ok() ? *std::move(found) : deployments_;
   for (const auto& model : registry_.snapshot()->all())  // also where its directory is gone
     all[model->name()].try_emplace(parse_version(model->version()));
   std::vector<IndexEntry> out;
@@ -520,7 +520,7 @@ void Repository::poll() {
   for (const auto& [model, versions] : *found) models.insert(model);
   for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
   for (const auto& model : models) {
-    if (pinned_.contains(model)) continue;
+    if (deployments_.contains(model)) continue;
     const auto versions = found->find(model);
     if (versions != found->end()) {
       poll_model(model, versions->second);
@@ -535,7 +535,7 @@ void Repository::poll() {
   const std::lock_guard lock(mutex_);
   for (const auto& [model, versions] : *found) forget_passed_over(model, versions);
   std::erase_if(wanted_, [&](const auto& wanted) {
-    return !found->contains(wanted.first) && !pinned_.contains(wanted.first);
+    return !found->contains(wanted.first) && !deployments_.contains(wanted.first);
   });
 }
 

@@ -239,7 +239,7 @@ Status serve_deployments(const Settings& settings, const Deployments& deployment
                          server::models::Repository& repository) {
   for (const auto& deployment : deployments) {
     const std::string& name = deployment->plan.model.name;
-    if (const Status served = repository.serve_pinned(deployment); !served.ok()) {
+    if (const Status served = repository.serve_deployment(deployment); !served.ok()) {
       const bool remedy = settings.cluster.empty() && deployments.size() > 1;
       return Error(
           served.error().code(),

@@ -150,7 +150,7 @@ TEST_F(SwapTest, what_is_unloaded_goes_when_the_last_request_is_answered_but_not
   auto deployment = version("1").deployment;
   auto named = std::make_shared<Loaded>(*deployment);
   named->plan.model.name = "m";
-  ASSERT_TRUE(repository.serve_pinned(named).ok());
+  ASSERT_TRUE(repository.serve_deployment(named).ok());
   ASSERT_TRUE(repository.start().ok());
   auto request = serving();
   ASSERT_NE(request, nullptr);
