@@ -277,7 +277,7 @@ Api::Outcome Api::change_repository(const Request& request, const Route& route) 
     return error_response(
         501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
   if (leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
-  auto parsed = parse_repository_request(request.body);
+  auto parsed = parse_repository_request(route.kind, request.body);
   if (!parsed.ok()) return error_response(parsed.error());
   return DeferredJob{[this, route, wanted = std::move(*parsed)](std::function<void(Response)> answer) {
     handle_repository(*options_.repository, route, wanted, answer);

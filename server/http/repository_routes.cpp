@@ -36,6 +36,12 @@ Result<std::string> version_of(const json::value& value) {
   return bad("parameter 'version' is no positive number");
 }
 
+Status take_bool(std::string_view name, const json::value& value, bool& out) {
+  if (!value.is_bool()) return bad("parameter '" + std::string(name) + "' is neither true nor false");
+  out = value.as_bool();
+  return {};
+}
+
 Status take_parameter(std::string_view name, const json::value& value, RepositoryRequest& out) {
   if (name == "config" || name.starts_with("file:"))
     return Error(ErrorCode::kUnsupported,
@@ -48,15 +54,34 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
     if (!value.is_string()) return bad("parameter 'policy' is no string");
     MILLRACE_ASSIGN(out.policy, models::parse_policy(std::string_view(value.as_string())));
   } else if (name == "wait") {
-    if (!value.is_bool()) return bad("parameter 'wait' is neither true nor false");
-    out.wait = value.as_bool();
+    return take_bool(name, value, out.wait);
+  } else if (name == "pin") {
+    return take_bool(name, value, out.pin);
+  } else if (name == "unpin") {
+    return take_bool(name, value, out.unpin);
   }
   return {};  // others, such as unload_dependents, have no meaning here
 }
 
-json::object entry_of(const std::string& name, const std::string& version, models::ModelState state,
-                      const std::string& reason) {
-  return {{"name", name}, {"version", version}, {"state", models::to_string(state)}, {"reason", reason}};
+Status check_together(RouteKind kind, const RepositoryRequest& request) {
+  if (kind != RouteKind::kRepositoryLoad && (request.pin || request.unpin))
+    return bad("parameters 'pin' and 'unpin' are of a load; an unload leaves the pin as it is");
+  if (request.unpin && (request.pin || request.policy || !request.version.empty()))
+    return bad(
+        "parameter 'unpin' removes the pin and loads nothing; 'pin', 'policy' and 'version' belong into a "
+        "load of its own");
+  if (request.pin && request.version.empty())
+    return bad("parameter 'pin' needs 'version': the one to pin the model to");
+  return {};
+}
+
+json::object entry_of(const models::IndexEntry& entry) {
+  json::object out{{"name", entry.name},
+                   {"version", entry.version},
+                   {"state", models::to_string(entry.state)},
+                   {"reason", entry.reason}};
+  if (entry.pinned) out["pinned"] = true;
+  return out;
 }
 
 /// Without memory as well: it is called where nothing may be thrown.
@@ -71,9 +96,17 @@ Response answer_to(const Status& status) noexcept {
   }
 }
 
+Status start_job(models::Repository& repository, const Route& route, const RepositoryRequest& request,
+                 models::Repository::Done done) {
+  if (route.kind != RouteKind::kRepositoryLoad)
+    return repository.unload(route.model, request.version, std::move(done));
+  if (request.unpin) return repository.unpin(route.model, std::move(done));
+  return repository.load({route.model, request.version, request.policy, request.pin}, std::move(done));
+}
+
 }  // namespace
 
-Result<RepositoryRequest> parse_repository_request(std::span<const std::byte> body) {
+Result<RepositoryRequest> parse_repository_request(RouteKind kind, std::span<const std::byte> body) {
   MILLRACE_ASSIGN(const json::object object, object_of(body));
   RepositoryRequest out;
   const json::value* const parameters = object.if_contains("parameters");
@@ -81,6 +114,7 @@ Result<RepositoryRequest> parse_repository_request(std::span<const std::byte> bo
   if (!parameters->is_object()) return bad("'parameters' is not a JSON object");
   for (const auto& [name, value] : parameters->as_object())
     MILLRACE_TRY(take_parameter({name.data(), name.size()}, value, out));
+  MILLRACE_TRY(check_together(kind, out));
   return out;
 }
 
@@ -113,9 +147,7 @@ void handle_repository(models::Repository& repository, const Route& route, const
                        const std::function<void(Response)>& answer) {
   models::Repository::Done done;
   if (request.wait) done = [answer](const Status& status) { answer(answer_to(status)); };
-  const Status taken = route.kind == RouteKind::kRepositoryLoad
-                           ? repository.load({route.model, request.version, request.policy}, std::move(done))
-                           : repository.unload(route.model, request.version, std::move(done));
+  const Status taken = start_job(repository, route, request, std::move(done));
   if (!taken.ok()) return answer(repository_response(taken));
   if (request.wait) return;
   Response accepted = repository_response({});
@@ -126,15 +158,13 @@ void handle_repository(models::Repository& repository, const Route& route, const
 std::string repository_index(const models::Repository* repository, const models::Snapshot& snapshot,
                              bool ready_only) {
   json::array out;
-  const auto add = [&](const std::string& name, const std::string& version, models::ModelState state,
-                       const std::string& reason) {
-    if (!ready_only || state == models::ModelState::kReady)
-      out.push_back(entry_of(name, version, state, reason));
+  const auto add = [&](const models::IndexEntry& entry) {
+    if (!ready_only || entry.state == models::ModelState::kReady) out.push_back(entry_of(entry));
   };
   if (repository != nullptr) {
-    for (const auto& entry : repository->index()) add(entry.name, entry.version, entry.state, entry.reason);
+    for (const auto& entry : repository->index()) add(entry);
   } else {
-    for (const auto& model : snapshot.all()) add(model->name(), model->version(), model->state(), "");
+    for (const auto& model : snapshot.all()) add({model->name(), model->version(), model->state(), ""});
   }
   return json::serialize(out);
 }

@@ -14,11 +14,13 @@ namespace millrace::server::http {
 /// The body of a load or unload request, checked; empty is fine. kInvalidInput names the field, kUnsupported
 /// what Triton takes and we do not (config, files).
 struct RepositoryRequest {
-  std::string version;  // empty: the newest, or what is served
+  std::string version;  // empty: the pinned one or the newest, or what is served
   std::optional<models::SwapPolicy> policy;
   bool wait = true;
+  bool pin = false;    // of a load that names a version
+  bool unpin = false;  // of a load, alone: nothing is loaded
 };
-Result<RepositoryRequest> parse_repository_request(std::span<const std::byte> body);
+Result<RepositoryRequest> parse_repository_request(RouteKind kind, std::span<const std::byte> body);
 
 /// {"ready":true} in the body of an index request: only what is ready. kInvalidInput.
 Result<bool> parse_index_request(std::span<const std::byte> body);
@@ -26,7 +28,8 @@ Result<bool> parse_index_request(std::span<const std::byte> body);
 /// Of what a load or unload came to.
 Response repository_response(const Status& status);
 
-/// Starts the load or unload; `answer` is called once, perhaps at once, perhaps on another thread.
+/// Starts the load, unload or removal of a pin; `answer` is called once, perhaps at once, perhaps on another
+/// thread.
 void handle_repository(models::Repository& repository, const Route& route, const RepositoryRequest& request,
                        const std::function<void(Response)>& answer);
 

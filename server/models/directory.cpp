@@ -66,20 +66,51 @@ VersionDirectory look_at(const fs::path& path) {
   // Where the link leads, so that another target is another version.
   version.path = fs::canonical(path, ignored);
   if (version.path.empty()) version.path = path;
-  if (fs::exists(version.path / "deployment.json", ignored))
-    version.kind = VersionDirectory::Kind::kDeployment;
-  else if (fs::exists(version.path / "model.onnx", ignored))
-    version.kind = VersionDirectory::Kind::kSource;
+  version.kind = kind_of(version.path);
   version.fingerprint = fingerprint(version.path);
   return version;
 }
 
 }  // namespace
 
+VersionDirectory::Kind kind_of(const fs::path& version) {
+  std::error_code ignored;
+  if (fs::exists(version / "deployment.json", ignored)) return VersionDirectory::Kind::kDeployment;
+  if (fs::exists(version / "model.onnx", ignored)) return VersionDirectory::Kind::kSource;
+  return VersionDirectory::Kind::kNothing;
+}
+
 Versions::const_iterator newest_of(const Versions& versions) {
   for (auto it = versions.end(); it != versions.begin();)
     if ((--it)->second.kind != VersionDirectory::Kind::kNothing) return it;
   return versions.end();
+}
+
+std::string known_versions(const Versions& versions) {
+  std::string text;
+  for (const auto& [version, directory] : versions)
+    text += (text.empty() ? "" : ", ") + std::to_string(version);
+  return text.empty() ? "none" : text;
+}
+
+Result<Versions::const_iterator> version_to_serve(const std::string& model, const ModelDirectory& directory) {
+  const Versions& versions = directory.versions;
+  const Pin& pin = directory.pin;
+  if (!pin.unreadable.empty()) return Error(ErrorCode::kInvalidInput, pin.unreadable);
+  if (pin.version == 0) {
+    const auto newest = newest_of(versions);
+    if (newest != versions.end()) return newest;
+    return Error(ErrorCode::kNotFound, "model '" + model + "' has nothing to serve: of its versions (" +
+                                           known_versions(versions) + ") each " + kHoldsNothing);
+  }
+  const auto pinned = versions.find(pin.version);
+  if (pinned != versions.end() && pinned->second.kind != VersionDirectory::Kind::kNothing) return pinned;
+  return Error(ErrorCode::kNotFound,
+               "model '" + model + "' is pinned to version '" + std::to_string(pin.version) + "', which " +
+                   (pinned == versions.end() ? "is not in the repository; it has " + known_versions(versions)
+                                             : kHoldsNothing) +
+                   "; no other version is loaded: put that version there, or " +
+                   how_to_unpin(directory.path));
 }
 
 std::uint64_t parse_version(std::string_view text) {
@@ -105,11 +136,13 @@ Result<Directory> scan(const fs::path& root) {
     const std::string name = folder.filename().string();
     std::error_code ignored;
     if (!is_name(name) || !fs::is_directory(folder, ignored)) continue;
+    ModelDirectory model{folder, {}, read_pin(folder)};
     for (const auto& path : entries(folder, ignored)) {
       const std::uint64_t version = parse_version(path.filename().string());
       if (version == 0 || !fs::is_directory(path, ignored)) continue;
-      models[name].emplace(version, look_at(path));
+      model.versions.emplace(version, look_at(path));
     }
+    if (!model.versions.empty() || model.pin.is_set()) models.emplace(name, std::move(model));
   }
   return models;
 }

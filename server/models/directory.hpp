@@ -1,5 +1,5 @@
-// What lies in a repository's root: models, their versions, and whether one has changed. Reads names, sizes
-// and times, and no content.
+// What lies in a repository's root: models, their versions and pins, and whether a version has changed. Reads
+// names, sizes and times, and of content only PIN.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/base/result.hpp"
+#include "server/models/pin.hpp"
 
 namespace millrace::server::models {
 
@@ -25,7 +26,28 @@ using Versions = std::map<std::uint64_t, VersionDirectory>;
 
 /// The newest version that holds something to serve; end() where none does.
 Versions::const_iterator newest_of(const Versions& versions);
-using Directory = std::map<std::string, Versions>;  // by model; models without a version are left out
+
+struct ModelDirectory {
+  std::filesystem::path path;
+  Versions versions;
+  Pin pin;
+  bool operator==(const ModelDirectory&) const = default;
+};
+
+/// The version that should serve: the pinned one; where the model is not pinned, the newest that holds
+/// something. An error names the model and the remedy: kInvalidInput where PIN is unreadable, kNotFound where
+/// the pinned version is not there or holds nothing, or no version does.
+Result<Versions::const_iterator> version_to_serve(const std::string& model, const ModelDirectory& directory);
+
+/// "1, 2, 10"; "none".
+std::string known_versions(const Versions& versions);
+
+using Directory =
+    std::map<std::string, ModelDirectory>;  // by model; without versions and pin, one is left out
+
+/// What a version's directory holds.
+VersionDirectory::Kind kind_of(const std::filesystem::path& version);
+inline constexpr char kHoldsNothing[] = "holds neither deployment.json nor model.onnx";
 
 /// kNotFound, kEnvironment where `root` cannot be listed. What is below it and cannot be read is left out, or
 /// has no fingerprint.

@@ -39,7 +39,7 @@ Repository::~Repository() {
 
 Status Repository::serve_deployment(PipelineSource::Deployment deployment) {
   const std::string name = deployment->plan.model.name;
-  deployments_[name][1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
+  deployments_[name].versions[1] = {deployment->directory, VersionDirectory::Kind::kDeployment, ""};
   SwapResult result = swapper_.swap(nullptr, {name, "1", std::move(deployment), {}}, SwapPolicy::kAuto);
   if (result.status.ok()) {
     set_state(name, 1, ModelState::kReady, "");
@@ -52,15 +52,14 @@ Status Repository::start() {
   std::vector<std::pair<std::string, bool>> first;  // and whether it is waited for
   if (!options_.root.empty()) {
     MILLRACE_ASSIGN(const Directory found, look());
-    for (const auto& [model, versions] : found) {
+    for (const auto& [model, directory] : found) {
       const auto named = [&own = model](const std::string& name) { return name == "*" || name == own; };
       if (deployments_.contains(model)) continue;
       if (options_.mode == RepositoryMode::kExplicit &&
           std::none_of(options_.load.begin(), options_.load.end(), named))
         continue;
-      const auto newest = newest_of(versions);
-      first.emplace_back(model, newest == versions.end() ||
-                                    newest->second.kind != VersionDirectory::Kind::kSource ||
+      const auto version = version_to_serve(model, directory);
+      first.emplace_back(model, !version.ok() || (*version)->second.kind != VersionDirectory::Kind::kSource ||
                                     options_.strict);
     }
     if (options_.mode == RepositoryMode::kExplicit)
@@ -131,6 +130,9 @@ Status Repository::load(const LoadOrder& order, Done done) {
   if (!order.version.empty() && job->version == 0)
     return Error(ErrorCode::kInvalidInput,
                  "version '" + order.version.substr(0, 64) + "' is not a positive number");
+  job->pin = order.pin;
+  if (order.pin && order.version.empty())
+    return Error(ErrorCode::kInvalidInput, "a model is pinned to a version, and none is given");
   return join_or_enqueue(std::move(job), std::move(done));
 }
 
@@ -140,7 +142,7 @@ Status Repository::join_or_enqueue(JobPointer job, Done done) {
     const std::lock_guard lock(mutex_);
     for (const auto& waiting : jobs_) {
       if (waiting->kind != Job::Kind::kLoad || waiting->model != job->model ||
-          waiting->version != job->version || waiting->policy != job->policy ||
+          waiting->version != job->version || waiting->policy != job->policy || waiting->pin != job->pin ||
           waiting->stage == Job::Stage::kRunning || waiting->not_compiled ||
           waiting->cancel.stop_requested() || stopping_)
         continue;
@@ -175,6 +177,16 @@ Status Repository::unload(const std::string& model, const std::string& version, 
   return enqueue(std::move(job));
 }
 
+Status Repository::unpin(const std::string& model, Done done) {
+  Status refusal;
+  if (!allowed(refusal)) return refusal;
+  auto job = std::make_shared<Job>();
+  job->kind = Job::Kind::kUnpin;
+  job->model = model;
+  job->done.push_back(std::move(done));
+  return enqueue(std::move(job));
+}
+
 Status Repository::enqueue(JobPointer job) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return stopping_error();
@@ -198,7 +210,8 @@ Repository::JobPointer Repository::take(Job::Stage stage, Job::Stage becomes) {
 }
 
 /// Where a start or a poll could not load a version, and nothing of the model serves: has the job begin again
-/// with the next older version that holds something and has not failed before as it is. False: there is none.
+/// with the next older version that holds something and has not failed before as it is. False: there is none,
+/// or the model is pinned.
 bool Repository::falls_back(const JobPointer& job, const Status& status) noexcept {
   bool begins_again = false;
   if (!status.ok() && job->own && job->version != 0)
@@ -211,7 +224,14 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
   if (!found.ok() || serving(job->model) != nullptr) return false;
   const auto model = found->find(job->model);
   if (model == found->end()) return false;
-  const Versions& versions = model->second;
+  const Versions& versions = model->second.versions;
+  if (model->second.pin.is_set()) {
+    log::warning("models", "model '" + job->model +
+                               "' is pinned, so no other version is loaded in place of '" +
+                               std::to_string(job->version) + "'; repair that version, or " +
+                               how_to_unpin(model->second.path));
+    return false;
+  }
   auto older = versions.lower_bound(job->version);
   const auto failed_before = [&](const Versions::value_type& version) {
     const auto tried = tried_[job->model].find(version.first);

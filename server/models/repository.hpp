@@ -51,12 +51,14 @@ struct LoadOrder {
   std::string model;
   std::string version;  // empty: the newest
   std::optional<SwapPolicy> policy;
+  bool pin = false;  // to this version, once it serves; `version` is given
 };
 
 struct IndexEntry {
   std::string name, version;
   ModelState state = ModelState::kUnknown;
   std::string reason;
+  bool pinned = false;  // PIN names this version
 };
 
 class Repository {
@@ -83,23 +85,31 @@ class Repository {
   Status start();
 
   /// An error says that no job was made, and `done` will not be called: kUnsupported in mode none,
-  /// kInvalidInput (version), kResourceExhausted (64 jobs wait), kUnavailable (stopping). The job's status:
-  /// kNotFound (no such model or version), kCancelled (unloaded meanwhile), or why the version does not load.
+  /// kInvalidInput (version, or none where it is to be pinned), kResourceExhausted (64 jobs wait),
+  /// kUnavailable (stopping). The job's status: kNotFound (no such model or version), kCancelled (unloaded
+  /// meanwhile), kDoesNotFit (another version is pinned), kEnvironment (the pin cannot be written), or why
+  /// the version does not load.
   Status load(const LoadOrder& order, Done done);
 
   /// Unloads what is served of the model, or that version of it, and cancels loads of it that have not begun
   /// to swap. As load(); the job's status: kNotFound where there was nothing to unload or to cancel.
   Status unload(const std::string& model, const std::string& version, Done done);
 
-  /// Every version there is, with its state, by name and number. Lists the root: not for an I/O thread.
+  /// Removes the model's pin, whatever it holds; what serves goes on. As load(); the job's status: kNotFound
+  /// (no such model, or it is not pinned), kInvalidInput, kEnvironment (the pin cannot be removed).
+  Status unpin(const std::string& model, Done done);
+
+  /// Every version there is, with its state, by name and number, and a pinned one that is not there. Lists
+  /// the root: not for an I/O thread.
   std::vector<IndexEntry> index() const;
 
   /// How far it is, where a load of the model (of that version of it) waits or runs; looks at no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
-  /// What a scrape reports of the repository: which models should be served, and how many of them could not
-  /// be loaded and do not serve. A model should be served from when a start, a poll or a client asks for it
-  /// until it is unloaded or (mode poll) leaves the root.
+  /// What a scrape reports of the repository: which models should be served and in which version, and how
+  /// many of them could not be loaded and do not serve. Reads the pins: not for an I/O thread. A model should
+  /// be served from when a start, a poll or a client asks for it until it is unloaded or (mode poll) leaves
+  /// the root.
   void sample(metrics::Samples& samples) const;
 
   RepositoryMode mode() const { return options_.mode; }
@@ -120,11 +130,12 @@ class Repository {
  private:
   using Clock = std::chrono::steady_clock;
   struct Job {
-    enum class Kind { kLoad, kUnload } kind = Kind::kLoad;
+    enum class Kind { kLoad, kUnload, kUnpin } kind = Kind::kLoad;
     enum class Stage { kReady, kToCompile, kCompiling, kRunning } stage = Stage::kReady;
     std::string model;
     std::uint64_t version = 0;  // 0: the newest (load), whatever is served (unload)
     std::optional<SwapPolicy> policy;
+    bool pin = false;  // load: to the version, once it serves
     std::vector<Done> done;
     std::filesystem::path source, compiled;
     std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
@@ -142,6 +153,11 @@ class Repository {
     std::optional<Error> failed;    // why its last load failed
     std::uint64_t passed_over = 0;  // the version that should serve and did not load; 0: none
     std::optional<Error> why_passed_over;
+  };
+  /// What the last poll found of a model's pin.
+  struct Polled {
+    Pin pin;
+    std::string trouble;  // why nothing can be loaded under it; logged
   };
   struct Tried {
     std::string fingerprint;
@@ -175,9 +191,12 @@ class Repository {
 
   // repository_jobs.cpp: what the jobs do; on the worker's thread, or while it waits.
   void run(const JobPointer& job);
+  Status run_kind(Job& job, bool& handed_on);
   Status run_load(Job& job, bool& handed_on);
+  Status run_load_and_pin(Job& job, bool& handed_on);
   Status run_unload(Job& job);
-  Status choose_version(Job& job, const Versions& versions);
+  Status run_unpin(const Job& job);
+  Status choose_version(Job& job, const ModelDirectory& directory);
   Status find_version(Job& job, VersionDirectory& found);
   void swap_to(Job& job, const NextVersion& next, SwapResult& result);
   void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
@@ -189,7 +208,9 @@ class Repository {
   void book(const std::string& model, const Books& books) noexcept;
   void try_again_later() noexcept;
   void poll();
-  void poll_model(const std::string& model, const Versions& versions);
+  void poll_model(const std::string& model, const ModelDirectory& directory);
+  bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
+  void say_held_back(const std::string& model, const ModelDirectory& directory);
   void try_lost();
   void try_missing();
   void look_for_missing(const std::string& model, const std::string& why);
@@ -198,6 +219,9 @@ class Repository {
   void bury_apart();
   Clock::time_point next_event() const;
   Result<Directory> look() const;
+  Result<std::filesystem::path> folder_of(const std::string& model) const;
+  bool is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
+                   std::uint64_t passed_over) const;
   std::shared_ptr<Model> serving(const std::string& model) const;
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
   void want(const std::string& model);
@@ -225,6 +249,7 @@ class Repository {
   // Of the worker's thread:
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
+  std::map<std::string, Polled> polled_;                              // pins at the last poll
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
   std::map<std::string, Missing> missing_;                            // models that lack replicas
   std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
+#include "runtime/base/text.hpp"
 #include "server/models/guarded.hpp"
 #include "server/models/repository.hpp"
 
@@ -38,17 +39,24 @@ std::string named(const std::string& model, const std::string& version) {
   return "model '" + model + "' version '" + version + "'";
 }
 
-constexpr char kHoldsNothing[] = "holds neither deployment.json nor model.onnx";
-
 bool may_pass(const Error& error) {
   return error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kDoesNotFit;
 }
 
-std::string known_versions(const Versions& versions) {
-  std::string text;
-  for (const auto& [version, directory] : versions)
-    text += (text.empty() ? "" : ", ") + std::to_string(version);
-  return text;
+/// The version that a poll loads where it is new or changed: the one that should serve, once its files can be
+/// read. Without a pin, a newer version whose files cannot be read is passed over.
+Versions::const_iterator pollable(const ModelDirectory& directory) {
+  const auto readable = [&](Versions::const_iterator version) {
+    return version->second.kind != VersionDirectory::Kind::kNothing && !version->second.fingerprint.empty();
+  };
+  const Versions& versions = directory.versions;
+  if (directory.pin.is_set()) {
+    const auto pinned = versions.find(directory.pin.version);
+    return pinned != versions.end() && readable(pinned) ? pinned : versions.end();
+  }
+  for (auto version = versions.end(); version != versions.begin();)
+    if (readable(--version)) return version;
+  return versions.end();
 }
 
 }  // namespace
@@ -89,19 +97,42 @@ void Repository::forget_passed_over(const std::string& model, const Versions& ve
     wanted->second.passed_over = 0;
 }
 
+/// Whether the version that serves is not the one that should.
+bool Repository::is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
+                             std::uint64_t passed_over) const {
+  if (serves == 0) return false;
+  if (pin.is_set()) return serves != pin.version || passed_over == pin.version;
+  if (passed_over < serves) return false;
+  // Modes none and explicit list the root at the next load only.
+  return kind_of(options_.root / model / std::to_string(passed_over)) != VersionDirectory::Kind::kNothing;
+}
+
 void Repository::sample(metrics::Samples& samples) const {
   const auto snapshot = registry_.snapshot();
-  const std::lock_guard lock(mutex_);
   std::size_t unavailable = 0;
-  for (const auto& [model, wanted] : wanted_) {
+  std::map<std::string, std::uint64_t> passed_over;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [model, wanted] : wanted_) {
+      passed_over[model] = wanted.passed_over;
+      if (wanted.failed && snapshot->find(model, "") == nullptr) ++unavailable;
+    }
+  }
+  for (const auto& [model, passed] : passed_over) {
     const auto serves = snapshot->find(model, "");
+    const auto folder = folder_of(model);
+    const Pin pin = folder.ok() ? read_pin(*folder) : Pin();
     samples.gauge("millrace_model_wanted", "Constant 1, of every model that should be served.",
                   {{"model", model}}, 1);
-    samples.gauge("millrace_model_outdated",
-                  "1 where the version that serves is not the one that should, because that did not load.",
-                  {{"model", model}},
-                  serves != nullptr && wanted.passed_over >= parse_version(serves->version()) ? 1 : 0);
-    if (wanted.failed && serves == nullptr) ++unavailable;
+    if (pin.is_set())
+      samples.gauge("millrace_model_pinned",
+                    "Constant 1, of every model that is pinned; without a version where PIN is unreadable.",
+                    {{"model", model}, {"version", pin.version == 0 ? "" : std::to_string(pin.version)}}, 1);
+    samples.gauge(
+        "millrace_model_outdated",
+        "1 where the version that serves is not the one that should, because that did not load.",
+        {{"model", model}},
+        is_outdated(model, pin, serves == nullptr ? 0 : parse_version(serves->version()), passed) ? 1 : 0);
   }
   samples.gauge("millrace_repository_models_unavailable",
                 "Models that should be served, could not be loaded, and do not serve.", {},
@@ -114,29 +145,53 @@ Result<Directory> Repository::look() const {
   if (!options_.root.empty()) {
     MILLRACE_ASSIGN(all, scan(options_.root));
   }
-  for (const auto& [model, versions] : deployments_) all[model] = versions;
+  for (const auto& [model, directory] : deployments_) all[model] = directory;
   return all;
+}
+
+/// Where a model of the repository lies. kNotFound; kInvalidInput where a deployment takes its place.
+Result<std::filesystem::path> Repository::folder_of(const std::string& model) const {
+  if (deployments_.contains(model))
+    return Error(ErrorCode::kInvalidInput, "model '" + model +
+                                               "' is given as a deployment; only models of the repository "
+                                               "have versions to pin");
+  std::error_code ignored;
+  auto folder = options_.root / model;
+  if (!options_.root.empty() && is_name(model) && std::filesystem::is_directory(folder, ignored))
+    return folder;
+  return Error(ErrorCode::kNotFound, "the repository has no model '" + model.substr(0, 200) + "'");
 }
 
 std::vector<IndexEntry> Repository::index() const {
   auto found = look();
   Directory all = found.ok() ? *std::move(found) : deployments_;
   for (const auto& model : registry_.snapshot()->all())  // also where its directory is gone
-    all[model->name()].try_emplace(parse_version(model->version()));
+    all[model->name()].versions.try_emplace(parse_version(model->version()));
   std::vector<IndexEntry> out;
   const std::lock_guard lock(mutex_);
-  for (const auto& [model, versions] : all)
-    for (const auto& [version, directory] : versions) {
-      IndexEntry entry{model, std::to_string(version), ModelState::kUnknown, "not loaded"};
+  for (auto& [model, directory] : all) {
+    const Pin& pin = directory.pin;
+    const auto wanted = version_to_serve(model, directory);
+    if (pin.version != 0) directory.versions.try_emplace(pin.version);  // also where it is not there
+    for (const auto& [version, files] : directory.versions) {
+      IndexEntry entry{model, std::to_string(version), ModelState::kUnknown, "not loaded",
+                       version == pin.version};
       if (const auto states = states_.find(model); states != states_.end())
         if (const auto state = states->second.find(version); state != states->second.end()) {
           entry.state = state->second.state;
           entry.reason = state->second.reason;
         }
-      if (entry.state == ModelState::kUnknown && directory.kind == VersionDirectory::Kind::kNothing)
+      if (entry.state == ModelState::kUnknown && !wanted.ok() && (entry.pinned || pin.version == 0)) {
+        if (pin.is_set()) entry.state = ModelState::kUnavailable;
+        entry.reason = pin.is_set() ? wanted.error().message() : kHoldsNothing;
+      } else if (entry.state == ModelState::kUnknown && files.kind == VersionDirectory::Kind::kNothing) {
         entry.reason = kHoldsNothing;
+      } else if (entry.state == ModelState::kUnknown && pin.is_set() && !entry.pinned) {
+        entry.reason = "not loaded: the model is pinned to version " + std::to_string(pin.version);
+      }
       out.push_back(std::move(entry));
     }
+  }
   return out;
 }
 
@@ -148,7 +203,7 @@ void Repository::run(const JobPointer& job) {
   } else {
     apart([&] {
       try {
-        status = job->kind == Job::Kind::kLoad ? run_load(*job, handed_on) : run_unload(*job);
+        status = run_kind(*job, handed_on);
       } catch (const std::exception&) {
         status = cut_short(*job, current_exception_as_error());
       }
@@ -213,18 +268,28 @@ void Repository::book(const std::string& name, const Books& books) noexcept {
   if (const Status booked = guarded(books); !booked.ok()) settle(name, 0, booked.error());
 }
 
-/// The newest version that holds something.
-Status Repository::choose_version(Job& job, const Versions& versions) {
-  const auto newest = newest_of(versions);
-  if (newest == versions.end())
-    return Error(ErrorCode::kNotFound, "model '" + job.model + "' has nothing to serve: of its versions (" +
-                                           known_versions(versions) + ") each " + kHoldsNothing);
-  for (auto empty = std::next(newest); empty != versions.end(); ++empty)
-    log::warning("models", named(job.model, std::to_string(empty->first)) +
-                               " is skipped: " + empty->second.path.string() + " " + kHoldsNothing);
-  const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
-  job.version = newest->first;
-  return {};
+/// The version that a start, a poll or a load without a number means, where it is not known yet. A load that
+/// names another version than the pinned one is refused, unless it moves the pin.
+Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
+  const Pin& pin = directory.pin;
+  // Once it is compiled it is this version or none.
+  if (job.version == 0 || (job.own && pin.is_set() && job.compiled.empty())) {
+    MILLRACE_ASSIGN(const auto version, version_to_serve(job.model, directory));
+    if (pin.is_set()) log::info("models", named(job.model, std::to_string(pin.version)) + " is pinned");
+    for (auto empty = std::next(version); !pin.is_set() && empty != directory.versions.end(); ++empty)
+      log::warning("models", named(job.model, std::to_string(empty->first)) +
+                                 " is skipped: " + empty->second.path.string() + " " + kHoldsNothing);
+    const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
+    job.version = version->first;
+    return {};
+  }
+  if (job.pin || !pin.is_set() || pin.version == job.version) return {};
+  if (pin.version == 0) return Error(ErrorCode::kDoesNotFit, pin.unreadable);
+  return Error(ErrorCode::kDoesNotFit,
+               "model '" + job.model + "' is pinned to version '" + std::to_string(pin.version) +
+                   "', so version '" + std::to_string(job.version) +
+                   "' is not loaded; load it with 'pin' (--pin) to pin it instead, or " +
+                   how_to_unpin(directory.path));
 }
 
 Status Repository::find_version(Job& job, VersionDirectory& found) {
@@ -232,12 +297,13 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   const auto model = all.find(job.model);
   if (model == all.end())
     return Error(ErrorCode::kNotFound, "the repository has no model '" + job.model.substr(0, 200) + "'");
-  if (job.version == 0) MILLRACE_TRY(choose_version(job, model->second));
-  const auto version = model->second.find(job.version);
-  if (version == model->second.end())
+  MILLRACE_TRY(choose_version(job, model->second));
+  const Versions& versions = model->second.versions;
+  const auto version = versions.find(job.version);
+  if (version == versions.end())
     return Error(ErrorCode::kNotFound, "model '" + job.model + "' has no version '" +
                                            std::to_string(job.version) + "' in the repository; it has " +
-                                           known_versions(model->second));
+                                           known_versions(versions));
   found = version->second;
   {
     // Versions that went leave nothing behind, but for the one that serves all the same.
@@ -245,11 +311,45 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
     const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
     const std::lock_guard lock(mutex_);
     std::erase_if(states_[job.model],
-                  [&](const auto& one) { return one.first != serves && !model->second.contains(one.first); });
-    forget_passed_over(job.model, model->second);
+                  [&](const auto& one) { return one.first != serves && !versions.contains(one.first); });
+    forget_passed_over(job.model, versions);
   }
   if (found.kind != VersionDirectory::Kind::kNothing) return {};
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
+}
+
+Status Repository::run_kind(Job& job, bool& handed_on) {
+  switch (job.kind) {
+    case Job::Kind::kUnload:
+      return run_unload(job);
+    case Job::Kind::kUnpin:
+      return run_unpin(job);
+    case Job::Kind::kLoad:
+      break;
+  }
+  return job.pin ? run_load_and_pin(job, handed_on) : run_load(job, handed_on);
+}
+
+/// Whether the pin can be written is asked before anything is touched; it is written once the version serves.
+Status Repository::run_load_and_pin(Job& job, bool& handed_on) {
+  MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
+  MILLRACE_TRY(check_pin_place(folder));
+  MILLRACE_TRY(run_load(job, handed_on));
+  if (handed_on) return {};
+  if (const Status written = write_pin(folder, job.version); !written.ok())
+    return written.error().within(named(job.model, std::to_string(job.version)) +
+                                  " serves, and is not pinned");
+  log::info("models", named(job.model, std::to_string(job.version)) + " is pinned");
+  return {};
+}
+
+Status Repository::run_unpin(const Job& job) {
+  MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
+  const Pin before = read_pin(folder);
+  MILLRACE_TRY(remove_pin(folder));
+  polled_[job.model].pin = before;  // the next poll sees that it went
+  log::info("models", "model '" + job.model + "' is pinned no more");
+  return {};
 }
 
 Status Repository::run_load(Job& job, bool& handed_on) {
@@ -517,44 +617,72 @@ void Repository::poll() {
   const auto found = scan(options_.root);
   if (!found.ok()) return log::warning("models", found.error().message());  // nothing is unloaded for that
   std::set<std::string> models;
-  for (const auto& [model, versions] : *found) models.insert(model);
+  for (const auto& [model, directory] : *found) models.insert(model);
   for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
   for (const auto& model : models) {
     if (deployments_.contains(model)) continue;
-    const auto versions = found->find(model);
-    if (versions != found->end()) {
-      poll_model(model, versions->second);
+    const auto directory = found->find(model);
+    if (directory != found->end()) {
+      poll_model(model, directory->second);
     } else {
       static_cast<void>(unload(model, "", nullptr));
     }
   }
   seen_.clear();
-  for (const auto& [model, versions] : *found)
-    for (const auto& [version, directory] : versions) seen_[model][version] = directory.fingerprint;
-  std::erase_if(tried_, [&](const auto& entry) { return !found->contains(entry.first); });
+  for (const auto& [model, directory] : *found)
+    for (const auto& [version, files] : directory.versions) seen_[model][version] = files.fingerprint;
+  const auto gone = [&](const auto& entry) { return !found->contains(entry.first); };
+  std::erase_if(tried_, gone);
+  std::erase_if(polled_, gone);
   const std::lock_guard lock(mutex_);
-  for (const auto& [model, versions] : *found) forget_passed_over(model, versions);
+  for (const auto& [model, directory] : *found) forget_passed_over(model, directory.versions);
   std::erase_if(wanted_, [&](const auto& wanted) {
     return !found->contains(wanted.first) && !deployments_.contains(wanted.first);
   });
 }
 
-/// Loads the newest version where it is new or changed, and the same as at the last poll. Where what serves
-/// is gone, and the newest left was loaded or tried before, that one all the same.
-void Repository::poll_model(const std::string& model, const Versions& versions) {
-  const auto newest = std::find_if(versions.rbegin(), versions.rend(), [](const auto& one) {
-    return one.second.kind != VersionDirectory::Kind::kNothing && !one.second.fingerprint.empty();
-  });
+/// Logs once of each version that a pin keeps from being loaded though it is newer.
+void Repository::say_held_back(const std::string& model, const ModelDirectory& directory) {
+  const auto newest = newest_of(directory.versions);
+  if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
+    return;
+  if (seen_[model].contains(newest->first)) return;
+  log::info("models", named(model, std::to_string(newest->first)) + " is held back: the model is pinned to " +
+                          "version '" + std::to_string(directory.pin.version) + "'");
+}
+
+/// Whether the model's pin, if it has one, can be obeyed. Logs what is wrong with it, once.
+bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
+  std::string& logged = polled_[model].trouble;
+  std::string trouble;
+  if (directory.pin.is_set())
+    if (const auto wanted = version_to_serve(model, directory); !wanted.ok())
+      trouble = wanted.error().message();
+  if (!trouble.empty() && trouble != logged) log::warning("models", trouble);
+  logged = std::move(trouble);
+  return logged.empty();
+}
+
+/// Loads the version that should serve where it is new or changed, and the same as at the last poll. Where
+/// what serves is gone, or the pin is another, and that version was loaded before, it is loaded all the same.
+/// Under a pin that cannot be obeyed, what serves goes on.
+void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
+  if (!can_obey_pin(model, directory)) return;
+  say_held_back(model, directory);
   const auto now = serving(model);
-  if (newest == versions.rend()) {
-    if (now != nullptr) static_cast<void>(unload(model, "", nullptr));
+  const auto chosen = pollable(directory);
+  if (chosen == directory.versions.end()) {
+    if (now != nullptr && !directory.pin.is_set()) static_cast<void>(unload(model, "", nullptr));
     return;
   }
-  const auto& [version, directory] = *newest;
-  if (seen_[model][version] != directory.fingerprint) return;  // it may be being written
+  const auto& [version, files] = *chosen;
+  if (seen_[model][version] != files.fingerprint) return;  // it may be being written
   const Tried& tried = tried_[model][version];
-  const bool gone = now != nullptr && !versions.contains(parse_version(now->version()));
-  if (tried.fingerprint != directory.fingerprint || (gone && !tried.failed)) load_quietly(model, version);
+  const bool other_pin = std::exchange(polled_[model].pin, directory.pin) != directory.pin;
+  const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
+  const bool gives_way =
+      serves != 0 && serves != version && (other_pin || !directory.versions.contains(serves));
+  if (tried.fingerprint != files.fingerprint || (gives_way && !tried.failed)) load_quietly(model, version);
 }
 
 }  // namespace millrace::server::models

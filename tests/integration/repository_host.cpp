@@ -149,6 +149,21 @@ HttpResponse RepositoryHost::load(const std::string& version, const std::string&
               json::serialize(json::object{{"parameters", std::move(parameters)}}));
 }
 
+Outcome RepositoryHost::reload(std::vector<std::string> more) const {
+  more.insert(more.begin(), {millrace_binary(), "reload", "--url", url(), "--model", "m"});
+  return run_program(more);
+}
+
+std::string RepositoryHost::pinned(const std::string& model) const {
+  const json::value index = json::parse(post("/v2/repository/index").body);
+  std::string versions;
+  for (const json::value& entry : index.as_array())
+    if (entry.at("name").as_string() == model && entry.as_object().contains("pinned") &&
+        entry.at("pinned").as_bool())
+      versions += std::string(entry.at("version").as_string());
+  return versions;
+}
+
 std::string RepositoryHost::index_field(const std::string& model, const std::string& version,
                                         const char* field) const {
   const json::value index = json::parse(post("/v2/repository/index").body);

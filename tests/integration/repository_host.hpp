@@ -56,9 +56,13 @@ class RepositoryHost {
   HttpResponse post(const std::string& target, const std::string& body = {}) const;
   HttpResponse load(const std::string& version, const std::string& policy = {},
                     const std::string& model = "m") const;
+  /// `millrace reload` of model "m" at this server.
+  Outcome reload(std::vector<std::string> more) const;
   /// "READY", or empty where the index does not list it.
   std::string state(const std::string& version, const std::string& model = "m") const;
   std::string reason(const std::string& version, const std::string& model = "m") const;
+  /// The version that the index calls pinned; empty where it calls none that.
+  std::string pinned(const std::string& model = "m") const;
   bool eventually(const std::string& version, const std::string& state, const std::string& model = "m") const;
 
   /// Sum of a series' values whose labels contain `labels`; 0 where there is none.

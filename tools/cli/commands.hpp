@@ -150,8 +150,10 @@ struct ReloadCommand {
   std::string url = "http://127.0.0.1:8000";  // http, https, unix
   ServerAccess access;
   std::string model;
-  std::string version;  // empty: the newest
+  std::string version;  // empty: the pinned one or the newest
   std::string policy;   // empty: the server's
+  bool pin = false;     // to `version`, once it serves
+  bool unpin = false;   // loads nothing
   bool unload = false;
   std::chrono::milliseconds timeout{3'600'000};  // a compilation may be in it
 };

@@ -295,11 +295,23 @@ void add_reload(Builder& builder, ReloadCommand& c) {
   sub->add_option("--url", c.url, "http://HOST:PORT, https://HOST:PORT or unix:PATH")->capture_default_str();
   add_access(*sub, c.access);
   sub->add_option("--model", c.model, "Model name")->required();
-  sub->add_option("--version", c.version, "Version in the repository (default: the newest)")
-      ->check(whole(1, kMostVersion));
-  sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
-      ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
-  sub->add_flag("--unload", c.unload, "Unload it instead");
+  auto* const version = sub->add_option("--version", c.version,
+                                        "Version in the repository (default: the pinned one, or the newest)")
+                            ->check(whole(1, kMostVersion));
+  auto* const policy =
+      sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
+          ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
+  auto* const pin =
+      sub->add_flag("--pin", c.pin,
+                    "Pin the model to --version once it serves: no other version is loaded until the "
+                    "pin is removed or moved, also after a restart")
+          ->needs(version);
+  auto* const unpin =
+      sub->add_flag("--unpin", c.unpin, "Remove the pin instead; the version that serves goes on")
+          ->excludes(version)
+          ->excludes(policy)
+          ->excludes(pin);
+  sub->add_flag("--unload", c.unload, "Unload it instead")->excludes(pin)->excludes(unpin);
   sub->add_option_function<std::uint32_t>(
          "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
          "Longest wait for the load (default: an hour)")

@@ -31,6 +31,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 struct Entry {
   std::string version, state, reason;
+  bool pinned = false;
 };
 
 /// What the index says of a model; nothing where it cannot be asked.
@@ -47,7 +48,10 @@ std::vector<Entry> look(HttpClient& client, const std::string& model) {
       const json::value* const found = object == nullptr ? nullptr : object->if_contains(key);
       return found != nullptr && found->is_string() ? std::string(found->as_string()) : std::string();
     };
-    if (text("name") == model) out.push_back({text("version"), text("state"), text("reason")});
+    if (text("name") != model) continue;
+    const json::value* const pinned = object->if_contains("pinned");
+    out.push_back({text("version"), text("state"), text("reason"),
+                   pinned != nullptr && pinned->is_bool() && pinned->as_bool()});
   }
   return out;
 }
@@ -101,6 +105,38 @@ Error refusal(const HttpClient::Answer& answer) {
   return Error(kind, message);
 }
 
+/// The body of the load or unload.
+std::string body_of(const ReloadCommand& command) {
+  json::object parameters;
+  if (!command.version.empty()) parameters["version"] = command.version;
+  if (!command.policy.empty() && !command.unload) parameters["policy"] = command.policy;
+  if (command.pin) parameters["pin"] = true;
+  if (command.unpin) parameters["unpin"] = true;
+  return json::serialize(json::object{{"parameters", std::move(parameters)}});
+}
+
+/// What the index says of the model afterwards.
+void report(const ReloadCommand& command, const std::vector<Entry>& index, std::chrono::milliseconds took,
+            std::ostream& out) {
+  std::string serving, pinned;
+  for (const Entry& entry : index) {
+    if (entry.state == "READY") serving = entry.version;
+    if (entry.pinned) pinned = entry.version;
+  }
+  if (command.common.json) {
+    out << json::serialize(json::object{{"schema", 1},
+                                        {"model", command.model},
+                                        {"serving", serving},
+                                        {"pinned", pinned},
+                                        {"milliseconds", took.count()}})
+        << '\n';
+  } else if (!command.common.quiet) {
+    out << "model '" << command.model
+        << "': " << (serving.empty() ? "no version is served" : "version " + serving + " serves")
+        << (pinned.empty() ? "" : "; it is pinned to version " + pinned) << " (" << took.count() << " ms)\n";
+  }
+}
+
 }  // namespace
 
 Status run(const ReloadCommand& command, std::ostream& out) {
@@ -109,10 +145,7 @@ Status run(const ReloadCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto client, HttpClient::connect(url, command.timeout, access));
   const std::string target = "/v2/repository/models/" + clients::percent_encoded(command.model) +
                              (command.unload ? "/unload" : "/load");
-  json::object parameters;
-  if (!command.version.empty()) parameters["version"] = command.version;
-  if (!command.policy.empty() && !command.unload) parameters["policy"] = command.policy;
-  const std::string body = json::serialize(json::object{{"parameters", std::move(parameters)}});
+  const std::string body = body_of(command);
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = [&] {
     std::optional<Progress> progress;
@@ -124,18 +157,7 @@ Status run(const ReloadCommand& command, std::ostream& out) {
   const auto took =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 
-  std::string serving;
-  for (const Entry& entry : look(*client, command.model))
-    if (entry.state == "READY") serving = entry.version;
-  if (command.common.json) {
-    out << json::serialize(json::object{
-               {"schema", 1}, {"model", command.model}, {"serving", serving}, {"milliseconds", took.count()}})
-        << '\n';
-  } else if (!command.common.quiet) {
-    out << "model '" << command.model
-        << "': " << (serving.empty() ? "no version is served" : "version " + serving + " serves") << " ("
-        << took.count() << " ms)\n";
-  }
+  report(command, look(*client, command.model), took, out);
   return {};
 }
 

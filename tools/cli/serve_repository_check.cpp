@@ -31,20 +31,21 @@ std::string named(const std::string& model, std::uint64_t version) {
   return "model '" + model + "' version '" + std::to_string(version) + "'";
 }
 
-/// The first error; none where the version that should be served loads.
+/// The first error; none where the version that should be served loads. Of a model that is pinned, no other
+/// version is looked at.
 Status check_model(const Settings& settings, const runtime::plan::Cluster& cluster, const std::string& model,
-                   const models::Versions& versions) {
-  const auto newest = models::newest_of(versions);
-  if (newest == versions.end())
-    return Error(ErrorCode::kNotFound, "model '" + model +
-                                           "' has nothing to serve: none of its versions holds a "
-                                           "deployment.json or a model.onnx");
-  for (auto empty = std::next(newest); empty != versions.end(); ++empty)
+                   const models::ModelDirectory& directory) {
+  const models::Versions& versions = directory.versions;
+  const bool pinned = directory.pin.is_set();
+  MILLRACE_ASSIGN(const auto should, models::version_to_serve(model, directory));
+  if (pinned) log::info("serve", named(model, should->first) + " is pinned");
+  for (auto empty = std::next(should); !pinned && empty != versions.end(); ++empty)
     log::warning("serve", named(model, empty->first) + " would be skipped: " + empty->second.path.string() +
-                              " holds neither deployment.json nor model.onnx");
+                              ' ' + models::kHoldsNothing);
   Status first;
-  for (auto version = std::next(newest); version != versions.begin();) {
+  for (auto version = std::next(should); version != versions.begin();) {
     --version;
+    if (pinned && version != should) break;
     if (version->second.kind == Kind::kNothing) continue;
     const Status loads = check_version(settings, cluster, version->second);
     if (loads.ok()) {
@@ -55,7 +56,8 @@ Status check_model(const Settings& settings, const runtime::plan::Cluster& clust
     log::warning("serve", named(model, version->first) + " would not load: " + loads.error().message());
     if (first.ok()) first = loads.error().within(named(model, version->first));
   }
-  log::warning("serve", "model '" + model + "': no version would be served");
+  log::warning("serve", "model '" + model + "': no version would be served" +
+                            (pinned ? "; " + models::how_to_unpin(directory.path) : ""));
   return first;
 }
 
@@ -72,7 +74,7 @@ Status check_repository(const LiveSettings& live, const Deployments& deployments
                                                  " holds no model '" + wanted + "'");
   Status first;
   std::size_t failed = 0;
-  for (const auto& [model, versions] : found) {
+  for (const auto& [model, directory] : found) {
     const auto replaces = [&own = model](const auto& deployment) {
       return deployment->plan.model.name == own;
     };
@@ -81,7 +83,7 @@ Status check_repository(const LiveSettings& live, const Deployments& deployments
     if (options.mode == models::RepositoryMode::kExplicit &&
         std::none_of(options.load.begin(), options.load.end(), names))
       continue;
-    const Status good = check_model(settings, cluster, model, versions);
+    const Status good = check_model(settings, cluster, model, directory);
     if (good.ok()) continue;
     ++failed;
     if (first.ok()) first = good;

@@ -617,15 +617,15 @@ TEST(DirectoryScan, finds_versions_by_number_and_notices_every_change) {
   const auto found = scan(root.path());
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), 1U);
-  const Versions& versions = found->at("m");
+  const Versions& versions = found->at("m").versions;
   ASSERT_EQ(versions.size(), 3U);
   EXPECT_EQ(versions.at(1).kind, VersionDirectory::Kind::kDeployment);
   EXPECT_EQ(versions.at(2).kind, VersionDirectory::Kind::kNothing);
   EXPECT_EQ(versions.rbegin()->first, 10U);
   EXPECT_EQ(*scan(root.path()), *found) << "the same while nothing changes";
   add("m/1/images/a");
-  EXPECT_NE(scan(root.path())->at("m").at(1).fingerprint, versions.at(1).fingerprint);
-  EXPECT_EQ(scan(root.path())->at("m").at(10).fingerprint, versions.at(10).fingerprint);
+  EXPECT_NE(scan(root.path())->at("m").versions.at(1).fingerprint, versions.at(1).fingerprint);
+  EXPECT_EQ(scan(root.path())->at("m").versions.at(10).fingerprint, versions.at(10).fingerprint);
   EXPECT_EQ(scan(root.path() / "none").error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(parse_version("18446744073709551616"), 0U);
   EXPECT_EQ(parse_version("-1"), 0U);
