@@ -1,4 +1,4 @@
-"""millrace_client.tensors: which buffers are taken, what is sent for them, and what comes back, with NumPy and without."""
+"""millrace_client.tensors: which buffers are taken, what is sent, and what comes back, with NumPy and without."""
 
 import array
 import ctypes
@@ -13,7 +13,14 @@ import numpy
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tools/clients/python")
 sys.path.insert(0, CLIENT)
 from millrace_client.errors import MillraceError  # noqa: E402
-from millrace_client.tensors import DATATYPES, Model, Tensor, find_numpy, pack_inputs, unpack_outputs  # noqa: E402
+from millrace_client.tensors import (
+    DATATYPES,
+    Model,
+    Tensor,
+    find_numpy,
+    pack_inputs,
+    unpack_outputs,
+)  # noqa: E402
 
 NUMBERS = (1.5, -2.0, 0.25, 8.0)
 PICTURE = Tensor("x", "FP32", (1, 2, 2))
@@ -34,9 +41,19 @@ class Inputs(unittest.TestCase):
 
     def test_takes_any_buffer_of_the_datatype(self):
         floats = numpy.array(NUMBERS, numpy.float32)
-        for data in (floats, floats.reshape(1, 2, 2), floats.reshape(2, 2), floats.reshape(2, 2, 1), array.array("f", NUMBERS),
-                     (ctypes.c_float * 4)(*NUMBERS), memoryview(floats), ON_THE_WIRE, bytearray(ON_THE_WIRE),
-                     memoryview(ON_THE_WIRE), numpy.frombuffer(ON_THE_WIRE, numpy.uint8)):
+        for data in (
+            floats,
+            floats.reshape(1, 2, 2),
+            floats.reshape(2, 2),
+            floats.reshape(2, 2, 1),
+            array.array("f", NUMBERS),
+            (ctypes.c_float * 4)(*NUMBERS),
+            memoryview(floats),
+            ON_THE_WIRE,
+            bytearray(ON_THE_WIRE),
+            memoryview(ON_THE_WIRE),
+            numpy.frombuffer(ON_THE_WIRE, numpy.uint8),
+        ):
             with self.subTest(type(data).__name__):
                 self.assertEqual(sent(PICTURE, data), ON_THE_WIRE)
 
@@ -94,7 +111,9 @@ class Inputs(unittest.TestCase):
 
 
 class Outputs(unittest.TestCase):
-    MODEL = Model("m", "1", [], [Tensor("a", "FP32", (1, 2, 2)), Tensor("b", "UINT8", (3,)), Tensor("c", "BF16", (2,))])
+    MODEL = Model(
+        "m", "1", [], [Tensor("a", "FP32", (1, 2, 2)), Tensor("b", "UINT8", (3,)), Tensor("c", "BF16", (2,))]
+    )
     ANSWER = ON_THE_WIRE + b"\1\2\3" + struct.pack("<2H", 0x3F80, 0xC000)
 
     def test_are_arrays_of_the_models_datatype_and_shape_that_can_be_written(self):
@@ -105,7 +124,9 @@ class Outputs(unittest.TestCase):
         a += 1
 
     def test_are_bytes_without_numpy(self):
-        self.assertEqual(unpack_outputs(self.MODEL, self.ANSWER), [self.ANSWER[:16], self.ANSWER[16:19], self.ANSWER[19:]])
+        self.assertEqual(
+            unpack_outputs(self.MODEL, self.ANSWER), [self.ANSWER[:16], self.ANSWER[16:19], self.ANSWER[19:]]
+        )
 
     def test_of_another_size_are_refused(self):
         for answer in (self.ANSWER[:-1], self.ANSWER + b"\0", b""):
@@ -125,13 +146,21 @@ class WithoutNumpy(unittest.TestCase):
         self.assertIs(find_numpy(True), numpy)
         self.assertIsNone(find_numpy(False))
         # An entry of None makes every import of the module fail.
-        hidden = ("import sys; sys.modules['numpy'] = None; sys.path.insert(0, sys.argv[1])\n"
-                  "from millrace_client.errors import MillraceError\n"
-                  "from millrace_client.tensors import find_numpy\n"
-                  "assert find_numpy(None) is None and find_numpy(False) is None\n"
-                  "try: find_numpy(True)\n"
-                  "except MillraceError as error: print(error.code, error)\n")
-        run = subprocess.run([sys.executable, "-B", "-c", hidden, CLIENT], capture_output=True, text=True, timeout=60, check=False)
+        hidden = (
+            "import sys; sys.modules['numpy'] = None; sys.path.insert(0, sys.argv[1])\n"
+            "from millrace_client.errors import MillraceError\n"
+            "from millrace_client.tensors import find_numpy\n"
+            "assert find_numpy(None) is None and find_numpy(False) is None\n"
+            "try: find_numpy(True)\n"
+            "except MillraceError as error: print(error.code, error)\n"
+        )
+        run = subprocess.run(
+            [sys.executable, "-B", "-c", hidden, CLIENT],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         self.assertEqual(run.stdout, "invalid arrays=True needs NumPy, which is not installed\n", run.stderr)
 
 

@@ -1,6 +1,7 @@
 """Builds the wheel of millrace_client for pip (PEP 517), from what pyproject.toml says.
 
-setuptools would write into this folder, which in an installed prefix is read-only, and a machine without a network may lack it.
+setuptools would write into this folder, which in an installed prefix is read-only, and a machine without
+a network may lack setuptools.
 """
 
 import base64
@@ -20,22 +21,34 @@ def build_sdist(sdist_directory, config_settings=None):
     raise UnsupportedOperation("only wheels are built; the sources are those of Millrace")
 
 
+def _digest(data):
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     project = tomllib.loads((_HERE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name = project["name"].replace("-", "_")
     info = f"{name}-{project['version']}.dist-info"
-    files = {path.relative_to(_HERE).as_posix(): path.read_bytes()
-             for path in sorted((_HERE / name).iterdir()) if path.suffix == ".py" or path.name == "py.typed"}
-    files[f"{info}/METADATA"] = (f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-                                 f"Summary: {project['description']}\nRequires-Python: {project['requires-python']}\n").encode()
-    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: millrace\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {
+        path.relative_to(_HERE).as_posix(): path.read_bytes()
+        for path in sorted((_HERE / name).iterdir())
+        if path.suffix == ".py" or path.name == "py.typed"
+    }
+    files[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        f"Summary: {project['description']}\nRequires-Python: {project['requires-python']}\n"
+    ).encode()
+    files[
+        f"{info}/WHEEL"
+    ] = b"Wheel-Version: 1.0\nGenerator: millrace\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     scripts = "".join(f"{command} = {target}\n" for command, target in project["scripts"].items())
     files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
-    record = "".join(f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-                     for path, data in files.items())
+    record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     wheel = f"{name}-{project['version']}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files.items():
-            archive.writestr(zipfile.ZipInfo(path), data)  # with a fixed date: the same sources give the same wheel
+            archive.writestr(
+                zipfile.ZipInfo(path), data
+            )  # with a fixed date: the same sources give the same wheel
     return wheel

@@ -1,7 +1,7 @@
-"""millrace_client with NumPy arrays, for test_udp_clients.cpp and test_client_http.cpp: drive_arrays.py URL [hidden].
+"""Drives millrace_client with NumPy arrays for test_udp_clients.cpp and test_client_http.cpp.
 
-The server's model "fake" takes uint8[1,300] and uint8[1,20] and gives uint8[1,10] and uint8[1,40]. With `hidden` NumPy cannot be
-imported: the same inputs come from elsewhere, and the outputs are bytes.
+drive_arrays.py URL [hidden]. The server's model "fake" takes uint8[1,300] and uint8[1,20] and gives uint8[1,10]
+and uint8[1,40]. With `hidden` NumPy cannot be imported: the inputs are other buffers, and the outputs bytes.
 """
 
 import array
@@ -18,7 +18,9 @@ import millrace_client  # noqa: E402
 
 
 def compute(data, size):
-    return bytes(data[i % len(data)] ^ data[(i * 7 + 3) % len(data)] ^ ((i * 31 + 5) & 255) for i in range(size))
+    return bytes(
+        data[i % len(data)] ^ data[(i * 7 + 3) % len(data)] ^ ((i * 31 + 5) & 255) for i in range(size)
+    )
 
 
 raw = [bytes(i * 7 & 255 for i in range(300)), bytes(range(100, 120))]
@@ -27,12 +29,18 @@ with millrace_client.connect(url, timeout=30) as client:
     if hidden:
         inputs = [array.array("B", raw[0]), memoryview(raw[1])]
     else:
-        inputs = [numpy.frombuffer(raw[0], numpy.uint8).reshape(1, 300), numpy.frombuffer(raw[1], numpy.uint8).reshape(20, 1)]
+        inputs = [
+            numpy.frombuffer(raw[0], numpy.uint8).reshape(1, 300),
+            numpy.frombuffer(raw[1], numpy.uint8).reshape(20, 1),
+        ]
     outputs = client.infer("fake", inputs)
     if hidden:
         assert outputs == expected, outputs
     else:
-        assert [(o.dtype, o.shape) for o in outputs] == [(numpy.uint8, (1, 10)), (numpy.uint8, (1, 40))], outputs
+        assert [(o.dtype, o.shape) for o in outputs] == [
+            (numpy.uint8, (1, 10)),
+            (numpy.uint8, (1, 40)),
+        ], outputs
         assert [o.tobytes() for o in outputs] == expected, outputs
         try:
             client.infer("fake", [inputs[0].astype(numpy.float32), inputs[1]])

@@ -7,8 +7,8 @@
         info = client.model("lenet5")  # inputs and outputs: name, datatype, shape
         outputs = client.infer("lenet5", [image], timeout=0.05)
 
-Inputs are NumPy arrays, bytes or any other buffer. Outputs are NumPy arrays if NumPy is installed, else bytes: row-major
-and little-endian.
+Inputs are NumPy arrays, bytes or any other buffer. Outputs are NumPy arrays if NumPy is installed, else bytes:
+row-major and little-endian.
 
 As a program:
 
@@ -31,27 +31,42 @@ from .udp_client import UdpClient
 __all__ = ["Client", "MillraceError", "Model", "Tensor", "connect"]
 
 
-def connect(url: str, timeout: float = 5.0, fragment_bytes: int = 1200, key_id: int = 0, key: bytes = b"",
-            ca_file: str | None = None, verify: bool = True, token: str = "", arrays: bool | None = None) -> Client:
-    """A client for "http://HOST:PORT", "https://HOST:PORT", "unix:PATH" (HTTP through a Unix socket) or "udp://HOST:PORT".
+def connect(
+    url: str,
+    timeout: float = 5.0,
+    fragment_bytes: int = 1200,
+    key_id: int = 0,
+    key: bytes = b"",
+    ca_file: str | None = None,
+    verify: bool = True,
+    token: str = "",
+    arrays: bool | None = None,
+) -> Client:
+    """A client for "http://HOST:PORT", "https://HOST:PORT", "udp://HOST:PORT" or "unix:PATH" (HTTP through a
+    Unix socket).
 
-    `timeout` bounds connecting and all that has none of its own; a call as a whole, however its bytes trickle in.
+    `timeout` bounds connecting, and each call without a time-out of its own, however slowly its bytes arrive.
 
-    `arrays`: whether outputs are NumPy arrays (True) or bytes (False). By default they are arrays if NumPy is installed.
+    `arrays`: whether outputs are NumPy arrays (True) or bytes (False). By default they are arrays if NumPy is
+    installed.
 
-    HTTP only: `ca_file` (PEM) says whom to trust over https, else it is whom the system trusts; without `verify`, whoever
-    answers is trusted. `token` is sent as a bearer token.
+    HTTP only: `ca_file` (PEM) says whom to trust over https; without it those are trusted whom the system trusts.
+    With verify=False whoever answers is trusted. `token` is sent as a bearer token.
 
-    UDP only: `fragment_bytes` is the payload of a datagram (256 to 65,000); with `key_id` (1 to 255) and `key` (16 bytes
-    or more) every datagram is authenticated.
+    UDP only: `fragment_bytes` is the payload of a datagram (256 to 65,000). With `key_id` (1 to 255) and `key`
+    (16 bytes or more) every datagram is authenticated.
     """
     if not all(" " < character <= "~" for character in token):
-        raise MillraceError("invalid", "the token has a character that no token has: a space, or one beyond ASCII")
+        raise MillraceError(
+            "invalid", "the token has a character that no token has: a space, or one beyond ASCII"
+        )
     if url.startswith("unix:"):
         if len(url) == 5 or "\0" in url:
             raise MillraceError("invalid", f"URL {url!r} names no socket")
-        if len(os.fsencode(url[5:])) > 107:
-            raise MillraceError("invalid", f"URL {url!r} has a path of {len(os.fsencode(url[5:]))} bytes, that of a Unix socket has 107 at the most")
+        length = len(os.fsencode(url[5:]))
+        if length > 107:
+            why = f"has a path of {length} bytes, that of a Unix socket has 107 at the most"
+            raise MillraceError("invalid", f"URL {url!r} {why}")
         return HttpClient(UnixConnector(url[5:]), timeout, token, arrays)
     parts = urllib.parse.urlsplit(url)
     try:
@@ -59,7 +74,9 @@ def connect(url: str, timeout: float = 5.0, fragment_bytes: int = 1200, key_id: 
     except ValueError as error:
         raise MillraceError("invalid", f"URL {url!r}: {error}") from None
     if parts.scheme not in ("http", "https", "udp") or not host or not port or parts.path not in ("", "/"):
-        raise MillraceError("invalid", f"URL {url!r} is not http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
+        raise MillraceError(
+            "invalid", f"URL {url!r} is not http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT"
+        )
     if parts.scheme == "http":
         return HttpClient(TcpConnector(host, port), timeout, token, arrays)
     if parts.scheme == "https":

@@ -17,8 +17,20 @@ from .tensors import DATATYPES
 
 def _values(tensor: Tensor, data: bytes) -> tuple[Any, ...] | None:
     """The numbers of a tensor; None for datatypes the standard library has no number for."""
-    form = {"BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
-            "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d"}.get(tensor.datatype)
+    form = {
+        "BOOL": "?",
+        "UINT8": "B",
+        "UINT16": "H",
+        "UINT32": "I",
+        "UINT64": "Q",
+        "INT8": "b",
+        "INT16": "h",
+        "INT32": "i",
+        "INT64": "q",
+        "FP16": "e",
+        "FP32": "f",
+        "FP64": "d",
+    }.get(tensor.datatype)
     return None if form is None else struct.unpack(f"<{len(data) // struct.calcsize('<' + form)}{form}", data)
 
 
@@ -32,7 +44,9 @@ def _read_key(path: str, key_id: int) -> bytes:
             try:
                 identifier, key = int(parts[0]), bytes.fromhex(parts[1])
             except (ValueError, IndexError):
-                raise MillraceError("invalid", f"{path}, line {number}: expected '<id 1 to 255> <hexadecimal secret>'") from None
+                raise MillraceError(
+                    "invalid", f"{path}, line {number}: expected '<id 1 to 255> <hexadecimal secret>'"
+                ) from None
             if identifier == key_id:
                 return key
     raise MillraceError("invalid", f"{path}: no key {key_id}")
@@ -42,16 +56,23 @@ def _frames(arguments: argparse.Namespace, model: Model) -> Iterator[list[bytes]
     """The inputs of each frame in the files."""
     files = [read_npy(path) for path in arguments.input]
     if len(files) != len(model.inputs):
-        raise MillraceError("invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(files)}")
+        raise MillraceError(
+            "invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(files)}"
+        )
     for path, (descr, _, data), tensor in zip(arguments.input, files, model.inputs):
         if descr != DATATYPES[tensor.datatype][1] or not data or len(data) % tensor.nbytes:
-            raise MillraceError("invalid", f"{path}: {descr}, {len(data)} bytes; input {tensor.name!r} is {tensor.datatype} "
-                                           f"{list(tensor.shape)}, {tensor.nbytes} bytes a frame")
+            raise MillraceError(
+                "invalid",
+                f"{path}: {descr}, {len(data)} bytes; input {tensor.name!r} is {tensor.datatype} "
+                f"{list(tensor.shape)}, {tensor.nbytes} bytes a frame",
+            )
     counts = {len(data) // tensor.nbytes for (_, _, data), tensor in zip(files, model.inputs)}
     if len(counts) != 1:
         raise MillraceError("invalid", "the input files hold different numbers of frames")
     for frame in range(counts.pop()):
-        yield [data[frame * t.nbytes : (frame + 1) * t.nbytes] for (_, _, data), t in zip(files, model.inputs)]
+        yield [
+            data[frame * t.nbytes : (frame + 1) * t.nbytes] for (_, _, data), t in zip(files, model.inputs)
+        ]
 
 
 def _connect(arguments: argparse.Namespace) -> Client:
@@ -64,8 +85,17 @@ def _connect(arguments: argparse.Namespace) -> Client:
     if arguments.token_file:
         with open(arguments.token_file, encoding="utf-8") as file:
             token = file.read().strip()
-    return connect(arguments.url, arguments.timeout_ms / 1000, arguments.fragment_bytes, arguments.key_id, key, arguments.ca_file,
-                   not arguments.insecure, token, arrays=False)
+    return connect(
+        arguments.url,
+        arguments.timeout_ms / 1000,
+        arguments.fragment_bytes,
+        arguments.key_id,
+        key,
+        arguments.ca_file,
+        not arguments.insecure,
+        token,
+        arrays=False,
+    )
 
 
 def _ask(arguments: argparse.Namespace, client: Client) -> None:
@@ -90,17 +120,30 @@ def _ask(arguments: argparse.Namespace, client: Client) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="millrace-client", description="Send .npy files to a Millrace server and print what comes back, a JSON object a frame.")
-    parser.add_argument("--url", required=True, help="http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT")
+    parser = argparse.ArgumentParser(
+        prog="millrace-client",
+        description="Send .npy files to a Millrace server and print what comes back, a JSON object a frame.",
+    )
+    parser.add_argument(
+        "--url", required=True, help="http://HOST:PORT, https://HOST:PORT, unix:PATH or udp://HOST:PORT"
+    )
     parser.add_argument("--model", required=True)
     parser.add_argument("--version", default="", help="default: the newest")
-    parser.add_argument("--input", action="append", required=True,
-                        help=".npy, one an input of the model, in its order and of its type; one frame or, along the first axis, several")
+    parser.add_argument(
+        "--input",
+        action="append",
+        required=True,
+        help=".npy, one an input of the model, in its order and of its type; one frame or, along the first axis, several",
+    )
     parser.add_argument("--output", help="write the first output here (.npy, first axis = frames)")
     parser.add_argument("--timeout-ms", type=float, default=5000)
-    parser.add_argument("--ca-file", help="https: PEM file of whom to trust (default: whom the system trusts)")
+    parser.add_argument(
+        "--ca-file", help="https: PEM file of whom to trust (default: whom the system trusts)"
+    )
     parser.add_argument("--insecure", action="store_true", help="https: trust whoever answers")
-    parser.add_argument("--token-file", help="file that holds the bearer token (default: MILLRACE_TOKEN, where it is set)")
+    parser.add_argument(
+        "--token-file", help="file that holds the bearer token (default: MILLRACE_TOKEN, where it is set)"
+    )
     parser.add_argument("--fragment-bytes", type=int, default=1200, help="UDP: payload of a datagram")
     parser.add_argument("--key-id", type=int, default=0, help="UDP: key of the tags")
     parser.add_argument("--keys", help="UDP: file with the keys, as the server's")

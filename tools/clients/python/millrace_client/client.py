@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Client(abc.ABC):
-    """A connection to one server, for one thread at a time; as a context manager it closes at the end of the block."""
+    """A connection to one server, for one thread at a time. A `with` block closes it at its end."""
 
     def __init__(self, timeout: float, arrays: bool | None) -> None:
         self._timeout = timeout
@@ -26,7 +26,9 @@ class Client(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -46,10 +48,13 @@ class Client(abc.ABC):
         """The model's inputs and outputs. Without a version: the one that is served."""
 
     @abc.abstractmethod
-    def infer(self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = "") -> list[Any]:
-        """The outputs for one frame, in the model's order: NumPy arrays of the model's shape, or bytes (see connect()).
+    def infer(
+        self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = ""
+    ) -> list[Any]:
+        """The outputs for one frame, in the model's order: NumPy arrays of the model's shape, or bytes.
 
-        Each input is any object with the buffer protocol. Bytes (and any one-dimensional buffer of unsigned bytes) are sent
-        as they are. Other elements must be of the model's datatype; their shape must be the model's, but for dimensions of 1,
-        or flat. BF16, which NumPy lacks, is given and returned as the 16-bit unsigned integers that hold its bits.
+        Each input is any object with the buffer protocol. Bytes, and any one-dimensional buffer of unsigned bytes,
+        are sent as they are. Other elements must be of the model's datatype. Their shape must be the model's
+        (dimensions of 1 do not count) or flat. NumPy lacks BF16: its values are given and returned as the 16-bit
+        unsigned integers that hold their bits.
         """

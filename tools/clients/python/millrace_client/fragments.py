@@ -8,7 +8,7 @@ BURST = 64  # fragments that are sent without waiting
 
 
 def fragment_size(index: int, count: int, total: int, length: int) -> int | None:
-    """Payload bytes of every fragment but the last, as one fragment implies; None if its numbers contradict each other."""
+    """Payload bytes of every fragment but the last, as one fragment implies; None if it contradicts itself."""
     if index >= count:
         return None
     if count == 1:

@@ -19,7 +19,15 @@ from .tensors import Model, Tensor, pack_inputs, unpack_outputs
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-_CODES = {401: "denied", 403: "denied", 404: "not_found", 429: "busy", 500: "internal", 503: "unavailable", 504: "deadline"}
+_CODES = {
+    401: "denied",
+    403: "denied",
+    404: "not_found",
+    429: "busy",
+    500: "internal",
+    503: "unavailable",
+    504: "deadline",
+}
 
 
 class Connector(Protocol):
@@ -27,7 +35,8 @@ class Connector(Protocol):
 
     name: str
 
-    def open(self, timeout: float) -> http.client.HTTPConnection: ...
+    def open(self, timeout: float) -> http.client.HTTPConnection:
+        ...
 
 
 class TcpConnector:
@@ -150,26 +159,45 @@ class HttpClient(Client):
                 self._raise(path, status, body)
             try:
                 document = json.loads(body)
-                inputs, outputs = ([Tensor(t["name"], t["datatype"], tuple(int(n) for n in t["shape"])) for t in document[key]]
-                                   for key in ("inputs", "outputs"))
+                inputs, outputs = (
+                    [
+                        Tensor(t["name"], t["datatype"], tuple(int(n) for n in t["shape"]))
+                        for t in document[key]
+                    ]
+                    for key in ("inputs", "outputs")
+                )
                 newest = (document.get("versions") or [""])[-1]
                 self._models[name, version] = Model(document["name"], version or newest, inputs, outputs)
             except (KeyError, TypeError, ValueError):
                 raise MillraceError("protocol", f"{path}: the answer is not a model's metadata") from None
         return self._models[name, version]
 
-    def infer(self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = "") -> list[Any]:
+    def infer(
+        self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = ""
+    ) -> list[Any]:
         timeout = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout
         model = self._find(name, version, deadline)
         data = pack_inputs(model, inputs)
-        head = json.dumps({
-            "parameters": {"timeout": max(1, int(timeout * 1e6))},
-            "inputs": [{"name": t.name, "datatype": t.datatype, "shape": t.shape, "parameters": {"binary_data_size": t.nbytes}}
-                       for t in model.inputs],
-            "outputs": [{"name": t.name, "parameters": {"binary_data": True}} for t in model.outputs],
-        }).encode()
-        headers = {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+        head = json.dumps(
+            {
+                "parameters": {"timeout": max(1, int(timeout * 1e6))},
+                "inputs": [
+                    {
+                        "name": t.name,
+                        "datatype": t.datatype,
+                        "shape": t.shape,
+                        "parameters": {"binary_data_size": t.nbytes},
+                    }
+                    for t in model.inputs
+                ],
+                "outputs": [{"name": t.name, "parameters": {"binary_data": True}} for t in model.outputs],
+            }
+        ).encode()
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Inference-Header-Content-Length": str(len(head)),
+        }
         path = self._path(name, version) + "/infer"
         status, answer, body = self._exchange("POST", path, b"".join([head, *data]), headers, deadline)
         if status != 200:
@@ -210,8 +238,14 @@ class HttpClient(Client):
         self._bounded.deadline = deadline
         return self._connection
 
-    def _exchange(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
-                  deadline: float | None = None) -> tuple[int, http.client.HTTPMessage, bytes]:
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
         self._check_open()
         deadline = time.monotonic() + self._timeout if deadline is None else deadline
         kept = self._connection is not None
@@ -229,8 +263,11 @@ class HttpClient(Client):
                 raise MillraceError("deadline", f"{self._connector.name}: no answer in time") from None
             except ssl.SSLCertVerificationError as error:
                 self._disconnect()
-                raise MillraceError("untrusted", f"{self._connector.name}: its certificate is not accepted: {error.verify_message}; "
-                                                 "a CA file says whom to trust") from None
+                raise MillraceError(
+                    "untrusted",
+                    f"{self._connector.name}: its certificate is not accepted: {error.verify_message}; "
+                    "a CA file says whom to trust",
+                ) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()
                 # A kept connection may have been closed by the server; that says nothing about this request.

@@ -1,4 +1,4 @@
-"""Tensors between the caller and the wire: any buffer becomes the bytes to send, received bytes become NumPy arrays.
+"""Tensors between the caller and the wire: buffers become bytes to send, received bytes become NumPy arrays.
 
 On the wire a tensor is row-major and little-endian, without gaps.
 """
@@ -16,16 +16,31 @@ from .errors import MillraceError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# Bytes of an element and NumPy's name, in the order of the COOKIE's datatype numbers, which start at 1. NumPy has no BF16.
+# Bytes of an element and NumPy's name, which BF16 lacks. The order is that of the COOKIE's datatype numbers from 1 on.
 DATATYPES = {
-    "BOOL": (1, "|b1"), "UINT8": (1, "|u1"), "UINT16": (2, "<u2"), "UINT32": (4, "<u4"), "UINT64": (8, "<u8"),
-    "INT8": (1, "|i1"), "INT16": (2, "<i2"), "INT32": (4, "<i4"), "INT64": (8, "<i8"),
-    "FP16": (2, "<f2"), "FP32": (4, "<f4"), "FP64": (8, "<f8"), "BF16": (2, ""),
+    "BOOL": (1, "|b1"),
+    "UINT8": (1, "|u1"),
+    "UINT16": (2, "<u2"),
+    "UINT32": (4, "<u4"),
+    "UINT64": (8, "<u8"),
+    "INT8": (1, "|i1"),
+    "INT16": (2, "<i2"),
+    "INT32": (4, "<i4"),
+    "INT64": (8, "<i8"),
+    "FP16": (2, "<f2"),
+    "FP32": (4, "<f4"),
+    "FP64": (8, "<f8"),
+    "BF16": (2, ""),
 }
 _BITS_OF_BF16 = "<u2"
 
 # The kinds of elements in the buffer protocol, by the format character of the `struct` module.
-_KINDS = {"?": "bool", **dict.fromkeys("BHILQN", "unsigned"), **dict.fromkeys("bhilqn", "signed"), **dict.fromkeys("efd", "float")}
+_KINDS = {
+    "?": "bool",
+    **dict.fromkeys("BHILQN", "unsigned"),
+    **dict.fromkeys("bhilqn", "signed"),
+    **dict.fromkeys("efd", "float"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +73,11 @@ def _described(view: memoryview) -> str:
     """The buffer's elements, in words."""
     order = "big-endian " if view.format[:1] in (">", "!") else ""
     kind = _KINDS.get(view.format.lstrip("@=<>!"), f"format {view.format!r}")
-    return f"{order}elements of {view.itemsize} bytes ({kind})" if view.itemsize > 1 else f"elements of one byte ({kind})"
+    return (
+        f"{order}elements of {view.itemsize} bytes ({kind})"
+        if view.itemsize > 1
+        else f"elements of one byte ({kind})"
+    )
 
 
 def _has_elements_of(view: memoryview, datatype: str) -> bool:
@@ -76,30 +95,51 @@ def _to_wire(tensor: Tensor, data: Buffer) -> memoryview:
     try:
         view = memoryview(data)
     except TypeError:
-        raise MillraceError("invalid", f"{what} is of type {type(data).__name__}, which is no buffer; give bytes, a NumPy array or "
-                                       "an array.array") from None
+        raise MillraceError(
+            "invalid",
+            f"{what} is of type {type(data).__name__}, which is no buffer; give bytes, a NumPy array or "
+            "an array.array",
+        ) from None
     if tensor.datatype not in DATATYPES:
-        raise MillraceError("invalid", f"{what} is of datatype {tensor.datatype}, which this client does not know")
+        raise MillraceError(
+            "invalid", f"{what} is of datatype {tensor.datatype}, which this client does not know"
+        )
     if view.format != "B" or view.ndim != 1:  # else they are bytes, whatever they stand for
         if not _has_elements_of(view, tensor.datatype):
             wanted = DATATYPES[tensor.datatype][1]
-            advice = f"; convert a NumPy array with .astype({wanted!r})" if wanted else "; give its bits as 16-bit unsigned integers"
-            raise MillraceError("invalid", f"{what} has {_described(view)}; the model takes {tensor.datatype}{advice}")
+            advice = (
+                f"; convert a NumPy array with .astype({wanted!r})"
+                if wanted
+                else "; give its bits as 16-bit unsigned integers"
+            )
+            raise MillraceError(
+                "invalid", f"{what} has {_described(view)}; the model takes {tensor.datatype}{advice}"
+            )
         shape = view.shape or ()
         if view.ndim != 1 and _without_ones(shape) != _without_ones(tensor.shape):
-            raise MillraceError("invalid", f"{what} has shape {list(shape)}; the model takes {list(tensor.shape)}")
+            raise MillraceError(
+                "invalid", f"{what} has shape {list(shape)}; the model takes {list(tensor.shape)}"
+            )
     if view.nbytes != tensor.nbytes:
-        raise MillraceError("invalid", f"{what} has {view.nbytes} bytes; the model takes {tensor.nbytes}: {tensor.datatype} "
-                                       f"{list(tensor.shape)}")
+        raise MillraceError(
+            "invalid",
+            f"{what} has {view.nbytes} bytes; the model takes {tensor.nbytes}: {tensor.datatype} "
+            f"{list(tensor.shape)}",
+        )
     return view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
 
 
 def pack_inputs(model: Model, inputs: Sequence[Buffer]) -> list[memoryview]:
-    """What to send for each input of the model; MillraceError("invalid") if a buffer is not what the model takes."""
+    """What to send for each input; MillraceError("invalid") if a buffer is not what the model takes."""
     if not isinstance(inputs, (list, tuple)):
-        raise MillraceError("invalid", f"inputs is of type {type(inputs).__name__}; give a list with one buffer for each input of the model")
+        raise MillraceError(
+            "invalid",
+            f"inputs is of type {type(inputs).__name__}; give a list with a buffer for each input",
+        )
     if len(inputs) != len(model.inputs):
-        raise MillraceError("invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(inputs)}")
+        raise MillraceError(
+            "invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(inputs)}"
+        )
     return [_to_wire(tensor, data) for tensor, data in zip(model.inputs, inputs)]
 
 
@@ -108,10 +148,15 @@ def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
     view = memoryview(data)
     for tensor in model.outputs:
         if tensor.datatype not in DATATYPES:
-            raise MillraceError("protocol", f"output {tensor.name!r} is of datatype {tensor.datatype}, which this client does not know")
+            raise MillraceError(
+                "protocol",
+                f"output {tensor.name!r} is of datatype {tensor.datatype}, which this client does not know",
+            )
     size = sum(tensor.nbytes for tensor in model.outputs)
     if size != len(view):
-        raise MillraceError("protocol", f"the answer has {len(view)} bytes of outputs, the model gives {size}")
+        raise MillraceError(
+            "protocol", f"the answer has {len(view)} bytes of outputs, the model gives {size}"
+        )
     outputs: list[Any] = []
     at = 0
     for tensor in model.outputs:
@@ -126,7 +171,7 @@ def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
 
 
 def find_numpy(arrays: bool | None) -> Any:
-    """The module numpy, or None for outputs as bytes. `arrays`: None takes NumPy if it is installed, True requires it."""
+    """The module numpy, or None for outputs as bytes. `arrays`: None takes NumPy if installed, True requires it."""
     if arrays is False:
         return None
     try:
