@@ -251,7 +251,8 @@ class Importer {
       const auto it = ids_.find(input);
       if (!input.empty() && it == ids_.end())
         return invalid(here + " reads '" + input +
-                       "', which no initialiser, input or node provides: weights are missing");
+                       "', which no initialiser, input or node provides: weights are missing, or the model "
+                       "was cut; export it again");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
     MILLRACE_TRY(check_constants(here, op.type, node));
@@ -263,14 +264,17 @@ class Importer {
     return {};
   }
 
-  /// That no constant which a node reads is NaN or, but for bounds, infinite: no integer stands for either.
+  /// That no constant which a node reads is NaN or infinite: no integer stands for either. Only a bound may be
+  /// infinite, where it bounds nothing.
   Status check_constants(const std::string& here, const std::string& type, const Node& node) const {
-    const bool bounds = type == "Clip" || type == "Min" || type == "Max";
-    for (const ValueId input : node.inputs) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId input = node.inputs[i];
       if (input == kNoValue || graph_.value(input).constant == nullptr) continue;
       const auto& floats = graph_.value(input).constant->floats;
-      const auto wrong = std::find_if(floats.begin(), floats.end(),
-                                      [&](float f) { return std::isnan(f) || (std::isinf(f) && !bounds); });
+      const bool lower = type == "Clip" && i == 1, upper = type == "Clip" && i == 2;
+      const auto wrong = std::find_if(floats.begin(), floats.end(), [&](float f) {
+        return !std::isfinite(f) && !(lower && f < 0) && !(upper && f > 0);
+      });
       if (wrong != floats.end())
         return invalid(here + ": element " + std::to_string(wrong - floats.begin()) + " of its constant '" +
                        graph_.value(input).name + "' is " + (std::isnan(*wrong) ? "NaN" : "infinite") +
@@ -326,7 +330,7 @@ class Importer {
     if (!wrong.empty()) list += "\nand these have attributes that are not sound:\n  " + wrong;
     if (count > 0)
       return unsupported(std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
-                         " not supported:" + list);
+                         " not supported:" + list + "\nOperators that are taken: " + taken_operators());
     if (!quantised && float_model_ == FloatModel::kRefused)
       return unsupported(
           "is a float model: it has no quantisers. Quantise it to 8 bits first, as QDQ or QOperator (for "

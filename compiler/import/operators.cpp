@@ -1,5 +1,6 @@
 #include "compiler/import/operators.hpp"
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -96,6 +97,13 @@ const char* describe(Kind kind) {
   return "";
 }
 
+/// No integer stands for NaN or infinity. Only a bound may be infinite, where it bounds nothing.
+bool is_sound(const OnnxOperator& op, const std::string& attribute, float number) {
+  if (std::isfinite(number)) return true;
+  if (op.type != "Clip" || std::isnan(number)) return false;
+  return (attribute == "min" && number < 0) || (attribute == "max" && number > 0);
+}
+
 }  // namespace
 
 std::string why_unsupported(const OnnxOperator& op) {
@@ -112,7 +120,16 @@ std::string why_unsupported(const OnnxOperator& op) {
     return "not taken; end the model before the softmax, or compute it in float32";
   if (!op.domain.empty() && op.domain != "com.microsoft")
     return "the operator domain '" + op.domain + "' is not known";
-  return "not an operator Millrace knows";
+  return "not taken";
+}
+
+std::string taken_operators() {
+  std::string names;
+  for (const auto* set : {&standard_operators(), &microsoft_operators()})
+    for (const auto& name : *set)
+      if (set == &standard_operators() || !standard_operators().contains(name))
+        names += (names.empty() ? "" : ", ") + name;
+  return names;
 }
 
 std::string check_attributes(const OnnxOperator& op) {
@@ -120,6 +137,9 @@ std::string check_attributes(const OnnxOperator& op) {
     const auto it = attribute_kinds().find(name);
     if (it == attribute_kinds().end()) return "attribute '" + name + "' is not known";
     if (!has_kind(value, it->second)) return "attribute '" + name + "' must be " + describe(it->second);
+    if (const auto* number = std::get_if<float>(&value); number != nullptr && !is_sound(op, name, *number))
+      return "attribute '" + name + "' is " + (std::isnan(*number) ? "NaN" : "infinite") +
+             "; export the model with finite numbers";
   }
   return {};
 }

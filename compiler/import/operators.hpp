@@ -10,6 +10,9 @@ namespace millrace::compiler::import {
 /// Empty where the operator is one that later passes know; else why it is not, and what to do.
 std::string why_unsupported(const graph::OnnxOperator& op);
 
+/// The names of all operators that are taken, separated by commas.
+std::string taken_operators();
+
 /// Empty where every attribute is known and has its type ("attribute 'axis' must be an integer").
 std::string check_attributes(const graph::OnnxOperator& op);
 

@@ -2,7 +2,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -188,6 +191,64 @@ TEST(Import, NamesTheNodeWhoseConstantIsNoNumber) {
   }
 }
 
+TEST(Import, NamesTheNodeWhoseAttributeIsNoNumber) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInfinity = std::numeric_limits<float>::infinity();
+  const auto import = [](const std::string& type, const std::string& attribute, float value) {
+    OnnxModel m(type == "Clip" ? 10 : 13);  // from set 11 on its bounds are inputs
+    m.input("x", {1, 4});
+    m.node(type, {m.pair("x", 0.5F, 0, "in")}, "odd");
+    m.attribute(attribute, value);
+    m.output(m.pair("odd", 0.5F, 0, "out"));
+    return import_model(m);
+  };
+  for (const auto& [type, attribute] :
+       {std::pair("LeakyRelu", "alpha"), std::pair("HardSigmoid", "alpha"), std::pair("HardSigmoid", "beta")})
+    for (const float wrong : {kNan, kInfinity, -kInfinity})
+      expect_refused(import(type, attribute, wrong), ErrorCode::kInvalidInput,
+                     {std::string(type) + " 'odd'", attribute, std::isnan(wrong) ? "is NaN" : "is infinite"});
+  for (const char* bound : {"min", "max"}) {
+    const float none = bound == std::string("min") ? -kInfinity : kInfinity;
+    expect_refused(import("Clip", bound, kNan), ErrorCode::kInvalidInput, {"Clip 'odd'", bound, "is NaN"});
+    expect_refused(import("Clip", bound, -none), ErrorCode::kInvalidInput,
+                   {"Clip 'odd'", bound, "is infinite"});
+    const auto unbounded = import("Clip", bound, none);
+    EXPECT_TRUE(unbounded.ok()) << unbounded.error().message();
+  }
+}
+
+TEST(Import, NamesTheClipWhoseBoundLeavesNothing) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto import = [](float low, float high) {
+    OnnxModel m;
+    m.input("x", {1, 4});
+    m.node("Clip", {m.pair("x", 0.5F, 0, "in"), m.floats("low", {}, {low}), m.floats("high", {}, {high})},
+           "clip");
+    m.output(m.pair("clip", 0.5F, 0, "out"));
+    return import_model(m);
+  };
+  EXPECT_TRUE(import(-kInfinity, kInfinity).ok());
+  expect_refused(import(kInfinity, kInfinity), ErrorCode::kInvalidInput,
+                 {"Clip 'clip'", "'low' is infinite"});
+  expect_refused(import(-kInfinity, -kInfinity), ErrorCode::kInvalidInput,
+                 {"Clip 'clip'", "'high' is infinite"});
+}
+
+TEST(Import, RefusesExternalWeightsInADeviceAtOnce) {
+  const TemporaryDirectory directory("millrace-import");
+  OnnxModel m = small_model();
+  make_external(m)->set_value("zero");
+  std::ofstream(directory.path() / "m.onnx", std::ios::binary) << m.bytes();
+  const std::string zero = directory.path() / "zero";
+  constexpr dev_t kZero = 0x105;  // /dev/zero: major 1, minor 5
+  if (::mknod(zero.c_str(), S_IFCHR | 0600, kZero) != 0)
+    GTEST_SKIP() << "only root may make a device: " << std::strerror(errno);
+  ::alarm(20);  // the import reads without end: the test dies instead of hanging
+  expect_refused(compiler::import::import_onnx(directory.path() / "m.onnx"), ErrorCode::kInvalidInput,
+                 {"'w_q'", zero + ": is a pipe, device or socket"});
+  ::alarm(0);
+}
+
 TEST(Import, external_weights_in_anything_but_a_file_are_refused_at_once) {
   const TemporaryDirectory directory("millrace-import");
   OnnxModel m = small_model();
@@ -217,7 +278,8 @@ TEST(Import, ListsTenNodesAndCountsTheRest) {
   OnnxModel m = small_model();
   for (int i = 0; i < 25; ++i) m.node("Loop", {"y"}, "loop" + std::to_string(i));
   const auto refused = import_model(m);
-  expect_refused(refused, ErrorCode::kUnsupported, {"25 nodes are", "'loop9'", "and 15 more"});
+  expect_refused(refused, ErrorCode::kUnsupported,
+                 {"25 nodes are", "'loop9'", "and 15 more\nOperators that are taken: Add, AveragePool, "});
   EXPECT_EQ(refused.error().message().find("'loop10'"), std::string::npos) << refused.error().message();
 }
 
