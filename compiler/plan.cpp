@@ -62,6 +62,7 @@ class Planner {
     MILLRACE_TRY(state_problem());
     MILLRACE_TRY(move_to_host());
     MILLRACE_TRY(check_host(options_, plan_));
+    MILLRACE_TRY(leave_work_to_cards());
     if (!explore::is_predictable(plan_.problem)) return without_prediction();
     if (options_.weights || !can_stream()) return look(explains_);
     const Plan start = plan_;
@@ -237,6 +238,18 @@ class Planner {
     return state_problem();
   }
 
+  /// That --host leaves something to the cards.
+  Status leave_work_to_cards() const {
+    const auto& all = plan_.problem.operations;
+    if (options_.host_blocks.empty() ||
+        std::any_of(all.begin(), all.end(), [](const auto& one) { return !one.host; }))
+      return {};
+    return Error(ErrorCode::kInvalidInput,
+                 "model '" + plan_.problem.model +
+                     "' has nothing left that a card computes: --host moves every layer "
+                     "to the host; leave one of the --host out");
+  }
+
   Status split_as_asked(const Split& wanted) {
     std::uint32_t block = 0;
     while (block < plan_.program.blocks.size() && plan_.program.blocks[block].name != wanted.block) ++block;
@@ -326,7 +339,7 @@ class Planner {
   }
 
   Status without_prediction() {
-    plan_.unpredicted = plan_.candidates.unsupported;
+    plan_.unpredicted = why_unpredicted();
     const auto& targets = options_.targets;
     if (targets.frames_per_second || targets.max_latency_seconds || !options_.plan.empty() ||
         targets.objective != explore::Objective::kCards)
@@ -335,6 +348,22 @@ class Planner {
                        "; leave targets, --objective and --plan out to have it cut by its work");
     MILLRACE_ASSIGN(plan_.solution, steps_.run("partition", [&] { return solved(plan_.problem); }));
     return place_solution(plan_);
+  }
+
+  /// Which blocks have no hardware, why the first has none, and what gives the others theirs.
+  std::string why_unpredicted() const {
+    const auto& without = plan_.candidates.without;
+    if (without.empty()) return plan_.candidates.unsupported;
+    std::string why = plan_.candidates.unsupported;
+    if (without.size() > 1)
+      why += "; nor is there hardware for " + joined({without.begin() + 1, without.end()});
+    const auto& all = plan_.problem.operations;
+    const auto on_cards = std::count_if(all.begin(), all.end(), [](const auto& one) { return !one.host; });
+    if (static_cast<std::size_t>(on_cards) == without.size()) return why;
+    why += "; the other layers get hardware if the host computes " +
+           std::string(without.size() == 1 ? "this one:" : "these:");
+    for (const auto& block : without) why += " --host " + block;
+    return why;
   }
 
   static Result<explore::Solution> solved(const explore::Problem& problem, bool explain = true) {

@@ -58,7 +58,7 @@ Result<Solution> solve(const Problem& problem, bool explain) {
     return Error(ErrorCode::kInvalidInput,
                  "model '" + problem.model +
                      "' has nothing that a card computes: the host runs every layer. Use a model with "
-                     "quantised convolutions or matrix products, or move fewer layers to the host");
+                     "quantised convolutions or matrix products");
   MILLRACE_TRY(check_partitions(problem, board.chain.size()));
   if (!is_predictable(problem)) return balance(problem, board.chain);
   auto solution = Search(board).run();

@@ -232,7 +232,7 @@ MadeGenerator make_convolution(const kernels::Program& program, std::uint32_t in
                                               std::to_string(std::max(in.bits, layer.weight_type.bits)) +
                                               " bits; hardware multiplies at most " +
                                               std::to_string(kMostOperandBits) + " by " +
-                                              std::to_string(kMostOperandBits) + ", the host takes the rest");
+                                              std::to_string(kMostOperandBits));
   const auto& out = program.tensors[block.outputs[0]].type;
   if (layer.requantise && out.bits > kMostOperandBits)
     return Error(ErrorCode::kUnsupported, block_label(block) + "a result of " + std::to_string(out.bits) +

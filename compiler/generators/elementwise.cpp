@@ -323,8 +323,7 @@ MadeGenerator make_permute(const kernels::Program& program, std::uint32_t index)
         ErrorCode::kUnsupported,
         block_label(block) +
             "it moves elements over the whole frame, and no hardware here holds a frame to give it out "
-            "in another order; let the host compute it (--host " +
-            block.name + "), or take the transpose out of the model");
+            "in another order; take the transpose out of the model");
   return made<ReshapeBlock>(program, index);
 }
 

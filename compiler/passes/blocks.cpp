@@ -80,8 +80,12 @@ Result<Way> way_of(const Chain& chain, Range range, std::size_t channel) {
     if (is_sorted(chain, range, channel, std::greater_equal<>())) return Way::kFalling;
   }
   const std::string step = graph::operator_name(chain.steps[course.step].kind);
-  return unsupported("its result does not only rise, or only fall, as its sum grows, because of " + step +
-                     " (" + to_string(chain) + "): put a quantiser before " + step);
+  return unsupported(
+      step +
+      " is not taken between a sum and its quantiser, and a further quantiser between them changes "
+      "nothing: thresholds on the sum stand for both, so the result must only rise, or only fall, "
+      "as the sum grows. Replace " +
+      step + " by a function that only rises, such as Relu");
 }
 
 Range around(const std::vector<Range>& ranges) {

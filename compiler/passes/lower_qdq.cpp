@@ -287,7 +287,7 @@ std::string average_pool(Job& job, bool global) {
     const auto window = graph::resolve_window(job.op, shape, job.op.integers("kernel_shape", {}), why);
     if (!window) return why;
     if (window->padded && job.op.integer("count_include_pad", 0) == 0)
-      return "padding that is not counted (count_include_pad 0) is not taken";
+      return "padding that is not counted is not taken; set count_include_pad to 1, or pads to 0";
     s.geometry = window->geometry;
     global = covers(s.geometry, shape);
   }
@@ -350,7 +350,7 @@ std::string lower(Job& job) {
   if (type == "GlobalAveragePool") return average_pool(job, true);
   if (type == "Add") return combine(job, graph::Combine::Kind::kAdd);
   if (type == "Mul") return combine(job, graph::Combine::Kind::kMultiply);
-  return "takes data, but only forms with constants are taken here";
+  return "computes with data of the frame; it is taken with constants only, as in computing a shape";
 }
 
 /// Weights and biases, read by their layers where they are.

@@ -199,7 +199,7 @@ std::string qlinear_pool(Job& job, bool global) {
     const auto window = graph::resolve_window(job.op, x, job.op.integers("kernel_shape", {}), why);
     if (!window) return why;
     if (window->padded && job.op.integer("count_include_pad", 0) == 0)
-      return "padding that is not counted (count_include_pad 0) is not taken";
+      return "padding that is not counted is not taken; set count_include_pad to 1, or pads to 0";
     s.geometry = window->geometry;
     global = covers(s.geometry, x);
   }

@@ -360,8 +360,9 @@ OnnxModel with_products(const std::string& function, float alpha = 0) {
 }
 
 TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
-  expect_refused(with_products("HardSwish"), {"'product'", "put a quantiser before HardSwish"});
-  expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "put a quantiser before LeakyRelu"});
+  const std::string remedy = "by a function that only rises, such as Relu";
+  expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
+  expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "Replace LeakyRelu " + remedy});
   // A range too long to be compared.
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
@@ -369,13 +370,22 @@ TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
   m.node("HardSwish", {"conv"}, "bent");
   m.pair("bent", 0.5F, 0, "y");
   m.output("y");
-  expect_refused(m, {"'conv'", "put a quantiser before HardSwish"});
+  expect_refused(m, {"'conv'", "Replace HardSwish " + remedy});
+  OnnxModel quantised = with_image(3);
+  conv_weights(quantised, 4, 3, 3);
+  quantised.node("Conv", {"xq", "w"}, "conv");
+  quantised.pair("conv", 0.5F, 0, "between");
+  quantised.node("HardSwish", {"between"}, "bent");
+  quantised.pair("bent", 0.5F, 0, "y");
+  quantised.output("y");
+  expect_refused(quantised, {"'conv'", "a further quantiser between them changes nothing",
+                             "Replace HardSwish " + remedy});
   OnnxModel mean = with_image(3);
   mean.node("GlobalAveragePool", {"xq"}, "mean");
   mean.node("HardSwish", {"mean"}, "bent");
   mean.pair("bent", 0.125F, 0, "y");
   mean.output("y");
-  expect_refused(mean, {"'mean'", "put a quantiser before HardSwish"});
+  expect_refused(mean, {"'mean'", "Replace HardSwish " + remedy});
 }
 
 TEST(Operators, what_bends_without_turning_follows_a_sum) {
