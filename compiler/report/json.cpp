@@ -159,6 +159,13 @@ json::array gap_given(const Plan& plan) {
 
 }  // namespace
 
+json::array extrapolated_json(const Plan& plan) {
+  json::array terms;
+  for (const auto& one : plan.extrapolated)
+    terms.push_back(json::object{{"module", one.module}, {"figure", one.figure}, {"term", one.term}});
+  return terms;
+}
+
 std::string json(const Plan& plan, const PlanOptions& options) {
   json::object out{
       {"schema", 1}, {"kind", "plan"}, {"model", plan.model.name}, {"cluster", plan.cluster.name}};
@@ -187,10 +194,7 @@ std::string json(const Plan& plan, const PlanOptions& options) {
                                    {"latency_us", plan.unedited->latency_seconds * 1e6}};
   out["exploration_ms"] = plan.exploration_ms;
   out["prediction_ms"] = plan.prediction_ms;
-  json::array extrapolated;
-  for (const auto& one : plan.extrapolated)
-    extrapolated.push_back(json::object{{"module", one.module}, {"figure", one.figure}, {"term", one.term}});
-  out["extrapolated"] = std::move(extrapolated);
+  out["extrapolated"] = extrapolated_json(plan);
   json::array splits;
   for (const auto& split : plan.splits)
     splits.push_back(json::object{{"block", split.block}, {"parts", split.parts}});

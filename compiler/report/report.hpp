@@ -1,6 +1,8 @@
 // A plan for people (terminal, a page) and programs (JSON; documented in README.md).
 #pragma once
 
+#include <boost/json/fwd.hpp>
+
 #include <string>
 
 #include "compiler/plan.hpp"
@@ -20,6 +22,9 @@ std::string html(const Plan& plan, const HtmlOptions& options = {});
 /// Which terms of the cost model had no measurement behind them in this plan's resources; empty where all
 /// had.
 std::string extrapolated(const Plan& plan);
+
+/// The same as json() has them under "extrapolated".
+boost::json::array extrapolated_json(const Plan& plan);
 
 /// One object, without a line end.
 std::string json(const Plan& plan, const PlanOptions& options);

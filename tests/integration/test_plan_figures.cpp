@@ -205,6 +205,64 @@ TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
   expect_error(with({"--objective", "throughput", "--no-host"}), 1, {"--no-host"});
 }
 
+TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndHowTheOthersGetTheirs) {
+  OnnxModel model;
+  model.input("x", {1, 4, 8, 8});
+  std::string x = model.pair("x", 0.0625F, 0, "in");
+  x = model.node(
+      "Conv", {x, model.weights("w", {4, 4, 1, 1}, std::vector<std::int64_t>(16, 1), {0.0078125F})}, "first");
+  x = model.pair(x, 0.0625F, 0, "first.q");
+  std::vector<std::int64_t> values(4 * 4 * 9);  // less the zero point -100 to 155: 9 bits
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<std::int64_t>(i * 255 / (values.size() - 1));
+  const auto wide =
+      model.weights("v", {4, 4, 3, 3}, values, {0.0078125F}, 0, onnx::TensorProto::UINT8, {100});
+  x = model.node("Conv", {x, wide}, "wide");
+  model.output(model.pair(x, 8, 0, "out"));
+  std::ofstream(file("wide.onnx"), std::ios::binary) << model.bytes();
+  const auto with = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, file("wide.onnx"), "--cluster",
+                               (kSource / "configs/clusters/one-ku060.yaml").string()});
+    return millrace(more);
+  };
+  const std::string says =
+      "block 'wide' (convolution): operands of 9 bits; hardware multiplies at most 8 by 8; the other layers "
+      "get "
+      "hardware if the host computes this one: --host wide";
+  const Outcome text = with("plan", {});
+  EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
+      << text.out << text.err;
+  const Outcome compiled = with("compile", {"-o", file("d")});
+  EXPECT_NE(compiled.out.find("runs on emulated cards only: " + says), std::string::npos) << compiled.out;
+  const Outcome advised = with("plan", {"--host", "wide", "--json"});
+  ASSERT_EQ(advised.exit_code, 0) << advised.err;
+  EXPECT_TRUE(json::parse(advised.out).at("unpredicted").is_null()) << advised.out;
+
+  expect_error(with("plan", {"--host", "wide", "--host", "first"}), 2,
+               {"model 'wide' has nothing left that a card computes", "leave one of the --host out"});
+}
+
+TEST_F(PlanCommand, CompileNamesTheTermsThatPlanNamesAsExtrapolated) {
+  OnnxModel model;
+  model.input("x", {1, 128});
+  const std::vector<std::int64_t> ones(128 * 4, 1);
+  const auto product = model.node(
+      "MatMul", {model.pair("x", 0.0625F, 0, "in"), model.weights("w", {128, 4}, ones, {0.0078125F})},
+      "dense");
+  model.output(model.pair(product, 0.0625F, 0, "out"));
+  std::ofstream(file("dense.onnx"), std::ios::binary) << model.bytes();
+  const auto extrapolated = [&](const char* command, std::vector<std::string> more) {
+    more.insert(more.begin(), {command, file("dense.onnx"), "--json", "--cluster",
+                               (kSource / "configs/clusters/one-ku060.yaml").string()});
+    const Outcome outcome = millrace(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out).at("extrapolated").as_array();
+  };
+  const json::array planned = extrapolated("plan", {});
+  ASSERT_FALSE(planned.empty()) << "every term is measured by now: choose another model";
+  EXPECT_EQ(extrapolated("compile", {"-o", file("d")}), planned);
+}
+
 TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
   const auto cards = planned({"--target-fps", "1000"});
   const auto frames = planned({"--objective", "throughput"});

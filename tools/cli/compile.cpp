@@ -36,7 +36,8 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
                             {"exploration_ms", report.design.exploration_ms},
                             {"total_ms", milliseconds_of(report.steps)},
                             {"steps", std::move(steps)},
-                            {"notes", boost::json::value_from(report.design.notes)}};
+                            {"notes", boost::json::value_from(report.design.notes)},
+                            {"extrapolated", compiler::report::extrapolated_json(report.design)}};
   extra["predicted"] = nullptr;
   if (report.design.unpredicted.empty())
     extra["predicted"] = {{"frames_per_second", report.design.frames_per_second()},
@@ -105,6 +106,8 @@ Status run(const CompileCommand& command, std::ostream& out) {
       out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
           << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
           << report.design.analysis.bottleneck << '\n';
+    else
+      out << "\nruns on emulated cards only: " << report.design.unpredicted << '\n';
     if (const auto terms = compiler::report::extrapolated(report.design); !terms.empty())
       out << terms << '\n';
     out << '\n';
