@@ -492,9 +492,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head.varies = server_.options.compress_from_bytes != 0 && incoming_.asks_by(bhttp::verb::get);
     head.more_headers = more_headers_;
     head.request_id = request_id;
+    head.date = thread_.date.now();
     const BufferView bytes = outgoing_.serialise(head, head_only_);
     server_.metrics.http_answered(outgoing_.response.status);
-    head.date = thread_.date.now();
     if (outgoing_.response.status >= 429 && incoming_.asks_by(bhttp::verb::post))
       server_.api.note_failure(view_of(incoming_.asked()->target()), outgoing_.response);
     // The last step: once it has begun, nothing may throw, or the request would be answered twice.
