@@ -55,7 +55,7 @@ bool is_ready(const models::Model& model) {
   return model.state() == models::ModelState::kReady && model.pipeline().ready();
 }
 
-Response model_ready(const models::Model& model, bool leaving) {
+Response readiness(const models::Model& model, bool leaving) {
   const bool ready = !leaving && is_ready(model);
   std::string body = "{\"name\":";
   append_json_string(body, model.name());
@@ -64,9 +64,8 @@ Response model_ready(const models::Model& model, bool leaving) {
                 leaving || ready ? std::chrono::seconds(1) : model.pipeline().retry_after());
 }
 
-/// "" is the page itself.
-Response console_file(const std::string& name) {
-  const auto file = console::find(name.empty() ? "index.html" : name);
+Response console_response(const std::string& name) {
+  const auto file = console::find(name);
   if (!file) return error_response(404, "no such route: /console/" + name.substr(0, 200));
   Response response;
   response.content_type = file->content_type;
@@ -78,14 +77,13 @@ Response console_file(const std::string& name) {
   return response;
 }
 
-/// The answer where a route leads nowhere, whatever the method.
-std::optional<Response> leads_nowhere(const Request& request, RouteKind kind) {
-  if (kind == RouteKind::kUnknown)
-    return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
-  if (kind == RouteKind::kNotOffered)
-    return error_response(
-        501, "shared memory and generation are not offered: " + std::string(request.target.substr(0, 200)));
-  return std::nullopt;
+Response not_offered_response(const Request& request) {
+  return error_response(
+      501, "shared memory and generation are not offered: " + std::string(request.target.substr(0, 200)));
+}
+
+Response no_such_route(const Request& request) {
+  return error_response(404, "no such route: " + std::string(request.target.substr(0, 200)));
 }
 
 /// RFC 6750, 3: what a client must do to be let in.
@@ -112,8 +110,8 @@ bool from_another_host(const Request& request, std::string_view origin) {
   return !origin.empty() && (host != request.header("Host") || (request.gate.loopback && !is_own_name(host)));
 }
 
-Response wrong_method(RouteKind kind) {
-  const bool post = method_of(kind) == Method::kPost;
+Response wrong_method(Method wanted) {
+  const bool post = wanted == Method::kPost;
   Response response = error_response(405, post ? "this route takes POST only" : "this route takes GET only");
   response.allow = post ? "POST" : "GET, HEAD";
   return response;
@@ -127,6 +125,47 @@ Api::Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions
       options_(std::move(options)),
       default_timeout_(options_.default_timeout) {}
 
+std::span<const Api::Route> Api::routes() {
+  using enum Method;
+  using auth::Scope;
+  static constexpr Route kRoutes[] = {
+      {kGet, "/v2", Scope::kRead, &Api::server_metadata},
+      {kGet, "/v2/health/live", Scope::kNone, &Api::server_live},
+      {kGet, "/v2/health/ready", Scope::kNone, &Api::server_ready},
+      {kGet, "/v2/models/stats", Scope::kRead, &Api::all_statistics},
+      {kGet, "/v2/models/{model}[/versions/{version}]", Scope::kRead, &Api::model_metadata},
+      {kGet, "/v2/models/{model}[/versions/{version}]/ready", Scope::kRead, &Api::model_ready},
+      {kGet, "/v2/models/{model}[/versions/{version}]/config", Scope::kRead, &Api::model_config},
+      {kGet, "/v2/models/{model}[/versions/{version}]/stats", Scope::kRead, &Api::model_statistics},
+      {kPost, "/v2/models/{model}[/versions/{version}]/infer", Scope::kInfer, &Api::infer},
+      {kOther, "/v2/models/{model}[/versions/{version}]/generate", Scope::kNone, &Api::not_offered},
+      {kOther, "/v2/models/{model}[/versions/{version}]/generate_stream", Scope::kNone, &Api::not_offered},
+      {kOther, "/v2/systemsharedmemory/**", Scope::kNone, &Api::not_offered},
+      {kOther, "/v2/cudasharedmemory/**", Scope::kNone, &Api::not_offered},
+      {kPost, "/v2/repository/index", Scope::kRead, &Api::repository_index},
+      {kPost, "/v2/repository/models/{model}/load", Scope::kAdmin, &Api::load},
+      {kPost, "/v2/repository/models/{model}/unload", Scope::kAdmin, &Api::unload},
+      {kGet, "/v2/millrace/status", Scope::kRead, &Api::pipeline_status},
+      {kGet, "/v2/millrace/partitions", Scope::kRead, &Api::partitions},
+      {kGet, "/v2/millrace/deployment", Scope::kRead, &Api::deployment},
+      {kGet, "/v2/millrace/trace", Scope::kRead, &Api::trace},
+      {kGet, "/v2/millrace/errors", Scope::kRead, &Api::recent_errors},
+      {kGet, "/v2/millrace/models/{model}[/versions/{version}]", Scope::kRead, &Api::model_description},
+      {kGet, "/metrics", Scope::kRead, &Api::metrics},
+      // The page only: the routes that it asks have scopes of their own.
+      {kGet, "/", Scope::kNone, &Api::console_page},
+      {kGet, "/console/{file}", Scope::kNone, &Api::console_file},
+  };
+  return kRoutes;
+}
+
+Api::Found Api::find_route(std::string_view target) {
+  if (const auto segments = segments_of(target))
+    for (const Route& route : routes())
+      if (auto names = match(route.pattern, *segments)) return {&route, std::move(*names)};
+  return {};
+}
+
 Api::Outcome Api::handle(const Request& request, Workspace& workspace,
                          runtime::pipeline::Clock::time_point arrival) const {
   workspace.admin.clear();
@@ -136,62 +175,96 @@ Api::Outcome Api::handle(const Request& request, Workspace& workspace,
       return infer(request, *target, workspace, arrival);
     }
   if (request.method == Method::kOptions && allows(request.header("Origin"))) return preflight(request);
-  const Route route = find_route(request.target);
-  if (auto nowhere = leads_nowhere(request, route.kind)) return std::move(*nowhere);
-  if (request.method != method_of(route.kind)) return wrong_method(route.kind);
-  if (auto no = refused(request, scope_of(route.kind), workspace)) return std::move(*no);
+  const Found found = find_route(request.target);
+  if (auto no = refused(request, found, workspace)) return std::move(*no);
   const Snapshot& snapshot = registry_.refresh(workspace.view);
-  switch (route.kind) {
-    case RouteKind::kInfer:
-      return infer(request, {route.model, route.version}, workspace, arrival);
-    case RouteKind::kServerMetadata:
-      return json(server_metadata(
-          options_.server_version,
-          options_.repository != nullptr && options_.repository->mode() != models::RepositoryMode::kNone));
-    case RouteKind::kServerLive:
-      return json(R"({"live":true})");
-    case RouteKind::kServerReady:
-      return server_ready(snapshot);
-    case RouteKind::kAllStatistics:
-      return json(model_statistics(snapshot.all()));
-    case RouteKind::kRepositoryIndex:
-      return ControlJob{[this, ready = parse_index_request(request.body)] {
-        if (!ready.ok()) return error_response(ready.error());
-        return json(repository_index(options_.repository, *registry_.snapshot(), *ready));
-      }};
-    case RouteKind::kRepositoryLoad:
-    case RouteKind::kRepositoryUnload:
-      return change_repository(request, route);
-    case RouteKind::kConsole:
-      return console_file(route.model);
-    case RouteKind::kPipelineStatus:
-      return ControlJob{[this] { return json(pipeline_status(*registry_.snapshot())); }};
-    case RouteKind::kPartitions:
-      return ControlJob{[this] { return json(partition_status(*registry_.snapshot())); }};
-    case RouteKind::kDeployment:
-      return ControlJob{[this] { return json(deployments(*registry_.snapshot())); }};
-    case RouteKind::kTrace:
-      return ControlJob{[this] { return json(trace(*registry_.snapshot())); }};
-    case RouteKind::kRecentErrors:
-      return json(recent_errors(failures_.read()));
-    case RouteKind::kMetrics:
-      return ControlJob{[this] {
-                          Response response = json(metrics_.serialise());
-                          response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-                          return response;
-                        },
-                        true};
-    default:
-      return about_model(route, snapshot);
-  }
+  return (this->*found.route->handler)({request, found.names, snapshot, workspace, arrival});
+}
+
+Api::Outcome Api::server_metadata(const Call&) const {
+  const bool loads =
+      options_.repository != nullptr && options_.repository->mode() != models::RepositoryMode::kNone;
+  return json(http::server_metadata(options_.server_version, loads));
+}
+
+Api::Outcome Api::server_live(const Call&) const {
+  return json(R"({"live":true})");
+}
+
+Api::Outcome Api::all_statistics(const Call& call) const {
+  return json(http::model_statistics(call.snapshot.all()));
+}
+
+Api::Outcome Api::infer(const Call& call) const {
+  return infer(call.request, {call.names.model, call.names.version}, call.workspace, call.arrival);
+}
+
+Api::Outcome Api::not_offered(const Call& call) const {
+  return not_offered_response(call.request);
+}
+
+Api::Outcome Api::repository_index(const Call& call) const {
+  return ControlJob{[this, ready = parse_index_request(call.request.body)] {
+    if (!ready.ok()) return error_response(ready.error());
+    return json(http::repository_index(options_.repository, *registry_.snapshot(), *ready));
+  }};
+}
+
+Api::Outcome Api::load(const Call& call) const {
+  return change_repository(call, RepositoryChange::kLoad);
+}
+
+Api::Outcome Api::unload(const Call& call) const {
+  return change_repository(call, RepositoryChange::kUnload);
+}
+
+Api::Outcome Api::pipeline_status(const Call&) const {
+  return ControlJob{[this] { return json(http::pipeline_status(*registry_.snapshot())); }};
+}
+
+Api::Outcome Api::partitions(const Call&) const {
+  return ControlJob{[this] { return json(partition_status(*registry_.snapshot())); }};
+}
+
+Api::Outcome Api::deployment(const Call&) const {
+  return ControlJob{[this] { return json(deployments(*registry_.snapshot())); }};
+}
+
+Api::Outcome Api::trace(const Call&) const {
+  return ControlJob{[this] { return json(http::trace(*registry_.snapshot())); }};
+}
+
+Api::Outcome Api::recent_errors(const Call&) const {
+  return json(http::recent_errors(failures_.read()));
+}
+
+Api::Outcome Api::metrics(const Call&) const {
+  return ControlJob{[this] {
+                      Response response = json(metrics_.serialise());
+                      response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+                      return response;
+                    },
+                    true};
+}
+
+Api::Outcome Api::console_page(const Call&) const {
+  return console_response("index.html");
+}
+
+Api::Outcome Api::console_file(const Call& call) const {
+  return console_response(call.names.file);
 }
 
 std::optional<Response> Api::refusal(const Request& request, Workspace& workspace) const {
   if (request.method == Method::kOptions) return std::nullopt;
-  const Route route = find_route(request.target);
-  if (auto nowhere = leads_nowhere(request, route.kind)) return nowhere;
-  if (request.method != method_of(route.kind)) return wrong_method(route.kind);
-  return refused(request, scope_of(route.kind), workspace);
+  return refused(request, find_route(request.target), workspace);
+}
+
+std::optional<Response> Api::refused(const Request& request, const Found& found, Workspace& workspace) const {
+  if (found.route == nullptr) return no_such_route(request);
+  const Method wanted = found.route->method;
+  if (wanted != Method::kOther && request.method != wanted) return wrong_method(wanted);
+  return refused(request, found.route->scope, workspace);
 }
 
 std::optional<Response> Api::refused(const Request& request, auth::Scope scope, Workspace& workspace) const {
@@ -244,7 +317,9 @@ std::string Api::cors_headers(const Request& request) const {
 
 /// What a browser asks before it lets a page send (Fetch standard, 3.2.2).
 Api::Outcome Api::preflight(const Request& request) const {
-  if (auto nowhere = leads_nowhere(request, find_route(request.target).kind)) return std::move(*nowhere);
+  const Found found = find_route(request.target);
+  if (found.route == nullptr) return no_such_route(request);
+  if (found.route->method == Method::kOther) return not_offered_response(request);
   Response response;
   response.more_headers =
       "Access-Control-Allow-Methods: GET, POST\r\n"
@@ -266,21 +341,22 @@ std::optional<Api::NotReady> Api::not_ready(const Snapshot& snapshot) const {
   return why;
 }
 
-Response Api::server_ready(const Snapshot& snapshot) const {
-  const auto why = not_ready(snapshot);
+Api::Outcome Api::server_ready(const Call& call) const {
+  const auto why = not_ready(call.snapshot);
   if (!why) return health(R"({"ready":true})", true, "");
   return health(R"({"ready":false})", false, why->reason, why->retry_after);
 }
 
-Api::Outcome Api::change_repository(const Request& request, const Route& route) const {
+Api::Outcome Api::change_repository(const Call& call, RepositoryChange change) const {
   if (options_.repository == nullptr)
     return error_response(
         501, "models are fixed at start here (serve --deployment); loading and unloading is not offered");
   if (leaving()) return error_response(Error(ErrorCode::kUnavailable, "the server is draining"));
-  auto parsed = parse_repository_request(route.kind, request.body);
+  auto parsed = parse_repository_request(change, call.request.body);
   if (!parsed.ok()) return error_response(parsed.error());
-  return DeferredJob{[this, route, wanted = std::move(*parsed)](std::function<void(Response)> answer) {
-    handle_repository(*options_.repository, route, wanted, answer);
+  return DeferredJob{[this, change, model = call.names.model,
+                      wanted = std::move(*parsed)](std::function<void(Response)> answer) {
+    handle_repository(*options_.repository, change, model, wanted, answer);
   }};
 }
 
@@ -293,23 +369,34 @@ Response Api::not_served(std::string_view model, std::string_view version, const
   return unknown_model(model, version, snapshot);
 }
 
-Api::Outcome Api::about_model(const Route& route, const Snapshot& snapshot) const {
-  std::shared_ptr<models::Model> model = snapshot.find(route.model, route.version);
-  if (model == nullptr) return not_served(route.model, route.version, snapshot);
-  switch (route.kind) {
-    case RouteKind::kModelMetadata:
-      return json(model_metadata(*model, *snapshot.versions(route.model)));
-    case RouteKind::kModelConfig:
-      return json(model_config(*model));
-    case RouteKind::kModelStatistics:
-      return json(model_statistics({std::move(model)}));
-    case RouteKind::kModelDescription:
-      return json(model_description(*model));
-    case RouteKind::kModelReady:
-      return model_ready(*model, leaving());
-    default:
-      return error_response(404, "no such route");
-  }
+Api::Outcome Api::about_model(const Call& call,
+                              const std::function<Response(std::shared_ptr<models::Model>)>& answer) const {
+  const auto& [model, version, file] = call.names;
+  std::shared_ptr<models::Model> found = call.snapshot.find(model, version);
+  if (found == nullptr) return not_served(model, version, call.snapshot);
+  return answer(std::move(found));
+}
+
+Api::Outcome Api::model_metadata(const Call& call) const {
+  return about_model(call, [&](const auto& model) {
+    return json(http::model_metadata(*model, *call.snapshot.versions(call.names.model)));
+  });
+}
+
+Api::Outcome Api::model_ready(const Call& call) const {
+  return about_model(call, [&](const auto& model) { return readiness(*model, leaving()); });
+}
+
+Api::Outcome Api::model_config(const Call& call) const {
+  return about_model(call, [](const auto& model) { return json(http::model_config(*model)); });
+}
+
+Api::Outcome Api::model_statistics(const Call& call) const {
+  return about_model(call, [](auto model) { return json(http::model_statistics({std::move(model)})); });
+}
+
+Api::Outcome Api::model_description(const Call& call) const {
+  return about_model(call, [](const auto& model) { return json(http::model_description(*model)); });
 }
 
 // Allocates nothing once the workspace is warm, as far as the request is binary.

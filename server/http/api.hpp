@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,6 +17,7 @@
 #include "server/http/failure_log.hpp"
 #include "server/http/inference.hpp"
 #include "server/http/message.hpp"
+#include "server/http/repository_routes.hpp"
 #include "server/http/routes.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
@@ -51,6 +53,34 @@ class Api {
     std::function<void(std::function<void(Response)>)> start;
   };
   using Outcome = std::variant<Response, ControlJob, DeferredJob, InferencePool::Lease>;
+
+  /// A request that has passed the checks of its route, as the route's handler gets it.
+  struct Call {
+    const Request& request;
+    const RouteNames& names;
+    const models::Snapshot& snapshot;
+    Workspace& workspace;
+    runtime::pipeline::Clock::time_point arrival;
+  };
+  using Handler = Outcome (Api::*)(const Call&) const;
+
+  /// A row of the table of routes.
+  struct Route {
+    Method method;             // the one it answers to; kOther: any
+    std::string_view pattern;  // as match() takes it
+    auth::Scope scope;         // what a client must be allowed
+    Handler handler;
+  };
+
+  /// The table of routes. A new route is one line there, and its line in README.md, which a test compares. The first
+  /// row that matches counts.
+  static std::span<const Route> routes();
+
+  struct Found {
+    const Route* route = nullptr;  // null: there is no such route
+    RouteNames names;
+  };
+  static Found find_route(std::string_view target);
 
   /// Both must outlive the Api and everything it returned.
   Api(const models::Registry& registry, metrics::Metrics& metrics, ApiOptions options);
@@ -92,13 +122,39 @@ class Api {
   bool draining() const { return draining_.load(std::memory_order_acquire); }
 
  private:
+  // The handlers, in the order of routes().
+  Outcome server_metadata(const Call& call) const;
+  Outcome server_live(const Call& call) const;
+  Outcome server_ready(const Call& call) const;
+  Outcome all_statistics(const Call& call) const;
+  Outcome model_metadata(const Call& call) const;
+  Outcome model_ready(const Call& call) const;
+  Outcome model_config(const Call& call) const;
+  Outcome model_statistics(const Call& call) const;
+  Outcome infer(const Call& call) const;
+  Outcome not_offered(const Call& call) const;
+  Outcome repository_index(const Call& call) const;
+  Outcome load(const Call& call) const;
+  Outcome unload(const Call& call) const;
+  Outcome pipeline_status(const Call& call) const;
+  Outcome partitions(const Call& call) const;
+  Outcome deployment(const Call& call) const;
+  Outcome trace(const Call& call) const;
+  Outcome recent_errors(const Call& call) const;
+  Outcome model_description(const Call& call) const;
+  Outcome metrics(const Call& call) const;
+  Outcome console_page(const Call& call) const;
+  Outcome console_file(const Call& call) const;
+
   Outcome infer(const Request& request, const InferTarget& target, Workspace& workspace,
                 runtime::pipeline::Clock::time_point arrival) const;
+  std::optional<Response> refused(const Request& request, const Found& found, Workspace& workspace) const;
   std::optional<Response> refused(const Request& request, auth::Scope scope, Workspace& workspace) const;
   bool allows(std::string_view origin) const;
   Outcome preflight(const Request& request) const;
-  Outcome change_repository(const Request& request, const Route& route) const;
-  Outcome about_model(const Route& route, const models::Snapshot& snapshot) const;
+  Outcome change_repository(const Call& call, RepositoryChange change) const;
+  Outcome about_model(const Call& call,
+                      const std::function<Response(std::shared_ptr<models::Model>)>& answer) const;
   Response not_served(std::string_view model, std::string_view version,
                       const models::Snapshot& snapshot) const;
   struct NotReady {
@@ -106,7 +162,6 @@ class Api {
     std::chrono::milliseconds retry_after{0};
   };
   std::optional<NotReady> not_ready(const models::Snapshot& snapshot) const;
-  Response server_ready(const models::Snapshot& snapshot) const;
 
   const models::Registry& registry_;
   metrics::Metrics& metrics_;

@@ -63,8 +63,8 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
   return {};  // others, such as unload_dependents, have no meaning here
 }
 
-Status check_together(RouteKind kind, const RepositoryRequest& request) {
-  if (kind != RouteKind::kRepositoryLoad && (request.pin || request.unpin))
+Status check_together(RepositoryChange change, const RepositoryRequest& request) {
+  if (change != RepositoryChange::kLoad && (request.pin || request.unpin))
     return bad("parameters 'pin' and 'unpin' are of a load; an unload leaves the pin as it is");
   if (request.unpin && (request.pin || request.policy || !request.version.empty()))
     return bad(
@@ -96,17 +96,16 @@ Response answer_to(const Status& status) noexcept {
   }
 }
 
-Status start_job(models::Repository& repository, const Route& route, const RepositoryRequest& request,
-                 models::Repository::Done done) {
-  if (route.kind != RouteKind::kRepositoryLoad)
-    return repository.unload(route.model, request.version, std::move(done));
-  if (request.unpin) return repository.unpin(route.model, std::move(done));
-  return repository.load({route.model, request.version, request.policy, request.pin}, std::move(done));
+Status start_job(models::Repository& repository, RepositoryChange change, const std::string& model,
+                 const RepositoryRequest& request, models::Repository::Done done) {
+  if (change != RepositoryChange::kLoad) return repository.unload(model, request.version, std::move(done));
+  if (request.unpin) return repository.unpin(model, std::move(done));
+  return repository.load({model, request.version, request.policy, request.pin}, std::move(done));
 }
 
 }  // namespace
 
-Result<RepositoryRequest> parse_repository_request(RouteKind kind, std::span<const std::byte> body) {
+Result<RepositoryRequest> parse_repository_request(RepositoryChange change, std::span<const std::byte> body) {
   MILLRACE_ASSIGN(const json::object object, object_of(body));
   RepositoryRequest out;
   const json::value* const parameters = object.if_contains("parameters");
@@ -114,7 +113,7 @@ Result<RepositoryRequest> parse_repository_request(RouteKind kind, std::span<con
   if (!parameters->is_object()) return bad("'parameters' is not a JSON object");
   for (const auto& [name, value] : parameters->as_object())
     MILLRACE_TRY(take_parameter({name.data(), name.size()}, value, out));
-  MILLRACE_TRY(check_together(kind, out));
+  MILLRACE_TRY(check_together(change, out));
   return out;
 }
 
@@ -143,11 +142,11 @@ Response repository_response(const Status& status) {
   }
 }
 
-void handle_repository(models::Repository& repository, const Route& route, const RepositoryRequest& request,
-                       const std::function<void(Response)>& answer) {
+void handle_repository(models::Repository& repository, RepositoryChange change, const std::string& model,
+                       const RepositoryRequest& request, const std::function<void(Response)>& answer) {
   models::Repository::Done done;
   if (request.wait) done = [answer](const Status& status) { answer(answer_to(status)); };
-  const Status taken = start_job(repository, route, request, std::move(done));
+  const Status taken = start_job(repository, change, model, request, std::move(done));
   if (!taken.ok()) return answer(repository_response(taken));
   if (request.wait) return;
   Response accepted = repository_response({});

@@ -1,8 +1,7 @@
 #include "server/http/routes.hpp"
 
-#include <array>
 #include <optional>
-#include <span>
+#include <utility>
 
 namespace millrace::server::http {
 namespace {
@@ -32,100 +31,64 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-using Segments = std::span<const std::string>;
-
-Route model_route(Segments rest) {
-  Route route;
-  if (rest.size() == 1 && rest[0] == "stats") return {RouteKind::kAllStatistics, {}, {}};
-  if (rest.empty() || rest[0].empty()) return route;
-  route.model = rest[0];
-  rest = rest.subspan(1);
-  if (rest.size() >= 2 && rest[0] == "versions") {
-    if (rest[1].empty()) return route;
-    route.version = rest[1];
-    rest = rest.subspan(2);
-  }
-  if (rest.empty()) {
-    route.kind = RouteKind::kModelMetadata;
-  } else if (rest.size() == 1) {
-    if (rest[0] == "ready") route.kind = RouteKind::kModelReady;
-    if (rest[0] == "config") route.kind = RouteKind::kModelConfig;
-    if (rest[0] == "stats") route.kind = RouteKind::kModelStatistics;
-    if (rest[0] == "infer") route.kind = RouteKind::kInfer;
-    if (rest[0] == "generate" || rest[0] == "generate_stream") route.kind = RouteKind::kNotOffered;
-  }
-  return route;
+/// The text before the next slash, which is taken off `rest` together with the slash.
+std::string_view take_segment(std::string_view& rest) {
+  const auto slash = rest.find('/');
+  const std::string_view segment = rest.substr(0, slash);
+  rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
+  return segment;
 }
 
-Route repository_route(Segments rest) {
-  if (rest.size() == 1 && rest[0] == "index") return {RouteKind::kRepositoryIndex, {}, {}};
-  if (rest.size() == 3 && rest[0] == "models" && !rest[1].empty()) {
-    if (rest[2] == "load") return {RouteKind::kRepositoryLoad, rest[1], {}};
-    if (rest[2] == "unload") return {RouteKind::kRepositoryUnload, rest[1], {}};
+/// match() for a pattern without brackets.
+std::optional<RouteNames> match_plain(std::string_view pattern, const std::vector<std::string>& segments) {
+  pattern.remove_prefix(1);  // its first slash
+  RouteNames names;
+  std::size_t next = 0;
+  while (!pattern.empty()) {
+    const std::string_view wanted = take_segment(pattern);
+    if (wanted == "**") return names;
+    if (next == segments.size()) return std::nullopt;
+    const std::string& segment = segments[next++];
+    std::string* const name = wanted == "{model}"     ? &names.model
+                              : wanted == "{version}" ? &names.version
+                              : wanted == "{file}"    ? &names.file
+                                                      : nullptr;
+    if (name == nullptr ? segment != wanted : segment.empty()) return std::nullopt;
+    if (name != nullptr) *name = segment;
   }
-  return {};
-}
-
-Route millrace_route(Segments rest) {
-  if (rest.size() == 1) {
-    if (rest[0] == "status") return {RouteKind::kPipelineStatus, {}, {}};
-    if (rest[0] == "partitions") return {RouteKind::kPartitions, {}, {}};
-    if (rest[0] == "deployment") return {RouteKind::kDeployment, {}, {}};
-    if (rest[0] == "trace") return {RouteKind::kTrace, {}, {}};
-    if (rest[0] == "errors") return {RouteKind::kRecentErrors, {}, {}};
-  }
-  if (rest.size() == 2 && rest[0] == "models" && !rest[1].empty())
-    return {RouteKind::kModelDescription, rest[1], {}};
-  if (rest.size() == 4 && rest[0] == "models" && !rest[1].empty() && rest[2] == "versions" &&
-      !rest[3].empty())
-    return {RouteKind::kModelDescription, rest[1], rest[3]};
-  return {};
-}
-
-Route v2_route(Segments rest) {
-  if (rest.empty()) return {RouteKind::kServerMetadata, {}, {}};
-  if (rest[0] == "models") return model_route(rest.subspan(1));
-  if (rest[0] == "repository") return repository_route(rest.subspan(1));
-  if (rest[0] == "millrace") return millrace_route(rest.subspan(1));
-  if (rest[0] == "systemsharedmemory" || rest[0] == "cudasharedmemory")
-    return {RouteKind::kNotOffered, {}, {}};
-  if (rest.size() == 2 && rest[0] == "health") {
-    if (rest[1] == "live") return {RouteKind::kServerLive, {}, {}};
-    if (rest[1] == "ready") return {RouteKind::kServerReady, {}, {}};
-  }
-  return {};
+  if (next != segments.size()) return std::nullopt;
+  return names;
 }
 
 }  // namespace
 
-Route find_route(std::string_view target) {
+std::optional<std::vector<std::string>> segments_of(std::string_view target) {
   target = target.substr(0, target.find_first_of("?#"));
-  // The absolute form, which proxies may use (RFC 9112, 3.2.2).
   for (const std::string_view scheme : {"http://", "https://"})
     if (target.starts_with(scheme)) {
       const auto path = target.find('/', scheme.size());
       target = path == std::string_view::npos ? std::string_view() : target.substr(path);
     }
-  if (target.empty() || target.front() != '/') return {};
+  if (target.empty() || target.front() != '/') return std::nullopt;
   target.remove_prefix(1);
   if (!target.empty() && target.back() == '/') target.remove_suffix(1);
 
-  std::array<std::string, kMaxSegments> segments;
-  std::size_t count = 0;
+  std::vector<std::string> segments;
   while (!target.empty()) {
-    if (count == kMaxSegments) return {};
-    const auto slash = target.find('/');
-    auto decoded = percent_decoded(target.substr(0, slash));
-    if (!decoded) return {};
-    segments[count++] = std::move(*decoded);
-    target = slash == std::string_view::npos ? std::string_view() : target.substr(slash + 1);
+    if (segments.size() == kMaxSegments) return std::nullopt;
+    auto decoded = percent_decoded(take_segment(target));
+    if (!decoded) return std::nullopt;
+    segments.push_back(std::move(*decoded));
   }
-  const Segments all(segments.data(), count);
-  if (all.empty()) return {RouteKind::kConsole, {}, {}};
-  if (all[0] == "console" && all.size() == 2) return {RouteKind::kConsole, all[1], {}};
-  if (all[0] == "v2") return v2_route(all.subspan(1));
-  if (all.size() == 1 && all[0] == "metrics") return {RouteKind::kMetrics, {}, {}};
-  return {};
+  return segments;
+}
+
+std::optional<RouteNames> match(std::string_view pattern, const std::vector<std::string>& segments) {
+  const auto open = pattern.find('['), close = pattern.find(']');
+  if (open == std::string_view::npos) return match_plain(pattern, segments);
+  const std::string before(pattern.substr(0, open)), after(pattern.substr(close + 1));
+  if (auto names = match_plain(before + after, segments)) return names;
+  return match_plain(before + std::string(pattern.substr(open + 1, close - open - 1)) + after, segments);
 }
 
 std::optional<InferTarget> plain_infer_target(std::string_view target) {
@@ -146,50 +109,6 @@ std::optional<InferTarget> plain_infer_target(std::string_view target) {
   }
   if (out.model.empty()) return std::nullopt;
   return out;
-}
-
-auth::Scope scope_of(RouteKind kind) {
-  switch (kind) {
-    case RouteKind::kUnknown:
-    case RouteKind::kNotOffered:
-    case RouteKind::kServerLive:
-    case RouteKind::kServerReady:
-    case RouteKind::kConsole:  // the page; what it asks for has scopes of its own
-      return auth::Scope::kNone;
-    case RouteKind::kInfer:
-      return auth::Scope::kInfer;
-    case RouteKind::kRepositoryLoad:
-    case RouteKind::kRepositoryUnload:
-      return auth::Scope::kAdmin;
-    case RouteKind::kServerMetadata:
-    case RouteKind::kModelMetadata:
-    case RouteKind::kModelReady:
-    case RouteKind::kModelConfig:
-    case RouteKind::kModelStatistics:
-    case RouteKind::kAllStatistics:
-    case RouteKind::kRepositoryIndex:
-    case RouteKind::kMetrics:
-    case RouteKind::kPipelineStatus:
-    case RouteKind::kModelDescription:
-    case RouteKind::kPartitions:
-    case RouteKind::kDeployment:
-    case RouteKind::kTrace:
-    case RouteKind::kRecentErrors:
-      return auth::Scope::kRead;
-  }
-  return auth::Scope::kAdmin;
-}
-
-Method method_of(RouteKind kind) {
-  switch (kind) {
-    case RouteKind::kInfer:
-    case RouteKind::kRepositoryIndex:
-    case RouteKind::kRepositoryLoad:
-    case RouteKind::kRepositoryUnload:
-      return Method::kPost;
-    default:
-      return Method::kGet;
-  }
 }
 
 }  // namespace millrace::server::http

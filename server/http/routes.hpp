@@ -1,61 +1,38 @@
-// Which route a target names. Pure; the table is in README.md.
+// Which route a request's target names. Pure: the table of routes itself is Api::routes(), in api.cpp.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "server/auth/tokens.hpp"
-#include "server/http/message.hpp"
+#include <vector>
 
 namespace millrace::server::http {
 
-enum class RouteKind {
-  kUnknown,
-  kServerMetadata,
-  kServerLive,
-  kServerReady,
-  kModelMetadata,
-  kModelReady,
-  kModelConfig,
-  kModelStatistics,
-  kAllStatistics,
-  kInfer,
-  kRepositoryIndex,
-  kRepositoryLoad,
-  kRepositoryUnload,
-  kMetrics,
-  kPipelineStatus,
-  kModelDescription,
-  kPartitions,
-  kDeployment,
-  kTrace,
-  kRecentErrors,
-  kConsole,     // the page and what belongs to it
-  kNotOffered,  // of the protocol's extensions: shared memory, generation
+/// What the placeholders of a pattern stand for in a target, percent-decoded. A name the pattern lacks is empty.
+struct RouteNames {
+  std::string model;    // {model}
+  std::string version;  // {version}; empty: the newest
+  std::string file;     // {file}
 };
 
-struct Route {
-  RouteKind kind = RouteKind::kUnknown;
-  std::string model;    // percent-decoded; empty where the route names none; kConsole: the file
-  std::string version;  // empty: the newest
-};
+/// The path of a target: its segments between slashes, percent-decoded. The query string, a slash at the end and
+/// the host of a target in absolute form (RFC 9112, 3.2.2) are left out. Nothing if the target is no path, or has
+/// more than eight segments.
+std::optional<std::vector<std::string>> segments_of(std::string_view target);
 
-/// The route of a request's target; the query string is ignored, and one slash at the end, and the
-/// host of a target in absolute form.
-Route find_route(std::string_view target);
+/// Whether a path matches a pattern, and with which names. A pattern is written as
+///
+///     /v2/models/{model}[/versions/{version}]/infer      the part in brackets may be there or not
+///     /v2/systemsharedmemory/**                          ** stands for any segments, also for none
+///
+/// A placeholder stands for exactly one segment that is not empty.
+std::optional<RouteNames> match(std::string_view pattern, const std::vector<std::string>& segments);
 
-/// What nearly every request is for: /v2/models/NAME[/versions/VERSION]/infer in plain letters. Views into
-/// `target`; allocates nothing. Nothing for all else, which find_route() reads.
+/// The target of nearly every request: /v2/models/NAME[/versions/VERSION]/infer without escapes. Views into
+/// `target`; does not allocate. Nothing for any other target, which match() handles.
 struct InferTarget {
   std::string_view model, version;  // version empty: the newest
 };
 std::optional<InferTarget> plain_infer_target(std::string_view target);
-
-/// What a client must be allowed for a route.
-auth::Scope scope_of(RouteKind kind);
-
-/// The one method a route answers to; of kUnknown and kNotOffered any.
-Method method_of(RouteKind kind);
 
 }  // namespace millrace::server::http

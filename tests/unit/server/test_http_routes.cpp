@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/file.hpp"
+#include "server/http/api.hpp"
 #include "server/http/json_text.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/routes.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace millrace::server::http {
 namespace {
@@ -16,45 +19,52 @@ runtime::plan::ModelInfo model_of(std::vector<std::int64_t> shape) {
   return model;
 }
 
-TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
+TEST(Routes, MatchTargetsWithNamesDecodedAndQueriesIgnored) {
   struct Case {
-    std::string_view target;
-    RouteKind kind;
-    std::string_view model, version;
+    std::string_view target, pattern, model, version;
   };
   const Case cases[] = {
-      {"/v2", RouteKind::kServerMetadata, "", ""},
-      {"/v2/", RouteKind::kServerMetadata, "", ""},
-      {"http://host:8000/v2", RouteKind::kServerMetadata, "", ""},
-      {"/v2/health/live?verbose", RouteKind::kServerLive, "", ""},
-      {"/v2/health/ready", RouteKind::kServerReady, "", ""},
-      {"/v2/models/m", RouteKind::kModelMetadata, "m", ""},
-      {"/v2/models/m/", RouteKind::kModelMetadata, "m", ""},
-      {"/v2/models/a%20b%2fc/versions/12", RouteKind::kModelMetadata, "a b/c", "12"},
-      {"/v2/models/m/versions/1/ready", RouteKind::kModelReady, "m", "1"},
-      {"/v2/models/m/config", RouteKind::kModelConfig, "m", ""},
-      {"/v2/models/m/infer?x=/v2", RouteKind::kInfer, "m", ""},
-      {"/v2/models/versions/versions/1/infer", RouteKind::kInfer, "versions", "1"},
-      {"/v2/models/m/stats", RouteKind::kModelStatistics, "m", ""},
-      {"/v2/models/stats", RouteKind::kAllStatistics, "", ""},
-      {"/v2/repository/index", RouteKind::kRepositoryIndex, "", ""},
-      {"/v2/repository/models/m/load", RouteKind::kRepositoryLoad, "m", ""},
-      {"/v2/repository/models/m/unload", RouteKind::kRepositoryUnload, "m", ""},
-      {"/metrics", RouteKind::kMetrics, "", ""},
-      {"/v2/millrace/status", RouteKind::kPipelineStatus, "", ""},
-      {"/v2/millrace/models/m", RouteKind::kModelDescription, "m", ""},
-      {"/v2/systemsharedmemory/status", RouteKind::kNotOffered, "", ""},
-      {"/v2/systemsharedmemory/region/r/register", RouteKind::kNotOffered, "", ""},
-      {"/v2/cudasharedmemory/region/r/unregister", RouteKind::kNotOffered, "", ""},
-      {"/v2/models/m/generate", RouteKind::kNotOffered, "m", ""},
-      {"/v2/models/m/versions/2/generate_stream", RouteKind::kNotOffered, "m", "2"},
+      {"/v2", "/v2", "", ""},
+      {"/v2/", "/v2", "", ""},
+      {"http://host:8000/v2", "/v2", "", ""},
+      {"/v2/health/live?verbose", "/v2/health/live", "", ""},
+      {"/v2/health/ready", "/v2/health/ready", "", ""},
+      {"/v2/models/m", "/v2/models/{model}[/versions/{version}]", "m", ""},
+      {"/v2/models/m/", "/v2/models/{model}[/versions/{version}]", "m", ""},
+      {"/v2/models/a%20b%2fc/versions/12", "/v2/models/{model}[/versions/{version}]", "a b/c", "12"},
+      {"/v2/models/m/versions/1/ready", "/v2/models/{model}[/versions/{version}]/ready", "m", "1"},
+      {"/v2/models/m/config", "/v2/models/{model}[/versions/{version}]/config", "m", ""},
+      {"/v2/models/m/infer?x=/v2", "/v2/models/{model}[/versions/{version}]/infer", "m", ""},
+      {"/v2/models/versions/versions/1/infer", "/v2/models/{model}[/versions/{version}]/infer", "versions",
+       "1"},
+      {"/v2/models/m/stats", "/v2/models/{model}[/versions/{version}]/stats", "m", ""},
+      {"/v2/models/stats", "/v2/models/stats", "", ""},
+      {"/v2/repository/index", "/v2/repository/index", "", ""},
+      {"/v2/repository/models/m/load", "/v2/repository/models/{model}/load", "m", ""},
+      {"/v2/repository/models/m/unload", "/v2/repository/models/{model}/unload", "m", ""},
+      {"/metrics", "/metrics", "", ""},
+      {"/v2/millrace/status", "/v2/millrace/status", "", ""},
+      {"/v2/millrace/models/m", "/v2/millrace/models/{model}[/versions/{version}]", "m", ""},
+      {"/v2/systemsharedmemory/status", "/v2/systemsharedmemory/**", "", ""},
+      {"/v2/systemsharedmemory/region/r/register", "/v2/systemsharedmemory/**", "", ""},
+      {"/v2/cudasharedmemory/region/r/unregister", "/v2/cudasharedmemory/**", "", ""},
+      {"/v2/models/m/generate", "/v2/models/{model}[/versions/{version}]/generate", "m", ""},
+      {"/v2/models/m/versions/2/generate_stream", "/v2/models/{model}[/versions/{version}]/generate_stream",
+       "m", "2"},
+      {"/", "/", "", ""},
+      {"/console/main.js", "/console/{file}", "", ""},
   };
   for (const Case& one : cases) {
-    const Route route = find_route(one.target);
-    EXPECT_EQ(route.kind, one.kind) << one.target;
-    EXPECT_EQ(route.model, one.model) << one.target;
-    EXPECT_EQ(route.version, one.version) << one.target;
+    const Api::Found found = Api::find_route(one.target);
+    ASSERT_NE(found.route, nullptr) << one.target;
+    EXPECT_EQ(found.route->pattern, one.pattern) << one.target;
+    EXPECT_EQ(found.names.model, one.model) << one.target;
+    EXPECT_EQ(found.names.version, one.version) << one.target;
   }
+  EXPECT_EQ(Api::find_route("/console/main.js").names.file, "main.js");
+}
+
+TEST(Routes, RefuseTargetsThatNameNone) {
   for (const std::string_view unknown : {"",
                                          "v2",
                                          "/v1",
@@ -77,12 +87,23 @@ TEST(Routes, are_found_with_names_decoded_and_queries_ignored) {
                                          "/console/a/b",
                                          "/v2/a/b/c/d/e/f/g/h/i",
                                          "ftp://host/v2"})
-    EXPECT_EQ(find_route(unknown).kind, RouteKind::kUnknown) << unknown;
-  EXPECT_EQ(find_route("/").kind, RouteKind::kConsole);
-  EXPECT_EQ(find_route("/console/main.js").model, "main.js");
+    EXPECT_EQ(Api::find_route(unknown).route, nullptr) << unknown;
 }
 
-TEST(Routes, of_inferences_in_plain_letters_are_found_without_a_copy) {
+TEST(Routes, StandInTheReadme) {
+  auto page = read_text_file(std::string(tests::source_dir()) + "/server/http/README.md");
+  ASSERT_TRUE(page.ok()) << page.error().message();
+  for (const Api::Route& route : Api::routes()) {
+    const std::string method = route.method == Method::kGet    ? "GET"
+                               : route.method == Method::kPost ? "POST"
+                                                               : "any";
+    const std::string row = "| `" + std::string(route.pattern) + "` | " + method + " | " +
+                            std::string(to_string(route.scope)) + " |";
+    EXPECT_NE(page->find(row), std::string::npos) << "server/http/README.md lacks the row " << row;
+  }
+}
+
+TEST(Routes, FindPlainInferTargetsWithoutACopy) {
   for (const auto& [target, model, version] :
        std::vector<std::tuple<std::string_view, std::string_view, std::string_view>>{
            {"/v2/models/m/infer", "m", ""},
@@ -93,9 +114,11 @@ TEST(Routes, of_inferences_in_plain_letters_are_found_without_a_copy) {
     ASSERT_TRUE(found.has_value()) << target;
     EXPECT_EQ(found->model, model) << target;
     EXPECT_EQ(found->version, version) << target;
-    EXPECT_EQ(find_route(target).kind, RouteKind::kInfer) << "both ways agree";
-    EXPECT_EQ(find_route(target).model, model);
-    EXPECT_EQ(find_route(target).version, version);
+    const Api::Found slow = Api::find_route(target);
+    ASSERT_NE(slow.route, nullptr);
+    EXPECT_EQ(slow.route->pattern, "/v2/models/{model}[/versions/{version}]/infer") << "both ways agree";
+    EXPECT_EQ(slow.names.model, model);
+    EXPECT_EQ(slow.names.version, version);
   }
   for (const std::string_view other :
        {"", "/v2/models/infer", "/v2/models//infer", "/v2/models/m/versions//infer",
@@ -105,7 +128,7 @@ TEST(Routes, of_inferences_in_plain_letters_are_found_without_a_copy) {
     EXPECT_FALSE(plain_infer_target(other).has_value()) << other;
 }
 
-TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
+TEST(JsonText, ReplacesWhatIsNotUtf8) {
   const std::string bad = "\xEF\xBF\xBD";
   const std::pair<std::string, std::string> cases[] = {
       {"plain", "plain"},
@@ -129,7 +152,7 @@ TEST(JsonText, replaces_what_is_not_utf8_and_leaves_the_rest) {
   }
 }
 
-TEST(JsonText, clips_before_a_character_and_never_inside) {
+TEST(JsonText, ClipsBetweenCharacters) {
   const std::string text = "ab\xC3\xA9\xE2\x82\xAC\xF0\x9D\x84\x9Ez";
   const std::size_t expected[] = {0, 1, 2, 2, 4, 4, 4, 7, 7, 7, 7, 11, 12, 12};
   for (std::size_t bytes = 0; bytes < std::size(expected); ++bytes)
@@ -137,7 +160,7 @@ TEST(JsonText, clips_before_a_character_and_never_inside) {
   EXPECT_EQ(clipped("\x80\x80\x80\x80\x80", 3).size(), 3U) << "not UTF-8 at all";
 }
 
-TEST(Limits, leave_descriptors_for_the_process_refusals_and_cards) {
+TEST(Limits, LeaveDescriptorsForTheProcessRefusalsAndCards) {
   EXPECT_EQ(connections_within(16'384, 1'048'576, 3).value(), 16'384U);
   EXPECT_EQ(connections_within(16'384, 1024, 3).value(), 1024U - 64U - kRefusedAtOnce - 48U);
   EXPECT_EQ(connections_within(16'384, 177, 3).value(), 1U);
@@ -148,7 +171,7 @@ TEST(Limits, leave_descriptors_for_the_process_refusals_and_cards) {
   EXPECT_NE(none.error().message().find("ulimit -n"), std::string::npos);
 }
 
-TEST(Limits, the_default_body_holds_any_request_for_the_model) {
+TEST(Limits, DefaultBodyHoldsAnyRequestForTheModel) {
   EXPECT_EQ(body_bytes_for(model_of({1, 2, 2})), 1U << 20U) << "small models";
   EXPECT_EQ(body_bytes_for(model_of({1, 3, 224, 224})), 3U * 224 * 224 * 32 + (64U << 10U));
   EXPECT_GT(body_bytes_for(model_of({1, std::int64_t{1} << 62})), 1U << 30U) << "no overflow";
