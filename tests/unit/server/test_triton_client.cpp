@@ -1,8 +1,8 @@
 // What Triton's Python client (tritonclient.http over geventhttpclient) puts on the wire, and what it reads
 // of the answers: header lines and their order, compact JSON with the keys in its order, bodies it sends
 // where none is needed. Taken from the wire: tritonclient's repository at 58a44ca over
-// geventhttpclient 2.3.8. The client itself is in no Debian or npm package;
-// tests/integration/test_triton_library.cpp runs it where it is installed.
+// geventhttpclient 2.3.8. The client itself is in no Debian or npm package; tools/triton-client drives it from
+// its source.
 
 #include <gtest/gtest.h>
 
