@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "runtime/base/file.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/support/tools.hpp"
 
 namespace millrace::server::models {
@@ -199,6 +201,22 @@ TEST_F(Served, a_card_without_sensors_has_no_series_of_them_and_one_with_them_ha
   const std::string page = "\n" + metrics->serialise();
   EXPECT_TRUE(line_of(page, "millrace_card_temperature_celsius{").ends_with("} 41.5")) << page;
   EXPECT_EQ(page.find("millrace_card_power"), std::string::npos);
+}
+
+/// No emulated card has them, so a live server in test_monitoring cannot show them.
+TEST_F(Served, EverySeriesOfTheHardwareAlertsIsThereForACardWithSensors) {
+  ASSERT_TRUE(registry.publish(make("m", "1")).ok());
+  metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
+  fake->set_sensors({41.5, 30});
+  const std::string page = "\n" + metrics->serialise();
+  const auto alerts =
+      read_text_file(std::filesystem::path(tests::source_dir()) / "configs/monitoring/alerts_hardware.yml");
+  ASSERT_TRUE(alerts.ok());
+  const std::regex name("millrace_[a-z_]+");
+  int named = 0;
+  for (std::sregex_iterator at(alerts->begin(), alerts->end(), name), end; at != end; ++at, ++named)
+    EXPECT_NE(line_of(page, at->str() + "{"), "") << at->str();
+  EXPECT_GE(named, 2);
 }
 
 TEST_F(Served, reloads_are_counted_by_outcome) {
