@@ -20,6 +20,7 @@
 
 #include "millrace/client.hpp"
 #include "server/udp/listener.hpp"
+#include "server/udp/socket.hpp"
 
 namespace {
 
@@ -89,18 +90,20 @@ struct Shape {
   }
 };
 
-/// Datagrams sent and received with nothing else done: one system call each, or one for all of a message.
+/// Datagrams sent and received with nothing else done: one system call each, or one for all of a message. The
+/// kernel arms a timer for a receive with a time-out, so the sockets have the time-outs of Millrace's own.
 class Bare {
  public:
   Bare(const Shape& shape, bool batched, int server_cpu) : shape_(shape), batched_(batched) {
-    server_ = bound(server_address_);
-    client_ = bound(client_address_);
+    server_ = bound(server_address_, udp::Socket::kPoll);
+    client_ = bound(client_address_, millrace::client::Options().retry);
     connect_to(server_, client_address_);
     connect_to(client_, server_address_);
     thread_ = std::jthread([this, server_cpu](const std::stop_token& stop) {
       pin(server_cpu);
-      while (!stop.stop_requested())
-        if (receive(server_, shape_.fragments())) send(server_, 1, kHeader + kOutput);
+      const auto going = [&] { return !stop.stop_requested(); };
+      while (going())
+        if (receive(server_, shape_.fragments(), going)) send(server_, 1, kHeader + kOutput);
     });
   }
   ~Bare() {
@@ -113,18 +116,19 @@ class Bare {
 
   void exchange() {
     send(client_, shape_.fragments(), 0);
-    if (!receive(client_, 1)) fail("the bare exchange lost a datagram");
+    int timeouts = 0;
+    if (!receive(client_, 1, [&] { return ++timeouts < 1000; })) fail("the bare exchange lost a datagram");
   }
 
  private:
-  static int bound(sockaddr_in& address) {
+  static int bound(sockaddr_in& address, std::chrono::microseconds receive_timeout) {
     const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
     address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     const int buffer = 4 << 20;
-    const timeval wait{5, 0};
+    const timeval wait{receive_timeout.count() / 1000000, receive_timeout.count() % 1000000};
     if (fd < 0 || ::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) fail("no socket");
     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
@@ -150,29 +154,31 @@ class Bare {
     }
     (void)::sendmmsg(fd, messages.data(), static_cast<unsigned>(count), 0);
   }
-  static bool receive_one(int fd) {
+  static int receive_one(int fd) {
     std::array<char, 2048> room;
-    return ::recv(fd, room.data(), room.size(), 0) > 0;
+    return ::recv(fd, room.data(), room.size(), 0) > 0 ? 1 : 0;
   }
-  bool receive(int fd, std::size_t count) {
-    if (!batched_ || count == 1) {
-      for (std::size_t i = 0; i < count; ++i)
-        if (!receive_one(fd)) return false;
-      return true;
-    }
+  static int receive_some(int fd, std::size_t most) {
     static thread_local std::array<std::array<char, 2048>, 64> rooms;
     std::array<mmsghdr, 64> messages{};
     std::array<iovec, 64> parts;
+    for (std::size_t i = 0; i < most; ++i) {
+      parts[i] = {rooms[i].data(), rooms[i].size()};
+      messages[i].msg_hdr.msg_iov = &parts[i];
+      messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_WAITFORONE, nullptr);
+  }
+
+  /// False where `again`, asked after each time-out, says so.
+  template <class Again>
+  bool receive(int fd, std::size_t count, Again again) {
     for (std::size_t got = 0; got < count;) {
-      for (std::size_t i = 0; i < count - got; ++i) {
-        parts[i] = {rooms[i].data(), rooms[i].size()};
-        messages[i].msg_hdr.msg_iov = &parts[i];
-        messages[i].msg_hdr.msg_iovlen = 1;
-      }
-      const int n =
-          ::recvmmsg(fd, messages.data(), static_cast<unsigned>(count - got), MSG_WAITFORONE, nullptr);
-      if (n <= 0) return false;
-      got += static_cast<std::size_t>(n);
+      const int n = batched_ && count > 1 ? receive_some(fd, count - got) : receive_one(fd);
+      if (n > 0)
+        got += static_cast<std::size_t>(n);
+      else if (!again())
+        return false;
     }
     return true;
   }
