@@ -342,8 +342,9 @@ class Lowering {
         s[1].kind == K::kDivide && s[0].floats.size() == 1 && s[1].floats.size() == 1)
       return kernels::Operation(kernels::Dequantise{{s[0].floats[0] / s[1].floats[0]},
                                                     static_cast<std::int32_t>(s[0].integers[0])});
-    return Error(ErrorCode::kUnsupported, "computes in float32 (" + to_string(chain) +
-                                              ") without a quantiser behind it: quantise its result");
+    return Error(ErrorCode::kUnsupported,
+                 "computes in float32 (" + to_string(chain) +
+                     ") without a quantiser behind it; put a QuantizeLinear/DequantizeLinear pair behind it");
   }
 
   std::string lower(const Node&, const OnnxOperator&) { return "is an ONNX operator"; }

@@ -326,7 +326,7 @@ std::string combine(Job& job, graph::Combine::Kind kind) {
   }
   if (job.in(0).shape != job.in(1).shape)
     return "its operands have different shapes, " + to_string(job.in(0).shape) + " and " +
-           to_string(job.in(1).shape);
+           to_string(job.in(1).shape) + "; both must have one shape, or one be a constant";
   ValueId result = job.node.outputs[0];
   const bool dequantised = only_step(job.producer(0), Step::Kind::kDequantise) != nullptr &&
                            only_step(job.producer(1), Step::Kind::kDequantise) != nullptr;

@@ -359,6 +359,19 @@ OnnxModel with_products(const std::string& function, float alpha = 0) {
   return m;
 }
 
+TEST(Operators, NamesTheRemedyForAFloatTailAndForOperandsOfTwoShapes) {
+  OnnxModel tail = with_image(3);
+  tail.node("Relu", {"xq"}, "tail");
+  tail.output("tail");
+  expect_refused(tail, {"'tail'", "put a QuantizeLinear/DequantizeLinear pair behind it"});
+  OnnxModel shapes = with_image(3);
+  shapes.node("GlobalMaxPool", {"xq"}, "pooled");
+  shapes.node("Mul", {"xq", "pooled"}, "scaled");
+  shapes.pair("scaled", 0.5F, 0, "y");
+  shapes.output("y");
+  expect_refused(shapes, {"'scaled'", "both must have one shape, or one be a constant"});
+}
+
 TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
   const std::string remedy = "by a function that only rises, such as Relu";
   expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
