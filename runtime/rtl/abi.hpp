@@ -20,6 +20,11 @@ struct Stream {
   const std::uint8_t* state;
 };
 
+/// A matrix-vector unit inside the model: cycles since the last reset in which its multipliers took operands.
+struct Unit {
+  const std::uint64_t* busy_cycles;
+};
+
 /// An AXI4 read port that masters the bus; words of 64 bytes.
 struct ReadPort {
   const std::uint8_t* arvalid;
@@ -42,10 +47,10 @@ inline constexpr char kOpen[] = "millrace_simulation_open";
 using Open = void*(std::uint32_t seed);
 inline constexpr char kClose[] = "millrace_simulation_close";
 using Close = void(void*);
-/// Fills one entry a port and stream of the design, in its order. Where constants are loaded, one more input:
-/// their stream, of 64-bit words, without a ready.
+/// Fills one entry for each port, stream and unit (those of all layers) of the design, in its order. Where
+/// constants are loaded, one more input: their stream, of 64-bit words, without a ready.
 inline constexpr char kConnect[] = "millrace_simulation_connect";
-using Connect = void(void*, Port* inputs, Port* outputs, Stream* streams);
+using Connect = void(void*, Port* inputs, Port* outputs, Stream* streams, Unit* units);
 /// Only where weights are read from memory: their ports, in the design's order.
 inline constexpr char kConnectWeights[] = "millrace_simulation_connect_weights";
 using ConnectWeights = void(void*, Weights*, ReadPort* ports);

@@ -3,7 +3,7 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -150,15 +150,17 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
   std::vector<Layer> layers;
   if (!document.has("blocks") && !document.has("instances")) return layers;
   MILLRACE_ASSIGN(const json::array* const instances, document.array("instances"));
-  std::set<std::string> in_slices;
+  std::map<std::string, std::vector<std::string>> units;  // by block
   for (std::size_t i = 0; i < instances->size(); ++i) {
     const std::string place = "instances[" + std::to_string(i) + "]";
     MILLRACE_ASSIGN(const Object object, Object::of((*instances)[i], place));
     MILLRACE_ASSIGN(const std::string block, object.text("block"));
+    MILLRACE_ASSIGN(const std::string module, object.text("module"));
+    if (module != "mr_mvu" && module != "mr_mvu_streamed" && module != "mr_vvu") continue;
     MILLRACE_ASSIGN(const Object parameters, object.object("parameters"));
-    if (!parameters.has("MUL")) continue;
     MILLRACE_ASSIGN(const std::uint64_t multiplier, parameters.number("MUL", 0, 2));
-    if (multiplier != 0) in_slices.insert(block);
+    MILLRACE_ASSIGN(const std::string name, object.identifier("name"));
+    if (multiplier != 0) units[block].push_back(name);
   }
   MILLRACE_ASSIGN(const json::array* const blocks, document.array("blocks"));
   for (std::size_t i = 0; i < blocks->size(); ++i) {
@@ -169,7 +171,8 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
     MILLRACE_ASSIGN(layer.busy_cycles, object.number("busy_cycles", 0, kMost));
     MILLRACE_ASSIGN(const Object resources, object.object("resources"));
     MILLRACE_ASSIGN(layer.dsp, resources.number("dsp", 0, kMost));
-    if (in_slices.contains(layer.name) && layer.dsp > 0) layers.push_back(std::move(layer));
+    layer.units = units[layer.name];
+    if (!layer.units.empty() && layer.dsp > 0) layers.push_back(std::move(layer));
   }
   return layers;
 }

@@ -37,8 +37,9 @@ struct Stream {
 struct Layer {
   std::string name;                        // the block's
   std::uint64_t multiply_accumulates = 0;  // of a frame, those that count: none with padding or unused lanes
-  std::uint64_t busy_cycles = 0;           // of a frame, in which its multipliers work
-  std::uint64_t dsp = 0;                   // slices of the whole block
+  std::uint64_t busy_cycles = 0;           // predicted: cycles of a frame in which its multipliers work
+  std::uint64_t dsp = 0;                   // predicted: slices of the whole block
+  std::vector<std::string> units;  // its matrix-vector units in the dataflow module: equal copies, mostly one
 };
 
 struct Cycles {

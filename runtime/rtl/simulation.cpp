@@ -61,7 +61,8 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
   inputs_.resize(design_.inputs.size() + (design_.load_words != 0 ? 1 : 0));
   outputs_.resize(design_.outputs.size());
   streams_.resize(design_.streams.size());
-  connect(model_, inputs_.data(), outputs_.data(), streams_.data());
+  for (const Layer& layer : design_.layers) units_.resize(units_.size() + layer.units.size());
+  connect(model_, inputs_.data(), outputs_.data(), streams_.data(), units_.data());
   if (design_.load_words != 0) {
     load_ = inputs_.back();
     inputs_.pop_back();
@@ -164,6 +165,15 @@ std::string Simulation::failure() const {
   if (failed.empty() && weights_.error != nullptr && *weights_.error != 0)
     failed = "weights were read where memory holds none";
   return failed;
+}
+
+double Simulation::busy_cycles(std::size_t layer) const {
+  std::size_t unit = 0;
+  for (std::size_t i = 0; i < layer; ++i) unit += design_.layers[i].units.size();
+  const std::size_t count = design_.layers[layer].units.size();
+  std::uint64_t cycles = 0;
+  for (std::size_t i = 0; i < count; ++i) cycles += *units_[unit + i].busy_cycles;
+  return static_cast<double>(cycles) / static_cast<double>(count);
 }
 
 Simulation::StreamState Simulation::state(std::size_t stream) const {

@@ -68,6 +68,9 @@ class Simulation {
   std::string failure() const;
   /// Of a stream, since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
+  /// Of a layer of the design: cycles since the last reset in which its multipliers took operands, counted in
+  /// the model. The mean over its units where it has several.
+  double busy_cycles(std::size_t layer) const;
   /// A stream whose beats wait: its FIFO is full, or its reader does not take what is there.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;
@@ -84,6 +87,7 @@ class Simulation {
   std::span<const std::byte> loading_;
   std::uint64_t load_cycle_ = 0;  // of the load under way
   std::vector<abi::Stream> streams_;
+  std::vector<abi::Unit> units_;  // of all layers, in their order
   void* library_ = nullptr;
   void* model_ = nullptr;
   abi::Close* close_ = nullptr;

@@ -105,6 +105,17 @@ std::string stream_name(const char* what, std::size_t index) {
   return "stream" + std::to_string(index) + "_" + what;
 }
 
+std::string busy_name(std::size_t unit) {
+  return "unit" + std::to_string(unit) + "_busy";
+}
+
+/// The matrix-vector units of all layers, in their order.
+std::vector<std::string> units_of(const Design& design) {
+  std::vector<std::string> units;
+  for (const Layer& layer : design.layers) units.insert(units.end(), layer.units.begin(), layer.units.end());
+  return units;
+}
+
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -172,10 +183,19 @@ std::string wrapper_module(const Design& design) {
               stream_name("state", i) + " = {" + fifo + ".m_ready, " + fifo + ".m_valid, " + fifo +
               ".s_ready, " + fifo + ".s_valid};\n";
   }
+  // Every matrix-vector unit has its operands in stage 1 where valid[1] is set, and its multipliers take them
+  // in a cycle with `en`. So a cycle counts once however long the unit is held up, and not while it waits.
+  const std::vector<std::string> units = units_of(design);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const std::string busy = busy_name(i), unit = "dataflow." + units[i];
+    ports += ",\n  output logic [63:0] " + busy;
+    probes += "  always_ff @(posedge clk)\n    if (rst) " + busy + " <= '0;\n    else if (" + unit +
+              ".en && " + unit + ".valid[1]) " + busy + " <= " + busy + " + 64'd1;\n";
+  }
   return "// Made to simulate " + design.dataflow +
-         ": brings out what its FIFOs hold.\n`default_nettype none\nmodule " + kWrapperModule + " (\n" +
-         ports + "\n);\n  " + design.dataflow + " dataflow (\n" + connections + "\n  );\n" + probes +
-         "endmodule\n`default_nettype wire\n";
+         ": brings out what its FIFOs hold and how long its units multiply.\n`default_nettype none\nmodule " +
+         kWrapperModule + " (\n" + ports + "\n);\n  " + design.dataflow + " dataflow (\n" + connections +
+         "\n  );\n" + probes + "endmodule\n`default_nettype wire\n";
 }
 
 std::string wrapper_header() {
@@ -207,10 +227,15 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
   out +=
       "\nnamespace {\nstruct Port {\n  std::uint8_t *valid, *ready, *data;\n};\nstruct Stream {\n"
       "  const std::uint32_t* high_water;\n  const std::uint8_t* state;\n};\n"
+      "struct Unit {\n  const std::uint64_t* busy_cycles;\n};\n"
       "template <class T>\nstd::uint8_t* bytes(T& signal) {\n"
-      "  return reinterpret_cast<std::uint8_t*>(&signal);\n}\n}  // namespace\n"
-      "EXPORTED void millrace_simulation_connect(void* handle, Port* inputs, Port* outputs, Stream* streams) "
-      "{\n"
+      "  return reinterpret_cast<std::uint8_t*>(&signal);\n}\n"
+      "template <class T>\nstd::uint64_t* words(T& signal) {\n"
+      "  static_assert(sizeof signal == 8);\n  return reinterpret_cast<std::uint64_t*>(&signal);\n}\n"
+      "}  // namespace\n"
+      "EXPORTED void millrace_simulation_connect(void* handle, Port* inputs, Port* outputs, Stream* "
+      "streams,\n"
+      "                                          Unit* units) {\n"
       "  auto& top = *static_cast<Simulation*>(handle)->top;\n";
   const auto connect = [&](const Port& port, const char* list, std::size_t index) {
     out += "  " + std::string(list) + "[" + std::to_string(index) + "] = {&top." + port.name +
@@ -225,6 +250,10 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
     out += "  streams[" + std::to_string(i) + "] = {&top." + stream_name("high_water", i) + ", &top." +
            stream_name("state", i) + "};\n";
   if (design.streams.empty()) out += "  (void)streams;\n";
+  const std::size_t units = units_of(design).size();
+  for (std::size_t i = 0; i < units; ++i)
+    out += "  units[" + std::to_string(i) + "] = {words(top." + busy_name(i) + ")};\n";
+  if (units == 0) out += "  (void)units;\n";
   out += "}\n";
   if (design.weight_ports.empty()) return out;
   out +=
@@ -233,8 +262,6 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
       "  const std::uint8_t* rready;\n  std::uint8_t *rdata, *rresp, *rlast;\n};\n"
       "struct Weights {\n  std::uint8_t *active, *flush;\n  std::uint64_t* addr;\n"
       "  const std::uint8_t *quiet, *error;\n};\n"
-      "template <class T>\nstd::uint64_t* words(T& signal) {\n"
-      "  static_assert(sizeof signal == 8);\n  return reinterpret_cast<std::uint64_t*>(&signal);\n}\n"
       "}  // namespace\n"
       "EXPORTED void millrace_simulation_connect_weights(void* handle, Weights* weights, ReadPort* ports) {\n"
       "  auto& top = *static_cast<Simulation*>(handle)->top;\n  *weights = " +

@@ -1,5 +1,6 @@
 // The text around a dataflow module that makes a simulation of it: a module that brings out the FIFOs'
-// registers, and C++ with the functions of abi.hpp.
+// registers and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of
+// abi.hpp.
 #pragma once
 
 #include <string>

@@ -278,7 +278,13 @@ class Run {
     for (std::size_t i = 0; i < design.streams.size(); ++i)
       out.streams.push_back({design.streams[i].name, design.streams[i].depth, simulation.high_water(i),
                              design.streams[i].high_water});
-    for (const rtl::Layer& layer : design.layers) out.layers.push_back(layer);
+    for (std::size_t i = 0; i < design.layers.size(); ++i) {
+      const rtl::Layer& layer = design.layers[i];
+      std::optional<double> busy;
+      if (!system_.standstill().has_value())
+        busy = simulation.busy_cycles(i) / static_cast<double>(frames_.inputs.size());
+      out.layers.push_back({layer.name, layer.multiply_accumulates, layer.dsp, layer.busy_cycles, busy});
+    }
     return out;
   }
 
@@ -353,11 +359,11 @@ std::optional<bool> RtlFindings::reaches_interval() const {
   return *measured.interval <= 1.01 * *predicted.interval;
 }
 
-DspUse RtlPartition::dsp_use(const runtime::rtl::Layer& layer) const {
+DspUse RtlPartition::dsp_use(const RtlLayer& layer) const {
   const double work = static_cast<double>(layer.multiply_accumulates),
                slices = static_cast<double>(layer.dsp);
   DspUse use;
-  if (layer.busy_cycles != 0) use.busy = work / (slices * static_cast<double>(layer.busy_cycles));
+  if (layer.busy_cycles > 0) use.busy = work / (slices * *layer.busy_cycles);
   if (measured.interval) use.interval = work / (slices * *measured.interval);
   return use;
 }
@@ -367,10 +373,10 @@ DspUse RtlPartition::dsp_use() const {
   for (const auto& layer : layers) {
     work += static_cast<double>(layer.multiply_accumulates);
     slices += static_cast<double>(layer.dsp);
-    busy += static_cast<double>(layer.dsp) * static_cast<double>(layer.busy_cycles);
+    busy += static_cast<double>(layer.dsp) * layer.busy_cycles.value_or(0);
   }
   DspUse use;
-  if (busy != 0) use.busy = work / busy;
+  if (busy > 0) use.busy = work / busy;
   if (slices != 0 && measured.interval) use.interval = work / (slices * *measured.interval);
   return use;
 }

@@ -10,7 +10,6 @@
 #include "runtime/pipeline/images.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
-#include "runtime/rtl/design.hpp"
 #include "runtime/rtl/system.hpp"
 #include "tools/cli/verify_frames.hpp"
 
@@ -32,7 +31,16 @@ struct RtlStream {
 /// Multiply-accumulates a DSP slice and cycle; none where unknown.
 struct DspUse {
   std::optional<double> interval;  // over the measured interval
-  std::optional<double> busy;      // over the cycles in which the layer's folding has it multiply
+  std::optional<double> busy;      // over the counted cycles in which the layer's multipliers took operands
+};
+
+/// A layer that multiplies in DSP slices.
+struct RtlLayer {
+  std::string name;
+  std::uint64_t multiply_accumulates = 0;   // of a frame, those that count: none with padding or unused lanes
+  std::uint64_t dsp = 0;                    // predicted
+  std::uint64_t predicted_busy_cycles = 0;  // of a frame, by its folding
+  std::optional<double> busy_cycles;        // of a frame, counted in the simulation; none if it stood still
 };
 
 struct RtlPartition {
@@ -40,8 +48,8 @@ struct RtlPartition {
   double clock_mhz = 0;
   RtlCycles measured, predicted;  // of its own clock
   std::vector<RtlStream> streams;
-  std::vector<runtime::rtl::Layer> layers;  // those that multiply in DSP slices
-  DspUse dsp_use(const runtime::rtl::Layer& layer) const;
+  std::vector<RtlLayer> layers;
+  DspUse dsp_use(const RtlLayer& layer) const;
   DspUse dsp_use() const;  // of all those layers
 };
 

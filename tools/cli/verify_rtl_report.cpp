@@ -127,7 +127,8 @@ void add_json(const RtlFindings& findings, json::object& document) {
       layers.push_back({{"name", layer.name},
                         {"multiply_accumulates", layer.multiply_accumulates},
                         {"dsp", layer.dsp},
-                        {"busy_cycles", layer.busy_cycles},
+                        {"busy_cycles", or_null(layer.busy_cycles)},
+                        {"predicted_busy_cycles", layer.predicted_busy_cycles},
                         {"macs_per_dsp_cycle", to_json(partition.dsp_use(layer))}});
     partitions.push_back({{"name", partition.name},
                           {"clock_mhz", partition.clock_mhz},

@@ -9,8 +9,9 @@
 //     bound.
 //   partitions[]: name, clock_mhz, measured and predicted (of its own clock), streams[]: name, depth,
 //     high_water, predicted_high_water, wasteful; layers[], those that multiply in DSP slices: name,
-//     multiply_accumulates, dsp, busy_cycles (as folded), macs_per_dsp_cycle: interval (over the measured
-//     one), busy (null where unknown); macs_per_dsp_cycle over all those layers
+//     multiply_accumulates, dsp (predicted), busy_cycles (counted: of a frame, those in which its multipliers
+//     took operands), predicted_busy_cycles, macs_per_dsp_cycle: interval (over the measured one), busy (over
+//     the counted cycles; null where unknown); macs_per_dsp_cycle over all those layers
 //   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1)
 //   fifos: streams, sufficient (null with stalls), wasteful (names)
 //   standstill: null, or cycle and streams (names)
