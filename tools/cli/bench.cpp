@@ -223,7 +223,7 @@ Status run(const BenchCommand& command, std::ostream& out) {
   options.timeout = std::min(command.timeout, std::chrono::milliseconds(10'000));
   MILLRACE_TRY(take_key(command, options));
   if (!udp) {
-    MILLRACE_ASSIGN(address.url, clients::parse_url(command.url));
+    MILLRACE_ASSIGN(address.url, clients::parse_url(command.url, clients::Udp::kTakenByCaller));
     MILLRACE_ASSIGN(address.access, access_of(command.access));
     url = clients::to_string(address.url);
     options.ca_file = address.access.ca_file;

@@ -201,12 +201,12 @@ class BeastClient final : public HttpClient {
 
 }  // namespace
 
-Result<Url> parse_url(std::string_view text) {
+Result<Url> parse_url(std::string_view text, Udp udp) {
   const auto bad = [&](std::string_view why) {
     return Error(ErrorCode::kInvalidInput, "URL '" + std::string(text.substr(0, 200)) + "' " +
                                                std::string(why) + "; example: http://127.0.0.1:8000");
   };
-  if (text.starts_with("udp:"))
+  if (udp == Udp::kNotTaken && text.starts_with("udp:"))
     return Error(ErrorCode::kUnsupported, "URL: udp: is not offered here; use http://HOST:PORT");
   Url url{Url::Scheme::kHttp, "", "8000"};
   std::string_view rest = text;
@@ -220,7 +220,8 @@ Result<Url> parse_url(std::string_view text) {
   }
   if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;
   if (url.scheme == Url::Scheme::kHttp && !rest.starts_with("http://"))
-    return bad("begins with none of http://, https:// and unix:");
+    return bad(udp == Udp::kNotTaken ? "begins with none of http://, https:// and unix:"
+                                     : "begins with none of http://, https://, unix: and udp://");
   rest.remove_prefix(rest.find("//") + 2);
   if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest.find_first_of("/?#@") != std::string_view::npos) return bad("has more than a host and a port");

@@ -25,8 +25,9 @@ struct Url {
 
 /// "http://HOST[:PORT]", "https://HOST[:PORT]", port 8000 where none is given; HOST may be an IPv6 address in
 /// brackets. "unix:PATH": HTTP through a Unix socket. kInvalidInput for anything else, a path behind a host
-/// included; kUnsupported for udp.
-Result<Url> parse_url(std::string_view text);
+/// included; kUnsupported for udp. `udp`: whether the caller itself takes "udp://" as well, for messages.
+enum class Udp { kNotTaken, kTakenByCaller };
+Result<Url> parse_url(std::string_view text, Udp udp = Udp::kNotTaken);
 
 /// As parse_url() takes it.
 std::string to_string(const Url& url);

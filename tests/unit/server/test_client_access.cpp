@@ -200,6 +200,17 @@ TEST_F(ClientAccess, ca_files_that_are_none_are_named) {
   EXPECT_NE(run.err.find("holds no certificate"), std::string::npos) << run.err;
 }
 
+TEST(ClientUrl, NamesEveryKindOfUrlThatIsTaken) {
+  for (const char* url : {"127.0.0.1:8001", "ftp://127.0.0.1:8001", "udp:127.0.0.1:8001", ""}) {
+    std::unique_ptr<client::Client> none;
+    const client::Status refused = client::connect(url, {}, none);
+    EXPECT_EQ(refused.code, client::Code::kInvalid) << url;
+    for (const char* kind : {"http://", "https://", "unix:", "udp://"})
+      EXPECT_NE(refused.message.find(kind, refused.message.find("begins with")), std::string::npos)
+          << refused.message;
+  }
+}
+
 TEST_F(ClientAccess, the_wrong_scheme_is_said_to_be_that) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");

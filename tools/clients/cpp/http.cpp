@@ -216,7 +216,7 @@ class HttpTransport final : public Client {
 }  // namespace
 
 Status connect_http(const std::string& text, const Options& options, std::unique_ptr<Client>& out) {
-  const auto url = clients::parse_url(text);
+  const auto url = clients::parse_url(text, clients::Udp::kTakenByCaller);
   if (!url) return {Code::kInvalid, url.error().message()};
   auto http = HttpClient::connect(*url, options.timeout, {options.ca_file, options.verify, options.token});
   if (!http) return status_of(http.error());
