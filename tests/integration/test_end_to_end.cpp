@@ -175,6 +175,32 @@ TEST_F(EndToEnd, A_picture_of_a_digit_is_recognised_by_infer) {
   }
 }
 
+TEST_F(EndToEnd, InferStopsQuietlyWhenItsReaderIsGone) {
+  const auto images = read_npy(kVectors / "images_u8.npy");
+  ASSERT_TRUE(images.ok());
+  const fs::path picture = dir_.path() / "digit.pgm";
+  write_pgm(picture, *images, 0, 1);
+  // Descriptor 4 writes into a pipe of which the only reader, descriptor 3, is closed.
+  std::vector<std::string> command = {
+      "sh",
+      "-c",
+      "mkfifo \"$0\"; exec 3<>\"$0\" 4>\"$0\" 3>&-; \"$@\" >&4; echo \"exit $?\"",
+      (dir_.path() / "pipe").string(),
+      millrace_binary(),
+      "infer",
+      "--url",
+      "http://127.0.0.1:" + std::to_string(port_)};
+  for (int i = 0; i < 8; ++i) command.insert(command.end(), {"--input", picture.string()});
+  const Outcome outcome = run_program(command);
+  EXPECT_EQ(outcome.out, "exit " + std::to_string(128 + SIGPIPE) + "\n");
+  EXPECT_EQ(outcome.err, "");
+  HttpConnection connection(port_);
+  const auto metrics = connection.request("GET", "/metrics");
+  ASSERT_TRUE(metrics);
+  EXPECT_NE(metrics->body.find("millrace_http_responses_total{code=\"200\"} 4\n"), std::string::npos)
+      << "the index, two descriptions of the model and one inference are asked for: " << metrics->body;
+}
+
 TEST_F(EndToEnd, A_picture_of_another_size_is_resized_and_infer_says_so) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");

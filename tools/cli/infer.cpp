@@ -280,7 +280,11 @@ Status run(const InferCommand& command, std::ostream& out) {
       FrameResult result{file.string(), i, {}, {}};
       MILLRACE_ASSIGN(result.output, infer(*client, model, samples.frames[i], command.timeout));
       MILLRACE_ASSIGN(result.scores, scores_of(model.output, result.output));
-      if (!command.common.json) print_text(out, model, result, command.top);
+      if (!command.common.json) {
+        print_text(out, model, result, command.top);
+        // Nobody wants the frames that follow where this one's answer cannot be written.
+        if (!out.flush()) return Error(ErrorCode::kEnvironment, "standard output could not be written");
+      }
       results.push_back(std::move(result));
     }
   }

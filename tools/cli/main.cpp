@@ -1,8 +1,12 @@
 // `millrace`: one binary, sub-commands. Exit codes: 0 done; 1 does not hold or fit; 2 usage or bad input;
 // 3 something missing in the environment; 70 our bug. A command that writes files and is interrupted ends by
-// the signal: 130, 143 or 129 to a shell.
+// the signal: 130, 143 or 129 to a shell; one whose output nobody reads any more by SIGPIPE: 141.
+
+#include <poll.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <optional>
@@ -58,6 +62,19 @@ millrace::Status find_cluster_of(Command& command) {
       command);
 }
 
+/// Whether standard output is a pipe or socket whose reader went, as `| head` does when it has enough.
+bool reader_went() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+/// Ends as other programs do whose reader went: quietly, by SIGPIPE (141 to a shell).
+[[noreturn]] void end_by_sigpipe() {
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+  std::_Exit(kExitBySignal + SIGPIPE);  // whoever started the program blocks the signal
+}
+
 int run(Parsed& parsed) {
   if (!parsed.command) {
     if (parsed.exit_code == 0)
@@ -84,6 +101,7 @@ int run(Parsed& parsed) {
                         *parsed.command);
   interruption.reset();  // what it says of an interruption is the last word
   std::cout.flush();
+  if (!std::cout && reader_went()) end_by_sigpipe();
   if (!status.ok()) {
     const int exit_code = millrace::exit_code(status.error().code());
     report_failure({parsed.name, status.error().message(), exit_code}, parsed.json);
