@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <boost/json.hpp>
 #include <fstream>
 
 #include "runtime/base/file.hpp"
@@ -65,6 +66,8 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
   EXPECT_EQ(millrace({}).exit_code, 2);
   EXPECT_EQ(millrace({"compile"}).exit_code, 2);
   EXPECT_EQ(millrace({"compose"}).exit_code, 2);
+  expect_error(millrace({"bogus", "--help"}), 2,
+               {"'bogus' is no command or option of millrace", "plan, compile"});
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
@@ -124,6 +127,45 @@ TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
     const Outcome outcome = millrace(arguments);
     expect_error(outcome, 2, {arguments[3]});
     EXPECT_LT(outcome.err.size(), 200U) << outcome.err;
+  }
+}
+
+TEST_F(CommandLine, NamesAnUnknownOptionBeforeARequiredOneThatIsMissing) {
+  expect_error(millrace({"plan", kModel, "--clutser", kThreeCards}), 2,
+               {"'--clutser' is no option of 'millrace plan'"});
+  expect_error(millrace({"compile", kModel, "--frobnicate"}), 2,
+               {"'--frobnicate' is no option of 'millrace compile'"});
+  expect_error(millrace({"infer", "-x"}), 2, {"'-x' is no option of 'millrace infer'"});
+  // With nothing unknown the one that is missing is named.
+  expect_error(millrace({"plan", kModel}), 2, {"--cluster is required"});
+}
+
+TEST_F(CommandLine, SaysErrorsAsJsonWhereJsonIsWanted) {
+  const struct {
+    std::vector<std::string> arguments;
+    std::string command, word;
+    int exit_code;
+  } cases[] = {
+      {{"plan", kModel, "--json", "--frobnicate"}, "plan", "--frobnicate", 2},
+      {{"--json", "bogus"}, "", "is no command", 2},
+      {{"bogus", "--json"}, "", "'bogus' is no command", 2},
+      {{"inspect", file("nothing"), "--json"}, "inspect", "nothing", 2},
+      {{"infer", "--json", "--url", "ftp://x", "--input", kModel}, "infer", "ftp://x", 2},
+      {{"infer", "--json", "--url", "http://127.0.0.1:1", "--input", kModel}, "infer", "127.0.0.1:1", 1},
+      {{"plan", kModel, "--cluster", kThreeCards, "--partitions", "9", "--json"}, "plan", "9", 1},
+  };
+  for (const auto& one : cases) {
+    const Outcome outcome = millrace(one.arguments);
+    SCOPED_TRACE(outcome.err);
+    EXPECT_EQ(outcome.exit_code, one.exit_code);
+    EXPECT_EQ(outcome.out, "");
+    boost::json::error_code code;
+    const boost::json::value said = boost::json::parse(outcome.err, code);
+    ASSERT_FALSE(code) << "standard error is one JSON document";
+    EXPECT_EQ(said.at("schema").as_int64(), 1);
+    EXPECT_EQ(said.at("command").as_string(), one.command);
+    EXPECT_EQ(said.at("exit_code").as_int64(), one.exit_code);
+    EXPECT_NE(std::string(said.at("error").as_string()).find(one.word), std::string::npos);
   }
 }
 
