@@ -39,13 +39,12 @@ Status Inference::start(void (*done)(void*), void* context) {
   // moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
-  const auto arrival = arrival_;
   try {
     const Status status = model->door().submit(frame_, &passage_);
-    if (!status.ok()) model->failed(kHttp, status.error().code(), Clock::now() - arrival);
+    if (!status.ok()) model->not_taken(kHttp, status.error().code());
     return status;
   } catch (...) {
-    model->failed(kHttp, ErrorCode::kInternal, Clock::now() - arrival);
+    model->not_taken(kHttp, ErrorCode::kInternal);
     throw;
   }
 }

@@ -156,6 +156,7 @@ json::object status_of(models::Model& model) {
   out["epoch"] = status.epoch;
   out["completed"] = status.completed;
   out["failed"] = status.failed;
+  out["refused"] = model.statistics().snapshot().refused;
   out["latency_us"] = latencies(model.pipeline());
   out["cards"] = cards_of(status, model);
   out["links"] = links_of(status);

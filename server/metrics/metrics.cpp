@@ -59,6 +59,8 @@ struct Families {
   explicit Families(prometheus::Registry& registry)
       : requests(counters(registry, "millrace_requests_total",
                           "Inference requests answered, by transport, outcome and reason.")),
+        requests_refused(counters(registry, "millrace_requests_refused_total",
+                                  "Of the failures, requests that no pipeline took: they reached no card.")),
         in_flight(gauges(registry, "millrace_requests_in_flight",
                          "Inference requests taken and not yet answered.")),
         request(times(registry, "millrace_request_seconds", "From a request read to its answer ready.")),
@@ -92,7 +94,7 @@ struct Families {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
   }
 
-  prometheus::Family<prometheus::Counter>& requests;
+  prometheus::Family<prometheus::Counter>&requests, &requests_refused;
   prometheus::Family<prometheus::Gauge>& in_flight;
   prometheus::Family<prometheus::Histogram>&request, &queue, &input, &compute, &output;
   prometheus::Family<prometheus::Counter>& http;
@@ -139,6 +141,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
     families.output.Remove(&output_);
     for (const auto& [transport, by] : by_transport_) {
       families.requests.Remove(by.success);
+      families.requests_refused.Remove(by.refused);
       families.request.Remove(by.request);
       for (const auto& [reason, counter] : by.failures) families.requests.Remove(counter);
     }
@@ -166,7 +169,9 @@ class PrometheusModelMetrics final : public ModelMetrics {
   }
 
   void refused(Transport transport, ErrorCode reason) override {
-    over(transport).failures.at(reason_of(reason))->Increment();
+    const ByTransport& by = over(transport);
+    by.failures.at(reason_of(reason))->Increment();
+    by.refused->Increment();
   }
 
   TritonModel triton(const std::string& name, const std::string& version) const {
@@ -182,7 +187,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
 
  private:
   struct ByTransport {
-    prometheus::Counter* success;
+    prometheus::Counter *success, *refused;
     prometheus::Histogram* request;
     std::map<ErrorCode, prometheus::Counter*> failures;
   };
@@ -199,6 +204,7 @@ class PrometheusModelMetrics final : public ModelMetrics {
       own["transport"] = name_of(transport);
       ByTransport& by = by_transport_[transport];
       by.success = &families.requests.Add(with_outcome(own, "success", "none"));
+      by.refused = &families.requests_refused.Add(own);
       by.request = &families.request.Add(own, latency_buckets());
       for (const ErrorCode reason : kReasons)
         by.failures[reason] =

@@ -37,7 +37,7 @@ class ModelMetrics {
   virtual void succeeded(Transport, const RequestTimes& times) = 0;                // in flight - 1
   virtual void failed(Transport, ErrorCode reason, std::chrono::nanoseconds) = 0;  // in flight - 1
   virtual void refused(Transport, ErrorCode reason) = 0;                           // never was in flight
-  virtual void passed_on() = 0;  // in flight - 1: another version answers it
+  virtual void passed_on() = 0;  // in flight - 1: another version answers it, or refused() follows
 };
 
 using Labels = std::vector<std::pair<std::string, std::string>>;

@@ -36,6 +36,11 @@ void Statistics::failed(std::chrono::nanoseconds request) {
   fail_.add(request);
 }
 
+void Statistics::refused() {
+  failed(std::chrono::nanoseconds(0));
+  refused_.fetch_add(1, std::memory_order_relaxed);
+}
+
 Statistics::Snapshot Statistics::snapshot() const {
   Snapshot out;
   out.last_inference_unix_ms = last_inference_unix_ms_.load(std::memory_order_relaxed);
@@ -46,6 +51,7 @@ Statistics::Snapshot Statistics::snapshot() const {
   out.compute = compute_.read();
   out.output = output_.read();
   out.inferences = out.success.count;
+  out.refused = refused_.load(std::memory_order_relaxed);
   return out;
 }
 
@@ -69,7 +75,7 @@ void Model::failed(metrics::Transport transport, ErrorCode reason, std::chrono::
 
 void Model::refused(metrics::Transport transport, ErrorCode reason) {
   metrics_->refused(transport, reason);
-  statistics_.failed(std::chrono::nanoseconds(0));
+  statistics_.refused();
 }
 
 }  // namespace millrace::server::models

@@ -41,10 +41,12 @@ class Statistics {
     std::uint64_t last_inference_unix_ms = 0;
     std::uint64_t inferences = 0;
     Duration success, fail, queue, input, compute, output;
+    std::uint64_t refused = 0;  // of `fail`: requests that no pipeline took
   };
 
   void succeeded(const metrics::RequestTimes& times);
   void failed(std::chrono::nanoseconds request);
+  void refused();
   Snapshot snapshot() const;
 
  private:
@@ -59,7 +61,7 @@ class Statistics {
     }
   };
   Sum success_, fail_, queue_, input_, compute_, output_;
-  std::atomic<std::uint64_t> last_inference_unix_ms_{0};
+  std::atomic<std::uint64_t> last_inference_unix_ms_{0}, refused_{0};
 };
 
 class Model {
@@ -87,12 +89,17 @@ class Model {
   const std::shared_ptr<const StoredFrames>& owed() const { return owed_; }
   void set_owed(std::shared_ptr<const StoredFrames> stored) { owed_ = std::move(stored); }
 
-  // One of these for every request: begun(), then succeeded(), failed() or passed_on(); or refused() alone.
+  // One of these for every request: begun(), then succeeded(), failed(), passed_on(), or not_taken() where
+  // the pipeline did not accept the frame; or refused() alone, where no frame was made of it.
   void begun() { metrics_->begun(); }
   void passed_on() { metrics_->passed_on(); }
   void succeeded(metrics::Transport transport, const metrics::RequestTimes& times);
   void failed(metrics::Transport transport, ErrorCode reason, std::chrono::nanoseconds request);
   void refused(metrics::Transport transport, ErrorCode reason);
+  void not_taken(metrics::Transport transport, ErrorCode reason) {
+    metrics_->passed_on();
+    refused(transport, reason);
+  }
 
   const Statistics& statistics() const { return statistics_; }
   BusyRatios& busy() { return busy_; }

@@ -219,7 +219,7 @@ void Engine::submit(Request& r, Clock::time_point now) {
   }
   in_flight_.fetch_sub(1, std::memory_order_release);
   --r.session->in_flight;
-  model.failed(r.passage, refusal, std::chrono::nanoseconds(0));
+  model.not_taken(r.passage, refusal);
   r.passage = {};
   if (refusal != ErrorCode::kResourceExhausted) return give_up(r, code_of(refusal));
   answers_.busy(r.peer, r.id, busy, retry_after_us(model, busy));

@@ -40,11 +40,12 @@ class ServedModel {
   void cancel(runtime::pipeline::Frame& frame) { pipeline.cancel(frame); }
 
   // For statistics; any thread. A request is begun(), then succeeded() or failed(), with the passage it was
-  // submitted with; or refused() alone.
+  // submitted with, or not_taken() where submit() failed; or refused() alone.
   virtual void begun() {}
   virtual void succeeded(const models::Passage&, const runtime::pipeline::FrameTimes&,
                          std::chrono::nanoseconds) {}
   virtual void failed(const models::Passage&, ErrorCode, std::chrono::nanoseconds) {}
+  virtual void not_taken(const models::Passage&, ErrorCode) {}
   virtual void refused(ErrorCode) {}
 };
 

@@ -42,6 +42,9 @@ class RegistryDirectory::RegistryModel final : public ServedModel {
   void failed(const models::Passage& passage, ErrorCode reason, std::chrono::nanoseconds request) override {
     passage.model->failed(kUdp, reason, request);
   }
+  void not_taken(const models::Passage& passage, ErrorCode reason) override {
+    passage.model->not_taken(kUdp, reason);
+  }
   void refused(ErrorCode reason) override { model_->refused(kUdp, reason); }
 
  private:

@@ -74,7 +74,10 @@ TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
   start();
   BackgroundProgram load({millrace_binary(), "bench", "--url", url_, "--model", "lenet5", "--rate", "50",
                           "--duration", "600", "--warmup", "0"});
-  browse({});
+  HttpConnection connection(port_);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(connection.request("POST", "/v2/models/lenet5/infer", "{}")->status, 400);
+  browse({"--refused", "3"});
 }
 
 TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {

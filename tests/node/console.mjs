@@ -1,6 +1,6 @@
 // The console in a real Chromium, against a server that runs LeNet-5 on three cards under load.
 //
-//   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--swap 1] [--chromium /usr/bin/chromium]
+//   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--swap 1] [--refused 3] [--chromium /usr/bin/chromium]
 //
 // Exit code 1 where something is not as it should be, with what.
 import assert from 'node:assert/strict';
@@ -10,7 +10,7 @@ import {chromium} from 'playwright-core';
 import {contrastIsEnough, everythingHasAName} from './page.mjs';
 
 const {values: options} = parseArgs({options: {
-  url: {type: 'string'}, picture: {type: 'string'}, shots: {type: 'string'}, token: {type: 'string'}, swap: {type: 'string'}, chromium: {type: 'string', default: '/usr/bin/chromium'},
+  url: {type: 'string'}, picture: {type: 'string'}, shots: {type: 'string'}, token: {type: 'string'}, swap: {type: 'string'}, refused: {type: 'string', default: '0'}, chromium: {type: 'string', default: '/usr/bin/chromium'},
 }});
 if (options.shots) mkdirSync(options.shots, {recursive: true});
 
@@ -81,6 +81,8 @@ async function showsThePipeline(page) {
   assert.match(await textOf(page, '#p99'), /^\d[\d.,]* (µs|ms|s)$/);
   assert.match(await textOf(page, '#occupancy'), /^\d+ of 8$/);
   assert.match(await textOf(page, '#queue'), /^\d+ of 64$/);
+  assert.equal(await textOf(page, '#failed'), '0');
+  assert.equal(await textOf(page, '#refused'), options.refused);
   await untilTrue(page, 'every card computes',
     () => [...document.querySelectorAll('#pipeline .figures span:first-child strong')].every((e) => parseFloat(e.textContent) > 0));
   await until(page, '#pipeline > li.link >> nth=0', /B\/s/);

@@ -36,6 +36,7 @@ export class Pipeline {
     say(find('occupancy'), `${model.in_flight} of ${model.slots}`);
     say(find('queue'), `${model.queued} of ${model.queue_capacity}`);
     say(find('failed'), count(model.failed));
+    say(find('refused'), count(model.refused));
     if (framesPerSecond !== null) this.draw(framesPerSecond);
     this.arrange(model, partitions);
     model.cards.forEach((card) => this.showCard(card, before?.cards.find((c) => c.card === card.card), seconds));
@@ -44,7 +45,7 @@ export class Pipeline {
 
   /** Nothing is served. */
   clear() {
-    for (const id of ['rate', 'p50', 'p99', 'occupancy', 'queue', 'failed']) say(find(id), '–');
+    for (const id of ['rate', 'p50', 'p99', 'occupancy', 'queue', 'failed', 'refused']) say(find(id), '–');
     find('pipeline').replaceChildren();
     this.shape = '';
   }

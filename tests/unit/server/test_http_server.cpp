@@ -88,6 +88,21 @@ TEST_F(HttpServer, answers_a_binary_inference_as_tritons_python_client_sends_it)
   EXPECT_EQ(answer.body, expected + tensor);
 }
 
+TEST_F(HttpServer, ShowsRequestsThatNoPipelineTookApartFromFailedFrames) {
+  start();
+  pipeline->on_submit = [] { return Status(Error(ErrorCode::kUnavailable, "card0 is lost")); };
+  RawClient to = client();
+  const auto status = [&] { return to.exchange(get("/v2/millrace/status")).body; };
+  EXPECT_NE(status().find(R"("failed":0,"refused":0,)"), std::string::npos) << status();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 503);
+  EXPECT_EQ(to.exchange(post(kInferTarget, "{}")).status, 400);
+  EXPECT_NE(status().find(R"("failed":0,"refused":4,)"), std::string::npos) << status();
+  const std::string page = to.exchange(get("/metrics")).body;
+  EXPECT_NE(page.find(R"(millrace_requests_refused_total{model="small",transport="http",version="1"} 4)"),
+            std::string::npos)
+      << page;
+}
+
 TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
   start();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
@@ -157,7 +172,7 @@ TEST_F(HttpServer, answers_the_routes_about_the_server_and_the_model) {
               {"/v2/millrace/models/small/versions/1",
                R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
               {"/v2/millrace/status",
-               R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","ready":true,"replicas":1,"replicas_ready":1,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"latency_us":{"frames":0,"p50":null,"p99":null},"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","replica":0,"state":"up","answers":true,"restarts":0,"programmed":1,"frames":0,"busy_seconds":5E-1,"busy_ratio":0E0,"temperature_celsius":null,"power_watts":null}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","replica":0,"up":true,"packets":1,"bytes":2,"stalls":3,"errors":0}]}]})"},
+               R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","ready":true,"replicas":1,"replicas_ready":1,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"refused":0,"latency_us":{"frames":0,"p50":null,"p99":null},"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","replica":0,"state":"up","answers":true,"restarts":0,"programmed":1,"frames":0,"busy_seconds":5E-1,"busy_ratio":0E0,"temperature_celsius":null,"power_watts":null}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","replica":0,"up":true,"packets":1,"bytes":2,"stalls":3,"errors":0}]}]})"},
               {"/v2/millrace/partitions", R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","nodes":["conv"],"multiply_accumulates":0,"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"cards":[{"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"replica":0}]}]}]})"},
               {"/v2/millrace/deployment",
                R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","generator":"","endpoints":[{"name":"host","host":true,"device":"","image":""},{"name":"card0","host":false,"device":"ku060","image":"image0"}],"images":[],"partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","image":"image0","nodes":["conv"],"program_digest":"","multiply_accumulates":0,"inputs":[],"outputs":[]}],"channels":[]}]})"},

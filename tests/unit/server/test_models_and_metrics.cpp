@@ -116,6 +116,25 @@ TEST_F(Served, statistics_add_up) {
   EXPECT_GT(now.last_inference_unix_ms, 1'600'000'000'000U);
 }
 
+TEST_F(Served, CountsRequestsThatNoPipelineTookAsRefused) {
+  const auto model = make("m", "1");
+  model->begun();
+  model->failed(kHttp, ErrorCode::kUnavailable, 7us);
+  EXPECT_EQ(model->statistics().snapshot().refused, 0U);
+  model->begun();
+  model->not_taken(kHttp, ErrorCode::kUnavailable);
+  model->refused(kHttp, ErrorCode::kInvalidInput);
+  EXPECT_EQ(model->statistics().snapshot().refused, 2U);
+  EXPECT_EQ(model->statistics().snapshot().fail.count, 3U);
+  const std::string page = metrics->serialise();
+  for (
+      const char* line :
+      {R"(millrace_requests_refused_total{model="m",transport="http",version="1"} 2)",
+       R"(millrace_requests_in_flight{model="m",version="1"} 0)",
+       R"(millrace_requests_total{model="m",outcome="failure",reason="unavailable",transport="http",version="1"} 2)"})
+    EXPECT_NE(page.find(std::string("\n") + line + "\n"), std::string::npos) << line;
+}
+
 std::string line_of(const std::string& page, const std::string& start) {
   const auto at = page.find("\n" + start);
   if (at == std::string::npos) return "";
