@@ -154,6 +154,8 @@ class Engine final : public Pipeline {
   bool resume();
   void tell_news();
   bool worth_telling(const std::string& text);
+  /// The log's line of it: a server has several models.
+  std::string of_model(const std::string& text) const;
   void mark_lost(std::uint32_t place, const std::string& reason);
   void end_threads();
 

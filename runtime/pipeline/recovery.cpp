@@ -146,6 +146,10 @@ void Engine::note_loss(std::optional<std::uint32_t> place, const std::string& re
   card_wake_.notify_all();
 }
 
+std::string Engine::of_model(const std::string& text) const {
+  return "model '" + deployment().model.name + "': " + text;
+}
+
 void Engine::tell_news() {
   std::vector<std::string> news;
   {
@@ -154,7 +158,7 @@ void Engine::tell_news() {
   }
   if (ending_.load()) return;
   for (const std::string& text : news) {
-    if (worth_telling(text)) log::warning("pipeline", text);
+    if (worth_telling(text)) log::warning("pipeline", of_model(text));
   }
 }
 
@@ -212,7 +216,7 @@ void Engine::recover() {
     if (running) {
       told_.clear();
       tell_watcher();
-      log::info("pipeline", "running again, epoch " + std::to_string(epoch_.load()));
+      log::info("pipeline", of_model("running again, epoch " + std::to_string(epoch_.load())));
       return;
     }
     backoff_ = longer_backoff();
@@ -304,8 +308,8 @@ bool Engine::bring_back() {
     if (loaded.ok()) loaded = fleet_.write_epoch(place, epoch_.load());
     if (!loaded.ok()) {
       if (worth_telling(loaded.error().message())) {
-        log::warning("pipeline", loaded.error().message() + "; next try in " +
-                                     std::to_string(longer_backoff().count()) + " ms");
+        log::warning("pipeline", of_model(loaded.error().message() + "; next try in " +
+                                          std::to_string(longer_backoff().count()) + " ms"));
       }
       all = false;
       continue;

@@ -193,6 +193,23 @@ TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
   EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
 }
 
+TEST_F(PipelineFaults, EachLineOfALossAndOfTheRecoveryNamesTheModel) {
+  open(chain_of_three(), quick());
+  world_->refuse_loads(1, 1);
+  log::configure(log::Level::kInfo, false);
+  testing::internal::CaptureStderr();
+  world_->kill(1);
+  EXPECT_TRUE(comes_back());
+  pipeline_->stop(0ms);
+  log::configure(log::Level::kOff, false);
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_NE(logged.find("running again"), std::string::npos) << logged;
+  std::istringstream lines(logged);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_NE(line.find(" pipeline: model '" + pipeline_->deployment().model.name + "': "), std::string::npos)
+        << line;
+}
+
 // Whether or not anybody gave a deadline, and although the card still answers.
 TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
   for (const bool with_deadline : {true, false}) {
