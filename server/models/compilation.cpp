@@ -91,14 +91,15 @@ ErrorCode code_of(int exit_code) {
 
 Result<fs::path> compile_version(const Compiler& compiler, const Cache& cache, const std::string& name,
                                  const fs::path& source, const std::stop_token& stop,
-                                 const std::function<void(const std::string&)>& progress) {
+                                 const CompileProgress& progress) {
   MILLRACE_ASSIGN(const std::string key, digest_of(source, compiler, name, stop));
   const auto make = [&](const fs::path& entry, const fs::path&) -> Status {
     std::vector<std::string> command = compiler.command;
     command.insert(command.end(),
                    {(source / "model.onnx").string(), "--cluster", compiler.cluster.string(), "--name", name,
                     "--log-level", "debug", "-o", (entry / kDeployment).string()});
-    Lines lines(progress);
+    progress.began();
+    Lines lines(progress.step_done);
     ChildWatch watch;
     watch.stop = stop;
     watch.on_output = [&](std::string_view part) { lines.take(part); };

@@ -357,17 +357,7 @@ void Repository::compile_all(const std::stop_token& stop) {
       continue;
     }
     lock.unlock();
-    const std::string version = std::to_string(job->version);
-    const auto progress = [&](const std::string& step) {
-      log::info("models", "model '" + job->model + "' version '" + version + "': compiled as far as " + step);
-      say_how_far(*job, "compiling: " + step + " is done");
-    };
-    auto compiled = guarded([&] {
-      log::info("models", "model '" + job->model + "' version '" + version + "': compiling");
-      say_how_far(*job, "compiling");
-      return compile_version(*options_.compiler, *options_.cache, job->model, job->source,
-                             job->cancel.get_token(), progress);
-    });
+    auto compiled = guarded([&] { return compile(*job); });
     lock.lock();
     // Back to the worker, who keeps the books.
     if (compiled.ok())
@@ -377,6 +367,32 @@ void Repository::compile_all(const std::stop_token& stop) {
     job->stage = Job::Stage::kReady;
     changed_.notify_all();
   }
+}
+
+/// The deployment of the job's version. The log has two lines of it, and at debug one for each step.
+Result<std::filesystem::path> Repository::compile(const Job& job) {
+  using std::chrono::duration_cast, std::chrono::milliseconds;
+  const std::string version = "model '" + job.model + "' version '" + std::to_string(job.version) + "': ";
+  std::optional<Clock::time_point> began;
+  const CompileProgress progress{[&] {
+                                   began = Clock::now();
+                                   log::info("models", version + "compiling");
+                                   say_how_far(job, "compiling");
+                                 },
+                                 [&](const std::string& step) {
+                                   log::debug("models", version + "compiled as far as " + step);
+                                   say_how_far(job, "compiling: " + step + " is done");
+                                 }};
+  say_how_far(job, "looking for it among what is compiled");
+  auto made = compile_version(*options_.compiler, *options_.cache, job.model, job.source,
+                              job.cancel.get_token(), progress);
+  if (made.ok() && began)
+    log::info("models", version + "compiled in " +
+                            std::to_string(duration_cast<milliseconds>(Clock::now() - *began).count()) +
+                            " ms");
+  else if (made.ok())
+    log::info("models", version + "compiled before, taken from " + options_.cache->root().string());
+  return made;
 }
 
 /// Where the version serves it stays READY while its change is compiled.

@@ -184,6 +184,7 @@ class Repository {
   void finish(const JobPointer& job, const Status& status);
   void work(const std::stop_token& stop);
   void compile_all(const std::stop_token& stop);
+  Result<std::filesystem::path> compile(const Job& job);
   void say_how_far(const Job& job, const std::string& text);
   void say_not_loaded(const Job& job, bool in_place, const std::string& why);
   void end_not_compiled(const JobPointer& job);
