@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <memory>
@@ -46,6 +47,9 @@ class JournalPriority final : public spdlog::custom_flag_formatter {
   }
 };
 
+constexpr const char* kText = "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v";
+constexpr const char* kJson = "{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}";
+
 void set_pattern(spdlog::logger& logger, const std::string& pattern) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<JournalPriority>('J').set_pattern((writes_to_journal() ? "%J" : "") + pattern);
@@ -56,7 +60,7 @@ spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
     auto made =
         std::make_shared<spdlog::logger>("millrace", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-    set_pattern(*made, "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    set_pattern(*made, kText);
     return made;
   }();
   return *instance;
@@ -120,35 +124,39 @@ spdlog::level::level_enum level_of(Level level) {
   return spdlog::level::off;
 }
 
-void write(spdlog::level::level_enum level, std::string_view component, std::string_view message,
-           std::string_view request = {}) {
-  auto& out = logger();
-  if (!out.should_log(level)) return;
-  std::string line;
-  if (json_lines) {
-    line = "\"component\":\"";
-    append_escaped(line, component);
-    line += "\",\"message\":\"";
-    append_escaped(line, message);
-    line += '"';
-    if (!request.empty()) {
-      line += ",\"request\":\"";
-      append_escaped(line, request);
-      line += '"';
-    }
-  } else {
-    line.append(component).append(": ").append(printable(message));
-    if (!request.empty()) line.append(" [").append(printable(request)).append("]");
-  }
-  out.log(level, "{}", line);
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  append_escaped(out, text);
+  out += '"';
+}
+
+/// Bare where a reader sees where the value ends without quotes.
+void append_text(std::string& out, std::string_view text) {
+  const std::string shown = printable(text);
+  if (shown.find_first_of(" \"=") == std::string::npos)
+    out += shown;
+  else
+    append_quoted(out, shown);
+}
+
+void append_field(std::string& out, const Field& field, std::string_view before, std::string_view between) {
+  const auto* text = std::get_if<std::string_view>(&field.value);
+  const auto* number = std::get_if<double>(&field.value);
+  if ((text != nullptr && text->empty()) || (number != nullptr && !std::isfinite(*number))) return;
+  out.append(before).append(field.name).append(between);
+  if (text != nullptr)
+    json_lines ? append_quoted(out, *text) : append_text(out, *text);
+  else if (number != nullptr)
+    out += fmt::format("{}", *number);
+  else
+    out += std::to_string(std::get<std::uint64_t>(field.value));
 }
 
 }  // namespace
 
 void configure(Level level, bool json) {
   json_lines = json;
-  auto& out = logger();
-  if (json) set_pattern(out, "{\"time\":\"%Y-%m-%dT%H:%M:%S.%f%z\",\"level\":\"%l\",%v}");
+  set_pattern(logger(), json ? kJson : kText);
   set_level(level);
 }
 
@@ -160,10 +168,22 @@ bool enabled(Level level) {
   return logger().should_log(level_of(level));
 }
 
-void about_request(Level level, std::string_view component, std::string_view message,
-                   std::string_view request) {
+void write(Level level, std::string_view component, std::string_view message,
+           std::initializer_list<Field> fields) {
   if (level == Level::kWarning || level == Level::kError) keep(level, component, message);
-  write(level_of(level), component, message, request);
+  if (!enabled(level)) return;
+  std::string line;
+  if (json_lines) {
+    line = "\"component\":";
+    append_quoted(line, component);
+    line += ",\"message\":";
+    append_quoted(line, message);
+    for (const Field& field : fields) append_field(line, field, ",\"", "\":");
+  } else {
+    line.append(component).append(": ").append(printable(message));
+    for (const Field& field : fields) append_field(line, field, " ", "=");
+  }
+  logger().log(level_of(level), "{}", line);
 }
 
 bool parse_level(std::string_view text, Level& level) {
@@ -183,23 +203,21 @@ bool parse_level(std::string_view text, Level& level) {
 }
 
 void debug(std::string_view component, std::string_view message) {
-  write(spdlog::level::debug, component, message);
+  write(Level::kDebug, component, message, {});
 }
 void info(std::string_view component, std::string_view message) {
-  write(spdlog::level::info, component, message);
+  write(Level::kInfo, component, message, {});
 }
 void warning(std::string_view component, std::string_view message) {
-  keep(Level::kWarning, component, message);
-  write(spdlog::level::warn, component, message);
+  write(Level::kWarning, component, message, {});
 }
+void error(std::string_view component, std::string_view message) {
+  write(Level::kError, component, message, {});
+}
+
 std::vector<Entry> recent() {
   const std::lock_guard lock(kept().mutex);
   return {kept().entries.begin(), kept().entries.end()};
-}
-
-void error(std::string_view component, std::string_view message) {
-  keep(Level::kError, component, message);
-  write(spdlog::level::err, component, message);
 }
 
 }  // namespace millrace::log

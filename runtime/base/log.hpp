@@ -1,10 +1,13 @@
 // The program's log: one line an event, on stderr, as text or JSON; before it the priority where stderr is
-// systemd's journal. Any thread.
+// systemd's journal. A line may carry fields: members of the JSON object, or " name=value" behind the text.
+// Any thread.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace millrace::log {
@@ -38,8 +41,15 @@ struct Entry {
 /// The last warnings and errors, whatever the level set, oldest first: at most 64, long messages cut.
 std::vector<Entry> recent();
 
-/// A line about one request; `request` is its id.
-void about_request(Level level, std::string_view component, std::string_view message,
-                   std::string_view request);
+/// `name`: letters, digits and '_'. A field whose text is empty, or whose number is no number (NaN), is left
+/// out.
+struct Field {
+  std::string_view name;
+  std::variant<std::string_view, std::uint64_t, double> value;
+};
+
+/// A line with fields: what JSON logs are searched by. The message says by itself what happened.
+void write(Level level, std::string_view component, std::string_view message,
+           std::initializer_list<Field> fields);
 
 }  // namespace millrace::log

@@ -59,6 +59,8 @@ class Inference {
   std::size_t kept_bytes() const noexcept;
 
   models::Model& model() const { return *model_; }
+  /// The version that has the frame: model(), or the one that took its place.
+  const models::Model& served() const { return *passage_.model; }
 
  private:
   static void completed(runtime::pipeline::Frame& frame, void* context);

@@ -4,15 +4,16 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <limits>
 
-#include "runtime/base/log.hpp"
+#include "server/http/json_text.hpp"
 #include "server/http/response_head.hpp"
 
 namespace millrace::server::http {
 namespace {
 
 constexpr unsigned kMostASecond = 10;
-constexpr std::size_t kLongestId = 128, kLongestTarget = 200, kLongestAnswer = 300;
+constexpr std::size_t kLongestId = 128, kLongestTarget = 200, kLongestAnswer = 300, kLongestName = 64;
 
 bool is_request_id(std::string_view text) {
   return !text.empty() && text.size() <= kLongestId &&
@@ -44,7 +45,7 @@ std::string told(const Response& answer, const Asked& asked) {
     text += ' ' + answer.body.substr(0, kLongestAnswer);
   else
     text += ", " + std::to_string(body_bytes(answer)) + " bytes";
-  return text + " (from " + text_of(asked.peer) + ")";
+  return text;
 }
 
 }  // namespace
@@ -60,8 +61,36 @@ std::string_view RequestLog::about(const Response& answer, const Asked& asked) {
   const auto level = ours || denied ? log::Level::kWarning : admin ? log::Level::kInfo : log::Level::kDebug;
   if (!log::enabled(level)) return id;
   if (!admin && ((ours && !failures_.admits()) || (denied && !denials_.admits()))) return id;
-  log::about_request(level, "http", told(answer, asked), id);
+  write(level, answer, asked, id);
   return id;
+}
+
+void RequestLog::write(log::Level level, const Response& answer, const Asked& asked,
+                       std::string_view id) const {
+  const Api::Found found = Api::find_route(asked.target);
+  const std::chrono::duration<double, std::milli> took =
+      std::chrono::steady_clock::now() - asked.arrival.value_or(std::chrono::steady_clock::time_point());
+  const std::string from = text_of(asked.peer), version = version_of(found, asked);
+  log::write(level, "http", told(answer, asked),
+             {{"request", id},
+              {"method", asked.method},
+              {"target", asked.target.substr(0, kLongestTarget)},
+              {"route", found.route == nullptr ? std::string_view() : found.route->pattern},
+              {"model", clipped(found.names.model, kLongestName)},
+              {"version", clipped(version, kLongestName)},
+              {"status", std::uint64_t{answer.status}},
+              {"duration_ms", asked.arrival ? took.count() : std::numeric_limits<double>::quiet_NaN()},
+              {"from", from},
+              {"token", asked.admin}});
+}
+
+std::string RequestLog::version_of(const Api::Found& found, const Asked& asked) const {
+  if (!asked.version.empty()) return std::string(asked.version);
+  // A load or an unload names its version in the body, if at all.
+  const bool changes_it = found.route != nullptr && found.route->scope == auth::Scope::kAdmin;
+  if (changes_it || !found.names.version.empty()) return found.names.version;
+  const auto serves = registry_.snapshot()->find(found.names.model, "");
+  return serves == nullptr ? std::string() : serves->version();
 }
 
 bool RequestLog::Bound::admits() {

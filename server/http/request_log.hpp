@@ -5,10 +5,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/log.hpp"
+#include "server/http/api.hpp"
 #include "server/http/message.hpp"
+#include "server/models/registry.hpp"
 
 namespace millrace::server::http {
 
@@ -18,12 +22,15 @@ struct Asked {
   std::string_view id;             // X-Request-Id, as its client gave it
   std::string_view admin;          // who used an admin route with it, as words; empty: it is none
   const sockaddr* peer = nullptr;  // where it came from
+  std::string_view version;        // that answered an inference; empty: none did
+  std::optional<std::chrono::steady_clock::time_point> arrival;  // read to its end; nothing: it was not
 };
 
 /// Of one I/O thread.
 class RequestLog {
  public:
-  explicit RequestLog(unsigned thread) : thread_(thread) {}
+  /// `registry` outlives it.
+  RequestLog(unsigned thread, const models::Registry& registry) : thread_(thread), registry_(registry) {}
 
   /// Says what a request was answered with, and returns the id for the answer's header: the client's own
   /// X-Request-Id where it gave one that breaks neither a header nor a log line; else one of ours for answers
@@ -34,6 +41,10 @@ class RequestLog {
   std::string_view about(const Response& answer, const Asked& asked);
 
  private:
+  void write(log::Level level, const Response& answer, const Asked& asked, std::string_view id) const;
+  /// That answered; else the one that the request named; else the one that serves.
+  std::string version_of(const Api::Found& found, const Asked& asked) const;
+
   class Bound {
    public:
     bool admits();
@@ -44,6 +55,7 @@ class RequestLog {
   };
 
   const unsigned thread_;
+  const models::Registry& registry_;
   std::uint64_t count_ = 0;  // of ids of ours
   std::string id_;           // the last of them
   Bound failures_, denials_;

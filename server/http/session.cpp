@@ -174,6 +174,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     head_only_ = false;
     more_headers_.clear();
     admin_.clear();
+    arrival_.reset();
     deadline_ = Clock::now() + server_.options.idle_timeout;
     parse();
   }
@@ -300,6 +301,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   void handle() {
     const auto arrival = Clock::now();
+    arrival_ = arrival;
     deadline_ = Clock::time_point::max();
     const auto& message = incoming_.message();
     keep_alive_ = message.keep_alive() && !thread_.closing;
@@ -523,7 +525,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   /// Returns the id for the answer; good until the parser goes.
   std::string_view log_request() {
-    Asked about{"a request", "that was not read", {}, admin_, peer_.data()};
+    Asked about{"a request", "that was not read", {}, admin_, peer_.data(), {}, arrival_};
+    if (inference_) about.version = inference_->served().version();
     if (const auto* message = incoming_.asked()) {
       about.method = view_of(message->method_string());
       about.target = view_of(message->target());
@@ -604,11 +607,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   std::exception_ptr failure_;  // of a control job
   std::uint64_t held_ = 0;      // counted in server_.held_bytes
 
-  std::vector<std::byte> ahead_;      // what read_ahead() reads into
-  std::vector<std::byte> decoded_;    // the body, where it came in a content coding
-  std::vector<std::byte> discarded_;  // while lingering
-  std::string more_headers_;          // of the answer: who may read it
-  std::string admin_;                 // who used an admin route with this request
+  std::vector<std::byte> ahead_;              // what read_ahead() reads into
+  std::vector<std::byte> decoded_;            // the body, where it came in a content coding
+  std::vector<std::byte> discarded_;          // while lingering
+  std::string more_headers_;                  // of the answer: who may read it
+  std::string admin_;                         // who used an admin route with this request
+  std::optional<Clock::time_point> arrival_;  // when this request was read to its end
 
   Outgoing outgoing_;
 };

@@ -71,7 +71,7 @@ struct ServerState {
 /// Of one I/O thread, touched by it alone. Outlives its sessions.
 struct ThreadState {
   ThreadState(ServerState& of, unsigned number, boost::asio::io_context* on)
-      : server(of), context(on), requests(number) {}
+      : server(of), context(on), requests(number, of.registry) {}
 
   ServerState& server;
   boost::asio::io_context* const context;
