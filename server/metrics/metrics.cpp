@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,22 @@ const std::vector<double>& latency_buckets() {
                                               2e-3, 3e-3, 5e-3, 7e-3, 1e-2, 2e-2, 3e-2, 5e-2, 7e-2, 0.1,
                                               0.2,  0.3,  0.5,  0.7,  1.0,  2.0,  3.0,  5.0,  7.0,  10.0};
   return buckets;
+}
+
+std::string digits(double value, int most) {
+  char text[32];
+  return {text, static_cast<std::size_t>(std::snprintf(text, sizeof text, "%.*g", most, value))};
+}
+
+/// prometheus-cpp writes a bound with 16 digits: 7e-5 as 6.999999999999999e-05, which nobody would look for.
+std::string with_short_bounds(std::string page) {
+  for (const double bound : latency_buckets()) {
+    const std::string from = ",le=\"" + digits(bound, 16) + '"', to = ",le=\"" + digits(bound, 15) + '"';
+    if (from == to) continue;
+    for (auto at = page.find(from); at != std::string::npos; at = page.find(from, at + to.size()))
+      page.replace(at, from.size(), to);
+  }
+  return page;
 }
 
 double seconds(std::chrono::nanoseconds time) {
@@ -328,7 +345,7 @@ class PrometheusMetrics final : public Metrics {
     if (sampler) sampler(samples);
     samples.append_to(families);
     if (compatibility_ == Compatibility::kTriton) append_triton(families);
-    return prometheus::TextSerializer{}.Serialize(families);
+    return with_short_bounds(prometheus::TextSerializer{}.Serialize(families));
   }
 
  private:

@@ -199,6 +199,10 @@ TEST_F(Served, SortsTimesIntoStepsOf12357From20Microseconds) {
         bounds.push_back(std::stod(line.substr(line.find("le=\"") + 4)));  // "+Inf" last
     EXPECT_EQ(bounds, kBounds) << series;
   }
+  // As people write them: 7e-5 and 0.07 with 16 digits are 6.999999999999999e-05 and 0.07000000000000001.
+  const std::string page = metrics->serialise();
+  for (const char* bound : {"7e-05", "0.0001", "0.07", "10"})
+    EXPECT_NE(page.find(std::string(",le=\"") + bound + "\"} "), std::string::npos) << bound;
 }
 
 TEST_F(Served, promtool_finds_nothing_to_complain_of) {
