@@ -19,6 +19,7 @@
 #include "compiler/split_channels.hpp"
 #include "compiler/steps.hpp"
 #include "compiler/tighten.hpp"
+#include "compiler/verify_plan.hpp"
 #include "compiler/weights.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
@@ -48,6 +49,7 @@ class Planner {
     MILLRACE_ASSIGN(catalog_, steps_.run("read_catalog", [] { return gen::load_catalog(); }));
     MILLRACE_TRY(options_.plan.empty() ? choose_over_cables() : follow());
     if (plan_.unpredicted.empty()) {
+      MILLRACE_TRY(steps_.run("verify", [&] { return verify(plan_); }));
       MILLRACE_ASSIGN(plan_.extrapolated, extrapolations(catalog_, plan_));
     }
     plan_.prediction_ms = steps_.total("predict");
@@ -389,7 +391,7 @@ class Planner {
       auto found = steps_.run("partition", [&] { return solved(problem, explain && attempt == 0); });
       if (!found.ok() && attempt > 0 && found.error().code() == ErrorCode::kDoesNotFit) break;
       MILLRACE_ASSIGN(plan_.solution, std::move(found));
-      if (attempt == 0) bound_ = bound_by(plan_.solution);
+      if (attempt == 0) plan_.bound = bound_by(plan_.solution);
       MILLRACE_TRY(predict());
       judge();
       if (!tighten(plan_, problem)) return by_latency() && plan_.played ? play_the_soonest(plan_) : Status();
@@ -441,13 +443,6 @@ class Planner {
     return key(a) < key(b);
   }
 
-  /// How good any plan can be, from the search's first answer.
-  struct Bound {
-    double figure = 0;  // seconds: latency, or a replica's interval by their number
-    double cards = 0;
-    bool exact = false;
-  };
-
   bool by_latency() const { return options_.targets.objective == explore::Objective::kLatency; }
 
   /// Of what is compared: a time between frames is at least what the host takes for one.
@@ -455,6 +450,7 @@ class Planner {
     return by_latency() ? figure : std::max(figure, explore::host_seconds(plan_.problem));
   }
 
+  /// How good any plan can be, from the search's first answer.
   Bound bound_by(const explore::Solution& first) const {
     const auto replicas = static_cast<double>(first.replicas());
     const double figure = by_latency() ? first.latency_seconds : first.interval_seconds / replicas;
@@ -471,11 +467,11 @@ class Planner {
     const double reached = by_latency()
                                ? plan_.latency_seconds
                                : no_less_than_host(played_interval_ / static_cast<double>(now.replicas()));
-    now.gap = std::max(0.0, reached / bound_.figure - 1);
+    now.gap = std::max(0.0, reached / plan_.bound.seconds - 1);
     if (options_.targets.objective == explore::Objective::kCards)
-      now.gap = std::max(now.gap, static_cast<double>(plan_.cards()) / bound_.cards - 1);
-    const bool fewest = by_latency() || static_cast<double>(plan_.cards()) <= bound_.cards;
-    now.exact = plan_.played && bound_.exact && now.gap < kProven && fewest;
+      now.gap = std::max(now.gap, static_cast<double>(plan_.cards()) / plan_.bound.cards - 1);
+    const bool fewest = by_latency() || static_cast<double>(plan_.cards()) <= plan_.bound.cards;
+    now.exact = plan_.played && plan_.bound.exact && now.gap < kProven && fewest;
     if (now.exact) now.gap = 0;
   }
 
@@ -576,7 +572,6 @@ class Planner {
   Plan& plan_;
   Steps steps_;
   gen::Catalog catalog_;
-  Bound bound_;
   double played_interval_ = 0;        // seconds; of one replica's cards, whatever the host takes
   std::vector<explore::Card> cards_;  // of the problem, where nothing is loaded
   bool explains_ = true;              // why a search finds nothing

@@ -90,6 +90,14 @@ struct Alternative {
   double frames_per_second() const { return replicas / interval_seconds; }
 };
 
+/// Nothing the search looked for is better than this. By the objective: a latency, or the interval of one
+/// replica by their number; in seconds.
+struct Bound {
+  double seconds = 0;
+  double cards = 0;    // of all replicas
+  bool exact = false;  // there is a solution that reaches it
+};
+
 struct Plan {
   runtime::plan::ModelInfo model;
   std::string assumed;  // "int8" where the model was float; such a plan cannot be built
@@ -102,6 +110,7 @@ struct Plan {
   kernels::Program program;
   explore::Problem problem;
   explore::Solution solution;
+  Bound bound;  // what the solution's gap is measured from; of a searched plan
   // Its gap is above the best of plans with the same splits, and with:
   std::optional<kernels::Placement> weights_given;  // all weights there; nothing: wherever that is best
   bool loader = false;                              // room on every card for what loads constants

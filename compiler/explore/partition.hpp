@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct Solution {
   std::vector<Hop> hops;                      // every tensor's way between cards, ascending
   double interval_seconds = 0;                // from one frame to the next, as far as cards go
   double latency_seconds = 0;                 // first beat into the first card to last beat out of the last
-  double gap = 0;      // the objective is at most this much above the best there is: 0.02 is 2 %
+  // The objective is at most this much above the best there is: 0.02 is 2 %; infinite: that is not known.
+  double gap = std::numeric_limits<double>::infinity();
   bool exact = false;  // nothing better exists among contiguous cuts: the gap is 0 and proven
 
   // The cards of each further copy, by place (replicas.hpp). All the above is of one copy.
@@ -81,7 +83,8 @@ struct Choice {
 /// out of order.
 Result<Solution> settle(const Problem& problem, const Choice& choice);
 
-/// What a solution of that problem must satisfy, recomputed from nothing. Empty where all holds.
+/// What a solution of that problem must satisfy, recomputed without the search's code. Empty where all holds.
+/// A gap is held to bounds only: see check_gap() in claims.hpp.
 std::string verify(const Problem& problem, const Solution& solution);
 
 }  // namespace millrace::compiler::explore

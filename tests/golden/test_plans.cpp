@@ -14,6 +14,7 @@
 #include "compiler/plan.hpp"
 #include "compiler/plan_file.hpp"
 #include "compiler/report/report.hpp"
+#include "compiler/verify_plan.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {
@@ -188,6 +189,34 @@ TEST_P(Plans, ComeToNearlyTheSameRateWithoutBeingPlayed) {
   ASSERT_TRUE(played->played);
   ASSERT_FALSE(reckoned->played);
   EXPECT_NEAR(reckoned->interval_seconds, played->interval_seconds, 0.02 * played->interval_seconds);
+}
+
+/// What verify() says of the plan once a figure of it is another.
+template <class Change>
+std::string verdict(Plan plan, Change change) {
+  change(plan);
+  const Status status = verify(plan);
+  return status.ok() ? "" : status.error().message();
+}
+
+TEST_P(Plans, AreRefusedWhenAFigureIsTamperedWith) {
+  const auto plan = make_plan(options_);
+  ASSERT_TRUE(plan.ok()) << plan.error().message();
+  EXPECT_EQ(verdict(*plan, [](Plan&) {}), "");
+  const auto names = [&](const char* figure, auto change) {
+    EXPECT_NE(verdict(*plan, change).find(std::string("its ") + figure + " "), std::string::npos)
+        << figure << ": " << verdict(*plan, change);
+  };
+  names("interval", [](Plan& p) { p.interval_seconds *= 0.999; });
+  names("interval", [](Plan& p) { p.designs.begin()->second.interval_cycles *= 1000; });
+  names("latency", [](Plan& p) { p.latency_seconds *= 0.999; });
+  names("gap", [](Plan& p) {
+    p.solution.exact = p.bound.exact = false;
+    p.solution.gap += 0.01;
+  });
+  names("exactness", [](Plan& p) { p.solution.exact = !p.solution.exact; });
+  if (plan->solution.exact) names("exactness", [](Plan& p) { p.bound.seconds *= 0.99; });
+  if (plan->solution.gap > 0) names("gap", [](Plan& p) { p.solution.gap *= 0.5; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Plans, testing::ValuesIn(kCases),

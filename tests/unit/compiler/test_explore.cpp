@@ -717,5 +717,45 @@ TEST(ExploreVerify, RecomputesEveryClaim) {
   expect(verify(harder, good), "latency asked for");
 }
 
+/// The row built with so many multipliers for each of its layers, on one card, and what is claimed of it.
+std::string claim(const Problem& problem, std::uint32_t implementation, double gap, bool exact = false) {
+  const std::size_t count = problem.operations.size();
+  Choice choice{{0}, {}, {}, {}};
+  choice.place.assign(count, 0);
+  choice.region.assign(count, 0);
+  choice.implementation.assign(count, implementation);
+  auto settled = settle(problem, choice);
+  EXPECT_TRUE(settled.ok());
+  EXPECT_EQ(verify(problem, *settled), "") << "of a plan that was settled nobody knows the gap";
+  settled->gap = gap;
+  settled->exact = exact;
+  return verify(problem, *settled);
+}
+
+TEST(ExploreVerify, RefusesAGapThatTheSamePlacesBuiltOtherwiseDisprove) {
+  // 64 DSP: 32 a layer, two cycles a frame. Built with 8 a layer it takes eight.
+  Problem problem = row({64, 64}, 1, 64);
+  for (const auto objective : {Objective::kCards, Objective::kThroughput}) {
+    problem.targets.objective = objective;
+    EXPECT_EQ(claim(problem, 5, 0, true), "");
+    EXPECT_EQ(claim(problem, 3, 3.0), "");
+    expect(claim(problem, 3, 2.9), "gap is wrong: the same places, built otherwise, reach 50000000");
+    expect(claim(problem, 3, 0, true), "gap is wrong");
+  }
+  problem.targets.objective = Objective::kLatency;
+  EXPECT_EQ(claim(problem, 5, 0, true), "");
+  expect(claim(problem, 0, 0, true), "gap is wrong: the same places, built otherwise, take");
+}
+
+TEST(ExploreVerify, RefusesAGapThatCannotBe) {
+  Problem problem = row({64, 64}, 1, 64);
+  problem.targets.objective = Objective::kThroughput;
+  expect(claim(problem, 5, -0.1), "gap is wrong");
+  expect(claim(problem, 5, std::nan("")), "gap is wrong");
+  expect(claim(problem, 5, 0.1, true), "it is 0 where the solution is exact");
+  EXPECT_EQ(claim(problem, 5, 1), "") << "one cycle is the least that a layer can take";
+  expect(claim(problem, 5, 1.1), "no implementations are as quick as it allows for");
+}
+
 }  // namespace
 }  // namespace millrace::compiler::explore
