@@ -15,6 +15,8 @@ void describe_port(Builder& b, const Values& v, bool in) {
   if (in) {
     add_width_adapter(b, 8, bus, beat);
   } else {
+    // Behind the frame zeros fill its last word, beat by beat.
+    b.lut("fill", beat < bus && bus % beat == 0 ? v["LANES"] * v["ABITS"] : 0);
     add_width_adapter(b, 8, beat, bus, v["ABITS"], 8 * v["EBYTES"]);
   }
   // The burst's words wait in LUTRAM.
@@ -116,6 +118,9 @@ void describe_link_send(const Values& v, Builder& b) {
   b.lut("one", 1);
   b.lut("bus", port.bits);
   b.lut("counter", counters);
+  // A frame's last word is filled up with zeros: where beats are words, that is logic before the memory; in an
+  // adapter's registers it is a part of what they take anyway.
+  b.lut("fill", port.beat == port.bits ? port.bits : 0);
   b.ff("one", 1);
   b.ff("counter", counters + 4 * clog2(depth));
   add_width_adapter(b, port.unit, port.beat / port.unit, port.bits / port.unit);

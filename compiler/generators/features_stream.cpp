@@ -62,8 +62,11 @@ void describe_load(const Values& v, Builder& b) {
 }
 
 void describe_width_adapter(const Values& v, Builder& b) {
-  if (v["S_LANES"] == v["M_LANES"]) return;
-  add_width_adapter(b, v["LANE"], v["S_LANES"], v["M_LANES"]);
+  const std::int64_t s = v["S_LANES"], m = v["M_LANES"];
+  if (s == m) return;
+  b.lut("up", m % s == 0 ? 1 : 0);
+  b.lut("down", s % m == 0 ? 1 : 0);
+  add_width_adapter(b, v["LANE"], s, m);
   b.ff("one", 1);
 }
 
@@ -75,12 +78,11 @@ void add_width_adapter(Builder& b, std::int64_t lane_bits, std::int64_t s_lanes,
   if (s == m) return;
   const std::int64_t held = s_lanes + m_lanes - 1, held_bits = (s + m - 1) * lane;
   if (s == 1) {
-    b.lut("up", 1);
+    // A shift register: its bits come in by their clock enables.
     b.lut("count", clog2(m));
     b.ff("count", clog2(m));
     b.ff("data", m * lane);
   } else if (m == 1) {
-    b.lut("down", 1);
     b.lut("count", clog2(s));
     b.lut("shift", s * lane);
     b.ff("count", clog2(s));

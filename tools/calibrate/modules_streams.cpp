@@ -72,13 +72,15 @@ Parameters port(std::int64_t data_bytes, std::int64_t lanes, std::int64_t ebytes
 /// The bus is as wide as compile makes it; what differs is how its words become beats.
 std::vector<Parameters> ingress_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10, 49, 98}) rows.push_back(port(64, lanes, 1, 8));
+  for (const std::int64_t lanes : {1, 2, 4, 8, 16, 3, 6, 10, 49, 98, 32, 64, 128, 192, 256, 640, 1024, 100})
+    rows.push_back(port(64, lanes, 1, 8));
   return rows;
 }
 
 std::vector<Parameters> egress_sample() {
   std::vector<Parameters> rows;
-  for (const std::int64_t lanes : {1, 2, 4, 8, 3, 6, 10, 5, 28, 49}) rows.push_back(port(64, lanes, 1, 8));
+  for (const std::int64_t lanes : {1, 2, 4, 8, 3, 6, 10, 5, 28, 49, 16, 32, 64, 128, 192, 256, 640, 1024})
+    rows.push_back(port(64, lanes, 1, 8));
   return rows;
 }
 
@@ -95,6 +97,9 @@ std::vector<Parameters> sender_sample() {
   for (const std::int64_t lanes : {1, 2, 4, 3, 6, 10}) add(lanes, 8, 40 * lanes, 1024);
   add(2, 4, 800, 1024);
   add(1, 8, 10, 64);
+  for (const std::int64_t lanes : {8, 16, 24, 64, 128, 12}) add(lanes, 8, 40, 1024);
+  add(16, 4, 400, 1024);
+  add(4, 8, 16, 64);
   return rows;
 }
 
@@ -118,6 +123,12 @@ std::vector<Parameters> receiver_sample() {
   add(6, 8, 196, 256, 2);
   add(10, 8, 40, 1024, 8);
   add(2, 4, 800, 256, 2);
+  add(16, 8, 84, 256, 2);
+  add(24, 8, 40, 256, 2);
+  add(32, 8, 400, 256, 4);
+  add(64, 8, 40, 512, 2);
+  add(128, 8, 40, 256, 2);
+  add(12, 8, 40, 256, 2);
   return rows;
 }
 

@@ -76,6 +76,30 @@ TEST(Calibration, TheCommittedCatalogueSaysOfWhatLoadsConstantsWhatWasMeasured) 
   EXPECT_GE(rows, 10);
 }
 
+/// Whole words of the memory, or of a cable, a beat: their units are wires or shift registers.
+TEST(Calibration, TheCommittedCatalogueSaysOfWidePortsWhatWasMeasured) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
+  ASSERT_TRUE(measurements.ok() && catalog.ok());
+  std::map<std::string, int> rows;
+  for (const Measurement& m : measurements->rows) {
+    std::map<std::string, std::int64_t> value(m.parameters.begin(), m.parameters.end());
+    const bool host = m.module == "mr_ingress" || m.module == "mr_egress";
+    if (!host && m.module != "mr_link_send" && m.module != "mr_link_receive") continue;
+    const bool whole = host ? value["LANES"] * value["EBYTES"] % value["DATA_BYTES"] == 0
+                            : value["LANES"] * value["ABITS"] % (8 * value["BYTES"]) == 0;
+    if (!whole) continue;
+    ++rows[m.module];
+    const auto predicted = cost(*catalog, m.module, m.parameters);
+    ASSERT_TRUE(predicted.ok()) << predicted.error().message();
+    const auto lut = static_cast<double>(m.cost.lut), ff = static_cast<double>(m.cost.ff);
+    EXPECT_NEAR(static_cast<double>(predicted->lut), lut, 0.12 * lut) << print_parameters(m.parameters);
+    EXPECT_NEAR(static_cast<double>(predicted->ff), ff, 0.02 * ff) << print_parameters(m.parameters);
+  }
+  for (const char* module : {"mr_ingress", "mr_egress", "mr_link_send", "mr_link_receive"})
+    EXPECT_GE(rows[module], 5) << module;
+}
+
 TEST(Calibration, TheReadmeNamesEveryModuleThatIsFarOffWhereItWasNotFitted) {
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();

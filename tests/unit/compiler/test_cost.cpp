@@ -179,14 +179,14 @@ TEST(Catalog, NamesFileLineAndKeyOfWhatIsWrong) {
 
 TEST(Cost, TakesAnUnmeasuredTermFromTheModuleWhereItIsDearest) {
   Catalog catalog = embedded();
-  const Parameters widening = {{"LANES", 128}};  // two words of the memory a beat
+  const Parameters narrowing = {{"LANES", 32}};  // half a word of the memory a beat
   auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;
-  ingress.erase("up");
-  catalog.modules.at("mr_egress").lut.coefficients["up"] = 5000;
-  const auto extrapolated = cost(catalog, "mr_ingress", widening);
+  ingress.erase("shift");
+  catalog.modules.at("mr_egress").lut.coefficients["shift"] = 5000;
+  const auto extrapolated = cost(catalog, "mr_ingress", narrowing);
   ASSERT_TRUE(extrapolated.ok()) << extrapolated.error().message();
-  ingress["up"] = 5000;
-  EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", widening));
+  ingress["shift"] = 5000;
+  EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", narrowing));
 }
 
 TEST(Cost, CountsOneAUnitOfATermThatNoModuleWasMeasuredWith) {
