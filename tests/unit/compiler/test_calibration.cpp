@@ -130,15 +130,13 @@ TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
   }
   EXPECT_GE(rows->size(), 170U);
   EXPECT_GE(modules.size(), 19U);
-  for (const auto& [page, words] :
-       {std::pair<std::string, std::string>{"README.md", " measured rows (`kernels/cycles.csv`)"},
-        {"tools/calibrate/README.md", " rows of " + std::to_string(modules.size()) + " modules"}}) {
-    const std::string said = "all " + std::to_string(rows->size()) + words;
-    auto text = read_text_file(std::string(tests::source_dir()) + "/" + page);
-    ASSERT_TRUE(text.ok()) << text.error().message();
-    std::replace(text->begin(), text->end(), '\n', ' ');
-    EXPECT_NE(text->find(said), std::string::npos) << page << " wants \"" << said << '"';
-  }
+  const std::string page = "tools/calibrate/README.md";
+  const std::string said =
+      "all " + std::to_string(rows->size()) + " rows of " + std::to_string(modules.size()) + " modules";
+  auto text = read_text_file(std::string(tests::source_dir()) + "/" + page);
+  ASSERT_TRUE(text.ok()) << text.error().message();
+  std::replace(text->begin(), text->end(), '\n', ' ');
+  EXPECT_NE(text->find(said), std::string::npos) << page << " wants \"" << said << '"';
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto errors = compare_cycles(*rows);
