@@ -4,11 +4,10 @@
 #include <optional>
 #include <span>
 
-#include "compiler/alternatives.hpp"
-#include "compiler/emit/deployment.hpp"
+#include "compiler/front/steps.hpp"
 #include "compiler/generators/design.hpp"
-#include "compiler/host_ports.hpp"
-#include "compiler/steps.hpp"
+#include "compiler/planning/alternatives.hpp"
+#include "compiler/planning/host_ports.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/log.hpp"
 
@@ -34,10 +33,10 @@ runtime::plan::Resources budget(const runtime::plan::Device& device, const runti
 /// Hardware for each partition on a card, as the plan has it. Where nothing was predicted, as fast as its
 /// card allows; a partition with a block that has none goes without, says why, and runs at functional
 /// fidelity.
-Result<emit::Designs> design(const Plan& plan) {
+Result<Designs> design(const Plan& plan) {
   MILLRACE_ASSIGN(const auto catalog, generators::load_catalog());
-  const auto programs = emit::partition_programs(plan.placed_program, plan.placed);
-  emit::Designs designs;
+  const auto programs = partition_programs(plan.placed_program, plan.placed);
+  Designs designs;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const auto& part = plan.placed.parts[i];
     if (part.host) continue;
@@ -85,7 +84,7 @@ Status check_buildable(const Plan& plan) {
 }
 
 /// That what is built is what the plan was played with: its figures and what keeps the targets.
-Status check_figures(const Plan& plan, const emit::Designs& designs) {
+Status check_figures(const Plan& plan, const Designs& designs) {
   if (!plan.unpredicted.empty()) return {};
   if (!plan.played) return Error(ErrorCode::kInternal, "a plan is built that was not played");
   for (const auto& [name, design] : designs) {

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan.hpp"
+#include "compiler/emit/deployment.hpp"
+#include "compiler/planning/plan.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/deployment.hpp"
 

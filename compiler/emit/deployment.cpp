@@ -5,9 +5,9 @@
 #include <set>
 
 #include "compiler/emit/container.hpp"
-#include "compiler/emit/passages.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
+#include "compiler/planning/passages.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
@@ -36,15 +36,6 @@ std::vector<Port> ports_of(const kernels::Program& program, const std::vector<ke
     ports.push_back({numbered(stem, i), tensor.name, tensor.type, tensor.shape});
   }
   return ports;
-}
-
-std::string partition_name(const explore::Solution& solution, std::size_t part) {
-  const auto& parts = solution.parts;
-  if (parts[part].host)
-    return part == 0 ? "input" : part + 1 == parts.size() ? "output" : numbered("host", part);
-  const auto cards = std::count_if(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(part),
-                                   [](const auto& p) { return !p.host; });
-  return numbered("part", static_cast<std::size_t>(cards));
 }
 
 /// The partitions of the plan, with their programs beside.
@@ -350,18 +341,6 @@ class Builder {
 };
 
 }  // namespace
-
-std::vector<kernels::Program> partition_programs(const kernels::Program& program,
-                                                 const explore::Solution& solution) {
-  std::vector<kernels::Program> programs;
-  for (std::size_t i = 0; i < solution.parts.size(); ++i) {
-    programs.push_back(kernels::extract(program, solution.parts[i].operations, partition_name(solution, i)));
-    // The host computes with what its program holds.
-    if (!solution.parts[i].host) continue;
-    for (auto& block : programs.back().blocks) block.placement = kernels::Placement::kBaked;
-  }
-  return programs;
-}
 
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const Cluster& cluster, const ModelInfo& model, const Designs& designs,

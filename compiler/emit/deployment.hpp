@@ -10,7 +10,7 @@
 
 #include "compiler/emit/communication.hpp"
 #include "compiler/explore/partition.hpp"
-#include "compiler/generators/design.hpp"
+#include "compiler/planning/partitions.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
@@ -25,18 +25,11 @@ struct Artifacts {
   Binding binding;                                      // the cards explore had in mind; serve binds anew
 };
 
-/// Partition -> its hardware. One that is not there runs at `functional` fidelity only.
-using Designs = std::map<std::string, generators::Design>;
-
-/// The programs of the parts, in their order, each named as the partition it becomes.
-std::vector<kernels::Program> partition_programs(const kernels::Program& program,
-                                                 const explore::Solution& solution);
-
-/// Parts on the host become partitions "input" (nothing before it), "output" (nothing after it) or "host<n>",
-/// with their program in the plan; parts on cards become "part<n>" on endpoint "card<place>", in image
-/// "image<place>" and the device's first region; those with a design get their
-/// SystemVerilog below "rtl/<partition>/". `program` names its inputs and outputs as `model` does. The
-/// plan returned is valid and its communication checked, at the rate of one replica where it is known.
+/// Each part becomes a partition, named as by partition_programs(). One on the host has its program in the
+/// plan. One on a card stands on endpoint "card<place>", in image "image<place>" and the device's first
+/// region; if it has a design, its SystemVerilog is written below "rtl/<partition>/". `program` names its
+/// inputs and outputs as `model` does. The plan returned is valid and its communication checked, at the rate
+/// of one replica where it is known.
 Result<Artifacts> build_deployment(const kernels::Program& program, const explore::Solution& solution,
                                    const runtime::plan::Cluster& cluster,
                                    const runtime::plan::ModelInfo& model, const Designs& designs = {},

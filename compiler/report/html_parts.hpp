@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 #include "compiler/report/markup.hpp"
 
 namespace millrace::compiler::report {

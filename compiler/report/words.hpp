@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 
 namespace millrace::compiler::report {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 
 namespace millrace::compiler::variants {
 

@@ -4,7 +4,7 @@
 #include <boost/json.hpp>
 #include <tuple>
 
-#include "compiler/steps.hpp"
+#include "compiler/front/steps.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "runtime/plan/variants.hpp"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 #include "onnx_model.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 #include "tests/golden/models.hpp"
 #include "tests/paths/paths.hpp"
 

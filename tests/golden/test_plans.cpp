@@ -10,11 +10,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "compiler/alternatives.hpp"
-#include "compiler/plan.hpp"
-#include "compiler/plan_file.hpp"
+#include "compiler/planning/alternatives.hpp"
+#include "compiler/planning/plan.hpp"
+#include "compiler/planning/plan_file.hpp"
+#include "compiler/planning/verify_plan.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/verify_plan.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::compiler {

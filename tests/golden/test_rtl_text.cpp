@@ -10,7 +10,7 @@
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/rtl/text.hpp"
 #include "compiler/generators/design.hpp"
-#include "compiler/weights.hpp"
+#include "compiler/planning/weights.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 

@@ -31,15 +31,15 @@ plan::TensorSignature signature_of(const kernels::Tensor& tensor) {
 }
 
 /// Without a bound on resources: tests are of what is computed, not of what fits.
-compiler::emit::Designs designs_for(const kernels::Program& program,
-                                    const compiler::explore::Solution& solution, std::uint64_t interval) {
+compiler::Designs designs_for(const kernels::Program& program, const compiler::explore::Solution& solution,
+                              std::uint64_t interval) {
   namespace generators = compiler::generators;
   const auto catalog = must(generators::load_catalog());
   generators::ChooseOptions options;
   options.budget = {1'000'000, 1'000'000, 2'000'000, 10'000, 10'000, 1'000};
   options.target_interval = interval;
-  const auto programs = compiler::emit::partition_programs(program, solution);
-  compiler::emit::Designs designs;
+  const auto programs = compiler::partition_programs(program, solution);
+  compiler::Designs designs;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     if (solution.parts[i].host) continue;
     const auto foldings = must(generators::choose(catalog, programs[i], options));
@@ -53,7 +53,7 @@ std::shared_ptr<const plan::LoadedDeployment> write_solution(const kernels::Prog
                                                              const plan::Cluster& cluster,
                                                              const std::filesystem::path& directory,
                                                              const std::string& description,
-                                                             const compiler::emit::Designs& designs) {
+                                                             const compiler::Designs& designs) {
   plan::ModelInfo model;
   model.name = program.name;
   model.description = description;
@@ -71,7 +71,7 @@ std::shared_ptr<const plan::LoadedDeployment> write_solution(const kernels::Prog
 std::shared_ptr<const plan::LoadedDeployment> write_deployment(
     const kernels::Program& program, const plan::Cluster& cluster, std::uint32_t partitions,
     const std::filesystem::path& directory, const std::string& description,
-    const std::function<compiler::emit::Designs(const compiler::explore::Solution&)>& design) {
+    const std::function<compiler::Designs(const compiler::explore::Solution&)>& design) {
   const auto problem = compiler::explore::make_problem(program, cluster, partitions);
   const auto solution = must(compiler::explore::solve(problem));
   return write_solution(program, solution, cluster, directory, description, design(solution));
@@ -91,7 +91,7 @@ std::shared_ptr<const plan::LoadedDeployment> deploy(const kernels::Program& pro
                                                      const std::filesystem::path& directory,
                                                      const std::string& description) {
   return write_deployment(program, cluster, partitions, directory, description,
-                          [](const auto&) { return compiler::emit::Designs(); });
+                          [](const auto&) { return compiler::Designs(); });
 }
 
 std::shared_ptr<const plan::LoadedDeployment> deploy_rtl(const kernels::Program& program,

@@ -10,7 +10,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "compiler/emit/program.hpp"
+#include "compiler/front/program.hpp"
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
@@ -68,7 +68,7 @@ kernels::Program program_of(const fs::path& onnx) {
   };
   auto graph = value(compiler::import::import_onnx(onnx));
   graph = value(compiler::passes::run_standard_passes(std::move(graph)));
-  return value(compiler::emit::build_program(graph));
+  return value(compiler::build_program(graph));
 }
 
 fs::path write_one_card(const fs::path& folder, const std::string& device) {

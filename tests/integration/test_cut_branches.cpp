@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/relays.hpp"
-#include "compiler/split_channels.hpp"
+#include "compiler/planning/relays.hpp"
+#include "compiler/planning/split_channels.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "compiler/emit/program.hpp"
+#include "compiler/front/program.hpp"
 #include "compiler/import/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "emulated_host.hpp"
@@ -106,7 +106,7 @@ kernels::Program integers_of(const std::filesystem::path& model) {
   if (!graph.ok()) throw std::runtime_error(graph.error().message());
   auto lowered = compiler::passes::run_standard_passes(std::move(*graph));
   if (!lowered.ok()) throw std::runtime_error(lowered.error().message());
-  auto program = compiler::emit::build_program(*lowered);
+  auto program = compiler::build_program(*lowered);
   if (!program.ok()) throw std::runtime_error(program.error().message());
   std::vector<std::uint32_t> blocks;
   for (std::uint32_t i = 0; i < program->blocks.size(); ++i)

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "compiler/alternatives.hpp"
+#include "compiler/planning/alternatives.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"

@@ -14,7 +14,7 @@
 #include "compiler/compile.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
-#include "compiler/weights.hpp"
+#include "compiler/planning/weights.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"

@@ -10,7 +10,7 @@
 
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/generators/design.hpp"
-#include "compiler/weights.hpp"
+#include "compiler/planning/weights.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"

@@ -1,13 +1,13 @@
 // `millrace plan`: how many cards, how fast, and why, before anything is built.
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 
 #include <unistd.h>
 
 #include <iostream>
 
-#include "compiler/alternatives.hpp"
-#include "compiler/plan_file.hpp"
+#include "compiler/planning/alternatives.hpp"
+#include "compiler/planning/plan_file.hpp"
 #include "compiler/report/report.hpp"
 #include "runtime/base/file.hpp"
 #include "tools/cli/commands.hpp"

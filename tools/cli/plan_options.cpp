@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "compiler/model_file.hpp"
+#include "compiler/front/model_file.hpp"
 #include "kernels/program/parameters.hpp"
 
 namespace millrace::cli {

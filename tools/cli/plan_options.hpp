@@ -1,7 +1,7 @@
 // What `plan` and `compile` take alike, as the compiler's options.
 #pragma once
 
-#include "compiler/plan.hpp"
+#include "compiler/planning/plan.hpp"
 #include "runtime/base/result.hpp"
 #include "tools/cli/commands.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/emit/program.hpp"
+#include "compiler/front/program.hpp"
 #include "compiler/graph/print.hpp"
 #include "compiler/passes/passes.hpp"
 #include "interpret.hpp"
@@ -44,7 +44,7 @@ Result<Compiled> compile(const OnnxModel& model) {
   Compiled c;
   MILLRACE_ASSIGN(c.imported, import_model(model));
   MILLRACE_ASSIGN(c.lowered, compiler::passes::run_standard_passes(c.imported));
-  MILLRACE_ASSIGN(c.program, compiler::emit::build_program(c.lowered));
+  MILLRACE_ASSIGN(c.program, compiler::build_program(c.lowered));
   return c;
 }
 

@@ -1,5 +1,5 @@
 // What is charged for the shell: the bound that the search has is never above what a partition comes to.
-#include "compiler/host_ports.hpp"
+#include "compiler/planning/host_ports.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "compiler/model_file.hpp"
+#include "compiler/front/model_file.hpp"
 #include "runtime/base/file.hpp"
 
 namespace millrace::compiler {

@@ -4,9 +4,9 @@
 #include <boost/json.hpp>
 #include <set>
 
-#include "compiler/alternatives.hpp"
-#include "compiler/extrapolated.hpp"
 #include "compiler/generators/catalog.hpp"
+#include "compiler/planning/alternatives.hpp"
+#include "compiler/planning/extrapolations.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/markup.hpp"
 #include "compiler/report/report.hpp"

@@ -1,0 +1,160 @@
+#include "compiler/front/read_model.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "compiler/front/model_file.hpp"
+#include "compiler/front/program.hpp"
+#include "compiler/graph/print.hpp"
+#include "compiler/import/import.hpp"
+#include "compiler/passes/passes.hpp"
+#include "runtime/base/digest.hpp"
+#include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+using runtime::plan::ModelInfo;
+
+constexpr std::uint64_t kMaxModelBytes = std::uint64_t{2} << 30U;
+constexpr char kImportStep[] = "import";
+constexpr char kAllSteps[] = "all";
+
+void dump(const ModelOptions& options, const std::string& step, const graph::Graph& graph) {
+  const auto wanted = [&](const std::string& name) { return name == step || name == kAllSteps; };
+  if (std::any_of(options.dump_after.begin(), options.dump_after.end(), wanted))
+    std::cerr << "--- after " << step << "\n" << graph::print(graph);
+}
+
+std::string name_of(const ModelOptions& options) {
+  return options.name.empty() ? options.model.stem().string() : options.name;
+}
+
+/// Names travel in JSON and protobuf, which carry UTF-8 only.
+Status check_names(const kernels::Program& program, const ModelInfo& model) {
+  const auto bad = [](const char* what) {
+    return Error(ErrorCode::kInvalidInput,
+                 std::string("the model holds a ") + what + " name that is not UTF-8; rename it");
+  };
+  for (const auto* signatures : {&model.inputs, &model.outputs})
+    for (const auto& signature : *signatures)
+      if (!is_utf8(signature.name)) return bad("tensor");
+  for (const auto& tensor : program.tensors)
+    if (!is_utf8(tensor.name)) return bad("tensor");
+  for (const auto& block : program.blocks)
+    if (!std::all_of(block.nodes.begin(), block.nodes.end(), is_utf8)) return bad("node");
+  return {};
+}
+
+bool is_quantised(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    const auto* op = std::get_if<graph::OnnxOperator>(&node.operation);
+    return op != nullptr && (op->type == "QuantizeLinear" || op->type == "DequantizeLinear" ||
+                             op->type == "DynamicQuantizeLinear" || op->type.rfind("QLinear", 0) == 0 ||
+                             op->type == "ConvInteger" || op->type == "MatMulInteger");
+  });
+}
+
+Result<graph::Graph> import_model(const ModelOptions& options, ModelInfo& model) {
+  // Read once: the digest is of the very bytes that are compiled.
+  MILLRACE_ASSIGN(auto bytes, read_file(options.model, kMaxModelBytes));
+  const auto types = passes::assumed_types(options.assume);
+  if (!options.assume.empty() && !types)
+    return Error(ErrorCode::kInvalidInput,
+                 "--assume " + options.assume +
+                     ": give int2 to int8, or weights and activations apart: w4a8; with -pow2 "
+                     "behind it for scales that are powers of two");
+  model.source_digest = sha256_hex(bytes);
+  auto imported =
+      import::import_onnx(std::move(bytes), options.model.stem().string(), options.model.parent_path(),
+                          types ? import::FloatModel::kTaken : import::FloatModel::kRefused);
+  if (!imported.ok()) return imported.error().within(options.model.string());
+  graph::Graph graph = std::move(*imported);
+  if (types && is_quantised(graph))
+    return Error(ErrorCode::kInvalidInput, options.model.string() + " is quantised already: --assume " +
+                                               options.assume + " is for float models; leave it out");
+  const auto describe = [](const std::vector<graph::Signature>& from,
+                           std::vector<runtime::plan::TensorSignature>& to) {
+    for (const auto& signature : from)
+      to.push_back({signature.name, graph::datatype(signature.type), signature.shape});
+  };
+  describe(graph.input_signatures, model.inputs);
+  describe(graph.output_signatures, model.outputs);
+  if (types) graph = passes::assume_quantised(std::move(graph), *types);
+  dump(options, kImportStep, graph);
+  return graph;
+}
+
+/// One line for what is said alike of several nodes: the first one's name, and how many more there are.
+std::vector<std::string> notes_of(const std::vector<graph::Diagnostic>& diagnostics) {
+  std::vector<std::string> messages, notes;
+  std::vector<std::size_t> nodes;
+  for (const auto& diagnostic : diagnostics) {
+    const auto at = static_cast<std::size_t>(std::find(messages.begin(), messages.end(), diagnostic.message) -
+                                             messages.begin());
+    if (at < messages.size()) {
+      ++nodes[at];
+      continue;
+    }
+    messages.push_back(diagnostic.message);
+    notes.push_back(diagnostic.node);
+    nodes.push_back(0);
+  }
+  for (std::size_t i = 0; i < notes.size(); ++i)
+    notes[i] += (nodes[i] > 0 ? " and " + std::to_string(nodes[i]) + " more: " : ": ") + messages[i];
+  return notes;
+}
+
+Result<graph::Graph> run_passes(const ModelOptions& options, graph::Graph graph,
+                                std::vector<std::string>& notes, Steps& steps) {
+  auto start = std::chrono::steady_clock::now();
+  auto lowered =
+      passes::run_standard_passes(std::move(graph), [&](const passes::Pass& pass, const graph::Graph& after) {
+        const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+        steps.add(pass.name, took.count());
+        dump(options, pass.name, after);
+        start = std::chrono::steady_clock::now();
+      });
+  if (lowered.ok() && options.assume.empty())
+    for (const std::string& note : notes_of(lowered->diagnostics)) {
+      notes.push_back(printable(note));
+      log::warning("compile", note);
+    }
+  return lowered;
+}
+
+}  // namespace
+
+Status check_options(const ModelOptions& options) {
+  if (const std::string name = name_of(options); !is_name(name))
+    return Error(
+        ErrorCode::kInvalidInput,
+        "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
+  std::vector<std::string> known{kImportStep};
+  for (const auto& pass : passes::standard_passes()) known.emplace_back(pass.name);
+  std::string names;
+  for (const auto& name : known) names += name + ", ";
+  for (const auto& wanted : options.dump_after)
+    if (wanted != kAllSteps && std::find(known.begin(), known.end(), wanted) == known.end())
+      return Error(
+          ErrorCode::kInvalidInput,
+          "--dump-after " + wanted + ": there is no such step; the steps are " + names + "and " + kAllSteps);
+  return {};
+}
+
+Result<Model> read_model(const ModelOptions& options, Steps& steps) {
+  Model model;
+  model.info.name = name_of(options);
+  model.assumed = options.assume;
+  MILLRACE_ASSIGN(graph::Graph graph,
+                  steps.run(kImportStep, [&] { return import_model(options, model.info); }));
+  MILLRACE_TRY(steps.run("read_model_file", [&] { return read_model_file(options.model, model.info); }));
+  MILLRACE_ASSIGN(graph, run_passes(options, std::move(graph), model.notes, steps));
+  MILLRACE_ASSIGN(model.program, steps.run("build_program", [&] { return build_program(graph); }));
+  model.program.name = model.info.name;
+  MILLRACE_TRY(check_names(model.program, model.info));
+  return model;
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,112 @@
+#include "compiler/planning/alternatives.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "compiler/explore/replicas.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+using explore::operator+=;
+
+constexpr std::size_t kMostIdle = 3;      // of these in a row that are no better than fewer
+constexpr std::size_t kMostCards = 9;     // numbers of cards looked at
+constexpr std::size_t kMostEffort = 500;  // operations times cards: above, all searches together take long
+
+Alternative made(const explore::Problem& problem, const explore::Solution& solution) {
+  Alternative out;
+  out.replicas = static_cast<std::uint32_t>(solution.replicas());
+  out.cards = static_cast<std::uint32_t>(solution.card.size()) * out.replicas;
+  out.objective = problem.targets.objective;
+  out.interval_seconds = std::max(solution.interval_seconds, out.replicas * explore::host_seconds(problem));
+  out.latency_seconds = solution.latency_seconds;
+  out.exact = solution.exact;
+  for (std::size_t i = 0; i < problem.operations.size(); ++i)
+    if (!problem.operations[i].host)
+      out.used += problem.operations[i].implementations[solution.implementation[i]].amounts;
+  for (auto& amount : out.used) amount *= out.replicas;
+  return out;
+}
+
+/// In the place of one pipeline for throughput on as many cards, where it is quicker, or there is none.
+void take_quicker(std::vector<Alternative>& all, const Alternative& copies) {
+  for (auto& way : all) {
+    if (way.cards != copies.cards || way.objective != copies.objective) continue;
+    const bool exact = way.exact && copies.exact;
+    if (way.frames_per_second() * (1 + 1e-9) < copies.frames_per_second()) way = copies;
+    way.exact = exact;
+    return;
+  }
+  all.push_back(copies);
+}
+
+/// The quickest so many copies of one pipeline on so many cards in all.
+std::optional<Alternative> replicated(const explore::Problem& problem, std::uint32_t cards) {
+  std::optional<Alternative> best;
+  for (std::uint32_t replicas = 2; replicas <= cards; ++replicas) {
+    if (cards % replicas != 0) continue;
+    explore::Problem copies = problem;
+    copies.partitions = cards / replicas;
+    copies.replicas = replicas;
+    copies.targets = {};
+    copies.targets.objective = explore::Objective::kThroughput;
+    const auto solution = explore::solve_replicated(copies, false);
+    if (!solution.ok() || !explore::verify(copies, *solution).empty()) continue;
+    const Alternative way = made(copies, *solution);
+    const bool exact = way.exact && (!best || best->exact);
+    if (!best || best->frames_per_second() < way.frames_per_second()) best = way;
+    best->exact = exact;
+  }
+  return best;
+}
+
+}  // namespace
+
+void add_alternatives(Plan& plan) {
+  plan.alternatives.clear();
+  plan.alternatives_left_out.clear();
+  const auto operations =
+      static_cast<std::size_t>(std::count_if(plan.problem.operations.begin(), plan.problem.operations.end(),
+                                             [](const auto& operation) { return !operation.host; }));
+  if (operations * std::min(kMostCards, plan.problem.cards.size()) > kMostEffort) {
+    plan.alternatives_left_out =
+        "not looked for: the model is large for so many cards, and each number of them would take a search "
+        "of "
+        "its own; plan with --partitions N to see one";
+    return;
+  }
+  explore::Problem problem = plan.problem;
+  problem.replicas.reset();  // of one pipeline; copies of it are looked at apart
+  const std::size_t cards = std::min(kMostCards, problem.cards.size());
+  double interval = std::numeric_limits<double>::infinity(), latency = interval;
+  std::size_t idle = 0;  // numbers of cards in a row that brought nothing
+  std::uint32_t n = 1;
+  for (; n <= cards && (idle < kMostIdle || n <= plan.cards()); ++n) {
+    ++idle;
+    for (const auto objective : {explore::Objective::kThroughput, explore::Objective::kLatency}) {
+      problem.partitions = n;
+      problem.targets = {};
+      problem.targets.objective = objective;
+      const auto solution = explore::solve(problem, false);
+      if (!solution.ok() || !explore::verify(problem, *solution).empty()) continue;
+      plan.alternatives.push_back(made(problem, *solution));
+      const auto& way = plan.alternatives.back();
+      if (way.interval_seconds < interval || way.latency_seconds < latency) idle = 0;
+      interval = std::min(interval, way.interval_seconds);
+      latency = std::min(latency, way.latency_seconds);
+    }
+    if (const auto copies = replicated(problem, n)) take_quicker(plan.alternatives, *copies);
+  }
+  if (n <= problem.cards.size())
+    plan.alternatives_left_out = "more than " + std::to_string(n - 1) + " cards were not looked at" +
+                                 (idle >= kMostIdle ? ", for the last of them brought nothing" : "");
+  std::sort(plan.alternatives.begin(), plan.alternatives.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.cards, -a.frames_per_second(), a.latency_seconds) <
+           std::tuple(b.cards, -b.frames_per_second(), b.latency_seconds);
+  });
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,190 @@
+#include "compiler/planning/candidates.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "compiler/planning/weights.hpp"
+#include "kernels/program/parameters.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+using explore::operator+=;
+
+constexpr std::uint64_t kJointDepth = 32;  // beats of a FIFO whose depth is not known yet
+
+bool as_good(const explore::Implementation& a, const explore::Implementation& b) {
+  return a.interval_cycles <= b.interval_cycles &&
+         a.fill_cycles * b.interval_cycles <= b.fill_cycles * a.interval_cycles &&
+         a.depth_cycles <= b.depth_cycles && explore::within(a.amounts, b.amounts);
+}
+
+/// What joins a block to the one before, by lanes and bits of its input.
+using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
+
+Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits, Joints& known) {
+  const auto at = known.find({lanes, bits});
+  if (at != known.end()) return at->second;
+  // Who feeds it is chosen elsewhere: half its lanes stand for any other number of them.
+  MILLRACE_ASSIGN(const gen::Cost cost,
+                  gen::edge_cost(catalog, lanes % 2 == 0 ? lanes / 2 : lanes, lanes, bits, kJointDepth));
+  known.emplace(std::pair(lanes, bits), cost);
+  return cost;
+}
+
+Result<explore::Implementation> weigh(const gen::Catalog& catalog, const kernels::Program& program,
+                                      const kernels::Block& block, const gen::Candidate& candidate,
+                                      const HostPorts& ports, Joints& joints) {
+  explore::Implementation way;
+  way.name = gen::to_string(candidate.folding);
+  if (candidate.folding.weights != gen::Placement::kBaked)
+    way.name += candidate.memory_bytes > 0 ? ", weights streamed" : ", constants loaded";
+  way.interval_cycles = std::max<std::uint64_t>(1, candidate.interval_cycles);
+  way.fill_cycles = static_cast<std::uint64_t>(std::clamp(candidate.lead, 0.0, 1.0) *
+                                               static_cast<double>(way.interval_cycles));
+  way.depth_cycles = candidate.depth_cycles;
+  gen::Cost cost = candidate.cost;
+  for (std::size_t i = 0; i < block.inputs.size(); ++i) {
+    MILLRACE_ASSIGN(const gen::Cost before, joint(catalog, candidate.input_lanes[i],
+                                                  program.tensors[block.inputs[i]].type.bits, joints));
+    cost += before;
+  }
+  way.amounts = amounts_of(cost);
+  MILLRACE_ASSIGN(const explore::Amounts host, ports.least(catalog, block.name, candidate));
+  way.amounts += host;
+  way.amounts[explore::kMemoryBytes] = candidate.memory_bytes;
+  return way;
+}
+
+auto sortable(const gen::Folding& f) {
+  return std::tuple(f.pe, f.simd, f.pixels, f.window_lanes, f.window, f.multiplier, f.implementation,
+                    f.weights, f.memory, f.variant);
+}
+
+/// Of the intervals at which something changes, those far enough apart, the quickest included.
+std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const CandidateOptions& options) {
+  std::vector<std::uint64_t> out;
+  double next = 0;
+  for (const auto interval : all) {
+    if (static_cast<double>(interval) < next) continue;
+    out.push_back(interval);
+    next = static_cast<double>(interval) * options.step;
+    if (options.longest_cycles != 0 && interval > options.longest_cycles) break;
+  }
+  if (options.longest_cycles == 0 && !all.empty() && out.back() != all.back()) out.push_back(all.back());
+  return out;
+}
+
+Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
+                 const gen::Generator& generator, const CandidateOptions& options, const HostPorts& ports,
+                 explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+  std::set<decltype(sortable({}))> seen;
+  Joints joints;
+  for (const auto interval : spaced(generator.intervals(), options))
+    for (const auto& folding : generator.foldings(interval)) {
+      if (!options.unrolled && folding.implementation == gen::Implementation::kUnrolled) continue;
+      if (!seen.insert(sortable(folding)).second) continue;
+      auto asked = generator.candidate(catalog, folding);
+      // A folding may be wide enough and still be none: too many lanes for a unit.
+      if (!asked.ok() && asked.error().code() == ErrorCode::kInvalidInput) continue;
+      if (!asked.ok()) return asked.error();
+      gen::Candidate candidate = std::move(*asked);
+      MILLRACE_ASSIGN(explore::Implementation way,
+                      weigh(catalog, program, program.blocks[block], candidate, ports, joints));
+      way.candidate = static_cast<std::uint32_t>(candidates.size());
+      candidates.push_back(std::move(candidate));
+      auto& ways = operation.implementations;
+      // What depends on the values of constants never stands for what does not: it may be left out later.
+      const auto comparable = [&](const explore::Implementation& other) {
+        const auto unrolled = gen::Implementation::kUnrolled;
+        return (candidates[other.candidate].folding.implementation == unrolled) ==
+               (candidates[way.candidate].folding.implementation == unrolled);
+      };
+      if (std::any_of(ways.begin(), ways.end(),
+                      [&](const auto& other) { return comparable(other) && as_good(other, way); }))
+        continue;
+      ways.erase(std::remove_if(ways.begin(), ways.end(),
+                                [&](const auto& other) { return comparable(other) && as_good(way, other); }),
+                 ways.end());
+      ways.push_back(std::move(way));
+    }
+  return {};
+}
+
+/// The same block with its weights in memory, where there is hardware that reads them.
+Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
+                    const CandidateOptions& options, const HostPorts& ports, explore::Operation& operation,
+                    std::vector<gen::Candidate>& candidates) {
+  const auto& baked = program.blocks[block];
+  if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
+  const auto placed = placed_alone(program, block, kernels::Placement::kStreamed);
+  if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
+  if (!placed.ok()) return placed.error();
+  MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
+  return add_block(catalog, *placed, 0, *generator, options, ports, operation, candidates);
+}
+
+/// Candidates that stand for none of the ways left are not kept.
+void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+  std::vector<gen::Candidate> kept;
+  kept.reserve(operation.implementations.size());
+  for (auto& way : operation.implementations) {
+    kept.push_back(std::move(candidates[way.candidate]));
+    way.candidate = static_cast<std::uint32_t>(kept.size() - 1);
+  }
+  candidates = std::move(kept);
+  operation.implementations.shrink_to_fit();
+}
+
+}  // namespace
+
+Result<kernels::Program> placed_alone(const kernels::Program& program, std::uint32_t block,
+                                      kernels::Placement placement) {
+  kernels::Program alone = kernels::extract(program, {block}, program.blocks[block].name);
+  MILLRACE_TRY(place_parameters(alone, 0, placement));
+  if (const std::string wrong = kernels::validate(alone); !wrong.empty())
+    return Error(ErrorCode::kUnsupported, "block '" + program.blocks[block].name +
+                                              "': its weights cannot be " + kernels::to_string(placement) +
+                                              ": " + wrong);
+  return alone;
+}
+
+Result<explore::Implementation> implementation(const gen::Catalog& catalog, const kernels::Program& program,
+                                               const kernels::Block& block, const gen::Candidate& candidate,
+                                               const HostPorts& ports) {
+  Joints joints;
+  return weigh(catalog, program, block, candidate, ports, joints);
+}
+
+Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,
+                                  const CandidateOptions& options, const HostPorts& ports,
+                                  explore::Problem& problem) {
+  Candidates out;
+  out.of_block.resize(program.blocks.size());
+  for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
+    auto& operation = problem.operations[i];
+    operation.implementations.clear();
+    if (operation.host) continue;
+    const auto generator = gen::Generator::make(program, i, options.plugin);
+    if (!generator.ok() && generator.error().code() != ErrorCode::kUnsupported) return generator.error();
+    if (!generator.ok()) {
+      if (out.unsupported.empty()) out.unsupported = generator.error().message();
+      out.without.push_back(program.blocks[i].name);
+      continue;
+    }
+    MILLRACE_TRY(add_block(catalog, program, i, **generator, options, ports, operation, out.of_block[i]));
+    if (options.streamed)
+      MILLRACE_TRY(add_streamed(catalog, program, i, options, ports, operation, out.of_block[i]));
+    drop_unused(operation, out.of_block[i]);
+    if (!operation.implementations.empty()) continue;
+    if (out.unsupported.empty()) out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
+    out.without.push_back(program.blocks[i].name);
+  }
+  return out;
+}
+
+}  // namespace millrace::compiler
