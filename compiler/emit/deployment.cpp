@@ -250,7 +250,7 @@ class Builder {
     made.interval_cycles = design.interval_cycles;
     made.latency_cycles = design.latency_cycles;
     made.rtl_digest = rtl.digest;
-    rtl_[made.name] = rtl.files;
+    tops_[made.name] = rtl.top;
     constants = {rtl.load, rtl.streamed};
     for (const auto& [path, content] : rtl.files) {
       const auto bytes = std::as_bytes(std::span(content));
@@ -316,8 +316,8 @@ class Builder {
       if (const auto design = designs_.find(partition); design != designs_.end())
         made.placed = placement(design->second, device(place));
       // A kernel is made around one partition's top.
-      if (const auto rtl = rtl_.find(partition); rtl != rtl_.end() && image.partitions.size() == 1)
-        made.rtl = rtl->second;
+      if (const auto top = tops_.find(partition); top != tops_.end() && image.partitions.size() == 1)
+        made.top = top->second;
       images.push_back(std::move(made));
     }
     MILLRACE_ASSIGN(const auto files, emit_vitis(images));
@@ -335,8 +335,8 @@ class Builder {
   std::optional<double> frames_per_second_;
   Artifacts out_;
   std::map<std::string, kernels::Program> programs_;
-  std::map<std::string, std::map<std::string, std::string>> rtl_;  // partition -> its SystemVerilog
-  std::map<std::uint32_t, LinkRoom> rooms_;                        // of the image's links
+  std::map<std::string, TopInterface> tops_;       // of partitions with hardware
+  std::map<std::uint32_t, LinkRoom> rooms_;        // of the image's links
   std::map<std::string, std::uint64_t> passages_;  // partition -> cycles until a frame has passed it
 };
 

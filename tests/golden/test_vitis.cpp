@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = tests::source_dir();
 
-/// A top of the form emit/rtl writes: control, supervisor, an input, an output; where it has readers of
-/// weights, the unit that takes parameters and a port each.
+/// The SystemVerilog of a top as emit/rtl writes it: control, supervisor, an input, an output; where it has
+/// readers of weights, the unit that takes parameters and a port each.
 std::string top_text(std::size_t connectors, std::size_t readers = 0) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
@@ -112,15 +112,21 @@ runtime::plan::Device u280() {
 class Vitis : public testing::Test {
  protected:
   Vitis() : device_(u280()) {
-    image_ = {"image0",
-              "part0",
-              "SLR1",
-              &device_,
-              {{"part0_top.sv", top_text(0)},
-               {"files.f", "library/mr_fifo.sv\npart0_top.sv\n"},
-               {"library/mr_fifo.sv", "module mr_fifo;\nendmodule\n"},
-               {"w.hex", "00\n"},
-               {"w_thresholds.0.1", "00\n"}}};
+    image_ = {"image0", "part0", "SLR1", &device_, {}};
+    use_top(0);
+  }
+
+  /// A top as top_text() writes it.
+  void use_top(std::uint32_t connectors, std::size_t readers = 0) {
+    rtl_["part0_top.sv"] = top_text(connectors, readers);
+    TopInterface top{{{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}},
+                     connectors};
+    if (readers > 0) top.units.push_back({"parameters", true, true, Master::kRead});
+    top.units.push_back({"in0", true, true, Master::kRead});
+    top.units.push_back({"out0", true, true, Master::kWrite});
+    for (std::size_t i = 0; i < readers; ++i)
+      top.units.push_back({"weights" + std::to_string(i), false, false, Master::kRead});
+    image_.top = top;
   }
 
   std::map<std::string, std::string> emit() const {
@@ -136,7 +142,7 @@ class Vitis : public testing::Test {
       std::ofstream(folder / path) << text;
     };
     for (const auto& [path, text] : emit()) put(path, text);
-    for (const auto& [path, text] : image_.rtl) put("rtl/part0/" + path, text);
+    for (const auto& [path, text] : rtl_) put("rtl/part0/" + path, text);
   }
 
   ChildOutcome run(const std::vector<std::string>& command, const fs::path& folder) const {
@@ -174,6 +180,10 @@ class Vitis : public testing::Test {
 
   runtime::plan::Device device_;
   VitisImage image_;
+  std::map<std::string, std::string> rtl_ = {{"files.f", "library/mr_fifo.sv\npart0_top.sv\n"},
+                                             {"library/mr_fifo.sv", "module mr_fifo;\nendmodule\n"},
+                                             {"w.hex", "00\n"},
+                                             {"w_thresholds.0.1", "00\n"}};  // below rtl/part0/
 };
 
 /// What Verilator and others let pass in Verilog-2001 and Vivado does not, of what is tempting to write.
@@ -202,7 +212,7 @@ TEST_F(Vitis, GivesAnImageWhatItTakesToBuildItAndSaysThatNothingWasRun) {
 }
 
 TEST_F(Vitis, WritesAKernelAsItAlwaysWasInLinesThatCanBeRead) {
-  image_.rtl["part0_top.sv"] = top_text(1, 1);
+  use_top(1, 1);
   const std::string text = emit().at("vitis/image0/kernel.v");
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140U) << line;
@@ -213,7 +223,7 @@ TEST_F(Vitis, WritesAKernelAsItAlwaysWasInLinesThatCanBeRead) {
 
 /// Verilog-2001 in files that Vivado takes for that.
 TEST_F(Vitis, WritesWhatIsPackagedInPlainVerilog) {
-  image_.rtl["part0_top.sv"] = top_text(2, 2);
+  use_top(2, 2);
   const auto files = emit();
   for (const char* top : {"vitis/image0/kernel.v", "vitis/aurora_u280/millrace_aurora.v"})
     EXPECT_EQ(beyond_verilog_2001(files.at(top)), "") << top;
@@ -232,15 +242,15 @@ TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
     EXPECT_FALSE(files.contains("vitis/image0/link.cfg"));
     return files.at("vitis/README.md");
   };
-  image_.rtl["part0_top.sv"] = top_text(3);
+  use_top(3);
   EXPECT_NE(note().find("`image0`: it has link ports on 3 connectors"), std::string::npos);
-  image_.rtl["part0_top.sv"] = top_text(2);
+  use_top(2);
   device_.clock_mhz = 100;
   EXPECT_NE(note().find("slower than the 156.25 MHz"), std::string::npos);
   device_.clock_mhz = 250;
   device_.platform = "xilinx_other_1";
   EXPECT_NE(note().find("what platform xilinx_other_1 calls its transceivers"), std::string::npos);
-  image_.rtl.erase("part0_top.sv");
+  image_.top.reset();
   EXPECT_NE(note().find("no generated SystemVerilog of one partition"), std::string::npos);
 }
 
@@ -381,7 +391,7 @@ TEST_F(Vitis, PutsEachInstanceOfADataflowOverSeveralRegionsIntoItsOwn) {
 }
 
 TEST_F(Vitis, LinksReadersOfWeightsToTheMemoryTheirParametersLieIn) {
-  image_.rtl["part0_top.sv"] = top_text(0, 2);
+  use_top(0, 2);
   image_.region = "SLR0";
   const auto files = emit();
   using Lines = std::vector<std::pair<std::string, std::string>>;
@@ -460,7 +470,7 @@ TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
 
 class VitisLinks : public Vitis {
  protected:
-  VitisLinks() { image_.rtl["part0_top.sv"] = top_text(2); }
+  VitisLinks() { use_top(2); }
 };
 
 TEST_F(VitisLinks, WireItsStreamsToACablesKernelAConnector) {
@@ -583,10 +593,14 @@ TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
         (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
 }
 
-TEST_F(Vitis, RefusesATopThatIsNotOne) {
-  EXPECT_EQ(read_top("module other (\n);\n", "part0_top").error().code(), ErrorCode::kInternal);
-  EXPECT_EQ(read_top("module part0_top (\n  input  logic clk\n);\n", "part0_top").error().code(),
-            ErrorCode::kInternal);
+TEST_F(Vitis, RefusesATopWithMoreRegisterSlavesThanAKernelHasWindows) {
+  while (image_.top->units.size() < 17)
+    image_.top->units.push_back({"in" + std::to_string(image_.top->units.size())});
+  const auto files = emit_vitis({image_});
+  ASSERT_FALSE(files.ok());
+  EXPECT_EQ(files.error().code(), ErrorCode::kInternal);
+  image_.top->units.pop_back();
+  EXPECT_TRUE(emit_vitis({image_}).ok());
 }
 
 }  // namespace

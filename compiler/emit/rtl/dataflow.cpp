@@ -89,7 +89,7 @@ class Dataflow {
           "weights_addr,"
           "\n  output logic weights_quiet,\n  output logic weights_error";
     for (std::size_t i = 0; i < netlist_.readers.size(); ++i)
-      out_ += bus_ports(weights_port(i), "axi", kAxiRead);
+      out_ += bus_ports(weights_port(i) + "_axi", kAxiRead);
     for (const auto& port : design_.inputs) port_lines(port, true);
     for (const auto& port : design_.outputs) port_lines(port, false);
     out_ += "\n);\n";

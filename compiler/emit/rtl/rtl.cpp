@@ -97,8 +97,9 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
   sources.push_back(dataflow);
   sources.push_back(top);
   made.files[dataflow] = broken_lines(dataflow_text(design, program, options));
-  MILLRACE_ASSIGN(const std::string shell, top_text(design, ports, options));
-  made.files[top] = broken_lines(shell);
+  MILLRACE_ASSIGN(TopModule shell, top_module(design, ports, options));
+  made.files[top] = broken_lines(shell.text);
+  made.top = std::move(shell.interface);
   for (const auto& file : design.netlist.files) made.files[file.name] = file.content;
   for (const auto& source : sources) made.files["files.f"] += source + "\n";
   made.digest = digest_of(made.files);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/emit/rtl/interfaces.hpp"
 #include "compiler/generators/design.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
@@ -41,6 +42,7 @@ struct RtlOptions {
 struct Rtl {
   std::map<std::string, std::string> files;  // path inside rtl/<partition>/ -> content; README.md lists them
   std::string digest;  // sha256 of all of them but design.json: what a simulation's cache is keyed by
+  TopInterface top;    // of module <partition>_top
   // What its loader takes: 64-bit words, little-endian; empty where nothing is loaded. In no file.
   std::vector<std::byte> load;
   // What its weight readers find at weights_addr; empty where no weights are streamed. In no file either.

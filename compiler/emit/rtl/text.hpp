@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/emit/rtl/interfaces.hpp"
 #include "compiler/generators/netlist.hpp"
-#include "compiler/generators/shell.hpp"
 
 namespace millrace::compiler::emit {
 
@@ -20,32 +20,19 @@ std::string comment(const std::string& text);
 /// there are none.
 std::string parameter_list(const generators::Unit& unit);
 
-/// A signal of a bus, as the unit behind the port sees it.
-struct Signal {
-  const char* name;
-  bool input;
-  unsigned width;
-};
-
-using generators::kDataBytes;
-inline constexpr Signal kAxiRead[] = {
-    {"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},           {"arlen", false, 8},
-    {"rvalid", true, 1},   {"rready", false, 1}, {"rdata", true, kDataBytes * 8}, {"rresp", true, 2},
-    {"rlast", true, 1}};
-
 /// The AXI4 port of the i-th weight reader: "weights0".
 inline std::string weights_port(std::size_t i) {
   return "weights" + std::to_string(i);
 }
 
-/// Ports of a module for the bus <name>_<kind>_, each begun by ",\n".
+/// Ports of a module, <bus>_<signal>, each begun by ",\n".
 template <std::size_t N>
-std::string bus_ports(const std::string& name, const char* kind, const Signal (&signals)[N]) {
+std::string bus_ports(const std::string& bus, const Signal (&signals)[N]) {
   std::string text = ",\n";
   for (std::size_t i = 0; i < N; ++i) {
     const Signal& s = signals[i];
     text += std::string(i > 0 ? ",\n" : "\n") + "  " + (s.input ? "input " : "output") + " logic " +
-            (s.width > 1 ? range(s.width) : "") + name + "_" + kind + "_" + s.name;
+            (s.width > 1 ? range(s.width) : "") + bus + "_" + s.name;
   }
   return text;
 }

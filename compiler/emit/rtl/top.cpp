@@ -21,24 +21,6 @@ using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
 
-constexpr Signal kAxiLite[] = {{"awvalid", true, 1}, {"awready", false, 1}, {"awaddr", true, 12},
-                               {"wvalid", true, 1},  {"wready", false, 1},  {"wdata", true, 32},
-                               {"wstrb", true, 4},   {"bvalid", false, 1},  {"bready", true, 1},
-                               {"bresp", false, 2},  {"arvalid", true, 1},  {"arready", false, 1},
-                               {"araddr", true, 12}, {"rvalid", false, 1},  {"rready", true, 1},
-                               {"rdata", false, 32}, {"rresp", false, 2}};
-constexpr Signal kAxiWrite[] = {{"awvalid", false, 1},
-                                {"awready", true, 1},
-                                {"awaddr", false, 64},
-                                {"awlen", false, 8},
-                                {"wvalid", false, 1},
-                                {"wready", true, 1},
-                                {"wdata", false, kDataBytes * 8},
-                                {"wlast", false, 1},
-                                {"bvalid", true, 1},
-                                {"bready", false, 1},
-                                {"bresp", true, 2}};
-
 /// A port of the image and the stream of the dataflow it belongs to.
 struct End {
   std::string name;  // unique: "out0", "out0_2"
@@ -56,13 +38,14 @@ class Top {
  public:
   Top(const Design& design, const RtlOptions& options) : design_(design), options_(options) {}
 
-  Result<std::string> run(const std::vector<ImagePort>& ports) {
+  Result<TopModule> run(const std::vector<ImagePort>& ports) {
     MILLRACE_TRY(match(ports));
+    const TopInterface interface = this->interface();
     std::string body = control() + links() + parameters() + dataflow();
     for (const auto& end : inputs_) body += input(end);
     body += tags();
     for (const auto& end : outputs_) body += output(end);
-    return header() + body + "endmodule\n`default_nettype wire\n";
+    return TopModule{header(interface) + body + "endmodule\n`default_nettype wire\n", interface};
   }
 
  private:
@@ -96,7 +79,21 @@ class Top {
   }
 
   // ---- the module's own ports
-  std::string header() const {
+  TopInterface interface() const {
+    TopInterface out;
+    out.units = {{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}};
+    if (loads()) out.units.push_back({"parameters", true, true, Master::kRead});
+    for (std::size_t i = 0; i < design_.netlist.readers.size(); ++i)
+      out.units.push_back({weights_port(i), false, false, Master::kRead});
+    for (const auto& end : inputs_)
+      if (!end.link) out.units.push_back({end.name, true, true, Master::kRead});
+    for (const auto& end : outputs_)
+      if (!end.link) out.units.push_back({end.name, true, true, Master::kWrite});
+    if (rows_ != 0) out.connectors = options_.connectors;
+    return out;
+  }
+
+  std::string header(const TopInterface& interface) const {
     std::string text = notice(design_.partition + "_top: partition " + design_.partition +
                                   " with its shell for " + clocked(options_.device, options_.clock_mhz) +
                                   ": AXI4-Lite registers, AXI4 to memory, links as AXI-Stream.",
@@ -117,30 +114,15 @@ class Top {
                    : std::string()) +
         "`default_nettype none\nmodule " + design_.partition +
         "_top (\n  input  logic clk,\n  input  logic rst,\n  output logic error";
-    text += bus_ports("control", "axil", kAxiLite) + unit_ports("supervisor") +
-            bus_ports("supervisor", "axi", kAxiWrite);
-    if (loads()) text += unit_ports("parameters") + bus_ports("parameters", "axi", kAxiRead);
-    for (std::size_t i = 0; i < design_.netlist.readers.size(); ++i)
-      text += bus_ports(weights_port(i), "axi", kAxiRead);
-    for (const auto& end : inputs_)
-      if (!end.link) text += unit_ports(end.name) + bus_ports(end.name, "axi", kAxiRead);
-    for (const auto& end : outputs_)
-      if (!end.link) text += unit_ports(end.name) + bus_ports(end.name, "axi", kAxiWrite);
-    for (std::uint32_t k = 0; rows_ != 0 && k < options_.connectors; ++k)
-      text += connector_ports("link" + number(k));
+    for (const TopUnit& unit : interface.units) {
+      if (unit.registers) text += bus_ports(unit.name + "_axil", kAxiLite);
+      if (unit.interrupt) text += ",\n  output logic " + unit.name + "_irq";
+      if (unit.master == Master::kRead) text += bus_ports(unit.name + "_axi", kAxiRead);
+      if (unit.master == Master::kWrite) text += bus_ports(unit.name + "_axi", kAxiWrite);
+    }
+    for (std::uint32_t k = 0; k < interface.connectors; ++k)
+      text += bus_ports("link" + number(k), kConnector);
     return text + "\n);\n";
-  }
-
-  static std::string unit_ports(const std::string& name) {
-    return bus_ports(name, "axil", kAxiLite) + ",\n  output logic " + name + "_irq";
-  }
-
-  static std::string connector_ports(const std::string& name) {
-    const std::string data = " logic " + range(kLinkBytes * 8) + name;
-    return ",\n\n  input  logic " + name + "_up,\n  output logic " + name + "_tx_tvalid,\n  input  logic " +
-           name + "_tx_tready,\n  output" + data + "_tx_tdata,\n  output logic " + name +
-           "_tx_tlast,\n  input  logic " + name + "_rx_tvalid,\n  input " + data +
-           "_rx_tdata,\n  input  logic " + name + "_rx_tlast";
   }
 
   // ---- connections of an instance
@@ -504,7 +486,7 @@ std::set<std::string> top_modules() {
           "mr_fork",    "mr_join",       "mr_link_hub", "mr_link_send", "mr_link_receive"};
 }
 
-Result<std::string> top_text(const Design& design, const std::vector<ImagePort>& ports,
+Result<TopModule> top_module(const Design& design, const std::vector<ImagePort>& ports,
                              const RtlOptions& options) {
   return Top(design, options).run(ports);
 }

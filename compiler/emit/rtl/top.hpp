@@ -12,7 +12,13 @@ namespace millrace::compiler::emit {
 /// Modules of the library a top may use.
 std::set<std::string> top_modules();
 
-Result<std::string> top_text(const generators::Design& design,
+struct TopModule {
+  std::string text;
+  TopInterface interface;
+};
+
+/// kInternal if the image's ports are not the design's.
+Result<TopModule> top_module(const generators::Design& design,
                              const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options);
 
 }  // namespace millrace::compiler::emit

@@ -35,22 +35,22 @@ std::string memory_tag(const Device& device, const std::string& region) {
 /// Where a master's buffer is told: its own window's first argument. Readers of weights find theirs in the
 /// parameters' buffer and have no window; the linker wants an argument a port, so theirs are registers of
 /// that window that nothing reads.
-std::size_t argument_offset(const KernelInterfaces& interfaces, const std::string& master) {
+std::size_t argument_offset(const TopInterface& top, const std::string& master) {
   constexpr std::size_t kWindow = 0x1000, kBuffer = 0x10, kUnused = 0x800;
-  const auto& windows = interfaces.windows;
+  const auto windows = window_names(top);
   const auto place = [&](const std::string& name) {
     return static_cast<std::size_t>(std::find(windows.begin(), windows.end(), name) - windows.begin());
   };
   if (const std::size_t own = place(master); own < windows.size()) return own * kWindow + kBuffer;
   std::size_t number = 0;  // of those without
-  for (const auto& other : interfaces.masters) {
+  for (const auto& other : master_names(top)) {
     if (other == master) break;
     if (place(other) == windows.size()) ++number;
   }
   return place("parameters") * kWindow + kUnused + 8 * number;
 }
 
-std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& kernel) {
+std::string kernel_xml(const TopInterface& top, const std::string& kernel) {
   std::string text =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- Written by millrace. Checked against a schema of "
       "ours only: this has never "
@@ -62,16 +62,15 @@ std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& ke
       "dataWidth=\"32\" portType=\"addressable\" base=\"0x0\"/>\n";
   std::string args;
   std::size_t id = 0;
-  for (const std::string& master : interfaces.masters) {
+  for (const std::string& master : master_names(top)) {
     text += "      <port name=\"m_axi_" + master +
             "\" mode=\"master\" range=\"0xFFFFFFFFFFFFFFFF\" dataWidth=\"512\" portType=\"addressable\" "
             "base=\"0x0\"/>\n";
     args += "      <arg name=\"" + master + "\" addressQualifier=\"1\" id=\"" + std::to_string(id++) +
-            "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" +
-            hex(argument_offset(interfaces, master)) +
+            "\" port=\"m_axi_" + master + "\" size=\"0x8\" offset=\"" + hex(argument_offset(top, master)) +
             "\" hostOffset=\"0x0\" hostSize=\"0x8\" type=\"void*\"/>\n";
   }
-  for (const std::string& stream : interfaces.streams) {
+  for (const std::string& stream : stream_names(top)) {
     text += "      <port name=\"" + stream + "\" mode=\"" +
             (stream.ends_with("_tx") ? "write_only" : "read_only") +
             "\" range=\"0x0\" dataWidth=\"64\" portType=\"stream\" base=\"0x0\"/>\n";
@@ -83,8 +82,7 @@ std::string kernel_xml(const KernelInterfaces& interfaces, const std::string& ke
   return text + "    </ports>\n    <args>\n" + args + "    </args>\n  </kernel>\n</root>\n";
 }
 
-std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfaces,
-                        const std::string& kernel) {
+std::string package_tcl(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
   const std::string rtl = "../../rtl/" + image.partition;
   std::string text = std::string(kNeverRun) +
                      "# Packages the kernel: vivado -mode batch -source package.tcl -tclargs OUTPUT.xo\n"
@@ -129,8 +127,8 @@ std::string package_tcl(const VitisImage& image, const KernelInterfaces& interfa
                      "ipx::infer_bus_interface ap_rst_n xilinx.com:signal:reset_rtl:1.0 $core\n"
                      "ipx::infer_bus_interface interrupt xilinx.com:signal:interrupt_rtl:1.0 $core\n"
                      "foreach bus {s_axi_control";
-  for (const std::string& master : interfaces.masters) text += " m_axi_" + master;
-  for (const std::string& stream : interfaces.streams) text += " " + stream;
+  for (const std::string& master : master_names(top)) text += " m_axi_" + master;
+  for (const std::string& stream : stream_names(top)) text += " " + stream;
   text += "} {\n  ipx::associate_bus_interfaces -busif $bus -clock ap_clk $core\n}\n";
   return text +
          "ipx::associate_bus_interfaces -clock ap_clk -reset ap_rst_n $core\n"
@@ -148,15 +146,15 @@ std::string cable_unit(const VitisImage& image, std::size_t number) {
   return image.image + "_cable" + std::to_string(number);
 }
 
-std::string link_cfg(const VitisImage& image, const KernelInterfaces& interfaces, const std::string& kernel) {
-  const std::size_t cables = interfaces.connectors();
+std::string link_cfg(const VitisImage& image, const TopInterface& top, const std::string& kernel) {
+  const std::size_t cables = top.connectors;
   std::string text = std::string(kNeverRun) + "platform=" + image.device->platform +
                      "\nsave-temps=1\n\n[connectivity]\nnk=" + kernel + ":1:" + image.image + "\n";
   for (std::size_t i = 0; i < cables; ++i)
     text += (i == 0 ? "nk=" + std::string(kAuroraKernel) + ":" + std::to_string(cables) + ":" : ",") +
             cable_unit(image, i) + (i + 1 == cables ? "\n" : "");
   const std::string memory = memory_tag(*image.device, image.region);
-  for (const std::string& master : interfaces.masters)
+  for (const std::string& master : master_names(top))
     text += "sp=" + image.image + ".m_axi_" + master + ":" + memory + "\n";
   if (image.placed.empty() && image.region.starts_with("SLR"))
     text += "slr=" + image.image + ":" + image.region + "\n";
@@ -221,15 +219,14 @@ std::string image_makefile(const VitisImage& image, const std::string& kernel, b
 }
 
 /// Why an image with links is not handed over; empty where it is.
-std::string no_cables(const VitisImage& image, const KernelInterfaces& interfaces) {
+std::string no_cables(const VitisImage& image, const TopInterface& top) {
   const auto pins = cable_pins(image.device->platform);
   if (!pins)
     return "it has link ports, and what platform " + image.device->platform +
            " calls its transceivers is not known here";
-  if (interfaces.connectors() > pins->cages.size())
-    return "it has link ports on " + std::to_string(interfaces.connectors()) +
-           " connectors, and of platform " + image.device->platform + " " +
-           std::to_string(pins->cages.size()) + " is known here";
+  if (top.connectors > pins->cages.size())
+    return "it has link ports on " + std::to_string(top.connectors) + " connectors, and of platform " +
+           image.device->platform + " " + std::to_string(pins->cages.size()) + " is known here";
   if (image.device->clock_mhz < kAuroraMhz)
     return "it has link ports, and its clock is slower than the 156.25 MHz a cable's words come at";
   return {};
@@ -244,15 +241,18 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
   std::map<std::string, std::set<std::string>> needed_by;
   for (const VitisImage& image : images) {
     if (image.device == nullptr || image.device->platform.empty()) continue;
-    const std::string top = image.partition + "_top", kernel = "millrace_" + image.image;
-    const auto source = image.rtl.find(top + ".sv");
-    if (source == image.rtl.end()) {
+    const std::string module = image.partition + "_top", kernel = "millrace_" + image.image;
+    if (!image.top) {
       notes += "- `" + image.image + "`: no generated SystemVerilog of one partition\n";
       continue;
     }
-    MILLRACE_ASSIGN(const KernelInterfaces interfaces, read_top(source->second, top));
-    const bool links = interfaces.connectors() != 0;
-    if (const std::string why = links ? no_cables(image, interfaces) : std::string(); !why.empty()) {
+    const TopInterface& top = *image.top;
+    if (const std::size_t windows = window_names(top).size(); windows == 0 || windows > kMaxWindows)
+      return Error(ErrorCode::kInternal, module + " has " + std::to_string(windows) +
+                                             " register slaves; a kernel takes 1 to " +
+                                             std::to_string(kMaxWindows));
+    const bool links = top.connectors != 0;
+    if (const std::string why = links ? no_cables(image, top) : std::string(); !why.empty()) {
       notes += "- `" + image.image + "`: " + why + "\n";
       continue;
     }
@@ -261,11 +261,11 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
       needed_by[aurora_folder(image)].insert(image.image);
     }
     const std::string folder = "vitis/" + image.image + "/";
-    files[folder + "kernel.v"] = kernel_text(interfaces, kernel, top);
+    files[folder + "kernel.v"] = kernel_text(top, kernel, module);
     files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
-    files[folder + "kernel.xml"] = kernel_xml(interfaces, kernel);
-    files[folder + "package.tcl"] = package_tcl(image, interfaces, kernel);
-    files[folder + "link.cfg"] = link_cfg(image, interfaces, kernel);
+    files[folder + "kernel.xml"] = kernel_xml(top, kernel);
+    files[folder + "package.tcl"] = package_tcl(image, top, kernel);
+    files[folder + "link.cfg"] = link_cfg(image, top, kernel);
     if (!image.placed.empty()) files[folder + "regions.tcl"] = regions_tcl(image);
     files[folder + "Makefile"] = image_makefile(image, kernel, links);
     built += " " + image.image;

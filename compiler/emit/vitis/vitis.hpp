@@ -4,9 +4,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compiler/emit/rtl/interfaces.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 
@@ -23,7 +25,7 @@ struct VitisImage {
   std::string partition;  // the one it holds: rtl/<partition>/
   std::string region;     // of the device, "all" where there are none
   const runtime::plan::Device* device = nullptr;
-  std::map<std::string, std::string> rtl;    // rtl/<partition>/ as emitted: path -> content
+  std::optional<TopInterface> top;           // of module <partition>_top; none: no hardware was generated
   std::vector<PlacedInstances> placed = {};  // where it spans regions; empty: it is in `region` only
 };
 

@@ -1,0 +1,77 @@
+// The ports of a partition's top: emit/rtl writes them, emit/vitis makes a kernel around them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/generators/shell.hpp"
+
+namespace millrace::compiler::emit {
+
+/// A signal of a bus, with its direction as the top has it.
+struct Signal {
+  const char* name;
+  bool input;
+  unsigned width;
+};
+
+using generators::kDataBytes;
+
+inline constexpr Signal kAxiLite[] = {{"awvalid", true, 1}, {"awready", false, 1}, {"awaddr", true, 12},
+                                      {"wvalid", true, 1},  {"wready", false, 1},  {"wdata", true, 32},
+                                      {"wstrb", true, 4},   {"bvalid", false, 1},  {"bready", true, 1},
+                                      {"bresp", false, 2},  {"arvalid", true, 1},  {"arready", false, 1},
+                                      {"araddr", true, 12}, {"rvalid", false, 1},  {"rready", true, 1},
+                                      {"rdata", false, 32}, {"rresp", false, 2}};
+inline constexpr Signal kAxiRead[] = {
+    {"arvalid", false, 1}, {"arready", true, 1}, {"araddr", false, 64},           {"arlen", false, 8},
+    {"rvalid", true, 1},   {"rready", false, 1}, {"rdata", true, kDataBytes * 8}, {"rresp", true, 2},
+    {"rlast", true, 1}};
+inline constexpr Signal kAxiWrite[] = {{"awvalid", false, 1},
+                                       {"awready", true, 1},
+                                       {"awaddr", false, 64},
+                                       {"awlen", false, 8},
+                                       {"wvalid", false, 1},
+                                       {"wready", true, 1},
+                                       {"wdata", false, kDataBytes * 8},
+                                       {"wlast", false, 1},
+                                       {"bvalid", true, 1},
+                                       {"bready", false, 1},
+                                       {"bresp", true, 2}};
+/// A connector for a cable: whether its core is up, and an AXI-Stream each way.
+inline constexpr Signal kConnector[] = {{"up", true, 1},
+                                        {"tx_tvalid", false, 1},
+                                        {"tx_tready", true, 1},
+                                        {"tx_tdata", false, generators::kLinkBytes * 8},
+                                        {"tx_tlast", false, 1},
+                                        {"rx_tvalid", true, 1},
+                                        {"rx_tdata", true, generators::kLinkBytes * 8},
+                                        {"rx_tlast", true, 1}};
+
+enum class Master : std::uint8_t { kNone, kRead, kWrite };
+
+/// A unit of the top with ports of its own.
+struct TopUnit {
+  std::string name;
+  bool registers = true;          // an AXI4-Lite slave, <name>_axil_
+  bool interrupt = true;          // <name>_irq
+  Master master = Master::kNone;  // an AXI4 master, <name>_axi_, that reads or writes memory
+};
+
+/// All ports of a top beside clk, rst and error, in their order.
+struct TopInterface {
+  std::vector<TopUnit> units;
+  std::uint32_t connectors = 0;  // link<k>_, behind the units
+};
+
+/// Calls `visit(signal)` for each signal of a master.
+template <class Visit>
+void for_each_signal(Master master, Visit visit) {
+  if (master == Master::kRead)
+    for (const Signal& signal : kAxiRead) visit(signal);
+  if (master == Master::kWrite)
+    for (const Signal& signal : kAxiWrite) visit(signal);
+}
+
+}  // namespace millrace::compiler::emit
