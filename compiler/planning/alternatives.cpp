@@ -31,8 +31,9 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// In the place of one pipeline for throughput on as many cards, where it is quicker, or there is none.
-void take_quicker(std::vector<Alternative>& all, const Alternative& copies) {
+/// Replaces one pipeline for throughput on as many cards if the copies are faster, or adds the copies if
+/// there is none.
+void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;
     const bool exact = way.exact && copies.exact;
@@ -43,7 +44,7 @@ void take_quicker(std::vector<Alternative>& all, const Alternative& copies) {
   all.push_back(copies);
 }
 
-/// The quickest so many copies of one pipeline on so many cards in all.
+/// The fastest copies of one pipeline on so many cards in all.
 std::optional<Alternative> replicated(const explore::Problem& problem, std::uint32_t cards) {
   std::optional<Alternative> best;
   for (std::uint32_t replicas = 2; replicas <= cards; ++replicas) {
@@ -65,22 +66,20 @@ std::optional<Alternative> replicated(const explore::Problem& problem, std::uint
 
 }  // namespace
 
-void add_alternatives(Plan& plan) {
-  plan.alternatives.clear();
-  plan.alternatives_left_out.clear();
+Alternatives find_alternatives(const Predicted& plan) {
+  Alternatives out;
+  explore::Problem problem = plan.lowered->problem;
   const auto operations =
-      static_cast<std::size_t>(std::count_if(plan.problem.operations.begin(), plan.problem.operations.end(),
+      static_cast<std::size_t>(std::count_if(problem.operations.begin(), problem.operations.end(),
                                              [](const auto& operation) { return !operation.host; }));
-  if (operations * std::min(kMostCards, plan.problem.cards.size()) > kMostEffort) {
-    plan.alternatives_left_out =
-        "not looked for: the model is large for so many cards, and each number of them would take a search "
-        "of "
-        "its own; plan with --partitions N to see one";
-    return;
-  }
-  explore::Problem problem = plan.problem;
-  problem.replicas.reset();  // of one pipeline; copies of it are looked at apart
   const std::size_t cards = std::min(kMostCards, problem.cards.size());
+  if (operations * cards > kMostEffort) {
+    out.left_out =
+        "not looked for: the model is large for so many cards, and each number of them would take a search "
+        "of its own; plan with --partitions N to see one";
+    return out;
+  }
+  problem.replicas.reset();  // of one pipeline; copies of it are looked at apart
   double interval = std::numeric_limits<double>::infinity(), latency = interval;
   std::size_t idle = 0;  // numbers of cards in a row that brought nothing
   std::uint32_t n = 1;
@@ -92,21 +91,22 @@ void add_alternatives(Plan& plan) {
       problem.targets.objective = objective;
       const auto solution = explore::solve(problem, false);
       if (!solution.ok() || !explore::verify(problem, *solution).empty()) continue;
-      plan.alternatives.push_back(made(problem, *solution));
-      const auto& way = plan.alternatives.back();
+      out.found.push_back(made(problem, *solution));
+      const auto& way = out.found.back();
       if (way.interval_seconds < interval || way.latency_seconds < latency) idle = 0;
       interval = std::min(interval, way.interval_seconds);
       latency = std::min(latency, way.latency_seconds);
     }
-    if (const auto copies = replicated(problem, n)) take_quicker(plan.alternatives, *copies);
+    if (const auto copies = replicated(problem, n)) take_faster(out.found, *copies);
   }
   if (n <= problem.cards.size())
-    plan.alternatives_left_out = "more than " + std::to_string(n - 1) + " cards were not looked at" +
-                                 (idle >= kMostIdle ? ", for the last of them brought nothing" : "");
-  std::sort(plan.alternatives.begin(), plan.alternatives.end(), [](const auto& a, const auto& b) {
+    out.left_out = "more than " + std::to_string(n - 1) + " cards were not looked at" +
+                   (idle >= kMostIdle ? ", for the last of them brought nothing" : "");
+  std::sort(out.found.begin(), out.found.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.cards, -a.frames_per_second(), a.latency_seconds) <
            std::tuple(b.cards, -b.frames_per_second(), b.latency_seconds);
   });
+  return out;
 }
 
 }  // namespace millrace::compiler

@@ -7,24 +7,25 @@
 
 namespace millrace::compiler {
 
-std::optional<std::uint32_t> most_in_the_way(const Plan& plan, bool fits, double seconds) {
-  if (fits) {
-    const explore::PlaceAnalysis* slowest = nullptr;
-    for (const auto& place : plan.analysis.places)
-      if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
-    return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
-  }
-  std::optional<std::uint32_t> worst;
+std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
+  const explore::PlaceAnalysis* slowest = nullptr;
+  for (const auto& place : plan.analysis.places)
+    if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
+  return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
+}
+
+std::optional<std::uint32_t> largest_block(const Lowered& lowered, double seconds) {
+  std::optional<std::uint32_t> largest;
   double most = 0;
-  for (std::uint32_t i = 0; i < plan.problem.operations.size(); ++i) {
-    if (plan.problem.operations[i].host) continue;
-    if (!can_split(plan.program, i, 2) && !can_split(plan.program, i, 3)) continue;
-    const double load = least_load(plan.problem, i, seconds);
+  for (std::uint32_t i = 0; i < lowered.problem.operations.size(); ++i) {
+    if (lowered.problem.operations[i].host) continue;
+    if (!can_split(lowered.program, i, 2) && !can_split(lowered.program, i, 3)) continue;
+    const double load = least_load(lowered.problem, i, seconds);
     if (load <= most) continue;
     most = load;
-    worst = i;
+    largest = i;
   }
-  return worst;
+  return largest;
 }
 
 double least_load(const explore::Problem& problem, std::uint32_t block, double seconds) {

@@ -1,19 +1,21 @@
-// Which layer to split: the one that keeps a model from fitting its cards, or from being quicker.
+// The bottleneck of a plan: the block to split so that the model fits its cards, or is faster.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "compiler/planning/plan.hpp"
+#include "compiler/planning/predict.hpp"
 
 namespace millrace::compiler {
 
-/// The block that is most in the way: where the plan `fits` what limits the rate, else what fills most of the
-/// largest region when a frame may take it `seconds`.
-std::optional<std::uint32_t> most_in_the_way(const Plan& plan, bool fits, double seconds);
+/// The block that limits the rate of a plan.
+std::optional<std::uint32_t> slowest_block(const Predicted& plan);
 
-/// The share of a region that a block takes at least, on the card where that is least; infinite where it is
-/// nowhere quick enough.
+/// Of the blocks that can be split, the one that fills most of a region if a frame may take it `seconds`.
+std::optional<std::uint32_t> largest_block(const Lowered& lowered, double seconds);
+
+/// A lower bound on the fraction of a region that a block fills, over all cards; infinite if the block is
+/// nowhere fast enough for `seconds` a frame.
 double least_load(const explore::Problem& problem, std::uint32_t block, double seconds);
 
 }  // namespace millrace::compiler

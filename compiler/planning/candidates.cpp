@@ -23,7 +23,7 @@ bool as_good(const explore::Implementation& a, const explore::Implementation& b)
          a.depth_cycles <= b.depth_cycles && explore::within(a.amounts, b.amounts);
 }
 
-/// What joins a block to the one before, by lanes and bits of its input.
+/// The cost of what joins a block to the one before it, by lanes and bits of its input.
 using Joints = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 
 Result<gen::Cost> joint(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits, Joints& known) {
@@ -80,7 +80,7 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const C
 }
 
 Status add_block(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                 const gen::Generator& generator, const CandidateOptions& options, const HostPorts& ports,
+                 const gen::Generator& generator, const CandidateOptions& options,
                  explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
   std::set<decltype(sortable({}))> seen;
   Joints joints;
@@ -94,7 +94,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
       if (!asked.ok()) return asked.error();
       gen::Candidate candidate = std::move(*asked);
       MILLRACE_ASSIGN(explore::Implementation way,
-                      weigh(catalog, program, program.blocks[block], candidate, ports, joints));
+                      weigh(catalog, program, program.blocks[block], candidate, options.ports, joints));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(candidate));
       auto& ways = operation.implementations;
@@ -117,7 +117,7 @@ Status add_block(const gen::Catalog& catalog, const kernels::Program& program, s
 
 /// The same block with its weights in memory, where there is hardware that reads them.
 Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program, std::uint32_t block,
-                    const CandidateOptions& options, const HostPorts& ports, explore::Operation& operation,
+                    const CandidateOptions& options, explore::Operation& operation,
                     std::vector<gen::Candidate>& candidates) {
   const auto& baked = program.blocks[block];
   if (baked.placement != kernels::Placement::kBaked || !gen::can_stream(baked)) return {};
@@ -125,7 +125,7 @@ Status add_streamed(const gen::Catalog& catalog, const kernels::Program& program
   if (!placed.ok() && placed.error().code() == ErrorCode::kUnsupported) return {};  // sums too wide
   if (!placed.ok()) return placed.error();
   MILLRACE_ASSIGN(const auto generator, gen::Generator::make(*placed, 0));
-  return add_block(catalog, *placed, 0, *generator, options, ports, operation, candidates);
+  return add_block(catalog, *placed, 0, *generator, options, operation, candidates);
 }
 
 /// Candidates that stand for none of the ways left are not kept.
@@ -138,6 +138,34 @@ void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& can
   }
   candidates = std::move(kept);
   operation.implementations.shrink_to_fit();
+}
+
+/// Fills the block's candidates. If no generator has any, gives the reason.
+Result<std::string> add_hardware(const gen::Catalog& catalog, const kernels::Program& program,
+                                 std::uint32_t block, const CandidateOptions& options,
+                                 explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
+  const auto generator = gen::Generator::make(program, block, options.plugin.get());
+  if (!generator.ok() && generator.error().code() == ErrorCode::kUnsupported)
+    return generator.error().message();
+  if (!generator.ok()) return generator.error();
+  if (!options.hardware) return std::string();
+  MILLRACE_TRY(add_block(catalog, program, block, **generator, options, operation, candidates));
+  if (options.streamed) MILLRACE_TRY(add_streamed(catalog, program, block, options, operation, candidates));
+  drop_unused(operation, candidates);
+  return operation.implementations.empty() ? "block '" + program.blocks[block].name + "' has no folding"
+                                           : std::string();
+}
+
+/// A block without hardware, on an emulated card.
+explore::Implementation emulated(const gen::Catalog& catalog, const kernels::Program& program,
+                                 const kernels::Block& block, const explore::Problem& problem) {
+  double clock_hz = 0;
+  for (const auto& card : problem.cards) clock_hz = std::max(clock_hz, card.clock_hz);
+  explore::Implementation way;
+  way.name = "emulated";
+  way.interval_cycles = 1 + static_cast<std::uint64_t>(gen::host_seconds(catalog, program, block) * clock_hz);
+  way.fill_cycles = way.interval_cycles;  // it begins once it has the whole input
+  return way;
 }
 
 }  // namespace
@@ -160,30 +188,28 @@ Result<explore::Implementation> implementation(const gen::Catalog& catalog, cons
   return weigh(catalog, program, block, candidate, ports, joints);
 }
 
+std::vector<std::string> blocks_of(const std::vector<NoHardware>& without) {
+  std::vector<std::string> names;
+  for (const auto& one : without) names.push_back(one.block);
+  return names;
+}
+
 Result<Candidates> add_candidates(const gen::Catalog& catalog, const kernels::Program& program,
-                                  const CandidateOptions& options, const HostPorts& ports,
-                                  explore::Problem& problem) {
+                                  CandidateOptions options, explore::Problem& problem) {
   Candidates out;
   out.of_block.resize(program.blocks.size());
   for (std::uint32_t i = 0; i < program.blocks.size(); ++i) {
     auto& operation = problem.operations[i];
     operation.implementations.clear();
     if (operation.host) continue;
-    const auto generator = gen::Generator::make(program, i, options.plugin);
-    if (!generator.ok() && generator.error().code() != ErrorCode::kUnsupported) return generator.error();
-    if (!generator.ok()) {
-      if (out.unsupported.empty()) out.unsupported = generator.error().message();
-      out.without.push_back(program.blocks[i].name);
-      continue;
-    }
-    MILLRACE_TRY(add_block(catalog, program, i, **generator, options, ports, operation, out.of_block[i]));
-    if (options.streamed)
-      MILLRACE_TRY(add_streamed(catalog, program, i, options, ports, operation, out.of_block[i]));
-    drop_unused(operation, out.of_block[i]);
-    if (!operation.implementations.empty()) continue;
-    if (out.unsupported.empty()) out.unsupported = "block '" + program.blocks[i].name + "' has no folding";
-    out.without.push_back(program.blocks[i].name);
+    MILLRACE_ASSIGN(const std::string reason,
+                    add_hardware(catalog, program, i, options, operation, out.of_block[i]));
+    if (!reason.empty()) out.without.push_back({program.blocks[i].name, reason});
+    if (operation.implementations.empty())
+      operation.implementations = {emulated(catalog, program, program.blocks[i], problem)};
   }
+  out.ports = std::move(options.ports);
+  out.plugin = std::move(options.plugin);
   return out;
 }
 

@@ -5,7 +5,6 @@
 
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/shell.hpp"
-#include "compiler/planning/partitions.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -14,20 +13,21 @@ namespace gen = generators;
 
 class Collector {
  public:
-  Collector(const gen::Catalog& catalog, const Plan& plan) : catalog_(catalog), plan_(plan) {}
+  Collector(const gen::Catalog& catalog, const Predicted& plan) : catalog_(catalog), plan_(plan) {}
 
   Result<std::vector<gen::Extrapolation>> run() {
-    const auto programs = partition_programs(plan_.placed_program, plan_.placed);
+    const auto& programs = plan_.placed.programs;
     for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto& part = plan_.placed.parts[p];
+      const auto& part = plan_.placed.solution.parts[p];
       if (part.host) continue;
-      if (const auto design = plan_.designs.find(programs[p].name); design != plan_.designs.end())
+      if (const auto design = plan_.placed.designs.find(programs[p].name);
+          design != plan_.placed.designs.end())
         add(design->second.netlist);
       else
-        MILLRACE_TRY(add_blocks(part, plan_.foldings[p]));
+        MILLRACE_TRY(add_blocks(part, plan_.placed.foldings[p]));
     }
-    for (std::uint32_t b = 0; b < plan_.program.blocks.size(); ++b)
-      if (!plan_.problem.operations[b].host) add_ports(b);
+    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b)
+      if (!plan_.lowered->problem.operations[b].host) add_ports(b);
     return std::vector(found_.begin(), found_.end());
   }
 
@@ -50,29 +50,29 @@ class Collector {
 
   Status add_blocks(const explore::Part& part, const std::vector<gen::Folding>& foldings) {
     for (std::size_t i = 0; i < foldings.size(); ++i) {
-      MILLRACE_ASSIGN(const auto generator,
-                      gen::Generator::make(plan_.placed_program, part.operations[i], plan_.plugin.get()));
+      MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed.program, part.operations[i],
+                                                                 plan_.lowered->candidates.plugin.get()));
       MILLRACE_ASSIGN(const auto netlist, generator->build(foldings[i], false));
       add(netlist);
     }
     return {};
   }
 
-  bool on_host(std::uint32_t block) const { return plan_.problem.operations[block].host; }
+  bool on_host(std::uint32_t block) const { return plan_.lowered->problem.operations[block].host; }
 
   bool made_on_card(std::uint32_t tensor) const {
-    for (std::uint32_t b = 0; b < plan_.program.blocks.size(); ++b) {
-      const auto& made = plan_.program.blocks[b].outputs;
+    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b) {
+      const auto& made = plan_.lowered->program.blocks[b].outputs;
       if (std::find(made.begin(), made.end(), tensor) != made.end()) return !on_host(b);
     }
     return false;
   }
 
   bool read_on_host(std::uint32_t tensor) const {
-    const auto& outputs = plan_.program.outputs;
+    const auto& outputs = plan_.lowered->program.outputs;
     if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
-    for (std::uint32_t b = 0; b < plan_.program.blocks.size(); ++b) {
-      const auto& read = plan_.program.blocks[b].inputs;
+    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b) {
+      const auto& read = plan_.lowered->program.blocks[b].inputs;
       if (on_host(b) && std::find(read.begin(), read.end(), tensor) != read.end()) return true;
     }
     return false;
@@ -80,11 +80,11 @@ class Collector {
 
   /// Of a block that was explored, with the lanes it was chosen with.
   void add_ports(std::uint32_t b) {
-    const auto& block = plan_.program.blocks[b];
-    const auto& way = plan_.problem.operations[b].implementations[plan_.solution.implementation[b]];
-    const auto& candidate = plan_.candidates.of_block[b][way.candidate];
+    const auto& block = plan_.lowered->program.blocks[b];
+    const auto& way = plan_.lowered->problem.operations[b].implementations[plan_.solution.implementation[b]];
+    const auto& candidate = plan_.lowered->candidates.of_block[b][way.candidate];
     const auto add_port = [&](bool input, std::uint32_t lanes, std::uint32_t tensor) {
-      const auto unit = gen::host_port({input, false, lanes, 1, plan_.program.tensors[tensor].type});
+      const auto unit = gen::host_port({input, false, lanes, 1, plan_.lowered->program.tensors[tensor].type});
       add(unit.module, unit.parameters);
     };
     for (std::size_t i = 0; i < block.inputs.size(); ++i)
@@ -94,13 +94,13 @@ class Collector {
   }
 
   const gen::Catalog& catalog_;
-  const Plan& plan_;
+  const Predicted& plan_;
   std::set<gen::Extrapolation> found_;
 };
 
 }  // namespace
 
-Result<std::vector<gen::Extrapolation>> extrapolations(const gen::Catalog& catalog, const Plan& plan) {
+Result<std::vector<gen::Extrapolation>> extrapolations(const gen::Catalog& catalog, const Predicted& plan) {
   return Collector(catalog, plan).run();
 }
 

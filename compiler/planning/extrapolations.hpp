@@ -1,10 +1,10 @@
-// Which of a plan's resources no measurement stands behind. Private to this folder.
+// The terms of a plan's resources that no measurement supports.
 #pragma once
 
 #include <vector>
 
 #include "compiler/generators/cost.hpp"
-#include "compiler/planning/plan.hpp"
+#include "compiler/planning/predict.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
@@ -13,6 +13,6 @@ namespace millrace::compiler {
 /// folded, what joins them where the plan was played, and its ports to the host. Sorted, each once. Errors as
 /// Generator::build()'s.
 Result<std::vector<generators::Extrapolation>> extrapolations(const generators::Catalog& catalog,
-                                                              const Plan& plan);
+                                                              const Predicted& plan);
 
 }  // namespace millrace::compiler

@@ -74,14 +74,10 @@ Result<yaml::Mapping> root_of(const yaml::Node& root, const std::string& file) {
   return map;
 }
 
-std::uint32_t block_named(const kernels::Program& program, const std::string& name) {
-  std::uint32_t block = 0;
-  while (block < program.blocks.size() && program.blocks[block].name != name) ++block;
-  return block;
-}
-
-/// One entry of 'splits'. `done`: blocks that earlier ones split.
-Status split(const yaml::Node& node, const std::string& file, std::set<std::string>& done, Plan& plan) {
+/// Adds one entry of 'splits' to `splits` and to the program. `done` has the names of the blocks that earlier
+/// entries split.
+Status add_split(const yaml::Node& node, const std::string& file, std::set<std::string>& done,
+                 kernels::Program& program, std::vector<Split>& splits) {
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(node, file, "split", {"block", "parts"}));
   Split wanted;
   MILLRACE_ASSIGN(wanted.block, map.text("block"));
@@ -90,22 +86,23 @@ Status split(const yaml::Node& node, const std::string& file, std::set<std::stri
     return map.error("parts", "2 to " + std::to_string(kMostParts) + " are allowed");
   wanted.parts = static_cast<std::uint32_t>(parts);
   if (!done.insert(wanted.block).second) return map.error("block", "'" + wanted.block + "' is split twice");
-  const std::uint32_t block = block_named(plan.program, wanted.block);
-  if (block == plan.program.blocks.size())
+  const std::uint32_t block = find_block(program, wanted.block);
+  if (block == program.blocks.size())
     return map.error("block", "the model has no block '" + wanted.block + "'");
-  if (!can_split(plan.program, block, wanted.parts))
+  if (!can_split(program, block, wanted.parts))
     return map.error("block", "'" + wanted.block +
                                   "' is no ungrouped convolution or fully connected block whose output "
                                   "channels can be dealt out to " +
                                   std::to_string(wanted.parts));
-  plan.program = split_channels(plan.program, block, wanted.parts);
-  plan.splits.push_back(std::move(wanted));
+  program = split_channels(program, block, wanted.parts);
+  splits.push_back(std::move(wanted));
   return {};
 }
 
-/// 'host'.
-Result<std::vector<std::string>> host_blocks(const yaml::Mapping& map, const std::string& file,
-                                             const Plan& plan) {
+/// The names under 'host'. `program` has its blocks split.
+Result<std::vector<std::string>> read_host_blocks(const yaml::Mapping& map, const std::string& file,
+                                                  const kernels::Program& program,
+                                                  const std::vector<Split>& splits) {
   std::vector<std::string> out;
   MILLRACE_ASSIGN(const auto* nodes, map.sequence("host"));
   for (const auto& node : *nodes) {
@@ -113,12 +110,10 @@ Result<std::vector<std::string>> host_blocks(const yaml::Mapping& map, const std
       return yaml::error_at(file, node, "host: names of blocks are expected");
     const std::string& name = node.scalar;
     const auto wrong = [&](const std::string& what) { return yaml::error_at(file, node, "host: " + what); };
-    if (block_named(plan.program, name) == plan.program.blocks.size())
+    const auto is_split = [&](const Split& split) { return split.block == name; };
+    if (find_block(program, name) == program.blocks.size())
       return wrong("the model has no block '" + name + "'" +
-                   (std::any_of(plan.splits.begin(), plan.splits.end(),
-                                [&](const auto& split) { return split.block == name; })
-                        ? ": it is split"
-                        : ""));
+                   (std::any_of(splits.begin(), splits.end(), is_split) ? ": it is split" : ""));
     if (std::find(out.begin(), out.end(), name) != out.end()) return wrong("'" + name + "' stands twice");
     out.push_back(name);
   }
@@ -127,9 +122,9 @@ Result<std::vector<std::string>> host_blocks(const yaml::Mapping& map, const std
 
 class Reader {
  public:
-  Reader(std::string file, const gen::Catalog& catalog, Plan& plan, bool may_place)
-      : file_(std::move(file)), catalog_(catalog), plan_(plan), may_place_(may_place) {
-    const std::size_t count = plan.program.blocks.size();
+  Reader(const Task& task, Lowered lowered)
+      : file_(task.options.plan.string()), task_(task), lowered_(std::move(lowered)) {
+    const std::size_t count = lowered_.program.blocks.size();
     choice_.place.assign(count, kUnset);
     choice_.region.assign(count, 0);
     choice_.implementation.assign(count, 0);
@@ -137,19 +132,20 @@ class Reader {
 
   Result<PlanFile> run(const yaml::Node& root) {
     MILLRACE_ASSIGN(const auto map, root_of(root, file_));
-    MILLRACE_TRY(check_name(map, "model", plan_.model.name));
-    MILLRACE_TRY(check_name(map, "cluster", plan_.cluster.name));
+    MILLRACE_TRY(check_name(map, "model", task_.model.info.name));
+    MILLRACE_TRY(check_name(map, "cluster", task_.cluster.name));
     MILLRACE_TRY(check_assumed(map));
     MILLRACE_ASSIGN(const auto* cards, map.sequence("cards"));
     for (const auto& card : *cards) MILLRACE_TRY(read_card(card));
     for (std::size_t i = 0; i < choice_.place.size(); ++i)
-      if (choice_.place[i] == kUnset && !plan_.problem.operations[i].host)
-        return map.error("block '" + plan_.program.blocks[i].name + "' stands on no card");
+      if (choice_.place[i] == kUnset && !lowered_.problem.operations[i].host)
+        return map.error("block '" + lowered_.program.blocks[i].name + "' stands on no card");
     for (auto& place : choice_.place)
       if (place == kUnset) place = 0;
     PlanFile out;
     MILLRACE_TRY(read_replicas(map, out.copies));
     out.choice = std::move(choice_);
+    out.lowered = std::move(lowered_);
     return out;
   }
 
@@ -163,16 +159,17 @@ class Reader {
 
   Status check_assumed(const yaml::Mapping& map) const {
     MILLRACE_ASSIGN(const std::string assumed, map.text("assumed", ""));
-    if (assumed == plan_.assumed) return {};
-    const std::string given = plan_.assumed.empty() ? "no --assume" : "--assume " + plan_.assumed;
+    if (assumed == task_.model.assumed) return {};
+    const std::string given = task_.model.assumed.empty() ? "no --assume" : "--assume " + task_.model.assumed;
     return map.error("assumed", assumed.empty() ? "is missing: this is no plan of a model with " + given
                                                 : "'" + assumed + "' is not what is given: " + given);
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {
     std::uint32_t card = 0;
-    while (card < plan_.problem.cards.size() && plan_.problem.cards[card].name != name) ++card;
-    if (card == plan_.problem.cards.size()) return map.error(key, "the cluster has no card '" + name + "'");
+    while (card < lowered_.problem.cards.size() && lowered_.problem.cards[card].name != name) ++card;
+    if (card == lowered_.problem.cards.size())
+      return map.error(key, "the cluster has no card '" + name + "'");
     return card;
   }
 
@@ -200,7 +197,7 @@ class Reader {
     choice_.card.push_back(card);
     MILLRACE_ASSIGN(const auto* blocks, map.sequence("blocks"));
     if (blocks->empty()) return map.error("card: '" + name + "' holds no blocks; leave it out");
-    for (const auto& block : *blocks) MILLRACE_TRY(read_block(block, plan_.problem.cards[card]));
+    for (const auto& block : *blocks) MILLRACE_TRY(read_block(block, lowered_.problem.cards[card]));
     return {};
   }
 
@@ -210,10 +207,10 @@ class Reader {
                                       {"block", "region", "generator", "variant", "pe", "simd", "pixels",
                                        "window", "window_lanes", "multiplier", "weights", "memory"}));
     MILLRACE_ASSIGN(const std::string name, map.text("block"));
-    const std::uint32_t block = block_named(plan_.program, name);
-    if (block == plan_.program.blocks.size())
+    const std::uint32_t block = find_block(lowered_.program, name);
+    if (block == lowered_.program.blocks.size())
       return map.error("block", "the model has no block '" + name + "'");
-    if (plan_.problem.operations[block].host) return map.error("block", "'" + name + "' runs on the host");
+    if (lowered_.problem.operations[block].host) return map.error("block", "'" + name + "' runs on the host");
     if (choice_.place[block] != kUnset) return map.error("block", "'" + name + "' stands twice");
     choice_.place[block] = static_cast<std::uint32_t>(choice_.card.size() - 1);
     MILLRACE_ASSIGN(const std::string region, map.text("region", card.regions.front().name));
@@ -223,7 +220,7 @@ class Reader {
       return map.error("region", "'" + card.device + "' has no region '" + region + "'");
     choice_.region[block] = r;
     gen::Folding folding;
-    folding.weights = plan_.program.blocks[block].placement;
+    folding.weights = lowered_.program.blocks[block].placement;
     MILLRACE_TRY(read_word(map, "generator", kGenerators, folding.implementation));
     MILLRACE_ASSIGN(folding.variant, map.text("variant", ""));
     MILLRACE_TRY(read_count(map, "pe", folding.pe));
@@ -239,8 +236,8 @@ class Reader {
 
   /// The implementation of that folding, asked of the generator where it was not proposed.
   Status choose(const yaml::Mapping& map, std::uint32_t block, const gen::Folding& folding) {
-    auto& ways = plan_.problem.operations[block].implementations;
-    auto& candidates = plan_.candidates.of_block[block];
+    auto& ways = lowered_.problem.operations[block].implementations;
+    auto& candidates = lowered_.candidates.of_block[block];
     for (std::uint32_t w = 0; w < ways.size(); ++w)
       if (candidates[ways[w].candidate].folding == folding) {
         choice_.implementation[block] = w;
@@ -248,9 +245,9 @@ class Reader {
       }
     auto candidate = ask(block, folding);
     if (!candidate.ok()) return map.error("block", candidate.error().message());
-    MILLRACE_ASSIGN(
-        explore::Implementation way,
-        implementation(catalog_, plan_.program, plan_.program.blocks[block], *candidate, plan_.ports));
+    MILLRACE_ASSIGN(explore::Implementation way,
+                    implementation(task_.catalog, lowered_.program, lowered_.program.blocks[block],
+                                   *candidate, lowered_.candidates.ports));
     way.candidate = static_cast<std::uint32_t>(candidates.size());
     candidates.push_back(std::move(*candidate));
     choice_.implementation[block] = static_cast<std::uint32_t>(ways.size());
@@ -259,81 +256,86 @@ class Reader {
   }
 
   Result<gen::Candidate> ask(std::uint32_t block, const gen::Folding& folding) const {
-    if (!may_place_ || folding.weights == plan_.program.blocks[block].placement) {
-      MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.program, block, plan_.plugin.get()));
-      return generator->candidate(catalog_, folding);
+    if (task_.options.weights || folding.weights == lowered_.program.blocks[block].placement) {
+      MILLRACE_ASSIGN(const auto generator,
+                      gen::Generator::make(lowered_.program, block, task_.plugin.get()));
+      return generator->candidate(task_.catalog, folding);
     }
-    MILLRACE_ASSIGN(const auto placed, placed_alone(plan_.program, block, folding.weights));
+    MILLRACE_ASSIGN(const auto placed, placed_alone(lowered_.program, block, folding.weights));
     MILLRACE_ASSIGN(const auto generator, gen::Generator::make(placed, 0));
-    return generator->candidate(catalog_, folding);
+    return generator->candidate(task_.catalog, folding);
   }
 
   std::string file_;
-  const gen::Catalog& catalog_;
-  Plan& plan_;
-  bool may_place_;  // weights, block by block
+  const Task& task_;
+  Lowered lowered_;
   explore::Choice choice_;
 };
+
+std::string block_line(const std::string& block, const std::string& region, const gen::Folding& f) {
+  return "      - {block: \"" + block + "\", region: \"" + region + "\"" +
+         (f.implementation == gen::Implementation::kFolded
+              ? ""
+              : ", generator: " + word(kGenerators, f.implementation)) +
+         (f.variant.empty() ? "" : ", variant: \"" + f.variant + "\"") + ", pe: " + std::to_string(f.pe) +
+         ", simd: " + std::to_string(f.simd) + ", pixels: " + std::to_string(f.pixels) +
+         ", window: " + word(kWindows, f.window) + ", window_lanes: " + std::to_string(f.window_lanes) +
+         ", multiplier: " + word(kMultipliers, f.multiplier) + ", weights: " + word(kPlacements, f.weights) +
+         ", memory: " + word(kMemories, f.memory) + "}\n";
+}
 
 }  // namespace
 
 std::string plan_file(const Plan& plan) {
+  const Lowered& lowered = *plan.lowered;
+  const auto names_of = [&](const std::vector<std::uint32_t>& cards) {
+    std::string names;
+    for (const auto card : cards)
+      names += (names.empty() ? "\"" : ", \"") + lowered.problem.cards[card].name + "\"";
+    return names;
+  };
   std::string out =
       "# A plan of millrace; edit it and give it back with --plan. Keys: compiler/README.md.\nschema: "
       "1\nmodel: \"" +
-      plan.model.name + "\"\n" + (plan.assumed.empty() ? "" : "assumed: \"" + plan.assumed + "\"\n") +
-      "cluster: \"" + plan.cluster.name + "\"\n";
-  if (!plan.splits.empty()) out += "splits:\n";
-  for (const auto& split : plan.splits)
+      plan.model.info.name + "\"\n" +
+      (plan.model.assumed.empty() ? "" : "assumed: \"" + plan.model.assumed + "\"\n") + "cluster: \"" +
+      lowered.cluster.name + "\"\n";
+  if (!lowered.changes.splits.empty()) out += "splits:\n";
+  for (const auto& split : lowered.changes.splits)
     out += "  - {block: \"" + split.block + "\", parts: " + std::to_string(split.parts) + "}\n";
-  if (!plan.host_blocks.empty()) out += "host:\n";
-  for (const auto& name : plan.host_blocks) out += "  - \"" + name + "\"\n";
+  if (!lowered.changes.host_blocks.empty()) out += "host:\n";
+  for (const auto& name : lowered.changes.host_blocks) out += "  - \"" + name + "\"\n";
   out += "cards:\n";
   for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place) {
-    const auto& card = plan.problem.cards[plan.solution.card[place]];
+    const auto& card = lowered.problem.cards[plan.solution.card[place]];
     out += "  - card: \"" + card.name + "\"\n    blocks:\n";
     for (const auto& part : plan.solution.parts) {
       if (part.host || part.place != place) continue;
-      for (const auto i : part.operations) {
-        const auto& way = plan.problem.operations[i].implementations[plan.solution.implementation[i]];
-        const gen::Folding& f = plan.candidates.of_block[i][way.candidate].folding;
-        out +=
-            "      - {block: \"" + plan.program.blocks[i].name + "\", region: \"" +
-            card.regions[plan.solution.region[i]].name + "\"" +
-            (f.implementation == gen::Implementation::kFolded
-                 ? ""
-                 : ", generator: " + word(kGenerators, f.implementation)) +
-            (f.variant.empty() ? "" : ", variant: \"" + f.variant + "\"") + ", pe: " + std::to_string(f.pe) +
-            ", simd: " + std::to_string(f.simd) + ", pixels: " + std::to_string(f.pixels) +
-            ", window: " + word(kWindows, f.window) + ", window_lanes: " + std::to_string(f.window_lanes) +
-            ", multiplier: " + word(kMultipliers, f.multiplier) +
-            ", weights: " + word(kPlacements, f.weights) + ", memory: " + word(kMemories, f.memory) + "}\n";
-      }
+      for (const auto i : part.operations)
+        out += block_line(lowered.program.blocks[i].name, card.regions[plan.solution.region[i]].name,
+                          *chosen_folding(plan, i));
     }
   }
   if (!plan.solution.copies.empty()) out += "replicas:\n";
-  for (const auto& copy : plan.solution.copies) {
-    std::string names;
-    for (const auto card : copy)
-      names += (names.empty() ? "\"" : ", \"") + plan.problem.cards[card].name + "\"";
-    out += "  - {cards: [" + names + "]}\n";
-  }
+  for (const auto& copy : plan.solution.copies) out += "  - {cards: [" + names_of(copy) + "]}\n";
   return out;
 }
 
-Result<std::vector<std::string>> read_plan_changes(const std::filesystem::path& file, Plan& plan) {
+Result<Changes> read_changes(const std::filesystem::path& file, const kernels::Program& program) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
   MILLRACE_ASSIGN(const auto map, root_of(root, file.string()));
   MILLRACE_ASSIGN(const auto* splits, map.sequence("splits"));
+  Changes out;
+  kernels::Program split = program;
   std::set<std::string> done;
-  for (const auto& node : *splits) MILLRACE_TRY(split(node, file.string(), done, plan));
-  return host_blocks(map, file.string(), plan);
+  for (const auto& node : *splits) MILLRACE_TRY(add_split(node, file.string(), done, split, out.splits));
+  MILLRACE_ASSIGN(out.host_blocks, read_host_blocks(map, file.string(), split, out.splits));
+  return out;
 }
 
-Result<PlanFile> read_plan_file(const std::filesystem::path& file, const gen::Catalog& catalog, Plan& plan,
-                                bool may_place) {
-  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(file));
-  return Reader(file.string(), catalog, plan, may_place).run(root);
+Result<PlanFile> read_plan_file(const Task& task, Lowered lowered) {
+  MILLRACE_ASSIGN(const yaml::Node root, yaml::load(task.options.plan));
+  return Reader(task, std::move(lowered)).run(root);
 }
 
 }  // namespace millrace::compiler

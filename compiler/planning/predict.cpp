@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "compiler/explore/explain.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/host_ports.hpp"
 #include "compiler/planning/host_work.hpp"
 #include "compiler/planning/passages.hpp"
-#include "compiler/planning/relays.hpp"
-#include "compiler/planning/weights.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -20,182 +16,132 @@ namespace {
 namespace gen = generators;
 using explore::operator+=;
 
-constexpr double kMostPlayed = 1e6;  // cycles times blocks of all parts; some 0.4 s
+/// What the designs on one card come to.
+struct CardFigures {
+  std::vector<explore::Amounts> used;  // of each region
+  gen::Cost shell;
+  double interval_seconds = 0;
+};
 
-/// Of a block on a card.
-const gen::Folding& chosen_folding(const Plan& plan, std::uint32_t block) {
-  const auto& way = plan.problem.operations[block].implementations[plan.solution.implementation[block]];
-  return plan.candidates.of_block[block][way.candidate].folding;
+double clock_of(const Predicted& plan, const explore::Part& part) {
+  return plan.lowered->problem.cards[plan.solution.card[part.place]].clock_hz;
 }
 
-class Prediction {
- public:
-  Prediction(const gen::Catalog& catalog, Plan& plan, Steps& steps, Play play)
-      : catalog_(catalog), plan_(plan), steps_(steps), play_(play) {}
-
-  Result<double> run() {
-    MILLRACE_TRY(place_solution(plan_));
-    plan_.analysis = explore::analyse(plan_.problem, plan_.solution);
-    plan_.interval_seconds = plan_.solution.interval_seconds;
-    plan_.latency_seconds = plan_.solution.latency_seconds;
-    MILLRACE_TRY(steps_.run("predict", [&] { return play(); }));
-    const double played = plan_.interval_seconds;
-    // One core does it for all replicas.
-    const auto replicas = static_cast<double>(plan_.replicas());
-    if (const double host = host_seconds_between(plan_); host * replicas > plan_.interval_seconds) {
-      explore::change_interval(plan_.analysis, plan_.interval_seconds, host * replicas);
-      plan_.interval_seconds = host * replicas;
+Result<std::vector<CardFigures>> card_figures(const Task& task, const Predicted& plan) {
+  std::vector<CardFigures> cards(plan.analysis.places.size());
+  for (std::size_t place = 0; place < cards.size(); ++place)
+    cards[place].used.resize(plan.analysis.places[place].regions.size());
+  for (std::size_t p = 0; p < plan.placed.programs.size(); ++p) {
+    const auto& part = plan.placed.solution.parts[p];
+    if (part.host) continue;
+    CardFigures& card = cards[part.place];
+    const auto found = plan.placed.designs.find(plan.placed.programs[p].name);
+    if (found == plan.placed.designs.end()) {
+      const double estimated = plan.analysis.places[part.place].interval_seconds;
+      card.interval_seconds = std::max(card.interval_seconds, estimated);
+      continue;
     }
-    return played;
+    MILLRACE_ASSIGN(const auto costs, gen::region_costs(task.catalog, found->second, card.used.size()));
+    for (std::size_t r = 0; r < card.used.size(); ++r) card.used[r] += amounts_of(costs[r]);
+    card.shell += found->second.shell;
+    const double interval = static_cast<double>(found->second.interval_cycles) / clock_of(plan, part);
+    card.interval_seconds = std::max(card.interval_seconds, interval);
   }
+  return cards;
+}
 
- private:
-  double clock(const explore::Part& part) const {
-    return plan_.problem.cards[plan_.placed.card[part.place]].clock_hz;
-  }
-
-  const runtime::plan::Device& device(std::uint32_t place) const {
-    return plan_.cluster.device_of(plan_.cluster.cards[plan_.placed.card[place]]);
-  }
-
-  Result<gen::Folding> folding_of(std::uint32_t block, const explore::Part& part) const {
-    // Blocks that were explored are found by name; the others pass tensors on.
-    const auto& name = plan_.placed_program.blocks[block].name;
-    for (std::uint32_t i = 0; i < plan_.program.blocks.size(); ++i)
-      if (plan_.program.blocks[i].name == name) return chosen_folding(plan_, i);
-    MILLRACE_ASSIGN(const auto generator, gen::Generator::make(plan_.placed_program, block));
-    auto foldings =
-        generator->foldings(static_cast<std::uint64_t>(plan_.solution.interval_seconds * clock(part)));
-    if (foldings.empty()) foldings = generator->foldings(generator->intervals().front());
-    return foldings.front();
-  }
-
-  /// Whether all parts together are played quickly enough: some alone would give no figures.
-  bool affordable() const {
-    double work = 0;
-    for (const auto& part : plan_.placed.parts)
-      if (!part.host)
-        work += plan_.solution.interval_seconds * clock(part) * static_cast<double>(part.operations.size());
-    return work <= kMostPlayed;
-  }
-
-  /// Every part on a card put together, and played clock by clock where that is affordable or asked for.
-  Status play() {
-    plan_.foldings.assign(plan_.placed.parts.size(), {});
-    plan_.designs.clear();
-    plan_.played = play_ == Play::kAll || (play_ == Play::kWhereQuick && affordable());
-    const auto programs = partition_programs(plan_.placed_program, plan_.placed);
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto& part = plan_.placed.parts[p];
-      if (part.host) continue;
-      for (const auto block : part.operations) {
-        MILLRACE_ASSIGN(const gen::Folding folding, folding_of(block, part));
-        plan_.foldings[p].push_back(folding);
-      }
-      auto design = gen::assemble(catalog_, programs[p], plan_.foldings[p],
-                                  {false, plan_.plugin.get(), regions_of(plan_.placed, part), plan_.played});
-      if (!design.ok()) return design.error().within("prediction of " + programs[p].name);
-      MILLRACE_ASSIGN(design->shell,
-                      shell_of(catalog_, programs, plan_.placed, p, *design, device(part.place)));
-      plan_.designs.emplace(programs[p].name, std::move(*design));
+/// Puts the figures of the designs on a card in the place of the blocks' sums. Gives the interval that the
+/// card allows.
+double take_figures(const CardFigures& card, const runtime::plan::Device& device,
+                    explore::PlaceAnalysis& place) {
+  double interval = card.interval_seconds;
+  place.interval_seconds = interval;
+  place.roofline.attained = 1 / interval;
+  if (std::isfinite(place.roofline.memory) && place.memory_bytes > 0)
+    interval = std::max(interval, 1 / place.roofline.memory);
+  for (std::size_t r = 0; r < place.regions.size(); ++r) {
+    auto& region = place.regions[r];
+    const std::uint64_t memory = region.used[explore::kMemoryBytes];
+    region.used = card.used[r];
+    if (r == 0) {
+      region.used += place.links;
+      region.used += explore::less(amounts_of(card.shell), own_shell(device));
     }
-    return take_figures(programs);
+    region.used[explore::kMemoryBytes] = memory;
   }
+  return interval;
+}
 
-  /// Interval, latency and resources of the designs in place of the blocks' sums.
-  Status take_figures(const std::vector<kernels::Program>& programs) {
-    double longest = 0;
-    for (const auto& cable : plan_.analysis.cables) longest = std::max(longest, cable.seconds);
-    std::vector<std::vector<explore::Amounts>> used;  // place -> region
-    for (const auto& place : plan_.analysis.places)
-      used.emplace_back(place.regions.size(), explore::Amounts{});
-    std::vector<double> slowest(plan_.placed.card.size(), 0);
-    std::vector<gen::Cost> shell(plan_.placed.card.size());
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      const auto found = plan_.designs.find(programs[p].name);
-      if (found == plan_.designs.end()) continue;
-      const auto& part = plan_.placed.parts[p];
-      MILLRACE_ASSIGN(const auto costs, gen::region_costs(catalog_, found->second, used[part.place].size()));
-      for (std::size_t r = 0; r < used[part.place].size(); ++r) used[part.place][r] += amounts_of(costs[r]);
-      shell[part.place] += found->second.shell;
-      slowest[part.place] =
-          std::max(slowest[part.place], static_cast<double>(found->second.interval_cycles) / clock(part));
-    }
-    for (std::size_t place = 0; place < used.size(); ++place) {
-      auto& figures = plan_.analysis.places[place];
-      longest = std::max(longest, slowest[place]);
-      figures.interval_seconds = slowest[place];
-      figures.roofline.attained = 1 / slowest[place];
-      if (std::isfinite(figures.roofline.memory) && figures.memory_bytes > 0)
-        longest = std::max(longest, 1 / figures.roofline.memory);
-      for (std::size_t r = 0; r < figures.regions.size(); ++r) {
-        auto& region = figures.regions[r];
-        const std::uint64_t memory = region.used[explore::kMemoryBytes];
-        region.used = used[place][r];
-        if (r == 0) {
-          region.used += figures.links;
-          region.used +=
-              explore::less(amounts_of(shell[place]), own_shell(device(static_cast<std::uint32_t>(place))));
-        }
-        region.used[explore::kMemoryBytes] = memory;
-      }
-    }
-    plan_.interval_seconds = longest;
-    explore::change_interval(plan_.analysis, plan_.solution.interval_seconds, longest);
-    if (plan_.played) {
-      MILLRACE_ASSIGN(plan_.latency_seconds, latency(programs));
-    }
-    return {};
-  }
-
-  /// Of a frame through all parts, over cables in packets; the host's time between cards counts.
-  Result<double> latency(const std::vector<kernels::Program>& programs) const {
-    if (plan_.designs.size() == 1) {
-      const auto& [name, design] = *plan_.designs.begin();
-      for (std::size_t p = 0; p < programs.size(); ++p)
-        if (programs[p].name == name)
-          return static_cast<double>(design.latency_cycles) / clock(plan_.placed.parts[p]);
-    }
-    std::vector<double> host(programs.size(), 0);
+/// The latency of a frame through all parts and, in packets, over the cables. The host's time between cards
+/// counts.
+Result<double> played_latency(const Predicted& plan) {
+  const auto& parts = plan.placed.solution.parts;
+  const auto& programs = plan.placed.programs;
+  if (plan.placed.designs.size() == 1) {
+    const auto& [name, design] = *plan.placed.designs.begin();
     for (std::size_t p = 0; p < programs.size(); ++p)
-      for (const auto block : plan_.placed.parts[p].operations)
-        host[p] += host_seconds_of(plan_, plan_.placed_program.blocks[block].name);
-    MILLRACE_ASSIGN(const auto passages,
-                    compiler::passages(programs, plan_.placed, plan_.cluster, plan_.designs, host));
-    double end = 0;
-    for (const auto& passage : passages) end = std::max(end, passage.last_output);
-    return end;
+      if (programs[p].name == name)
+        return static_cast<double>(design.latency_cycles) / clock_of(plan, parts[p]);
   }
+  std::vector<double> host(programs.size(), 0);
+  for (std::size_t p = 0; p < programs.size(); ++p)
+    for (const auto block : parts[p].operations)
+      host[p] += host_seconds_of(plan.lowered->host, plan.placed.program.blocks[block].name);
+  MILLRACE_ASSIGN(const auto passages, compiler::passages(programs, plan.placed.solution,
+                                                          plan.lowered->cluster, plan.placed.designs, host));
+  double end = 0;
+  for (const auto& passage : passages) end = std::max(end, passage.last_output);
+  return end;
+}
 
-  const gen::Catalog& catalog_;
-  Plan& plan_;
-  Steps& steps_;
-  Play play_;
-};
+void change_interval(Predicted& plan, double seconds) {
+  explore::change_interval(plan.analysis, plan.interval_seconds, seconds);
+  plan.interval_seconds = seconds;
+}
 
 }  // namespace
 
-Status place_solution(Plan& plan) {
-  plan.placed_program = plan.program;
-  plan.placed = plan.solution;
-  for (std::uint32_t i = 0; i < plan.program.blocks.size() && !plan.solution.implementation.empty(); ++i)
-    if (!plan.problem.operations[i].host)
-      MILLRACE_TRY(place_parameters(plan.placed_program, i, chosen_folding(plan, i).weights));
-  insert_relays(plan.placed_program, plan.placed);
-  return {};
+Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
+  Predicted plan{std::move(attempt), std::move(placed), {}};
+  plan.analysis = explore::analyse(plan.lowered->problem, plan.solution);
+  plan.interval_seconds = plan.solution.interval_seconds;
+  plan.latency_seconds = plan.solution.latency_seconds;
+  MILLRACE_ASSIGN(const auto cards, card_figures(task, plan));
+  double longest = 0;
+  for (const auto& cable : plan.analysis.cables) longest = std::max(longest, cable.seconds);
+  for (std::uint32_t place = 0; place < cards.size(); ++place)
+    longest =
+        std::max(longest, take_figures(cards[place], device_at(plan, place), plan.analysis.places[place]));
+  change_interval(plan, longest);
+  if (plan.placed.played && plan.lowered->candidates.without.empty()) {
+    MILLRACE_ASSIGN(plan.latency_seconds, played_latency(plan));
+  }
+  // One core of the host works for all replicas.
+  const double host = host_seconds_between(plan.lowered->host) * static_cast<double>(plan.replicas());
+  if (host > plan.interval_seconds) change_interval(plan, host);
+  return plan;
 }
 
-Result<double> predict(const gen::Catalog& catalog, Plan& plan, Steps& steps, Play play) {
-  return Prediction(catalog, plan, steps, play).run();
+kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block) {
+  const generators::Folding* folding = chosen_folding(attempt, block);
+  if (folding == nullptr) return attempt.lowered->program.blocks[block].placement;
+  const auto& ways = attempt.lowered->problem.operations[block].implementations;
+  const bool read = ways[attempt.solution.implementation[block]].amounts[explore::kMemoryBytes] > 0;
+  return folding->weights == kernels::Placement::kStreamed && !read ? kernels::Placement::kLoaded
+                                                                    : folding->weights;
 }
 
-void explain(Plan& plan) {
-  const double host = host_seconds_between(plan);
-  if (host * static_cast<double>(plan.replicas()) < plan.interval_seconds * (1 - 1e-9))
-    return explore::explain(plan.problem, plan.solution, plan.analysis);
-  plan.analysis.bottleneck = "the host limits: between cards it takes " +
-                             std::to_string(std::lround(host * 1e9)) + " ns of a core for each frame";
-  plan.analysis.lifts.clear();
+explore::Analysis explained(const Predicted& plan) {
+  explore::Analysis out = plan.analysis;
+  const double host = host_seconds_between(plan.lowered->host);
+  if (host * static_cast<double>(plan.replicas()) < plan.interval_seconds * (1 - 1e-9)) {
+    explore::explain(plan.lowered->problem, plan.solution, out);
+    return out;
+  }
+  out.bottleneck = "the host limits: between cards it takes " + std::to_string(std::lround(host * 1e9)) +
+                   " ns of a core for each frame";
+  out.lifts.clear();
+  return out;
 }
 
 }  // namespace millrace::compiler

@@ -1,24 +1,45 @@
-// What a solution comes to once its parts are put together: played clock by clock where that is affordable,
-// else reckoned from its blocks and what joins them. Private to this folder.
+// The figures of a plan: interval, latency, resources, and what limits it.
 #pragma once
 
-#include "compiler/front/steps.hpp"
-#include "compiler/generators/catalog.hpp"
-#include "compiler/planning/plan.hpp"
+#include <cstdint>
+
+#include "compiler/explore/analysis.hpp"
+#include "compiler/planning/place.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
 
-/// plan.placed_program and plan.placed: the blocks of plan.solution with their weights where they were chosen
-/// to be, and with the blocks that pass tensors on through cards.
-Status place_solution(Plan& plan);
+/// Nothing that a search looks for is better than this.
+struct Bound {
+  double seconds =
+      0;             // by the objective: the latency, or the interval of one replica divided by their number
+  double cards = 0;  // of all replicas
+  bool exact = false;  // a solution reaches it
+};
 
-/// Places plan.solution, and fills the analysis' figures, foldings, designs, played, interval_seconds and
-/// latency_seconds of the plan. Gives the interval in seconds of one replica's cards,
-/// whatever the host takes. `play`: which parts are played.
-Result<double> predict(const generators::Catalog& catalog, Plan& plan, Steps& steps, Play play);
+/// An attempt with its figures. They are of the designs as they were played; of partitions without a design,
+/// and if nothing was played, they are sums over blocks.
+struct Predicted : Attempt {
+  Placed placed;
+  explore::Analysis analysis;
+  Bound bound = {};                                  // the solution's gap is above it; of a searched plan
+  double interval_seconds = 0, latency_seconds = 0;  // of one replica
 
-/// Of a plan that is predicted: what limits it and what would lift it, by the figures as they stand.
-void explain(Plan& plan);
+  std::size_t replicas() const { return solution.replicas(); }
+  std::size_t cards() const { return solution.card.size() * replicas(); }  // of all replicas
+  double frames_per_second() const {                                       // of all replicas
+    return interval_seconds > 0 ? static_cast<double>(replicas()) / interval_seconds : 0;
+  }
+};
+
+/// Errors as cost()'s and passages()'.
+Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
+
+/// Where the weights of a block on a card will be. Weights to be streamed are loaded if the block has no
+/// hardware that streams them.
+kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block);
+
+/// The analysis with its bottleneck and what would lift it.
+explore::Analysis explained(const Predicted& plan);
 
 }  // namespace millrace::compiler

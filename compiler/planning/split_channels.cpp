@@ -48,6 +48,12 @@ std::string unique(std::string name, std::set<std::string>& taken) {
 
 }  // namespace
 
+std::uint32_t find_block(const Program& program, const std::string& name) {
+  std::uint32_t block = 0;
+  while (block < program.blocks.size() && program.blocks[block].name != name) ++block;
+  return block;
+}
+
 bool can_split(const Program& program, std::uint32_t block, std::uint32_t parts) {
   if (block >= program.blocks.size() || parts < 2) return false;
   const auto* layer = std::get_if<Convolution>(&program.blocks[block].operation);

@@ -1,15 +1,20 @@
-// One convolution or fully connected block as several, each with a part of the output channels: how a layer
-// that is too large for a card, or too slow on one, is spread over several.
+// Builds one convolution or fully connected block as several, each with a part of the output channels, so
+// that several cards can share a layer that is too large or too slow for one.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
 
-/// Whether that block can be: an ungrouped convolution with a number of output channels that `parts` divides.
+/// The index of the block of that name; the number of blocks if there is none.
+std::uint32_t find_block(const kernels::Program& program, const std::string& name);
+
+/// Whether that block can be split: it is an ungrouped convolution with a number of output channels that
+/// `parts` divides.
 bool can_split(const kernels::Program& program, std::uint32_t block, std::uint32_t parts);
 
 /// The program with "<block>_part0", "<block>_part1", … in the block's place, joined in order along the

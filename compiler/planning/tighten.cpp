@@ -50,25 +50,26 @@ bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>&
 
 }  // namespace
 
-std::string missed(const Plan& plan) {
-  return explore::missed(plan.problem.targets, plan.frames_per_second(), plan.latency_seconds);
+std::string missed(const Predicted& plan) {
+  return explore::missed(plan.lowered->problem.targets, plan.frames_per_second(), plan.latency_seconds);
 }
 
-std::string overfull(const Plan& plan) {
+std::string overfull(const Predicted& plan) {
   std::string out;
   for (const auto& place : plan.analysis.places)
     for (const auto& region : place.regions)
       for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
         if (region.used[k] > region.available[k])
-          out += (out.empty() ? "card '" : "; card '") + plan.problem.cards[place.card].name + "', region '" +
-                 region.name + "': " + std::to_string(region.used[k]) + " " + explore::kind_name(k) +
-                 " are needed, " + std::to_string(region.available[k]) + " are left to it";
+          out += (out.empty() ? "card '" : "; card '") + plan.lowered->problem.cards[place.card].name +
+                 "', region '" + region.name + "': " + std::to_string(region.used[k]) + " " +
+                 explore::kind_name(k) + " are needed, " + std::to_string(region.available[k]) +
+                 " are left to it";
   return out;
 }
 
-bool tighten_regions(const Plan& plan, explore::Problem& problem) {
+bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
   if (overfull(plan).empty()) return false;
-  const explore::Analysis searched = explore::analyse(plan.problem, plan.solution);
+  const explore::Analysis searched = explore::analyse(plan.lowered->problem, plan.solution);
   bool again = false;
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
     const auto& figures = plan.analysis.places[place];
@@ -80,52 +81,54 @@ bool tighten_regions(const Plan& plan, explore::Problem& problem) {
   return again;
 }
 
-bool tighten(const Plan& plan, explore::Problem& problem) {
+bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
-      target && plan.frames_per_second() < *plan.problem.targets.frames_per_second) {
+      target && plan.frames_per_second() < *plan.lowered->problem.targets.frames_per_second) {
     again = true;
-    *target *= *plan.problem.targets.frames_per_second / plan.frames_per_second() * 1.001;
+    *target *= *plan.lowered->problem.targets.frames_per_second / plan.frames_per_second() * 1.001;
   }
   if (auto& most = problem.targets.max_latency_seconds;
-      most && plan.latency_seconds > *plan.problem.targets.max_latency_seconds) {
+      most && plan.latency_seconds > *plan.lowered->problem.targets.max_latency_seconds) {
     again = true;
-    *most *= *plan.problem.targets.max_latency_seconds / plan.latency_seconds * 0.999;
+    *most *= *plan.lowered->problem.targets.max_latency_seconds / plan.latency_seconds * 0.999;
   }
   return again;
 }
 
-void Nearest::look_at(const Plan& plan) {
-  const auto& targets = plan.problem.targets;
-  double by = 1;
-  if (targets.frames_per_second) by = std::max(by, *targets.frames_per_second / plan.frames_per_second());
-  if (targets.max_latency_seconds) by = std::max(by, plan.latency_seconds / *targets.max_latency_seconds);
-  std::string words = missed(plan);
-  if (words.empty() || (!words_.empty() && by >= by_)) return;
-  by_ = by;
-  words_ = std::move(words);
+void Nearest::compare(const Predicted& plan) {
+  const auto& targets = plan.lowered->problem.targets;
+  double factor = 1;
+  if (targets.frames_per_second)
+    factor = std::max(factor, *targets.frames_per_second / plan.frames_per_second());
+  if (targets.max_latency_seconds)
+    factor = std::max(factor, plan.latency_seconds / *targets.max_latency_seconds);
+  std::string missed = compiler::missed(plan);
+  if (missed.empty() || (!missed_.empty() && factor >= factor_)) return;
+  factor_ = factor;
+  missed_ = std::move(missed);
 }
 
-Error Nearest::error(const Plan& plan, const explore::Problem& reckoned, bool explain) const {
-  const std::string model = "model '" + plan.model.name + "': ";
+Error Nearest::error(const explore::Problem& asked, const explore::Problem& tightened, bool explain) const {
+  const std::string model = "model '" + asked.model + "': ";
   std::string reason;
   if (explain) {
-    // With the targets as they were asked, where what the joints take is enough to exclude these.
-    explore::Problem asked = reckoned;
-    asked.targets = plan.problem.targets;
-    auto found = explore::solve_replicated(asked, true);
-    if (found.ok()) found = explore::solve_replicated(reckoned, true);
+    // First with the targets as asked: what joins the blocks may already exclude them.
+    explore::Problem smaller = tightened;
+    smaller.targets = asked.targets;
+    auto found = explore::solve_replicated(smaller, true);
+    if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
       reason = ". Reckoned with what joins the blocks and what they wait for each other, " +
                found.error().message();
   }
-  if (words_.empty())
+  if (missed_.empty())
     return Error(ErrorCode::kDoesNotFit,
                  model +
                      "what joins the blocks takes more than is left, however often it is reckoned with; " +
                      "lower --target-fps, raise --max-utilisation, or give more cards" + reason);
   return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
-                                           "clock; the nearest gives " + words_ +
+                                           "clock; the nearest gives " + missed_ +
                                            ". Ask for no more than that, or give more or larger cards" +
                                            reason);
 }

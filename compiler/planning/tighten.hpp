@@ -1,39 +1,39 @@
-// A search that is repeated, because its plan turned out to take more or to give less than the search
-// reckoned with. Private to this folder.
+// A search is repeated if its plan takes more, or gives less, than the search promised. This file makes the
+// problem harder by as much as the plan missed it.
 #pragma once
 
 #include <string>
 
 #include "compiler/explore/problem.hpp"
-#include "compiler/planning/plan.hpp"
+#include "compiler/planning/predict.hpp"
 #include "runtime/base/result.hpp"
 
 namespace millrace::compiler {
 
-/// The targets that a plan misses as it is predicted, in words; empty: none.
-std::string missed(const Plan& plan);
+/// The targets that a plan misses, in words; empty: none.
+std::string missed(const Predicted& plan);
 
-/// What the plan's designs take more of than there is, by card, region and kind; empty: nothing.
-std::string overfull(const Plan& plan);
+/// The resources of which a plan's designs need more than there are, by card and region; empty: none.
+std::string overfull(const Predicted& plan);
 
-/// Whether `problem` had to be made harder because the plan's designs take more than there is.
-bool tighten_regions(const Plan& plan, explore::Problem& problem);
+/// Makes regions that turned out too full smaller in `problem`. Whether there were any.
+bool tighten_regions(const Predicted& plan, explore::Problem& problem);
 
-/// The same, or because they miss what was promised.
-bool tighten(const Plan& plan, explore::Problem& problem);
+/// The same, and makes targets that the plan misses harder.
+bool tighten(const Predicted& plan, explore::Problem& problem);
 
-/// Of the plans that turned out to miss what was asked, the one that does so least.
+/// Of several plans that miss the targets, the one that misses them by least.
 class Nearest {
  public:
-  void look_at(const Plan& plan);
+  void compare(const Predicted& plan);
 
-  /// kDoesNotFit, with the figures of that plan. `reckoned`: the problem as it was tightened last, of which
-  /// `explain` says what binds in it and what could be met.
-  Error error(const Plan& plan, const explore::Problem& reckoned, bool explain) const;
+  /// kDoesNotFit, with that plan's figures. `tightened` is the problem of the last search; `explain` adds
+  /// what limits it and which targets could be met.
+  Error error(const explore::Problem& asked, const explore::Problem& tightened, bool explain) const;
 
  private:
-  double by_ = 1;  // the target is missed by this factor
-  std::string words_;
+  double factor_ = 1;  // by which the plan misses its target
+  std::string missed_;
 };
 
 }  // namespace millrace::compiler

@@ -123,22 +123,20 @@ class Chart {
 
 }  // namespace
 
-void add_alternatives(Markup& page, const Plan& plan) {
-  open_section(
-      page, "alternatives", "The alternatives",
-      "For each number of cards the best throughput, of one pipeline or of replicas, and the least latency, "
-      "whatever the targets; filled points are better than any with fewer cards, the ring is this plan. "
-      "Added "
-      "up from blocks, not played.");
-  if (!plan.alternatives_left_out.empty()) page.put("p", "Alternatives: " + plan.alternatives_left_out + ".");
-  if (plan.alternatives.empty()) {
-    if (plan.alternatives_left_out.empty()) page.put("p", "None were looked for.");
+void add_alternatives(Markup& page, const Plan& plan, const Alternatives& alternatives) {
+  open_section(page, "alternatives", "The alternatives",
+               "For each number of cards the best throughput, of one pipeline or of replicas, and the least "
+               "latency, whatever the targets; filled points are better than any with fewer cards, the ring "
+               "is this plan. Added up from blocks, not played.");
+  if (!alternatives.left_out.empty()) page.put("p", "Alternatives: " + alternatives.left_out + ".");
+  if (alternatives.found.empty()) {
+    if (alternatives.left_out.empty()) page.put("p", "None were looked for.");
     page.close();
     return;
   }
   const double cards = static_cast<double>(plan.cards());
   std::vector<Point> rates, latencies;
-  for (const auto& way : plan.alternatives) {
+  for (const auto& way : alternatives.found) {
     rates.push_back({static_cast<double>(way.cards), way.frames_per_second()});
     latencies.push_back({static_cast<double>(way.cards), way.latency_seconds});
   }
@@ -154,7 +152,7 @@ void add_alternatives(Markup& page, const Plan& plan) {
   for (const char* head : {"Cards, best for", "Frames/s", "Latency"}) page.put("th", head);
   for (const auto k : kShown) page.put("th", explore::kind_name(k));
   page.close().close().open("tbody");
-  for (const auto& way : plan.alternatives) {
+  for (const auto& way : alternatives.found) {
     const bool chosen = way.cards == plan.cards() && way.replicas == plan.replicas() &&
                         way.interval_seconds == plan.solution.interval_seconds &&
                         way.latency_seconds == plan.solution.latency_seconds;

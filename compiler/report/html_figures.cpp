@@ -151,7 +151,7 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   const auto sum = [&](const std::vector<std::uint32_t>& tensors) {
     double total = 0;
     for (const auto t : tensors) {
-      const auto& tensor = plan.program.tensors[t];
+      const auto& tensor = plan.lowered->program.tensors[t];
       total += static_cast<double>(kernels::packed_bytes(tensor.type, tensor.elements()));
     }
     return total * plan.frames_per_second();
@@ -162,8 +162,8 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   };
   std::vector<Row> rows;
   double most = 0;
-  for (std::uint32_t i = 0; i < plan.problem.operations.size(); ++i) {
-    const auto& operation = plan.problem.operations[i];
+  for (std::uint32_t i = 0; i < plan.lowered->problem.operations.size(); ++i) {
+    const auto& operation = plan.lowered->problem.operations[i];
     if (operation.host) continue;
     rows.push_back(
         {i,
@@ -173,7 +173,7 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   }
   for (const auto& row : rows) {
     page.open("li");
-    what(page, plan.program.blocks[row.block].name, card_of(plan, place[row.block]).name);
+    what(page, plan.lowered->program.blocks[row.block].name, card_of(plan, place[row.block]).name);
     open_bar(page, "triple", 24);
     constexpr const char* kLooks[] = {"a", "b", "c"};
     for (std::size_t k = 0; k < 3; ++k) {
@@ -226,18 +226,18 @@ void add_resources(Markup& page, const Plan& plan) {
 void add_latency(Markup& page, const Plan& plan) {
   double end = 0;
   for (const auto& work : plan.analysis.works) end = std::max(end, work.last);
-  const bool between =
-      std::any_of(plan.host.begin(), plan.host.end(), [](const auto& h) { return h.between; });
-  open_section(
-      page, "latency", "Where the time goes",
-      "One frame, from its first beat into the first card: each block waits for the part of its input "
-      "that it needs, then works until its last beat is out. Added up block by block: " +
-          duration(end, "µ") +
-          (plan.played ? "; played clock by clock, joints included: " + duration(plan.latency_seconds, "µ")
-                       : "") +
-          (between ? ". What the host does between cards is waited for; what it does before and after is not "
-                     "in it."
-                   : ". The host's time is not in it."));
+  const bool between = std::any_of(plan.lowered->host.begin(), plan.lowered->host.end(),
+                                   [](const auto& h) { return h.between; });
+  open_section(page, "latency", "Where the time goes",
+               "One frame, from its first beat into the first card: each block waits for the part of its "
+               "input that it needs, then works until its last beat is out. Added up block by block: " +
+                   duration(end, "µ") +
+                   (plan.placed.played
+                        ? "; played clock by clock, joints included: " + duration(plan.latency_seconds, "µ")
+                        : "") +
+                   (between ? ". What the host does between cards is waited for; what it does before and "
+                              "after is not in it."
+                            : ". The host's time is not in it."));
   page.open("ul", {{"class", "keys"}});
   add_key(page, "pale", "filling");
   add_key(page, "a", "giving its output");
@@ -246,7 +246,7 @@ void add_latency(Markup& page, const Plan& plan) {
   const double scale = end > 0 ? kWide / end : 0;
   for (const auto& work : plan.analysis.works) {
     page.open("li");
-    what(page, plan.program.blocks[work.operation].name, card_of(plan, place[work.operation]).name);
+    what(page, plan.lowered->program.blocks[work.operation].name, card_of(plan, place[work.operation]).name);
     open_bar(page, "", 20);
     rect(page, "track", 0, 0, kWide, 20);
     rect(page, "pale", work.begin * scale, 4, (work.first - work.begin) * scale, 12);
@@ -268,10 +268,9 @@ void add_energy(Markup& page, const Plan& plan) {
            : value >= 1e-3 ? fixed(value * 1e3, 2) + " mJ"
                            : fixed(value * 1e6, 2) + " µJ";
   };
-  open_section(
-      page, "energy", "Energy per frame, assumed",
-      "Counted operations and bytes times published figures. Nothing of it was measured; take it for an "
-      "order of magnitude.");
+  open_section(page, "energy", "Energy per frame, assumed",
+               "Counted operations and bytes times published figures. Nothing of it was measured; take it "
+               "for an order of magnitude.");
   page.open("table", {{"class", "stack"}}).open("thead").open("tr");
   for (const char* head : {"What", "A frame", "Each", "Together"}) page.put("th", head);
   page.put("th", {{"class", "text"}}, "Assumed from").close().close().open("tbody");

@@ -26,13 +26,13 @@ struct Edge {
 class Drawing {
  public:
   explicit Drawing(const Plan& plan) : plan_(plan) {
-    const auto& parts = plan.placed.parts;
+    const auto& parts = plan.placed.solution.parts;
     std::map<std::uint32_t, std::size_t> maker;  // tensor -> node
     std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> sent;
-    const bool before = std::any_of(plan.placed_program.inputs.begin(), plan.placed_program.inputs.end(),
+    const bool before = std::any_of(plan.placed.program.inputs.begin(), plan.placed.program.inputs.end(),
                                     [&](auto t) { return reader_is_card(t); });
     if (before) nodes_.push_back({true, "host", {"the model's input"}});
-    for (const auto t : plan.placed_program.inputs)
+    for (const auto t : plan.placed.program.inputs)
       if (before) maker[t] = 0;
     for (const auto& part : parts) {
       const std::size_t at = nodes_.size();
@@ -41,11 +41,11 @@ class Drawing {
         if (const auto from = maker.find(t); from != maker.end() && from->second != at)
           sent[{from->second, at}] += size(t);
       for (const auto b : part.operations)
-        for (const auto t : plan.placed_program.blocks[b].outputs) maker[t] = at;
+        for (const auto t : plan.placed.program.blocks[b].outputs) maker[t] = at;
     }
     std::uint64_t last_bytes = 0;
     std::map<std::size_t, std::uint64_t> out;
-    for (const auto t : plan.placed_program.outputs)
+    for (const auto t : plan.placed.program.outputs)
       if (const auto from = maker.find(t); from != maker.end() && !nodes_[from->second].host) {
         out[from->second] += size(t);
         last_bytes += size(t);
@@ -63,12 +63,12 @@ class Drawing {
 
  private:
   std::uint64_t size(std::uint32_t tensor) const {
-    const auto& t = plan_.placed_program.tensors[tensor];
+    const auto& t = plan_.placed.program.tensors[tensor];
     return kernels::packed_bytes(t.type, t.elements());
   }
 
   bool reader_is_card(std::uint32_t tensor) const {
-    for (const auto& part : plan_.placed.parts)
+    for (const auto& part : plan_.placed.solution.parts)
       if (!part.host)
         for (const auto t : tensors_into(part))
           if (t == tensor) return true;
@@ -79,8 +79,8 @@ class Drawing {
   std::vector<std::uint32_t> tensors_into(const explore::Part& part) const {
     std::vector<std::uint32_t> all;
     for (const auto b : part.operations)
-      all.insert(all.end(), plan_.placed_program.blocks[b].inputs.begin(),
-                 plan_.placed_program.blocks[b].inputs.end());
+      all.insert(all.end(), plan_.placed.program.blocks[b].inputs.begin(),
+                 plan_.placed.program.blocks[b].inputs.end());
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
@@ -91,13 +91,13 @@ class Drawing {
     const auto count = part.operations.size();
     const std::string blocks = std::to_string(count) + (count == 1 ? " block" : " blocks");
     if (part.host) {
-      const auto& first = plan_.placed_program.blocks[part.operations.front()].name;
+      const auto& first = plan_.placed.program.blocks[part.operations.front()].name;
       return {true, "host", {blocks + ": " + first + (count > 1 ? ", …" : "")}};
     }
     places_.back() = part.place;
-    const auto& card = plan_.problem.cards[plan_.placed.card[part.place]];
+    const auto& card = plan_.lowered->problem.cards[plan_.placed.solution.card[part.place]];
     Node made{false, card.name, {card.device + ", " + blocks}};
-    if (plan_.unpredicted.empty())
+    if (plan_.unpredicted().empty())
       made.lines.push_back(short_number(plan_.analysis.places[part.place].roofline.attained) + " frames/s");
     return made;
   }
@@ -245,7 +245,7 @@ void add_pipeline(Markup& page, const Plan& plan) {
   Sheet(page, drawing, 3).draw("middle");
   Sheet(page, drawing, 4).draw("wide");
   page.close();
-  if (plan.unpredicted.empty()) add_cables(page, plan);
+  if (plan.unpredicted().empty()) add_cables(page, plan);
   page.close();
 }
 

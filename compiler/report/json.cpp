@@ -35,7 +35,7 @@ json::object amounts(const explore::Amounts& a, bool memory) {
 std::uint64_t bytes_of(const Plan& plan, const std::vector<std::uint32_t>& tensors) {
   std::uint64_t sum = 0;
   for (const auto t : tensors) {
-    const auto& tensor = plan.program.tensors[t];
+    const auto& tensor = plan.lowered->program.tensors[t];
     sum += kernels::packed_bytes(tensor.type, tensor.elements());
   }
   return sum;
@@ -46,16 +46,18 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
   for (const auto& part : plan.solution.parts) {
     if (part.host || part.place != place) continue;
     for (const auto i : part.operations) {
-      const auto& block = plan.program.blocks[i];
+      const auto& block = plan.lowered->program.blocks[i];
       json::object made{{"name", block.name}, {"operation", kernels::operation_name(block.operation)}};
-      if (plan.unpredicted.empty()) {
-        const auto& way = plan.problem.operations[i].implementations[plan.solution.implementation[i]];
-        made["region"] = plan.problem.cards[plan.solution.card[place]].regions[plan.solution.region[i]].name;
+      if (plan.unpredicted().empty()) {
+        const auto& way =
+            plan.lowered->problem.operations[i].implementations[plan.solution.implementation[i]];
+        made["region"] =
+            plan.lowered->problem.cards[plan.solution.card[place]].regions[plan.solution.region[i]].name;
         made["implementation"] = way.name;
         made["interval_cycles"] = way.interval_cycles;
         made["resources"] = amounts(way.amounts, false);
-        made["input_bytes"] = bytes_of(plan, plan.problem.operations[i].inputs);
-        made["output_bytes"] = bytes_of(plan, plan.problem.operations[i].outputs);
+        made["input_bytes"] = bytes_of(plan, plan.lowered->problem.operations[i].inputs);
+        made["output_bytes"] = bytes_of(plan, plan.lowered->problem.operations[i].outputs);
         if (const auto placement = placement_of(plan, i); placement != kernels::Placement::kBaked)
           made["weights"] = kernels::to_string(placement);
         made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
@@ -69,7 +71,7 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
 json::array waterfall(const Plan& plan) {
   json::array out;
   for (const auto& work : plan.analysis.works)
-    out.push_back(json::object{{"block", plan.program.blocks[work.operation].name},
+    out.push_back(json::object{{"block", plan.lowered->program.blocks[work.operation].name},
                                {"begin_us", work.begin * 1e6},
                                {"first_us", work.first * 1e6},
                                {"last_us", work.last * 1e6}});
@@ -90,9 +92,9 @@ json::object energy(const Plan& plan) {
           {"terms", std::move(terms)}};
 }
 
-json::array alternatives(const Plan& plan) {
+json::array alternatives_of(const Alternatives& alternatives) {
   json::array out;
-  for (const auto& way : plan.alternatives)
+  for (const auto& way : alternatives.found)
     out.push_back(json::object{{"cards", way.cards},
                                {"replicas", way.replicas},
                                {"objective", explore::objective_name(way.objective)},
@@ -104,11 +106,11 @@ json::array alternatives(const Plan& plan) {
 }
 
 json::object partition(const Plan& plan, std::uint32_t place) {
-  const auto& card = plan.problem.cards[plan.solution.card[place]];
+  const auto& card = plan.lowered->problem.cards[plan.solution.card[place]];
   json::object out{{"name", "part" + std::to_string(place)}, {"card", card.name}, {"device", card.device}};
-  out["plan_only"] =
-      optional(plan.cluster.device_of(plan.cluster.cards[plan.solution.card[place]]).plan_only);
-  if (plan.unpredicted.empty()) {
+  out["plan_only"] = optional(
+      plan.lowered->cluster.device_of(plan.lowered->cluster.cards[plan.solution.card[place]]).plan_only);
+  if (plan.unpredicted().empty()) {
     const auto& figures = plan.analysis.places[place];
     out["interval_us"] = figures.interval_seconds * 1e6;
     out["frames_per_second"] = 1 / figures.interval_seconds;
@@ -130,7 +132,7 @@ json::object partition(const Plan& plan, std::uint32_t place) {
 }
 
 json::value tolerance(const Plan& plan) {
-  if (plan.played) return nullptr;
+  if (plan.placed.played) return nullptr;
   return json::object{{"frames_per_second", kRateWithin}, {"latency_us", kLatencyShortBy}};
 }
 
@@ -139,7 +141,7 @@ json::array replica_cards(const Plan& plan) {
   json::array out;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
     json::array names;
-    for (const auto card : cards) names.emplace_back(plan.problem.cards[card].name);
+    for (const auto card : cards) names.emplace_back(plan.lowered->problem.cards[card].name);
     out.push_back(json::object{{"cards", std::move(names)}});
   };
   add(plan.solution.card);
@@ -151,9 +153,9 @@ json::array replica_cards(const Plan& plan) {
 json::array gap_given(const Plan& plan) {
   json::array out;
   if (plan.followed) return out;
-  if (plan.weights_given) out.emplace_back("weights");
-  if (plan.loader) out.emplace_back("loader");
-  if (!plan.splits.empty()) out.emplace_back("splits");
+  if (plan.lowered->weights_given) out.emplace_back("weights");
+  if (plan.lowered->loader) out.emplace_back("loader");
+  if (!plan.lowered->changes.splits.empty()) out.emplace_back("splits");
   return out;
 }
 
@@ -166,11 +168,13 @@ json::array extrapolated_json(const Plan& plan) {
   return terms;
 }
 
-std::string json(const Plan& plan, const PlanOptions& options) {
-  json::object out{
-      {"schema", 1}, {"kind", "plan"}, {"model", plan.model.name}, {"cluster", plan.cluster.name}};
-  out["assumed"] = optional(plan.assumed);
-  out["assumed_scales"] = optional(plan.assumed.empty() ? "" : assumed_scales(plan));
+std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives) {
+  json::object out{{"schema", 1},
+                   {"kind", "plan"},
+                   {"model", plan.model.info.name},
+                   {"cluster", plan.lowered->cluster.name}};
+  out["assumed"] = optional(plan.model.assumed);
+  out["assumed_scales"] = optional(plan.model.assumed.empty() ? "" : assumed_scales(plan));
   out["objective"] = explore::objective_name(options.targets.objective);
   out["targets"] = json::object{
       {"frames_per_second", optional(options.targets.frames_per_second)},
@@ -178,56 +182,57 @@ std::string json(const Plan& plan, const PlanOptions& options) {
       {"partitions", options.partitions ? json::value(*options.partitions) : json::value(nullptr)},
       {"replicas", options.replicas ? json::value(*options.replicas) : json::value(nullptr)}};
   out["replicas"] = replica_cards(plan);
-  out["unpredicted"] = optional(plan.unpredicted);
+  out["unpredicted"] = optional(plan.unpredicted());
   out["unedited"] = nullptr;
-  if (plan.unpredicted.empty())
+  if (plan.unpredicted().empty())
     out["predicted"] = json::object{{"frames_per_second", plan.frames_per_second()},
                                     {"latency_us", plan.latency_seconds * 1e6},
-                                    {"played", plan.played},
+                                    {"played", plan.placed.played},
                                     {"tolerance", tolerance(plan)},
                                     {"gap", plan.followed ? json::value(nullptr) : number(plan.solution.gap)},
                                     {"gap_given", gap_given(plan)},
                                     {"exact", plan.solution.exact}};
-  if (plan.unedited)
-    out["unedited"] = json::object{{"cards", plan.unedited->cards},
-                                   {"frames_per_second", plan.unedited->frames_per_second},
-                                   {"latency_us", plan.unedited->latency_seconds * 1e6}};
-  out["exploration_ms"] = plan.exploration_ms;
-  out["prediction_ms"] = plan.prediction_ms;
+  if (plan.followed && plan.followed->unedited)
+    out["unedited"] = json::object{{"cards", plan.followed->unedited->cards},
+                                   {"frames_per_second", plan.followed->unedited->frames_per_second},
+                                   {"latency_us", plan.followed->unedited->latency_seconds * 1e6}};
+  out["exploration_ms"] = plan.times.exploration_ms;
+  out["prediction_ms"] = plan.times.prediction_ms;
   out["extrapolated"] = extrapolated_json(plan);
   json::array splits;
-  for (const auto& split : plan.splits)
+  for (const auto& split : plan.lowered->changes.splits)
     splits.push_back(json::object{{"block", split.block}, {"parts", split.parts}});
   out["splits"] = std::move(splits);
   json::array steps;
-  for (const auto& step : plan.steps)
+  for (const auto& step : plan.times.steps)
     steps.push_back(json::object{{"name", step.name}, {"milliseconds", step.milliseconds}});
   out["steps"] = std::move(steps);
   json::array partitions, cables, lifts, host;
   for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place)
     partitions.push_back(partition(plan, place));
-  if (plan.unpredicted.empty()) {
+  if (plan.unpredicted().empty()) {
     out["bottleneck"] = plan.analysis.bottleneck;
     for (const auto& lift : plan.analysis.lifts) lifts.emplace_back(lift);
     for (const auto& cable : plan.analysis.cables)
-      cables.push_back(json::object{{"from", plan.problem.cards[plan.solution.card[cable.from]].name},
-                                    {"to", plan.problem.cards[plan.solution.card[cable.to]].name},
-                                    {"bytes_per_frame", cable.bytes},
-                                    {"bytes_per_second", number(cable.bytes_per_second)},
-                                    {"share", cable.share}});
+      cables.push_back(
+          json::object{{"from", plan.lowered->problem.cards[plan.solution.card[cable.from]].name},
+                       {"to", plan.lowered->problem.cards[plan.solution.card[cable.to]].name},
+                       {"bytes_per_frame", cable.bytes},
+                       {"bytes_per_second", number(cable.bytes_per_second)},
+                       {"share", cable.share}});
     out["waterfall"] = waterfall(plan);
     out["energy"] = energy(plan);
-    out["alternatives"] = alternatives(plan);
-    out["alternatives_left_out"] = optional(plan.alternatives_left_out);
+    out["alternatives"] = alternatives_of(alternatives);
+    out["alternatives_left_out"] = optional(alternatives.left_out);
     out["lifts"] = std::move(lifts);
     out["cables"] = std::move(cables);
   }
-  for (std::size_t i = 0; i < plan.program.blocks.size(); ++i)
-    if (plan.problem.operations[i].host) host.emplace_back(plan.program.blocks[i].name);
+  for (std::size_t i = 0; i < plan.lowered->program.blocks.size(); ++i)
+    if (plan.lowered->problem.operations[i].host) host.emplace_back(plan.lowered->program.blocks[i].name);
   out["partitions"] = std::move(partitions);
   out["host"] = std::move(host);
   json::array times;
-  for (const auto& block : plan.host)
+  for (const auto& block : plan.lowered->host)
     times.push_back(
         json::object{{"block", block.block}, {"us", block.seconds * 1e6}, {"between_cards", block.between}});
   out["host_times"] = std::move(times);

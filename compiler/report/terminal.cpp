@@ -45,12 +45,13 @@ std::string wrapped(const std::string& text, const std::string& first, const std
 
 class Page {
  public:
-  Page(const Plan& plan, bool colour) : plan_(plan), colour_(colour) {}
+  Page(const Plan& plan, bool colour, const Alternatives& alternatives)
+      : plan_(plan), alternatives_(alternatives), colour_(colour) {}
 
   std::string run() {
     headline();
-    if (!plan_.unpredicted.empty()) {
-      out_ += wrapped("nothing is predicted: " + plan_.unpredicted, "  ", "  ");
+    if (!plan_.unpredicted().empty()) {
+      out_ += wrapped("nothing is predicted: " + plan_.unpredicted(), "  ", "  ");
       for (std::uint32_t p = 0; p < plan_.solution.card.size(); ++p) names(p);
       return out_;
     }
@@ -70,23 +71,24 @@ class Page {
   }
   std::string bold(const std::string& text) const { return paint("1", text); }
   const explore::Card& card(std::uint32_t place) const {
-    return plan_.problem.cards[plan_.solution.card[place]];
+    return plan_.lowered->problem.cards[plan_.solution.card[place]];
   }
 
   void headline() {
     const std::size_t used = plan_.cards();
-    std::string text = plan_.model.name + " on " + plan_.cluster.name + ": " + std::to_string(used) + " of " +
-                       std::to_string(plan_.cluster.cards.size()) + " cards";
+    std::string text = plan_.model.info.name + " on " + plan_.lowered->cluster.name + ": " +
+                       std::to_string(used) + " of " + std::to_string(plan_.lowered->cluster.cards.size()) +
+                       " cards";
     if (plan_.replicas() > 1) text += " in " + std::to_string(plan_.replicas()) + " replicas";
-    if (plan_.unpredicted.empty())
+    if (plan_.unpredicted().empty())
       text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
               fixed(plan_.latency_seconds * 1e6, 1) + " us a frame";
     out_ += bold(wrapped(text, "", "  "));
-    if (!plan_.assumed.empty()) out_ += wrapped("assumed: " + assumption(plan_), "  ", "  ");
+    if (!plan_.model.assumed.empty()) out_ += wrapped("assumed: " + assumption(plan_), "  ", "  ");
     if (const std::string only = plans_only(plan_); !only.empty()) out_ += wrapped(only, "  ", "  ");
     if (plan_.replicas() > 1) out_ += wrapped(replicas(plan_), "  ", "  ");
-    if (!plan_.unpredicted.empty()) return;
-    for (const auto& split : plan_.splits)
+    if (!plan_.unpredicted().empty()) return;
+    for (const auto& split : plan_.lowered->changes.splits)
       out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +
                           ", each with a part of its output channels",
                       "  ", "  ");
@@ -100,7 +102,7 @@ class Page {
     std::string text;
     for (const auto& part : plan_.solution.parts)
       if (!part.host && part.place == place)
-        for (const auto i : part.operations) text += " " + plan_.program.blocks[i].name;
+        for (const auto i : part.operations) text += " " + plan_.lowered->program.blocks[i].name;
     out_ += wrapped(text.empty() ? text : text.substr(1), "  " + left(card(place).name, 10) + " ", "    ");
   }
 
@@ -134,16 +136,18 @@ class Page {
     for (const auto& part : plan_.solution.parts) {
       if (part.host) continue;
       for (const auto i : part.operations) {
-        const auto& way = plan_.problem.operations[i].implementations[plan_.solution.implementation[i]];
+        const auto& way =
+            plan_.lowered->problem.operations[i].implementations[plan_.solution.implementation[i]];
         out_ += wrapped(way.name,
-                        "  " + left(plan_.program.blocks[i].name, 20) + " " + left(card(part.place).name, 8) +
+                        "  " + left(plan_.lowered->program.blocks[i].name, 20) + " " +
+                            left(card(part.place).name, 8) +
                             right(with_commas(static_cast<double>(way.interval_cycles)), 12) + "  ",
                         std::string(45, ' '));
       }
     }
     std::string host;
-    for (std::size_t i = 0; i < plan_.program.blocks.size(); ++i)
-      if (plan_.problem.operations[i].host) host += " " + plan_.program.blocks[i].name;
+    for (std::size_t i = 0; i < plan_.lowered->program.blocks.size(); ++i)
+      if (plan_.lowered->problem.operations[i].host) host += " " + plan_.lowered->program.blocks[i].name;
     if (!host.empty()) out_ += wrapped(host.substr(1), "  on the host: ", "    ");
   }
 
@@ -173,34 +177,35 @@ class Page {
   }
 
   void alternatives() {
-    if (!plan_.alternatives.empty()) {
+    if (!alternatives_.found.empty()) {
       out_ += "\n" + bold("  cards   replicas   best for       frames/s     latency") + "\n";
-      for (const auto& way : plan_.alternatives)
+      for (const auto& way : alternatives_.found)
         out_ += "  " + right(std::to_string(way.cards), 5) + right(std::to_string(way.replicas), 11) + "   " +
                 left(explore::objective_name(way.objective), 10) +
                 right(with_commas(way.frames_per_second()), 13) + right(duration(way.latency_seconds), 12) +
                 "\n";
       out_ += "  added up from blocks, not played\n";
     }
-    if (!plan_.alternatives_left_out.empty())
-      out_ += wrapped("alternatives: " + plan_.alternatives_left_out, "  ", "  ");
+    if (!alternatives_.left_out.empty())
+      out_ += wrapped("alternatives: " + alternatives_.left_out, "  ", "  ");
   }
 
   void times() {
-    out_ += "\n  explored in " + fixed(plan_.exploration_ms, 1) + " ms, predicted in " +
-            fixed(plan_.prediction_ms, 1) + " ms\n";
+    out_ += "\n  explored in " + fixed(plan_.times.exploration_ms, 1) + " ms, predicted in " +
+            fixed(plan_.times.prediction_ms, 1) + " ms\n";
     out_ += "  rates and latencies are the dataflow's, without ingress and egress\n";
   }
 
   const Plan& plan_;
+  const Alternatives& alternatives_;
   bool colour_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string terminal(const Plan& plan, bool colour) {
-  return Page(plan, colour).run();
+std::string terminal(const Plan& plan, bool colour, const Alternatives& alternatives) {
+  return Page(plan, colour, alternatives).run();
 }
 
 }  // namespace millrace::compiler::report

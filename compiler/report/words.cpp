@@ -16,14 +16,17 @@ namespace {
 /// What the plan is the best, or nearly, of.
 std::string considered(const Plan& plan) {
   std::vector<std::string> given;
-  if (plan.weights_given)
-    given.emplace_back(*plan.weights_given == kernels::Placement::kBaked    ? "all weights in the images"
-                       : *plan.weights_given == kernels::Placement::kLoaded ? "all weights loaded"
-                                                                            : "all weights streamed");
-  else if (plan.loader)
+  if (plan.lowered->weights_given)
+    given.emplace_back(
+        *plan.lowered->weights_given == kernels::Placement::kBaked    ? "all weights in the images"
+        : *plan.lowered->weights_given == kernels::Placement::kLoaded ? "all weights loaded"
+                                                                      : "all weights streamed");
+  else if (plan.lowered->loader)
     given.emplace_back("room on every card for what loads weights");
-  if (plan.splits.size() == 1) given.push_back("'" + plan.splits.front().block + "' split so");
-  if (plan.splits.size() > 1) given.push_back(std::to_string(plan.splits.size()) + " layers split so");
+  if (plan.lowered->changes.splits.size() == 1)
+    given.push_back("'" + plan.lowered->changes.splits.front().block + "' split so");
+  if (plan.lowered->changes.splits.size() > 1)
+    given.push_back(std::to_string(plan.lowered->changes.splits.size()) + " layers split so");
   std::string text = " among contiguous cuts";
   for (const auto& one : given) text += (&one == &given.front() ? " with " : " and ") + one;
   return text;
@@ -33,9 +36,9 @@ std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
   if (s.exact) return "nothing better exists" + considered(plan);
-  const std::string best = plan.played ? "the best there is" + considered(plan)
-                                       : "the best sums over blocks there are" + considered(plan) +
-                                             ", sums which leave out what blocks wait for each other";
+  const std::string best = plan.placed.played ? "the best there is" + considered(plan)
+                                              : "the best sums over blocks there are" + considered(plan) +
+                                                    ", sums which leave out what blocks wait for each other";
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }
@@ -43,13 +46,12 @@ std::string how_good(const Plan& plan) {
 }  // namespace
 
 std::string quality(const Plan& plan) {
-  return how_good(plan) +
-         (plan.played
-              ? "; every partition was played clock by clock"
-              : "; not played clock by clock, but reckoned from its blocks and what joins them: in the plans "
-                "that were compared the rate was within " +
-                    fixed(kRateWithin * 100, 0) + " % of what is built, the latency up to " +
-                    fixed(kLatencyShortBy * 100, 0) + " % short");
+  return how_good(plan) + (plan.placed.played
+                               ? "; every partition was played clock by clock"
+                               : "; not played clock by clock, but reckoned from its blocks and what joins "
+                                 "them: in the plans that were compared the rate was within " +
+                                     fixed(kRateWithin * 100, 0) + " % of what is built, the latency up to " +
+                                     fixed(kLatencyShortBy * 100, 0) + " % short");
 }
 
 std::string extrapolated(const Plan& plan) {
@@ -72,8 +74,8 @@ std::string cost_of_edit(const Plan& plan) {
     const std::string text = fixed((ratio - 1) * 100, 1);
     return (text[0] == '-' ? "" : "+") + text + " %";
   };
-  if (!plan.unedited) return "the plan file was followed; a search finds nothing that does";
-  const Unedited& own = *plan.unedited;
+  if (!plan.followed->unedited) return "the plan file was followed; a search finds nothing that does";
+  const Unedited& own = *plan.followed->unedited;
   const std::size_t cards = plan.cards();
   return "the plan file was followed; a search finds " + std::to_string(own.cards) +
          (own.cards == 1 ? " card, " : " cards, ") + with_commas(own.frames_per_second) + " frames/s, " +
@@ -84,17 +86,16 @@ std::string cost_of_edit(const Plan& plan) {
 }
 
 std::string assumed_scales(const Plan& plan) {
-  const auto types = passes::assumed_types(plan.assumed).value_or(passes::AssumedTypes());
+  const auto types = passes::assumed_types(plan.model.assumed).value_or(passes::AssumedTypes());
   return types.scales == passes::AssumedScales::kPowerOfTwo ? "power-of-two" : "per-channel";
 }
 
 std::string assumption(const Plan& plan) {
-  if (plan.assumed.empty()) return {};
+  if (plan.model.assumed.empty()) return {};
   const bool shifts = assumed_scales(plan) == "power-of-two";
-  return "the model is float; planned on its structure as if it were " + plan.assumed +
+  return "the model is float; planned on its structure as if it were " + plan.model.assumed +
          (shifts ? ", quantised with scales that are powers of two, so that each requantisation is a shift; "
-                   "most "
-                   "tools give general scales, which take more hardware"
+                   "most tools give general scales, which take more hardware"
                  : ", quantised with general scales, one for each output channel of the weights") +
          ". It cannot be compiled like this.";
 }
@@ -104,12 +105,12 @@ std::string streamed(const Plan& plan) {
   std::string names;
   std::size_t count = 0;
   double bytes_a_frame = 0;
-  for (std::uint32_t i = 0; i < plan.problem.operations.size(); ++i) {
-    const auto& operation = plan.problem.operations[i];
+  for (std::uint32_t i = 0; i < plan.lowered->problem.operations.size(); ++i) {
+    const auto& operation = plan.lowered->problem.operations[i];
     if (operation.host || placement_of(plan, i) != kernels::Placement::kStreamed) continue;
     bytes_a_frame += static_cast<double>(
         operation.implementations[plan.solution.implementation[i]].amounts[explore::kMemoryBytes]);
-    if (++count <= kNamed) names += (count > 1 ? ", '" : "'") + plan.program.blocks[i].name + "'";
+    if (++count <= kNamed) names += (count > 1 ? ", '" : "'") + plan.lowered->program.blocks[i].name + "'";
   }
   if (count == 0) return {};
   if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
@@ -119,7 +120,7 @@ std::string streamed(const Plan& plan) {
 std::string plans_only(const Plan& plan) {
   std::map<std::string, std::string> devices;
   for (const auto card : plan.solution.card) {
-    const auto& device = plan.cluster.device_of(plan.cluster.cards[card]);
+    const auto& device = plan.lowered->cluster.device_of(plan.lowered->cluster.cards[card]);
     if (!device.plan_only.empty()) devices.emplace(device.name, device.plan_only);
   }
   std::string text;
@@ -132,7 +133,7 @@ std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
     std::string names;
-    for (const auto c : cards) names += (names.empty() ? "" : "+") + plan.problem.cards[c].name;
+    for (const auto c : cards) names += (names.empty() ? "" : "+") + plan.lowered->problem.cards[c].name;
     text += (text.empty() ? "" : ", ") + names;
   };
   add(plan.solution.card);

@@ -23,7 +23,7 @@ constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the utilisation allowed
 /// first with less of each card.
 std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   std::vector<PlanOptions> out;
-  const auto cards = static_cast<std::uint32_t>(own.cluster.cards.size());
+  const auto cards = static_cast<std::uint32_t>(own.lowered->cluster.cards.size());
   for (std::uint32_t n = 1; n <= std::min(cards, kMostCards); ++n) {
     if (options.partitions && *options.partitions != n) continue;
     for (const auto objective : {explore::Objective::kThroughput, explore::Objective::kLatency}) {
@@ -52,9 +52,9 @@ Result<Tried> try_all(const PlanOptions& given) {
   PlanOptions quiet = given;
   quiet.dump_after.clear();  // graphs are printed where they are built
   MILLRACE_ASSIGN(const Plan own, make_plan(quiet));
-  if (!own.unpredicted.empty())
+  if (!own.unpredicted().empty())
     return Error(ErrorCode::kUnsupported,
-                 "--variants: nothing can be predicted of this model: " + own.unpredicted);
+                 "--variants: nothing can be predicted of this model: " + own.unpredicted());
   out.options.push_back(given);
   out.figures.push_back(figures_of(own, given.shares));
   const auto all = tries(quiet, own);
@@ -110,8 +110,8 @@ class Writer {
     CompileOptions options = options_;
     static_cast<PlanOptions&>(options) = planned;
     MILLRACE_ASSIGN(Plan plan, make_plan(options));
-    report_.model = plan.model.name;
-    report_.cluster = plan.cluster.name;
+    report_.model = plan.model.info.name;
+    report_.cluster = plan.lowered->cluster.name;
     for (const auto& place : plan.analysis.places)
       for (const auto& region : place.regions) variant.used += region.used;
     MILLRACE_ASSIGN(const Built built, build(std::move(plan), options));

@@ -139,8 +139,9 @@ bool measure(const std::string& name, const compiler::PlanOptions& options, std:
       "\"goal_ms\":%s,\"peak_"
       "mib\":%ld}\n",
       name.c_str(), plan->cards(), plan->replicas(), plan->frames_per_second(), plan->latency_seconds * 1e6,
-      plan->solution.exact ? "true" : "false", plan->solution.gap, plan->exploration_ms, plan->prediction_ms,
-      wall.count(), cpu, goal_ms ? std::to_string(*goal_ms).c_str() : "null", usage.ru_maxrss / 1024);
+      plan->solution.exact ? "true" : "false", plan->solution.gap, plan->times.exploration_ms,
+      plan->times.prediction_ms, wall.count(), cpu, goal_ms ? std::to_string(*goal_ms).c_str() : "null",
+      usage.ru_maxrss / 1024);
   std::fflush(stdout);
   return true;
 }

@@ -92,16 +92,16 @@ void print(const json::value& value, const std::string& indent, std::string& out
   }
 }
 
-std::string json_of(const Plan& plan, const PlanOptions& options) {
-  auto root = json::parse(report::json(plan, options)).as_object();
+std::string json_of(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives = {}) {
+  auto root = json::parse(report::json(plan, options, alternatives)).as_object();
   for (const char* time : {"exploration_ms", "prediction_ms", "steps"}) root.erase(time);
   std::string out;
   print(root, "", out);
   return out + "\n";
 }
 
-std::string text_of(const Plan& plan) {
-  const std::string text = report::terminal(plan, false);
+std::string text_of(const Plan& plan, const Alternatives& alternatives) {
+  const std::string text = report::terminal(plan, false, alternatives);
   return text.substr(0, text.rfind("\n  explored in "));
 }
 
@@ -145,16 +145,16 @@ TEST_P(Plans, Are_as_they_were) {
   if (*one.split != '\0') options.splits.push_back({one.split, 2});
   auto plan = make_plan(options);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
-  if (one.alternatives) add_alternatives(*plan);
+  const Alternatives alternatives = one.alternatives ? find_alternatives(*plan) : Alternatives();
   // What compiler/report/README.md says of sums over blocks.
   double last = 0;
   for (const auto& work : plan->analysis.works) last = std::max(last, work.last);
-  ASSERT_TRUE(plan->played);
+  ASSERT_TRUE(plan->placed.played);
   EXPECT_LE(last, plan->latency_seconds);
   EXPECT_GE(last, plan->latency_seconds * 0.75);
   const std::string name = one.name;
-  compare(name + ".txt", text_of(*plan));
-  compare(name + ".json", json_of(*plan, options));
+  compare(name + ".txt", text_of(*plan, alternatives));
+  compare(name + ".json", json_of(*plan, options, alternatives));
   compare(name + ".yaml", plan_file(*plan));
 }
 
@@ -186,8 +186,8 @@ TEST_P(Plans, ComeToNearlyTheSameRateWithoutBeingPlayed) {
   const auto reckoned = make_plan(options_);
   ASSERT_TRUE(played.ok()) << played.error().message();
   ASSERT_TRUE(reckoned.ok()) << reckoned.error().message();
-  ASSERT_TRUE(played->played);
-  ASSERT_FALSE(reckoned->played);
+  ASSERT_TRUE(played->placed.played);
+  ASSERT_FALSE(reckoned->placed.played);
   EXPECT_NEAR(reckoned->interval_seconds, played->interval_seconds, 0.02 * played->interval_seconds);
 }
 
@@ -208,7 +208,7 @@ TEST_P(Plans, AreRefusedWhenAFigureIsTamperedWith) {
         << figure << ": " << verdict(*plan, change);
   };
   names("interval", [](Plan& p) { p.interval_seconds *= 0.999; });
-  names("interval", [](Plan& p) { p.designs.begin()->second.interval_cycles *= 1000; });
+  names("interval", [](Plan& p) { p.placed.designs.begin()->second.interval_cycles *= 1000; });
   names("latency", [](Plan& p) { p.latency_seconds *= 0.999; });
   names("gap", [](Plan& p) {
     p.solution.exact = p.bound.exact = false;

@@ -173,22 +173,27 @@ TEST_F(PlanCommand, A_rate_that_a_cable_bounds_is_predicted_and_built) {
   }
 }
 
-/// A transposition in mid-net has no hardware.
-TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
+/// Two 1x1 convolutions with a transposition between them, which has no hardware.
+std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
   OnnxModel model;
-  model.input("x", {1, 4, 8, 8});
+  model.input("x", {1, channels, side, side});
+  std::vector<std::int64_t> weights;
+  for (std::int64_t i = 0; i < channels * channels; ++i) weights.push_back(i * 37 % 251 - 125);
   std::string x = model.pair("x", 0.0625F, 0, "in");
   for (const std::string name : {"first", "second"}) {
-    const std::vector<std::int64_t> ones(16, 1);
-    x = model.node("Conv", {x, model.weights(name + ".w", {4, 4, 1, 1}, ones, {0.0078125F})}, name);
-    x = model.pair(x, 0.0625F, 0, name + ".q");
+    const std::string w = model.weights(name + ".w", {channels, channels, 1, 1}, weights, {0.0078125F});
+    x = model.pair(model.node("Conv", {x, w}, name), 0.0625F, 0, name + ".q");
     if (name == "second") break;
     x = model.node("Transpose", {x}, "turn");
     model.attribute("perm", std::vector<std::int64_t>{0, 1, 3, 2});
     x = model.pair(x, 0.0625F, 0, "turn.q");
   }
   model.output(x);
-  std::ofstream(file("turned.onnx"), std::ios::binary) << model.bytes();
+  return model.bytes();
+}
+
+TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
+  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
   const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
                                        (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
   const auto with = [&](std::vector<std::string> more) {
@@ -261,6 +266,39 @@ TEST_F(PlanCommand, CompileNamesTheTermsThatPlanNamesAsExtrapolated) {
   const json::array planned = extrapolated("plan", {});
   ASSERT_FALSE(planned.empty()) << "every term is measured by now: choose another model";
   EXPECT_EQ(extrapolated("compile", {"-o", file("d")}), planned);
+}
+
+/// The first partition holds the transposition and is emulated; the second one keeps its hardware.
+TEST_F(PlanCommand, KeepsToMaxUtilisationWhereABlockHasNoHardware) {
+  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(32, 16);
+  const auto luts_within = [&](const std::string& share) {
+    const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
+                                      (kSource / "configs/clusters/two-ku060.yaml").string(),
+                                      "--max-utilisation", share, "-o", file("d"), "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_TRUE(json::parse(outcome.out).at("predicted").is_null());
+    EXPECT_NE(outcome.err.find("part0 gets no hardware: "), std::string::npos) << outcome.err;
+    EXPECT_FALSE(fs::exists(file("d/rtl/part0")));
+    return json::parse(*read_text_file(file("d/rtl/part1/design.json")));
+  };
+  const auto luts = [](const json::value& resources) { return resources.at("lut").to_number<double>(); };
+  const auto roomy = luts_within("0.8"), tight = luts_within("lut=0.02");
+  const double budget = luts(tight.at("available")) * 0.02;
+  EXPECT_LE(luts(tight.at("predicted").at("resources")), budget);
+  EXPECT_GT(luts(roomy.at("predicted").at("resources")), budget);
+}
+
+/// Hardware that does not fit beside a block without any is no reason to refuse a model that can be emulated.
+TEST_F(PlanCommand, EmulatesAModelWhoseOtherBlocksDoNotFit) {
+  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);
+  const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
+                                    (kSource / "configs/clusters/two-ku060.yaml").string(),
+                                    "--max-utilisation", "lut=0.0001", "-o", file("d"), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out).at("partitions").as_array().size(),
+            4U);  // two on cards, two on the host
+  EXPECT_FALSE(fs::exists(file("d/rtl")));
+  EXPECT_NE(outcome.err.find("part1 gets no hardware: "), std::string::npos) << outcome.err;
 }
 
 TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {

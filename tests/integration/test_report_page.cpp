@@ -36,13 +36,18 @@ class ReportPage : public testing::Test {
     if (!split.empty()) options.splits.push_back({split, 2});
     auto plan = compiler::make_plan(options);
     EXPECT_TRUE(plan.ok()) << plan.error().message();
-    if (plan->unpredicted.empty()) compiler::add_alternatives(*plan);
     return std::move(*plan);
+  }
+
+  static std::string page_of(const Plan& plan) {
+    const bool predicted = plan.unpredicted().empty();
+    return compiler::report::html(plan,
+                                  predicted ? compiler::find_alternatives(plan) : compiler::Alternatives());
   }
 
   void look_at(const Plan& plan, const std::vector<std::string>& more) {
     const auto file = directory_.path() / "report.html";
-    ASSERT_TRUE(write_file_atomically(file, compiler::report::html(plan)).ok());
+    ASSERT_TRUE(write_file_atomically(file, page_of(plan)).ok());
     std::vector<std::string> command{"node", kSource / "tests/node/report.mjs", "--file", file};
     if (const char* shots = std::getenv("MILLRACE_SHOTS"); shots != nullptr) {
       const auto* test = testing::UnitTest::GetInstance()->current_test_info();
@@ -79,26 +84,30 @@ TEST_F(ReportPage, Shows_hostile_names_as_text) {
       "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\xe2\x80\xae\xff_" +
       std::string(300, 'W');
   Plan plan = planned("three-ku060", 3);
-  plan.model.name = plan.cluster.name = evil;
-  plan.assumed = evil;
+  compiler::Lowered lowered = *plan.lowered;
+  plan.model.info.name = lowered.cluster.name = evil;
+  plan.model.assumed = evil;
   plan.analysis.bottleneck = evil;
   plan.analysis.lifts = {evil};
-  for (auto& card : plan.problem.cards) {
+  for (auto& card : lowered.problem.cards) {
     card.name = card.device = evil;
     for (auto& region : card.regions) region.name = evil;
   }
   for (auto& place : plan.analysis.places)
     for (auto& region : place.regions) region.name = evil;
-  for (auto* program : {&plan.program, &plan.placed_program})
+  for (auto* program : {&lowered.program, &plan.placed.program})
     for (auto& block : program->blocks) block.name = evil;
-  for (auto& operation : plan.problem.operations)
+  for (auto& operation : lowered.problem.operations)
     for (auto& way : operation.implementations) way.name = evil;
+  plan.lowered = std::make_shared<const compiler::Lowered>(std::move(lowered));
   look_at(plan, {"--expect", "<script>alert(1)</script>"});
 }
 
 TEST_F(ReportPage, Says_where_nothing_is_predicted) {
   Plan plan = planned("three-ku060", 2);
-  plan.unpredicted = "block 'transpose_3' has no hardware";
+  compiler::Lowered lowered = *plan.lowered;
+  lowered.candidates.without = {{"transpose_3", "block 'transpose_3' has no hardware"}};
+  plan.lowered = std::make_shared<const compiler::Lowered>(std::move(lowered));
   look_at(plan, {"--unpredicted", "--expect", "Nothing is predicted: block 'transpose_3' has no hardware"});
 }
 

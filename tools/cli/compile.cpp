@@ -33,13 +33,13 @@ std::string extra_json(const compiler::CompileReport& report, const std::filesys
   for (const auto& step : report.steps)
     steps.push_back({{"name", step.name}, {"milliseconds", step.milliseconds}});
   boost::json::object extra{{"output", output.string()},
-                            {"exploration_ms", report.design.exploration_ms},
+                            {"exploration_ms", report.design.times.exploration_ms},
                             {"total_ms", milliseconds_of(report.steps)},
                             {"steps", std::move(steps)},
-                            {"notes", boost::json::value_from(report.design.notes)},
+                            {"notes", boost::json::value_from(report.design.model.notes)},
                             {"extrapolated", compiler::report::extrapolated_json(report.design)}};
   extra["predicted"] = nullptr;
-  if (report.design.unpredicted.empty())
+  if (report.design.unpredicted().empty())
     extra["predicted"] = {{"frames_per_second", report.design.frames_per_second()},
                           {"latency_us", report.design.latency_seconds * 1e6}};
   const std::string text = boost::json::serialize(extra);
@@ -89,7 +89,11 @@ Status run(const CompileCommand& command, std::ostream& out) {
   compiler::CompileOptions options;
   MILLRACE_TRY(fill(command.what, options));
   options.output = command.output;
-  options.report = [](const compiler::Plan& plan) { return compiler::report::html(plan, {.times = false}); };
+  options.report = [](const compiler::Plan& plan) {
+    const bool predicted = plan.unpredicted().empty();
+    return compiler::report::html(
+        plan, predicted ? compiler::find_alternatives(plan) : compiler::Alternatives(), {.times = false});
+  };
   if (command.variants > 0) return run_variants(command, options, out);
   MILLRACE_ASSIGN(const auto report, compiler::compile(options));
 
@@ -102,18 +106,18 @@ Status run(const CompileCommand& command, std::ostream& out) {
   }
   if (!command.common.quiet) {
     print_table(description, out);
-    if (report.design.unpredicted.empty())
+    if (report.design.unpredicted().empty())
       out << "\npredicted " << one_decimal(report.design.frames_per_second()) << " frames/s, "
           << one_decimal(report.design.latency_seconds * 1e6) << " us a frame; "
           << report.design.analysis.bottleneck << '\n';
     else
-      out << "\nruns on emulated cards only: " << report.design.unpredicted << '\n';
+      out << "\nruns on emulated cards only: " << report.design.unpredicted() << '\n';
     if (const auto terms = compiler::report::extrapolated(report.design); !terms.empty())
       out << terms << '\n';
     out << '\n';
   }
   out << "wrote " << command.output.string() << " in " << one_decimal(milliseconds_of(report.steps))
-      << " ms (explored in " << one_decimal(report.design.exploration_ms) << " ms)\n";
+      << " ms (explored in " << one_decimal(report.design.times.exploration_ms) << " ms)\n";
   return {};
 }
 

@@ -52,20 +52,23 @@ Status run(const PlanCommand& command, std::ostream& out) {
   MILLRACE_TRY(fill(command.what, options));
   options.assume = command.assume;
   MILLRACE_TRY(check_places(command));
-  MILLRACE_ASSIGN(auto plan, compiler::make_plan(options));
-  if ((command.alternatives || !command.html.empty()) && plan.unpredicted.empty())
-    compiler::add_alternatives(plan);
+  MILLRACE_ASSIGN(const auto plan, compiler::make_plan(options));
+  const bool predicted = plan.unpredicted().empty();
+  compiler::Alternatives alternatives;
+  if ((command.alternatives || !command.html.empty()) && predicted)
+    alternatives = compiler::find_alternatives(plan);
   if (!command.save.empty()) {
-    if (!plan.unpredicted.empty())
-      return Error(ErrorCode::kUnsupported, "--save-plan: nothing was predicted: " + plan.unpredicted);
+    if (!predicted)
+      return Error(ErrorCode::kUnsupported, "--save-plan: nothing was predicted: " + plan.unpredicted());
     MILLRACE_TRY(named("--save-plan", write_file_atomically(command.save, compiler::plan_file(plan))));
   }
   if (!command.html.empty())
-    MILLRACE_TRY(named("--html", write_file_atomically(command.html, compiler::report::html(plan))));
+    MILLRACE_TRY(
+        named("--html", write_file_atomically(command.html, compiler::report::html(plan, alternatives))));
   if (command.common.json)
-    out << compiler::report::json(plan, options) << '\n';
+    out << compiler::report::json(plan, options, alternatives) << '\n';
   else
-    out << compiler::report::terminal(plan, &out == &std::cout && ::isatty(STDOUT_FILENO) == 1);
+    out << compiler::report::terminal(plan, &out == &std::cout && ::isatty(STDOUT_FILENO) == 1, alternatives);
   return {};
 }
 

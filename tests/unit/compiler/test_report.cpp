@@ -44,8 +44,8 @@ TEST(Markup, Lets_nothing_from_outside_be_markup) {
   page.open("p", {{"title", "\"><script>alert(1)</script>' onload='x"}})
       .text("</p><script>&amp;\x1b[31m\xff\xc3(");
   EXPECT_EQ(page.take(),
-            "<p title=\"&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&#39; onload=&#39;x\">"
-            "&lt;/p&gt;&lt;script&gt;&amp;amp;\\x1b[31m\xef\xbf\xbd\xef\xbf\xbd(</p>\n");
+            "<p title=\"&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&#39; "
+            "onload=&#39;x\">&lt;/p&gt;&lt;script&gt;&amp;amp;\\x1b[31m\xef\xbf\xbd\xef\xbf\xbd(</p>\n");
 }
 
 TEST(Markup, Closes_what_is_open) {
@@ -71,25 +71,24 @@ TEST(Figures, Read_like_people_write_them) {
 }
 
 TEST(Report, The_page_has_every_section_and_fetches_nothing) {
-  Plan plan = planned();
-  add_alternatives(plan);
-  const std::string page = report::html(plan);
+  const Plan plan = planned();
+  const std::string page = report::html(plan, find_alternatives(plan));
   for (const char* id :
        {"pipeline", "roofline", "alternatives", "latency", "layers", "bandwidth", "resources", "energy"})
     EXPECT_EQ(count(page, std::string("<section id=\"") + id + "\""), 1U) << id;
   EXPECT_EQ(count(page, "<svg"), count(page, "</svg>"));
   for (const char* never : {"http:", "https:", "<script", "src=", "@import", "url(http", "nan", "inf "})
     EXPECT_EQ(count(page, never), 0U) << never;
-  EXPECT_EQ(count(page, "default-src 'none'"), 0U);  // escaped, as every value is
+  EXPECT_EQ(count(page, "default-src 'none'"),
+            0U);  // escaped, as every value is
   EXPECT_EQ(count(page, "default-src &#39;none&#39;"), 1U);
 }
 
 TEST(Report, Without_times_the_same_plan_is_the_same_page) {
   Plan a = planned(), b = planned();
-  add_alternatives(a);
-  add_alternatives(b);
-  b.exploration_ms = a.exploration_ms + 1;
-  EXPECT_EQ(report::html(a, {false}), report::html(b, {false}));
+  const Alternatives alternatives = find_alternatives(a);
+  b.times.exploration_ms = a.times.exploration_ms + 1;
+  EXPECT_EQ(report::html(a, alternatives, {false}), report::html(b, find_alternatives(b), {false}));
   EXPECT_NE(report::html(a), report::html(b));
 }
 
@@ -97,24 +96,25 @@ TEST(Report, A_hostile_name_is_text_wherever_it_stands) {
   const std::string evil =
       "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07";
   Plan plan = planned();
-  plan.model.name = plan.cluster.name = plan.assumed = evil;
-  plan.splits = {{evil, 2}};
+  Lowered lowered = *plan.lowered;
+  plan.model.info.name = lowered.cluster.name = plan.model.assumed = evil;
+  lowered.changes.splits = {{evil, 2}};
   plan.analysis.bottleneck = evil;
   plan.analysis.lifts = {evil};
-  plan.alternatives_left_out = evil;
-  for (auto& card : plan.problem.cards) {
+  for (auto& card : lowered.problem.cards) {
     card.name = card.device = evil;
     for (auto& region : card.regions) region.name = evil;
   }
   for (auto& place : plan.analysis.places)
     for (auto& region : place.regions) region.name = evil;
-  for (auto* program : {&plan.program, &plan.placed_program})
+  for (auto* program : {&lowered.program, &plan.placed.program})
     for (auto& block : program->blocks) block.name = evil;
-  for (auto& operation : plan.problem.operations)
+  for (auto& operation : lowered.problem.operations)
     for (auto& way : operation.implementations) way.name = evil;
-  for (const std::string& unpredicted : {std::string(), evil}) {
-    plan.unpredicted = unpredicted;
-    const std::string page = report::html(plan);
+  for (const bool predicted : {true, false}) {
+    if (!predicted) lowered.candidates.without = {{evil, evil}};
+    plan.lowered = std::make_shared<const Lowered>(lowered);
+    const std::string page = report::html(plan, {{}, evil});
     EXPECT_EQ(count(page, "<script"), 0U);
     EXPECT_EQ(count(page, "<img"), 0U);
     EXPECT_EQ(count(page, "</style>"), 1U);
@@ -124,9 +124,8 @@ TEST(Report, A_hostile_name_is_text_wherever_it_stands) {
 }
 
 TEST(Report, The_json_gives_what_the_page_draws) {
-  Plan plan = planned();
-  add_alternatives(plan);
-  const auto root = json::parse(report::json(plan, lenet("three-ku060", 3)));
+  const Plan plan = planned();
+  const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), find_alternatives(plan)));
   EXPECT_EQ(root.at("schema").as_int64(), 1);
   const auto& waterfall = root.at("waterfall").as_array();
   ASSERT_EQ(waterfall.size(), 7U);
@@ -160,7 +159,7 @@ TEST(Report, A_gap_that_is_not_known_is_null_and_no_percentage) {
   EXPECT_EQ(count(report::terminal(plan, false), "it is not known how far from"), 1U);
   EXPECT_EQ(count(report::terminal(plan, false), "at most"), 0U);
   plan.solution.gap = 0;  // of a plan file nobody looks at what is better
-  plan.followed = true;
+  plan.followed.emplace();
   EXPECT_TRUE(gap().is_null());
 }
 
@@ -195,37 +194,37 @@ TEST(Report, Says_which_resources_no_measurement_stands_behind) {
   EXPECT_EQ(in_json.back(), (json::value{{"module", "mr_mvu"}, {"figure", "lut"}, {"term", "tree"}}));
   EXPECT_EQ(count(report::terminal(plan, false), "mr_mvu in LUT (counter, tree)"), 1U);
   EXPECT_EQ(count(report::html(plan), "mr_mvu in LUT (counter, tree)"), 1U);
-  plan.designs.clear();  // as where a plan is not played: what joins the blocks is not known
+  plan.placed.designs.clear();  // as where a plan is not played: what joins the blocks is not known
   EXPECT_EQ(named("mr_ingress", "lut", "ingress"), 1);
   EXPECT_EQ(terms(), plan.extrapolated);
 }
 
 TEST(Report, Alternatives_may_be_replicas_where_these_are_quicker) {
-  Plan plan = planned();
-  add_alternatives(plan);
+  const Plan plan = planned();
+  const Alternatives alternatives = find_alternatives(plan);
   double one = 0;
-  for (const auto& way : plan.alternatives)
+  for (const auto& way : alternatives.found)
     if (way.cards == 1) one = std::max(one, way.frames_per_second());
   std::uint32_t most = 1;
-  for (const auto& way : plan.alternatives) {
+  for (const auto& way : alternatives.found) {
     EXPECT_EQ(way.cards % way.replicas, 0U);
     if (way.objective != explore::Objective::kThroughput) continue;
     most = std::max(most, way.replicas);
-    EXPECT_GE(way.frames_per_second() * (1 + 1e-9), one * way.cards);  // as many copies are possible
+    EXPECT_GE(way.frames_per_second() * (1 + 1e-9),
+              one * way.cards);  // as many copies are possible
   }
   EXPECT_GT(most, 1U);
-  const auto root = json::parse(report::json(plan, lenet("three-ku060", 3)));
+  const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), alternatives));
   const auto& last = root.at("alternatives").as_array();
   EXPECT_TRUE(std::any_of(last.begin(), last.end(),
                           [](const json::value& way) { return way.at("replicas").to_number<int>() > 1; }));
-  EXPECT_EQ(count(report::html(plan), " replicas, throughput</th>") > 0, true);
+  EXPECT_EQ(count(report::html(plan, alternatives), " replicas, throughput</th>") > 0, true);
 }
 
 TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throughput) {
-  Plan plan = planned(2);
-  add_alternatives(plan);
-  for (const auto& a : plan.alternatives)
-    for (const auto& b : plan.alternatives) {
+  const auto alternatives = find_alternatives(planned(2)).found;
+  for (const auto& a : alternatives)
+    for (const auto& b : alternatives) {
       if (a.cards != b.cards) continue;
       if (a.objective == explore::Objective::kThroughput && a.exact) {
         EXPECT_GE(a.frames_per_second() * (1 + 1e-9), b.frames_per_second());
@@ -238,18 +237,19 @@ TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throu
 
 TEST(Report, Says_why_there_are_no_alternatives_where_there_would_be_too_many_searches) {
   Plan plan = planned();
-  const auto one = plan.problem.operations;
-  while (plan.problem.operations.size() < 500)
-    plan.problem.operations.insert(plan.problem.operations.end(), one.begin(), one.end());
-  add_alternatives(plan);
-  EXPECT_TRUE(plan.alternatives.empty());
-  EXPECT_NE(plan.alternatives_left_out.find("--partitions"), std::string::npos);
+  Lowered lowered = *plan.lowered;
+  auto& operations = lowered.problem.operations;
+  const auto one = operations;
+  while (operations.size() < 500) operations.insert(operations.end(), one.begin(), one.end());
+  plan.lowered = std::make_shared<const Lowered>(lowered);
+  const Alternatives alternatives = find_alternatives(plan);
+  EXPECT_TRUE(alternatives.found.empty());
+  EXPECT_NE(alternatives.left_out.find("--partitions"), std::string::npos);
 }
 
 TEST(Report, The_terminal_names_the_busiest_cable_and_keeps_to_80_columns) {
-  Plan plan = planned();
-  add_alternatives(plan);
-  const std::string text = report::terminal(plan, false);
+  const Plan plan = planned();
+  const std::string text = report::terminal(plan, false, find_alternatives(plan));
   EXPECT_NE(text.find("the cable fpga0-fpga1 is at "), std::string::npos) << text;
   EXPECT_NE(text.find("best for"), std::string::npos) << text;
   EXPECT_NE(text.find("dataflow's, without ingress and egress"), std::string::npos) << text;

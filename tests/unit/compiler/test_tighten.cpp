@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "compiler/explore/analysis.hpp"
 #include "compiler/explore/replicas.hpp"
 #include "problems.hpp"
@@ -15,9 +17,11 @@ using explore::kLut;
 constexpr std::uint64_t kLuts = 1000;  // of each card
 
 /// What a search finds, before anything joins the blocks.
-Plan found(const explore::Problem& problem) {
-  Plan plan;
-  plan.problem = problem;
+Predicted found(const explore::Problem& problem) {
+  Lowered lowered;
+  lowered.problem = problem;
+  Predicted plan;
+  plan.lowered = std::make_shared<const Lowered>(std::move(lowered));
   plan.solution = explore::tests::verified(problem, explore::solve_replicated(problem));
   plan.analysis = explore::analyse(problem, plan.solution);
   return plan;
@@ -31,30 +35,30 @@ explore::Problem row_of(std::uint32_t cards, explore::Objective objective) {
 }
 
 TEST(Tighten, LeavesAPlanThatFitsAlone) {
-  const Plan plan = found(row_of(1, explore::Objective::kCards));
-  explore::Problem problem = plan.problem;
+  const Predicted plan = found(row_of(1, explore::Objective::kCards));
+  explore::Problem problem = plan.lowered->problem;
   EXPECT_FALSE(tighten_regions(plan, problem));
-  EXPECT_EQ(problem.cards[0].regions[0].available, plan.problem.cards[0].regions[0].available);
+  EXPECT_EQ(problem.cards[0].regions[0].available, plan.lowered->problem.cards[0].regions[0].available);
 }
 
 /// The blocks take a quarter of the card and the joints the rest and a hundredth more: to leave the search a
 /// hundredth less of the card would change nothing.
 TEST(Tighten, ExcludesThePlanWhoseJointsDoNotFit) {
-  Plan plan = found(row_of(1, explore::Objective::kCards));
+  Predicted plan = found(row_of(1, explore::Objective::kCards));
   auto& used = plan.analysis.places[0].regions[0].used[kLut];
   ASSERT_LT(used, kLuts / 3);
   used = kLuts + kLuts / 100;
-  explore::Problem problem = plan.problem;
+  explore::Problem problem = plan.lowered->problem;
   ASSERT_TRUE(tighten_regions(plan, problem));
   const auto next = explore::tests::verified(problem, explore::solve_replicated(problem));
   EXPECT_NE(next.implementation, plan.solution.implementation);
 }
 
 TEST(Tighten, KeepsTheCardsOfReplicasAlike) {
-  Plan plan = found(row_of(2, explore::Objective::kThroughput));
+  Predicted plan = found(row_of(2, explore::Objective::kThroughput));
   ASSERT_EQ(plan.solution.replicas(), 2U);
   plan.analysis.places[0].regions[0].used[kLut] = kLuts + kLuts / 100;
-  explore::Problem problem = plan.problem;
+  explore::Problem problem = plan.lowered->problem;
   ASSERT_TRUE(tighten_regions(plan, problem));
   EXPECT_EQ(problem.cards[0].regions[0].available, problem.cards[1].regions[0].available);
   const auto next = explore::tests::verified(problem, explore::solve_replicated(problem));

@@ -1,0 +1,229 @@
+#include "compiler/planning/choose.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/explore/replicas.hpp"
+#include "compiler/planning/bottleneck.hpp"
+#include "compiler/planning/cabling.hpp"
+#include "compiler/planning/host_work.hpp"
+#include "compiler/planning/search.hpp"
+#include "compiler/planning/split_channels.hpp"
+#include "runtime/base/log.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+using explore::Objective;
+
+constexpr int kSplits = 4;               // layers that are split, at most
+constexpr std::uint32_t kMostParts = 4;  // of a layer that is split
+constexpr double kNearlyOne = 1 - 1e-6;
+
+/// A lowered model, and the best plan of it.
+struct Trial {
+  LoweredPtr lowered;
+  Result<Predicted> plan;
+  bool better = false;  // than what it was made from
+};
+
+bool does_not_fit(const Result<Predicted>& plan) {
+  return !plan.ok() && plan.error().code() == ErrorCode::kDoesNotFit;
+}
+
+Result<LoweredPtr> shared(Result<Lowered> lowered) {
+  if (!lowered.ok()) return lowered.error();
+  return LoweredPtr(std::make_shared<const Lowered>(std::move(*lowered)));
+}
+
+double slowest_wanted(const Task& task) {
+  const auto& target = task.options.targets.frames_per_second;
+  return target ? 1 / *target : 1e6;
+}
+
+/// Whether each of these blocks has a region that it fits into.
+bool fit(const Task& task, const Lowered& lowered, std::uint32_t first, std::uint32_t count) {
+  for (std::uint32_t block = first; block < first + count; ++block)
+    if (least_load(lowered.problem, block, slowest_wanted(task)) > 1) return false;
+  return true;
+}
+
+bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
+  const auto block = slowest_block(plan);
+  return block && plan.lowered->program.blocks[*block].name.starts_with(prefix);
+}
+
+/// Splits the bottleneck of `now`, into as few parts as bring something: the model fits, or is faster than
+/// `rate` by a hundredth. Else into as few as make this block the bottleneck no longer: several blocks may be
+/// equally slow or large, and only the last one's split shows. Nothing: no split helps.
+Result<std::optional<Trial>> split_bottleneck(const Task& task, const Trial& now, double rate) {
+  const bool fits = now.plan.ok();
+  const Lowered& whole = *now.lowered;
+  const double seconds = slowest_wanted(task);
+  const auto block = fits ? slowest_block(*now.plan) : largest_block(whole, seconds);
+  std::optional<Trial> relieved;
+  if (!block) return relieved;
+  const std::string& name = whole.program.blocks[*block].name;
+  const bool too_large = !fits && least_load(whole.problem, *block, seconds) > 1;
+  const auto cards = static_cast<std::uint32_t>(task.cluster.cards.size());
+  for (std::uint32_t parts = 2; parts <= std::min(cards, kMostParts); ++parts) {
+    if (!can_split(whole.program, *block, parts)) continue;
+    Changes changes = whole.changes;
+    changes.splits.push_back({name, parts});
+    MILLRACE_ASSIGN(LoweredPtr lowered, shared(lower(task, std::move(changes))));
+    Trial next{lowered, search(task, lowered, false)};
+    if (!next.plan.ok() && !does_not_fit(next.plan)) return next.plan.error();
+    next.better = next.plan.ok() && (!fits || rate < next.plan->frames_per_second() * 0.99);
+    if (next.better) return std::optional(std::move(next));
+    const bool less = fits ? next.plan.ok() && !is_bottleneck(*next.plan, name + "_part")
+                           : too_large && fit(task, *lowered, *block, parts);
+    if (!relieved && less) relieved = std::move(next);
+  }
+  return relieved;
+}
+
+/// Splits one layer after another until the model fits or, for throughput, as long as that makes it faster.
+Result<Predicted> split_layers(const Task& task, const LoweredPtr& lowered, Result<Predicted> unsplit) {
+  Trial now{lowered, unsplit};
+  Result<Predicted> best = std::move(unsplit);
+  for (int round = 0; round < kSplits; ++round) {
+    MILLRACE_ASSIGN(auto next, split_bottleneck(task, now, best.ok() ? best->frames_per_second() : 0));
+    if (!next) break;
+    now = std::move(*next);
+    if (!now.better) continue;
+    best = now.plan;
+    if (task.options.targets.objective != Objective::kThroughput) break;
+  }
+  return best;
+}
+
+/// The best plan with these weights and host blocks. If a layer is too large or too slow for a card, several
+/// cards share it.
+Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered, bool explain) {
+  const bool one_card = task.cluster.cards.size() < 2;
+  Result<Predicted> found = search(task, lowered, one_card && explain);
+  if (one_card || (!found.ok() && !does_not_fit(found))) return found;
+  if (found.ok()) {
+    // Copies use all the cards there are as well as one pipeline over them could, and faster cards bring
+    // nothing if the host limits the rate.
+    const double host = found->frames_per_second() * explore::host_seconds(lowered->problem);
+    if (task.options.targets.objective != Objective::kThroughput || found->replicas() > 1 ||
+        host > kNearlyOne)
+      return found;
+  } else if (only_latency_is_missed(task, *lowered)) {
+    return explain ? search(task, lowered, true) : std::move(found);
+  }
+  Result<Predicted> split = split_layers(task, lowered, std::move(found));
+  return does_not_fit(split) && explain ? search(task, lowered, true) : std::move(split);
+}
+
+/// A model with blocks that have no hardware. A partition that holds such a block is emulated as a whole, so
+/// the model is spread over as many cards as there are, for the other partitions to keep their hardware. If
+/// their hardware does not fit, everything is emulated.
+Result<Predicted> search_emulated(const Task& task, const LoweredPtr& lowered) {
+  LoweredPtr now = lowered;
+  while (true) {
+    const auto layers = static_cast<std::uint32_t>(explore::layers(now->problem).size());
+    const auto most = std::clamp(layers, 1U, static_cast<std::uint32_t>(task.cluster.cards.size()));
+    const auto asked = task.options.partitions;
+    const bool last = !now->changes.hardware;
+    Result<Predicted> found = Error(ErrorCode::kInternal, "no card to plan for");
+    for (std::uint32_t cards = asked.value_or(most); cards > 0; --cards) {
+      Lowered on = *now;
+      on.problem.partitions = cards;
+      found = search(task, std::make_shared<const Lowered>(std::move(on)), last && (asked || cards == 1));
+      if (asked || !does_not_fit(found)) break;
+    }
+    if (!does_not_fit(found) || last) return found;
+    Changes changes = now->changes;
+    changes.hardware = false;
+    MILLRACE_ASSIGN(now, shared(lower(task, std::move(changes))));
+  }
+}
+
+bool is_clearly_better(const Task& task, const Predicted& a, const Predicted& b) {
+  const bool faster = a.frames_per_second() > b.frames_per_second() * 1.01;
+  switch (task.options.targets.objective) {
+    case Objective::kCards:
+      return a.cards() < b.cards() || (a.cards() == b.cards() && faster);
+    case Objective::kThroughput:
+      return faster;
+    case Objective::kLatency:
+      return a.latency_seconds * 1.01 < b.latency_seconds;
+  }
+  return false;
+}
+
+/// `baked`, or the best plan with layers' weights in the cards' memory if that is better by a hundredth:
+/// weights on the chip need no bandwidth.
+Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Result<Predicted> baked) {
+  Changes changes = lowered->changes;
+  changes.streamed = true;
+  MILLRACE_ASSIGN(LoweredPtr streamed, shared(lower(task, std::move(changes))));
+  const auto may_be_better = [&] { return explore::may_be_better(streamed->problem, baked->solution); };
+  if (baked.ok() && !task.steps.run("streamed", may_be_better)) return baked;
+  Result<Predicted> found = search_with_splits(task, streamed, !baked.ok() && task.explains);
+  const bool failed = !found.ok() && !does_not_fit(found);
+  if (!baked.ok() || failed || (found.ok() && is_clearly_better(task, *found, *baked))) return found;
+  return baked;
+}
+
+/// kInvalidInput if --host leaves nothing to the cards.
+Status check_cards_have_work(const PlanOptions& options, const explore::Problem& problem) {
+  const auto& all = problem.operations;
+  if (options.host_blocks.empty() ||
+      std::any_of(all.begin(), all.end(), [](const auto& one) { return !one.host; }))
+    return {};
+  return Error(ErrorCode::kInvalidInput,
+               "model '" + problem.model +
+                   "' has nothing left that a card computes: --host moves every layer to the host; leave one "
+                   "of the --host out");
+}
+
+/// The model with the splits and host blocks that were asked for. Blocks without hardware go to the host, as
+/// a stage of its own, if the options need a prediction.
+Result<LoweredPtr> lower_as_asked(const Task& task) {
+  Changes changes{task.options.splits, task.options.host_blocks};
+  MILLRACE_ASSIGN(Lowered lowered, lower(task, changes));
+  if (!lowered.candidates.without.empty() && needs_prediction(task.options) && !task.options.no_host) {
+    const auto without = blocks_of(lowered.candidates.without);
+    changes.host_blocks.insert(changes.host_blocks.end(), without.begin(), without.end());
+    log::info("plan", "on the host, for want of hardware: " + joined(without));
+    MILLRACE_ASSIGN(lowered, lower(task, changes));
+  }
+  MILLRACE_TRY(check_host(task.options, lowered));
+  MILLRACE_TRY(check_cards_have_work(task.options, lowered.problem));
+  return shared(std::move(lowered));
+}
+
+Result<Predicted> choose_weights(const Task& task) {
+  MILLRACE_ASSIGN(const LoweredPtr lowered, lower_as_asked(task));
+  if (!lowered->candidates.without.empty()) return search_emulated(task, lowered);
+  if (task.options.weights || !can_stream(*lowered)) return search_with_splits(task, lowered, task.explains);
+  Result<Predicted> baked = search_with_splits(task, lowered, false);
+  if (!baked.ok() && !does_not_fit(baked)) return baked;
+  // For the fewest cards at a rate, streamed layers may need fewer cards than split layers.
+  const auto& targets = task.options.targets;
+  const bool rate_is_enough = targets.objective == Objective::kCards && targets.frames_per_second;
+  const bool split = baked.ok() && baked->lowered->changes.splits.size() > lowered->changes.splits.size();
+  if (baked.ok() && task.options.baked_first && !(split && rate_is_enough)) return baked;
+  return with_streamed(task, lowered, std::move(baked));
+}
+
+}  // namespace
+
+Result<Predicted> choose(const Task& task) {
+  Result<Predicted> found = choose_weights(task);
+  const std::size_t joined_cards = most_joined(task.cluster);
+  const bool asked = task.options.partitions.value_or(0) > joined_cards;  // the error then says so itself
+  if (joined_cards == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
+  // Some cards stand alone: find out whether more cables would help.
+  Task more = task;
+  more.cluster = cabled(task.cluster);
+  more.explains = false;
+  const Result<Predicted> with_cables = choose_weights(more);
+  if (!with_cables.ok()) return found;
+  return for_want_of_cables(task.cluster, with_cables->solution.card.size(), found.error());
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,102 @@
+#include "compiler/planning/lower.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/planning/host_work.hpp"
+#include "compiler/planning/split_channels.hpp"
+#include "kernels/program/parameters.hpp"
+
+namespace millrace::compiler {
+namespace {
+
+namespace gen = generators;
+
+Result<kernels::Program> with_splits(kernels::Program program, const std::vector<Split>& splits) {
+  for (const Split& split : splits) {
+    const std::uint32_t block = find_block(program, split.block);
+    if (!can_split(program, block, split.parts))
+      return Error(ErrorCode::kInvalidInput,
+                   "--split " + split.block + "=" + std::to_string(split.parts) +
+                       ": that is no ungrouped convolution or fully connected block of the model whose "
+                       "output channels can be dealt out evenly");
+    program = split_channels(program, block, split.parts);
+  }
+  return program;
+}
+
+/// The placement of all weights, if there is no choice: then the best plan found is the best with that
+/// placement.
+std::optional<kernels::Placement> given_weights(const PlanOptions& options, const Lowered& lowered) {
+  const auto all = options.weights.value_or(kernels::Placement::kBaked);
+  const bool several =
+      all == kernels::Placement::kBaked ? can_stream(lowered) : kernels::has_parameters(lowered.program);
+  return several && !lowered.changes.streamed ? std::optional(all) : std::nullopt;
+}
+
+}  // namespace
+
+bool needs_prediction(const PlanOptions& options) {
+  const auto& targets = options.targets;
+  return targets.frames_per_second || targets.max_latency_seconds || !options.plan.empty() ||
+         targets.objective != explore::Objective::kCards;
+}
+
+Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader) {
+  auto cards = explore::make_problem(program, task.cluster, {}, task.options.shares).cards;
+  if (!loader) return cards;
+  // The loader stands with the shell, in the first region. Few cards load nothing while another card does, so
+  // every card is charged.
+  MILLRACE_ASSIGN(const gen::Cost cost, gen::largest_loader_cost(task.catalog));
+  explore::Amounts taken = explore::amounts(cost.resources());
+  for (std::size_t k = 0; k < explore::kKinds; ++k)
+    taken[k] = static_cast<std::uint64_t>(std::ceil(static_cast<double>(taken[k]) * task.options.shares[k]));
+  for (auto& card : cards)
+    if (!card.regions.empty())
+      card.regions.front().available = explore::less(card.regions.front().available, taken);
+  return cards;
+}
+
+Result<Lowered> lower(const Task& task, Changes changes) {
+  const PlanOptions& options = task.options;
+  Lowered out;
+  out.changes = std::move(changes);
+  out.cluster = task.cluster;
+  MILLRACE_ASSIGN(out.program, with_splits(task.model.program, out.changes.splits));
+  out.problem = explore::make_problem(out.program, out.cluster, options.partitions, options.shares,
+                                      out.changes.host_blocks);
+  out.problem.targets = options.targets;
+  out.problem.replicas = options.replicas;
+  out.loader = out.changes.streamed || kernels::has_parameters(out.program);
+  if (out.loader) {
+    MILLRACE_ASSIGN(out.problem.cards, cards_of(task, out.program, true));
+  }
+  out.host = time_host(options, task.catalog, out.program, out.problem);
+  if (task.plugin)
+    MILLRACE_TRY(task.steps.run("ask_plugin", [&] { return task.plugin->prepare(out.program); }));
+  CandidateOptions how;
+  how.plugin = task.plugin;
+  how.unrolled = options.assume.empty();
+  how.streamed = out.changes.streamed;
+  how.hardware = out.changes.hardware;
+  MILLRACE_ASSIGN(how.ports, HostPorts::make(task.catalog, out.program, out.problem, out.cluster));
+  MILLRACE_ASSIGN(out.candidates, task.steps.run("candidates", [&] {
+    return add_candidates(task.catalog, out.program, std::move(how), out.problem);
+  }));
+  out.weights_given = given_weights(options, out);
+  return out;
+}
+
+bool can_stream(const Lowered& lowered) {
+  const auto has_memory = [](const explore::Card& card) {
+    return std::any_of(card.regions.begin(), card.regions.end(),
+                       [](const auto& region) { return region.available[explore::kMemoryBytes] > 0; });
+  };
+  const auto& cards = lowered.problem.cards;
+  if (std::none_of(cards.begin(), cards.end(), has_memory)) return false;
+  for (std::size_t i = 0; i < lowered.program.blocks.size(); ++i)
+    if (!lowered.problem.operations[i].host && gen::can_stream(lowered.program.blocks[i])) return true;
+  return false;
+}
+
+}  // namespace millrace::compiler

@@ -1,0 +1,74 @@
+// A model stated as a problem for compiler/explore: blocks split, host blocks chosen, candidates generated.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/explore/problem.hpp"
+#include "compiler/front/read_model.hpp"
+#include "compiler/front/steps.hpp"
+#include "compiler/generators/catalog.hpp"
+#include "compiler/generators/plugin.hpp"
+#include "compiler/planning/candidates.hpp"
+#include "compiler/planning/options.hpp"
+#include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
+
+namespace millrace::compiler {
+
+/// What all alternatives of one plan share.
+struct Task {
+  const PlanOptions& options;
+  Steps& steps;
+  Model model;  // blocks not split; weights placed as the options say, in the images by default
+  runtime::plan::Cluster cluster;
+  generators::Catalog catalog;
+  std::shared_ptr<generators::Plugin> plugin;  // null: none
+  bool explains = true;                        // say why a search finds nothing, which takes longer
+};
+
+/// How an alternative differs from the model as it was read.
+struct Changes {
+  std::vector<Split> splits;
+  std::vector<std::string> host_blocks;  // names; asked for, in the plan file, or for want of hardware
+  bool streamed = false;                 // layers may also be built with their weights in the card's memory
+  bool hardware = true;                  // false: every block is emulated, at its estimated speed
+};
+
+/// A block that the host runs.
+struct HostBlock {
+  std::string block;
+  double seconds = 0;    // of one core, for each frame
+  bool between = false;  // stands between cards: its time counts in the latency
+};
+
+struct Lowered {
+  Changes changes;
+  runtime::plan::Cluster cluster;
+  kernels::Program program;  // with blocks split; weights that may be placed freely are in the images
+  explore::Problem problem;
+  Candidates candidates;
+  std::vector<HostBlock> host;
+  // The placement that all weights have; nothing: each layer's placement is chosen.
+  std::optional<kernels::Placement> weights_given;
+  bool loader = false;  // every card has room for the unit that loads constants (mr_parameters)
+};
+
+/// Alternatives share a Lowered.
+using LoweredPtr = std::shared_ptr<const Lowered>;
+
+/// kInvalidInput: a split that cannot be made. Else the errors of generators and plugin.
+Result<Lowered> lower(const Task& task, Changes changes);
+
+/// The problem's cards as lower() has them: `loader` says whether the unit that loads constants takes its
+/// room on every card.
+Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Program& program, bool loader);
+
+/// Whether a card has memory to stream weights from, and a layer has hardware that does so.
+bool can_stream(const Lowered& lowered);
+
+}  // namespace millrace::compiler
