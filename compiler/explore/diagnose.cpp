@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "compiler/explore/branch.hpp"
-#include "compiler/explore/lack.hpp"
+#include "compiler/explore/format.hpp"
 #include "compiler/explore/search.hpp"
-#include "compiler/explore/words.hpp"
+#include "compiler/explore/shortage.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -256,7 +256,7 @@ class Diagnosis {
     const auto found = Search(board).run();
     const double most = *problem_.targets.max_latency_seconds;
     if (!found || found->latency_seconds <= most) return {};
-    soonest_ = found;
+    lowest_latency_ = found;
     return "the least latency found is " + time_up(found->latency_seconds) + ", " +
            number((found->latency_seconds / most - 1) * 100) + " % too long";
   }
@@ -265,13 +265,13 @@ class Diagnosis {
   /// card.
   std::pair<std::size_t, std::uint32_t> fill(const Board& board) const {
     const auto kinds = card_kinds(board.problem);
-    Level level(board, kinds, seconds_);
+    IntervalFit fit(board, kinds, seconds_);
     const auto count = static_cast<std::uint32_t>(cards());
     std::size_t at = 0;
     std::uint32_t card = 0;
     for (; card < count && at < board.chain.size(); ++card) {
       const std::uint32_t neighbours = (card > 0) + (card + 1 < count);
-      at = level.farthest(card, neighbours, at, Doubt::kImpossible);
+      at = fit.farthest(card, neighbours, at, Doubt::kImpossible);
     }
     return {at, card - 1};
   }
@@ -298,15 +298,16 @@ class Diagnosis {
                 std::floor(static_cast<double>(problem_.cards[c].regions[r].available[k]) * factors[k]));
       return fill(board).first == board.chain.size();
     };
-    const auto lack = least_more(fits);
-    if (!lack) return "and not even " + number(kMuchMore) + " times the resources would do";
-    const std::string start = "what it has too little of is " + names_of(*lack) + ", with " + more_of(*lack);
-    if (lack->kinds.size() > 1) return start + " of each all layers fit";
-    const std::size_t binding = lack->kinds.front();
+    const auto shortage = find_shortage(fits);
+    if (!shortage) return "and not even " + number(kLargestFactor) + " times the resources would do";
+    const std::string start =
+        "what it has too little of is " + names_of(*shortage) + ", with " + increase_of(*shortage);
+    if (shortage->kinds.size() > 1) return start + " of each all layers fit";
+    const std::size_t binding = shortage->kinds.front();
     double room = 0;
     for (const auto& region : full.regions) room += has(region, binding);
     if (binding == kMemoryBytes) room = has(full.regions.front(), binding);
-    return start + " (" + number(std::ceil(room * lack->factor)) +
+    return start + " (" + number(std::ceil(room * shortage->factor)) +
            (binding == kMemoryBytes ? " bytes a frame" : "") + " instead of the " + number(room) +
            " left to '" + full.name + "'" + (cards() > 1 ? ", and so on each card" : "") + ") all layers fit";
   }
@@ -322,9 +323,9 @@ class Diagnosis {
              plural(found->card.size(), "card");
       if (!problem_.targets.max_latency_seconds) return out;
       out += " in " + time_up(found->latency_seconds);
-      if (soonest_ && soonest_->latency_seconds < found->latency_seconds)
-        out +=
-            ", or " + rate_down(1 / soonest_->interval_seconds) + " in " + time_up(soonest_->latency_seconds);
+      if (lowest_latency_ && lowest_latency_->latency_seconds < found->latency_seconds)
+        out += ", or " + rate_down(1 / lowest_latency_->interval_seconds) + " in " +
+               time_up(lowest_latency_->latency_seconds);
       return out;
     }
     if (!unjoined().empty()) return reached_alone(open);
@@ -358,7 +359,7 @@ class Diagnosis {
   /// In a row that is proposed. Where it is the latency that binds, each card more adds its cable's.
   std::uint32_t most_cards() const {
     const auto layers = static_cast<std::uint32_t>(board_.chain.size());
-    return std::min(soonest_ ? kMostInACopy : kMostCards, layers);
+    return std::min(lowest_latency_ ? kMostInACopy : kMostCards, layers);
   }
 
   /// The fewest of them that would do in one pipeline, 0: none; and in words.
@@ -434,7 +435,7 @@ class Diagnosis {
   const Board& board_;
   const Problem& problem_;
   double seconds_ = 1e6;
-  std::optional<Solution> soonest_;  // where that is not soon enough
+  std::optional<Solution> lowest_latency_;  // if the latency target is missed
   std::size_t joined_ = 1;
 };
 

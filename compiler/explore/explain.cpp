@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/explore/lack.hpp"
-#include "compiler/explore/levels.hpp"
+#include "compiler/explore/interval_fit.hpp"
+#include "compiler/explore/shortage.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -73,8 +73,8 @@ class Stretched {
     return true;
   }
 
-  std::optional<Lack> lack(std::uint32_t place) {
-    return least_more([&](const Figures& factors) { return fits(place, factors); });
+  std::optional<Shortage> shortage(std::uint32_t place) {
+    return find_shortage([&](const Figures& factors) { return fits(place, factors); });
   }
 
  private:
@@ -92,8 +92,8 @@ class Stretched {
   double seconds_;
   std::vector<std::optional<std::vector<Option>>> options_;      // of an operation
   std::vector<std::vector<std::vector<std::uint32_t>>> blocks_;  // place, region
-  std::vector<std::vector<Figures>> weights_;                    // to begin haggling with; place, region
-  std::vector<std::vector<Figures>> joints_;  // what designs and cables take beyond blocks; place, region
+  std::vector<std::vector<Figures>> weights_;  // the price search begins with them; by place, region
+  std::vector<std::vector<Figures>> joints_;   // what designs and cables take beyond blocks; place, region
 };
 
 class Explainer {
@@ -267,14 +267,15 @@ class Explainer {
     for (const auto& place : out_.places) {
       out.factors.emplace_back().fill(1);
       if (!is_slow(place) || stretched.fits(number(place), out.factors.back())) continue;
-      const auto lack = stretched.lack(number(place));
-      out.words += (out.words.empty() ? "" : " and ") +
-                   (lack ? more_of(*lack) + " " + names_of(*lack)
-                         : "more than " + std::to_string(std::lround(kMuchMore)) + " times the resources") +
-                   " on " + card(place).name;
-      out.enough = out.enough && lack;
-      if (!lack) continue;
-      for (const auto kind : lack->kinds) out.factors.back()[kind] = lack->factor;
+      const auto shortage = stretched.shortage(number(place));
+      out.words +=
+          (out.words.empty() ? "" : " and ") +
+          (shortage ? increase_of(*shortage) + " " + names_of(*shortage)
+                    : "more than " + std::to_string(std::lround(kLargestFactor)) + " times the resources") +
+          " on " + card(place).name;
+      out.enough = out.enough && shortage;
+      if (!shortage) continue;
+      for (const auto kind : shortage->kinds) out.factors.back()[kind] = shortage->factor;
     }
     return out;
   }

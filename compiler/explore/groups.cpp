@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/explore/levels.hpp"
+#include "compiler/explore/interval_fit.hpp"
 
 namespace millrace::compiler::explore {
 

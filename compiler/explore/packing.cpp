@@ -42,9 +42,9 @@ double overshoot(const Amounts& used, const Amounts& budget) {
 
 /// Looks for prices at which the operations are too dear: what is used too much grows dearer. Along the way
 /// each operation's cheapest option is a choice, and sometimes one that fits.
-class Haggle {
+class PriceSearch {
  public:
-  Haggle(const Operations& operations, const Amounts& budget, Figures& weights)
+  PriceSearch(const Operations& operations, const Amounts& budget, Figures& weights)
       : operations_(operations), budget_(budget), weights_(weights), best_weights_(weights) {
     for (std::size_t k = 0; k < kKinds; ++k)
       per_unit_[k] = budget[k] > 0 ? 1 / static_cast<double>(budget[k]) : 0;
@@ -299,7 +299,7 @@ Choices choices(const std::vector<Option>& options, const Amounts& budget) {
 Packed pack(const Operations& operations, const Amounts& budget, Figures& weights) {
   for (const auto* of : operations)
     if (of->fitting.empty()) return {};
-  Packed found = Haggle(operations, budget, weights).run();
+  Packed found = PriceSearch(operations, budget, weights).run();
   if (found.fit == Fit::kYes || found.proof) return found;
   exchange(operations, budget, found);
   if (found.fit == Fit::kYes) return found;

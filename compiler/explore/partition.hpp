@@ -66,10 +66,10 @@ struct Solution {
 /// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
-/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. For who plays
-/// them: a latency is a sum here, and those that come out about alike may differ by a third. Of a problem
-/// that solve() has an answer to.
-std::vector<Solution> solve_soon(const Problem& problem);
+/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. solve() must have
+/// an answer to the problem. Latencies here are sums over blocks; when they are played, two that are almost equal
+/// may differ by a third. So the caller plays all of these and takes the best.
+std::vector<Solution> solve_short_latencies(const Problem& problem);
 
 /// Who stands where, built how: a plan as a person may have written it.
 struct Choice {
@@ -78,10 +78,10 @@ struct Choice {
   std::vector<std::uint32_t> implementation;  // of an operation; unread on the host
 };
 
-/// The solution a choice comes to; the problem is predictable. kDoesNotFit, naming what a card has too little
+/// The solution that a choice gives; the problem is predictable. kDoesNotFit, naming what a card has too little
 /// of, the tensor that has no way, the target missed; kInvalidInput where a layer is torn apart or places are
 /// out of order.
-Result<Solution> settle(const Problem& problem, const Choice& choice);
+Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
 /// What a solution of that problem must satisfy, recomputed without the search's code. Empty where all holds.
 /// A gap is held to bounds only: see check_gap() in claims.hpp.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/explore/amounts.hpp"
+#include "compiler/explore/resources.hpp"
 #include "kernels/program/program.hpp"
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"

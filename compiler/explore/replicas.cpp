@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "compiler/explore/format.hpp"
 #include "compiler/explore/groups.hpp"
 #include "compiler/explore/search.hpp"
-#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -56,7 +56,7 @@ class Replicator {
   Solution beside(Solution alone);
 
   /// With its gap above all that is not excluded.
-  Solution settled(Solution solution);
+  Solution with_gap(Solution solution);
 
   /// Whether as many frames a second are excluded on fewer cards than `used`.
   bool needs_all(std::size_t used, double rate);
@@ -64,7 +64,8 @@ class Replicator {
  private:
   void cut_out(const Cards& cards, double limit);
   Attempt one(const Cards& cards, double limit);
-  std::optional<Solution> laid(const Cards& cards, double limit, std::size_t copies, std::size_t fewest);
+  std::optional<Solution> with_copies(const Cards& cards, double limit, std::size_t copies,
+                                      std::size_t fewest);
   std::vector<std::uint32_t> sizes(std::size_t most) const;
   std::optional<Solution> quicker_alone(double rate);
   std::optional<Solution> on_so_many(std::size_t cards);
@@ -73,7 +74,7 @@ class Replicator {
   Error too_few(std::size_t copies) const;
 
   bool by_latency() const { return problem_.targets.objective == Objective::kLatency; }
-  double soonest(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
+  double latency_bound(const Search& search) const { return by_latency() ? search.floor_of_latency() : 0; }
 
   /// Of cards, where the host has time for no more frames.
   double with_host(double rate) const {
@@ -89,7 +90,7 @@ class Replicator {
   void allow(std::size_t cards, double rate, double latency) {
     fewest_ = std::min(fewest_, cards);
     ceiling_ = std::max(ceiling_, rate);
-    soonest_ = std::min(soonest_, latency);
+    lowest_latency_ = std::min(lowest_latency_, latency);
   }
 
   const Problem& problem_;
@@ -101,7 +102,7 @@ class Replicator {
 
   // What of all that was looked at is not excluded: fewest cards, most frames a second, least latency.
   std::size_t fewest_ = std::numeric_limits<std::size_t>::max();
-  double ceiling_ = 0, soonest_ = kNoLimit;
+  double ceiling_ = 0, lowest_latency_ = kNoLimit;
 };
 
 /// The problem on these cards and no others, all of them used.
@@ -135,7 +136,7 @@ Attempt Replicator::one(const Cards& cards, double limit) {
   if (is_predictable(section_)) {
     search.emplace(board.emplace(section_));
     if (!search->possible(count, longest)) return {std::nullopt, true};
-    out.latency_seconds = soonest(*search);
+    out.latency_seconds = latency_bound(*search);
   }
   auto found = solve(section_, false);
   if (!found.ok()) {
@@ -152,8 +153,8 @@ Attempt Replicator::one(const Cards& cards, double limit) {
 }
 
 /// one(), and copies of it: at least `fewest` pipelines in all.
-std::optional<Solution> Replicator::laid(const Cards& cards, double limit, std::size_t copies,
-                                         std::size_t fewest) {
+std::optional<Solution> Replicator::with_copies(const Cards& cards, double limit, std::size_t copies,
+                                                std::size_t fewest) {
   auto [found, excluded, interval, latency] = one(cards, limit);
   if (excluded) return std::nullopt;
   allow(copies * cards.size(), static_cast<double>(copies) / interval, latency);
@@ -183,7 +184,7 @@ void Replicator::allow_alone(std::size_t most) {
   for (const auto cards : sizes(most)) {
     if (!search_.possible(cards, limit)) continue;
     proven_ = false;
-    allow(cards, 1 / search_.bound(cards, limit), soonest(search_));
+    allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
   }
 }
 
@@ -193,7 +194,8 @@ void Replicator::allow_copies(std::size_t most) {
     for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies) {
       const double limit = std::min(limit_of(copies), kAnyInterval);
       if ((problem_.replicas && copies != *problem_.replicas) || !search_.possible(cards, limit)) continue;
-      allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit), soonest(search_));
+      allow(copies * cards, static_cast<double>(copies) / search_.bound(cards, limit),
+            latency_bound(search_));
     }
 }
 
@@ -207,14 +209,14 @@ bool Replicator::needs_all(std::size_t used, double rate) {
   return true;
 }
 
-Solution Replicator::settled(Solution solution) {
+Solution Replicator::with_gap(Solution solution) {
   if (!is_predictable(problem_)) return solution;
   const Objective objective = problem_.targets.objective;
   const std::size_t used = solution.card.size() * solution.replicas();
   if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
   const double by_rate = with_host(ceiling_) / with_host(rate_of(solution)) - 1;
   const double by_cards = static_cast<double>(used) / static_cast<double>(std::min(used, fewest_)) - 1;
-  solution.gap = std::max(0.0, by_latency()                     ? solution.latency_seconds / soonest_ - 1
+  solution.gap = std::max(0.0, by_latency() ? solution.latency_seconds / lowest_latency_ - 1
                                : objective == Objective::kCards ? std::max(by_rate, by_cards)
                                                                 : by_rate);
   if (solution.gap < kProven) solution.gap = 0;
@@ -225,7 +227,7 @@ Solution Replicator::settled(Solution solution) {
 
 Solution Replicator::beside(Solution alone) {
   allow(alone.card.size(), rate_of(alone) * (1 + alone.gap), alone.latency_seconds / (1 + alone.gap));
-  return settled(std::move(alone));
+  return with_gap(std::move(alone));
 }
 
 Error Replicator::too_few(std::size_t copies) const {
@@ -250,13 +252,13 @@ Result<Solution> Replicator::so_many(std::size_t copies, bool explain) {
     for (const Cards& group : groups_.of(cards, copies)) {
       if (group.size() > largest.size()) largest = group;
       const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
-      auto found = laid(group, limit, copies, copies);
+      auto found = with_copies(group, limit, copies, copies);
       if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
       best = std::move(found);
       if (!predictable) break;
     }
   }
-  if (best) return settled(std::move(*best));
+  if (best) return with_gap(std::move(*best));
   if (largest.empty() || !explain) return too_few(copies);
   cut_out(largest, limit_of(copies));
   section_.partitions = problem_.partitions;
@@ -273,7 +275,7 @@ std::optional<Solution> Replicator::quicker_alone(double rate) {
   for (const auto cards : sizes(problem_.cards.size()))
     if (search_.possible(cards, limit)) {
       possible = true;
-      allow(cards, 1 / search_.bound(cards, limit), soonest(search_));
+      allow(cards, 1 / search_.bound(cards, limit), latency_bound(search_));
     }
   if (!possible) return std::nullopt;
   Problem quicker = problem_;
@@ -290,14 +292,14 @@ std::optional<Solution> Replicator::most_frames() {
     for (const Cards& group : groups_.of(cards, 2)) {
       const std::size_t most = std::min<std::size_t>(groups_.most_copies(group), kMostReplicas);
       const double limit = rate > 0 ? static_cast<double>(most) / rate / (best ? kHair : 1) : kNoLimit;
-      auto found = laid(group, limit, most, 2);
+      auto found = with_copies(group, limit, most, 2);
       if (!found || rate_of(*found) * kHair < rate) continue;  // a target may be met to the last bit
       rate = rate_of(*found);
       best = std::move(found);
     }
   if (!best) return best;
   if (auto alone = quicker_alone(rate)) best = std::move(alone);
-  return settled(std::move(*best));
+  return with_gap(std::move(*best));
 }
 
 /// The quickest copies that take so many cards together.
@@ -307,7 +309,7 @@ std::optional<Solution> Replicator::on_so_many(std::size_t cards) {
     const std::size_t copies = cards / each;
     if (copies * each != cards || copies > kMostReplicas) continue;
     for (const Cards& group : groups_.of(each, copies)) {
-      auto found = laid(group, limit_of(copies), copies, copies);
+      auto found = with_copies(group, limit_of(copies), copies, copies);
       if (found && (!best || rate_of(*found) > rate_of(*best))) best = std::move(found);
     }
   }
@@ -322,7 +324,7 @@ std::optional<Solution> Replicator::fewest_cards(const Solution* alone) {
     if (as_many && (!best || with_host(rate_of(*best)) <= with_host(rate_of(*alone)))) best = *alone;
     if (!best) continue;
     if (alone == nullptr || !alone->exact) allow_alone(cards);
-    return settled(std::move(*best));
+    return with_gap(std::move(*best));
   }
   return std::nullopt;
 }
@@ -333,12 +335,12 @@ std::optional<Solution> Replicator::least_latency() {
   for (std::size_t copies = 2; copies <= most && !best; ++copies)
     for (const auto cards : sizes(problem_.cards.size() / copies))
       for (const Cards& group : groups_.of(cards, copies)) {
-        auto found = laid(group, limit_of(copies), copies, copies);
+        auto found = with_copies(group, limit_of(copies), copies, copies);
         if (found && (!best || found->latency_seconds < best->latency_seconds)) best = std::move(found);
       }
   if (!best) return best;
   allow_alone(problem_.cards.size());
-  return settled(std::move(*best));
+  return with_gap(std::move(*best));
 }
 
 Status check_asked(const Problem& problem) {
@@ -396,7 +398,7 @@ Solution on_fewer_cards(const Problem& problem, Replicator& replicator, Solution
   auto fewer = for_target(lean, false);
   const bool better =
       fewer.ok() && fewer->card.size() * fewer->replicas() < most.card.size() * most.replicas();
-  return better ? replicator.settled(std::move(*fewer)) : most;
+  return better ? replicator.with_gap(std::move(*fewer)) : most;
 }
 
 /// solve_replicated(), whatever the host takes.

@@ -14,7 +14,7 @@ constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kMostRows = 20000;        // rows of cards tried, before those alike are left out
 constexpr std::size_t kMostRowSteps = 400'000;  // of laying them, dead ends with them
 constexpr int kRefinements = 24;                // halvings between two intervals that can occur
-constexpr std::size_t kMostLevels = 32;         // intervals remembered
+constexpr std::size_t kMostFits = 32;           // intervals remembered
 constexpr double kProven = 1e-6;                // a gap below this is rounding
 constexpr double kAnyInterval = 1e6;            // seconds: no limit
 
@@ -117,15 +117,16 @@ std::vector<std::uint32_t> Search::cables_of(const Order& order) const {
 }
 
 /// Whether what crosses a cut before `layer`, behind `place`, passes the cable there in time.
-bool Search::passes(const Level& level, const Order& order, std::size_t place, std::size_t layer) const {
+bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const {
   const std::uint64_t bytes = board_.chain.live_bytes[layer];
   return bytes == 0 ||
          static_cast<double>(bytes) <=
-             board_.wire(order[place], order[place + 1]).bytes_per_second * level.seconds() * kRounding;
+             board_.wire(order[place], order[place + 1]).bytes_per_second * fit.seconds() * kRounding;
 }
 
 /// `cuts`: where the pieces begin, and the end.
-Assignment Search::assignment(Level& level, const Order& order, const std::vector<std::size_t>& cuts) const {
+Assignment Search::assignment(IntervalFit& fit, const Order& order,
+                              const std::vector<std::size_t>& cuts) const {
   Assignment out;
   out.card = order;
   out.place.assign(board_.chain.size(), 0);
@@ -134,13 +135,13 @@ Assignment Search::assignment(Level& level, const Order& order, const std::vecto
   const auto cables = cables_of(order);
   for (std::size_t p = 0; p < order.size(); ++p) {
     for (std::size_t i = cuts[p]; i < cuts[p + 1]; ++i) out.place[i] = static_cast<std::uint32_t>(p);
-    level.choose(order[p], cables[p], cuts[p], cuts[p + 1], out);
+    fit.choose(order[p], cables[p], cuts[p], cuts[p + 1], out);
   }
   return out;
 }
 
 /// Cuts with the fewest bytes across them.
-std::optional<Assignment> Search::arrange(Level& level, const Order& order) const {
+std::optional<Assignment> Search::arrange(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   std::vector<std::vector<std::uint64_t>> best(places + 1, std::vector<std::uint64_t>(count + 1, kFar));
   std::vector<std::vector<std::size_t>> begin(places + 1, std::vector<std::size_t>(count + 1, 0));
@@ -150,9 +151,9 @@ std::optional<Assignment> Search::arrange(Level& level, const Order& order) cons
     for (std::size_t i = p; i < count; ++i) {
       if (best[p][i] == kFar) continue;
       const bool last = p + 1 == places;
-      const std::size_t far = level.farthest(order[p], cables[p], i, Doubt::kImpossible);
+      const std::size_t far = fit.farthest(order[p], cables[p], i, Doubt::kImpossible);
       for (std::size_t j = last ? count : i + 1; j <= far && (last || j < count); ++j) {
-        if (!last && !passes(level, order, p, j)) continue;
+        if (!last && !passes(fit, order, p, j)) continue;
         const std::uint64_t bytes = last ? 0 : board_.chain.live_bytes[j];
         if (best[p][i] + bytes < best[p + 1][j]) {
           best[p + 1][j] = best[p][i] + bytes;
@@ -163,21 +164,21 @@ std::optional<Assignment> Search::arrange(Level& level, const Order& order) cons
   if (best[places][count] == kFar) return std::nullopt;
   std::vector<std::size_t> cuts(places + 1, count);
   for (std::size_t p = places; p > 0; --p) cuts[p - 1] = begin[p][cuts[p]];
-  return assignment(level, order, cuts);
+  return assignment(fit, order, cuts);
 }
 
 /// Each card with as much as it takes, from the first on, says how far the first so many get; the cuts are
 /// then laid from the end, each as late as that and a layer a card allow.
-std::optional<Assignment> Search::fill(Level& level, const Order& order) const {
+std::optional<Assignment> Search::fill(IntervalFit& fit, const Order& order) const {
   const std::size_t count = board_.chain.size(), places = order.size();
   const auto cables = cables_of(order);
   const auto far = [&](std::size_t place, std::size_t layer) {
-    return level.farthest(order[place], cables[place], layer, Doubt::kImpossible);
+    return fit.farthest(order[place], cables[place], layer, Doubt::kImpossible);
   };
   std::vector<std::size_t> reached = {0};
   for (std::size_t p = 0; p + 1 < places; ++p) {
     std::size_t to = std::min(far(p, reached[p]), count - 1);
-    while (to > reached[p] && !passes(level, order, p, to)) --to;
+    while (to > reached[p] && !passes(fit, order, p, to)) --to;
     reached.push_back(to);
   }
   if (far(places - 1, reached.back()) < count) return std::nullopt;
@@ -185,24 +186,24 @@ std::optional<Assignment> Search::fill(Level& level, const Order& order) const {
   cuts[0] = 0;
   for (std::size_t p = places - 1; p > 0; --p) {
     std::size_t from = std::min(reached[p], cuts[p + 1] - 1);
-    while (from > 0 && !passes(level, order, p - 1, from)) --from;
-    if (from == 0 || far(p, from) < cuts[p + 1]) return arrange(level, order);
+    while (from > 0 && !passes(fit, order, p - 1, from)) --from;
+    if (from == 0 || far(p, from) < cuts[p + 1]) return arrange(fit, order);
     cuts[p] = from;
   }
-  if (far(0, 0) < cuts[1]) return arrange(level, order);
-  return assignment(level, order, cuts);
+  if (far(0, 0) < cuts[1]) return arrange(fit, order);
+  return assignment(fit, order, cuts);
 }
 
 /// Taking doubts for possible and cables for free.
-bool Search::reaches_end(Level& level, const Order& order) const {
+bool Search::reaches_end(IntervalFit& fit, const Order& order) const {
   std::size_t at = 0;
   for (std::size_t p = 0; p < order.size() && at < board_.chain.size(); ++p)
-    at = level.farthest(order[p], 0, at, Doubt::kPossible);
+    at = fit.farthest(order[p], 0, at, Doubt::kPossible);
   return at == board_.chain.size();
 }
 
 /// The same with the best of all orders of any cards: how far each selection of kinds gets.
-bool Search::reaches_end_in_any_order(Level& level, std::uint32_t cards) const {
+bool Search::reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const {
   std::map<std::uint32_t, std::uint32_t> there;
   for (const auto kind : kinds_) ++there[kind];
   const std::vector<std::pair<std::uint32_t, std::uint32_t>> kinds(there.begin(), there.end());
@@ -213,7 +214,7 @@ bool Search::reaches_end_in_any_order(Level& level, std::uint32_t cards) const {
     for (const auto& [taken, at] : reached)
       for (std::size_t k = 0; k < kinds.size(); ++k) {
         if (taken[k] == kinds[k].second) continue;
-        const std::size_t to = level.farthest(kinds[k].first, 0, at, Doubt::kPossible);
+        const std::size_t to = fit.farthest(kinds[k].first, 0, at, Doubt::kPossible);
         if (to == board_.chain.size()) return true;
         Selection with = taken;
         ++with[k];
@@ -225,11 +226,11 @@ bool Search::reaches_end_in_any_order(Level& level, std::uint32_t cards) const {
   return false;
 }
 
-Level& Search::level(double seconds) {
-  const auto known = levels_.find(seconds);
-  if (known != levels_.end()) return known->second;
-  if (levels_.size() >= kMostLevels) levels_.clear();
-  return levels_
+IntervalFit& Search::fit_at(double seconds) {
+  const auto known = fits_.find(seconds);
+  if (known != fits_.end()) return known->second;
+  if (fits_.size() >= kMostFits) fits_.clear();
+  return fits_
       .emplace(std::piecewise_construct, std::forward_as_tuple(seconds),
                std::forward_as_tuple(board_, kinds_, seconds))
       .first->second;
@@ -237,7 +238,7 @@ Level& Search::level(double seconds) {
 
 bool Search::possible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size()) return false;
-  Level& at = level(seconds);
+  IntervalFit& at = fit_at(seconds);
   if (!reaches_end_in_any_order(at, cards)) return false;
   if (!in_a_row_) return true;
   const auto& orders = rows(cards);
@@ -259,7 +260,7 @@ std::optional<Solution> Search::accept(Assignment assignment, double seconds) co
 
 std::optional<Solution> Search::feasible(std::uint32_t cards, double seconds) {
   if (cards > board_.chain.size() || cards > problem_.cards.size()) return std::nullopt;
-  Level& at = level(seconds);
+  IntervalFit& at = fit_at(seconds);
   for (const auto& order : rows(cards)) {
     auto filled = fill(at, order);
     if (!filled) continue;
@@ -303,7 +304,7 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
       below = middle;
   }
   // Of the cuts that do, those with the fewest bytes.
-  auto arranged = arrange(level(best.interval_seconds), best.card);
+  auto arranged = arrange(fit_at(best.interval_seconds), best.card);
   if (!arranged) return best;
   auto leaner = accept(std::move(*arranged), best.interval_seconds);
   return leaner && leaner->crossing_bytes < best.crossing_bytes ? std::move(*leaner) : best;

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/explore/levels.hpp"
+#include "compiler/explore/interval_fit.hpp"
 #include "compiler/explore/placing.hpp"
 
 namespace millrace::compiler::explore {
@@ -30,7 +30,7 @@ class Search {
   std::optional<Solution> run();
 
   /// Several with short latencies, whatever the target's is.
-  std::vector<Solution> soon();
+  std::vector<Solution> short_latencies();
 
   /// The shortest interval with exactly so many cards, at most `limit` seconds.
   std::optional<Solution> shortest(std::uint32_t cards, double limit);
@@ -51,13 +51,13 @@ class Search {
  private:
   using Order = std::vector<std::uint32_t>;
 
-  std::optional<Assignment> arrange(Level& level, const Order& order) const;
-  std::optional<Assignment> fill(Level& level, const Order& order) const;
-  bool reaches_end(Level& level, const Order& order) const;
-  bool reaches_end_in_any_order(Level& level, std::uint32_t cards) const;
+  std::optional<Assignment> arrange(IntervalFit& fit, const Order& order) const;
+  std::optional<Assignment> fill(IntervalFit& fit, const Order& order) const;
+  bool reaches_end(IntervalFit& fit, const Order& order) const;
+  bool reaches_end_in_any_order(IntervalFit& fit, std::uint32_t cards) const;
   std::vector<std::uint32_t> cables_of(const Order& order) const;
-  bool passes(const Level& level, const Order& order, std::size_t place, std::size_t layer) const;
-  Assignment assignment(Level& level, const Order& order, const std::vector<std::size_t>& cuts) const;
+  bool passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const;
+  Assignment assignment(IntervalFit& fit, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
   /// The assignment's solution where it meets interval and latency, quicker built if it has to be.
   std::optional<Solution> accept(Assignment assignment, double seconds) const;
@@ -65,8 +65,8 @@ class Search {
   std::optional<Solution> shortest_in_time(std::uint32_t cards, double limit);
   /// Looks for a shorter interval than that of `best`; below the one numbered `low` none is known.
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low);
-  std::vector<Solution> soon(std::uint32_t cards, double limit);
-  std::optional<Solution> soonest(std::uint32_t cards, double limit);
+  std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
+  std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
   double limit() const;  // the longest interval, in seconds
   /// The search without the target's latency.
   Search& untimed();
@@ -78,11 +78,11 @@ class Search {
   double gap_of(const Solution& found);
 
   /// Kept, because the same intervals are asked about for each number of cards.
-  Level& level(double seconds);
+  IntervalFit& fit_at(double seconds);
 
   const Board& board_;
   const Problem& problem_;
-  std::map<double, Level> levels_;
+  std::map<double, IntervalFit> fits_;
   std::vector<std::uint32_t> kinds_;
   std::vector<double> intervals_;  // that can occur, ascending
   bool reads_memory_ = false;      // some implementation streams its weights

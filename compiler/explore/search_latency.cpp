@@ -28,7 +28,7 @@ constexpr double kLonger[] = {1.0, 1.25, 1.6, 2.0, 3.0, 5.0, 10.0, 100.0, 1e9}; 
 std::optional<Solution> Search::shortest_in_time(std::uint32_t cards, double limit) {
   auto quickest = untimed().shortest(cards, limit);
   if (!quickest || meets(problem_, *quickest)) return quickest;
-  auto last = soonest(cards, limit);
+  auto last = shortest_latency(cards, limit);
   if (!last || !meets(problem_, *last)) return std::nullopt;
   std::optional<Solution> best;
   double low = quickest->interval_seconds;
@@ -71,13 +71,13 @@ double Search::floor_of_latency() const {
 
 /// Built for the shortest interval and for longer and longer ones, then quicker with what is left: what ends
 /// up with short latencies, whatever the target's is.
-std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
+std::vector<Solution> Search::short_latencies(std::uint32_t cards, double limit) {
   std::vector<Solution> out;
   const auto quickest = untimed().shortest(cards, limit);
   if (!quickest) return out;
   for (const double factor : kMuchLonger) {
     const double seconds = std::min(limit, quickest->interval_seconds * factor);
-    Level& at = level(seconds);
+    IntervalFit& at = fit_at(seconds);
     std::size_t tried = 0;
     for (const auto& order : rows(cards)) {
       const std::size_t before = out.size();
@@ -101,15 +101,15 @@ std::vector<Solution> Search::soon(std::uint32_t cards, double limit) {
   return out;
 }
 
-std::optional<Solution> Search::soonest(std::uint32_t cards, double limit) {
-  auto found = soon(cards, limit);
+std::optional<Solution> Search::shortest_latency(std::uint32_t cards, double limit) {
+  auto found = short_latencies(cards, limit);
   return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
 
-std::vector<Solution> Search::soon() {
+std::vector<Solution> Search::short_latencies() {
   std::vector<Solution> out;
   for (const auto cards : card_numbers()) {
-    auto found = soon(cards, limit());
+    auto found = short_latencies(cards, limit());
     std::move(found.begin(), found.end(), std::back_inserter(out));
   }
   if (out.empty()) return out;
@@ -130,7 +130,7 @@ std::vector<Solution> Search::soon() {
 std::optional<Solution> Search::least_latency(double limit) {
   std::optional<Solution> best;
   for (const auto cards : card_numbers()) {
-    auto found = soonest(cards, limit);
+    auto found = shortest_latency(cards, limit);
     if (found && meets(problem_, *found) && (!best || better(Objective::kLatency, *found, *best)))
       best = std::move(found);
   }

@@ -69,9 +69,9 @@ Result<Solution> solve(const Problem& problem, bool explain) {
   return std::move(*solution);
 }
 
-std::vector<Solution> solve_soon(const Problem& problem) {
+std::vector<Solution> solve_short_latencies(const Problem& problem) {
   const Board board(problem);
-  return Search(board).soon();
+  return Search(board).short_latencies();
 }
 
 }  // namespace millrace::compiler::explore

@@ -73,12 +73,12 @@ bool loads_constants(const Lowered& lowered, const explore::Choice& choice) {
   return false;
 }
 
-Result<explore::Solution> solution_of(const PlanOptions& options, const explore::Problem& asked,
-                                      const PlanFile& file) {
+Result<explore::Solution> followed_solution(const PlanOptions& options, const explore::Problem& asked,
+                                            const PlanFile& file) {
   explore::Problem problem = asked;  // of one replica
   if (auto& target = problem.targets.frames_per_second)
     *target /= static_cast<double>(1 + file.copies.size());
-  MILLRACE_ASSIGN(explore::Solution solution, explore::settle(problem, file.choice));
+  MILLRACE_ASSIGN(explore::Solution solution, explore::solution_of(problem, file.choice));
   solution.copies = file.copies;
   if (const auto wrong = explore::check_copies(asked, solution); !wrong.empty())
     return Error(ErrorCode::kInvalidInput, options.plan.string() + ": replicas: " + wrong);
@@ -103,7 +103,7 @@ Result<Chosen> follow(const Task& task) {
   // Cards need room for what loads constants only if the file has any.
   file.lowered.loader = loads_constants(file.lowered, file.choice);
   MILLRACE_ASSIGN(file.lowered.problem.cards, cards_of(task, file.lowered.program, file.lowered.loader));
-  MILLRACE_ASSIGN(explore::Solution solution, solution_of(options, file.lowered.problem, file));
+  MILLRACE_ASSIGN(explore::Solution solution, followed_solution(options, file.lowered.problem, file));
   Attempt attempt{std::make_shared<const Lowered>(std::move(file.lowered)), std::move(solution)};
   MILLRACE_ASSIGN(Predicted plan, predicted(task, std::move(attempt)));
   if (const std::string wrong = overfull(plan); !wrong.empty())

@@ -81,7 +81,8 @@ Result<std::optional<Predicted>> shortest_played(const Task& task, const Lowered
     full = false;
     explore::Problem untimed = tightened;  // solve_soon() need not keep the latency
     untimed.targets.max_latency_seconds.reset();
-    for (auto& candidate : task.steps.run("partition", [&] { return explore::solve_soon(tightened); })) {
+    for (auto& candidate :
+         task.steps.run("partition", [&] { return explore::solve_short_latencies(tightened); })) {
       MILLRACE_TRY(check_solution(untimed, candidate));
       MILLRACE_ASSIGN(Predicted plan, predicted(task, {lowered, std::move(candidate)}));
       plan = judged(task, std::move(plan), bound);

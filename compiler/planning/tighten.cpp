@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compiler/explore/analysis.hpp"
+#include "compiler/explore/format.hpp"
 #include "compiler/explore/replicas.hpp"
-#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler {
 namespace {

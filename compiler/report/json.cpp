@@ -4,7 +4,7 @@
 
 #include "compiler/report/energy.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/words.hpp"
+#include "compiler/report/sentences.hpp"
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
 

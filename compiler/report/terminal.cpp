@@ -2,7 +2,7 @@
 
 #include "compiler/report/figures.hpp"
 #include "compiler/report/report.hpp"
-#include "compiler/report/words.hpp"
+#include "compiler/report/sentences.hpp"
 
 namespace millrace::compiler::report {
 namespace {

@@ -70,7 +70,7 @@ class CutBranches : public testing::Test {
       choice.implementation.push_back(0);
     }
     for (std::uint32_t card = 0; card < first_of_card.size(); ++card) choice.card.push_back(card);
-    auto solution = explore::settle(problem, choice);
+    auto solution = explore::solution_of(problem, choice);
     ASSERT_TRUE(solution.ok()) << solution.error().message();
     ASSERT_EQ(explore::verify(problem, *solution), "");
     compiler::insert_relays(program_, *solution);

@@ -53,7 +53,7 @@ std::string needless_reader(const Problem& problem, const Solution& solution) {
     for (std::uint32_t w = 0; w < ways.size(); ++w) {
       if (ways[w].amounts[kMemoryBytes] > 0) continue;
       choice.implementation[i] = w;
-      const auto without = settle(problem, choice);
+      const auto without = solution_of(problem, choice);
       if (without.ok() && without->interval_seconds <= solution.interval_seconds &&
           (!by_latency || without->latency_seconds <= solution.latency_seconds))
         return problem.operations[i].name;
@@ -567,17 +567,17 @@ TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
   expect(refusal(cable, ErrorCode::kInvalidInput), "has no bandwidth");
 }
 
-TEST(ExploreSettle, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
+TEST(ExploreChoice, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
   Problem problem = row({64, 64}, 2, 8);
   Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // 8 and 4 side by side
-  const auto settled = settle(problem, choice);
-  ASSERT_TRUE(settled.ok()) << settled.error().message();
-  EXPECT_EQ(verify(problem, *settled), "");
-  EXPECT_DOUBLE_EQ(settled->interval_seconds, 16e-8);
+  const auto chosen = solution_of(problem, choice);
+  ASSERT_TRUE(chosen.ok()) << chosen.error().message();
+  EXPECT_EQ(verify(problem, *chosen), "");
+  EXPECT_DOUBLE_EQ(chosen->interval_seconds, 16e-8);
   const auto refused = [&](auto change) {
     Choice changed = choice;
     change(changed);
-    const auto result = settle(problem, changed);
+    const auto result = solution_of(problem, changed);
     return result.ok() ? std::string("accepted") : result.error().message();
   };
   expect(refused([](auto& c) { c.place = {1, 0}; }), "out of order");

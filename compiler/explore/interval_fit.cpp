@@ -1,4 +1,4 @@
-#include "compiler/explore/levels.hpp"
+#include "compiler/explore/interval_fit.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 namespace millrace::compiler::explore {
 namespace {
 
-constexpr std::size_t kMostTariffs = 32;  // of a room; the oldest proofs are forgotten
-constexpr double kRounding = 1e-9;        // what costs more than 1 by less than this may still fit
+constexpr std::size_t kMostPriceLists = 32;  // of a cache; the oldest proofs are forgotten
+constexpr double kRounding = 1e-9;           // what costs more than 1 by less than this may still fit
 // How a card's memory is dealt out to its regions: each may have so many times as much as the one before. The
 // first takes what it can; all alike; the later ones more.
 constexpr double kGrowths[] = {0, 1, 4, 64};
@@ -36,7 +36,7 @@ std::vector<std::uint32_t> card_kinds(const Problem& problem) {
   return kinds;
 }
 
-Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds)
+IntervalFit::IntervalFit(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds)
     : board_(board), kinds_(kinds), seconds_(seconds) {
   for (const auto kind : kinds_) {
     const double clock = board_.problem.cards[kind].clock_hz;
@@ -53,8 +53,8 @@ Level::Level(const Board& board, const std::vector<std::uint32_t>& kinds, double
       for (const auto& way : ways) reads_memory_ = reads_memory_ || way.amounts[kMemoryBytes] > 0;
 }
 
-Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t region,
-                      std::uint64_t memory) const {
+Amounts IntervalFit::budget(std::uint32_t card, std::uint32_t cables, std::size_t region,
+                            std::uint64_t memory) const {
   const Card& on = board_.problem.cards[card];
   Amounts out = on.regions[region].available;
   if (region == 0)
@@ -63,74 +63,76 @@ Amounts Level::budget(std::uint32_t card, std::uint32_t cables, std::size_t regi
   return out;
 }
 
-Level::Room& Level::room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) {
-  Room*& known = room_of_[{kinds_[card], cables, region, memory}];
+IntervalFit::PackingCache& IntervalFit::cache(std::uint32_t card, std::uint32_t cables, std::size_t region,
+                                              std::uint64_t memory) {
+  PackingCache*& known = cache_of_[{kinds_[card], cables, region, memory}];
   if (known != nullptr) return *known;
-  known = &room(board_.problem.cards[card].clock_hz, budget(card, cables, region, memory));
+  known = &cache(board_.problem.cards[card].clock_hz, budget(card, cables, region, memory));
   return *known;
 }
 
 /// All regions of a card in one, which none of them can be better than together.
-Level::Room& Level::whole_room(std::uint32_t card, std::uint32_t cables) {
+IntervalFit::PackingCache& IntervalFit::whole_card_cache(std::uint32_t card, std::uint32_t cables) {
   Amounts all{};
   for (std::size_t r = 0; r < board_.problem.cards[card].regions.size(); ++r)
     all += budget(card, cables, r, 0);
   all[kMemoryBytes] = readable(card);
-  return room(board_.problem.cards[card].clock_hz, all);
+  return cache(board_.problem.cards[card].clock_hz, all);
 }
 
 /// Bytes that a card may read of a frame.
-std::uint64_t Level::readable(std::uint32_t card) const {
+std::uint64_t IntervalFit::readable(std::uint32_t card) const {
   const double rate = static_cast<double>(board_.problem.cards[card].regions.front().available[kMemoryBytes]);
   const double bytes = rate * seconds_ * (1 + 1e-12);
   return bytes >= 1e18 ? std::uint64_t{1'000'000'000'000'000'000} : static_cast<std::uint64_t>(bytes);
 }
 
-Level::Room& Level::room(double clock, const Amounts& budget) {
-  auto& made = rooms_[{clock, budget}];
+IntervalFit::PackingCache& IntervalFit::cache(double clock, const Amounts& budget) {
+  auto& made = caches_[{clock, budget}];
   if (made == nullptr) {
-    made = std::make_unique<Room>();
+    made = std::make_unique<PackingCache>();
     made->budget = budget;
     made->options = &options_.at(clock);
     for (const auto& options : *made->options) made->choices.push_back(choices(options, budget));
     const std::size_t count = board_.chain.size();
-    made->barred.assign(count + 1, count);
+    made->first_too_large.assign(count + 1, count);
     for (std::size_t layer = count; layer-- > 0;) {
       const auto& operations = board_.chain.layers[layer].operations;
       const bool none = std::any_of(operations.begin(), operations.end(),
                                     [&](auto o) { return made->choices[o].fitting.empty(); });
-      made->barred[layer] = none ? layer : made->barred[layer + 1];
+      made->first_too_large[layer] = none ? layer : made->first_too_large[layer + 1];
     }
     for (std::size_t k = 0; k < kKinds; ++k) {
       Prices one{};
       if (budget[k] > 0) one[k] = 1 / static_cast<double>(budget[k]);
-      add_tariff(*made, one);
+      add_price_list(*made, one);
     }
   }
   return *made;
 }
 
-void Level::add_tariff(Room& room, const Prices& prices) const {
-  Tariff tariff{prices, {0}};
+void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) const {
+  PriceList price_list{prices, {0}};
   for (const auto& layer : board_.chain.layers) {
     double cost = 0;
     for (const auto operation : layer.operations) {
       double least = std::numeric_limits<double>::infinity();
-      for (const auto n : room.choices[operation].fitting)
-        least = std::min(least, price((*room.options)[operation][n].figures, prices));
+      for (const auto n : cache.choices[operation].fitting)
+        least = std::min(least, price((*cache.options)[operation][n].figures, prices));
       if (std::isfinite(least)) cost += least;
     }
-    tariff.cost_before.push_back(tariff.cost_before.back() + cost);
+    price_list.cost_before.push_back(price_list.cost_before.back() + cost);
   }
-  if (room.tariffs.size() == kMostTariffs) room.tariffs.erase(room.tariffs.begin() + kKinds);
-  room.tariffs.push_back(std::move(tariff));
+  if (cache.price_lists.size() == kMostPriceLists)
+    cache.price_lists.erase(cache.price_lists.begin() + kKinds);
+  cache.price_lists.push_back(std::move(price_list));
 }
 
 /// Where what is known of prices says that more is too dear.
-std::size_t Level::affordable(const Room& room, std::size_t begin) const {
-  std::size_t end = room.barred[begin];
-  for (const auto& tariff : room.tariffs) {
-    const auto& before = tariff.cost_before;
+std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
+  std::size_t end = cache.first_too_large[begin];
+  for (const auto& price_list : cache.price_lists) {
+    const auto& before = price_list.cost_before;
     const double most = before[begin] + 1 + kRounding;
     if (before[end] <= most) continue;
     const auto from = before.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -140,29 +142,29 @@ std::size_t Level::affordable(const Room& room, std::size_t begin) const {
   return end;
 }
 
-const Packed& Level::packed(Room& room, std::size_t begin, std::size_t end) const {
-  const auto [at, added] = room.packed.try_emplace({begin, end});
+const Packed& IntervalFit::packed(PackingCache& cache, std::size_t begin, std::size_t end) const {
+  const auto [at, added] = cache.packed.try_emplace({begin, end});
   if (!added) return at->second;
   std::vector<const Choices*> operations;
   for (std::size_t layer = begin; layer < end; ++layer)
     for (const auto operation : board_.chain.layers[layer].operations)
-      operations.push_back(&room.choices[operation]);
-  at->second = pack(operations, room.budget, room.weights);
-  if (at->second.proof) add_tariff(room, *at->second.proof);
+      operations.push_back(&cache.choices[operation]);
+  at->second = pack(operations, cache.budget, cache.weights);
+  if (at->second.proof) add_price_list(cache, *at->second.proof);
   return at->second;
 }
 
-std::size_t Level::extend(Room& room, std::size_t begin, Doubt doubt) const {
-  for (std::size_t end = affordable(room, begin); end > begin;
-       end = std::min(end - 1, affordable(room, begin))) {
-    const Fit fit = packed(room, begin, end).fit;
+std::size_t IntervalFit::extend(PackingCache& cache, std::size_t begin, Doubt doubt) const {
+  for (std::size_t end = affordable(cache, begin); end > begin;
+       end = std::min(end - 1, affordable(cache, begin))) {
+    const Fit fit = packed(cache, begin, end).fit;
     if (fit == Fit::kYes || (fit == Fit::kUnknown && doubt == Doubt::kPossible)) return end;
   }
   return begin;
 }
 
-std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
-                                    double growth) {
+std::vector<IntervalFit::Run> IntervalFit::fill(std::uint32_t card, std::uint32_t cables, std::size_t begin,
+                                                Doubt doubt, double growth) {
   const auto& regions = board_.problem.cards[card].regions;
   std::uint64_t left = readable(card);
   std::vector<Run> runs;
@@ -171,7 +173,7 @@ std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, st
     for (std::size_t later = r + 1; later < regions.size(); ++later) shares += share *= growth;
     const std::uint64_t memory =
         shares == 1 ? left : static_cast<std::uint64_t>(static_cast<double>(left) / shares);
-    Room& into = room(card, cables, r, memory);
+    PackingCache& into = cache(card, cables, r, memory);
     const std::size_t end = extend(into, begin, doubt);
     if (end == begin) continue;
     if (doubt == Doubt::kImpossible) left -= packed(into, begin, end).used[kMemoryBytes];
@@ -181,7 +183,7 @@ std::vector<Level::Run> Level::fill(std::uint32_t card, std::uint32_t cables, st
   return runs;
 }
 
-std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt) {
+std::size_t IntervalFit::farthest(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt) {
   const auto key = std::tuple(kinds_[card], cables, begin, doubt);
   if (const auto known = farthest_.find(key); known != farthest_.end()) return known->second;
   const bool one =
@@ -198,25 +200,25 @@ std::size_t Level::farthest(std::uint32_t card, std::uint32_t cables, std::size_
   // What one way to build a region's layers reads is not the least, so each was given all there is to read;
   // together they have it once.
   if (doubt == Doubt::kPossible && reads_memory_ && board_.problem.cards[card].regions.size() > 1)
-    most = std::min(most, extend(whole_room(card, cables), begin, doubt));
+    most = std::min(most, extend(whole_card_cache(card, cables), begin, doubt));
   farthest_[key] = most;
   return most;
 }
 
-void Level::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
-                   Assignment& assignment) {
+void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t begin, std::size_t end,
+                         Assignment& assignment) {
   if (begin == end || farthest(card, cables, begin, Doubt::kImpossible) == begin) return;
   for (const auto& run :
        fill(card, cables, begin, Doubt::kImpossible, growth_.at({kinds_[card], cables, begin}))) {
     if (run.begin >= end) return;
     // May reach beyond the end: its first choices then count.
-    const Packed& found = packed(*run.room, run.begin, run.end);
+    const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {
       assignment.region[layer] = run.region;
       for (const auto operation : board_.chain.layers[layer].operations)
         assignment.implementation[operation] =
-            (*run.room->options)[operation][found.choice[n++]].implementation;
+            (*run.cache->options)[operation][found.choice[n++]].implementation;
     }
   }
 }

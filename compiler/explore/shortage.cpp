@@ -1,8 +1,8 @@
-#include "compiler/explore/lack.hpp"
+#include "compiler/explore/shortage.hpp"
 
 #include <cmath>
 
-#include "compiler/explore/words.hpp"
+#include "compiler/explore/format.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -18,33 +18,33 @@ double least_factor(double most, const std::function<bool(double)>& fits) {
 }
 
 /// Where more of one kind does not help, however much.
-std::optional<Lack> least_together(const std::function<bool(const Figures&)>& fits) {
+std::optional<Shortage> least_together(const std::function<bool(const Figures&)>& fits) {
   Figures factors;
-  factors.fill(kMuchMore);
+  factors.fill(kLargestFactor);
   if (!fits(factors)) return std::nullopt;
-  Lack lack;
+  Shortage shortage;
   for (std::size_t k = 0; k < kKinds; ++k) {
     Figures others = factors;
     others[k] = 1;
     if (fits(others))
       factors = others;
     else
-      lack.kinds.push_back(k);
+      shortage.kinds.push_back(k);
   }
-  lack.factor = least_factor(kMuchMore, [&](double of_them) {
+  shortage.factor = least_factor(kLargestFactor, [&](double of_them) {
     Figures some = factors;
     for (auto& one : some)
       if (one > 1) one = of_them;
     return fits(some);
   });
-  return lack;
+  return shortage;
 }
 
 }  // namespace
 
-std::optional<Lack> least_more(const std::function<bool(const Figures&)>& fits) {
-  Lack lack;
-  lack.factor = kMuchMore;
+std::optional<Shortage> find_shortage(const std::function<bool(const Figures&)>& fits) {
+  Shortage shortage;
+  shortage.factor = kLargestFactor;
   for (std::size_t k = 0; k < kKinds; ++k) {
     const auto fits_with = [&](double of_it) {
       Figures factors;
@@ -52,21 +52,22 @@ std::optional<Lack> least_more(const std::function<bool(const Figures&)>& fits) 
       factors[k] = of_it;
       return fits(factors);
     };
-    if (!fits_with(lack.factor)) continue;
-    lack.factor = least_factor(lack.factor, fits_with);
-    lack.kinds = {k};
+    if (!fits_with(shortage.factor)) continue;
+    shortage.factor = least_factor(shortage.factor, fits_with);
+    shortage.kinds = {k};
   }
-  return lack.kinds.empty() ? least_together(fits) : lack;
+  return shortage.kinds.empty() ? least_together(fits) : shortage;
 }
 
-std::string names_of(const Lack& lack) {
+std::string names_of(const Shortage& shortage) {
   std::string names;
-  for (const auto kind : lack.kinds) names += (names.empty() ? "" : " and ") + std::string(kind_name(kind));
+  for (const auto kind : shortage.kinds)
+    names += (names.empty() ? "" : " and ") + std::string(kind_name(kind));
   return names;
 }
 
-std::string more_of(const Lack& lack) {
-  return number(std::round((lack.factor - 1) * 100)) + " % more";
+std::string increase_of(const Shortage& shortage) {
+  return number(std::round((shortage.factor - 1) * 100)) + " % more";
 }
 
 }  // namespace millrace::compiler::explore

@@ -1,4 +1,4 @@
-#include "compiler/explore/words.hpp"
+#include "compiler/explore/format.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "compiler/report/words.hpp"
+#include "compiler/report/sentences.hpp"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-// What fits where at one interval. Private to this folder.
+// Which layers fit which card at one interval. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace millrace::compiler::explore {
 /// Cards that are alike: same clock, regions and cost of a link.
 std::vector<std::uint32_t> card_kinds(const Problem& problem);
 
-/// What is taken where a packing can neither be found nor excluded.
+/// What is assumed of a packing that is neither found nor excluded.
 enum class Doubt { kImpossible, kPossible };
 
-/// At an interval, how far a card of a kind gets with layers from a given one on.
-class Level {
+/// For one interval: how many layers, from a given one on, fit a card of a kind.
+class IntervalFit {
  public:
-  Level(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds);
+  IntervalFit(const Board& board, const std::vector<std::uint32_t>& kinds, double seconds);
 
   double seconds() const { return seconds_; }
 
@@ -38,51 +38,52 @@ class Level {
  private:
   using Options = std::vector<std::vector<Option>>;  // of each operation
 
-  /// Prices, and what all layers before a given one cost at them.
-  struct Tariff {
+  /// Prices, and the cost of all layers before each layer at these prices.
+  struct PriceList {
     Prices prices;
     std::vector<double> cost_before;
   };
-  /// What is known about packing into one budget.
-  struct Room {
+  /// Everything known about packing layers into one budget.
+  struct PackingCache {
     Amounts budget;
     const Options* options = nullptr;
-    std::vector<Choices> choices;     // of each operation
-    std::vector<std::size_t> barred;  // from a layer on, the first that does not fit even alone
-    std::deque<Tariff> tariffs;
-    Figures weights = even_weights();  // to begin haggling with
+    std::vector<Choices> choices;  // of each operation
+    std::vector<std::size_t>
+        first_too_large;  // from each layer on, the first layer that does not fit even alone
+    std::deque<PriceList> price_lists;
+    Figures weights = even_weights();  // the price search begins with them
     std::map<std::pair<std::size_t, std::size_t>, Packed> packed;
   };
 
   /// A run of layers in a region of a card.
   struct Run {
-    Room* room = nullptr;
+    PackingCache* cache = nullptr;
     std::uint32_t region = 0;
     std::size_t begin = 0, end = 0;
   };
 
   /// `memory`: what the region may read of a frame, in bytes.
-  Room& room(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory);
-  Room& room(double clock, const Amounts& budget);
-  Room& whole_room(std::uint32_t card, std::uint32_t cables);
+  PackingCache& cache(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory);
+  PackingCache& cache(double clock, const Amounts& budget);
+  PackingCache& whole_card_cache(std::uint32_t card, std::uint32_t cables);
   std::uint64_t readable(std::uint32_t card) const;
   Amounts budget(std::uint32_t card, std::uint32_t cables, std::size_t region, std::uint64_t memory) const;
   /// The card's regions filled one after another, the memory's bytes dealt out to them in one of a few ways.
   std::vector<Run> fill(std::uint32_t card, std::uint32_t cables, std::size_t begin, Doubt doubt,
                         double growth);
-  void add_tariff(Room& room, const Prices& prices) const;
-  std::size_t affordable(const Room& room, std::size_t begin) const;
-  const Packed& packed(Room& room, std::size_t begin, std::size_t end) const;
-  std::size_t extend(Room& room, std::size_t begin, Doubt doubt) const;
+  void add_price_list(PackingCache& cache, const Prices& prices) const;
+  std::size_t affordable(const PackingCache& cache, std::size_t begin) const;
+  const Packed& packed(PackingCache& cache, std::size_t begin, std::size_t end) const;
+  std::size_t extend(PackingCache& cache, std::size_t begin, Doubt doubt) const;
 
   const Board& board_;
   const std::vector<std::uint32_t>& kinds_;
   double seconds_;
   std::map<double, Options> options_;  // of a clock
-  std::map<std::pair<double, Amounts>, std::unique_ptr<Room>> rooms_;
+  std::map<std::pair<double, Amounts>, std::unique_ptr<PackingCache>> caches_;
   bool reads_memory_ = false;
   // By kind, cables, region, bytes to be read.
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, std::uint64_t>, Room*> room_of_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, std::uint64_t>, PackingCache*> cache_of_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t, Doubt>, std::size_t> farthest_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, double> growth_;  // that got so far
 };

@@ -1,9 +1,9 @@
 #include <cmath>
 
 #include "compiler/explore/branch.hpp"
+#include "compiler/explore/format.hpp"
 #include "compiler/explore/partition.hpp"
 #include "compiler/explore/placing.hpp"
-#include "compiler/explore/words.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
@@ -73,7 +73,7 @@ std::string missed(const Problem& problem, const Solution& solution) {
 
 }  // namespace
 
-Result<Solution> settle(const Problem& problem, const Choice& choice) {
+Result<Solution> solution_of(const Problem& problem, const Choice& choice) {
   if (const auto bad = check(problem); !bad.empty()) return Error(ErrorCode::kInternal, "plan: " + bad);
   const Board board(problem);
   const std::size_t count = problem.operations.size();

@@ -1,4 +1,4 @@
-#include "compiler/explore/amounts.hpp"
+#include "compiler/explore/resources.hpp"
 
 #include <algorithm>
 
