@@ -81,15 +81,4 @@ Result<Design> assemble(const Catalog& catalog, const kernels::Program& program,
 /// What a design takes of each of the device's `count` regions. Errors as cost()'s.
 Result<std::vector<Cost>> region_costs(const Catalog& catalog, const Design& design, std::size_t count);
 
-struct ChooseOptions {
-  runtime::plan::Resources budget;    // what the dataflow may take
-  std::uint64_t target_interval = 0;  // stop there; 0: as fast as the budget allows
-};
-
-/// A folding a block, greedily: the largest interval is lowered, cheapest step first, until target or budget.
-/// kDoesNotFit names the resource, by how much, and the block that takes most; kUnsupported: a block without
-/// hardware.
-Result<std::vector<Folding>> choose(const Catalog& catalog, const kernels::Program& program,
-                                    const ChooseOptions& options);
-
 }  // namespace millrace::compiler::generators

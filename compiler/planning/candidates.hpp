@@ -26,7 +26,7 @@ std::vector<std::string> blocks_of(const std::vector<NoHardware>& without);
 /// What explore chooses from, and what that was made with.
 struct Candidates {
   std::vector<std::vector<generators::Candidate>> of_block;  // Implementation::candidate indexes of_block[b]
-  std::vector<NoHardware> without;                   // these have one implementation, and no candidate
+  std::vector<NoHardware> without;
   HostPorts ports;                                   // what candidates are charged for host ports
   std::shared_ptr<const generators::Plugin> plugin;  // null: none
 };

@@ -7,6 +7,7 @@
 #include "compiler/explore/partition.hpp"
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/design.hpp"
+#include "tests/foldings/foldings.hpp"
 
 namespace millrace::tests {
 
@@ -35,14 +36,14 @@ compiler::Designs designs_for(const kernels::Program& program, const compiler::e
                               std::uint64_t interval) {
   namespace generators = compiler::generators;
   const auto catalog = must(generators::load_catalog());
-  generators::ChooseOptions options;
+  FoldingOptions options;
   options.budget = {1'000'000, 1'000'000, 2'000'000, 10'000, 10'000, 1'000};
   options.target_interval = interval;
   const auto programs = compiler::partition_programs(program, solution);
   compiler::Designs designs;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     if (solution.parts[i].host) continue;
-    const auto foldings = must(generators::choose(catalog, programs[i], options));
+    const auto foldings = must(choose_foldings(catalog, programs[i], options));
     designs.emplace(programs[i].name, must(generators::assemble(catalog, programs[i], foldings)));
   }
   return designs;

@@ -20,6 +20,7 @@
 #include "runtime/base/npy.hpp"
 #include "runtime/base/process.hpp"
 #include "runtime/plan/image.hpp"
+#include "tests/foldings/foldings.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 
@@ -231,7 +232,7 @@ class EmittedTop : public testing::Test {
     const auto catalog = compiler::generators::load_catalog();
     ASSERT_TRUE(catalog.ok());
     const runtime::plan::Resources plenty{1'000'000, 1'000'000, 1'000'000, 4'000, 1'000, 0};
-    const auto foldings = compiler::generators::choose(*catalog, program, {plenty, interval});
+    const auto foldings = tests::choose_foldings(*catalog, program, {plenty, interval});
     ASSERT_TRUE(foldings.ok()) << foldings.error().message();
     const auto design = compiler::generators::assemble(*catalog, program, *foldings);
     ASSERT_TRUE(design.ok()) << design.error().message();

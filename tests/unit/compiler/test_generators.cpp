@@ -9,6 +9,7 @@
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/first_frame.hpp"
 #include "compiler/generators/timing.hpp"
+#include "tests/foldings/foldings.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::compiler::generators {
@@ -92,10 +93,10 @@ Program card_part(const Program& whole) {
 }
 
 std::vector<Folding> chosen(const Program& program, std::uint64_t target) {
-  ChooseOptions options;
+  tests::FoldingOptions options;
   options.budget = {1000000, 1000000, 10000000, 10000, 10000, 0};
   options.target_interval = target;
-  return choose(catalog(), program, options).value();
+  return tests::choose_foldings(catalog(), program, options).value();
 }
 
 TEST(Generators, AFoldingThatDoesNotDivideIsRefusedByNameAndFieldWithTheRemedy) {
@@ -596,9 +597,9 @@ TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {
 
 TEST(Choose, SaysWhichResourceIsShortByHowMuchAndWhoTakesMost) {
   const Program program = card_part(tests::chain_program(3));
-  ChooseOptions options;
+  tests::FoldingOptions options;
   options.budget = {100, 100000, 10000000, 1000, 1000, 0};
-  const auto chosen_foldings = choose(catalog(), program, options);
+  const auto chosen_foldings = tests::choose_foldings(catalog(), program, options);
   ASSERT_FALSE(chosen_foldings.ok());
   EXPECT_EQ(chosen_foldings.error().code(), ErrorCode::kDoesNotFit);
   EXPECT_NE(chosen_foldings.error().message().find("LUTs more than the 100 there are"), std::string::npos)

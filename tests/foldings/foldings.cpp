@@ -1,11 +1,13 @@
+#include "tests/foldings/foldings.hpp"
+
 #include <algorithm>
 #include <memory>
+#include <optional>
 
-#include "compiler/generators/design.hpp"
-
-namespace millrace::compiler::generators {
+namespace millrace::tests {
 namespace {
 
+using namespace compiler::generators;
 using runtime::plan::Resources;
 
 constexpr std::uint64_t kEdgeDepth = 32;  // beats reckoned with for a FIFO whose depth is not known yet
@@ -27,7 +29,7 @@ struct Choice {
 
 class Chooser {
  public:
-  Chooser(const Catalog& catalog, const kernels::Program& program, const ChooseOptions& options)
+  Chooser(const Catalog& catalog, const kernels::Program& program, const FoldingOptions& options)
       : catalog_(catalog), program_(program), options_(options) {}
 
   Result<std::vector<Folding>> run() {
@@ -182,15 +184,15 @@ class Chooser {
 
   const Catalog& catalog_;
   const kernels::Program& program_;
-  const ChooseOptions& options_;
+  const FoldingOptions& options_;
   std::vector<std::unique_ptr<Generator>> generators_;
 };
 
 }  // namespace
 
-Result<std::vector<Folding>> choose(const Catalog& catalog, const kernels::Program& program,
-                                    const ChooseOptions& options) {
+Result<std::vector<Folding>> choose_foldings(const Catalog& catalog, const kernels::Program& program,
+                                             const FoldingOptions& options) {
   return Chooser(catalog, program, options).run();
 }
 
-}  // namespace millrace::compiler::generators
+}  // namespace millrace::tests
