@@ -7,6 +7,7 @@
 #include "compiler/emit/container.hpp"
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
+#include "compiler/planning/host_ports.hpp"
 #include "compiler/planning/passages.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
@@ -19,6 +20,7 @@ namespace millrace::compiler::emit {
 namespace {
 
 using namespace runtime::plan;
+using explore::operator+=;
 
 constexpr char kGenerator[] = "millrace 0.1.0";
 constexpr char kHostEndpoint[] = "host";
@@ -190,28 +192,18 @@ class Builder {
         }));
   }
 
-  /// What the first `count` regions offer once the shell has its share, which it takes from them in their
-  /// order, and the cables, what loads constants, and what of the partition's shell, `ours`, is more than the
-  /// file gives it, theirs, of the first.
+  /// What the first `count` regions offer the dataflow: cables, the loader, and what the partition's shell,
+  /// `shell`, takes beyond the device file's figure are deducted from the first.
   static runtime::plan::Resources available_in(const Device& device, std::size_t count, std::uint64_t cables,
                                                const runtime::plan::Resources& loader,
-                                               const runtime::plan::Resources& ours) {
-    using runtime::plan::Resources;
-    Resources shell = device.shell, sum;
-    for (std::size_t r = 0; r < std::min(count, device.regions.size()); ++r) {
-      Resources left = device.regions[r].resources;
-      for (const auto kind : {&Resources::lut, &Resources::lutram, &Resources::ff, &Resources::dsp,
-                              &Resources::bram36, &Resources::uram}) {
-        const auto taken = std::min(left.*kind, shell.*kind);
-        left.*kind -= taken;
-        shell.*kind -= taken;
-        const std::uint64_t given = device.shell.*kind - device.shell_of_platform.*kind;
-        const std::uint64_t wider = ours.*kind > given ? ours.*kind - given : 0;
-        if (r == 0) left.*kind -= std::min(left.*kind, device.link.*kind * cables + loader.*kind + wider);
-        sum.*kind += left.*kind;
-      }
-    }
-    return sum;
+                                               const runtime::plan::Resources& shell) {
+    explore::Amounts taken = explore::amounts(loader), sum{};
+    taken += explore::less(explore::amounts(shell), own_shell(device));
+    for (std::uint64_t cable = 0; cable < cables; ++cable) taken += explore::amounts(device.link);
+    const auto regions = explore::region_budgets(device, explore::kWholeRegion);
+    for (std::size_t r = 0; r < std::min(count, regions.size()); ++r)
+      sum += r == 0 ? explore::less(regions[r].available, taken) : regions[r].available;
+    return explore::resources(sum);
   }
 
   /// Instances of the dataflow by region; empty where all stand in the first.

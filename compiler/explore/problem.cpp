@@ -78,31 +78,13 @@ std::uint64_t bandwidth(const runtime::plan::Device& device) {
   return 0;
 }
 
-/// What a device leaves: the shell is taken from the regions in their order, then the share.
-std::vector<Region> regions_of(const runtime::plan::Device& device, const Shares& shares) {
-  std::vector<Region> regions;
-  Amounts shell = amounts(device.shell);
-  for (const auto& from : device.regions) {
-    Region region{from.name, amounts(from.resources)};
-    const Amounts rest = less(shell, region.available);
-    region.available = less(region.available, shell);
-    shell = rest;
-    region.available[kMemoryBytes] = bandwidth(device);
-    for (std::size_t k = 0; k < kKinds; ++k)
-      region.available[k] =
-          static_cast<std::uint64_t>(std::floor(static_cast<double>(region.available[k]) * shares[k]));
-    regions.push_back(std::move(region));
-  }
-  return regions;
-}
-
 Card card_of(const runtime::plan::ClusterCard& from, const runtime::plan::Cluster& cluster,
              const Shares& shares) {
   Card card{from.name, from.device};
   const auto device = cluster.devices.find(from.device);
   if (device == cluster.devices.end()) return card;
   card.clock_hz = device->second.clock_mhz * 1e6;
-  card.regions = regions_of(device->second, shares);
+  card.regions = region_budgets(device->second, shares);
   card.link = amounts(device->second.link);
   return card;
 }
@@ -119,6 +101,23 @@ const char* objective_name(Objective objective) {
       return "latency";
   }
   return "";
+}
+
+std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares) {
+  std::vector<Region> regions;
+  Amounts shell = amounts(device.shell);
+  for (const auto& from : device.regions) {
+    Region region{from.name, amounts(from.resources)};
+    const Amounts rest = less(shell, region.available);
+    region.available = less(region.available, shell);
+    shell = rest;
+    region.available[kMemoryBytes] = bandwidth(device);
+    for (std::size_t k = 0; k < kKinds; ++k)
+      region.available[k] =
+          static_cast<std::uint64_t>(std::floor(static_cast<double>(region.available[k]) * shares[k]));
+    regions.push_back(std::move(region));
+  }
+  return regions;
 }
 
 Problem make_problem(const k::Program& program, const runtime::plan::Cluster& cluster,

@@ -96,10 +96,15 @@ struct Problem {
 /// The share of each kind of resource, after the shell, that may be used.
 using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
+inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
+
+/// What partitions may take of each region of a device: all plans and messages have it from here. The shell is
+/// taken from the regions in their order, then the share from what is left.
+std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
 /// Blocks that touch float32 go to the host, and with them permutes that only move what the host makes or
 /// reads: the model's own layout is the host's business; and so do `host_blocks`, by name. Operations have no
-/// implementations yet. The shell is taken from the regions in their order.
+/// implementations yet. Cards have their region_budgets().
 Problem make_problem(const kernels::Program& program, const runtime::plan::Cluster& cluster,
                      std::optional<std::uint32_t> partitions, const Shares& shares = kDefaultShares,
                      const std::vector<std::string>& host_blocks = {});
