@@ -90,8 +90,8 @@ Result<Built> build(Plan plan, const CompileOptions& options) {
   std::optional<double> rate;
   if (plan.unpredicted().empty()) rate = 1 / plan.interval_seconds;
   MILLRACE_ASSIGN(built.artifacts, steps.run("emit", [&] {
-    return emit::build_deployment(plan.placed.program, plan.placed.solution, plan.lowered->cluster,
-                                  plan.model.info, designs, rate);
+    return emit::build_deployment(plan.placed.program, plan.placed.solution, plan.cluster(), plan.model.info,
+                                  designs, rate);
   }));
   if (options.report)
     steps.run("report", [&] {

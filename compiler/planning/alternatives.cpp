@@ -68,7 +68,7 @@ std::optional<Alternative> replicated(const explore::Problem& problem, std::uint
 
 Alternatives find_alternatives(const Predicted& plan) {
   Alternatives out;
-  explore::Problem problem = plan.lowered->problem;
+  explore::Problem problem = plan.problem();
   const auto operations =
       static_cast<std::size_t>(std::count_if(problem.operations.begin(), problem.operations.end(),
                                              [](const auto& operation) { return !operation.host; }));

@@ -50,7 +50,7 @@ bool fit(const Task& task, const Lowered& lowered, std::uint32_t first, std::uin
 
 bool is_bottleneck(const Predicted& plan, const std::string& prefix) {
   const auto block = slowest_block(plan);
-  return block && plan.lowered->program.blocks[*block].name.starts_with(prefix);
+  return block && plan.program().blocks[*block].name.starts_with(prefix);
 }
 
 /// Splits the bottleneck of `now`, into as few parts as bring something: the model fits, or is faster than

@@ -26,8 +26,8 @@ class Collector {
       else
         MILLRACE_TRY(add_blocks(part, plan_.placed.foldings[p]));
     }
-    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b)
-      if (!plan_.lowered->problem.operations[b].host) add_ports(b);
+    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b)
+      if (!plan_.problem().operations[b].host) add_ports(b);
     return std::vector(found_.begin(), found_.end());
   }
 
@@ -58,21 +58,21 @@ class Collector {
     return {};
   }
 
-  bool on_host(std::uint32_t block) const { return plan_.lowered->problem.operations[block].host; }
+  bool on_host(std::uint32_t block) const { return plan_.problem().operations[block].host; }
 
   bool made_on_card(std::uint32_t tensor) const {
-    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b) {
-      const auto& made = plan_.lowered->program.blocks[b].outputs;
+    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b) {
+      const auto& made = plan_.program().blocks[b].outputs;
       if (std::find(made.begin(), made.end(), tensor) != made.end()) return !on_host(b);
     }
     return false;
   }
 
   bool read_on_host(std::uint32_t tensor) const {
-    const auto& outputs = plan_.lowered->program.outputs;
+    const auto& outputs = plan_.program().outputs;
     if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
-    for (std::uint32_t b = 0; b < plan_.lowered->program.blocks.size(); ++b) {
-      const auto& read = plan_.lowered->program.blocks[b].inputs;
+    for (std::uint32_t b = 0; b < plan_.program().blocks.size(); ++b) {
+      const auto& read = plan_.program().blocks[b].inputs;
       if (on_host(b) && std::find(read.begin(), read.end(), tensor) != read.end()) return true;
     }
     return false;
@@ -80,11 +80,11 @@ class Collector {
 
   /// Of a block that was explored, with the lanes it was chosen with.
   void add_ports(std::uint32_t b) {
-    const auto& block = plan_.lowered->program.blocks[b];
-    const auto& way = plan_.lowered->problem.operations[b].implementations[plan_.solution.implementation[b]];
+    const auto& block = plan_.program().blocks[b];
+    const auto& way = plan_.problem().operations[b].implementations[plan_.solution.implementation[b]];
     const auto& candidate = plan_.lowered->candidates.of_block[b][way.candidate];
     const auto add_port = [&](bool input, std::uint32_t lanes, std::uint32_t tensor) {
-      const auto unit = gen::host_port({input, false, lanes, 1, plan_.lowered->program.tensors[tensor].type});
+      const auto unit = gen::host_port({input, false, lanes, 1, plan_.program().tensors[tensor].type});
       add(unit.module, unit.parameters);
     };
     for (std::size_t i = 0; i < block.inputs.size(); ++i)

@@ -16,7 +16,7 @@ namespace gen = generators;
 constexpr double kMostPlayed = 1e6;  // cycles times blocks, of all parts; takes some 0.4 s
 
 double clock_of(const Attempt& attempt, const explore::Part& part) {
-  return attempt.lowered->problem.cards[attempt.solution.card[part.place]].clock_hz;
+  return attempt.problem().cards[attempt.solution.card[part.place]].clock_hz;
 }
 
 /// Whether playing all parts takes little time. Playing only some of them gives no figures.
@@ -33,7 +33,7 @@ bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
 /// relays, and as slow as the plan allows. Null: the block has no hardware.
 Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const kernels::Program& program,
                                                std::uint32_t block, double clock_hz) {
-  const auto& explored = attempt.lowered->program;
+  const auto& explored = attempt.program();
   if (const auto i = find_block(explored, program.blocks[block].name); i < explored.blocks.size()) {
     const gen::Folding* chosen = chosen_folding(attempt, i);
     return chosen == nullptr ? std::nullopt : std::optional(*chosen);
@@ -62,12 +62,12 @@ Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kern
 const gen::Folding* chosen_folding(const Attempt& attempt, std::uint32_t block) {
   const auto& candidates = attempt.lowered->candidates.of_block[block];
   if (candidates.empty()) return nullptr;
-  const auto& ways = attempt.lowered->problem.operations[block].implementations;
+  const auto& ways = attempt.problem().operations[block].implementations;
   return &candidates[ways[attempt.solution.implementation[block]].candidate].folding;
 }
 
 const runtime::plan::Device& device_at(const Attempt& attempt, std::uint32_t place) {
-  const auto& cluster = attempt.lowered->cluster;
+  const auto& cluster = attempt.cluster();
   return cluster.device_of(cluster.cards[attempt.solution.card[place]]);
 }
 

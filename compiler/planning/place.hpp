@@ -17,6 +17,10 @@ namespace millrace::compiler {
 struct Attempt {
   LoweredPtr lowered;
   explore::Solution solution;
+
+  const explore::Problem& problem() const { return lowered->problem; }
+  const kernels::Program& program() const { return lowered->program; }
+  const runtime::plan::Cluster& cluster() const { return lowered->cluster; }
 };
 
 struct Placed {

@@ -24,7 +24,7 @@ struct CardFigures {
 };
 
 double clock_of(const Predicted& plan, const explore::Part& part) {
-  return plan.lowered->problem.cards[plan.solution.card[part.place]].clock_hz;
+  return plan.problem().cards[plan.solution.card[part.place]].clock_hz;
 }
 
 Result<std::vector<CardFigures>> card_figures(const Task& task, const Predicted& plan) {
@@ -87,8 +87,8 @@ Result<double> played_latency(const Predicted& plan) {
   for (std::size_t p = 0; p < programs.size(); ++p)
     for (const auto block : parts[p].operations)
       host[p] += host_seconds_of(plan.lowered->host, plan.placed.program.blocks[block].name);
-  MILLRACE_ASSIGN(const auto passages, compiler::passages(programs, plan.placed.solution,
-                                                          plan.lowered->cluster, plan.placed.designs, host));
+  MILLRACE_ASSIGN(const auto passages, compiler::passages(programs, plan.placed.solution, plan.cluster(),
+                                                          plan.placed.designs, host));
   double end = 0;
   for (const auto& passage : passages) end = std::max(end, passage.last_output);
   return end;
@@ -103,7 +103,7 @@ void change_interval(Predicted& plan, double seconds) {
 
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
   Predicted plan{std::move(attempt), std::move(placed), {}};
-  plan.analysis = explore::analyse(plan.lowered->problem, plan.solution);
+  plan.analysis = explore::analyse(plan.problem(), plan.solution);
   plan.interval_seconds = plan.solution.interval_seconds;
   plan.latency_seconds = plan.solution.latency_seconds;
   MILLRACE_ASSIGN(const auto cards, card_figures(task, plan));
@@ -124,8 +124,8 @@ Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
 
 kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block) {
   const generators::Folding* folding = chosen_folding(attempt, block);
-  if (folding == nullptr) return attempt.lowered->program.blocks[block].placement;
-  const auto& ways = attempt.lowered->problem.operations[block].implementations;
+  if (folding == nullptr) return attempt.program().blocks[block].placement;
+  const auto& ways = attempt.problem().operations[block].implementations;
   const bool read = ways[attempt.solution.implementation[block]].amounts[explore::kMemoryBytes] > 0;
   return folding->weights == kernels::Placement::kStreamed && !read ? kernels::Placement::kLoaded
                                                                     : folding->weights;
@@ -135,7 +135,7 @@ explore::Analysis explained(const Predicted& plan) {
   explore::Analysis out = plan.analysis;
   const double host = host_seconds_between(plan.lowered->host);
   if (host * static_cast<double>(plan.replicas()) < plan.interval_seconds * (1 - 1e-9)) {
-    explore::explain(plan.lowered->problem, plan.solution, out);
+    explore::explain(plan.problem(), plan.solution, out);
     return out;
   }
   out.bottleneck = "the host limits: between cards it takes " + std::to_string(std::lround(host * 1e9)) +

@@ -51,7 +51,7 @@ bool tighten_region(explore::Problem& problem, const std::vector<std::uint32_t>&
 }  // namespace
 
 std::string missed(const Predicted& plan) {
-  return explore::missed(plan.lowered->problem.targets, plan.frames_per_second(), plan.latency_seconds);
+  return explore::missed(plan.problem().targets, plan.frames_per_second(), plan.latency_seconds);
 }
 
 std::string overfull(const Predicted& plan) {
@@ -60,7 +60,7 @@ std::string overfull(const Predicted& plan) {
     for (const auto& region : place.regions)
       for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
         if (region.used[k] > region.available[k])
-          out += (out.empty() ? "card '" : "; card '") + plan.lowered->problem.cards[place.card].name +
+          out += (out.empty() ? "card '" : "; card '") + plan.problem().cards[place.card].name +
                  "', region '" + region.name + "': " + std::to_string(region.used[k]) + " " +
                  explore::kind_name(k) + " are needed, " + std::to_string(region.available[k]) +
                  " are left to it";
@@ -69,7 +69,7 @@ std::string overfull(const Predicted& plan) {
 
 bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
   if (overfull(plan).empty()) return false;
-  const explore::Analysis searched = explore::analyse(plan.lowered->problem, plan.solution);
+  const explore::Analysis searched = explore::analyse(plan.problem(), plan.solution);
   bool again = false;
   for (std::uint32_t place = 0; place < plan.analysis.places.size(); ++place) {
     const auto& figures = plan.analysis.places[place];
@@ -84,20 +84,20 @@ bool tighten_regions(const Predicted& plan, explore::Problem& problem) {
 bool tighten(const Predicted& plan, explore::Problem& problem) {
   bool again = tighten_regions(plan, problem);
   if (auto& target = problem.targets.frames_per_second;
-      target && plan.frames_per_second() < *plan.lowered->problem.targets.frames_per_second) {
+      target && plan.frames_per_second() < *plan.problem().targets.frames_per_second) {
     again = true;
-    *target *= *plan.lowered->problem.targets.frames_per_second / plan.frames_per_second() * 1.001;
+    *target *= *plan.problem().targets.frames_per_second / plan.frames_per_second() * 1.001;
   }
   if (auto& most = problem.targets.max_latency_seconds;
-      most && plan.latency_seconds > *plan.lowered->problem.targets.max_latency_seconds) {
+      most && plan.latency_seconds > *plan.problem().targets.max_latency_seconds) {
     again = true;
-    *most *= *plan.lowered->problem.targets.max_latency_seconds / plan.latency_seconds * 0.999;
+    *most *= *plan.problem().targets.max_latency_seconds / plan.latency_seconds * 0.999;
   }
   return again;
 }
 
 void Nearest::compare(const Predicted& plan) {
-  const auto& targets = plan.lowered->problem.targets;
+  const auto& targets = plan.problem().targets;
   double factor = 1;
   if (targets.frames_per_second)
     factor = std::max(factor, *targets.frames_per_second / plan.frames_per_second());

@@ -6,7 +6,7 @@
 namespace millrace::compiler::report {
 
 std::vector<std::uint32_t> places_of_blocks(const Plan& plan) {
-  std::vector<std::uint32_t> out(plan.lowered->problem.operations.size(), 0);
+  std::vector<std::uint32_t> out(plan.problem().operations.size(), 0);
   for (const auto& part : plan.solution.parts)
     if (!part.host)
       for (const auto i : part.operations) out[i] = part.place;
@@ -66,7 +66,7 @@ class Page {
     // Nothing is fetched and nothing runs, whatever a name says.
     page_.leaf("meta", {{"http-equiv", "Content-Security-Policy"},
                         {"content", "default-src 'none'; style-src 'unsafe-inline'"}});
-    page_.put("title", plan_.model.info.name + " on " + plan_.lowered->cluster.name + " - Millrace plan");
+    page_.put("title", plan_.model.info.name + " on " + plan_.cluster().name + " - Millrace plan");
     page_.open("style").own(kStyle).close().close();
   }
 
@@ -80,7 +80,7 @@ class Page {
         .open("h1")
         .put("bdi", plan_.model.info.name)
         .text(" on ")
-        .put("bdi", plan_.lowered->cluster.name);
+        .put("bdi", plan_.cluster().name);
     page_.close().put("p", {{"class", "hint"}},
                       predicted() ? quality(plan_) + "." : "Cut by its work alone.");
     if (!plan_.model.assumed.empty()) notice("Assumed: " + assumption(plan_));
@@ -94,16 +94,15 @@ class Page {
     if (plan_.followed) notice(cost_of_edit(plan_) + ".");
     if (plan_.replicas() > 1) notice(std::to_string(plan_.replicas()) + " " + replicas(plan_) + ".");
     page_.open("dl", {{"class", "tiles"}});
-    tile("cards",
-         std::to_string(plan_.cards()) + " of " + std::to_string(plan_.lowered->cluster.cards.size()));
+    tile("cards", std::to_string(plan_.cards()) + " of " + std::to_string(plan_.cluster().cards.size()));
     if (predicted()) {
       tile("frames a second", with_commas(plan_.frames_per_second()));
       tile("latency of a frame", duration(plan_.latency_seconds, "µ"));
-      tile("objective", explore::objective_name(plan_.lowered->problem.targets.objective));
-      if (plan_.lowered->problem.targets.frames_per_second)
-        tile("target, frames a second", with_commas(*plan_.lowered->problem.targets.frames_per_second));
-      if (plan_.lowered->problem.targets.max_latency_seconds)
-        tile("latency, at most", duration(*plan_.lowered->problem.targets.max_latency_seconds, "µ"));
+      tile("objective", explore::objective_name(plan_.problem().targets.objective));
+      if (plan_.problem().targets.frames_per_second)
+        tile("target, frames a second", with_commas(*plan_.problem().targets.frames_per_second));
+      if (plan_.problem().targets.max_latency_seconds)
+        tile("latency, at most", duration(*plan_.problem().targets.max_latency_seconds, "µ"));
     }
     page_.close();
     if (predicted()) contents();
@@ -127,9 +126,9 @@ class Page {
   void closing() {
     page_.open("footer");
     std::string host;
-    for (std::size_t i = 0; i < plan_.lowered->program.blocks.size(); ++i)
-      if (plan_.lowered->problem.operations[i].host)
-        host += (host.empty() ? "" : ", ") + plan_.lowered->program.blocks[i].name;
+    for (std::size_t i = 0; i < plan_.program().blocks.size(); ++i)
+      if (plan_.problem().operations[i].host)
+        host += (host.empty() ? "" : ", ") + plan_.program().blocks[i].name;
     if (!host.empty()) page_.put("p", "On the host: " + host + ".");
     for (const auto& note : plan_.model.notes) page_.put("p", "Noted: " + note + ".");
     if (const std::string terms = extrapolated(plan_); !terms.empty())

@@ -151,7 +151,7 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   const auto sum = [&](const std::vector<std::uint32_t>& tensors) {
     double total = 0;
     for (const auto t : tensors) {
-      const auto& tensor = plan.lowered->program.tensors[t];
+      const auto& tensor = plan.program().tensors[t];
       total += static_cast<double>(kernels::packed_bytes(tensor.type, tensor.elements()));
     }
     return total * plan.frames_per_second();
@@ -162,8 +162,8 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   };
   std::vector<Row> rows;
   double most = 0;
-  for (std::uint32_t i = 0; i < plan.lowered->problem.operations.size(); ++i) {
-    const auto& operation = plan.lowered->problem.operations[i];
+  for (std::uint32_t i = 0; i < plan.problem().operations.size(); ++i) {
+    const auto& operation = plan.problem().operations[i];
     if (operation.host) continue;
     rows.push_back(
         {i,
@@ -173,7 +173,7 @@ void add_bandwidth(Markup& page, const Plan& plan) {
   }
   for (const auto& row : rows) {
     page.open("li");
-    what(page, plan.lowered->program.blocks[row.block].name, card_of(plan, place[row.block]).name);
+    what(page, plan.program().blocks[row.block].name, card_of(plan, place[row.block]).name);
     open_bar(page, "triple", 24);
     constexpr const char* kLooks[] = {"a", "b", "c"};
     for (std::size_t k = 0; k < 3; ++k) {
@@ -246,7 +246,7 @@ void add_latency(Markup& page, const Plan& plan) {
   const double scale = end > 0 ? kWide / end : 0;
   for (const auto& work : plan.analysis.works) {
     page.open("li");
-    what(page, plan.lowered->program.blocks[work.operation].name, card_of(plan, place[work.operation]).name);
+    what(page, plan.program().blocks[work.operation].name, card_of(plan, place[work.operation]).name);
     open_bar(page, "", 20);
     rect(page, "track", 0, 0, kWide, 20);
     rect(page, "pale", work.begin * scale, 4, (work.first - work.begin) * scale, 12);

@@ -13,14 +13,14 @@ namespace millrace::compiler::report {
 extern const char* const kStyle;
 
 inline const explore::Card& card_of(const Plan& plan, std::uint32_t place) {
-  return plan.lowered->problem.cards[plan.solution.card[place]];
+  return plan.problem().cards[plan.solution.card[place]];
 }
 
 /// The place of each block of the explored program; only what stands on cards is meant.
 std::vector<std::uint32_t> places_of_blocks(const Plan& plan);
 
 inline const explore::Implementation& way_of(const Plan& plan, std::uint32_t block) {
-  return plan.lowered->problem.operations[block].implementations[plan.solution.implementation[block]];
+  return plan.problem().operations[block].implementations[plan.solution.implementation[block]];
 }
 
 /// Frames a second that a block alone would reach on its card.

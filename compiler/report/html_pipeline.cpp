@@ -95,7 +95,7 @@ class Drawing {
       return {true, "host", {blocks + ": " + first + (count > 1 ? ", …" : "")}};
     }
     places_.back() = part.place;
-    const auto& card = plan_.lowered->problem.cards[plan_.placed.solution.card[part.place]];
+    const auto& card = plan_.problem().cards[plan_.placed.solution.card[part.place]];
     Node made{false, card.name, {card.device + ", " + blocks}};
     if (plan_.unpredicted().empty())
       made.lines.push_back(short_number(plan_.analysis.places[part.place].roofline.attained) + " frames/s");

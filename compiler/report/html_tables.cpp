@@ -18,13 +18,13 @@ void add_layers(Markup& page, const Plan& plan) {
   for (const auto k : kShown) page.put("th", explore::kind_name(k));
   page.close().close().open("tbody");
   const auto place = places_of_blocks(plan);
-  for (std::uint32_t i = 0; i < plan.lowered->problem.operations.size(); ++i) {
-    if (plan.lowered->problem.operations[i].host) continue;
+  for (std::uint32_t i = 0; i < plan.problem().operations.size(); ++i) {
+    if (plan.problem().operations[i].host) continue;
     const auto& way = way_of(plan, i);
     const auto& card = card_of(plan, place[i]);
     const std::string region =
         card.regions.size() > 1 ? ", " + card.regions[plan.solution.region[i]].name : std::string();
-    page.open("tr").put("th", {{"scope", "row"}}, plan.lowered->program.blocks[i].name);
+    page.open("tr").put("th", {{"scope", "row"}}, plan.program().blocks[i].name);
     page.put("td", {{"data-label", "Card"}, {"class", "text"}}, card.name + region);
     page.put("td", {{"data-label", "Built as"}, {"class", "text long"}}, way.name);
     page.put("td", {{"data-label", "Cycles"}}, with_commas(static_cast<double>(way.interval_cycles)));

@@ -35,7 +35,7 @@ json::object amounts(const explore::Amounts& a, bool memory) {
 std::uint64_t bytes_of(const Plan& plan, const std::vector<std::uint32_t>& tensors) {
   std::uint64_t sum = 0;
   for (const auto t : tensors) {
-    const auto& tensor = plan.lowered->program.tensors[t];
+    const auto& tensor = plan.program().tensors[t];
     sum += kernels::packed_bytes(tensor.type, tensor.elements());
   }
   return sum;
@@ -46,18 +46,17 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
   for (const auto& part : plan.solution.parts) {
     if (part.host || part.place != place) continue;
     for (const auto i : part.operations) {
-      const auto& block = plan.lowered->program.blocks[i];
+      const auto& block = plan.program().blocks[i];
       json::object made{{"name", block.name}, {"operation", kernels::operation_name(block.operation)}};
       if (plan.unpredicted().empty()) {
-        const auto& way =
-            plan.lowered->problem.operations[i].implementations[plan.solution.implementation[i]];
+        const auto& way = plan.problem().operations[i].implementations[plan.solution.implementation[i]];
         made["region"] =
-            plan.lowered->problem.cards[plan.solution.card[place]].regions[plan.solution.region[i]].name;
+            plan.problem().cards[plan.solution.card[place]].regions[plan.solution.region[i]].name;
         made["implementation"] = way.name;
         made["interval_cycles"] = way.interval_cycles;
         made["resources"] = amounts(way.amounts, false);
-        made["input_bytes"] = bytes_of(plan, plan.lowered->problem.operations[i].inputs);
-        made["output_bytes"] = bytes_of(plan, plan.lowered->problem.operations[i].outputs);
+        made["input_bytes"] = bytes_of(plan, plan.problem().operations[i].inputs);
+        made["output_bytes"] = bytes_of(plan, plan.problem().operations[i].outputs);
         if (const auto placement = placement_of(plan, i); placement != kernels::Placement::kBaked)
           made["weights"] = kernels::to_string(placement);
         made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
@@ -71,7 +70,7 @@ json::array blocks_of(const Plan& plan, std::uint32_t place) {
 json::array waterfall(const Plan& plan) {
   json::array out;
   for (const auto& work : plan.analysis.works)
-    out.push_back(json::object{{"block", plan.lowered->program.blocks[work.operation].name},
+    out.push_back(json::object{{"block", plan.program().blocks[work.operation].name},
                                {"begin_us", work.begin * 1e6},
                                {"first_us", work.first * 1e6},
                                {"last_us", work.last * 1e6}});
@@ -106,10 +105,10 @@ json::array alternatives_of(const Alternatives& alternatives) {
 }
 
 json::object partition(const Plan& plan, std::uint32_t place) {
-  const auto& card = plan.lowered->problem.cards[plan.solution.card[place]];
+  const auto& card = plan.problem().cards[plan.solution.card[place]];
   json::object out{{"name", "part" + std::to_string(place)}, {"card", card.name}, {"device", card.device}};
-  out["plan_only"] = optional(
-      plan.lowered->cluster.device_of(plan.lowered->cluster.cards[plan.solution.card[place]]).plan_only);
+  out["plan_only"] =
+      optional(plan.cluster().device_of(plan.cluster().cards[plan.solution.card[place]]).plan_only);
   if (plan.unpredicted().empty()) {
     const auto& figures = plan.analysis.places[place];
     out["interval_us"] = figures.interval_seconds * 1e6;
@@ -141,7 +140,7 @@ json::array replica_cards(const Plan& plan) {
   json::array out;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
     json::array names;
-    for (const auto card : cards) names.emplace_back(plan.lowered->problem.cards[card].name);
+    for (const auto card : cards) names.emplace_back(plan.problem().cards[card].name);
     out.push_back(json::object{{"cards", std::move(names)}});
   };
   add(plan.solution.card);
@@ -169,10 +168,8 @@ json::array extrapolated_json(const Plan& plan) {
 }
 
 std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives) {
-  json::object out{{"schema", 1},
-                   {"kind", "plan"},
-                   {"model", plan.model.info.name},
-                   {"cluster", plan.lowered->cluster.name}};
+  json::object out{
+      {"schema", 1}, {"kind", "plan"}, {"model", plan.model.info.name}, {"cluster", plan.cluster().name}};
   out["assumed"] = optional(plan.model.assumed);
   out["assumed_scales"] = optional(plan.model.assumed.empty() ? "" : assumed_scales(plan));
   out["objective"] = explore::objective_name(options.targets.objective);
@@ -214,12 +211,11 @@ std::string json(const Plan& plan, const PlanOptions& options, const Alternative
     out["bottleneck"] = plan.analysis.bottleneck;
     for (const auto& lift : plan.analysis.lifts) lifts.emplace_back(lift);
     for (const auto& cable : plan.analysis.cables)
-      cables.push_back(
-          json::object{{"from", plan.lowered->problem.cards[plan.solution.card[cable.from]].name},
-                       {"to", plan.lowered->problem.cards[plan.solution.card[cable.to]].name},
-                       {"bytes_per_frame", cable.bytes},
-                       {"bytes_per_second", number(cable.bytes_per_second)},
-                       {"share", cable.share}});
+      cables.push_back(json::object{{"from", plan.problem().cards[plan.solution.card[cable.from]].name},
+                                    {"to", plan.problem().cards[plan.solution.card[cable.to]].name},
+                                    {"bytes_per_frame", cable.bytes},
+                                    {"bytes_per_second", number(cable.bytes_per_second)},
+                                    {"share", cable.share}});
     out["waterfall"] = waterfall(plan);
     out["energy"] = energy(plan);
     out["alternatives"] = alternatives_of(alternatives);
@@ -227,8 +223,8 @@ std::string json(const Plan& plan, const PlanOptions& options, const Alternative
     out["lifts"] = std::move(lifts);
     out["cables"] = std::move(cables);
   }
-  for (std::size_t i = 0; i < plan.lowered->program.blocks.size(); ++i)
-    if (plan.lowered->problem.operations[i].host) host.emplace_back(plan.lowered->program.blocks[i].name);
+  for (std::size_t i = 0; i < plan.program().blocks.size(); ++i)
+    if (plan.problem().operations[i].host) host.emplace_back(plan.program().blocks[i].name);
   out["partitions"] = std::move(partitions);
   out["host"] = std::move(host);
   json::array times;

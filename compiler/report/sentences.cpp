@@ -105,12 +105,12 @@ std::string streamed(const Plan& plan) {
   std::string names;
   std::size_t count = 0;
   double bytes_a_frame = 0;
-  for (std::uint32_t i = 0; i < plan.lowered->problem.operations.size(); ++i) {
-    const auto& operation = plan.lowered->problem.operations[i];
+  for (std::uint32_t i = 0; i < plan.problem().operations.size(); ++i) {
+    const auto& operation = plan.problem().operations[i];
     if (operation.host || placement_of(plan, i) != kernels::Placement::kStreamed) continue;
     bytes_a_frame += static_cast<double>(
         operation.implementations[plan.solution.implementation[i]].amounts[explore::kMemoryBytes]);
-    if (++count <= kNamed) names += (count > 1 ? ", '" : "'") + plan.lowered->program.blocks[i].name + "'";
+    if (++count <= kNamed) names += (count > 1 ? ", '" : "'") + plan.program().blocks[i].name + "'";
   }
   if (count == 0) return {};
   if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
@@ -120,7 +120,7 @@ std::string streamed(const Plan& plan) {
 std::string plans_only(const Plan& plan) {
   std::map<std::string, std::string> devices;
   for (const auto card : plan.solution.card) {
-    const auto& device = plan.lowered->cluster.device_of(plan.lowered->cluster.cards[card]);
+    const auto& device = plan.cluster().device_of(plan.cluster().cards[card]);
     if (!device.plan_only.empty()) devices.emplace(device.name, device.plan_only);
   }
   std::string text;
@@ -133,7 +133,7 @@ std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
     std::string names;
-    for (const auto c : cards) names += (names.empty() ? "" : "+") + plan.lowered->problem.cards[c].name;
+    for (const auto c : cards) names += (names.empty() ? "" : "+") + plan.problem().cards[c].name;
     text += (text.empty() ? "" : ", ") + names;
   };
   add(plan.solution.card);

@@ -71,14 +71,13 @@ class Page {
   }
   std::string bold(const std::string& text) const { return paint("1", text); }
   const explore::Card& card(std::uint32_t place) const {
-    return plan_.lowered->problem.cards[plan_.solution.card[place]];
+    return plan_.problem().cards[plan_.solution.card[place]];
   }
 
   void headline() {
     const std::size_t used = plan_.cards();
-    std::string text = plan_.model.info.name + " on " + plan_.lowered->cluster.name + ": " +
-                       std::to_string(used) + " of " + std::to_string(plan_.lowered->cluster.cards.size()) +
-                       " cards";
+    std::string text = plan_.model.info.name + " on " + plan_.cluster().name + ": " + std::to_string(used) +
+                       " of " + std::to_string(plan_.cluster().cards.size()) + " cards";
     if (plan_.replicas() > 1) text += " in " + std::to_string(plan_.replicas()) + " replicas";
     if (plan_.unpredicted().empty())
       text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
@@ -102,7 +101,7 @@ class Page {
     std::string text;
     for (const auto& part : plan_.solution.parts)
       if (!part.host && part.place == place)
-        for (const auto i : part.operations) text += " " + plan_.lowered->program.blocks[i].name;
+        for (const auto i : part.operations) text += " " + plan_.program().blocks[i].name;
     out_ += wrapped(text.empty() ? text : text.substr(1), "  " + left(card(place).name, 10) + " ", "    ");
   }
 
@@ -136,18 +135,17 @@ class Page {
     for (const auto& part : plan_.solution.parts) {
       if (part.host) continue;
       for (const auto i : part.operations) {
-        const auto& way =
-            plan_.lowered->problem.operations[i].implementations[plan_.solution.implementation[i]];
-        out_ += wrapped(way.name,
-                        "  " + left(plan_.lowered->program.blocks[i].name, 20) + " " +
-                            left(card(part.place).name, 8) +
-                            right(with_commas(static_cast<double>(way.interval_cycles)), 12) + "  ",
-                        std::string(45, ' '));
+        const auto& way = plan_.problem().operations[i].implementations[plan_.solution.implementation[i]];
+        out_ +=
+            wrapped(way.name,
+                    "  " + left(plan_.program().blocks[i].name, 20) + " " + left(card(part.place).name, 8) +
+                        right(with_commas(static_cast<double>(way.interval_cycles)), 12) + "  ",
+                    std::string(45, ' '));
       }
     }
     std::string host;
-    for (std::size_t i = 0; i < plan_.lowered->program.blocks.size(); ++i)
-      if (plan_.lowered->problem.operations[i].host) host += " " + plan_.lowered->program.blocks[i].name;
+    for (std::size_t i = 0; i < plan_.program().blocks.size(); ++i)
+      if (plan_.problem().operations[i].host) host += " " + plan_.program().blocks[i].name;
     if (!host.empty()) out_ += wrapped(host.substr(1), "  on the host: ", "    ");
   }
 

@@ -23,7 +23,7 @@ constexpr double kLess[] = {0.5, 0.25, 0.125};  // of the utilisation allowed
 /// first with less of each card.
 std::vector<PlanOptions> tries(const PlanOptions& options, const Plan& own) {
   std::vector<PlanOptions> out;
-  const auto cards = static_cast<std::uint32_t>(own.lowered->cluster.cards.size());
+  const auto cards = static_cast<std::uint32_t>(own.cluster().cards.size());
   for (std::uint32_t n = 1; n <= std::min(cards, kMostCards); ++n) {
     if (options.partitions && *options.partitions != n) continue;
     for (const auto objective : {explore::Objective::kThroughput, explore::Objective::kLatency}) {
@@ -111,7 +111,7 @@ class Writer {
     static_cast<PlanOptions&>(options) = planned;
     MILLRACE_ASSIGN(Plan plan, make_plan(options));
     report_.model = plan.model.info.name;
-    report_.cluster = plan.lowered->cluster.name;
+    report_.cluster = plan.cluster().name;
     for (const auto& place : plan.analysis.places)
       for (const auto& region : place.regions) variant.used += region.used;
     MILLRACE_ASSIGN(const Built built, build(std::move(plan), options));
