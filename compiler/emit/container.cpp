@@ -1,3 +1,4 @@
+// Longer than 500 lines because write_container() and pack_container() share every table of the format.
 #include "compiler/emit/container.hpp"
 
 #include <xrt/xclbin.h>

@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "compiler/explore/format.hpp"
@@ -473,32 +472,6 @@ bool may_be_better(const Problem& problem, const Solution& solution) {
     }
   }
   return false;
-}
-
-std::string check_copies(const Problem& problem, const Solution& solution) {
-  if (solution.copies.empty()) return {};
-  const Board board(problem);
-  const Groups groups(board);
-  std::set<std::uint32_t> used(solution.card.begin(), solution.card.end());
-  for (const Cards& copy : solution.copies) {
-    if (copy.size() != solution.card.size())
-      return "a replica has " + plural(copy.size(), "card") + ", the first one " +
-             std::to_string(solution.card.size());
-    for (std::size_t place = 0; place < copy.size(); ++place) {
-      if (copy[place] >= problem.cards.size()) return "a replica has a card that does not exist";
-      const Card &card = problem.cards[copy[place]], &first = problem.cards[solution.card[place]];
-      if (!used.insert(copy[place]).second) return "card '" + card.name + "' is used twice";
-      if (!groups.same_kind(copy[place], solution.card[place]))
-        return "card '" + card.name + "' (" + card.device + ") stands for '" + first.name + "' (" +
-               first.device + ") in a replica and is not of its kind";
-    }
-    for (const Hop& hop : solution.hops)
-      if (!groups.same_wire(copy[hop.from], copy[hop.to], solution.card[hop.from], solution.card[hop.to]))
-        return "cards '" + problem.cards[copy[hop.from]].name + "' and '" + problem.cards[copy[hop.to]].name +
-               "' of a replica are not cabled as '" + problem.cards[solution.card[hop.from]].name +
-               "' and '" + problem.cards[solution.card[hop.to]].name + "' are";
-  }
-  return {};
 }
 
 }  // namespace millrace::compiler::explore

@@ -79,7 +79,7 @@ Result<std::optional<Predicted>> shortest_played(const Task& task, const Lowered
   bool full = true;
   for (int attempt = 0; full && attempt < kAttempts / 2; ++attempt) {
     full = false;
-    explore::Problem untimed = tightened;  // solve_soon() need not keep the latency
+    explore::Problem untimed = tightened;  // solve_short_latencies() need not keep the latency
     untimed.targets.max_latency_seconds.reset();
     for (auto& candidate :
          task.steps.run("partition", [&] { return explore::solve_short_latencies(tightened); })) {

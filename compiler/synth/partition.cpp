@@ -1,3 +1,4 @@
+// Longer than 500 lines because what Yosys is asked and how its answer is read have to agree.
 #include "compiler/synth/partition.hpp"
 
 #include <algorithm>
