@@ -478,7 +478,8 @@ TEST(Generator, APermuteOverAFrameIsRefusedWithItsNameTheReasonAndTheRemedy) {
   const auto made = Generator::make(program, 0);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code(), ErrorCode::kUnsupported);
-  for (const char* part : {"'turn'", "moves elements over the whole frame", "--host turn"})
+  for (const char* part :
+       {"'turn'", "moves elements over the whole frame", "take the transpose out of the model"})
     EXPECT_NE(made.error().message().find(part), std::string::npos) << made.error().message();
 }
 
