@@ -19,6 +19,15 @@ Error stopping_error() {
   return Error(ErrorCode::kUnavailable, "the server is stopping");
 }
 
+/// A load that a stop ends before it touched a card: who asked for it may be gone, and the log is what stays.
+void say_given_up(const std::string& model, std::uint64_t version, bool compiles) {
+  log::warning(
+      "models",
+      "model '" + model + "'" + (version == 0 ? "" : " version '" + std::to_string(version) + "'") +
+          (compiles ? ": its compilation is given up: the server stops; the next load begins it again"
+                    : ": its load is given up: the server stops"));
+}
+
 }  // namespace
 
 Result<RepositoryMode> parse_mode(std::string_view text) {
@@ -449,8 +458,10 @@ void Repository::begin_stop() {
     stopping_ = true;
     for (const auto& job : jobs_) {
       job->cancel.request_stop();
-      const bool busy = job->stage == Job::Stage::kRunning || job->stage == Job::Stage::kCompiling;
-      if (!busy) waiting.push_back(job);
+      if (job->stage == Job::Stage::kRunning) continue;
+      if (job->kind == Job::Kind::kLoad)
+        say_given_up(job->model, job->version, job->stage == Job::Stage::kCompiling);
+      waiting.push_back(job);
     }
   }
   worker_.request_stop();
