@@ -59,7 +59,9 @@ Status verify_checksums(const fs::path& directory, const Checksums& sums) {
       return bad(path + ": listed in CHECKSUMS, but missing");
     if (!bytes.ok()) return bytes.error();
     if (sha256_hex(*bytes) != expected)
-      return bad(path + ": truncated or altered: its checksum is not the one in CHECKSUMS");
+      return bad(
+          path +
+          ": truncated or altered: its checksum is not the one in CHECKSUMS; copy the deployment again");
   }
   return {};
 }

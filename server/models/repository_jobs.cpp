@@ -278,7 +278,8 @@ Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
     if (pin.is_set()) log::info("models", named(job.model, std::to_string(pin.version)) + " is pinned");
     for (auto empty = std::next(version); !pin.is_set() && empty != directory.versions.end(); ++empty)
       log::warning("models", named(job.model, std::to_string(empty->first)) +
-                                 " is skipped: " + empty->second.path.string() + " " + kHoldsNothing);
+                                 " is skipped: " + empty->second.path.string() + " " + kHoldsNothing +
+                                 "; complete the copy or remove the directory");
     const std::lock_guard lock(mutex_);  // load() and loading() look at the jobs from other threads
     job.version = version->first;
     return {};

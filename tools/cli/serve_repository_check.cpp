@@ -41,7 +41,7 @@ Status check_model(const Settings& settings, const runtime::plan::Cluster& clust
   if (pinned) log::info("serve", named(model, should->first) + " is pinned");
   for (auto empty = std::next(should); !pinned && empty != versions.end(); ++empty)
     log::warning("serve", named(model, empty->first) + " would be skipped: " + empty->second.path.string() +
-                              ' ' + models::kHoldsNothing);
+                              ' ' + models::kHoldsNothing + "; complete the copy or remove the directory");
   Status first;
   for (auto version = std::next(should); version != versions.begin();) {
     --version;
