@@ -9,6 +9,7 @@
 #include "runtime/base/npy.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/support/metrics_page.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests {
@@ -191,16 +192,7 @@ double RepositoryHost::metric(const std::string& name, const std::string& labels
   HttpConnection connection(port_);
   const auto page = connection.request("GET", "/metrics");
   if (!page) throw std::runtime_error("no metrics");
-  double sum = 0;
-  std::size_t start = 0;
-  while (start < page->body.size()) {
-    const auto end = page->body.find('\n', start);
-    const std::string line = page->body.substr(start, end - start);
-    start = end == std::string::npos ? page->body.size() : end + 1;
-    const bool named = line.starts_with(name + "{") || line.starts_with(name + " ");
-    if (named && line.find(labels) != std::string::npos) sum += std::stod(line.substr(line.rfind(' ') + 1));
-  }
-  return sum;
+  return metric_in(page->body, name, labels).value_or(0);
 }
 
 }  // namespace millrace::tests

@@ -15,6 +15,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/strace.hpp"
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
@@ -41,21 +42,6 @@ class CompileAtomicity : public testing::Test {
                   target_.string()};
     command.insert(command.end(), more.begin(), more.end());
     return command;
-  }
-  /// Under strace, which goes on as a grandchild (-D): signals and the exit code are millrace's.
-  /// LeakSanitizer cannot be traced.
-  static Words traced(const Words& options, const Words& command) {
-    Words all{"env", "ASAN_OPTIONS=detect_leaks=0", "strace", "-D", "-f", "-q"};
-    all.insert(all.end(), options.begin(), options.end());
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
-  }
-  /// Held back for so long before its first sync that a test can interrupt it while it writes.
-  /// strace reports the end of a killed program only after the delay.
-  Words compile_that_writes_slowly(const Words& more = {}, int seconds = 20) const {
-    return traced({"-o", "/dev/null", "-e", "trace=fsync,syncfs", "-e",
-                   "inject=fsync,syncfs:delay_enter=" + std::to_string(seconds) + "s:when=1"},
-                  compile(more));
   }
   std::vector<std::string> left() const {
     std::vector<std::string> names;
@@ -95,11 +81,7 @@ TEST_F(CompileAtomicity, WaitsForTheDiskOnceForAllFilesAndRenamesThen) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto files = std::distance(fs::recursive_directory_iterator(target_), {});
   ASSERT_GT(files, 100) << "too few files to tell one wait from many";
-  std::string trace;
-  ASSERT_TRUE(wait_until([&] {
-    trace = *read_text_file(log);
-    return trace.find("+++ exited with 0") != std::string::npos;
-  }));
+  const std::string trace = *read_text_file(log);
   const auto all = lines_with(trace, R"( (fsync|fdatasync|syncfs|sync|sync_file_range)\()");
   const auto whole = lines_with(trace, R"( syncfs\()"), renamed = lines_with(trace, R"( renameat2\()");
   const auto sums = lines_with(trace, R"( openat\(.*/CHECKSUMS", O_WRONLY)");
@@ -112,7 +94,7 @@ TEST_F(CompileAtomicity, WaitsForTheDiskOnceForAllFilesAndRenamesThen) {
 
 TEST_F(CompileAtomicity, LeavesNothingWhenASignalInterruptsItAndSaysSo) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    BackgroundProgram program(compile_that_writes_slowly());
+    BackgroundProgram program(on_a_slow_disk(compile()));
     ASSERT_TRUE(wait_until([&] { return is_writing(); })) << program.err();
     EXPECT_EQ(program.stop(signal), 128 + signal);
     EXPECT_EQ(program.err(), "millrace compile: error: interrupted; nothing written\n");
@@ -123,7 +105,7 @@ TEST_F(CompileAtomicity, LeavesNothingWhenASignalInterruptsItAndSaysSo) {
 TEST_F(CompileAtomicity, KeepsTheOlderDeploymentWhenInterrupted) {
   ASSERT_EQ(run_program(compile()).exit_code, 0);
   const auto before = read_text_file(target_ / "CHECKSUMS");
-  BackgroundProgram program(compile_that_writes_slowly({"--name", "other", "--json"}));
+  BackgroundProgram program(on_a_slow_disk(compile({"--name", "other", "--json"})));
   ASSERT_TRUE(wait_until([&] { return is_writing(); })) << program.err();
   EXPECT_EQ(program.stop(SIGINT), 128 + SIGINT);
   EXPECT_NE(program.err().find(R"("error":"interrupted; nothing written","exit_code":130})"),
@@ -134,11 +116,11 @@ TEST_F(CompileAtomicity, KeepsTheOlderDeploymentWhenInterrupted) {
 }
 
 TEST_F(CompileAtomicity, RemovesWhatAKilledRunLeftAndNothingOfALivingOne) {
-  BackgroundProgram living(compile_that_writes_slowly());
+  BackgroundProgram living(on_a_slow_disk(compile()));
   ASSERT_TRUE(wait_until([&] { return is_writing(); })) << living.err();
   const Words of_living = left();
   {
-    BackgroundProgram killed(compile_that_writes_slowly({}, 3));
+    BackgroundProgram killed(on_a_slow_disk(compile(), 3));
     ASSERT_TRUE(wait_until([&] { return left().size() == 2; })) << killed.err();
     killed.stop(SIGKILL);
   }

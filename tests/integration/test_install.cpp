@@ -20,9 +20,11 @@
 
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
+#include "tests/integration/installed_prefix.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
+#include "tests/support/strace.hpp"
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
@@ -72,40 +74,18 @@ std::string lines_into_the_tree(const fs::path& trace) {
 
 class Install : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    directory_ = std::make_unique<TemporaryDirectory>("millrace-install");
-    const Outcome installed =
-        run_program({MILLRACE_CMAKE, "--install", tests::binary_dir(), "--prefix", prefix().string()});
-    if (installed.exit_code != 0) throw std::runtime_error("cmake --install: " + installed.err);
-    fs::create_directory(elsewhere());
-  }
-  static void TearDownTestSuite() { directory_.reset(); }
+  static void SetUpTestSuite() { installed_ = std::make_unique<InstalledPrefix>(); }
+  static void TearDownTestSuite() { installed_.reset(); }
 
-  static fs::path prefix() { return directory_->path() / "prefix"; }
+  static fs::path prefix() { return installed_->path(); }
   static fs::path library_folder() { return prefix() / MILLRACE_LIBDIR; }
-  static fs::path elsewhere() { return directory_->path() / "elsewhere"; }
-
-  /// The command, started in another folder than this test, without what could lead it back to this build.
-  static Words from_elsewhere(const Words& command) {
-    return Words{"env",
-                 "-C",
-                 elsewhere().string(),
-                 "-u",
-                 "MILLRACE_XRT_SHIM",
-                 "-u",
-                 "MILLRACE_CARD",
-                 "-u",
-                 "XILINX_XRT",
-                 "MILLRACE_CACHE=" + (directory_->path() / "cache").string()} +
-           command;
+  static fs::path elsewhere() { return installed_->elsewhere(); }
+  static std::string program() { return installed_->program(); }
+  static Words from_elsewhere(const Words& command) { return installed_->from_elsewhere(command); }
+  /// From elsewhere, with every file that it or its children name written down.
+  static Words traced_from_elsewhere(const Words& options, const Words& command) {
+    return from_elsewhere(traced(options + Words{"--seccomp-bpf", "-e", "trace=%file"}, command));
   }
-  /// The same, with every file that it or its children name written down. LeakSanitizer cannot be traced.
-  static Words traced(const fs::path& trace, const Words& options, const Words& command) {
-    return from_elsewhere(Words{"ASAN_OPTIONS=detect_leaks=0", "strace", "-f", "-q", "--seccomp-bpf", "-e",
-                                "trace=%file", "-o", trace.string()} +
-                          options + command);
-  }
-  static std::string program() { return prefix() / "bin/millrace"; }
 
   /// `ask` built against the prefix and nothing else; returns the program.
   static fs::path build_with_pkg_config() {
@@ -133,9 +113,9 @@ class Install : public testing::Test {
     return out / "ask";
   }
 
-  static std::unique_ptr<TemporaryDirectory> directory_;
+  static std::unique_ptr<InstalledPrefix> installed_;
 };
-std::unique_ptr<TemporaryDirectory> Install::directory_;
+std::unique_ptr<InstalledPrefix> Install::installed_;
 
 TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
   std::set<std::string> programs;
@@ -263,7 +243,7 @@ TEST_F(Install, PipInstallsThePythonClientWithoutANetworkAndWritesNothingIntoThe
   ASSERT_TRUE(find_python_with("pip", python));
   const std::string source = prefix() / "share/millrace/python";
   const auto before = files_below(prefix());
-  const fs::path target = directory_->path() / "site-packages";
+  const fs::path target = elsewhere() / "site-packages";
   const Outcome pip = run_program(
       from_elsewhere({"PYTHONDONTWRITEBYTECODE=1", "PIP_CACHE_DIR=" + (elsewhere() / "pip").string(), python,
                       "-m", "pip", "install", "--no-index", "--target", target, source}));
@@ -330,21 +310,18 @@ TEST_F(Install, ADigitIsCompiledAndServedFromThePrefixAndAskedForFromOutsideTheT
   ASSERT_TRUE(write_file_atomically(elsewhere() / "image", std::as_bytes(std::span(image))).ok());
 
   const std::string cluster = prefix() / "share/millrace/clusters/three-ku060.yaml";
-  const fs::path compiling = directory_->path() / "compile.strace";
-  const Outcome compiled =
-      run_program(traced(compiling, {},
-                         {program(), "compile", "lenet5_qdq_s8_pow2.onnx", "--name", "lenet5", "--cluster",
+  const TemporaryDirectory traces("millrace-traces");
+  const fs::path compiling = traces.path() / "compile", serving = traces.path() / "serve";
+  const Outcome compiled = run_program(traced_from_elsewhere(
+      {"-o", compiling}, {program(), "compile", "lenet5_qdq_s8_pow2.onnx", "--name", "lenet5", "--cluster",
                           cluster, "--partitions", "3", "-o", "lenet5"}));
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   ASSERT_NE(text_of(compiling).find("ku060.yaml"), std::string::npos) << "nothing was traced";
   EXPECT_EQ(lines_into_the_tree(compiling), "");
 
-  // -D: the server is this test's child and strace its grandchild, so that signals and the exit code are the
-  // server's.
-  const fs::path serving = directory_->path() / "serve.strace";
-  BackgroundProgram server(traced(serving, {"-D"},
-                                  {program(), "serve", "--deployment", "lenet5", "--cluster", cluster,
-                                   "--http", "127.0.0.1:0", "--udp", "127.0.0.1:0"}));
+  BackgroundProgram server(traced_from_elsewhere(
+      {"-D", "-o", serving}, {program(), "serve", "--deployment", "lenet5", "--cluster", cluster, "--http",
+                              "127.0.0.1:0", "--udp", "127.0.0.1:0"}));
   const fs::path by_pkg_config = build_with_pkg_config(), by_cmake = build_with_cmake();
   const auto http = server.wait_for_line("listening http ", 120s);
   ASSERT_TRUE(http) << server.err();
