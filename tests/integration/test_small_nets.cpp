@@ -7,7 +7,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "kernels/reference/reference.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
 #include "served_model.hpp"
 #include "small_nets.hpp"
 #include "tests/paths/paths.hpp"
@@ -100,6 +102,26 @@ TEST_F(SmallNets, ThatDoNotFitAreRefusedWithTheResourceThatIsShort) {
     EXPECT_NE(compiled.err.find("BRAM"), std::string::npos) << compiled.err;
     EXPECT_FALSE(fs::exists(deployment()));
   }
+}
+
+/// A softmax at the end, behind quantised scores: --tolerance 1 is one step of those, not 1.0.
+TEST_F(SmallNets, AreNotVerifiedAgainstZerosWithATolerance) {
+  const fs::path file = write(softmax_net());
+  ASSERT_EQ(compile_model(file, cluster("ku060"), deployment()).exit_code, 0);
+  const kernels::Program model = program_of(file);
+  const kernels::Tensor &in = model.tensors[model.inputs[0]], &out = model.tensors[model.outputs[0]];
+  ASSERT_EQ(in.storage_bytes(), in.elements() * sizeof(float));
+  const std::vector<std::byte> frame(in.storage_bytes());
+  const auto verify = [&](std::vector<std::byte> expected) {
+    const fs::path inputs = directory_.path() / "in.npy", outputs = directory_.path() / "out.npy";
+    EXPECT_TRUE(write_npy(inputs, {"<f4", {1, in.elements()}, frame}).ok());
+    EXPECT_TRUE(write_npy(outputs, {"<f4", {1, out.elements()}, std::move(expected)}).ok());
+    return run_program({millrace_binary(), "verify", deployment().string(), "--inputs", inputs, "--expect",
+                        outputs, "--tolerance", "1"})
+        .exit_code;
+  };
+  EXPECT_EQ(verify(kernels::reference::run(model, {frame}).front()), 0);
+  EXPECT_EQ(verify(std::vector<std::byte>(out.storage_bytes())), 1);
 }
 
 /// Models that an audit found refused, or ended with an internal error; made here with the same operators,

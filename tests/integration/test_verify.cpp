@@ -101,29 +101,32 @@ TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
   EXPECT_EQ(run(command).exit_code, 0);
 }
 
-/// A chain whose scores, 0.5 a step, go through a softmax on the host.
-class VerifySoftmax : public testing::Test {
+/// A chain whose scores, 0.5 a step, go through floating point on the host.
+class VerifyFloatTail : public testing::Test {
  protected:
-  VerifySoftmax() {
-    const kernels::TensorIndex scores = program_.outputs.at(0);
-    program_.tensors.push_back(program_.tensors[scores]);
-    program_.tensors.back().name = "p";
+  void append(const std::string& name, kernels::Operation operation, std::vector<std::uint32_t> shape = {}) {
+    const kernels::TensorIndex from = program_.outputs.at(0);
+    program_.tensors.push_back(program_.tensors[from]);
+    program_.tensors.back().name = name + "_out";
+    if (!shape.empty()) program_.tensors.back().shape = std::move(shape);
     program_.outputs = {static_cast<kernels::TensorIndex>(program_.tensors.size() - 1)};
-    kernels::Block softmax;
-    softmax.name = "softmax";
-    softmax.operation = kernels::Softmax{};
-    softmax.inputs = {scores};
-    softmax.outputs = program_.outputs;
-    program_.blocks.push_back(softmax);
-    deploy(program_, emulated_ring(1), 1, deployment_);
-    EXPECT_TRUE(write_npy(directory_.path() / "in.npy", {"<f4", {1, 8, 8, 2}, input_}).ok());
+    kernels::Block block;
+    block.name = name;
+    block.operation = std::move(operation);
+    block.inputs = {from};
+    block.outputs = program_.outputs;
+    program_.blocks.push_back(block);
   }
-
-  /// The probabilities of the chain's scores, computed here; each group's first score `steps` up.
-  std::vector<float> probabilities(int steps) const {
+  /// The chain's own scores, [4, 4, 4].
+  std::vector<float> scores() const {
     const auto bytes = kernels::reference::run(chain_program(2), {input_}).front();
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  /// The probabilities of the chain's scores, computed here; each group's first score `steps` up.
+  std::vector<float> probabilities(int steps) const {
+    std::vector<float> values = scores();
     for (std::size_t group = 0; group < values.size(); group += 4) {
       values[group] += 0.5F * static_cast<float>(steps);
       float sum = 0;
@@ -133,14 +136,15 @@ class VerifySoftmax : public testing::Test {
     }
     return values;
   }
-  int verify(const std::vector<float>& expected, const char* tolerance) const {
+  Outcome verify(const std::vector<float>& expected, const char* tolerance) {
+    if (!fs::exists(deployment_)) deploy(program_, emulated_ring(1), 1, deployment_);
     const auto bytes = std::as_bytes(std::span(expected));
+    EXPECT_TRUE(write_npy(directory_.path() / "in.npy", {"<f4", {1, 8, 8, 2}, input_}).ok());
     EXPECT_TRUE(
         write_npy(directory_.path() / "out.npy", {"<f4", {1, 4, 4, 4}, {bytes.begin(), bytes.end()}}).ok());
     return run_program({kMillrace, "verify", deployment_.string(), "--inputs",
                         (directory_.path() / "in.npy").string(), "--expect",
-                        (directory_.path() / "out.npy").string(), "--tolerance", tolerance})
-        .exit_code;
+                        (directory_.path() / "out.npy").string(), "--tolerance", tolerance});
   }
 
   TemporaryDirectory directory_{"millrace-verify"};
@@ -149,12 +153,37 @@ class VerifySoftmax : public testing::Test {
   kernels::Program program_ = chain_program(2);
 };
 
-TEST_F(VerifySoftmax, CountsStepsOfTheScoresBehindIt) {
-  EXPECT_EQ(verify(probabilities(0), "0"), 0);
-  EXPECT_EQ(verify(probabilities(1), "0"), 1);
-  EXPECT_EQ(verify(probabilities(1), "1"), 0);
-  EXPECT_EQ(verify(probabilities(3), "1"), 1);
-  EXPECT_EQ(verify(std::vector<float>(64, 0.0F), "1"), 1) << "all zeros are no probabilities";
+TEST_F(VerifyFloatTail, CountsStepsOfTheScoresBehindASoftmax) {
+  append("softmax", kernels::Softmax{});
+  EXPECT_EQ(verify(probabilities(0), "0").exit_code, 0);
+  EXPECT_EQ(verify(probabilities(1), "0").exit_code, 1);
+  EXPECT_EQ(verify(probabilities(1), "1").exit_code, 0);
+  EXPECT_EQ(verify(probabilities(3), "1").exit_code, 1);
+  EXPECT_EQ(verify(std::vector<float>(64, 0.0F), "1").exit_code, 1) << "all zeros are no probabilities";
+}
+
+TEST_F(VerifyFloatTail, CountsStepsBehindAChangeOfLayout) {
+  append("layout", kernels::Permute{{4, 4, 4}, {2, 0, 1}});
+  const std::vector<float> from = scores();
+  std::vector<float> expected;
+  for (std::size_t channel = 0; channel < 4; ++channel)
+    for (std::size_t at = channel; at < from.size(); at += 4) expected.push_back(from[at]);
+  EXPECT_EQ(verify(expected, "0").exit_code, 0);
+  expected[5] += 0.5F;
+  EXPECT_EQ(verify(expected, "0").exit_code, 1);
+  EXPECT_EQ(verify(expected, "1").exit_code, 0);
+  expected[5] += 0.5F;
+  EXPECT_EQ(verify(expected, "1").exit_code, 1);
+}
+
+TEST_F(VerifyFloatTail, RefusesAToleranceWhereNoStepIsKnown) {
+  append("softmax", kernels::Softmax{});
+  append("again", kernels::Softmax{});
+  const Outcome refused = verify(probabilities(0), "1");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("--tolerance 1: output 'again_out' has no step: "), std::string::npos)
+      << refused.err;
+  EXPECT_EQ(verify(probabilities(0), "0").exit_code, 1) << "they are compared exactly";
 }
 
 TEST_F(Verify, EveryTensorOfAFrameIsWritten) {

@@ -38,19 +38,6 @@ const kernels::Block* producer_of(const kernels::Program& program, kernels::Tens
   return nullptr;
 }
 
-OutputStep step_of(const kernels::Program& program, kernels::TensorIndex output) {
-  OutputStep step;
-  const kernels::Block* block = producer_of(program, output);
-  if (block != nullptr && std::holds_alternative<kernels::Softmax>(block->operation)) {
-    step.softmax = true;
-    block = producer_of(program, block->inputs.at(0));
-  }
-  const auto* const end = block == nullptr ? nullptr : std::get_if<kernels::Dequantise>(&block->operation);
-  if (end != nullptr && !end->scale.empty())
-    step.scale = *std::max_element(end->scale.begin(), end->scale.end());
-  return step;
-}
-
 std::optional<Difference> compare_partition(const std::string& name, const kernels::Program& program,
                                             const std::vector<Buffer>& inputs) {
   std::map<kernels::TensorIndex, Buffer> wanted;
@@ -209,17 +196,45 @@ Status ReferenceModel::dump(const std::vector<Buffer>& inputs, const std::filesy
   return written;
 }
 
-OutputStep ReferenceModel::output_step(std::size_t index) const {
-  const auto source = sources_.find({"", deployment_->model.outputs[index].name});
-  if (source == sources_.end()) return {};
+std::optional<OutputStep> ReferenceModel::output_step(std::size_t index) const {
+  return step_behind({"", deployment_->model.outputs[index].name});
+}
+
+std::optional<OutputStep> ReferenceModel::step_behind(const Key& consumer) const {
+  const auto source = sources_.find(consumer);
+  if (source == sources_.end()) return std::nullopt;
   for (std::size_t p = 0; p < programs_.size(); ++p) {
     const plan::Partition& partition = deployment_->partitions[p];
     if (partition.name != source->second.first) continue;
     for (std::size_t i = 0; i < partition.outputs.size(); ++i)
-      if (partition.outputs[i].name == source->second.second)
-        return step_of(programs_[p], programs_[p].outputs[i]);
+      if (partition.outputs[i].name == source->second.second) return step_of(p, programs_[p].outputs[i]);
   }
-  return {};
+  return std::nullopt;  // an input of the model
+}
+
+std::optional<OutputStep> ReferenceModel::step_of(std::size_t partition, kernels::TensorIndex tensor) const {
+  const kernels::Program& program = programs_[partition];
+  if (program.tensors[tensor].type.is_integer()) return OutputStep{};
+  const kernels::Block* const block = producer_of(program, tensor);
+  if (block == nullptr) {
+    const auto input = std::find(program.inputs.begin(), program.inputs.end(), tensor);
+    if (input == program.inputs.end()) return std::nullopt;
+    const plan::Partition& described = deployment_->partitions[partition];
+    const auto port = static_cast<std::size_t>(input - program.inputs.begin());
+    return step_behind({described.name, described.inputs.at(port).name});
+  }
+  if (const auto* const end = std::get_if<kernels::Dequantise>(&block->operation); end != nullptr)
+    return OutputStep{*std::max_element(end->scale.begin(), end->scale.end()), false};
+  // Every other block of floats hands values on as they are, but for a softmax.
+  std::optional<OutputStep> step;
+  for (const kernels::TensorIndex input : block->inputs) {
+    const auto one = step_of(partition, input);
+    if (!one || (step && step->softmax != one->softmax)) return std::nullopt;
+    step = {std::max(step ? step->scale : 0, one->scale), one->softmax};
+  }
+  if (!std::holds_alternative<kernels::Softmax>(block->operation)) return step;
+  if (!step || step->softmax) return std::nullopt;
+  return OutputStep{step->scale, true};
 }
 
 }  // namespace millrace::cli

@@ -34,7 +34,7 @@ std::optional<Difference> earliest_difference(const std::string& partition, cons
 
 /// How far a float output moves when the integers behind it move by one.
 struct OutputStep {
-  float scale = 1;       // of the DequantizeLinear at the end, the largest; 1 where the output is integers
+  float scale = 1;       // of the DequantizeLinear behind it, the largest; 1 where the output is integers
   bool softmax = false;  // a Softmax follows it: the scale is that of the numbers it takes
 };
 
@@ -55,8 +55,9 @@ class ReferenceModel {
   /// Every tensor of every partition as DIR/<partition>/<number>_<tensor>.npy.
   Status dump(const std::vector<Buffer>& inputs, const std::filesystem::path& directory) const;
 
-  /// What one step of output `index` is.
-  OutputStep output_step(std::size_t index) const;
+  /// What one step of output `index` is. Nothing for floats that do not come from one kind of step: an input
+  /// handed through, a softmax of a softmax.
+  std::optional<OutputStep> output_step(std::size_t index) const;
 
   using Key = std::pair<std::string, std::string>;  // partition, port; ("", tensor) for the model's own
 
@@ -70,6 +71,9 @@ class ReferenceModel {
   using Visit = std::function<void(std::size_t partition, const std::vector<Buffer>& inputs)>;
 
   std::map<Key, Buffer> evaluate(const std::vector<Buffer>& inputs, const Visit& visit) const;
+  /// Of what a port, or an output of the model, takes.
+  std::optional<OutputStep> step_behind(const Key& consumer) const;
+  std::optional<OutputStep> step_of(std::size_t partition, kernels::TensorIndex tensor) const;
 
   const runtime::plan::Deployment* deployment_ = nullptr;
   std::vector<kernels::Program> programs_;  // by partition
