@@ -208,10 +208,6 @@ class Repository {
   template <class Books>
   void book(const std::string& model, const Books& books) noexcept;
   void try_again_later() noexcept;
-  void poll();
-  void poll_model(const std::string& model, const ModelDirectory& directory);
-  bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
-  void say_held_back(const std::string& model, const ModelDirectory& directory);
   void try_lost();
   void try_missing();
   void look_for_missing(const std::string& model, const std::string& why);
@@ -219,18 +215,26 @@ class Repository {
   void bury();
   void bury_apart();
   Clock::time_point next_event() const;
-  Result<Directory> look() const;
-  Result<std::filesystem::path> folder_of(const std::string& model) const;
-  bool is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
-                   std::uint64_t passed_over) const;
+  Status check_all_serve(const std::vector<std::string>& models) const;
+
+  // repository_poll.cpp; on the worker's thread.
+  void poll();
+  void poll_model(const std::string& model, const ModelDirectory& directory);
+  bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
+  void say_held_back(const std::string& model, const ModelDirectory& directory);
+  void load_quietly(const std::string& model, std::uint64_t version);
+
+  // repository_index.cpp: the books; on any thread.
   std::shared_ptr<Model> serving(const std::string& model) const;
   void set_state(const std::string& model, std::uint64_t version, ModelState state, std::string reason);
   void want(const std::string& model);
   void want_no_more(const std::string& model);
   void pass_over(const Job& job, const Error& why);
   void forget_passed_over(const std::string& model, const Versions& versions);
-  Status check_all_serve(const std::vector<std::string>& models) const;
-  void load_quietly(const std::string& model, std::uint64_t version);
+  Result<Directory> look() const;
+  Result<std::filesystem::path> folder_of(const std::string& model) const;
+  bool is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
+                   std::uint64_t passed_over) const;
 
   Registry& registry_;
   metrics::Metrics& metrics_;

@@ -1,14 +1,11 @@
-// What jobs and polls do, on the worker's thread, and what the index says.
+// What jobs do, on the worker's thread.
 #include <malloc.h>
 
 #include <algorithm>
-#include <set>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "runtime/base/text.hpp"
 #include "server/models/guarded.hpp"
 #include "server/models/repository.hpp"
 
@@ -43,157 +40,7 @@ bool may_pass(const Error& error) {
   return error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kDoesNotFit;
 }
 
-/// The version that a poll loads where it is new or changed: the one that should serve, once its files can be
-/// read. Without a pin, a newer version whose files cannot be read is passed over.
-Versions::const_iterator pollable(const ModelDirectory& directory) {
-  const auto readable = [&](Versions::const_iterator version) {
-    return version->second.kind != VersionDirectory::Kind::kNothing && !version->second.fingerprint.empty();
-  };
-  const Versions& versions = directory.versions;
-  if (directory.pin.is_set()) {
-    const auto pinned = versions.find(directory.pin.version);
-    return pinned != versions.end() && readable(pinned) ? pinned : versions.end();
-  }
-  for (auto version = versions.end(); version != versions.begin();)
-    if (readable(--version)) return version;
-  return versions.end();
-}
-
 }  // namespace
-
-std::shared_ptr<Model> Repository::serving(const std::string& model) const {
-  return registry_.snapshot()->find(model, "");
-}
-
-void Repository::set_state(const std::string& model, std::uint64_t version, ModelState state,
-                           std::string reason) {
-  const std::lock_guard lock(mutex_);
-  states_[model][version] = {state, std::move(reason)};
-}
-
-void Repository::want(const std::string& model) {
-  const std::lock_guard lock(mutex_);
-  wanted_.try_emplace(model);
-}
-
-void Repository::want_no_more(const std::string& model) {
-  const std::lock_guard lock(mutex_);
-  wanted_.erase(model);
-}
-
-/// The version should serve and did not load. What serves, if anything, is another.
-void Repository::pass_over(const Job& job, const Error& why) {
-  const std::lock_guard lock(mutex_);
-  const auto wanted = wanted_.find(job.model);
-  if (wanted == wanted_.end() || job.version < wanted->second.passed_over) return;
-  wanted->second.passed_over = job.version;
-  wanted->second.why_passed_over = why;
-}
-
-/// A version that is gone should serve no more. mutex_ is held.
-void Repository::forget_passed_over(const std::string& model, const Versions& versions) {
-  const auto wanted = wanted_.find(model);
-  if (wanted != wanted_.end() && !versions.contains(wanted->second.passed_over))
-    wanted->second.passed_over = 0;
-}
-
-/// Whether the version that serves is not the one that should.
-bool Repository::is_outdated(const std::string& model, const Pin& pin, std::uint64_t serves,
-                             std::uint64_t passed_over) const {
-  if (serves == 0) return false;
-  if (pin.is_set()) return serves != pin.version || passed_over == pin.version;
-  if (passed_over < serves) return false;
-  // Modes none and explicit list the root at the next load only.
-  return kind_of(options_.root / model / std::to_string(passed_over)) != VersionDirectory::Kind::kNothing;
-}
-
-void Repository::sample(metrics::Samples& samples) const {
-  const auto snapshot = registry_.snapshot();
-  std::size_t unavailable = 0;
-  std::map<std::string, std::uint64_t> passed_over;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [model, wanted] : wanted_) {
-      passed_over[model] = wanted.passed_over;
-      if (wanted.failed && snapshot->find(model, "") == nullptr) ++unavailable;
-    }
-  }
-  for (const auto& [model, passed] : passed_over) {
-    const auto serves = snapshot->find(model, "");
-    const auto folder = folder_of(model);
-    const Pin pin = folder.ok() ? read_pin(*folder) : Pin();
-    samples.gauge("millrace_model_wanted", "Constant 1, of every model that should be served.",
-                  {{"model", model}}, 1);
-    if (pin.is_set())
-      samples.gauge("millrace_model_pinned",
-                    "Constant 1, of every model that is pinned; without a version where PIN is unreadable.",
-                    {{"model", model}, {"version", pin.version == 0 ? "" : std::to_string(pin.version)}}, 1);
-    samples.gauge(
-        "millrace_model_outdated",
-        "1 where the version that serves is not the one that should, because that did not load.",
-        {{"model", model}},
-        is_outdated(model, pin, serves == nullptr ? 0 : parse_version(serves->version()), passed) ? 1 : 0);
-  }
-  samples.gauge("millrace_repository_models_unavailable",
-                "Models that should be served, could not be loaded, and do not serve.", {},
-                static_cast<double>(unavailable));
-}
-
-/// What the root holds. A deployment that was given takes the place of a model of the same name.
-Result<Directory> Repository::look() const {
-  Directory all;
-  if (!options_.root.empty()) {
-    MILLRACE_ASSIGN(all, scan(options_.root));
-  }
-  for (const auto& [model, directory] : deployments_) all[model] = directory;
-  return all;
-}
-
-/// Where a model of the repository lies. kNotFound; kInvalidInput where a deployment takes its place.
-Result<std::filesystem::path> Repository::folder_of(const std::string& model) const {
-  if (deployments_.contains(model))
-    return Error(ErrorCode::kInvalidInput, "model '" + model +
-                                               "' is given as a deployment; only models of the repository "
-                                               "have versions to pin");
-  std::error_code ignored;
-  auto folder = options_.root / model;
-  if (!options_.root.empty() && is_name(model) && std::filesystem::is_directory(folder, ignored))
-    return folder;
-  return Error(ErrorCode::kNotFound, "the repository has no model '" + model.substr(0, 200) + "'");
-}
-
-std::vector<IndexEntry> Repository::index() const {
-  auto found = look();
-  Directory all = found.ok() ? *std::move(found) : deployments_;
-  for (const auto& model : registry_.snapshot()->all())  // also where its directory is gone
-    all[model->name()].versions.try_emplace(parse_version(model->version()));
-  std::vector<IndexEntry> out;
-  const std::lock_guard lock(mutex_);
-  for (auto& [model, directory] : all) {
-    const Pin& pin = directory.pin;
-    const auto wanted = version_to_serve(model, directory);
-    if (pin.version != 0) directory.versions.try_emplace(pin.version);  // also where it is not there
-    for (const auto& [version, files] : directory.versions) {
-      IndexEntry entry{model, std::to_string(version), ModelState::kUnknown, "not loaded",
-                       version == pin.version};
-      if (const auto states = states_.find(model); states != states_.end())
-        if (const auto state = states->second.find(version); state != states->second.end()) {
-          entry.state = state->second.state;
-          entry.reason = state->second.reason;
-        }
-      if (entry.state == ModelState::kUnknown && !wanted.ok() && (entry.pinned || pin.version == 0)) {
-        if (pin.is_set()) entry.state = ModelState::kUnavailable;
-        entry.reason = pin.is_set() ? wanted.error().message() : kHoldsNothing;
-      } else if (entry.state == ModelState::kUnknown && files.kind == VersionDirectory::Kind::kNothing) {
-        entry.reason = kHoldsNothing;
-      } else if (entry.state == ModelState::kUnknown && pin.is_set() && !entry.pinned) {
-        entry.reason = "not loaded: the model is pinned to version " + std::to_string(pin.version);
-      }
-      out.push_back(std::move(entry));
-    }
-  }
-  return out;
-}
 
 void Repository::run(const JobPointer& job) {
   bool handed_on = false;
@@ -602,88 +449,6 @@ void Repository::bury_apart() {
   const auto unused = [](const auto& model) { return model.use_count() == 1; };
   if (std::any_of(retired_.begin(), retired_.end(), unused)) apart([this] { bury(); });
   next_burial_ = retired_.empty() ? Clock::time_point::max() : Clock::now() + kBurialPause;
-}
-
-void Repository::load_quietly(const std::string& model, std::uint64_t version) {
-  auto job = std::make_shared<Job>();
-  job->model = model;
-  job->version = version;
-  job->own = true;
-  want(model);
-  static_cast<void>(join_or_enqueue(std::move(job), nullptr));
-}
-
-void Repository::poll() {
-  next_poll_ = Clock::now() + options_.poll;
-  const auto found = scan(options_.root);
-  if (!found.ok()) return log::warning("models", found.error().message());  // nothing is unloaded for that
-  std::set<std::string> models;
-  for (const auto& [model, directory] : *found) models.insert(model);
-  for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
-  for (const auto& model : models) {
-    if (deployments_.contains(model)) continue;
-    const auto directory = found->find(model);
-    if (directory != found->end()) {
-      poll_model(model, directory->second);
-    } else {
-      static_cast<void>(unload(model, "", nullptr));
-    }
-  }
-  seen_.clear();
-  for (const auto& [model, directory] : *found)
-    for (const auto& [version, files] : directory.versions) seen_[model][version] = files.fingerprint;
-  const auto gone = [&](const auto& entry) { return !found->contains(entry.first); };
-  std::erase_if(tried_, gone);
-  std::erase_if(polled_, gone);
-  const std::lock_guard lock(mutex_);
-  for (const auto& [model, directory] : *found) forget_passed_over(model, directory.versions);
-  std::erase_if(wanted_, [&](const auto& wanted) {
-    return !found->contains(wanted.first) && !deployments_.contains(wanted.first);
-  });
-}
-
-/// Logs once of each version that a pin keeps from being loaded though it is newer.
-void Repository::say_held_back(const std::string& model, const ModelDirectory& directory) {
-  const auto newest = newest_of(directory.versions);
-  if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
-    return;
-  if (seen_[model].contains(newest->first)) return;
-  log::info("models", named(model, std::to_string(newest->first)) + " is held back: the model is pinned to " +
-                          "version '" + std::to_string(directory.pin.version) + "'");
-}
-
-/// Whether the model's pin, if it has one, can be obeyed. Logs what is wrong with it, once.
-bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
-  std::string& logged = polled_[model].trouble;
-  std::string trouble;
-  if (directory.pin.is_set())
-    if (const auto wanted = version_to_serve(model, directory); !wanted.ok())
-      trouble = wanted.error().message();
-  if (!trouble.empty() && trouble != logged) log::warning("models", trouble);
-  logged = std::move(trouble);
-  return logged.empty();
-}
-
-/// Loads the version that should serve where it is new or changed, and the same as at the last poll. Where
-/// what serves is gone, or the pin is another, and that version was loaded before, it is loaded all the same.
-/// Under a pin that cannot be obeyed, what serves goes on.
-void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
-  if (!can_obey_pin(model, directory)) return;
-  say_held_back(model, directory);
-  const auto now = serving(model);
-  const auto chosen = pollable(directory);
-  if (chosen == directory.versions.end()) {
-    if (now != nullptr && !directory.pin.is_set()) static_cast<void>(unload(model, "", nullptr));
-    return;
-  }
-  const auto& [version, files] = *chosen;
-  if (seen_[model][version] != files.fingerprint) return;  // it may be being written
-  const Tried& tried = tried_[model][version];
-  const bool other_pin = std::exchange(polled_[model].pin, directory.pin) != directory.pin;
-  const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
-  const bool gives_way =
-      serves != 0 && serves != version && (other_pin || !directory.versions.contains(serves));
-  if (tried.fingerprint != files.fingerprint || (gives_way && !tried.failed)) load_quietly(model, version);
 }
 
 }  // namespace millrace::server::models

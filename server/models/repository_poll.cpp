@@ -1,0 +1,113 @@
+// What mode `poll` does, on the worker's thread.
+#include <set>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+#include "server/models/repository.hpp"
+
+namespace millrace::server::models {
+
+namespace {
+
+/// The version that a poll loads where it is new or changed: the one that should serve, once its files can be
+/// read. Without a pin, a newer version whose files cannot be read is passed over.
+Versions::const_iterator pollable(const ModelDirectory& directory) {
+  const auto readable = [&](Versions::const_iterator version) {
+    return version->second.kind != VersionDirectory::Kind::kNothing && !version->second.fingerprint.empty();
+  };
+  const Versions& versions = directory.versions;
+  if (directory.pin.is_set()) {
+    const auto pinned = versions.find(directory.pin.version);
+    return pinned != versions.end() && readable(pinned) ? pinned : versions.end();
+  }
+  for (auto version = versions.end(); version != versions.begin();)
+    if (readable(--version)) return version;
+  return versions.end();
+}
+
+}  // namespace
+
+void Repository::load_quietly(const std::string& model, std::uint64_t version) {
+  auto job = std::make_shared<Job>();
+  job->model = model;
+  job->version = version;
+  job->own = true;
+  want(model);
+  static_cast<void>(join_or_enqueue(std::move(job), nullptr));
+}
+
+void Repository::poll() {
+  next_poll_ = Clock::now() + options_.poll;
+  const auto found = scan(options_.root);
+  if (!found.ok()) return log::warning("models", found.error().message());  // nothing is unloaded for that
+  std::set<std::string> models;
+  for (const auto& [model, directory] : *found) models.insert(model);
+  for (const auto& model : registry_.snapshot()->all()) models.insert(model->name());
+  for (const auto& model : models) {
+    if (deployments_.contains(model)) continue;
+    const auto directory = found->find(model);
+    if (directory != found->end()) {
+      poll_model(model, directory->second);
+    } else {
+      static_cast<void>(unload(model, "", nullptr));
+    }
+  }
+  seen_.clear();
+  for (const auto& [model, directory] : *found)
+    for (const auto& [version, files] : directory.versions) seen_[model][version] = files.fingerprint;
+  const auto gone = [&](const auto& entry) { return !found->contains(entry.first); };
+  std::erase_if(tried_, gone);
+  std::erase_if(polled_, gone);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [model, directory] : *found) forget_passed_over(model, directory.versions);
+  std::erase_if(wanted_, [&](const auto& wanted) {
+    return !found->contains(wanted.first) && !deployments_.contains(wanted.first);
+  });
+}
+
+/// Logs once of each version that a pin keeps from being loaded though it is newer.
+void Repository::say_held_back(const std::string& model, const ModelDirectory& directory) {
+  const auto newest = newest_of(directory.versions);
+  if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)
+    return;
+  if (seen_[model].contains(newest->first)) return;
+  log::info("models", "model '" + model + "' version '" + std::to_string(newest->first) +
+                          "' is held back: the model is pinned to " + "version '" +
+                          std::to_string(directory.pin.version) + "'");
+}
+
+/// Whether the model's pin, if it has one, can be obeyed. Logs what is wrong with it, once.
+bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& directory) {
+  std::string& logged = polled_[model].trouble;
+  std::string trouble;
+  if (directory.pin.is_set())
+    if (const auto wanted = version_to_serve(model, directory); !wanted.ok())
+      trouble = wanted.error().message();
+  if (!trouble.empty() && trouble != logged) log::warning("models", trouble);
+  logged = std::move(trouble);
+  return logged.empty();
+}
+
+/// Loads the version that should serve where it is new or changed, and the same as at the last poll. Where
+/// what serves is gone, or the pin is another, and that version was loaded before, it is loaded all the same.
+/// Under a pin that cannot be obeyed, what serves goes on.
+void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
+  if (!can_obey_pin(model, directory)) return;
+  say_held_back(model, directory);
+  const auto now = serving(model);
+  const auto chosen = pollable(directory);
+  if (chosen == directory.versions.end()) {
+    if (now != nullptr && !directory.pin.is_set()) static_cast<void>(unload(model, "", nullptr));
+    return;
+  }
+  const auto& [version, files] = *chosen;
+  if (seen_[model][version] != files.fingerprint) return;  // it may be being written
+  const Tried& tried = tried_[model][version];
+  const bool other_pin = std::exchange(polled_[model].pin, directory.pin) != directory.pin;
+  const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
+  const bool gives_way =
+      serves != 0 && serves != version && (other_pin || !directory.versions.contains(serves));
+  if (tried.fingerprint != files.fingerprint || (gives_way && !tried.failed)) load_quietly(model, version);
+}
+
+}  // namespace millrace::server::models
