@@ -55,6 +55,8 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
     MILLRACE_ASSIGN(out.policy, models::parse_policy(std::string_view(value.as_string())));
   } else if (name == "wait") {
     return take_bool(name, value, out.wait);
+  } else if (name == "force") {
+    return take_bool(name, value, out.force);
   } else if (name == "pin") {
     return take_bool(name, value, out.pin);
   } else if (name == "unpin") {
@@ -64,12 +66,12 @@ Status take_parameter(std::string_view name, const json::value& value, Repositor
 }
 
 Status check_together(RepositoryChange change, const RepositoryRequest& request) {
-  if (change != RepositoryChange::kLoad && (request.pin || request.unpin))
-    return bad("parameters 'pin' and 'unpin' are of a load; an unload leaves the pin as it is");
-  if (request.unpin && (request.pin || request.policy || !request.version.empty()))
+  if (change != RepositoryChange::kLoad && (request.force || request.pin || request.unpin))
+    return bad("parameters 'force', 'pin' and 'unpin' are of a load");
+  if (request.unpin && (request.force || request.pin || request.policy || !request.version.empty()))
     return bad(
-        "parameter 'unpin' removes the pin and loads nothing; 'pin', 'policy' and 'version' belong into a "
-        "load of its own");
+        "parameter 'unpin' removes the pin and loads nothing; 'force', 'pin', 'policy' and 'version' belong "
+        "into a load of its own");
   if (request.pin && request.version.empty())
     return bad("parameter 'pin' needs 'version': the one to pin the model to");
   return {};
@@ -100,7 +102,8 @@ Status start_job(models::Repository& repository, RepositoryChange change, const 
                  const RepositoryRequest& request, models::Repository::Done done) {
   if (change != RepositoryChange::kLoad) return repository.unload(model, request.version, std::move(done));
   if (request.unpin) return repository.unpin(model, std::move(done));
-  return repository.load({model, request.version, request.policy, request.pin}, std::move(done));
+  return repository.load({model, request.version, request.policy, request.pin, request.force},
+                         std::move(done));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ struct RepositoryRequest {
   std::string version;  // empty: the pinned one or the newest, or what is served
   std::optional<models::SwapPolicy> policy;
   bool wait = true;
+  bool force = false;  // of a load
   bool pin = false;    // of a load that names a version
   bool unpin = false;  // of a load, alone: nothing is loaded
 };

@@ -140,6 +140,7 @@ Status Repository::load(const LoadOrder& order, Done done) {
     return Error(ErrorCode::kInvalidInput,
                  "version '" + order.version.substr(0, 64) + "' is not a positive number");
   job->pin = order.pin;
+  job->force = order.force;
   if (order.pin && order.version.empty())
     return Error(ErrorCode::kInvalidInput, "a model is pinned to a version, and none is given");
   return join_or_enqueue(std::move(job), std::move(done));
@@ -152,7 +153,7 @@ Status Repository::join_or_enqueue(JobPointer job, Done done) {
     for (const auto& waiting : jobs_) {
       if (waiting->kind != Job::Kind::kLoad || waiting->model != job->model ||
           waiting->version != job->version || waiting->policy != job->policy || waiting->pin != job->pin ||
-          waiting->stage == Job::Stage::kRunning || waiting->not_compiled ||
+          waiting->force != job->force || waiting->stage == Job::Stage::kRunning || waiting->not_compiled ||
           waiting->cancel.stop_requested() || stopping_)
         continue;
       waiting->done.push_back(std::move(done));

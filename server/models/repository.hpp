@@ -51,7 +51,8 @@ struct LoadOrder {
   std::string model;
   std::string version;  // empty: the newest
   std::optional<SwapPolicy> policy;
-  bool pin = false;  // to this version, once it serves; `version` is given
+  bool pin = false;    // to this version, once it serves; `version` is given
+  bool force = false;  // also where its inputs or outputs are not those of the version that serves
 };
 
 struct IndexEntry {
@@ -87,7 +88,7 @@ class Repository {
   /// An error says that no job was made, and `done` will not be called: kUnsupported in mode none,
   /// kInvalidInput (version, or none where it is to be pinned), kResourceExhausted (64 jobs wait),
   /// kUnavailable (stopping). The job's status: kNotFound (no such model or version), kCancelled (unloaded
-  /// meanwhile), kDoesNotFit (another version is pinned), kEnvironment (the pin cannot be written), or why
+  /// meanwhile), kDoesNotFit (another version is pinned; other inputs or outputs), kEnvironment (the pin cannot be written), or why
   /// the version does not load.
   Status load(const LoadOrder& order, Done done);
 
@@ -135,7 +136,8 @@ class Repository {
     std::string model;
     std::uint64_t version = 0;  // 0: the newest (load), whatever is served (unload)
     std::optional<SwapPolicy> policy;
-    bool pin = false;  // load: to the version, once it serves
+    bool pin = false;    // load: to the version, once it serves
+    bool force = false;  // load: also with other inputs or outputs
     std::vector<Done> done;
     std::filesystem::path source, compiled;
     std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
@@ -198,6 +200,7 @@ class Repository {
   Status run_unload(Job& job);
   Status run_unpin(const Job& job);
   Status choose_version(Job& job, const ModelDirectory& directory);
+  Status check_signature(const Job& job, const Model& serves, const runtime::plan::ModelInfo& next) const;
   Status find_version(Job& job, VersionDirectory& found);
   void swap_to(Job& job, const NextVersion& next, SwapResult& result);
   void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,

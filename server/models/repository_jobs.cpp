@@ -8,6 +8,7 @@
 #include "runtime/base/log.hpp"
 #include "server/models/guarded.hpp"
 #include "server/models/repository.hpp"
+#include "server/models/signature.hpp"
 
 namespace millrace::server::models {
 
@@ -166,6 +167,25 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
+/// Clients of the version that serves must be clients of the next one, unless the load is forced.
+Status Repository::check_signature(const Job& job, const Model& serves,
+                                   const runtime::plan::ModelInfo& next) const {
+  const std::string difference = signature_difference(serves.deployment().model, next);
+  if (difference.empty()) return {};
+  const std::string version = std::to_string(job.version);
+  const std::string what = "its inputs and outputs are not those of version '" + serves.version() +
+                           "', which serves: " + difference;
+  if (job.force) {
+    log::warning("models", named(job.model, version) + ": " + what + "; the load is forced");
+    return {};
+  }
+  return Error(ErrorCode::kDoesNotFit,
+               what +
+                   "; requests of today's clients would fail. Serve it under another model's name, or load "
+                   "it with 'force': millrace reload --model " +
+                   job.model + " --version " + version + " --force");
+}
+
 Status Repository::run_kind(Job& job, bool& handed_on) {
   switch (job.kind) {
     case Job::Kind::kUnload:
@@ -245,6 +265,9 @@ Status Repository::run_load(Job& job, bool& handed_on) {
     look_for_missing(job.model, "");
     return {};  // it is what serves
   }
+  if (old != nullptr)
+    if (const Status alike = check_signature(job, *old, loaded->plan.model); !alike.ok())
+      return failed_early(alike.error());
   auto stored = guarded([&] { return read_stored_frames(found.path / "verify", loaded->plan.model); });
   if (!stored.ok()) return failed_early(stored.error());
 

@@ -117,6 +117,16 @@ TEST_P(RepositoryStart, FallsBackToTheNewestVersionThatLoads) {
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_model_outdated") == 0; }));
 }
 
+TEST_P(RepositoryStart, IsNotOutdatedOnceTheVersionThatDidNotLoadIsGone) {
+  for (const char* version : {"1", "2"}) host_.add(version, kProgram);
+  truncate("2");
+  start();
+  EXPECT_EQ(serving(), "1");
+  EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 1);
+  fs::remove_all(host_.root() / "m" / "2");
+  EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 0) << "without a load";
+}
+
 TEST_P(RepositoryStart, ServesNothingOfAModelOfWhichNoVersionLoads) {
   host_.add("1", kProgram);
   for (const char* version : {"1", "2"}) host_.add(version, kProgram, {}, "n");

@@ -152,6 +152,7 @@ struct ReloadCommand {
   std::string model;
   std::string version;  // empty: the pinned one or the newest
   std::string policy;   // empty: the server's
+  bool force = false;   // also with other inputs or outputs than those of what serves
   bool pin = false;     // to `version`, once it serves
   bool unpin = false;   // loads nothing
   bool unload = false;

@@ -301,6 +301,9 @@ void add_reload(Builder& builder, ReloadCommand& c) {
   auto* const policy =
       sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
           ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
+  auto* const force =
+      sub->add_flag("--force", c.force,
+                    "Load it also where its inputs or outputs are not those of the version that serves");
   auto* const pin =
       sub->add_flag("--pin", c.pin,
                     "Pin the model to --version once it serves: no other version is loaded until the "
@@ -310,8 +313,9 @@ void add_reload(Builder& builder, ReloadCommand& c) {
       sub->add_flag("--unpin", c.unpin, "Remove the pin instead; the version that serves goes on")
           ->excludes(version)
           ->excludes(policy)
+          ->excludes(force)
           ->excludes(pin);
-  sub->add_flag("--unload", c.unload, "Unload it instead")->excludes(pin)->excludes(unpin);
+  sub->add_flag("--unload", c.unload, "Unload it instead")->excludes(force)->excludes(pin)->excludes(unpin);
   sub->add_option_function<std::uint32_t>(
          "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
          "Longest wait for the load (default: an hour)")

@@ -110,6 +110,7 @@ std::string body_of(const ReloadCommand& command) {
   json::object parameters;
   if (!command.version.empty()) parameters["version"] = command.version;
   if (!command.policy.empty() && !command.unload) parameters["policy"] = command.policy;
+  if (command.force) parameters["force"] = true;
   if (command.pin) parameters["pin"] = true;
   if (command.unpin) parameters["unpin"] = true;
   return json::serialize(json::object{{"parameters", std::move(parameters)}});

@@ -10,12 +10,11 @@
 
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
-#include "runtime/plan/image.hpp"
 #include "server/models/repository.hpp"
 #include "server/models/swap.hpp"
 #include "tests/support/failing_allocation.hpp"
 #include "tests/support/wait.hpp"
-#include "tests/unit/pipeline/plans.hpp"
+#include "tests/unit/server/host_deployment.hpp"
 
 namespace millrace::server::models {
 namespace {
@@ -87,23 +86,8 @@ class LoadOutOfMemory : public testing::Test {
  protected:
   void begin(std::size_t places, std::uint32_t replicas = 1) {
     cards_.places = places;
-    for (const int version : {1, 2}) {
-      auto plan =
-          tests::PlanBuilder().input("x").host("h", {"x"}, version).output("y", "h").build().deployment;
-      for (auto& partition : plan.partitions)
-        partition.program_digest = runtime::plan::program_digest(partition.program);
-      using runtime::plan::Action;
-      for (const auto& channel : plan.channels)
-        for (const auto& [end, action] :
-             {std::pair(channel.producer, Action::kSend), std::pair(channel.consumer, Action::kReceive)})
-          if (!end.partition.empty())
-            plan.communication.push_back(
-                {"host", end.partition, end.port, {{action, channel.id, channel.frame_bytes}}});
-      plan.digest = runtime::plan::compute_digest(plan);
-      const auto written = runtime::plan::write_deployment(plan, root_.path() / "m" / std::to_string(version),
-                                                           [](const auto&) { return Status(); });
-      ASSERT_TRUE(written.ok()) << written.error().message();
-    }
+    for (const int version : {1, 2})
+      tests::write_host_deployment(root_.path() / "m" / std::to_string(version), version);
     RepositoryOptions options;
     options.root = root_.path();
     options.mode = RepositoryMode::kExplicit;
