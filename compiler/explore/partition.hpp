@@ -33,7 +33,7 @@ struct Solution {
   std::uint64_t largest_cost = 0;    // of a place
   std::uint64_t crossing_bytes = 0;  // a frame, summed over the cuts each tensor crosses
 
-  // Where the problem is predictable; empty and 0 otherwise.
+  // Empty and 0 in cuts that were made without implementations.
   std::vector<std::uint32_t> implementation;  // operation -> its implementation; 0 on the host
   std::vector<std::uint32_t> region;          // operation -> region of its card; 0 on the host
   std::vector<Hop> hops;                      // every tensor's way between cards, ascending
@@ -49,14 +49,9 @@ struct Solution {
   bool operator==(const Solution&) const = default;
 };
 
-/// Where the problem is predictable: implementations, cuts, cards and regions are chosen together for the
-/// problem's targets. A piece of layers stands on one card, its layers in their order in the card's regions.
-/// A tensor reaches its readers by cables, on its way through cards that hold a piece in between.
-///
-/// Else: cuts the layers, in order, into contiguous pieces so that the largest cost is smallest, then so that
-/// the fewest bytes cross the cuts, then as early as possible. As many pieces as asked for, else as many as
-/// there are cards, at most one a layer, fewer where no cut uses only existing cables. Cuts in which a tensor
-/// skips a card are taken only where the cards have cables for it.
+/// Chooses implementations, cuts, cards and regions together for the problem's targets; the problem is
+/// predictable. A piece of layers stands on one card, its layers in their order in the card's regions. A tensor
+/// reaches its readers by cables, on its way through cards that hold a piece in between.
 ///
 /// `explain`: where nothing fits, looks for the reason and for what would fit; that takes longer than the
 /// search.

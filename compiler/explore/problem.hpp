@@ -33,7 +33,7 @@ struct Operation {
   bool host = false;          // cannot, or should not, run on a card
   bool starts_layer = false;  // a convolution or fully connected block: a cut may stand before it
   std::vector<std::uint32_t> inputs, outputs;  // indices into Problem::tensors
-  // Empty on the host, and where no generator can build it: then nothing is predicted.
+  // Empty on the host only.
   std::vector<Implementation> implementations = {};
   double host_seconds = 0;  // on the host: what a frame that comes back to the cards waits for it
 };
@@ -116,8 +116,7 @@ std::string check(const Problem& problem);
 /// of them pass in a second than it has time for.
 double host_seconds(const Problem& problem);
 
-/// Whether every operation that is not the host's has an implementation and every card regions: only then is
-/// anything predicted, and chosen by it.
+/// Whether every operation that is not the host's has an implementation, and every card a region and a clock.
 bool is_predictable(const Problem& problem);
 
 /// A run of operations that is not cut: one that starts a layer, with what follows it up to the next. What

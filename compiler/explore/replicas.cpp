@@ -130,16 +130,13 @@ Attempt Replicator::one(const Cards& cards, double limit) {
   const auto count = static_cast<std::uint32_t>(cards.size());
   const double longest = std::min(limit, kAnyInterval);
   Attempt out;
-  std::optional<Board> board;
-  std::optional<Search> search;
-  if (is_predictable(section_)) {
-    search.emplace(board.emplace(section_));
-    if (!search->possible(count, longest)) return {std::nullopt, true};
-    out.latency_seconds = latency_bound(*search);
-  }
+  const Board board(section_);
+  Search search(board);
+  if (!search.possible(count, longest)) return {std::nullopt, true};
+  out.latency_seconds = latency_bound(search);
   auto found = solve(section_, false);
   if (!found.ok()) {
-    if (search) out.interval_seconds = search->bound(count, longest);
+    out.interval_seconds = search.bound(count, longest);
     return out;
   }
   if (by_latency())
@@ -209,7 +206,6 @@ bool Replicator::needs_all(std::size_t used, double rate) {
 }
 
 Solution Replicator::with_gap(Solution solution) {
-  if (!is_predictable(problem_)) return solution;
   const Objective objective = problem_.targets.objective;
   const std::size_t used = solution.card.size() * solution.replicas();
   if (!groups_.complete()) allow_copies(objective == Objective::kCards ? used : problem_.cards.size());
@@ -239,22 +235,18 @@ Error Replicator::too_few(std::size_t copies) const {
 
 Result<Solution> Replicator::so_many(std::size_t copies, bool explain) {
   const Objective objective = problem_.targets.objective;
-  const bool predictable = is_predictable(problem_);
-  const bool by_rate = objective != Objective::kLatency && predictable;
-  std::vector<std::uint32_t> counts = sizes(problem_.cards.size() / copies);
-  // Cuts that balance work take all the cards there are, as solve() does.
-  if (!predictable) std::reverse(counts.begin(), counts.end());
+  const bool by_rate = objective != Objective::kLatency;
+  const std::vector<std::uint32_t> counts = sizes(problem_.cards.size() / copies);
   std::optional<Solution> best;
   Cards largest;
   for (const auto cards : counts) {
-    if (best && (objective == Objective::kCards || !predictable)) break;
+    if (best && objective == Objective::kCards) break;
     for (const Cards& group : groups_.of(cards, copies)) {
       if (group.size() > largest.size()) largest = group;
       const double limit = best && by_rate ? best->interval_seconds / kHair : limit_of(copies);
       auto found = with_copies(group, limit, copies, copies);
       if (!found || (best && !by_rate && found->latency_seconds >= best->latency_seconds)) continue;
       best = std::move(found);
-      if (!predictable) break;
     }
   }
   if (best) return with_gap(std::move(*best));
@@ -413,7 +405,7 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
                       check_given(problem).ok() && !layers(problem).empty();
   if (!usable) return solve(problem, explain);
   if (several) return Replicator(problem).so_many(*problem.replicas, explain);
-  if (problem.partitions || !is_predictable(problem)) return solve(problem, explain);
+  if (problem.partitions) return solve(problem, explain);
   if (problem.targets.objective != Objective::kThroughput) return for_target(problem, explain);
   Replicator replicator(problem);
   if (auto found = replicator.most_frames()) {
@@ -428,8 +420,7 @@ Result<Solution> solve_on_cards(const Problem& problem, bool explain) {
 /// that take as many.
 std::optional<Solution> as_quick_as_host(const Problem& problem) {
   const double host = host_seconds(problem);
-  if (host == 0 || problem.targets.objective != Objective::kThroughput || !is_predictable(problem))
-    return std::nullopt;
+  if (host == 0 || problem.targets.objective != Objective::kThroughput) return std::nullopt;
   Problem enough = problem;
   enough.targets.objective = Objective::kCards;
   auto& rate = enough.targets.frames_per_second;

@@ -49,18 +49,23 @@ Status check_given(const Problem& problem) {
   return check_cables(problem);
 }
 
-Result<Solution> solve(const Problem& problem, bool explain) {
-  if (const auto wrong = check(problem); !wrong.empty())
-    return Error(ErrorCode::kInternal, "partition: " + wrong);
-  MILLRACE_TRY(check_given(problem));
-  const Board board(problem);
-  if (board.chain.size() == 0)
+Status check_layers(const Problem& problem, std::size_t layers) {
+  if (layers == 0)
     return Error(ErrorCode::kInvalidInput,
                  "model '" + problem.model +
                      "' has nothing that a card computes: the host runs every layer. Use a model with "
                      "quantised convolutions or matrix products");
-  MILLRACE_TRY(check_partitions(problem, board.chain.size()));
-  if (!is_predictable(problem)) return balance(problem, board.chain);
+  return check_partitions(problem, layers);
+}
+
+Result<Solution> solve(const Problem& problem, bool explain) {
+  if (const auto wrong = check(problem); !wrong.empty())
+    return Error(ErrorCode::kInternal, "partition: " + wrong);
+  if (!is_predictable(problem))
+    return Error(ErrorCode::kInternal, "partition: an operation has no implementation, or a card no region");
+  MILLRACE_TRY(check_given(problem));
+  const Board board(problem);
+  MILLRACE_TRY(check_layers(problem, board.chain.size()));
   auto solution = Search(board).run();
   if (!solution && !explain)
     return Error(ErrorCode::kDoesNotFit,

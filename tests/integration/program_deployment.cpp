@@ -7,7 +7,8 @@
 #include "compiler/explore/partition.hpp"
 #include "compiler/generators/catalog.hpp"
 #include "compiler/generators/design.hpp"
-#include "tests/foldings/foldings.hpp"
+#include "tests/shortcuts/cuts.hpp"
+#include "tests/shortcuts/foldings.hpp"
 
 namespace millrace::tests {
 
@@ -74,7 +75,7 @@ std::shared_ptr<const plan::LoadedDeployment> write_deployment(
     const std::filesystem::path& directory, const std::string& description,
     const std::function<compiler::Designs(const compiler::explore::Solution&)>& design) {
   const auto problem = compiler::explore::make_problem(program, cluster, partitions);
-  const auto solution = must(compiler::explore::solve(problem));
+  const auto solution = must(cut_by_work(problem));
   return write_solution(program, solution, cluster, directory, description, design(solution));
 }
 

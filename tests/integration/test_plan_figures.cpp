@@ -288,6 +288,17 @@ TEST_F(PlanCommand, KeepsToMaxUtilisationWhereABlockHasNoHardware) {
   EXPECT_GT(luts(roomy.at("predicted").at("resources")), budget);
 }
 
+TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
+  std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
+  const Outcome outcome =
+      millrace({"plan", file("turned.onnx"), "--cluster",
+                (kSource / "configs/clusters/three-ku060.yaml").string(), "--replicas", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto root = json::parse(outcome.out);
+  EXPECT_TRUE(root.at("unpredicted").is_string());
+  EXPECT_EQ(root.at("replicas").as_array().size(), 2U);
+}
+
 /// Hardware that does not fit beside a block without any is no reason to refuse a model that can be emulated.
 TEST_F(PlanCommand, EmulatesAModelWhoseOtherBlocksDoNotFit) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);

@@ -20,8 +20,8 @@
 #include "runtime/base/npy.hpp"
 #include "runtime/base/process.hpp"
 #include "runtime/plan/image.hpp"
-#include "tests/foldings/foldings.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/shortcuts/foldings.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace {

@@ -2,6 +2,7 @@
 
 #include "compiler/emit/deployment.hpp"
 #include "runtime/plan/image.hpp"
+#include "tests/shortcuts/cuts.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::compiler::emit {
@@ -37,7 +38,7 @@ Cluster meshed(std::uint32_t cards, double gigabits_per_second = 10) {
 
 Result<Artifacts> build(const kernels::Program& program, std::uint32_t cards, const Cluster& cluster,
                         std::optional<double> frames_per_second = {}) {
-  const auto solution = explore::solve(explore::make_problem(program, cluster, cards));
+  const auto solution = millrace::tests::cut_by_work(explore::make_problem(program, cluster, cards));
   if (!solution.ok()) return solution.error();
   ModelInfo model;
   model.name = "net";
@@ -169,7 +170,7 @@ TEST(Communication, CarriesAtMostSixteenChannelsACable) {
 TEST(Communication, RefusesAModelOutputThatNothingComputes) {
   const auto program = tests::chain_program(2);
   const Cluster cluster = meshed(1);
-  const auto solution = explore::solve(explore::make_problem(program, cluster, {}));
+  const auto solution = millrace::tests::cut_by_work(explore::make_problem(program, cluster, {}));
   ASSERT_TRUE(solution.ok());
   ModelInfo model;
   model.name = "net";

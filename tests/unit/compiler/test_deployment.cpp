@@ -14,6 +14,7 @@
 #include "runtime/plan/emulated_cluster.hpp"
 #include "runtime/plan/image.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/shortcuts/cuts.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
@@ -84,7 +85,7 @@ ModelInfo model_info(const kernels::Program& program) {
 
 Artifacts make(const kernels::Program& program, int cards) {
   const Cluster on = cluster(cards);
-  const auto solution = explore::solve(explore::make_problem(program, on, {}));
+  const auto solution = millrace::tests::cut_by_work(explore::make_problem(program, on, {}));
   EXPECT_TRUE(solution.ok()) << solution.error().message();
   auto artifacts = build_deployment(program, *solution, on, model_info(program));
   EXPECT_TRUE(artifacts.ok()) << artifacts.error().message();
@@ -420,7 +421,7 @@ TEST(EmulatedCluster, HasTheMemoryOfEveryDeviceFile) {
     on.cards = {{"fpga0", device->name, ""}};
     on.devices = {{device->name, *device}};
     const auto program = tests::chain_program(1);
-    const auto solution = explore::solve(explore::make_problem(program, on, {}));
+    const auto solution = millrace::tests::cut_by_work(explore::make_problem(program, on, {}));
     ASSERT_TRUE(solution.ok()) << solution.error().message();
     const auto artifacts = build_deployment(program, *solution, on, model_info(program));
     ASSERT_TRUE(artifacts.ok()) << artifacts.error().message();

@@ -9,7 +9,7 @@
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/first_frame.hpp"
 #include "compiler/generators/timing.hpp"
-#include "tests/foldings/foldings.hpp"
+#include "tests/shortcuts/foldings.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::compiler::generators {

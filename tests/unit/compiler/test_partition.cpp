@@ -6,12 +6,14 @@
 
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"
+#include "tests/shortcuts/cuts.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
 namespace millrace::compiler::explore {
 namespace {
 
+using millrace::tests::cut_by_work;
 using tests::expect;
 
 /// A chain of layers with these costs; tensor i + 1 goes from layer i to layer i + 1 and has 100 bytes.
@@ -39,11 +41,11 @@ std::vector<std::size_t> sizes(const Solution& solution) {
 }
 
 std::string refusal(const Problem& problem, ErrorCode code) {
-  return tests::refusal_of(solve(problem), code);
+  return tests::refusal_of(cut_by_work(problem), code);
 }
 
 TEST(Partition, BalancesTheLargestCost) {
-  const auto solution = solve(chain({9, 1, 1, 1, 6}, 2));
+  const auto solution = cut_by_work(chain({9, 1, 1, 1, 6}, 2));
   ASSERT_TRUE(solution.ok());
   EXPECT_EQ(sizes(*solution), (std::vector<std::size_t>{1, 4}));
   EXPECT_EQ(solution->largest_cost, 9U);
@@ -55,7 +57,7 @@ TEST(Partition, TakesTheCutWithFewestBytesAmongEquals) {
   problem.tensors[1].bytes = 1000;
   problem.tensors[2].bytes = 10;
   problem.tensors[3].bytes = 500;
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok());
   EXPECT_EQ(sizes(*solution), (std::vector<std::size_t>{2, 2}));
   EXPECT_EQ(solution->crossing_bytes, 10U);
@@ -82,7 +84,7 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
                                problem.tensors[a].bytes + problem.tensors[b].bytes});
       }
     problem.partitions = 3;
-    const auto solution = solve(problem);
+    const auto solution = cut_by_work(problem);
     ASSERT_TRUE(solution.ok()) << "MILLRACE_SEED=" << seed;
     EXPECT_EQ(std::pair(solution->largest_cost, solution->crossing_bytes), best) << "MILLRACE_SEED=" << seed;
     EXPECT_EQ(verify(problem, *solution), "") << "MILLRACE_SEED=" << seed;
@@ -90,11 +92,11 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
 }
 
 TEST(Partition, UsesEveryCardUpToOneALayerUnlessTold) {
-  EXPECT_EQ(sizes(*solve(chain({1, 1, 1, 1, 1}, 3))).size(), 3U);
-  EXPECT_EQ(sizes(*solve(chain({1, 1}, 3))).size(), 2U);
+  EXPECT_EQ(sizes(*cut_by_work(chain({1, 1, 1, 1, 1}, 3))).size(), 3U);
+  EXPECT_EQ(sizes(*cut_by_work(chain({1, 1}, 3))).size(), 2U);
   Problem one = chain({1, 1, 1}, 3);
   one.partitions = 1;
-  EXPECT_EQ(sizes(*solve(one)), std::vector<std::size_t>{3});
+  EXPECT_EQ(sizes(*cut_by_work(one)), std::vector<std::size_t>{3});
 }
 
 TEST(Partition, SaysWhatIsTooMany) {
@@ -131,13 +133,13 @@ TEST(Partition, SkipsACardOnlyWhereThereIsACableForIt) {
   expect(text, "lacks cables for 3 partitions");
   expect(text, "tensor 'skip' goes from partition 0 to 2");
   problem.cables.push_back({0, 2});
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
 TEST(Partition, TakesFewerCardsWhereMoreWouldNeedOtherCables) {
-  const auto solution = solve(with_skip(3, 3));
+  const auto solution = cut_by_work(with_skip(3, 3));
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(sizes(*solution).size(), 2U);
 }
@@ -150,7 +152,7 @@ TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
   problem.operations[0].outputs.push_back(6);
   problem.operations[3].inputs.push_back(6);
   problem.partitions = 3;
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(verify(problem, *solution), "");
 }
@@ -159,7 +161,7 @@ TEST(Partition, FindsCardsWhoseCablesFit) {
   Problem problem = chain({1, 1, 1}, 4);  // a star: fpga3 in the middle
   problem.cables = {{3, 0}, {3, 1}, {3, 2}};
   problem.partitions = 3;
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(solution->card[1], 3U);
   problem.cables.clear();
@@ -177,7 +179,7 @@ TEST(Partition, KeepsHostBlocksAndTheModelsLayoutOffTheCards) {
   for (const auto& operation : problem.operations)
     if (operation.host) host.push_back(operation.name);
   EXPECT_EQ(host, (std::vector<std::string>{"quantise", "permute", "dequantise", "softmax"}));
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   ASSERT_EQ(solution->parts.size(), 3U);
   EXPECT_TRUE(solution->parts[0].host);
@@ -188,7 +190,7 @@ TEST(Partition, KeepsHostBlocksAndTheModelsLayoutOffTheCards) {
 TEST(Partition, MayPutWhatStandsBeforeAndAfterAHostBlockOnOneCard) {
   Problem problem = chain({4, 0, 4}, 1);
   problem.operations[1].host = true;
-  const auto solution = solve(problem);
+  const auto solution = cut_by_work(problem);
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(solution->parts.size(), 3U);
   EXPECT_EQ(solution->parts[0].place, solution->parts[2].place);
@@ -207,7 +209,7 @@ TEST(Partition, KeepsWhatFollowsAConvolutionWithIt) {
   Problem problem = chain({10, 1, 1, 10, 1}, 2);
   for (const auto i : {1, 2, 4}) problem.operations[static_cast<std::size_t>(i)].starts_layer = false;
   ASSERT_EQ(layers(problem).size(), 2U);
-  EXPECT_EQ(sizes(*solve(problem)), (std::vector<std::size_t>{3, 2}));
+  EXPECT_EQ(sizes(*cut_by_work(problem)), (std::vector<std::size_t>{3, 2}));
 }
 
 TEST(PartitionCheck, NamesWhatIsWrongWithAProblem) {
@@ -223,7 +225,7 @@ TEST(PartitionCheck, NamesWhatIsWrongWithAProblem) {
 
 TEST(PartitionVerify, NamesWhatIsWrongWithASolution) {
   const Problem problem = with_skip(4, 2);
-  const Solution good = *solve(problem);
+  const Solution good = *cut_by_work(problem);
   ASSERT_EQ(verify(problem, good), "");
   const auto with = [&](auto change) {
     Solution changed = good;

@@ -12,6 +12,7 @@
 #include "compiler/emit/deployment.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/plan/image.hpp"
+#include "tests/shortcuts/cuts.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
@@ -46,7 +47,7 @@ Cluster meshed(std::uint32_t cards) {
 
 Artifacts build(const kernels::Program& program, std::uint32_t cards) {
   const Cluster cluster = meshed(cards);
-  const auto solution = explore::solve(explore::make_problem(program, cluster, cards));
+  const auto solution = millrace::tests::cut_by_work(explore::make_problem(program, cluster, cards));
   EXPECT_TRUE(solution.ok()) << solution.error().message();
   ModelInfo model;
   model.name = "net";

@@ -407,15 +407,6 @@ TEST(Replicas, AskedForAreMadeOrRefused) {
   expect(refusal(problem), "each on 1 card: ");
 }
 
-TEST(Replicas, WithoutPredictionStandOnCardsOfTheirOwnAsWell) {
-  Problem problem = row({64, 64}, 4, 16);
-  for (auto& operation : problem.operations) operation.implementations.clear();
-  problem.replicas = 2;
-  const Solution solution = solved(problem);
-  EXPECT_EQ(solution.card.size(), 2U);
-  EXPECT_EQ(solution.copies.size(), 1U);
-}
-
 TEST(Replicas, VerifyFindsCopiesThatCannotBe) {
   Problem problem = row({64, 64}, 5, 16);
   problem.cards[4].device = "u280";

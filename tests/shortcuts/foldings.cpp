@@ -1,4 +1,4 @@
-#include "tests/foldings/foldings.hpp"
+#include "tests/shortcuts/foldings.hpp"
 
 #include <algorithm>
 #include <memory>

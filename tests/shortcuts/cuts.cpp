@@ -1,12 +1,16 @@
+#include "tests/shortcuts/cuts.hpp"
+
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <set>
+#include <vector>
 
 #include "compiler/explore/chain.hpp"
 
-namespace millrace::compiler::explore {
+namespace millrace::tests {
 namespace {
+
+using namespace compiler::explore;
 
 constexpr std::uint64_t kInfinite = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kMaxTrials = 1000000;
@@ -137,7 +141,11 @@ Error no_cables(const Problem& problem, const Chain& chain, std::size_t pieces) 
 
 }  // namespace
 
-Result<Solution> balance(const Problem& problem, const Chain& chain) {
+Result<Solution> cut_by_work(const Problem& problem) {
+  if (const auto wrong = check(problem); !wrong.empty()) return Error(ErrorCode::kInternal, wrong);
+  MILLRACE_TRY(check_given(problem));
+  const Chain chain = make_chain(problem);
+  MILLRACE_TRY(check_layers(problem, chain.size()));
   const std::size_t count = chain.size(), cards = problem.cards.size();
   const std::size_t asked = problem.partitions.value_or(0);
   const std::size_t most = asked != 0 ? asked : std::min(count, cards), fewest = asked != 0 ? asked : 1;
@@ -160,4 +168,4 @@ Result<Solution> balance(const Problem& problem, const Chain& chain) {
   return no_cables(problem, chain, most);
 }
 
-}  // namespace millrace::compiler::explore
+}  // namespace millrace::tests
