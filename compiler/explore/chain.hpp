@@ -52,8 +52,8 @@ std::string plural(std::size_t n, const std::string& word);
 /// What solve() refuses of targets and cables as they were given.
 Status check_given(const Problem& problem);
 
-/// What solve() refuses of a number of layers and of partitions: nothing for a card to do, more pieces than layers
-/// or cards.
+/// What solve() refuses of a number of layers and of partitions: nothing for a card to do, more pieces than
+/// layers or cards.
 Status check_layers(const Problem& problem, std::size_t layers);
 
 }  // namespace millrace::compiler::explore

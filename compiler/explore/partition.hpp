@@ -50,8 +50,8 @@ struct Solution {
 };
 
 /// Chooses implementations, cuts, cards and regions together for the problem's targets; the problem is
-/// predictable. A piece of layers stands on one card, its layers in their order in the card's regions. A tensor
-/// reaches its readers by cables, on its way through cards that hold a piece in between.
+/// predictable. A piece of layers stands on one card, its layers in their order in the card's regions. A
+/// tensor reaches its readers by cables, on its way through cards that hold a piece in between.
 ///
 /// `explain`: where nothing fits, looks for the reason and for what would fit; that takes longer than the
 /// search.
@@ -61,9 +61,9 @@ struct Solution {
 /// around the host), kInvalidInput (nothing for a card to do; targets or cables that contradict themselves).
 Result<Solution> solve(const Problem& problem, bool explain = true);
 
-/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. solve() must have
-/// an answer to the problem. Latencies here are sums over blocks; when they are played, two that are almost equal
-/// may differ by a third. So the caller plays all of these and takes the best.
+/// A few pipelines with short latencies at the target's rate, whatever the target's latency is. solve() must
+/// have an answer to the problem. Latencies here are sums over blocks; when they are played, two that are
+/// almost equal may differ by a third. So the caller plays all of these and takes the best.
 std::vector<Solution> solve_short_latencies(const Problem& problem);
 
 /// Who stands where, built how: a plan as a person may have written it.
@@ -73,9 +73,9 @@ struct Choice {
   std::vector<std::uint32_t> implementation;  // of an operation; unread on the host
 };
 
-/// The solution that a choice gives; the problem is predictable. kDoesNotFit, naming what a card has too little
-/// of, the tensor that has no way, the target missed; kInvalidInput where a layer is torn apart or places are
-/// out of order.
+/// The solution that a choice gives; the problem is predictable. kDoesNotFit, naming what a card has too
+/// little of, the tensor that has no way, the target missed; kInvalidInput where a layer is torn apart or
+/// places are out of order.
 Result<Solution> solution_of(const Problem& problem, const Choice& choice);
 
 /// What a solution of that problem must satisfy, recomputed without the search's code. Empty where all holds.

@@ -98,8 +98,8 @@ using Shares = std::array<double, kKinds>;
 inline constexpr Shares kDefaultShares = {0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8};
 inline constexpr Shares kWholeRegion = {1, 1, 1, 1, 1, 1, 1};
 
-/// What partitions may take of each region of a device: all plans and messages have it from here. The shell is
-/// taken from the regions in their order, then the share from what is left.
+/// What partitions may take of each region of a device: all plans and messages have it from here. The shell
+/// is taken from the regions in their order, then the share from what is left.
 std::vector<Region> region_budgets(const runtime::plan::Device& device, const Shares& shares);
 
 /// Blocks that touch float32 go to the host, and with them permutes that only move what the host makes or

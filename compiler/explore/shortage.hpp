@@ -19,8 +19,8 @@ struct Shortage {
 };
 
 /// The smallest increase that makes something fit: of one kind of resource if one suffices, otherwise of the
-/// smallest set of kinds that does. Nothing if not even kLargestFactor of every kind is enough. `fits` takes a
-/// factor for each kind.
+/// smallest set of kinds that does. Nothing if not even kLargestFactor of every kind is enough. `fits` takes
+/// a factor for each kind.
 std::optional<Shortage> find_shortage(const std::function<bool(const Figures&)>& fits);
 
 /// "DSP", "LUT and DSP".

@@ -1,4 +1,4 @@
-// What a cluster would be with more cables, to tell whether it is cables that a plan lacks.
+// A cluster with more cables, to find out whether missing cables are what keeps a model from fitting.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace millrace::compiler {
 
-/// The most cards between which there is a way along cables.
+/// The size of the largest group of cards that cables join, directly or through other cards.
 std::size_t most_joined(const runtime::plan::Cluster& cluster);
 
-/// With cables without a limit of their own between cards that have none: between all of them where they are
-/// few, else from one group of joined cards to the next.
+/// The cluster with more cables, of unlimited bandwidth: between all cards that have none if the cards are
+/// few, otherwise from each group of joined cards to the next.
 runtime::plan::Cluster cabled(runtime::plan::Cluster cluster);
 
-/// What a plan failed with, where one with so many cards a pipeline was found for the cluster cabled().
+/// The error of a plan, with the remark that `cards` joined cards would do. A plan was found for cabled().
 Error for_want_of_cables(const runtime::plan::Cluster& cluster, std::size_t cards, const Error& error);
 
 }  // namespace millrace::compiler

@@ -73,9 +73,8 @@ std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all, const C
     if (static_cast<double>(interval) < next) continue;
     out.push_back(interval);
     next = static_cast<double>(interval) * options.step;
-    if (options.longest_cycles != 0 && interval > options.longest_cycles) break;
   }
-  if (options.longest_cycles == 0 && !all.empty() && out.back() != all.back()) out.push_back(all.back());
+  if (!all.empty() && out.back() != all.back()) out.push_back(all.back());
   return out;
 }
 

@@ -34,7 +34,6 @@ struct Candidates {
 struct CandidateOptions {
   // Candidates have intervals at least this factor apart. Fewer candidates are quicker to choose from.
   double step = 1.02;
-  std::uint64_t longest_cycles = 0;                  // no candidate is slower; 0: no limit
   std::shared_ptr<const generators::Plugin> plugin;  // prepared for the program; null: none
   HostPorts ports;
   bool unrolled = true;   // offer circuits made of constants; a model with assumed weights has none

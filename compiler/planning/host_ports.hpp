@@ -1,5 +1,5 @@
-// What of a card the shell of its partitions takes beyond what the device's file gives it: ports to the host
-// are wide where the first and last layers are.
+// The part of a shell that exceeds the fixed share in the device's file. Ports to the host are as wide as the
+// first and last layers, so a wide layer makes the shell larger.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace millrace::compiler {
 
-/// As explore counts: a RAMB36 is two of 18 Kb.
+/// A cost in the units of explore: a RAMB36 counts as two block RAMs of 18 Kb.
 explore::Amounts amounts_of(const generators::Cost& cost);
 
-/// What a device's file gives the shell that we write: all but the platform's.
+/// The share of a device that its file reserves for our part of the shell, without the platform's part.
 explore::Amounts own_shell(const runtime::plan::Device& device);
 
-/// Before it is known who stands beside whom. Constant: any thread may ask.
+/// Bounds on what ports cost, before it is known which blocks share a card. Constant: any thread may ask.
 class HostPorts {
  public:
   HostPorts() = default;  // nothing is charged
 
-  /// Of the program's blocks on cards, as `problem` has them.
+  /// For the blocks that `problem` puts on cards.
   static Result<HostPorts> make(const generators::Catalog& catalog, const kernels::Program& program,
                                 const explore::Problem& problem, const runtime::plan::Cluster& cluster);
 
-  /// At least, for a block (by name) that is built so, on whichever card and beside whatever other ports: a
-  /// solution is never charged more than its shells come to. Errors as cost()'s.
+  /// A lower bound on what the ports of a block (by name) take if it is built as `candidate`, on any card and
+  /// next to any other ports. A solution is never charged more than its shells take. Errors as cost()'s.
   Result<explore::Amounts> least(const generators::Catalog& catalog, const std::string& block,
                                  const generators::Candidate& candidate) const;
 
@@ -46,9 +46,9 @@ class HostPorts {
   std::map<std::string, Ends> ends_;
 };
 
-/// What the shell of solution.parts[part] takes on `device`, whatever its file says: `programs` are those of
-/// all parts, by partition_programs(), `design` that of this one. Where the device has figures of its own for
-/// a cable's port (Device::link), ports of links are charged there, and not here.
+/// The cost of the whole shell of solution.parts[part] on `device`. `programs` are those of all parts, by
+/// partition_programs(); `design` is this part's. If the device file has a figure for a cable's port
+/// (Device::link), ports of links are charged with that and not here.
 Result<generators::Cost> shell_of(const generators::Catalog& catalog,
                                   const std::vector<kernels::Program>& programs,
                                   const explore::Solution& solution, std::size_t part,

@@ -1,4 +1,4 @@
-// How long a frame takes through all the partitions of a solution and the cables between their cards.
+// The way of a frame through all partitions of a solution and the cables between their cards, in time.
 #pragma once
 
 #include <map>
@@ -14,9 +14,9 @@
 
 namespace millrace::compiler {
 
-/// Of each part. `programs` are the parts', by partition_programs(); `designs` has those of all parts on
-/// cards, by partition. `host_seconds`: what the host takes for each part of its own; empty: no time. Of
-/// several cables between two cards the first counts. Errors as play_first_frame().
+/// When a frame enters and leaves each part. `programs` are those of the parts, by partition_programs().
+/// `designs` has the design of every part on a card. `host_seconds` has the time of each part on the host;
+/// empty: no time. Of several cables between two cards, only the first is used. Errors as play_first_frame().
 Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Program>& programs,
                                                   const explore::Solution& solution,
                                                   const runtime::plan::Cluster& cluster,

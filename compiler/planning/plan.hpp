@@ -47,8 +47,9 @@ struct Plan : Predicted {
   std::optional<Followed> followed;
   PlanTimes times;
 
-  /// Why there is no prediction: the blocks without hardware, the reason for the first, and how the other blocks
-  /// get theirs. Empty if there is a prediction. Without one, only the cuts and the partitions' hardware count.
+  /// Why there is no prediction: the blocks without hardware, the reason for the first, and how the other
+  /// blocks get theirs. Empty if there is a prediction. Without one, only the cuts and the partitions'
+  /// hardware count.
   std::string unpredicted() const;
 };
 

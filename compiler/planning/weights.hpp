@@ -1,5 +1,5 @@
-// Where a model's parameters are placed: in the image, or outside of it, so that a model trained anew needs
-// no new hardware.
+// Places a model's parameters in the image, or outside of it, so that a retrained model needs no new
+// hardware.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace millrace::compiler {
 
-/// Sets the placement of every block that has parameters, and makes the program one that any such numbers
-/// fit: a bias and a requantisation for each output channel, accumulators that hold the sums of all weights
-/// of their type. What the program computes stays the same. kUnsupported names the block whose sums would not
-/// fit in 32 bits.
+/// Sets the placement of every block that has parameters. Also gives each block what other parameters of the
+/// same types may need: a bias and a requantisation for each output channel, and accumulators that hold the
+/// sums of any weights of their type. The program computes the same as before. kUnsupported names a block
+/// whose sums would not fit in 32 bits.
 Status place_parameters(kernels::Program& program, kernels::Placement placement);
 
-/// The same of one block, which changes no other and no tensor. kUnsupported too where it has no parameters,
-/// or where its sums leave it as they are and would be wider for those who read them.
+/// The same for one block; changes no other block and no tensor. kUnsupported also if the block has no
+/// parameters, or if it does not requantise its sums: wider sums would change the blocks that read them.
 Status place_parameters(kernels::Program& program, std::uint32_t block, kernels::Placement placement);
 
 }  // namespace millrace::compiler

@@ -16,9 +16,9 @@ struct FoldingOptions {
   std::uint64_t target_interval = 0;  // cycles; foldings need not be faster. 0: as fast as the budget allows
 };
 
-/// Greedy: the cheapest foldings at the shortest interval that fits the budget, then a few dearer ones that make
-/// the latency shorter. kDoesNotFit names the resource, by how much it is short, and the block that takes most;
-/// kUnsupported: a block without hardware.
+/// Greedy: the cheapest foldings at the shortest interval that fits the budget, then a few dearer ones that
+/// make the latency shorter. kDoesNotFit names the resource, by how much it is short, and the block that
+/// takes most; kUnsupported: a block without hardware.
 Result<std::vector<compiler::generators::Folding>> choose_foldings(
     const compiler::generators::Catalog& catalog, const kernels::Program& program,
     const FoldingOptions& options);
