@@ -137,9 +137,13 @@ std::string check_attributes(const OnnxOperator& op) {
     const auto it = attribute_kinds().find(name);
     if (it == attribute_kinds().end()) return "attribute '" + name + "' is not known";
     if (!has_kind(value, it->second)) return "attribute '" + name + "' must be " + describe(it->second);
-    if (const auto* number = std::get_if<float>(&value); number != nullptr && !is_sound(op, name, *number))
-      return "attribute '" + name + "' is " + (std::isnan(*number) ? "NaN" : "infinite") +
-             "; export the model with finite numbers";
+    std::vector<float> numbers;
+    if (const auto* number = std::get_if<float>(&value)) numbers = {*number};
+    if (const auto* list = std::get_if<std::vector<float>>(&value)) numbers = *list;
+    for (const float number : numbers)
+      if (!is_sound(op, name, number))
+        return "attribute '" + name + "' is " + (std::isnan(number) ? "NaN" : "infinite") +
+               "; export the model with finite numbers";
   }
   return {};
 }

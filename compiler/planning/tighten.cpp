@@ -119,13 +119,13 @@ Error Nearest::error(const explore::Problem& asked, const explore::Problem& tigh
     auto found = explore::solve_replicated(smaller, true);
     if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
-      reason = ". Reckoned with what joins the blocks and what they wait for each other, " +
-               found.error().message();
+      reason =
+          ". If FIFOs, width converters and waiting between blocks are counted: " + found.error().message();
   }
   if (missed_.empty())
     return Error(ErrorCode::kDoesNotFit,
                  model +
-                     "what joins the blocks takes more than is left, however often it is reckoned with; " +
+                     "FIFOs and width converters between the blocks need more than the cards have left; " +
                      "lower --target-fps, raise --max-utilisation, or give more cards" + reason);
   return Error(ErrorCode::kDoesNotFit, model + "no plan was found that holds when it is played clock by " +
                                            "clock; the nearest gives " + missed_ +

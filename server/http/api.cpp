@@ -257,6 +257,8 @@ Api::Outcome Api::console_file(const Call& call) const {
 
 std::optional<Response> Api::refusal(const Request& request, Workspace& workspace) const {
   if (request.method == Method::kOptions) return std::nullopt;
+  if (request.method == Method::kPost && plain_infer_target(request.target))
+    return refused(request, auth::Scope::kInfer, workspace);
   return refused(request, find_route(request.target), workspace);
 }
 

@@ -340,8 +340,7 @@ bool is_binary(std::string_view text) {
   });
 }
 
-/// What to say behind the fault of a body that is no JSON, and for which no header says that it has more in
-/// it.
+/// Added to a JSON error if the body looks binary and the header that announces binary data is missing.
 std::string_view binary_hint(std::string_view body) {
   if (!is_binary(body)) return "";
   return ". Binary data needs the header Inference-Header-Content-Length: 0 where the body is the tensor "

@@ -159,11 +159,12 @@ Status run(const VerifyCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const runtime::pipeline::Images images, runtime::pipeline::read_images(deployment));
   MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, images));
   if (command.tolerance > 0 && !reference.output_step(0))
-    return Error(ErrorCode::kUnsupported,
-                 "--tolerance " + std::to_string(command.tolerance) + ": output '" +
-                     deployment.plan.model.outputs.at(0).name +
-                     "' has no step: neither a DequantizeLinear nor one Softmax behind it ends the model; "
-                     "leave --tolerance out to compare exactly");
+    return Error(ErrorCode::kUnsupported, "--tolerance " + std::to_string(command.tolerance) + ": output '" +
+                                              deployment.plan.model.outputs.at(0).name +
+                                              "' has no step: the model ends neither in a DequantizeLinear "
+                                              "nor in a DequantizeLinear followed by one "
+                                              "Softmax; "
+                                              "leave --tolerance out to compare exactly");
 
   Findings findings;
   std::size_t cards = 0;

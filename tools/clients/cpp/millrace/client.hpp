@@ -80,7 +80,7 @@ class Client {
   virtual Status ready() = 0;
 
   /// What the model takes and gives; asked once and remembered until the server has replaced the model. Empty
-  /// version: the newest.
+  /// version: the one that serves.
   virtual Status model(const std::string& name, const std::string& version, ModelInfo& out) = 0;
 
   /// One inference. `inputs` and `outputs` are the model's tensors in the model's order, row-major
