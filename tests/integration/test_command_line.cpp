@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "runtime/base/file.hpp"
+#include "runtime/base/npy.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
@@ -226,6 +227,38 @@ TEST_F(CommandLine,
        More_random_frames_than_memory_is_meant_to_hold_are_refused_with_the_number_there_may_be) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d"), "--frames", "4294967295"}), 2, {"--frames", "at most 342392"});
+}
+
+/// With standard output a pipe or a Unix socket whose other end is closed; how it ended is printed, -13 for SIGPIPE.
+Outcome without_a_reader(const char* kind, std::vector<std::string> arguments) {
+  constexpr const char* kRun = R"(import os, socket, subprocess, sys
+if sys.argv[1] == "pipe":
+    reader, writer = os.pipe()
+    os.close(reader)
+else:
+    writer, reader = socket.socketpair()
+    reader.close()
+print(subprocess.run(sys.argv[2:], stdout=writer, timeout=120).returncode)
+)";
+  arguments.insert(arguments.begin(), {"python3", "-B", "-c", kRun, kind, millrace_binary()});
+  return run_program(arguments);
+}
+
+TEST_F(CommandLine, A_command_whose_reader_went_ends_by_SIGPIPE_and_one_that_failed_says_so_all_the_same) {
+  ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
+  const std::vector<std::byte> input(28 * 28 * sizeof(float)), wrong(10 * sizeof(float), std::byte{0x44});
+  ASSERT_TRUE(write_npy(file("in.npy"), {"<f4", {1, 1, 28, 28}, input}).ok());
+  ASSERT_TRUE(write_npy(file("out.npy"), {"<f4", {1, 10}, wrong}).ok());
+  for (const char* kind : {"pipe", "socket"}) {
+    SCOPED_TRACE(kind);
+    const Outcome done = without_a_reader(kind, {"devices", "--cluster", kThreeCards});
+    EXPECT_EQ(done.out, "-13\n");
+    EXPECT_EQ(done.err, "");
+    const Outcome failed = without_a_reader(
+        kind, {"verify", file("d"), "--inputs", file("in.npy"), "--expect", file("out.npy"), "--quiet"});
+    EXPECT_EQ(failed.out, "1\n");
+    EXPECT_NE(failed.err.find("millrace verify: error: "), std::string::npos) << failed.err;
+  }
 }
 
 TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy_before_any_frame_is_run) {

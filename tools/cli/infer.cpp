@@ -282,8 +282,9 @@ Status run(const InferCommand& command, std::ostream& out) {
       MILLRACE_ASSIGN(result.scores, scores_of(model.output, result.output));
       if (!command.common.json) {
         print_text(out, model, result, command.top);
-        // Nobody wants the frames that follow where this one's answer cannot be written.
-        if (!out.flush()) return Error(ErrorCode::kEnvironment, "standard output could not be written");
+        // Nobody wants the frames that follow where this one's answer cannot be written. Whoever gave `out` sees that
+        // it failed.
+        if (!out.flush()) return {};
       }
       results.push_back(std::move(result));
     }

@@ -1,6 +1,7 @@
 // `millrace`: one binary, sub-commands. Exit codes: 0 done; 1 does not hold or fit; 2 usage or bad input;
 // 3 something missing in the environment; 70 our bug. A command that writes files and is interrupted ends by
-// the signal: 130, 143 or 129 to a shell; one whose output nobody reads any more by SIGPIPE: 141.
+// the signal: 130, 143 or 129 to a shell. One that did not fail, but whose output nobody reads any more, ends
+// by SIGPIPE: 141.
 
 #include <poll.h>
 #include <unistd.h>
@@ -62,10 +63,11 @@ millrace::Status find_cluster_of(Command& command) {
       command);
 }
 
-/// Whether standard output is a pipe or socket whose reader went, as `| head` does when it has enough.
+/// Whether standard output is a pipe or socket whose reader went, as `| head` does when it has enough. A pipe says
+/// POLLERR then, a socket POLLHUP.
 bool reader_went() {
   pollfd output{STDOUT_FILENO, 0, 0};
-  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 /// Ends as other programs do whose reader went: quietly, by SIGPIPE (141 to a shell).
@@ -101,13 +103,13 @@ int run(Parsed& parsed) {
                         *parsed.command);
   interruption.reset();  // what it says of an interruption is the last word
   std::cout.flush();
-  if (!std::cout && reader_went()) end_by_sigpipe();
   if (!status.ok()) {
     const int exit_code = millrace::exit_code(status.error().code());
     report_failure({parsed.name, status.error().message(), exit_code}, parsed.json);
     return exit_code;
   }
   if (!std::cout) {
+    if (reader_went()) end_by_sigpipe();
     const int exit_code = millrace::exit_code(millrace::ErrorCode::kEnvironment);
     report_failure({parsed.name, "standard output could not be written", exit_code}, parsed.json);
     return exit_code;
