@@ -63,14 +63,18 @@ def connect(
     if url.startswith("unix:"):
         if len(url) == 5 or "\0" in url:
             raise MillraceError("invalid", f"URL {url!r} names no socket")
-        length = len(os.fsencode(url[5:]))
+        try:
+            length = len(os.fsencode(url[5:]))
+        except UnicodeError as error:
+            raise MillraceError("invalid", f"URL {url!r}: {error}") from None
         if length > 107:
             why = f"has a path of {length} bytes, that of a Unix socket has 107 at the most"
             raise MillraceError("invalid", f"URL {url!r} {why}")
         return HttpClient(UnixConnector(url[5:]), timeout, token, arrays)
-    parts = urllib.parse.urlsplit(url)
     try:
+        parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname, parts.port
+        (host or "").encode("idna")  # as the system's look-up of the name will: labels have 63 letters at the most
     except ValueError as error:
         raise MillraceError("invalid", f"URL {url!r}: {error}") from None
     if parts.scheme not in ("http", "https", "udp") or not host or not port or parts.path not in ("", "/"):

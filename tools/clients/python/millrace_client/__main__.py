@@ -12,7 +12,7 @@ from typing import Any
 
 from . import Client, MillraceError, Model, Tensor, connect
 from .npy import read_npy, write_npy
-from .tensors import DATATYPES
+from .tensors import numpy_name
 
 
 def _values(tensor: Tensor, data: bytes) -> tuple[Any, ...] | None:
@@ -34,21 +34,28 @@ def _values(tensor: Tensor, data: bytes) -> tuple[Any, ...] | None:
     return None if form is None else struct.unpack(f"<{len(data) // struct.calcsize('<' + form)}{form}", data)
 
 
+def _read_ascii(path: str) -> str:
+    with open(path, "rb") as file:
+        try:
+            return file.read().decode("ascii")
+        except UnicodeDecodeError:
+            raise MillraceError("invalid", f"{path}: has bytes that are not ASCII") from None
+
+
 def _read_key(path: str, key_id: int) -> bytes:
     """The key of this id from a file of lines '<id> <hexadecimal digits>'."""
-    with open(path, encoding="ascii") as file:
-        for number, line in enumerate(file, 1):
-            parts = line.split()
-            if not parts or line.startswith("#"):
-                continue
-            try:
-                identifier, key = int(parts[0]), bytes.fromhex(parts[1])
-            except (ValueError, IndexError):
-                raise MillraceError(
-                    "invalid", f"{path}, line {number}: expected '<id 1 to 255> <hexadecimal secret>'"
-                ) from None
-            if identifier == key_id:
-                return key
+    for number, line in enumerate(_read_ascii(path).splitlines(), 1):
+        parts = line.split()
+        if not parts or line.startswith("#"):
+            continue
+        try:
+            identifier, key = int(parts[0]), bytes.fromhex(parts[1])
+        except (ValueError, IndexError):
+            raise MillraceError(
+                "invalid", f"{path}, line {number}: expected '<id 1 to 255> <hexadecimal secret>'"
+            ) from None
+        if identifier == key_id:
+            return key
     raise MillraceError("invalid", f"{path}: no key {key_id}")
 
 
@@ -60,7 +67,7 @@ def _frames(arguments: argparse.Namespace, model: Model) -> Iterator[list[bytes]
             "invalid", f"model {model.name!r} takes {len(model.inputs)} inputs, not {len(files)}"
         )
     for path, (descr, _, data), tensor in zip(arguments.input, files, model.inputs):
-        if descr != DATATYPES[tensor.datatype][1] or not data or len(data) % tensor.nbytes:
+        if descr != numpy_name(tensor.datatype) or not data or len(data) % tensor.nbytes:
             raise MillraceError(
                 "invalid",
                 f"{path}: {descr}, {len(data)} bytes; input {tensor.name!r} is {tensor.datatype} "
@@ -83,8 +90,7 @@ def _connect(arguments: argparse.Namespace) -> Client:
         key = _read_key(arguments.keys, arguments.key_id)
     token = os.environ.get("MILLRACE_TOKEN", "")
     if arguments.token_file:
-        with open(arguments.token_file, encoding="utf-8") as file:
-            token = file.read().strip()
+        token = _read_ascii(arguments.token_file).strip()
     return connect(
         arguments.url,
         arguments.timeout_ms / 1000,
@@ -99,6 +105,9 @@ def _connect(arguments: argparse.Namespace) -> Client:
 
 
 def _ask(arguments: argparse.Namespace, client: Client) -> None:
+    folder = os.path.dirname(arguments.output or "") or "."
+    if not os.path.isdir(folder):
+        raise MillraceError("invalid", f"--output: there is no directory {folder}")
     model = client.model(arguments.model, arguments.version)
     first = model.outputs[0]
     answers: list[bytes] = []
@@ -112,11 +121,8 @@ def _ask(arguments: argparse.Namespace, client: Client) -> None:
             line["values"] = list(values[:16])
         print(json.dumps(line))
     if arguments.output:
-        descr = DATATYPES[first.datatype][1]
-        if not descr:
-            raise MillraceError("invalid", f"--output: NumPy has no type for {first.datatype}")
         rest = first.shape[1:] if first.shape[:1] == (1,) else first.shape
-        write_npy(arguments.output, descr, (len(answers), *rest), b"".join(answers))
+        write_npy(arguments.output, numpy_name(first.datatype), (len(answers), *rest), b"".join(answers))
 
 
 def main() -> int:

@@ -15,11 +15,21 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_LONGEST_TIMEOUT = 1e6  # seconds; a socket takes no more than 2**31 milliseconds
+
+
+def check_timeout(timeout: float) -> float:
+    """The time-out; MillraceError("invalid") for one that is not finite, or that no socket takes."""
+    if not abs(timeout) <= _LONGEST_TIMEOUT:
+        raise MillraceError("invalid", f"a time-out is at most {_LONGEST_TIMEOUT:,.0f} seconds, not {timeout}")
+    return timeout
+
+
 class Client(abc.ABC):
     """A connection to one server, for one thread at a time. A `with` block closes it at its end."""
 
     def __init__(self, timeout: float, arrays: bool | None) -> None:
-        self._timeout = timeout
+        self._timeout = check_timeout(timeout)
         self._numpy = find_numpy(arrays)
         self._closed = False
 

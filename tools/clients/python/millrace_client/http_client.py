@@ -12,9 +12,9 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from .client import Client
+from .client import Client, check_timeout
 from .errors import MillraceError
-from .tensors import Model, Tensor, pack_inputs, unpack_outputs
+from .tensors import Model, Tensor, check_description, pack_inputs, unpack_outputs
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -28,6 +28,7 @@ _CODES = {
     503: "unavailable",
     504: "deadline",
 }
+_DOCUMENT_BYTES = 16 << 20  # the longest JSON that is read, alone or in front of tensors
 
 
 class Connector(Protocol):
@@ -167,15 +168,16 @@ class HttpClient(Client):
                     for key in ("inputs", "outputs")
                 )
                 newest = (document.get("versions") or [""])[-1]
+                check_description(name, inputs, outputs)
                 self._models[name, version] = Model(document["name"], version or newest, inputs, outputs)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
                 raise MillraceError("protocol", f"{path}: the answer is not a model's metadata") from None
         return self._models[name, version]
 
     def infer(
         self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = ""
     ) -> list[Any]:
-        timeout = self._timeout if timeout is None else timeout
+        timeout = self._timeout if timeout is None else check_timeout(timeout)
         deadline = time.monotonic() + timeout
         model = self._find(name, version, deadline)
         data = pack_inputs(model, inputs)
@@ -199,7 +201,10 @@ class HttpClient(Client):
             "Inference-Header-Content-Length": str(len(head)),
         }
         path = self._path(name, version) + "/infer"
-        status, answer, body = self._exchange("POST", path, b"".join([head, *data]), headers, deadline)
+        limit = _DOCUMENT_BYTES + sum(t.nbytes for t in model.outputs)
+        status, answer, body = self._exchange(
+            "POST", path, b"".join([head, *data]), headers, deadline, limit
+        )
         if status != 200:
             self._models.pop((name, version), None)  # another version may be served by now
             self._raise(path, status, body)
@@ -218,7 +223,7 @@ class HttpClient(Client):
     def _raise(path: str, status: int, body: bytes) -> NoReturn:
         try:
             message = json.loads(body)["error"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             message = "no reason given"
         code = _CODES.get(status, "invalid" if 400 <= status < 500 else "protocol")
         raise MillraceError(code, f"{path}: status {status}: {message}")
@@ -238,6 +243,15 @@ class HttpClient(Client):
         self._bounded.deadline = deadline
         return self._connection
 
+    def _read(self, response: http.client.HTTPResponse, path: str, limit: int) -> bytes:
+        data = response.read(limit + 1)
+        if len(data) > limit:
+            self._disconnect()  # with the rest on its way no other answer can come
+            raise MillraceError("protocol", f"{path}: the answer has more than the {limit:,} bytes it can have")
+        if response.length:
+            raise http.client.IncompleteRead(data, response.length)
+        return data
+
     def _exchange(
         self,
         method: str,
@@ -245,6 +259,7 @@ class HttpClient(Client):
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         deadline: float | None = None,
+        limit: int = _DOCUMENT_BYTES,
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         self._check_open()
         deadline = time.monotonic() + self._timeout if deadline is None else deadline
@@ -254,7 +269,7 @@ class HttpClient(Client):
                 connection = self._connected(deadline)
                 connection.request(method, path, body, {**self._headers, **(headers or {})})
                 response = connection.getresponse()
-                data = response.read()
+                data = self._read(response, path, limit)
                 if response.will_close:
                     self._disconnect()
                 return response.status, response.headers, data

@@ -32,7 +32,12 @@ DATATYPES = {
     "FP64": (8, "<f8"),
     "BF16": (2, ""),
 }
-_BITS_OF_BF16 = "<u2"
+
+
+def numpy_name(datatype: str) -> str:
+    """NumPy's name of the datatype. BF16 values are the 16-bit unsigned integers that hold their bits."""
+    return DATATYPES[datatype][1] or "<u2"
+
 
 # The kinds of elements in the buffer protocol, by the format character of the `struct` module.
 _KINDS = {
@@ -64,9 +69,21 @@ class Model:
     outputs: list[Tensor]
 
 
+def check_description(model: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """MillraceError("protocol") for a model whose tensors have no size, or that gives nothing."""
+    for tensor in (*inputs, *outputs):
+        if tensor.datatype not in DATATYPES or any(n < 1 for n in tensor.shape):
+            raise MillraceError(
+                "protocol",
+                f"model {model!r}: tensor {tensor.name!r} is {tensor.datatype} {list(tensor.shape)}; this client "
+                f"knows {', '.join(DATATYPES)}, and dimensions of 1 or more",
+            )
+    if not outputs:
+        raise MillraceError("protocol", f"model {model!r} is described without outputs")
+
+
 def _kind_of(datatype: str) -> str:
-    name = DATATYPES[datatype][1] or _BITS_OF_BF16
-    return {"b": "bool", "u": "unsigned", "i": "signed", "f": "float"}[name[1]]
+    return {"b": "bool", "u": "unsigned", "i": "signed", "f": "float"}[numpy_name(datatype)[1]]
 
 
 def _described(view: memoryview) -> str:
@@ -165,7 +182,7 @@ def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
         if numpy is None:
             outputs.append(bytes(part))
         else:
-            elements = numpy.frombuffer(bytearray(part), DATATYPES[tensor.datatype][1] or _BITS_OF_BF16)
+            elements = numpy.frombuffer(bytearray(part), numpy_name(tensor.datatype))
             outputs.append(elements.reshape(tensor.shape))
     return outputs
 

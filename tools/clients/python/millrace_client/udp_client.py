@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .client import Client
+from .client import Client, check_timeout
 from .datagrams import ACK, BUSY, COOKIE, ERR, HELLO, NACK, PING, PONG, REQ, RSP, Channel, Message
 from .errors import MillraceError
 from .fragments import BURST, Response, fragment_size
-from .tensors import DATATYPES, Model, Tensor, pack_inputs, unpack_outputs
+from .tensors import DATATYPES, Model, Tensor, check_description, pack_inputs, unpack_outputs
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -87,7 +87,7 @@ class UdpClient(Client):
     def infer(
         self, name: str, inputs: Sequence[Buffer], timeout: float | None = None, version: str = ""
     ) -> list[Any]:
-        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        deadline = time.monotonic() + (self._timeout if timeout is None else check_timeout(timeout))
         failure: _Again | None = None
         for _ in range(4):
             model, handle, output_bytes = self._find(name, version, deadline)
@@ -156,10 +156,8 @@ class UdpClient(Client):
             raise MillraceError("invalid", "a model name is needed over UDP")
         handle, input_bytes, output_bytes, described = self._greet(name, version, deadline)
         inputs, outputs = self._describe(described)
-        if any(t.nbytes == 0 for t in (*inputs, *outputs)) or (
-            sum(t.nbytes for t in inputs),
-            sum(t.nbytes for t in outputs),
-        ) != (input_bytes, output_bytes):
+        check_description(name, inputs, outputs)
+        if (sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)) != (input_bytes, output_bytes):
             raise MillraceError("protocol", "the model's description contradicts its sizes")
         self._models[name, version] = (Model(name, version, inputs, outputs), handle, output_bytes)
         return self._models[name, version]

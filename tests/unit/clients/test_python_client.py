@@ -1,0 +1,186 @@
+"""millrace_client against servers that answer wrongly, and against what its callers and files can hold."""
+
+import array
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tools/clients/python")
+sys.path.insert(0, CLIENT)
+from millrace_client import MillraceError, connect  # noqa: E402
+from millrace_client.npy import read_npy, write_npy  # noqa: E402
+
+
+def tensor(name="x", datatype="FP32", shape=(1, 2)):
+    return {"name": name, "datatype": datatype, "shape": list(shape)}
+
+
+def metadata(inputs=None, outputs=None):
+    document = {
+        "name": "m",
+        "versions": ["1"],
+        "inputs": [tensor()] if inputs is None else inputs,
+        "outputs": [tensor("y")] if outputs is None else outputs,
+    }
+    return json.dumps(document).encode()
+
+
+class Server:
+    """An HTTP server of one model: what it answers to the two questions that are asked is given."""
+
+    def __init__(self, described, answer=b"\0" * 8, length=None):
+        self.inferences = 0
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.reply(described if self.path == "/v2/models/m" else b"")
+
+            def do_POST(self):
+                server.inferences += 1
+                server.asked = self.rfile.read(int(self.headers["Content-Length"]))
+                self.reply(answer, length)
+
+            def reply(self, body, length=None):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body) if length is None else length))
+                self.send_header("Inference-Header-Content-Length", "0")
+                self.end_headers()
+                self.wfile.write(body)
+                self.close_connection = length is not None
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class Fails(unittest.TestCase):
+    def fails(self, code, call, *words):
+        with self.assertRaises(MillraceError) as raised:
+            call()
+        self.assertEqual(raised.exception.code, code, raised.exception)
+        for word in words:
+            self.assertIn(word, str(raised.exception))
+
+
+class Urls(Fails):
+    def test_of_no_host_are_refused(self):
+        for scheme in ("http", "https", "udp"):
+            for host in ("[::1", "[x]", "a" * 70, "a..b", "\N{LATIN SMALL LETTER O WITH DIAERESIS}" * 70):
+                url = f"{scheme}://{host}:8000"
+                with self.subTest(url):
+                    self.fails("invalid", lambda: connect(url), repr(url))
+        self.fails("invalid", lambda: connect("unix:/\ud800"), "unix:")
+
+
+class Timeouts(Fails):
+    def test_that_no_clock_can_count_are_refused(self):
+        for timeout in (float("inf"), -float("inf"), float("nan"), 1e30):
+            with self.subTest(timeout):
+                self.fails("invalid", lambda: connect("http://127.0.0.1:1", timeout), "time-out")
+                self.fails("invalid", lambda: connect("udp://127.0.0.1:1", timeout), "time-out")
+                with Server(metadata()) as server, connect(server.url, 60) as client:
+                    self.fails("invalid", lambda: client.infer("m", [bytes(8)], timeout), "time-out")
+                    self.assertEqual(server.inferences, 0)
+
+
+class Answers(Fails):
+    def test_that_describe_no_usable_model_are_refused(self):
+        for described in (
+            metadata(inputs=[tensor(datatype="BYTES")]),
+            metadata(outputs=[tensor(datatype="BYTES")]),
+            metadata(outputs=[tensor(datatype=["FP32"])]),
+            metadata(inputs=[tensor(shape=(1, 0))]),
+            metadata(inputs=[tensor(shape=(-1, -2))]),
+            metadata(outputs=[]),
+            metadata().replace(b"[1, 2]", b"[Infinity, 2]"),
+            b"[" * 100000,
+        ):
+            with self.subTest(described[:300]), Server(described) as server:
+                with connect(server.url, 60) as client:
+                    self.fails("protocol", lambda: client.model("m"), "m")
+
+    def test_longer_than_the_model_gives_are_not_read_to_their_end(self):
+        # The length that is announced never comes: whoever waits for all of it, or makes room for it, fails
+        # otherwise.
+        with Server(metadata(), bytes((16 << 20) + 9), 1 << 50) as server, connect(server.url, 60) as client:
+            self.fails("protocol", lambda: client.infer("m", [bytes(8)], 60), "16,777,224 bytes")
+
+    def test_that_break_off_are_no_answers(self):
+        with Server(metadata(), bytes(4), 8) as server, connect(server.url, 60) as client:
+            self.fails("unavailable", lambda: client.infer("m", [bytes(8)], 60))
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="millrace-client")
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, data=None):
+        path = os.path.join(self.folder.name, name)
+        if data is not None:
+            with open(path, "wb") as file:
+                file.write(data)
+        return path
+
+    def run_client(self, url, *more):
+        command = [sys.executable, "-B", "-m", "millrace_client", "--url", url, "--model", "m", *more]
+        environment = {**os.environ, "PYTHONPATH": CLIENT}
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+
+    def refused(self, run, *words):
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+        for word in ("millrace-client: error: ", *words):
+            self.assertIn(word, run.stderr)
+
+    def test_refuses_files_of_keys_and_tokens_that_are_no_text(self):
+        path = self.file("secrets", b"1 \xff\xfe\n")
+        self.refused(
+            self.run_client("udp://127.0.0.1:1", "--input", "x", "--key-id", "1", "--keys", path), path, "ASCII"
+        )
+        self.refused(self.run_client("http://127.0.0.1:1", "--input", "x", "--token-file", path), path, "ASCII")
+
+    def test_refuses_an_output_without_a_directory_before_it_asks(self):
+        write_npy(self.file("x.npy"), "<f4", (1, 2), bytes(8))
+        with Server(metadata()) as server:
+            target = os.path.join(self.file("absent"), "y.npy")
+            run = self.run_client(server.url, "--input", self.file("x.npy"), "--output", target)
+            self.refused(run, "--output", self.file("absent"))
+            self.assertEqual(server.inferences, 0)
+
+    def test_sends_and_writes_BF16_as_the_integers_that_hold_its_bits(self):
+        bits = array.array("H", (0x3F80, 0xC000)).tobytes()
+        write_npy(self.file("x.npy"), "<u2", (1, 2), bits)
+        described = metadata([tensor("x", "BF16")], [tensor("y", "BF16")])
+        with Server(described, bits[::-1]) as server:
+            run = self.run_client(server.url, "--input", self.file("x.npy"), "--output", self.file("y.npy"))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertTrue(server.asked.endswith(bits))
+        self.assertEqual(read_npy(self.file("y.npy")), ("<u2", (1, 2), bits[::-1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
