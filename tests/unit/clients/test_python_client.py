@@ -2,13 +2,16 @@
 
 import array
 import http.server
+import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import zipfile
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tools/clients/python")
 sys.path.insert(0, CLIENT)
@@ -180,6 +183,51 @@ class Program(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertTrue(server.asked.endswith(bits))
         self.assertEqual(read_npy(self.file("y.npy")), ("<u2", (1, 2), bits[::-1]))
+
+
+class WriteNpy(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="millrace-client")
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "y.npy")
+        write_npy(self.path, "|u1", (3,), b"abc")
+
+    def test_that_fails_leaves_the_older_file_and_nothing_else(self):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # as on a full disk
+        try:
+            with self.assertRaises(OSError):
+                write_npy(self.path, "|u1", (100_000,), bytes(100_000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertEqual(read_npy(self.path), ("|u1", (3,), b"abc"))
+        self.assertEqual(os.listdir(self.folder.name), ["y.npy"])
+
+    def test_writes_the_file_that_a_link_names_and_into_pipes(self):
+        link = os.path.join(self.folder.name, "link")
+        os.symlink("y.npy", link)
+        write_npy(link, "|u1", (2,), b"de")
+        self.assertTrue(os.path.islink(link))
+        self.assertEqual(read_npy(self.path), ("|u1", (2,), b"de"))
+        reader, writer = os.pipe()
+        write_npy(f"/proc/self/fd/{writer}", "|u1", (1,), b"f")
+        os.close(writer)
+        with open(reader, "rb") as pipe:
+            self.assertTrue(pipe.read().endswith(b"\nf"))
+
+
+class Wheel(unittest.TestCase):
+    def test_is_compressed(self):
+        spec = importlib.util.spec_from_file_location("build_wheel", os.path.join(CLIENT, "build_wheel.py"))
+        build = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(build)
+        with tempfile.TemporaryDirectory(prefix="millrace-client") as folder:
+            with zipfile.ZipFile(os.path.join(folder, build.build_wheel(folder))) as wheel:
+                self.assertIsNone(wheel.testzip())
+                files = {file.filename: file for file in wheel.infolist()}
+        largest = files["millrace_client/udp_client.py"]
+        self.assertEqual(largest.compress_type, zipfile.ZIP_DEFLATED)
+        self.assertLess(largest.compress_size, largest.file_size)
 
 
 if __name__ == "__main__":

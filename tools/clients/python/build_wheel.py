@@ -46,9 +46,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     wheel = f"{name}-{project['version']}-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(wheel_directory) / wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(pathlib.Path(wheel_directory) / wheel, "w") as archive:
         for path, data in files.items():
-            archive.writestr(
-                zipfile.ZipInfo(path), data
-            )  # with a fixed date: the same sources give the same wheel
+            # With a fixed date: the same sources give the same wheel.
+            archive.writestr(zipfile.ZipInfo(path), data, zipfile.ZIP_DEFLATED)
     return wheel

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import os
 import struct
 from collections.abc import Sequence
 
@@ -29,7 +31,22 @@ def read_npy(path: str) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def write_npy(path: str, descr: str, shape: Sequence[int], data: bytes) -> None:
+    """Writes the file as a whole: where that fails, an older file of the name is as it was."""
     header = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin1") + data)
+    parts = (b"\x93NUMPY\x01\x00", struct.pack("<H", len(header)), header.encode("latin1"), data)
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
+        with open(path, "wb") as file:
+            file.writelines(parts)
+        return
+    target = os.path.realpath(path)  # the file that a link names
+    scratch = f"{target}.{os.getpid()}.tmp"
+    file = open(scratch, "xb")
+    try:
+        with file:
+            file.writelines(parts)
+        os.replace(scratch, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        raise
