@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoBlock = static_cast<std::size_t>(-1);
 
-// Who reads each tensor, for the decisions that need a tensor to have one reader.
+// Counts who reads a tensor, for decisions that require a single reader.
 struct Readers {
   std::size_t count = 0;  // program outputs included
   std::size_t block = kNoBlock;
@@ -37,8 +37,8 @@ const Window& window_of(const Block& block) {
   return std::get<SumPool>(block.operation).window;
 }
 
-// Pooling can be done on accumulators, before a step function that never decreases, where windows tile the
-// input.
+// Whether the windows tile the input. Pooling can then run on accumulators, before the step function, because
+// a step function never decreases.
 bool tiles(const MaxPool& pool) {
   const Window& w = pool.window;
   const std::uint64_t size = std::uint64_t{w.kernel_h} * w.kernel_w;
@@ -75,8 +75,7 @@ struct Executor::Impl {
   void plan(const Program& program) {
     const Planning planning{program, kernels, arena};
     const std::vector<Readers> readers = readers_of(program);
-    std::vector<std::uint8_t*> staged(program.blocks.size(),
-                                      nullptr);  // the form buffer a block's producer fills
+    std::vector<std::uint8_t*> staged(program.blocks.size(), nullptr);  // form buffers that producers fill
     std::vector<bool> done(program.blocks.size(), false);
     for (std::size_t i = 0; i < program.blocks.size(); ++i) {
       if (done[i]) continue;
@@ -132,7 +131,7 @@ struct Executor::Impl {
     return *form_for(in, window_of(block), bytes);
   }
 
-  // Out of its form, for whoever observes.
+  // Converts a result from its form to natural storage, for observers.
   std::vector<std::byte> natural(const Result& result) const {
     const Form& form = result.form;
     const std::size_t width = types[result.tensor].storage_bytes();
@@ -186,7 +185,7 @@ void Executor::run(std::span<const std::byte* const> inputs, std::span<std::byte
                    const std::function<void(TensorIndex, std::span<const std::byte>)>& observe) {
   Impl& impl = *impl_;
   run(inputs, outputs);
-  // Every tensor has memory of its own, so all of them are still there.
+  // Every tensor has memory of its own, so all tensors are still there after the run.
   for (const Impl::Port& input : impl.inputs) observe(input.tensor, {impl.values[input.tensor], input.bytes});
   for (const Impl::Result& result : impl.results) {
     if (result.in_form != nullptr) {

@@ -1,5 +1,5 @@
-// A program prepared for speed: weights repacked, scratch planned, the best instructions of this CPU chosen
-// once. Equal to kernels/reference byte for byte at every level.
+// A program prepared to run fast on this CPU: weights are repacked, scratch memory is planned, and the
+// instructions are chosen once. Results equal kernels/reference byte for byte at every level.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,26 @@ enum class SimdLevel : std::uint8_t { kBaseline, kAvx2, kAvx512Vnni };
 
 std::string_view to_string(SimdLevel level);  // "baseline", "avx2", "avx512vnni"
 
-/// The best level this CPU has. MILLRACE_SIMD=baseline|avx2|avx512vnni lowers it (a level the CPU lacks, or
-/// an unknown word, is ignored).
+/// The best level that this CPU has. MILLRACE_SIMD=baseline|avx2|avx512vnni chooses a lower one. A level that
+/// the CPU lacks and an unknown word are ignored.
 SimdLevel best_level();
 bool is_available(SimdLevel level);
 
 class Executor {
  public:
-  /// `program` must pass validate(); it is not needed afterwards. Allocates everything run() needs.
+  /// `program` must pass validate() and is not needed afterwards. Allocates everything that run() needs.
   explicit Executor(const Program& program, SimdLevel level = best_level());
   ~Executor();
   Executor(Executor&&) noexcept;
   Executor& operator=(Executor&&) noexcept;
 
-  /// One frame. Pointers in the order of the program's inputs and outputs, to storage_bytes() each, no
-  /// alignment demanded, inputs and outputs not overlapping. Allocates nothing, never fails. One thread at a
-  /// time an executor.
+  /// Computes one frame. The pointers are in the order of the program's inputs and outputs, each to
+  /// storage_bytes() of memory of any alignment; inputs and outputs must not overlap. Allocates nothing and
+  /// never fails. Only one thread at a time may use an executor.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) noexcept;
 
-  /// As run(), and shows every tensor that exists in this form of the program (blocks fused into others have
-  /// none).
+  /// As above, and calls `observe` with every tensor that exists here. Tensors inside fused blocks do not
+  /// exist.
   void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
            const std::function<void(TensorIndex, std::span<const std::byte>)>& observe);
 

@@ -1,4 +1,5 @@
-// Constants of a requantisation, lane by lane, and the narrowest arithmetic that is exact for them.
+// Computes the constants of a requantisation, lane by lane, and picks the narrowest arithmetic that is exact
+// for them.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -14,10 +15,10 @@ namespace {
 constexpr std::int64_t kLowest32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t kHighest32 = std::numeric_limits<std::int32_t>::max();
 
-// Up to so many steps the kernels compare one by one.
+// Up to this number of steps, the kernels compare with each threshold in turn.
 constexpr std::uint32_t kQuickSearch = 16;
 
-// Of all channels together.
+// The limit on the steps of all channels together.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 22U;
 
 bool fits32(std::int64_t value) {
@@ -35,11 +36,10 @@ bool rounds_half_even(const Requantise& r) {
 
 struct Scaling {
   std::int64_t multiplier, offset, shift;
-  std::int64_t half;  // what rounding adds at most before the shift
+  std::int64_t half;  // the most that rounding adds before the shift
   std::int64_t sum(std::int64_t acc) const { return acc * multiplier + offset; }
-  std::int64_t result(std::int64_t acc) const {
-    return (sum(acc) + half) >> shift;
-  }  // or one less, with a half
+  // With rounding half to even, the true result may be one less.
+  std::int64_t result(std::int64_t acc) const { return (sum(acc) + half) >> shift; }
 };
 
 Scaling scaling(const Requantise& r, std::size_t channel) {
@@ -48,8 +48,8 @@ Scaling scaling(const Requantise& r, std::size_t channel) {
           rounds_half_even(r) && shift > 0 ? std::int64_t{1} << (shift - 1) : 0};
 }
 
-// Every function below is monotone in the accumulator: its ends decide. The product may wrap: the sum is
-// right again.
+// Every function below is monotone in the accumulator, so it is enough to check both ends of the range. The
+// product alone may wrap; the sum is exact again.
 bool is_exact_in_32(const Scaling& s, const AccumulatorRange& range) {
   return fits32(s.offset) && fits32(s.half) && fits32(s.sum(range.lowest)) && fits32(s.sum(range.highest)) &&
          fits32(s.sum(range.highest) + s.half);
@@ -64,13 +64,13 @@ bool all_exact_in_32(const Requantise& r, std::uint32_t first, const std::vector
   return true;
 }
 
-// The smallest accumulator that gives each result above the lowest: a multiply-shift as thresholds.
+// Converts a multiply-shift to thresholds: the smallest accumulator that gives each result above the lowest.
 std::vector<std::int64_t> steps_of(const Requantise& r, std::size_t channel) {
   using Wide = __int128;
   const Scaling s = scaling(r, channel);
   std::vector<std::int64_t> steps;
   for (std::int64_t k = std::int64_t{r.lowest} + 1; k <= r.highest; ++k) {
-    Wide least = Wide{k - r.zero_point} << s.shift;  // the sum that gives k
+    Wide least = Wide{k - r.zero_point} << s.shift;  // the smallest sum that gives k
     if (s.half > 0) least += (k - r.zero_point) % 2 == 0 ? -s.half : 1 - s.half;
     const Wide rest = least - s.offset;
     Wide at = rest > 0 ? Wide{INT64_MAX} : Wide{INT64_MIN};
@@ -96,8 +96,7 @@ void fill_multiply(Arena& arena, Finish& finish, const Requantise& r, std::uint3
       const Scaling s = scaling(r, first + c);
       multiplier[c] = static_cast<std::int32_t>(s.multiplier);
       offset[c] = static_cast<std::int32_t>(s.offset);
-      shift[c] = static_cast<std::int32_t>(
-          std::min<std::int64_t>(s.shift, 31));  // beyond 31 nothing but the sign is left
+      shift[c] = static_cast<std::int32_t>(std::min<std::int64_t>(s.shift, 31));  // 31 leaves only the sign
     }
     finish.multiplier32 = multiplier;
     finish.offset32 = offset;
@@ -130,7 +129,7 @@ std::span<const std::int64_t> thresholds_of(const Requantise& r, std::size_t cha
   return {r.thresholds.data() + from, steps};
 }
 
-// `rows` are steps, or more: those past the last are the type's highest value.
+// `rows` is at least `steps`. Rows after the last step hold the type's highest value.
 template <class T>
 T* spread_thresholds(Arena& arena, const Requantise& r, std::uint32_t first, std::size_t channels,
                      std::uint32_t steps, std::uint32_t rows, std::uint32_t lanes) {
@@ -179,7 +178,7 @@ void fill_fits(Arena& arena, Finish& finish, const std::vector<LinearFit>& fits,
   finish.add = add;
 }
 
-// Rounding in float32 is cheaper than all but the 32-bit multiply-shift that rounds down.
+// Rounding in float32 is cheaper than every other mode except the 32-bit multiply-shift that rounds down.
 bool fill_round(Arena& arena, Finish& finish, const Requantise& r, std::uint32_t first,
                 const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes) {
   if (!rounds_half_even(r) && all_exact_in_32(r, first, ranges)) return false;
@@ -223,8 +222,8 @@ void fill_thresholds(Arena& arena, Finish& finish, const Requantise& r, std::uin
   } else {
     finish.mode = Finish::Mode::kThresholds;
   }
-  // What no accumulator reaches stays unreached as the highest value, and what each reaches stays reached as
-  // the lowest.
+  // A threshold outside the accumulator's type becomes the type's highest value if no accumulator reaches it,
+  // or the lowest if every accumulator does.
   const std::uint32_t rows = finish.mode == Finish::Mode::kGuess ? finish.steps + 1 : finish.steps;
   if (finish.mode != Finish::Mode::kRound)
     finish.thresholds32 =

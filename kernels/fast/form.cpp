@@ -42,8 +42,8 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   form.pixel_bytes = form.channels * form.element_bytes();
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
-  // Offsets into a form are 32 bits. Fewer than 2^32 rows and columns, and below 2^32 bytes a pixel: no
-  // overflow up to here.
+  // Offsets into a form have 32 bits. There are fewer than 2^32 rows and columns and fewer than 2^32 bytes
+  // per pixel, so nothing before this line overflows.
   std::uint64_t total = 0;
   if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
       total > std::numeric_limits<std::int32_t>::max())

@@ -1,14 +1,14 @@
-// The inner loops, once for each level: plain structures and functions, no library types.
+// The inner loops, once per level: plain structures and functions, no library types.
 //
-// Each level's file is compiled for its own instructions, so nothing in here may be an inline function of
-// linkage: the linker could keep the wrong level's copy.
+// Each level's file is compiled for its own instructions, so this header must not contain inline functions
+// with external linkage: the linker could keep another level's copy.
 //
-// Forms. Inside the executor a tensor that a convolution reads is kept as the multiplying instruction wants
-// it:
-//   bytes   unsigned bytes: value + offset, offset 0 or 128          (VNNI: four unsigned-by-signed products
-//   at once) words   signed 16-bit words: value + offset, offset 0 or -32768  (two signed products at once)
-// and surrounded by its padding. `offset` times the sum of the weights is taken off the bias beforehand;
-// 32-bit sums may wrap on the way, the last one is exact because the accumulator's type holds it.
+// Forms. Inside the executor, a tensor that a convolution reads is stored as the multiplying instruction needs
+// it, with its padding around it:
+//   bytes   unsigned bytes: value + offset, offset 0 or 128 (VNNI: four unsigned-by-signed products at once)
+//   words   signed 16-bit words: value + offset, offset 0 or -32768 (two signed products at once)
+// The bias is reduced beforehand by `offset` times the sum of the weights. 32-bit sums may wrap on the way; the
+// last sum is exact because the accumulator's type holds it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace millrace::kernels::fast {
 
-/// How a vector of accumulators becomes elements. Arrays have one entry a lane, padded to whole vectors
+/// How a vector of accumulators becomes elements. Arrays have one entry per lane, padded to whole vectors
 /// ("blocks").
 struct Finish {
   enum class Mode : std::uint8_t {
@@ -24,25 +24,26 @@ struct Finish {
     kMultiply32,    // multiply-shift whose every step fits in 32 bits
     kMultiply64,    // multiply-shift whose result, before the clamp, fits in 32 bits
     kMultiplyWide,  // multiply-shift in 64 bits up to the clamp
-    kHalfEven32,  // as the three above, rounding half to even; bounds are less the zero point, which is added
-                  // last
+    // The next three are the three above with rounding half to even. Their bounds are reduced by the zero point,
+    // which is added last.
+    kHalfEven32,
     kHalfEven64,
     kHalfEvenWide,
-    kRound,       // thresholds that are those of clamp(round_half_even(float32(acc) * scale)) + add
-    kGuess,       // thresholds that are one at most above clamp(round_half_even(float32(acc) * scale + bias))
-    kThresholds,  // count of thresholds reached, all of them 32-bit
-    kThresholds64,  // as above, in 64 bits
+    kRound,         // thresholds equal to clamp(round_half_even(float32(acc) * scale)) + add
+    kGuess,         // count of thresholds: clamp(round_half_even(float32(acc) * scale + bias)), or one more
+    kThresholds,    // count of thresholds reached, all of them 32-bit
+    kThresholds64,  // the same with 64-bit thresholds
   };
   Mode mode = Mode::kNone;
   std::uint8_t out_bytes = 1;   // 1, 2 or 4
-  std::int32_t out_offset = 0;  // added to the result: the form of what is written
+  std::int32_t out_offset = 0;  // the offset of the output's form, added to the result
   std::int32_t lowest = 0, highest = 0;
   std::int32_t zero_point = 0;                 // kHalfEven*
   const std::int32_t* multiplier32 = nullptr;  // kMultiply32, kHalfEven32: in lane order
   const std::int32_t* offset32 = nullptr;
   const std::int32_t* shift32 = nullptr;
-  const std::int64_t* multiplier64 =
-      nullptr;  // the other multiplies: even lanes of a block, then its odd lanes
+  // kMultiply64, kMultiplyWide, kHalfEven64, kHalfEvenWide: the even lanes of a block, then its odd lanes
+  const std::int64_t* multiplier64 = nullptr;
   const std::int64_t* offset64 = nullptr;
   const std::int64_t* shift64 = nullptr;
   const float* scale = nullptr;  // kRound, kGuess: in lane order, all in float32
@@ -51,14 +52,14 @@ struct Finish {
   const float* most = nullptr;
   const std::int32_t* add = nullptr;  // kRound
   std::uint32_t steps = 0;
-  std::uint32_t search = 0;  // the largest power of two not above steps; 0 where there are no steps
-  const std::int32_t* thresholds32 =
-      nullptr;  // [block][step][lane]; kGuess: one more step, which none reaches
+  std::uint32_t search = 0;  // the largest power of two that is at most `steps`; 0 if there are no steps
+  // [block][step][lane]; kGuess has one more step, which no accumulator reaches
+  const std::int32_t* thresholds32 = nullptr;
   const std::int64_t* thresholds64 = nullptr;  // [block][step][lane]
 };
 
-/// A convolution in which every output channel sees every input channel. One "word" is four bytes or two
-/// words of the input, the reduction step of the instructions.
+/// A convolution in which every output channel reads every input channel. A "word" is four bytes or two
+/// 16-bit elements of the input: what the instructions reduce in one step.
 struct DenseArgs {
   const std::uint8_t* in = nullptr;             // in its form, padding around it
   const std::int32_t* pixel_offsets = nullptr;  // [pixels] in bytes: the first tap of each output position
@@ -75,8 +76,8 @@ struct DenseArgs {
   Finish finish;
 };
 
-/// A convolution in which every output channel sees one input channel, its own: depthwise, and sums over
-/// windows.
+/// A convolution in which every output channel reads only its own input channel: depthwise convolutions and
+/// sums over windows.
 struct DepthwiseArgs {
   const std::uint8_t* in = nullptr;
   bool words = false;                           // the input's form
@@ -92,7 +93,8 @@ struct DepthwiseArgs {
   Finish finish;
 };
 
-/// Largest elements, natural storage of 1, 2 or 4 bytes; taps outside the input are left out.
+/// The largest element of each window, for elements stored in 1, 2 or 4 bytes. Taps outside the input are
+/// left out.
 struct PoolArgs {
   const std::uint8_t* in = nullptr;
   std::uint8_t* out = nullptr;
@@ -104,7 +106,7 @@ struct PoolArgs {
   std::uint32_t pad_top = 0, pad_left = 0;
 };
 
-/// Rows of natural storage into a form.
+/// Copies rows from natural storage into a form.
 struct StageArgs {
   const std::uint8_t* in = nullptr;
   std::uint8_t* out = nullptr;  // the first element inside the padding
@@ -117,7 +119,7 @@ struct StageArgs {
   std::int32_t offset = 0;
 };
 
-/// Bytes of 2 to 4 planes, one of each in turn.
+/// Interleaves the bytes of 2 to 4 planes: one byte of each plane in turn.
 struct InterleaveArgs {
   const std::uint8_t* in = nullptr;
   std::uint8_t* out = nullptr;
@@ -150,7 +152,7 @@ extern const Kernels kBaselineKernels;
 extern const Kernels kAvx2Kernels;        // x86-64 only
 extern const Kernels kAvx512VnniKernels;  // x86-64 only
 
-/// Bytes that kernels may read past the end of a form's buffer.
+/// The number of bytes that kernels may read past the end of a form's buffer.
 constexpr std::size_t kFormSlackBytes = 64;
 
 }  // namespace millrace::kernels::fast

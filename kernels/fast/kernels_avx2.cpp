@@ -1,4 +1,4 @@
-// Level avx2. Compiled for AVX2; entered only where level.cpp found it.
+// Level avx2. Compiled for AVX2; level.cpp selects it only on CPUs that have it.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"
@@ -33,7 +33,7 @@ struct Avx2 {
   static Vector widen_words(const std::uint8_t* from) {
     return _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
-  // With a zero above each weight, the pairwise product is the product of the low halves.
+  // With a zero above each weight, the pairwise product equals the product of the low halves.
   static Vector widen_weights(const std::int16_t* from) {
     return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
@@ -45,7 +45,7 @@ struct Avx2 {
           offset(_mm256_set1_epi32(f.out_offset)),
           lowest(_mm256_set1_epi32(f.lowest)),
           highest(_mm256_set1_epi32(f.highest)) {}
-    // `left` bytes in all, as pieces of its powers of two.
+    // Writes `left` bytes as pieces whose sizes are powers of two.
     template <std::uint32_t kPiece>
     static void put_piece(std::uint8_t*& out, const std::uint8_t*& from, std::uint32_t left) {
       if ((left & kPiece) == 0) return;
@@ -122,8 +122,8 @@ struct Avx2 {
   }
 
   struct Multiply64 : Writer {
-    // An arithmetic shift made of a logical one: (x + 2^63) >> s, less 2^63 >> s. The first addition is in
-    // the addend.
+    // Makes an arithmetic shift from a logical one: ((x + 2^63) >> s) - (2^63 >> s). The addend already
+    // contains the first 2^63.
     struct Half {
       Half(const Finish& f, std::size_t at)
           : multiplier(load64(f.multiplier64 + at)), shift(load64(f.shift64 + at)) {
@@ -146,8 +146,8 @@ struct Avx2 {
     Half even, odd;
   };
 
-  // What a half to even adds to a sum before the shift: 2^(shift-1) - 1 and the bit that stays lowest;
-  // nothing for a shift of 0.
+  // Rounding half to even adds 2^(shift-1) - 1 to a sum before the shift, plus the bit that becomes the
+  // lowest. A shift of 0 adds nothing.
   struct HalfEven32 : Writer {
     HalfEven32(const Finish& f, std::uint32_t block)
         : Writer(f),
@@ -168,7 +168,7 @@ struct Avx2 {
   };
 
   struct HalfEven64 : Writer {
-    // As in Multiply64; the bit that stays lowest is not the sign's.
+    // As in Multiply64. The bit that becomes the lowest is never the sign bit.
     struct Half : Multiply64::Half {
       Half(const Finish& f, std::size_t at) : Multiply64::Half(f, at) {
         const __m256i one = _mm256_set1_epi64x(1);

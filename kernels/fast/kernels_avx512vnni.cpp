@@ -1,5 +1,5 @@
-// Level avx512vnni: AVX-512 F, BW, DQ, VL and VNNI. Compiled for them; entered only where level.cpp found
-// them.
+// Level avx512vnni: AVX-512 F, BW, DQ, VL and VNNI. Compiled for these; level.cpp selects it only on CPUs
+// that have them all.
 #include <immintrin.h>
 
 #include "kernels/fast/kernels_body.hpp"
@@ -31,7 +31,7 @@ struct Avx512Vnni {
   static Vector widen_words(const std::uint8_t* from) {
     return _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
-  // With a zero above each weight, the pairwise product is the product of the low halves.
+  // With a zero above each weight, the pairwise product equals the product of the low halves.
   static Vector widen_weights(const std::int16_t* from) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   }
@@ -100,8 +100,8 @@ struct Avx512Vnni {
     Half even, odd;
   };
 
-  // What a half to even adds to a sum before the shift: 2^(shift-1) - 1 and the bit that stays lowest;
-  // nothing for a shift of 0.
+  // Rounding half to even adds 2^(shift-1) - 1 to a sum before the shift, plus the bit that becomes the
+  // lowest. A shift of 0 adds nothing.
   struct HalfEven32 : Writer {
     HalfEven32(const Finish& f, std::uint32_t block)
         : Writer(f),

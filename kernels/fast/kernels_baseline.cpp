@@ -1,4 +1,4 @@
-// Level baseline: what every x86-64 has (SSE2), or plain arithmetic elsewhere.
+// Level baseline: SSE2, which every x86-64 CPU has, or plain arithmetic on other CPUs.
 #include "kernels/fast/kernels_body.hpp"
 
 #if defined(__SSE2__)
@@ -66,7 +66,7 @@ struct Baseline {
     return {{word, word, word, word}};
   }
 
-  // Sums wrap on purpose (see Forms in kernels.hpp), so they are made unsigned.
+  // Sums wrap on purpose (see Forms in kernels.hpp), so they are computed as unsigned numbers.
   static std::int32_t wrapping_add(std::int32_t a, std::int32_t b) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
   }

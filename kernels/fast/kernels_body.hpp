@@ -1,11 +1,11 @@
-// The kernels, written once over a level's vector type. Included by each level's file inside an unnamed
-// namespace's reach: everything here has internal linkage (see kernels.hpp for why).
+// The kernels, written once over a level's vector type. Each level's file includes this header. Everything
+// here is in an unnamed namespace and has internal linkage (kernels.hpp says why).
 //
-// Isa gives: kLanes, kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to every
-// lane), dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes), widen_weights
-// and multiply_add (16-bit operands in 32-bit lanes), and the finishers Plain, Multiply32, Multiply64,
-// HalfEven32, HalfEven64, Round, Guess and Thresholds: constructed for one block, write(accumulators, out,
-// valid lanes).
+// Isa provides: kLanes and kBytes; Vector of kLanes 32-bit lanes; load, store, broadcast_word (four bytes to
+// every lane), dot_words, dot_bytes, maximum, widen_bytes and widen_words (kLanes elements to lanes),
+// widen_weights and multiply_add (16-bit operands in 32-bit lanes); and the finishers Plain, Multiply32,
+// Multiply64, HalfEven32, HalfEven64, Round, Guess and Thresholds. A finisher is constructed for one block
+// and has write(accumulators, out, valid lanes).
 #pragma once
 
 #include <cmath>
@@ -22,16 +22,16 @@
 namespace millrace::kernels::fast {
 namespace {
 
-/// The product is rounded before the sum, as in the vectors (no fused multiply-add: the level files are
-/// compiled so).
+/// The product is rounded before the sum, as in the vector code. The level files are compiled without fused
+/// multiply-add.
 inline std::int32_t round_clamped(float x, float least, float most) {
   x = x > least ? x : least;
   x = x < most ? x : most;
   return static_cast<std::int32_t>(std::nearbyint(x));
 }
 
-/// sum / 2^shift, a half to the even one. Unsigned additions: sums of stray input bytes may overflow, and
-/// only they.
+/// sum / 2^shift, rounded half to even. The additions are unsigned because sums of out-of-range input bytes
+/// may overflow; valid inputs never do.
 inline std::int64_t shift_half_even(std::int64_t sum, std::int64_t shift) {
   if (shift == 0) return sum;
   const auto odd = static_cast<std::uint64_t>(sum >> shift) & 1U;
@@ -40,7 +40,7 @@ inline std::int64_t shift_half_even(std::int64_t sum, std::int64_t shift) {
          shift;
 }
 
-/// One lane of Finish, in scalar arithmetic: what each Finisher computes for all lanes at once.
+/// Finishes one lane in scalar arithmetic. Each finisher computes the same for all lanes at once.
 inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint32_t block, std::uint32_t lane,
                                 std::int32_t acc) {
   std::int64_t value = acc;
@@ -62,7 +62,7 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
     case Finish::Mode::kHalfEven64:
     case Finish::Mode::kHalfEvenWide: {
       const std::size_t i = std::size_t{block} * lanes + (lane & 1U) * (lanes / 2) + lane / 2;
-      // Unsigned: accumulators of stray input bytes may overflow, and only they.
+      // Unsigned, because accumulators of out-of-range input bytes may overflow; valid inputs never do.
       const auto product = static_cast<std::uint64_t>(acc * f.multiplier64[i]);
       const auto sum = static_cast<std::int64_t>(product + static_cast<std::uint64_t>(f.offset64[i]));
       const bool half_even = f.mode == Finish::Mode::kHalfEven64 || f.mode == Finish::Mode::kHalfEvenWide;
@@ -102,7 +102,7 @@ inline std::int32_t finish_lane(const Finish& f, std::uint32_t lanes, std::uint3
   return static_cast<std::int32_t>(value) + f.zero_point + f.out_offset;
 }
 
-/// Any mode, lane by lane.
+/// Finishes any mode, lane by lane.
 template <class Isa>
 struct ScalarFinisher {
   ScalarFinisher(const Finish& f, std::uint32_t block) : finish(f), at(block) {}
@@ -127,7 +127,7 @@ struct Destination {
   std::uint32_t channels;
 };
 
-/// `accs` is [result * pool][stride] vectors, of which this block's is the first.
+/// `accs` holds [result * pool][stride] vectors; this block's vectors come first.
 template <class Isa, class Finisher>
 inline void write_block(const Finish& f, std::uint32_t block, const std::int32_t* accs, std::uint32_t stride,
                         const Destination& to) {
@@ -194,8 +194,8 @@ inline typename Isa::Vector dot(typename Isa::Vector acc, typename Isa::Vector x
   }
 }
 
-// P positions by Q blocks of channels, all accumulators in registers; where they are few, U partial sums of
-// each hide the instruction's latency.
+// Computes P positions by Q blocks of channels with all accumulators in registers. If there are few
+// accumulators, each is split into U partial sums to hide the instruction's latency.
 template <class Isa, bool kWords, std::uint32_t P, std::uint32_t Q, std::uint32_t U>
 void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
   using Vector = typename Isa::Vector;
@@ -270,8 +270,8 @@ void dense_tile(const DenseArgs& a, std::uint32_t block, std::uint32_t pixel) {
                   {a.out, a.out_offsets + pixel / a.pool, P / a.pool, a.pool, a.channels});
 }
 
-// All positions for Q blocks of channels: their weights stay in the nearest cache. The last tile overlaps the
-// one before it and computes the same again, rather than fall back to narrow tiles.
+// Computes all positions for Q blocks of channels, whose weights stay in the nearest cache. The last tile
+// overlaps the one before it and recomputes some positions, because that is faster than narrow tiles.
 template <class Isa, bool kWords, std::uint32_t Q>
 void dense_blocks(const DenseArgs& a, std::uint32_t block) {
   if constexpr (Q * 8 <= Isa::kAccumulators) {
@@ -306,7 +306,8 @@ void dense_form(const DenseArgs& a) {
   std::uint32_t block = 0;
   while (block < blocks) {
     const std::uint32_t left = blocks - block;
-    // Few positions: wide tiles keep the multiplier busy. Many: as wide as the registers allow.
+    // With few positions, wide tiles keep the multiplier busy. With many, tiles are as wide as the registers
+    // allow.
     if (a.pixels < 4 && a.pool == 1 && left >= 8) {
       dense_blocks<Isa, kWords, 8>(a, block);
       block += 8;
@@ -381,8 +382,8 @@ void depthwise(const DepthwiseArgs& a) {
   }
 }
 
-// Loops that compilers vectorise well for each level. Arguments are copied: bytes that are written may be
-// anything's. -------
+// Loops that compilers vectorise well for each level. Arguments are copied to locals, because the compiler
+// must assume that a written byte can alias anything.
 
 template <class Element>
 void max_pool_of(const PoolArgs& args) {
@@ -404,7 +405,7 @@ void max_pool_of(const PoolArgs& args) {
             std::memcpy(out, from, channels * sizeof(Element));
           } else {
             for (std::size_t c = 0; c < channels; ++c) {
-              Element element;  // a caller's memory may stand anywhere
+              Element element;  // a caller's memory may be unaligned
               std::memcpy(&element, from + c * sizeof(Element), sizeof(Element));
               out[c] = element > out[c] ? element : out[c];
             }
@@ -461,7 +462,7 @@ inline void stage(const StageArgs& a) {
   return stage_words<std::uint16_t, std::uint16_t>(a);
 }
 
-// With the number of planes known, compilers make shuffles of the stores.
+// Compilers turn the stores into shuffles if the number of planes is a constant.
 template <std::size_t kPlanes>
 void interleave_planes(const InterleaveArgs& args) {
   const InterleaveArgs a = args;

@@ -1,4 +1,4 @@
-// The kernels of a level.
+// Finds the kernels of a level.
 #pragma once
 
 #include "kernels/fast/executor.hpp"
@@ -6,7 +6,7 @@
 
 namespace millrace::kernels::fast {
 
-/// The level's own where it is available, else baseline's.
+/// The kernels of `level` if this CPU can run them, otherwise the baseline kernels.
 const Kernels& kernels_of(SimdLevel level);
 
 }  // namespace millrace::kernels::fast

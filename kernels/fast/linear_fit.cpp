@@ -11,8 +11,8 @@ std::int64_t reached(std::span<const std::int64_t> thresholds, std::int64_t acc)
   return std::upper_bound(thresholds.begin(), thresholds.end(), acc) - thresholds.begin();
 }
 
-// Both sides are non-decreasing in acc, and the exact one is constant between thresholds: its ends decide.
-// Holds where 0 <= exact - fit <= slack for every acc of the range.
+// Whether 0 <= exact - fit <= slack for every acc of the range. Both functions never decrease, and the exact
+// one is constant between thresholds, so it is enough to check the ends of each constant stretch.
 bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, AccumulatorRange range,
            std::int64_t slack) {
   const auto holds_at = [&](std::int64_t acc) {
@@ -25,8 +25,8 @@ bool holds(const LinearFit& fit, std::span<const std::int64_t> thresholds, Accum
   });
 }
 
-// The scales for which t * scale passes value - 1/2 at each threshold t and not one before: nearly an
-// interval, up to roundings that holds() decides.
+// The scales for which t * scale exceeds value - 1/2 at each threshold t but not at t - 1. They form an
+// interval up to rounding errors, which holds() checks.
 struct Interval {
   double low = 0, high = std::numeric_limits<double>::infinity();
   void at_least(double value, double acc) {
@@ -50,10 +50,10 @@ std::int32_t LinearFit::count(std::int32_t acc) const {
 
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest) {
-  // An accumulator of 0 gives the zero point, where the clamp does not hide it.
+  // An accumulator of 0 gives the zero point, unless the clamp hides it.
   const std::int64_t zero = reached(thresholds, 0);  // as a count
-  if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U))
-    return std::nullopt;  // whole numbers in float32
+  // float32 holds whole numbers up to 2^24 exactly.
+  if (std::abs(std::int64_t{lowest}) > (1 << 20) || thresholds.size() > (1U << 20U)) return std::nullopt;
   Interval scales;
   for (std::size_t i = 0; i < thresholds.size(); ++i) {
     const std::int64_t t = thresholds[i];
@@ -91,9 +91,9 @@ std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds
     scale = static_cast<double>(inside - 1) / static_cast<double>(end[-1] - first[0]);
     bias = before + 1 - static_cast<double>(first[0]) * scale;
   } else if (inside >= 1) {
-    return std::nullopt;  // a single step is what the search is quick at
+    return std::nullopt;  // the threshold search is quick if there is only one step
   }
-  // Counts are rounded down, and a little less is taken: what may be missing is one.
+  // Subtract a margin so that the rounded count is never too high and at most one too low.
   fit.scale = static_cast<float>(scale);
   for (const double margin : {0.75, 0.6, 0.9}) {
     fit.bias = static_cast<float>(bias - margin);

@@ -1,9 +1,8 @@
-// Thresholds that came from a scale: found again as the float32 arithmetic that they describe, and proved
-// equal.
+// Finds a float32 scale that gives the same results as a table of thresholds, and proves that it does.
 //
-// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point).
-// Programs hold it as a table of thresholds where no integer multiply-shift equals it; a handful of vector
-// instructions compute it.
+// The usual requantisation of a quantised net is clamp(round_half_even(float32(acc) * scale) + zero point). A
+// program holds it as a table of thresholds if no integer multiply-shift equals it. A few vector instructions
+// compute the float32 form.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,13 @@ struct LinearFit {
   std::int32_t count(std::int32_t acc) const;
 };
 
-/// `thresholds` ascend; count(acc) is how many of them acc reaches. An exact fit (bias 0) equals it for every
-/// acc of `range`; nothing where none was found. `lowest` is the output that stands for a count of 0.
+/// `thresholds` ascend; an accumulator reaches those that are at most its value. Returns a fit (with bias 0)
+/// whose count(acc) is the number of thresholds reached, for every acc of `range`, or nothing if none was found.
+/// `lowest` is the output for a count of 0.
 std::optional<LinearFit> fit_exactly(std::span<const std::int64_t> thresholds, AccumulatorRange range,
                                      std::int32_t lowest);
 
-/// As above, but count(acc) or count(acc) + 1; add is 0.
+/// As above, but the number of thresholds reached is count(acc) or count(acc) + 1. `add` is 0.
 std::optional<LinearFit> fit_from_below(std::span<const std::int64_t> thresholds, AccumulatorRange range);
 
 }  // namespace millrace::kernels::fast

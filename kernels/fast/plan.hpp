@@ -1,4 +1,4 @@
-// How a program becomes steps: what Executor's constructor works with.
+// How a program becomes steps. Executor's constructor uses this.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace millrace::kernels::fast {
 
-/// Zeroed memory on cache lines, with slack behind each piece; lives as long as its executor.
+/// Zeroed memory, aligned to cache lines, with slack behind each piece. It lives as long as its executor.
 class Arena {
  public:
   template <class T>
@@ -28,73 +28,75 @@ class Arena {
   std::vector<std::unique_ptr<std::byte, Release>> pieces_;
 };
 
-/// Where a tensor stands while a convolution reads it: see "Forms" in kernels.hpp.
+/// How a tensor is stored while a convolution reads it: see "Forms" in kernels.hpp.
 struct Form {
   bool words = false;
   std::int32_t offset = 0;
   std::uint32_t height = 0, width = 0, channels = 0;  // of the tensor, without padding
   std::uint32_t pad_top = 0, pad_left = 0;
   std::size_t pixel_bytes = 0, pitch_bytes = 0, bytes = 0;
-  std::size_t origin_bytes = 0;  // the first element inside the padding
-  std::int32_t fill = 0;         // what stands in the padding, offset included
+  std::size_t origin_bytes = 0;  // offset of the first element inside the padding
+  std::int32_t fill = 0;         // the padding's value, offset included
 
   std::size_t element_bytes() const { return words ? 2 : 1; }
   std::size_t at(std::uint32_t y, std::uint32_t x) const {
     return origin_bytes + y * pitch_bytes + x * pixel_bytes;
   }
-  /// Whether the tensor's natural storage is already this form.
+  /// Whether the tensor's natural storage already has this form.
   bool is_natural(ElementType type) const;
 };
 
-/// The form a window over `tensor` wants, in bytes where `bytes` allows it. Nothing where there is none
-/// (elements of more than 16 bits) or where padding would outgrow the tensor by far.
+/// The form that a window over `tensor` needs: bytes if `bytes` allows them and the elements fit, otherwise
+/// words. Returns nothing if elements have more than 16 bits, or if the padding would be far larger than the
+/// tensor.
 std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool bytes);
 
-/// A buffer for the form, its padding written.
+/// Allocates a buffer for the form and fills its padding.
 std::uint8_t* make_buffer(Arena& arena, const Form& form);
 
-/// The finish of channels [first, first + count) for accumulators within `ranges` (one a channel of these).
 struct AccumulatorRange {
   std::int64_t lowest = 0, highest = 0;
 };
+/// The finish of channels [first, first + ranges.size()) for accumulators within `ranges`, one per channel.
 Finish make_finish(Arena& arena, const Requantise* requantise, std::uint32_t first,
                    const std::vector<AccumulatorRange>& ranges, std::uint32_t lanes);
 
-/// Whether make_finish's tables stay in proportion to the program.
+/// Whether make_finish's tables would have a size in proportion to the program.
 bool can_finish(const Requantise* requantise, std::uint32_t channels);
 
-/// One thing to do for a frame. Destinations are fixed; sources are looked up, because a program's inputs
-/// move.
+/// One unit of a frame's work. Its destination is fixed. It looks its sources up in `values`, because the
+/// caller passes other input buffers for each frame.
 class Step {
  public:
   virtual ~Step() = default;
   virtual void run(const std::byte* const* values) noexcept = 0;
 };
 
-/// What the planner of a convolution or pooling is told and tells.
+/// What all planning functions read, and the arena they allocate from.
 struct Planning {
   const Program& program;
   const Kernels& kernels;
   Arena& arena;
 };
 
-/// Where a step's result goes: natural storage, or the form its only reader wants.
+/// Where a step's result goes: to natural storage, or to the form that its only reader needs.
 struct Target {
   std::uint8_t* memory = nullptr;
   const Form* form = nullptr;  // null: natural
 };
 
-/// How a convolution or a sum over windows is done.
+/// How a convolution or a sum over windows is computed.
 enum class Method : std::uint8_t { kDense, kDepthwise, kPlain };
 Method method_of(const Planning& planning, const Block& block);
 
-/// A convolution or sum over windows by kDense or kDepthwise, followed by `pool` where it is fused. `source`
-/// is the form buffer its producer writes, or null: then the step stages the natural tensor itself.
+/// Plans a convolution or sum over windows of method kDense or kDepthwise, followed by `pool` if it is fused.
+/// `source` is the form buffer that the input's producer writes. If `source` is null, the step copies the
+/// natural tensor into the form itself.
 std::unique_ptr<Step> plan_windowed(const Planning& planning, const Block& block, const MaxPool* pool,
                                     const Form& form, std::uint8_t* source, const Tensor& result,
                                     const Target& destination);
 
-/// Any block, into natural storage; without forms.
+/// Plans any block with natural storage for inputs and output.
 std::unique_ptr<Step> plan_plain(const Planning& planning, const Block& block, std::byte* destination);
 
 }  // namespace millrace::kernels::fast

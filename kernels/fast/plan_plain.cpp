@@ -1,5 +1,5 @@
-// Blocks that need no form: element by element, moves of memory, and the plain loops for what no kernel
-// takes.
+// Blocks that read and write natural storage: element by element, moves of memory, and plain loops for blocks
+// that no kernel computes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,7 +36,7 @@ void with_storage(ElementType type, Use use) {
   }
 }
 
-/// One element of any type, for the plain loops.
+/// Reads one element of any type, for the plain loops.
 std::int64_t load_any(ElementType type, const std::byte* from, std::size_t index) {
   std::int64_t value = 0;
   with_storage(type, [&](auto storage) { value = load_as<decltype(storage)>(from, index); });
@@ -55,7 +55,7 @@ T entry(const std::vector<T>& values, std::size_t channel) {
 
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel) {
   if (r.form != Requantise::Form::kThresholds) {
-    // Unsigned: stray input bytes may overflow, and only they.
+    // Unsigned, because out-of-range input bytes may overflow; valid inputs never do.
     const std::uint64_t product = static_cast<std::uint64_t>(acc) *
                                   static_cast<std::uint64_t>(std::int64_t{entry(r.multiplier, channel)});
     const auto sum =
@@ -94,9 +94,7 @@ class PlainStep : public Step {
   std::byte* out;
 };
 
-// Convolutions and sums no kernel takes: elements above 16 bits, padding beyond reason.
-// --------------------------------
-
+// Convolutions and sums that no kernel computes: elements above 16 bits, or extreme padding.
 template <class Visit>
 void for_each_tap(const Window& w, std::size_t oy, std::size_t ox, Visit visit) {
   std::size_t tap = 0;
@@ -132,7 +130,7 @@ class PlainWindowed final : public PlainStep {
   }
 
   std::int64_t element(const std::byte* from, std::size_t oy, std::size_t ox, std::size_t c) const {
-    std::uint64_t acc = 0;  // wraps where stray input bytes make it
+    std::uint64_t acc = 0;  // may wrap for out-of-range input bytes
     if constexpr (std::is_same_v<Op, SumPool>) {
       for_each_tap(op_.window, oy, ox, [&](std::size_t, std::int64_t y, std::int64_t x) {
         acc += static_cast<std::uint64_t>(tap(from, y, x, c));
@@ -189,14 +187,12 @@ class MaxPoolStep final : public PlainStep {
   PoolArgs args_;
 };
 
-// Element by element.
-// ----------------------------------------------------------------------------------------------------
-
 std::size_t low_bits(ElementType type) {
   return (std::size_t{1} << type.bits) - 1;
 }
 
-// A table over all bytes an element can be stored as, one a channel or one for all: nothing is out of bounds.
+// A table with an entry for every byte that can store an element, one table per channel or one for all. No
+// input byte can index outside it.
 class TableStep final : public PlainStep {
  public:
   TableStep(const Planning& planning, const Block& block, std::byte* destination)
@@ -309,9 +305,6 @@ class AddStep final : public PlainStep {
   ElementType b_;
 };
 
-// Moves.
-// -----------------------------------------------------------------------------------------------------------------
-
 class ConcatStep final : public PlainStep {
  public:
   ConcatStep(const Planning& planning, const Block& block, std::byte* destination)
@@ -345,7 +338,7 @@ class PermuteStep final : public PlainStep {
     const Permute& op = std::get<Permute>(block.operation);
     std::vector<std::size_t> stride(op.dims.size(), 1);
     for (std::size_t axis = op.dims.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * op.dims[axis];
-    // Axes of length 1 and neighbours that stay neighbours make no difference: fewer, longer axes.
+    // Drop axes of length 1 and merge axes that stay neighbours: fewer and longer axes give the same move.
     for (const std::uint32_t axis : op.perm) {
       if (op.dims[axis] == 1) continue;
       if (!axes_.empty() && axes_.back().stride == stride[axis] * op.dims[axis]) {
@@ -384,7 +377,7 @@ class PermuteStep final : public PlainStep {
     }
     const Axis inner = axes_[axes_.size() - 1], middle = axes_[axes_.size() - 2];
     if (sizeof(T) == 1 && axes_.size() == 2 && middle.stride == 1 && inner.extent >= 2 &&
-        inner.extent <= 4) {  // an image, planes to pixels
+        inner.extent <= 4) {  // an image: from planes to pixels
       kernels_->interleave({reinterpret_cast<const std::uint8_t*>(from), reinterpret_cast<std::uint8_t*>(out),
                             middle.extent, inner.stride, static_cast<std::uint32_t>(inner.extent)});
       return;
@@ -404,7 +397,7 @@ class PermuteStep final : public PlainStep {
 
   template <class T>
   std::size_t move_plane(const std::byte* from, std::size_t to, Axis middle, Axis inner) {
-    if (inner.extent < middle.extent) {  // the longer loop inside
+    if (inner.extent < middle.extent) {  // make the longer loop the inner one
       for (std::size_t j = 0; j < inner.extent; ++j) {
         const std::byte* column = from + j * inner.stride * sizeof(T);
         for (std::size_t i = 0; i < middle.extent; ++i)
@@ -425,9 +418,6 @@ class PermuteStep final : public PlainStep {
   std::vector<std::size_t> at_;
   bool is_copy_ = false;
 };
-
-// Host.
-// ------------------------------------------------------------------------------------------------------------------
 
 class QuantiseStep final : public PlainStep {
  public:
@@ -487,7 +477,7 @@ class DequantiseStep final : public PlainStep {
   Dequantise op_;
 };
 
-// In the reference's order, so that the sums round alike.
+// Adds in the reference's order, so that the sums round alike.
 class SoftmaxStep final : public PlainStep {
  public:
   using PlainStep::PlainStep;

@@ -1,4 +1,4 @@
-// Convolutions and sums over windows as arguments of the dense and depthwise kernels.
+// Turns convolutions and sums over windows into arguments of the dense and depthwise kernels.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -8,14 +8,13 @@
 namespace millrace::kernels::fast {
 namespace {
 
-// One element that a result is made of, from the window's first tap: where it stands, and which weight it
-// meets.
+// One input element of a window: its offset from the window's first tap, and the weight that multiplies it.
 struct Tap {
   std::size_t offset_bytes = 0;
   std::size_t weight = 0;  // index within an output channel's weights
 };
 
-// Up to four bytes or two words that the instructions reduce at once.
+// Up to four bytes or two 16-bit elements that the instructions reduce in one step.
 struct Word {
   std::size_t offset_bytes = 0;
   std::uint32_t count = 0;
@@ -36,8 +35,8 @@ std::vector<Tap> taps_of(const Window& w, const Form& form, std::size_t first_ch
   return taps;
 }
 
-// Neighbours in memory share a word: along a kernel row, and across rows where the window is as wide as the
-// tensor. A word may reach past its last element; weights of zero stand there.
+// Groups taps that are neighbours in memory into words: along a kernel row, and across rows if the window is
+// as wide as the tensor. A word may extend past its last element; the weights there are zero.
 std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_bytes) {
   const std::uint32_t most = element_bytes == 1 ? 4 : 2;
   std::vector<Word> words;
@@ -50,7 +49,8 @@ std::vector<Word> words_of(const std::vector<Tap>& taps, std::size_t element_byt
   return words;
 }
 
-// Output positions in the order they are computed: row by row, or pooling window by pooling window.
+// Lists output positions in the order of computation: row by row or, with a fused pooling, one pooling window
+// after the other.
 std::int32_t* pixel_offsets(Arena& arena, const Window& w, const Form& form, std::uint32_t out_h,
                             std::uint32_t out_w, const MaxPool* pool) {
   const std::uint32_t group_h = pool != nullptr ? pool->window.kernel_h : 1,
@@ -104,7 +104,7 @@ AccumulatorRange range_of(const Convolution& c, ElementType input, std::size_t c
   return range;
 }
 
-// The bias without what the form's offset adds to the sum; 32 bits that wrap, as the sum does.
+// The bias, less what the form's offset adds to the sum. 32 bits that wrap, as the sum does.
 std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channel) {
   const std::size_t taps = c.weights.size() / c.out_channels;
   std::uint32_t bias = c.bias.empty() ? 0 : static_cast<std::uint32_t>(c.bias[channel]);
@@ -113,7 +113,7 @@ std::int32_t bias_for(const Convolution& c, const Form& form, std::size_t channe
   return static_cast<std::int32_t>(bias);
 }
 
-// Stages the source where its producer did not, then runs the kernels.
+// Copies the source into its form if its producer did not, then runs the kernels.
 class WindowedStep final : public Step {
  public:
   void run(const std::byte* const* values) noexcept override {
@@ -278,13 +278,14 @@ void plan_depthwise(const Planning& planning, const Convolution& c, const Shapes
 Method method_of(const Planning& planning, const Block& block) {
   const Tensor& in = planning.program.tensors[block.inputs[0]];
   const Tensor& out = planning.program.tensors[block.outputs[0]];
-  // The positions computed are counted in 32 bits, and where they are written in signed ones.
+  // Positions are counted in 32 bits, and the offsets they are written to are signed.
   if (out.elements() * 4 > 0x7fffffff) return Method::kPlain;
   if (const auto* c = std::get_if<Convolution>(&block.operation)) {
     const bool fits = can_finish(c->requantise ? &*c->requantise : nullptr, c->out_channels);
     if (!fits || !form_for(in, c->window, false)) return Method::kPlain;
     if (c->groups > 1 && c->groups == c->out_channels && c->groups == in.shape[2]) return Method::kDepthwise;
-    // Each group's weights are padded to whole vectors, which a great many small groups would not be worth.
+    // Each group's weights are padded to whole vectors. With very many small groups the padding would cost
+    // too much memory.
     return c->groups > 64 && c->weights.size() > (std::size_t{1} << 20U) && c->out_channels / c->groups < 4
                ? Method::kPlain
                : Method::kDense;

@@ -1,4 +1,4 @@
-// Ranges: nothing that a validated program computes can overflow.
+// Range checks: nothing that a validated program computes can overflow.
 #include <algorithm>
 #include <cstdint>
 
@@ -40,8 +40,8 @@ std::string multiply_shift(const Requantise& r, Range range, std::uint32_t chann
     if (multiplier < 0)
       return text("requantise.multiplier[", c, "] is negative; the step function must not decrease");
     if (entry(r.shift, c) > 62) return text("requantise.shift[", c, "] is above 62");
-    // The product alone is at most 63 bits and fits; the sum may not, nor what rounding adds to it or the
-    // zero point to the result.
+    // The product has at most 63 bits and fits. The sum may overflow, and so may the rounding that is added
+    // to the sum and the zero point that is added to the result.
     const Wide spare = half_even ? Wide{1} << 32 : 0;
     const Wide half = half_even && entry(r.shift, c) > 0 ? Wide{1} << (entry(r.shift, c) - 1) : 0;
     if (multiplier * range.lowest + offset < kLowest64 + spare ||
@@ -80,7 +80,8 @@ std::string thresholds(const Requantise& r, const Tensor& out, std::uint32_t cha
   return {};
 }
 
-// Sums of the positive and of the negative extremes: what partial sums in any order stay within.
+// The sum of the positive extremes and that of the negative ones. Partial sums in any order stay between
+// them.
 struct Extremes {
   Wide lowest = 0;
   Wide highest = 0;
@@ -140,7 +141,7 @@ std::string accumulator(const Convolution& c, ElementType input) {
   for (std::size_t o = 0; o < c.out_channels; ++o) {
     Extremes sums;
     if (!c.bias.empty()) sums.add(c.bias[o], c.bias[o]);
-    // Products of weights of one sign are extreme at the same input.
+    // All weights of one sign reach their extreme products at the same input value.
     std::int64_t positive = 0, negative = 0;
     const std::int16_t* const weights = c.weights.data() + o * taps;
     for (std::size_t i = 0; i < taps; ++i) {

@@ -78,7 +78,7 @@ std::string same_channels(const Tensor& in, const Tensor& out) {
   return {};
 }
 
-// Whether every window along one axis has a tap inside the input: a maximum of nothing has no value.
+// Whether every window along one axis has a tap inside the input. The maximum over no elements has no value.
 bool every_window_sees_input(std::uint32_t extent, std::uint32_t pad, std::uint32_t kernel,
                              std::uint32_t dilation, std::uint32_t stride, std::uint32_t positions) {
   const std::int64_t last_tap = std::int64_t{kernel - 1} * dilation;
@@ -102,7 +102,7 @@ std::string check(const Convolution& c, const Tensor& in, const Tensor& out) {
     return text("groups (", c.groups, ") must divide the ", channels, " input and ", c.out_channels,
                 " output channels");
   }
-  // kernel_h * kernel_w is at most 2^32, so each product below is checked before the next.
+  // kernel_h * kernel_w fits in 64 bits. Each further product is checked before the next one is computed.
   const std::uint64_t taps = std::uint64_t{c.window.kernel_h} * c.window.kernel_w;
   const std::uint64_t a_group = channels / c.groups;
   const std::uint64_t size = c.weights.size();
@@ -198,7 +198,7 @@ std::string check(const Add& add, const Tensor& a, const Tensor& b, const Tensor
   };
   const std::pair<Wide, Wide> from_a = extremes(add.multiplier_a, a.type);
   const std::pair<Wide, Wide> from_b = extremes(add.multiplier_b, b.type);
-  // Also without the offset, so that the terms may be added in any order.
+  // Also check the sum without the offset, so that an implementation may add the terms in any order.
   for (const Wide offset : {Wide{0}, Wide{add.offset}}) {
     if (from_a.first + from_b.first + offset < INT64_MIN ||
         from_a.second + from_b.second + offset > INT64_MAX) {

@@ -1,5 +1,5 @@
-// The parts of validate(): each returns the first thing that is wrong, starting with the field's name, or
-// nothing.
+// The parts of validate(). Each returns the first error as text that starts with the field's name, or an
+// empty string.
 #pragma once
 
 #include <string>
@@ -33,17 +33,17 @@ inline Range range_of(ElementType type) {
 
 bool is_legal(ElementType type);
 
-/// True where a value may stand in a tensor of this integer type (0 may not in a bipolar one).
+/// True if `value` may stand in a tensor of this integer type. A bipolar tensor may not hold 0.
 bool holds(ElementType type, std::int64_t value);
 
-/// A step function applied to accumulators in `range` by a block whose output is `out`.
+/// Checks a step function that a block with the output `out` applies to accumulators in `range`.
 std::string requantise(const Requantise& r, Range range, const Tensor& out);
 
-/// `accumulator` against every partial sum of the convolution, in any order, for elements of `input`.
+/// Checks that `accumulator` holds every partial sum, in any order, for elements of the type `input`.
 std::string accumulator(const Convolution& c, ElementType input);
 std::string accumulator(const SumPool& p, ElementType input);
 
-/// Shapes, types and constants of one block; indices are known to be good.
+/// Checks the shapes, types and constants of one block. Its tensor indices must already be checked.
 std::string operation(const Program& program, const Block& block);
 
 }  // namespace millrace::kernels::checks

@@ -6,7 +6,8 @@
 namespace millrace::kernels {
 namespace {
 
-// Whole-byte elements travel as they are stored, unless they are stored wider (17 to 24 bits in four bytes).
+// Elements that fill their storage travel as they are. Others, such as 17 to 24 bits in four bytes, are
+// packed.
 bool is_plain_copy(ElementType type) {
   return type.bits == type.storage_bytes() * 8U;
 }
@@ -35,7 +36,7 @@ std::uint32_t widen(ElementType type, std::uint32_t field) {
 }  // namespace
 
 std::uint64_t packed_bytes(ElementType type, std::uint64_t elements) {
-  // elements * bits / 8, rounded up, without the product that could overflow.
+  // elements * bits / 8, rounded up, computed without a product that could overflow.
   return elements / 8 * type.bits + (elements % 8 * type.bits + 7) / 8;
 }
 

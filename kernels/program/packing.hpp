@@ -1,6 +1,6 @@
-// How elements travel on a link: `bits` each, first element in the lowest bits of the first byte, no padding
-// between elements, the last byte filled with zero bits. bits = 8, 16, 32 is a plain copy. A bipolar -1 is
-// the bit 0.
+// The form of elements on a link: `bits` each, the first element in the lowest bits of the first byte, no
+// padding between elements, and zero bits at the end of the last byte. With 8, 16 or 32 bits, packing is a
+// plain copy. The bit 0 stands for the bipolar value -1.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace millrace::kernels {
 
 std::uint64_t packed_bytes(ElementType type, std::uint64_t elements);
 
-/// `storage` holds elements as program.hpp stores them; `wire` has packed_bytes().
+/// `storage` holds elements as program.hpp stores them. `wire` has packed_bytes() bytes.
 void pack(ElementType type, std::span<const std::byte> storage, std::span<std::byte> wire);
 void unpack(ElementType type, std::span<const std::byte> wire, std::span<std::byte> storage);
 

@@ -119,7 +119,7 @@ Program extract(const Program& program, const std::vector<std::uint32_t>& blocks
     }
   }
 
-  // Indices of the whole program first; renumbered at the end.
+  // Blocks keep the whole program's tensor indices here and are renumbered at the end.
   Program part;
   part.name = std::move(name);
   std::set<TensorIndex> used;

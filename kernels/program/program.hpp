@@ -1,16 +1,17 @@
 // The executable form of a model or of one partition of it: integer tensors, and the blocks between them.
 //
-// This is what kernels/reference and kernels/fast run, what emulated cards load, what generated hardware
-// implements, and what host stages execute. Plain data, the standard library only; its serialised form is
-// program.proto in runtime/plan. The arithmetic is exact and is defined here, block by block;
-// kernels/reference is the same text as code.
+// kernels/reference, kernels/fast and host stages run programs, emulated cards load them, and generated
+// hardware implements them. A program is plain data and uses the standard library only. runtime/plan
+// serialises it (program.proto). The arithmetic is exact. It is defined here, block by block, and
+// kernels/reference states the same definition as code.
 //
-// Shapes. One frame, no batch axis. Inside the dataflow a tensor is [height, width, channels] (NHWC, channels
-// innermost); a vector is [1, 1, channels]. Tensors that only host blocks touch (float32, or integers at the
-// model's edge in the model's own layout) may have any rank >= 1. Elements are row-major.
+// Shapes. A program computes one frame, so there is no batch axis. Inside the dataflow a tensor is [height,
+// width, channels] (NHWC, channels innermost); a vector is [1, 1, channels]. Tensors that only host blocks
+// touch (float32, or integers in the model's own layout) may have any rank from 1. Elements are row-major.
 //
-// Storage of an element in memory, in buffers and on ports: bits <= 8 one byte, <= 16 two, <= 32 four,
-// float32 four; little-endian, two's complement, sign- or zero-extended. (Sub-byte elements are packed on
+// Storage of an element in memory, in buffers and on ports: one byte up to 8 bits, two bytes up to 16, four
+// bytes up to 32 and for float32. Storage is little-endian, two's complement, sign- or zero-extended.
+// (Sub-byte elements are packed on links only: packing.hpp.)
 // links only: packing.hpp.)
 #pragma once
 
@@ -44,7 +45,8 @@ struct Tensor {
   std::string name;  // unique in its program; the ONNX value's name where there is one
   ElementType type;
   std::vector<std::uint32_t> shape;
-  // What an integer stands for: (q - zero_point) * scale. For reports and comparisons; no kernel reads them.
+  // An integer q represents the real value (q - zero_point) * scale. Reports and comparisons read this;
+  // kernels do not.
   std::vector<float> scale;  // empty, one, or one a channel
   std::int32_t zero_point = 0;
 
@@ -53,24 +55,25 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
-/// A non-decreasing step function (no multiplier is negative) from an exact integer to the output type, a
-/// channel (the last axis) at a time. A bipolar output takes kThresholds with each threshold given twice: the
-/// step from -1 to +1.
+/// A step function from an exact integer to the output type, chosen per channel (the last axis). It never
+/// decreases, so no multiplier is negative.
+///
 ///   kMultiplyShift:  q = clamp((acc * multiplier[c] + offset[c]) >> shift[c], lowest, highest)
-///                    in 64-bit arithmetic that cannot overflow for the block's accumulator type (validate()
-///                    checks);
-///                    >> is arithmetic (rounds towards minus infinity). The output's zero point is inside
-///                    offset.
+///     64-bit arithmetic; validate() checks that it cannot overflow for the block's accumulator type. >> is
+///     arithmetic (rounds towards minus infinity). The offset contains the output's zero point.
+///
 ///   kMultiplyShiftHalfEven:
-///                    q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point,
-///                    lowest, highest) With sum = acc * multiplier + offset and shift > 0, the rounded
-///                    quotient is (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is
-///                    sum. 64-bit arithmetic, none of whose steps overflows (validate() checks). The zero
-///                    point stands apart: it may change which quotients are even, and no offset does that.
-///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i],  steps = highest -
-///   lowest
-///                    thresholds ascend within a channel.
-/// Vectors have one entry for all channels, or one a channel.
+///     q = clamp(round_half_even((acc * multiplier[c] + offset[c]) / 2^shift[c]) + zero_point, lowest, highest)
+///     With sum = acc * multiplier + offset and shift > 0, the rounded quotient is
+///     (sum + 2^(shift-1) - 1 + ((sum >> shift) & 1)) >> shift; with shift 0 it is sum. No step of this 64-bit
+///     arithmetic overflows (validate() checks). The zero point is a field of its own because it can change
+///     which quotients are even, and no offset can do that.
+///
+///   kThresholds:     q = lowest + number of i with acc >= thresholds[c * steps + i]
+///     where steps = highest - lowest. Thresholds ascend within a channel.
+///
+/// A bipolar output uses kThresholds with each threshold given twice, because its values are two apart.
+/// Vectors have one entry for all channels, or one per channel.
 struct Requantise {
   enum class Form : std::uint8_t { kMultiplyShift, kThresholds, kMultiplyShiftHalfEven };
   Form form = Form::kMultiplyShift;
@@ -84,8 +87,9 @@ struct Requantise {
   bool operator==(const Requantise&) const = default;
 };
 
-/// Sliding window over [h, w, c]; taps outside the input read `pad_value`, a value of the input's type (max
-/// pooling: are left out; every window must then touch the input). No field is above 65535.
+/// A sliding window over [h, w, c]. A tap outside the input reads `pad_value`, a value of the input's type.
+/// Max pooling leaves such taps out instead, so there every window must touch the input. No field is above
+/// 65535.
 struct Window {
   std::uint32_t kernel_h = 1, kernel_w = 1;
   std::uint32_t stride_h = 1, stride_w = 1;
@@ -95,11 +99,11 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-/// acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i],  ic =
-/// in_channels / groups, g = o / (out_channels / groups). Zero points of input and weights are already folded
-/// into weights, bias and pad_value. A fully connected layer is a Convolution whose window is its whole
-/// input. The result is `requantise(acc)`, or acc itself (output tensor of the accumulator's type) where
-/// there is none.
+/// acc[y][x][o] = bias[o] + sum over ky, kx, i of in[...][g*ic + i] * weights[o][ky][kx][i]
+/// where ic = in_channels / groups and g = o / (out_channels / groups). The zero points of input and weights
+/// are already folded into weights, bias and pad_value. A fully connected layer is a Convolution whose window
+/// is its whole input. The result is `requantise(acc)`. Without a requantise the result is acc itself, and the
+/// output tensor has the accumulator's type.
 struct Convolution {
   Window window;
   std::uint32_t out_channels = 0;
@@ -112,7 +116,7 @@ struct Convolution {
   bool operator==(const Convolution&) const = default;
 };
 
-/// Largest element of each window, channel by channel. Type in = type out.
+/// The largest element of each window, channel by channel. Input and output have the same type.
 struct MaxPool {
   Window window;
   bool operator==(const MaxPool&) const = default;
@@ -126,21 +130,22 @@ struct SumPool {
   bool operator==(const SumPool&) const = default;
 };
 
-/// q = requantise(in), element by element: a change of scale, a Relu, a Clip that could not be fused.
+/// q = requantise(in), element by element: a change of scale, or a Relu or Clip that could not be fused.
 struct Rescale {
   Requantise requantise;
   bool operator==(const Rescale&) const = default;
 };
 
-/// q = table[in - lowest of the input's type]: any function of an element of at most 8 bits, not bipolar.
+/// q = table[in - lowest of the input's type]: any function of an element of at most 8 bits. The input may
+/// not be bipolar.
 struct Lookup {
   std::vector<std::int16_t> table;  // 2^bits entries, within the output's type
   bool operator==(const Lookup&) const = default;
 };
 
-/// Two tensors of the same shape.
-///   table empty:  q = clamp((a * multiplier_a + b * multiplier_b + offset) >> shift, lowest, highest)
-///   else:         q = table[(a - lowest of a's type) * 2^(bits of b) + (b - lowest of b's type)]
+/// Adds two tensors of the same shape, or computes any function of the two if `table` is not empty.
+///   without a table:  q = clamp((a * multiplier_a + b * multiplier_b + offset) >> shift, lowest, highest)
+///   with a table:     q = table[(a - lowest of a's type) * 2^(bits of b) + (b - lowest of b's type)]
 struct Add {
   std::int32_t multiplier_a = 1, multiplier_b = 1;
   std::int64_t offset = 0;
@@ -150,39 +155,37 @@ struct Add {
   bool operator==(const Add&) const = default;
 };
 
-/// Inputs joined along the last axis; equal types and leading dimensions.
+/// Joins the inputs along the last axis. They have equal types and equal leading dimensions.
 struct Concat {
   bool operator==(const Concat&) const = default;
 };
 
-/// Moves elements without changing them: the input's elements seen as `dims`, transposed so that output axis
-/// i is input axis perm[i] (as ONNX Transpose), then read in the output tensor's shape. An empty perm is a
-/// plain reshape.
+/// Moves elements without changing them. The input's elements are read as the shape `dims`, transposed so
+/// that output axis i is input axis perm[i] (as in ONNX Transpose), and then read in the output tensor's
+/// shape. An empty perm is a plain reshape.
 struct Permute {
   std::vector<std::uint32_t> dims;
   std::vector<std::uint32_t> perm;
   bool operator==(const Permute&) const = default;
 };
 
-// Host only.
-// --------------------------------------------------------------------------------------------------------
-
-/// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point), float32 arithmetic, NaN gives the
-/// zero point. Input float32; the last axis is the channel where there are several scales.
+/// ONNX QuantizeLinear: q = clamp(round_half_even(x / scale) + zero_point) in float32 arithmetic; NaN gives
+/// the zero point. Host only. The input is float32. If there are several scales, the last axis is the
+/// channel.
 struct Quantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;
   bool operator==(const Quantise&) const = default;
 };
 
-/// ONNX DequantizeLinear: x = float32(q - zero_point) * scale. Output float32.
+/// ONNX DequantizeLinear: x = float32(q - zero_point) * scale. Host only. The output is float32.
 struct Dequantise {
   std::vector<float> scale;
   std::int32_t zero_point = 0;
   bool operator==(const Dequantise&) const = default;
 };
 
-/// exp(x - max) / sum along the last axis, float32.
+/// exp(x - max) / sum along the last axis, float32. Host only.
 struct Softmax {
   bool operator==(const Softmax&) const = default;
 };
@@ -192,7 +195,7 @@ using Operation = std::variant<Convolution, MaxPool, SumPool, Rescale, Lookup, A
 
 using TensorIndex = std::uint32_t;
 
-/// Where a block's parameters (parameters.hpp) are while it runs.
+/// Where a block's parameters (parameters.hpp) are stored while it runs.
 enum class Placement : std::uint8_t {
   kBaked,     // in the image
   kLoaded,    // in memories on the chip, written after programming
@@ -210,8 +213,8 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-/// Blocks in an order in which every tensor is produced before it is read; a tensor has one producer (a
-/// block, or the program's inputs) and any number of readers.
+/// Blocks are in an order in which every tensor is produced before it is read. A tensor has one producer (a
+/// block or the program's inputs) and any number of readers.
 struct Program {
   std::string name;
   std::vector<Tensor> tensors;
@@ -221,30 +224,32 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// "convolution", "max_pool", …: stable, for reports and JSON.
+/// "convolution", "max_pool", …: stable names for reports and JSON.
 const char* operation_name(const Operation& operation);
 
 /// True for blocks that touch float32: they run on the host only.
 bool is_host_only(const Program& program, const Block& block);
 
-/// Multiplications one frame needs in this block (0 for what has none).
+/// The number of multiplications that this block needs for one frame; 0 if it multiplies nothing.
 std::uint64_t multiply_accumulates(const Program& program, const Block& block);
 
-/// [out_h, out_w] of a window over [h, w]; 0 where the window does not fit.
+/// [out_h, out_w] of a window over [h, w]; 0 if the window does not fit.
 std::uint32_t windowed_height(const Window& window, std::uint32_t height);
 std::uint32_t windowed_width(const Window& window, std::uint32_t width);
 
-/// The first thing that is wrong with a program, as one sentence naming block and field; empty where nothing
-/// is. Everything above is checked: indices, order, shapes, types, sizes of constants, ranges, accumulators
-/// against the actual weights, overflow of the requantisation. A program that passes runs without any further
-/// check, on any bytes: elements outside their type's range give meaningless results and nothing worse. Safe
-/// on hostile input (bounded time and memory in the size of the program). Tensors have 1 to 8 axes, none of
-/// length 0, and at most 2^31 - 1 elements.
+/// The first error in a program, as one sentence that names block and field, or an empty string. Checks
+/// everything above: indices, order, shapes, types, sizes of constants, ranges, accumulators with the actual
+/// weights, and overflow of the requantisation. A tensor must have 1 to 8 axes, none of length 0, and at most
+/// 2^31 - 1 elements.
+///
+/// A program that passes can run on any input bytes without further checks. Elements outside their type's
+/// range give meaningless results but do no other harm. Safe on hostile input: time and memory are bounded by
+/// the size of the program.
 std::string validate(const Program& program);
 
-/// The sub-program made of `blocks` (indices into program.blocks, ascending): its inputs are what these
-/// blocks read and do not produce, in order of first use; its outputs are what others (or program.outputs)
-/// read of what they produce, in order of production.
+/// The sub-program made of `blocks` (ascending indices into program.blocks). Its inputs are the tensors that
+/// these blocks read but do not produce, in order of first use. Its outputs are those tensors they produce
+/// that other blocks or program.outputs read, in order of production.
 Program extract(const Program& program, const std::vector<std::uint32_t>& blocks, std::string name);
 
 }  // namespace millrace::kernels

@@ -1,4 +1,5 @@
-// A vector whose copies share its elements until one of them is edited: what a program holds megabytes of.
+// A vector whose copies share their elements until one copy is edited. Programs hold megabytes of weights in
+// it.
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,8 @@
 
 namespace millrace::kernels {
 
-/// Reads like a std::vector; edit() gives the vector itself. Threads: as std::vector, each object by itself,
-/// whatever it shares with others.
+/// Reads like a std::vector; edit() returns the vector itself. Thread safety is that of std::vector: each
+/// object may be used by one thread at a time, even if it shares elements with others.
 template <class T>
 class SharedVector {
  public:
@@ -31,9 +32,10 @@ class SharedVector {
   auto begin() const { return get().begin(); }
   auto end() const { return get().end(); }
 
-  /// This object's own elements, until it is copied again: copied first where others read them too.
+  /// The elements, for editing, until this object is copied again. Copies them first if other objects share
+  /// them.
   std::vector<T>& edit() {
-    // Nobody else can begin to share what only this object has.
+    // If only this object holds the elements, no other object can start to share them meanwhile.
     if (!values_ || values_.use_count() > 1) values_ = std::make_shared<std::vector<T>>(get());
     std::atomic_thread_fence(std::memory_order_acquire);  // after what others did before they let it go
     return *values_;

@@ -64,7 +64,7 @@ bool is_file_name(std::string_view name) {
   });
 }
 
-// Names come from outside: nothing in them may break a line of the log, or fill it.
+// Names come from outside. No name may break a line of the log or flood it.
 std::string one_line(std::string message) {
   constexpr std::size_t kLongest = 600;
   if (message.size() > kLongest) message.replace(kLongest, std::string::npos, "...");

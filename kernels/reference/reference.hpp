@@ -1,6 +1,5 @@
-// The specification, as code: every block of program.hpp as the plainest loops that are obviously right.
-//
-// Slow on purpose. What the fast kernels, the emulated cards and the hardware must equal, byte for byte.
+// The specification as code: every block of program.hpp as the plainest loops that are obviously right. It is
+// slow on purpose. The fast kernels, the emulated cards and the hardware must equal it byte for byte.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +13,14 @@ namespace millrace::kernels::reference {
 
 using Buffer = std::vector<std::byte>;
 
-/// Runs one frame of a program that validate() accepts. `inputs` in the order of program.inputs, each of
-/// exactly the tensor's storage_bytes(); result in the order of program.outputs. `observe`, where given, sees
-/// every tensor once it is known, inputs included. Pure; any thread.
+/// Runs one frame of a program that validate() accepts. `inputs` are in the order of program.inputs, each of
+/// exactly its tensor's storage_bytes(). The result is in the order of program.outputs. If `observe` is
+/// given, it is called with every tensor once its value is known, inputs included. Pure; may run on any
+/// thread.
 std::vector<Buffer> run(const Program& program, const std::vector<Buffer>& inputs,
                         const std::function<void(TensorIndex, const Buffer&)>& observe = {});
 
-/// One application of the step function for channel c.
+/// Applies the step function of one channel to one accumulator.
 std::int64_t requantise(const Requantise& r, std::int64_t acc, std::size_t channel);
 
 }  // namespace millrace::kernels::reference

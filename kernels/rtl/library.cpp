@@ -15,7 +15,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// The words of a text that begin with mr_.
+/// All words in a text that begin with mr_.
 std::set<std::string_view> mentioned(std::string_view text) {
   std::set<std::string_view> words;
   for (std::size_t at = text.find("mr_"); at != std::string_view::npos; at = text.find("mr_", at + 1)) {
@@ -27,7 +27,7 @@ std::set<std::string_view> mentioned(std::string_view text) {
   return words;
 }
 
-/// Without what stands behind "//" on its line.
+/// The text without its `//` comments.
 std::string code(std::string_view text) {
   std::string kept;
   while (!text.empty()) {

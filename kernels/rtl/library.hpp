@@ -1,4 +1,5 @@
-// The SystemVerilog of this folder as texts in the binary, so that a deployment can hold what it uses.
+// The SystemVerilog files of this folder as texts in the binary. A deployment contains copies of those it
+// uses.
 #pragma once
 
 #include <set>
@@ -13,11 +14,11 @@ struct LibraryFile {
   std::string_view text;
 };
 
-/// Every module, ascending by path. Static storage.
+/// Every module, in ascending order of path. Static storage.
 const std::vector<LibraryFile>& library();
 
-/// The modules that `modules` need, themselves included, ascending by path; names that are none of the
-/// library are left out.
+/// `modules` and the library modules that they instantiate, directly or indirectly, in ascending order of
+/// path. Names that are not in the library are ignored.
 std::vector<LibraryFile> closure(const std::set<std::string>& modules);
 
 }  // namespace millrace::kernels::rtl
