@@ -1,5 +1,4 @@
-// Benches of the blocks that multiply, add and compare: what kernels/reference computes is what must come
-// out.
+// Benches of the blocks that multiply, add and compare. kernels/reference computes the expected results.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -97,7 +96,7 @@ class MatrixVector : public Case {
   Beats lines_;
 };
 
-/// Other weights in every frame: they come as a stream.
+/// Matrix times vector with weights that come as a stream and differ in every frame.
 class StreamedMatrixVector : public Case {
  public:
   StreamedMatrixVector(const Parameters& p, Rng&)
@@ -139,7 +138,7 @@ class StreamedMatrixVector : public Case {
   ElementType weight_;
 };
 
-/// Accumulators as they come, and at every step of the function.
+/// A step function on random accumulators and on the accumulators around each step.
 class StepFunction : public Case {
  public:
   StepFunction(const Parameters& p, ElementType acc)
@@ -202,12 +201,12 @@ class MultiplyShift : public StepFunction {
     std::int64_t multiplier = 1, offset = 0;
     if (mbits_ > 0) {
       multiplier = rng.between(std::int64_t{1} << (mbits_ - 3), (std::int64_t{1} << (mbits_ - 1)) - 1);
-      // Odd multipliers alone would hardly ever meet a half.
+      // Odd multipliers would hardly ever produce a half, so half of the multipliers are powers of two.
       if (ties && rng.chance(0.5)) multiplier = std::int64_t{1} << rng.between(0, mbits_ - 2);
     }
     int shift = fixed_shift;
     const int most = std::min((1 << sbits_) - 1, 62);
-    // Such that the accumulator's range covers about the output's range twice over; or any.
+    // Choose a shift with which the accumulator's range covers about twice the output's range, or any shift.
     if (shift < 0) {
       shift = std::clamp(static_cast<int>(acc_.bits) + std::max(mbits_ - 3, 0) - static_cast<int>(out_bits_),
                          0, most);
@@ -243,7 +242,8 @@ class MultiplyShift : public StepFunction {
     return lines;
   }
 
-  /// Where the result steps to a value of the output's range, where a half is rounded, and one beside.
+  /// An accumulator at which the result steps to a value of the output's range or a half is rounded, or one
+  /// beside it.
   std::int64_t interesting(std::size_t channel, Rng& rng) const override {
     const std::size_t c = function_.multiplier.size() == 1 ? 0 : channel;
     const std::int64_t level =

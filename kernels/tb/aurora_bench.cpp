@@ -1,4 +1,4 @@
-// The Aurora adapter: a channel that comes and goes, words both ways.
+// Bench of the Aurora adapter: a channel that goes up and down, with words in both directions.
 #include <cstdio>
 
 #include "kernels/tb/bench.hpp"

@@ -9,7 +9,7 @@ namespace millrace::kernels::tb {
 namespace {
 constexpr std::uint64_t kSlaveError = 2;
 constexpr std::uint32_t kAllBytes = 0xf;
-constexpr std::uint32_t kWindow = 0x1000;  // of a unit
+constexpr std::uint32_t kWindow = 0x1000;  // bytes of registers of a unit
 constexpr std::uint32_t kNoRegister = 0xffc;
 constexpr std::uint32_t kStop = 0x1c;
 }  // namespace
@@ -44,8 +44,9 @@ void RegisterMaster::push_write(std::uint32_t address, std::uint32_t data, std::
                        }});
 }
 
-/// Without the low byte no bit of a control register is written, and none of one that takes whole words only;
-/// of an argument all bytes follow. A stop of the supervisor takes any write for one.
+/// A write without the low byte changes no bit of a control register or of a register that takes whole words
+/// only; all bytes of an argument are written afterwards. The supervisor's stop register treats any write as
+/// a stop, so it gets none.
 void RegisterMaster::push_decoy(std::uint32_t address) {
   if (address % kWindow == kStop || !rng_.chance(0.2)) return;
   push_write(address, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)),
@@ -68,7 +69,7 @@ void RegisterMaster::write_argument(std::uint32_t address, std::uint32_t data, s
   const auto first = static_cast<std::uint32_t>(rng_.between(0, kAllBytes));
   for (const std::uint32_t strobes : {first, kAllBytes & ~first}) {
     std::uint32_t bytes =
-        static_cast<std::uint32_t>(rng_.between(0, 0xffffffff));  // noise where none is written
+        static_cast<std::uint32_t>(rng_.between(0, 0xffffffff));  // noise in unwritten bytes
     for (unsigned b = 0; b < 4; ++b) {
       const std::uint32_t mask = 0xffu << (8 * b);
       if ((strobes >> b & 1u) != 0) bytes = (bytes & ~mask) | (data & mask);
@@ -93,7 +94,7 @@ void RegisterMaster::reset() {
   read_response_.reset();
 }
 
-/// An access that nobody asked for, beside one of the other direction.
+/// An access that the bench did not ask for, to run beside one in the other direction.
 RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
   Access access{is_write, kNoRegister, static_cast<std::uint32_t>(rng_.between(0, 0xffffffff)), 0, {}, false};
   if (is_write) {
@@ -105,7 +106,7 @@ RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
   if (!arguments_.empty() && rng_.chance(0.7)) {
     const auto nth = rng_.between(0, static_cast<std::int64_t>(arguments_.size()) - 1);
     const auto& [address, value] = *std::next(arguments_.begin(), nth);
-    // While it is written it may be either.
+    // While a register is being written, it may read as the old or the new value.
     const bool written = std::any_of(accesses_.begin(), accesses_.end(), [at = address](const Access& a) {
       return a.is_write && a.address == at;
     });
@@ -115,7 +116,7 @@ RegisterMaster::Access RegisterMaster::unasked(bool is_write) {
     }
   }
   access.then = [this, want, address = access.address](std::uint32_t got) {
-    const auto now = arguments_.find(address);  // gone or another: it was written meanwhile
+    const auto now = arguments_.find(address);  // absent or changed if it was written meanwhile
     const bool may_be = address == kNoRegister ? got == 0 : now == arguments_.end() || got == now->second;
     if (got != want && !may_be)
       report_(prefix_ + "r: register " + std::to_string(address) + " reads as " + std::to_string(got));
@@ -159,7 +160,7 @@ void RegisterMaster::drive() {
 
 void RegisterMaster::complete(Direction& direction) {
   const bool write = direction.access->is_write;
-  if (port(write ? "bresp" : "rresp").get() != 0) report_(prefix_ + ": a response but OKAY");
+  if (port(write ? "bresp" : "rresp").get() != 0) report_(prefix_ + ": a response other than OKAY");
   const std::uint32_t data = write ? 0 : static_cast<std::uint32_t>(port("rdata").get());
   const Access access = std::move(*direction.access);
   direction = {};

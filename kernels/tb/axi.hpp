@@ -1,8 +1,8 @@
-// The far ends of the shell's AXI ports: a register master and a memory, with random delays, that check the
+// The far ends of the shell's AXI ports: a register master and a memory. They add random delays and check the
 // protocol.
 //
-// Every cycle: drive() before the model is evaluated, sample() after it settled, before the clock rises.
-// Broken rules are reported through `report` with the rule's name.
+// In every cycle, call drive() before the model is evaluated, and sample() after combinational logic has
+// settled and before the clock rises. A violated rule is reported through `report` by name.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ namespace millrace::kernels::tb {
 using Ports = std::map<std::string, Port>;
 using Report = std::function<void(const std::string&)>;
 
-/// Valid stays and its payload with it until ready: for what the model drives.
+/// Checks a channel that the model drives: once valid, it stays valid with the same payload until ready.
 class StableUntilTaken {
  public:
   StableUntilTaken(Ports& ports, const std::string& channel, std::vector<std::string> payload);
@@ -34,21 +34,22 @@ class StableUntilTaken {
   std::vector<Beat> held_;
 };
 
-/// AXI4-Lite master: accesses in order, address and data of a write in any order, responses taken late.
+/// An AXI4-Lite master. Accesses run in order; a write offers address and data in any order; responses are
+/// taken with a delay.
 ///
-/// Of its own accord it adds what must change nothing: writes without the low byte ahead of a write, and
-/// beside an access of one direction one of the other: a write without strobes, a read of an argument or of
-/// no register.
+/// The master also adds accesses of its own that must not change anything: before a write, a write without
+/// the low byte; beside an access in one direction, one in the other direction (a write without strobes, or a
+/// read of an argument or of an address without a register).
 class RegisterMaster {
  public:
   RegisterMaster(Ports& ports, const std::string& prefix, Rng& rng, Report report);
   void write(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
-  /// Of a register that takes single bytes and gives back what was written: sometimes in two writes.
+  /// Writes a register that takes single bytes and reads back as written; sometimes in two writes.
   void write_argument(std::uint32_t address, std::uint32_t data, std::function<void()> then = {});
   void read(std::uint32_t address, std::function<void(std::uint32_t)> then);
   bool idle() const { return accesses_.empty(); }
-  unsigned overlapped() const { return overlapped_; }  // cycles with an access under way in both directions
-  void reset();  // forgets what it was asked for: both ends of the port are reset
+  unsigned overlapped() const { return overlapped_; }  // cycles with accesses under way in both directions
+  void reset();  // forgets all accesses, because both ends of the port are reset
   void drive();
   void sample();
 
@@ -57,9 +58,9 @@ class RegisterMaster {
     bool is_write;
     std::uint32_t address, data, strobes;
     std::function<void(std::uint32_t)> then;
-    bool asked = true;  // by the bench
+    bool asked = true;  // false for an access that the master added itself
   };
-  /// What is under way in one direction; of reads there is no data to offer.
+  /// The access under way in one direction. A read offers no data.
   struct Direction {
     std::optional<Access> access;
     bool address_offered = false, address_taken = false, data_offered = false, data_taken = false;
@@ -79,25 +80,25 @@ class RegisterMaster {
   std::string prefix_;
   Rng& rng_;
   Report report_;
-  std::deque<Access> accesses_;  // the first of them may be under way
+  std::deque<Access> accesses_;  // the first one may be under way
   Direction writing_, reading_;
   bool first_under_way_ = false;
   unsigned overlapped_ = 0;
-  std::map<std::uint32_t, std::uint32_t> arguments_;  // what they must read as
+  std::map<std::uint32_t, std::uint32_t> arguments_;  // the values that they must read back as
   StableUntilTaken write_response_, read_response_;
 };
 
-/// AXI4 memory of `bytes` bytes at `base`: a port for reads, one for writes, or both, as the model has them.
+/// An AXI4 memory of `bytes` bytes at `base`, with a read port, a write port or both, as the model has them.
 class Memory {
  public:
   Memory(Ports& ports, const std::string& prefix, std::uint64_t base, std::size_t bytes,
          unsigned longest_burst, Rng& rng, Report report);
   std::uint64_t base() const { return base_; }
   std::vector<std::uint8_t>& content() { return content_; }
-  double pace = 0.5;     // chance of progress, a channel and a cycle
+  double pace = 0.5;     // probability that a channel makes progress in a cycle
   bool failing = false;  // answers SLVERR
   bool failing_reads = false;
-  void reset();  // forgets the bursts it owes: both ends of the port are reset
+  void reset();  // forgets all pending bursts, because both ends of the port are reset
   void drive();
   void sample();
 
@@ -124,7 +125,7 @@ class Memory {
   Rng& rng_;
   Report report_;
   std::deque<Burst> reads_, writes_;
-  std::deque<std::vector<Beat>> written_;  // complete bursts of data that wait for their address
+  std::deque<std::vector<Beat>> written_;  // complete bursts of data whose address has not come yet
   std::vector<Beat> incoming_;
   unsigned responses_ = 0;
   bool reading_ = false, responding_ = false;

@@ -1,4 +1,4 @@
-// One beat of a stream: a vector of bits of any width, lane 0 lowest.
+// One beat of a stream: a bit vector of any width, with lane 0 in the lowest bits.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Beat {
   const std::vector<std::uint32_t>& words() const { return words_; }
   std::vector<std::uint32_t>& words() { return words_; }
 
-  /// `width` <= 64 bits from `low` on, zero-extended; beyond the beat's end reads as zero.
+  /// `width` <= 64 bits from bit `low`, zero-extended. Bits beyond the beat's end read as zero.
   std::uint64_t get(unsigned low, unsigned width) const;
   std::int64_t get_signed(unsigned low, unsigned width) const;
   /// Stores the low `width` bits of `value`; bits beyond the beat's end are lost.
@@ -36,11 +36,11 @@ class Beat {
 
 using Beats = std::vector<Beat>;
 
-/// Values in stream order to beats of `lanes` lanes of `bits` bits each. values.size() is a multiple of
-/// `lanes`.
+/// Packs values in stream order into beats of `lanes` lanes of `bits` bits each. values.size() must be a
+/// multiple of `lanes`.
 Beats to_beats(const std::vector<std::int64_t>& values, unsigned lanes, unsigned bits);
 
-/// One line a beat: the file a weight or parameter memory is initialised from.
+/// Writes one line per beat: the file that initialises a weight or parameter memory.
 void write_hex(const std::string& path, const Beats& lines);
 
 }  // namespace millrace::kernels::tb

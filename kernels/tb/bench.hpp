@@ -1,10 +1,10 @@
-// A bench: what a module must do, as frames of beats in and frames of beats out, and how fast.
+// A bench describes what a module must do, as frames of input beats and the expected frames of output beats,
+// and how fast it must be.
 //
 // A Case knows one row of a module's table. The runner (stream_bench.cpp) feeds its frames through the row's
-// instance under every pattern of valid and ready it knows and compares every beat. Streams are found by
-// their port names:
-// `<stream>_valid`, `_ready`, `_data`; a vector of N valids is N streams `<stream>0`… with the data side by
-// side. Streams that start with s or l go in, those that start with m come out.
+// instance under every pattern of valid and ready and compares every beat. It finds streams by port name:
+// `<stream>_valid`, `_ready`, `_data`. A vector of N valids is N streams `<stream>0`… with their data side by
+// side. Streams whose names start with s or l are inputs; those that start with m are outputs.
 #pragma once
 
 #include <functional>
@@ -34,11 +34,11 @@ class Rng {
 
 struct Frame {
   std::map<std::string, Beats> inputs;   // by stream
-  std::map<std::string, Beats> outputs;  // what must come, in order
+  std::map<std::string, Beats> outputs;  // the expected beats, in order
 };
 
-/// At full speed: inputs always offered, outputs always taken. What the module's header states; checked
-/// exactly.
+/// The timing at full speed, with inputs always offered and outputs always taken, as the module's header
+/// states it. The runner requires it exactly.
 struct Timing {
   std::int64_t latency_cycles = 0;    // from the first input beat taken to the first output beat offered
   std::uint64_t interval_cycles = 0;  // between the last output beats of successive frames
@@ -48,19 +48,20 @@ class Case {
  public:
   virtual ~Case() = default;
   virtual Frame frame(Rng& rng) = 0;
-  /// Beats for streams that are filled once before everything else (loaded weights); kept over resets.
+  /// Beats for streams that are filled once at the start (loaded weights). They survive resets.
   virtual std::map<std::string, Beats> load() { return {}; }
   virtual std::optional<Timing> timing() const { return std::nullopt; }
-  virtual int frames() const { return 8; }  // a phase
+  virtual int frames() const { return 8; }  // per phase
 };
 
-/// Writes the row's memory files to the current directory (drawn from `rng`) before the model is made.
+/// Makes a case from random values of `rng`. Writes the row's memory files to the current directory before
+/// the model is made.
 using MakeCase = std::function<std::unique_ptr<Case>(const Parameters&, Rng&)>;
 
-/// Whole-module benches that are not about streams alone (the shell): returns the number of failures.
+/// A bench for a module that has more than streams, such as the shell. Returns the number of failures.
 using RunBench = std::function<int(std::uint64_t seed, int rounds)>;
 
-/// By module name. Each file of benches adds its own.
+/// By module name. Each bench file adds its own entries.
 using Cases = std::map<std::string, MakeCase>;
 using Benches = std::map<std::string, RunBench>;
 void add_stream_cases(Cases& cases);
@@ -74,9 +75,9 @@ void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
 void add_top_bench(Benches& benches);
 
-/// A bench of rows side by side for so many cycles a round. A ROW is made of (parameters, ports, seed) and
-/// has `clk`, drive(cycle), sample(), print(), `failures`, and worked(): whether what must happen in such a
-/// run did. Returns the number of failures.
+/// Runs all rows side by side for `cycles` cycles. A Row is constructed from (parameters, ports, seed) and
+/// has `clk`, drive(cycle), sample(), print(), `failures`, and worked(), which tells whether everything that
+/// a run must contain has happened. Returns the number of failures.
 template <class Row>
 int run_rows(std::uint64_t seed, int cycles) {
   const auto& parameters = model_rows();
@@ -103,7 +104,7 @@ int run_rows(std::uint64_t seed, int cycles) {
   return failures;
 }
 
-/// Runs every row of the model; prints one line a row and every failure; returns the number of failures.
+/// Runs every row of the model. Prints one line per row and every failure. Returns the number of failures.
 int run_stream_bench(const MakeCase& make, std::uint64_t seed, int rounds);
 
 }  // namespace millrace::kernels::tb

@@ -1,4 +1,4 @@
-// Benches of pooling, depthwise convolution and what works element by element, against kernels/reference.
+// Benches of pooling, depthwise convolution and element-wise blocks, against kernels/reference.
 #include <algorithm>
 
 #include "kernels/tb/integers.hpp"
@@ -20,7 +20,7 @@ Requantise identity(ElementType type) {
   return r;
 }
 
-/// Pooling of [h, w, c] by `window`; what differs between the two modules is the timing.
+/// Pooling of [h, w, c] by `window`. The two pooling modules differ only in timing.
 class Pool : public Case {
  public:
   Pool(const Parameters& p, Window window, std::uint32_t h, std::uint32_t w, Timing timing)
@@ -159,7 +159,7 @@ class Sum : public Case {
   Add add_;
 };
 
-/// No block of a program is this alone: the products are formed here.
+/// No block of a program is a bare product, so the bench multiplies here.
 class Product : public Case {
  public:
   explicit Product(const Parameters& p)
@@ -185,7 +185,7 @@ class Product : public Case {
   unsigned bits_;
 };
 
-/// Nor is this: the first of the largest, by the standard library.
+/// No block of a program is an argmax either, so the standard library finds the first of the largest.
 class Argmax : public Case {
  public:
   explicit Argmax(const Parameters& p)
@@ -226,7 +226,7 @@ class Joined : public Case {
   unsigned c0_, c1_;
 };
 
-/// The table as the reference applies it: to one operand, or to two side by side in a lane.
+/// A lookup table, applied by the reference to one operand or to two operands side by side in a lane.
 class Table : public Case {
  public:
   Table(const Parameters& p, Rng& rng)

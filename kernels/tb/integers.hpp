@@ -1,4 +1,4 @@
-// Integers of the program's types as the hardware carries them, and one block run by the reference.
+// Integers of a program's types in the encoding of the hardware, and single blocks run by the reference.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ using Values = std::vector<std::int64_t>;
 /// The RTL's kinds: 0 unsigned, 1 signed, 2 bipolar.
 ElementType element_type(int kind, int bits);
 
-/// Anything the type holds; the extremes more often than chance would bring them.
+/// A random value of the type. The type's extremes come more often than uniform chance would bring them.
 std::int64_t random_value(ElementType type, Rng& rng);
 Values random_values(ElementType type, std::size_t count, Rng& rng);
 
-/// The field a value travels in: a bipolar -1 is 0.
+/// The bits that encode a value. The bit 0 encodes the bipolar value -1.
 std::int64_t field(ElementType type, std::int64_t value);
 Beats to_beats(const Values& values, ElementType type, unsigned lanes);
 
@@ -28,8 +28,8 @@ struct Operand {
   std::vector<std::uint32_t> shape;
 };
 
-/// Runs `operation` alone through kernels/reference. Throws std::logic_error with validate()'s sentence where
-/// the program is refused.
+/// Runs `operation` alone through kernels/reference. Throws std::logic_error with validate()'s message if the
+/// program is invalid.
 Values run_reference(Operation operation, const std::vector<Operand>& inputs,
                      const std::vector<Values>& values, Operand output);
 

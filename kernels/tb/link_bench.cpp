@@ -1,10 +1,10 @@
-// The link modules: a sender and a receiver of one image, joined by cables that the bench plays.
+// Bench of the link modules: a sender and a receiver of one image, joined by simulated cables.
 //
-// Every packet on a cable is taken apart here: CRC computed bit by bit, payload compared with
-// kernels/program/packing.hpp. Scripts: clean frames; a change of epoch in mid-frame; lost greetings and
-// notes of credit (must only cost time); damaged and lost packets (must be told as faults, and nothing wrong
-// may come out); a cable that goes down; ends that are told different packet sizes; memory that fails, after
-// which no packet begins; connectors that do not exist.
+// The bench decodes every packet on a cable, computes its CRC bit by bit and compares its payload with
+// kernels/program/packing.hpp. The scripts are: clean frames; a change of epoch in mid-frame; lost greetings
+// and credits, which may only cost time; damaged and lost packets, which must raise a fault and must never
+// give wrong output; a cable that goes down; ends with different packet sizes; a memory that fails, after
+// which no packet may begin; connectors that do not exist.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -24,8 +24,8 @@ namespace abi = runtime::plan::abi;
 
 enum Kind : std::uint64_t { kData = 1, kTaken = 2, kGreeting = 3, kWelcome = 4 };
 constexpr std::uint32_t kReceiver = 0, kSender = 1;  // rows of the link table
-constexpr std::uint64_t kBegun = 200;        // cycles after which no packet that had begun is still under way
-constexpr std::uint64_t kPatience = 60'000;  // cycles in which a script must come to its end
+constexpr std::uint64_t kBegun = 200;                // cycles within which a packet that has begun must end
+constexpr std::uint64_t kPatience = 60'000;          // cycles within which a script must end
 
 std::uint32_t crc32(const std::vector<std::uint8_t>& bytes) {
   std::uint32_t crc = ~0u;
@@ -117,7 +117,7 @@ class LinkRow {
   Stage stage_ = Stage::kReset;
   Script script_ = Script::kClean;
   std::uint64_t cycle_ = 0, since_ = 0, flushing_ = 0, resting_ = 0, flushed_at_ = 0, change_at_ = 0,
-                spoilt_from_ = 0;  // memory has failed since
+                spoilt_from_ = 0;  // the cycle in which memory failed
   std::uint32_t epoch_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;
   std::uint64_t sequence_ = 0;
   std::deque<Write> writes_;
@@ -127,7 +127,7 @@ class LinkRow {
 
   std::deque<LinkFrame> to_give_, on_wire_, to_get_;
   bool offered_ = false, tag_given_ = false;
-  std::optional<LinkFrame> begun_;  // its first beat came, its tag did not yet
+  std::optional<LinkFrame> begun_;  // the frame whose first beat came but whose tag did not yet
   std::uint64_t begun_at_ = 0;
   std::size_t given_ = 0, got_ = 0, wire_at_ = 0;
   std::uint64_t sent_packets_ = 0, sent_bytes_ = 0, arrived_packets_ = 0, frames_ = 0, faults_ = 0,
@@ -157,7 +157,7 @@ void LinkRow::begin_script() {
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
-  // A channel that had no trouble may simply go on; to change it, both ends go out of service first.
+  // A channel without trouble may continue. To change it, both ends first go out of service.
   sink_pace_ = rng_.chance(0.4) ? 0.05 : 0.8;
   const bool goes_on =
       in_session_ && !faulted_ && !spoilt_ && script_ != Script::kMismatch && rng_.chance(0.5);
@@ -190,15 +190,16 @@ void LinkRow::set_up() {
     writes_.push_back({row, abi::kLinkPacketBytes, packet_bytes_});
     writes_.push_back({row, abi::kLinkCredits, other ? credits_ + 1 : credits_});
   }
-  if (rng_.chance(0.5)) {  // a connector that does not exist: stays out of service until it has another
+  if (rng_.chance(
+          0.5)) {  // a connector that does not exist: the row stays out of service until it gets another
     const auto beyond = static_cast<std::uint32_t>(parameters_["CONNECTORS"] + rng_.between(0, 300));
     writes_.push_back({first, abi::kLinkConnector, rng_.chance(0.5) ? 0x8000'0000u + connector_ : beyond});
     writes_.push_back({first, abi::kLinkEnable, 1});
-    writes_.push_back({first, abi::kLinkConnector, connector_});  // in service it would not be taken
+    writes_.push_back({first, abi::kLinkConnector, connector_});  // a row in service would ignore this write
   }
   writes_.push_back({first, abi::kLinkEnable, 1});
   writes_.push_back({1 - first, abi::kLinkEnable, 1});
-  writes_.push_back({first, abi::kLinkTag, 99});  // in service: may not change
+  writes_.push_back({first, abi::kLinkTag, 99});  // must be ignored, because the row is in service
   stage_ = Stage::kSetUp;
 }
 
@@ -269,7 +270,7 @@ void LinkRow::watch_cables() {
     Cable& cable = cables_[c];
     if (!up_) {
       if (bit("tx_valid")) fail("offered to a cable that is down");
-      cable.coming.clear();  // the end of a packet that was cut is lost too
+      cable.coming.clear();  // the rest of the packet that was cut off is lost too
       ever_down_ = true;
     }
     if (!bit("tx_valid") || !bit("tx_ready")) continue;
@@ -282,7 +283,7 @@ void LinkRow::watch_cables() {
   }
 }
 
-/// A whole packet left: checked, then it travels, or is lost or damaged.
+/// Checks a packet that was sent completely. Then the packet travels, is lost, or is damaged.
 void LinkRow::packet_sent(Cable& cable) {
   Packet packet;
   for (std::size_t i = 0; i + 1 < cable.coming.size(); ++i)
@@ -322,14 +323,14 @@ void LinkRow::check_data(const Packet& packet) {
   sent_bytes_ += length;
   if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun)
     fail("a packet that began after memory had failed");
-  if (packet.field(16, 4) != epoch_) {  // one that the flush did not catch
+  if (packet.field(16, 4) != epoch_) {  // a packet that the flush did not catch
     if (packet.field(16, 4) + 1 != epoch_ || cycle_ - flushed_at_ > 2000) fail("a packet of another epoch");
     return;
   }
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
   if (packet.bytes.size() != 32 + (length + bytes_ - 1) / bytes_ * bytes_) return fail("a wrong length");
   if (length == 0 || length > rounded(packet_bytes_)) fail("a packet too large");
-  // Frames that a flush cut off: the packets of the next one begin anew.
+  // A flush cut these frames off. The packets of the next frame start at its beginning.
   while (!on_wire_.empty() && on_wire_.front().sequence != packet.field(8, 8)) {
     on_wire_.pop_front();
     wire_at_ = 0;
@@ -384,7 +385,7 @@ void LinkRow::watch_frames() {
   if (high("out_valid") && high("out_ready")) {
     if (to_get_.empty()) return fail("a beat of no frame");
     if (got_ == 0) {
-      if (begun_) fail("a frame begins, and the last one's tag is not taken");
+      if (begun_) fail("a frame begins before the tag of the last frame was taken");
       begun_ = to_get_.front();
       begun_at_ = cycle_ - 1;
     }
@@ -407,7 +408,7 @@ void LinkRow::watch_faults() {
   if (!expected) fail("a fault of code " + std::to_string(code));
   if (!faulted_) {
     ++faults_;
-    change_at_ = cycle_ + static_cast<std::uint64_t>(rng_.between(0, 600));  // the host takes its time
+    change_at_ = cycle_ + static_cast<std::uint64_t>(rng_.between(0, 600));  // the host reacts with a delay
   }
   faulted_ = ever_faulted_ = true;
 }
@@ -462,7 +463,7 @@ void LinkRow::advance() {
         if (spoilt_from_ == 0 && cycle_ >= change_at_) spoilt_from_ = cycle_;
         if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > 3 * kBegun) begin_flush();
       } else if (script_ == Script::kDamaged || script_ == Script::kLost) {
-        // A packet lost behind all others is missed by nobody but the host.
+        // If the very last packet is lost, only the host can notice.
         if ((faulted_ && cycle_ >= change_at_) || (spoilt_ && cycle_ - since_ > kPatience / 2) ||
             (to_give_.empty() && to_get_.empty()))
           begin_flush();
@@ -471,7 +472,7 @@ void LinkRow::advance() {
       }
       return;
     case Stage::kFlush:
-      // As mr_control: until all is quiet, then the dataflow is reset, then all let go.
+      // Do as mr_control does: wait until all is quiet, reset the dataflow, then release everything.
       if (++flushing_ < 4 || !high("quiet")) return;
       flush_ = false;
       spoilt_from_ = 0;
@@ -497,7 +498,7 @@ void LinkRow::finish_script() {
   since_ = cycle_;
 }
 
-/// A register a cycle, once the last packets have come to rest.
+/// Reads one register per cycle, after the last packets have arrived.
 void LinkRow::check_counters() {
   struct Expected {
     std::uint32_t row, offset;
@@ -524,7 +525,7 @@ void LinkRow::check_counters() {
     } else if (e.offset == abi::kLinkPacketsLow && e.row == kReceiver && ever_faulted_) {
       if (got > e.value) fail("more packets than came");
     } else if (ever_down_ && e.row == kSender && got >= e.value) {
-      // What is lost with its cable counts as sent.
+      // Packets that are lost with their cable count as sent.
     } else if (got != e.value) {
       fail("register " + std::to_string(e.offset) + " of row " + std::to_string(e.row) + " says " +
            std::to_string(got) + ", expected " + std::to_string(e.value));

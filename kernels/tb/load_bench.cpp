@@ -1,10 +1,10 @@
-// The way of constants that are loaded: the unit that reads them from memory, and a stop on their way.
+// Bench of loaded constants: mr_parameters, which reads them from memory, and mr_load, which takes each
+// block's share.
 //
-// mr_load: words come whenever they like, nobody holds them back; every line and every word passed on is
-// there one cycle later and no other, round after round. mr_parameters: a host starts runs of all
-// sizes, rewrites the arguments or asks for the next while one runs, memory fails, resets come in the middle;
-// the words, their number, `error`, `streamed`, `given`, the interrupt's cycle and the AXI protocol are
-// checked.
+// mr_load: words come at random and are never held back. Every line and every word that is passed on must
+// appear exactly one cycle later, round after round. mr_parameters: a host starts runs of all sizes, rewrites
+// the arguments or starts the next run early, memory fails, and resets come in mid-run. The bench checks the
+// words, their number, `error`, `streamed`, `given`, the cycle of the interrupt and the AXI protocol.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -35,7 +35,7 @@ class LoadRow {
       pace_ = cycle == 0 || rng_.chance(0.3) ? 1.0 : 0.1 * static_cast<double>(rng_.between(1, 9));
     offered_ = rng_.chance(pace_);
     word_ = (static_cast<std::uint64_t>(rng_.between(0, 0xffffffff)) << 32) |
-            static_cast<std::uint64_t>(rng_.between(0, 0xffffffff));  // noise where none is offered
+            static_cast<std::uint64_t>(rng_.between(0, 0xffffffff));  // noise if no word is offered
     ports_.at("s_valid").set(offered_);
     ports_.at("s_data").set(word_);
   }
@@ -80,7 +80,7 @@ class LoadRow {
 };
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::uint64_t kPages = 4;  // before the words, after them
+constexpr std::uint64_t kPages = 4;  // of memory before the words, and as many after them
 constexpr std::uint64_t kBase = 0x3'ffff'f000;
 constexpr std::uint64_t kRunDeadlineCycles = 60'000;
 
@@ -118,7 +118,7 @@ class ParametersRow {
 
   void sample() {
     ++cycle_;
-    // Whoever takes the words counts them, through resets too.
+    // The receivers count the words that they take, also across resets.
     const bool word = ports_.at("load_valid").get() != 0;
     if (word) place_ = (place_ + 1) % words_;
     if (reset_) return;
@@ -160,8 +160,8 @@ class ParametersRow {
   }
 
  private:
-  static constexpr std::uint64_t kFromStill = 2;  // cycles from there to the interrupt
-  static constexpr std::uint64_t kSettle = 7;     // and a cycle a hop, from the last word to the interrupt
+  static constexpr std::uint64_t kFromStill = 2;  // cycles from the last reader's end to the interrupt
+  static constexpr std::uint64_t kSettle = 7;  // cycles from the last word to the interrupt, plus one per hop
 
   Report report() {
     return [this](const std::string& what) { fail(what); };
@@ -172,9 +172,9 @@ class ParametersRow {
                   static_cast<unsigned long long>(cycle_), what.c_str());
   }
 
-  /// What a reset leaves of host, memory and the unit: all three are the platform's.
+  /// Forgets what a reset clears in host, memory and unit; all three belong to the platform.
   void forget() {
-    if (running_) streamed_.reset();  // the run may have been taken, or not
+    if (running_) streamed_.reset();  // unknown whether the unit had taken the run
     taken_ = 0;
     running_ = broken_ = interrupted_ = memory_.failing = false;
     next_.reset();
@@ -183,7 +183,7 @@ class ParametersRow {
   }
 
   struct Run {
-    std::size_t place = 0;  // in memory, where its words begin
+    std::size_t place = 0;  // where its words begin in memory
     std::uint32_t load_offset = 0, load_bytes = 0, streamed_offset = 0;
     bool fits = false;
     std::uint64_t buffer() const { return kBase + place - load_offset; }
@@ -197,8 +197,7 @@ class ParametersRow {
     run.streamed_offset =
         static_cast<std::uint32_t>(kPage * static_cast<std::uint64_t>(rng_.between(0, 0xfffff)));
     run.load_bytes = words_ * 8;
-    run.fits =
-        ++drawn_ % 6 != 3 && !rng_.chance(0.1);  // few runs of the long rows: some of each sort among them
+    run.fits = ++drawn_ % 6 != 3 && !rng_.chance(0.1);  // some of each kind, even in rows with few runs
     if (!run.fits) {
       constexpr std::uint32_t kWrong[] = {1, 8, 64, 0x8000'0000u};
       const std::uint32_t by = kWrong[rng_.between(0, 3)];
@@ -245,7 +244,7 @@ class ParametersRow {
 
   void poll() {
     host_.read(0x00, [this](std::uint32_t control) {
-      if ((control & 8u) != 0) {  // taken: the arguments are the next run's, which may be asked for already
+      if ((control & 8u) != 0) {  // taken: the arguments now belong to the next run, which may start early
         if (rng_.chance(0.4)) {
           ask_for(*(next_ = draw()));
         } else {
@@ -298,13 +297,13 @@ class ParametersRow {
   int reset_cycles_ = 4;
   bool reset_ = true, running_ = false, interrupted_ = false;
   bool reading_ = false;
-  std::uint64_t reading_until_ = 0, still_ = 0;  // the cycle from which nobody reads any more
+  std::uint64_t reading_until_ = 0, still_ = 0;  // the cycle in which the last reader ends
   bool broken_ = false;                          // memory failed in the last run that fits
-  bool owed_ = false;                            // words of a run that a reset ended came
-  unsigned place_ = 0;                           // of the next word, as who takes them counts
+  bool owed_ = false;                            // the unit sent the rest of a run that a reset ended
+  unsigned place_ = 0;                           // index of the next word, as the receivers count
   Run run_;
-  std::optional<Run> next_;                  // asked for while this one runs
-  std::optional<std::uint64_t> streamed_{};  // what the last run that fits left there
+  std::optional<Run> next_;                  // started early, while the present run is under way
+  std::optional<std::uint64_t> streamed_{};  // the address from the last run that fits
   unsigned taken_ = 0, runs_ = 0, chained_ = 0, refused_ = 0, failed_ = 0, resets_ = 0, drawn_ = 0,
            begun_ = 0;
   std::uint64_t cycle_ = 0, started_ = 0, last_word_ = 0, reset_at_ = 0;

@@ -1,5 +1,5 @@
-// What a bench sees of a verilated model: rows (one instance a row of the module's table), each with its
-// ports by name. tools/rtl-sweep generates the implementation, one a module.
+// A bench's view of a verilated model: one instance for each row of the module's table, each with its ports
+// by name. tools/rtl-sweep generates the implementation for each module.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ struct Port {
   void write(unsigned low, const Beat& beat) const;
 };
 
-/// A row of the module's table: parameters as written there.
+/// A row of the module's table, with the parameters as written there.
 class Parameters {
  public:
   Parameters(std::string row, std::map<std::string, std::string> values)
       : row_(std::move(row)), values_(std::move(values)) {}
 
   const std::string& row() const { return row_; }
-  /// An absent parameter is an error (std::out_of_range naming it).
+  /// Throws std::out_of_range with the parameter's name if it is absent.
   int operator[](const std::string& name) const;
   const std::string& text(const std::string& name) const;
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -47,7 +47,7 @@ class Model {
   virtual ~Model() = default;
   virtual void eval() = 0;
   virtual void final() = 0;
-  /// Ports of row i, in the order of the table.
+  /// The ports of a row; rows are in the order of the table.
   virtual std::map<std::string, Port>& ports(std::size_t row) = 0;
 };
 

@@ -1,6 +1,7 @@
-// The weight reader before a memory: lines come in order, pass after pass, whatever memory and taker do, and
-// from the first one again after a flush; the AXI protocol is checked by the memory. While both sides are at
-// full speed its latency, from `active` to the first line, and its interval, from pass to pass, are measured.
+// Bench of the weight reader in front of a memory. Lines must come in order, pass after pass, at any pace of
+// the memory and of the taker, and from the first line again after a flush. The memory checks the AXI
+// protocol. At full speed, the bench measures the latency from `active` to the first line, and the interval
+// from pass to pass.
 #include <cstdio>
 
 #include "kernels/tb/axi.hpp"
@@ -9,7 +10,7 @@ namespace millrace::kernels::tb {
 namespace {
 
 constexpr std::uint64_t kBase = 0x1'2345'0000;
-constexpr int kPace = 997;  // cycles of one pace; the first of them is full speed, undisturbed
+constexpr int kPace = 997;  // cycles before the pace changes; the first pace is full speed without flushes
 constexpr int kActiveFrom = 11;
 
 class ReaderRow {
@@ -32,7 +33,7 @@ class ReaderRow {
 
   void drive(int cycle) {
     cycle_ = cycle;
-    if (cycle % kPace == 0) {  // another pace of both sides
+    if (cycle % kPace == 0) {  // draw a new pace for both sides
       memory_.pace = cycle == 0         ? 1.0
                      : rng_.chance(0.3) ? 1.0
                                         : 0.1 + 0.1 * static_cast<double>(rng_.between(0, 8));

@@ -1,10 +1,10 @@
-// The shell against the image ABI: host, memory and dataflow are played here, registers and trailers are what
-// image_abi.hpp says.
+// Bench of the shell against the image ABI. The bench plays host, memory and dataflow. Registers and trailers
+// must be as image_abi.hpp defines them.
 //
-// A script of runs: frames in order, frames the host never asks for, frames asked for too late, runs of a
-// stale epoch, and changes of the epoch at random moments in the middle of frames. Whatever happens, every
-// run completes, with its frame or as dropped; after a change of epoch frames flow again and none of the old
-// epoch comes out.
+// A script is a series of runs: frames in order, frames that the host never asks for, frames asked for too
+// late, runs of a stale epoch, and changes of the epoch at random moments in mid-frame. Every run must
+// complete, either with its frame or as dropped. After a change of epoch, frames must flow again and none of
+// the old epoch may come out.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +22,7 @@ namespace abi = runtime::plan::abi;
 constexpr std::size_t kSlots = 4;
 constexpr std::uint8_t kGuard = 0xa5;
 
-/// A side's elements: on the stream and in memory.
+/// The elements of an input or output, on the stream and in memory.
 struct Side {
   Side(const Parameters& p, const std::string& prefix)
       : lanes(static_cast<unsigned>(p[prefix + "LANES"])),
@@ -90,7 +90,7 @@ class ShellRow {
     return in_.type.lowest() + static_cast<std::int64_t>((sequence * 131 + i * 29 + epoch * 17 + i / 7) %
                                                          static_cast<std::uint64_t>(span));
   }
-  /// What the dataflow of the bench makes of a frame.
+  /// What the bench's dataflow computes from a frame.
   Values computed(const Values& frame) const {
     Values result(out_elements_);
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -146,7 +146,8 @@ class ShellRow {
   std::uint32_t epoch_ = 0;
   std::deque<Run> to_feed_, to_fetch_;  // runs not started
   bool feeding_ = false, fetching_ = false;
-  std::map<std::uint64_t, bool> must_arrive_;  // sequences of this script whose frame cannot be dropped
+  std::map<std::uint64_t, bool>
+      must_arrive_;  // sequences of this script; true if the frame may not be dropped
   bool script_disturbed_ = false;
 
   Values arriving_;
@@ -156,7 +157,7 @@ class ShellRow {
   bool sending_ = false;
   int failures_ = 0;
   unsigned delivered_ = 0, dropped_ = 0;
-  std::vector<std::uint64_t> fed_;  // sequences fed to this epoch, in order
+  std::vector<std::uint64_t> fed_;  // sequences fed in this epoch, in order
   std::map<std::uint64_t, std::uint64_t> started_at_, ended_at_;
   std::uint64_t next_in_order_ = 0;
 };
@@ -172,18 +173,18 @@ void ShellRow::begin_script() {
                            << (rng_.chance(0.2) ? 24 : 0);
   for (std::uint64_t i = 0; i < runs; ++i, ++sequence) {
     const Run run{epoch_, sequence, i};
-    if (rng_.chance(0.1)) {  // of an epoch that is over: both ends complete, the frame is dropped
+    if (rng_.chance(0.1)) {  // a stale epoch: both runs complete, the frame is dropped
       to_feed_.push_back({epoch_ + 1, sequence, i});
       to_fetch_.push_back({epoch_ + 1, sequence, i});
       continue;
     }
     to_feed_.push_back(run);
-    if (i + 1 < runs && rng_.chance(0.2)) continue;  // a frame nobody asks for
+    if (i + 1 < runs && rng_.chance(0.2)) continue;  // a frame that the host never asks for
     to_fetch_.push_back(run);
     must_arrive_[sequence] = !script_disturbed_;
   }
-  if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // asked for once more, when it is gone
-    // Only behind a later frame can the port know that it will not come.
+  if (rng_.chance(0.3) && to_fetch_.size() > 1) {  // ask for a frame again after it has left
+    // The port can tell that the frame will not come only when a later frame arrives.
     to_fetch_.insert(to_fetch_.begin() + 1, Run{epoch_, to_fetch_.front().sequence, kSlots - 1});
     if (to_fetch_.back().slot == kSlots - 1 || to_fetch_[2].epoch != epoch_)
       to_fetch_.erase(to_fetch_.begin() + 1);
@@ -284,7 +285,7 @@ void ShellRow::check_frame(const Run& run) {
   if (trailer.stall_cycles > trailer.cycles) fail(name + ": more stalls than cycles");
 }
 
-/// Takes frames in, computes them whole, gives them out; a reset of the flow empties it.
+/// Takes a frame in, computes it as a whole, and sends it out. A reset of the flow empties the dataflow.
 void ShellRow::dataflow() {
   if (ports_.at("flow_rst").get() != 0) {
     arriving_.clear();
@@ -315,7 +316,7 @@ void ShellRow::dataflow() {
     leaving_.pop_front();
     if (++beats_out_ == out_elements_ / out_.lanes) {
       beats_out_ = 0;
-      // Frames leave in the order they were fed: the oldest run of this epoch that has not ended.
+      // Frames leave in the order they were fed: this is the oldest run of the epoch that has not ended.
       while (next_in_order_ < fed_.size() && ended_at_.contains(fed_[next_in_order_])) ++next_in_order_;
       if (next_in_order_ < fed_.size()) {
         started_at_[fed_[next_in_order_]] = frame_cycles_.front().first;
@@ -379,7 +380,7 @@ void ShellRow::advance() {
     if (done || (script_disturbed_ && cycle_ >= change_at_)) {
       stage_ = Stage::kNewEpoch;
       control_.write(abi::kRegEpoch, epoch_ + 2);
-      if (!done) {  // what the script had not started will not be
+      if (!done) {  // runs that the script has not started are cancelled
         while (to_feed_.size() > (feeding_ ? 1u : 0u)) to_feed_.pop_back();
         while (to_fetch_.size() > (fetching_ ? 1u : 0u)) to_fetch_.pop_back();
       }
@@ -415,7 +416,7 @@ void ShellRow::advance() {
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");
-    // A stop without a run is nothing; then a run that only a second stop ends.
+    // A stop without a run must do nothing. Then start a run that only a second stop ends.
     stage_ = Stage::kStop;
     control_.write(abi::kRegSupervisorStop, 1, [this] {
       supervise();
@@ -425,31 +426,31 @@ void ShellRow::advance() {
     });
   } else if (stage_ == Stage::kStop && supervisor_.idle() && reported_) {
     check_report(abi::FaultCode::kStopped);
-    // A fault before the run that tells it.
+    // A fault that occurs before the run that reports it.
     stage_ = Stage::kFault;
     fault();
   } else if (stage_ == Stage::kFault && supervisor_.idle() && reported_ && to_feed_.empty() &&
              to_fetch_.empty()) {
     check_report(abi::FaultCode::kInternal);
-    if (ports_.at("error").get() == 0) fail("memory failed and nobody noticed");
+    if (ports_.at("error").get() == 0) fail("memory failed, but `error` is low");
     if (++faults_ == 3) {
       stage_ = Stage::kFinished;
       return print();
     }
-    // Of the fault before nothing is left in the next epoch: a good frame, and the next fault is told as the
-    // first was.
+    // The next epoch must not remember the fault: a good frame passes, and the next fault is reported as the
+    // first one was.
     memory_.failing_reads = false;
     stage_ = Stage::kMended;
     epoch_ += 2;
     control_.write(abi::kRegEpoch, epoch_);
     control_.read(abi::kRegEpoch, [this](std::uint32_t) { one_frame(1); });
   } else if (stage_ == Stage::kMended && control_.idle() && to_feed_.empty() && to_fetch_.empty()) {
-    if (ports_.at("error").get() != 0) fail("a new epoch, and the error is still there");
+    if (ports_.at("error").get() != 0) fail("`error` is still high in a new epoch");
     fault();
   }
 }
 
-/// One frame through, by runs that are not a script's.
+/// Sends one frame through, outside any script.
 void ShellRow::one_frame(std::uint64_t sequence) {
   const Run run{epoch_, sequence, 0};
   fed_ = {sequence};

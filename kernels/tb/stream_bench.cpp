@@ -1,4 +1,4 @@
-// Drives the rows of a model side by side, each with a clock of its own, through every phase.
+// Drives all rows of a model side by side through every phase, each with its own clock.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -10,16 +10,16 @@
 namespace millrace::kernels::tb {
 namespace {
 
-constexpr std::uint64_t kQuietCycles = 60;        // after the last expected beat: nothing more may come
-constexpr std::uint64_t kDeadlockCycles = 40000;  // without any beat moving
+constexpr std::uint64_t kQuietCycles = 60;  // after the last expected beat, no beat may come for so long
+constexpr std::uint64_t kDeadlockCycles = 40000;  // the longest time without a beat that moves
 
 /// How a phase offers inputs and takes outputs.
 struct Pattern {
   const char* name;
-  double offer;            // chance, a cycle, that a source offers its next beat
-  double take;             // chance, a cycle, that a sink is ready
-  bool ready_after_valid;  // the sink waits for valid: a module that waits for ready deadlocks
-  bool reset_first;        // run a random number of cycles, reset in the middle, then start over
+  double offer;            // probability per cycle that a source offers its next beat
+  double take;             // probability per cycle that a sink is ready
+  bool ready_after_valid;  // the sink waits for valid, so a module that waits for ready deadlocks
+  bool reset_first;        // run for a random number of cycles, reset in mid-stream, then start over
 };
 
 constexpr Pattern kPatterns[] = {
@@ -29,7 +29,7 @@ constexpr Pattern kPatterns[] = {
     {"reset, full speed", 1.0, 1.0, false, true},
 };
 
-/// One stream of a row: its ports and, in the present phase, what goes through it.
+/// One stream of a row: its ports, and the beats that pass through it in the present phase.
 struct Stream {
   std::string name;
   bool input = false;
@@ -40,9 +40,9 @@ struct Stream {
   Beats beats;  // to offer, or expected
   std::vector<std::size_t> frame_end;
   std::size_t next = 0;
-  bool offered = false;  // a source that offered keeps offering
+  bool offered = false;  // once a source has offered a beat, it keeps offering it
   bool saw_valid = false;
-  Beat held;  // what the sink saw before it was ready: must not depend on ready
+  Beat held;  // the beat that the sink saw before it was ready; it must not depend on ready
 
   bool get(const Port& port) const { return (port.get() >> lane & 1u) != 0; }
   void set(const Port& port, bool on) const {
@@ -93,7 +93,7 @@ class Row {
   int failures() const { return failures_; }
   const Port& clk() const { return clk_; }
 
-  /// First half of a cycle: sources offer, sinks stay closed, so that the model shows outputs that do not
+  /// First half of a cycle: sources offer and sinks are not ready, so the model shows outputs that do not
   /// depend on ready.
   void offer() {
     rst_.set(state_ == State::kReset ? 1 : 0);
@@ -116,7 +116,7 @@ class Row {
     }
   }
 
-  /// Second half: sinks decide.
+  /// Second half of a cycle: each sink decides whether it is ready.
   void take() {
     for (Stream& s : streams_) {
       if (s.input) continue;
@@ -128,7 +128,7 @@ class Row {
     }
   }
 
-  /// After all combinational logic settled, before the clock rises.
+  /// Called after all combinational logic has settled, before the clock rises.
   void sample() {
     ++cycle_;
     if (state_ == State::kReset) {

@@ -17,7 +17,7 @@ unsigned positive(const Parameters& p, const std::string& name) {
   return static_cast<unsigned>(p[name]);
 }
 
-/// skid and fifo: what goes in comes out.
+/// skid and fifo: every input beat comes out unchanged.
 class Passing : public Case {
  public:
   Passing(const Parameters& p, std::int64_t latency) : width_(positive(p, "WIDTH")), latency_(latency) {}
@@ -91,7 +91,7 @@ class Join : public Case {
   unsigned width_, n_;
 };
 
-/// A join the other way.
+/// A split is a join with inputs and outputs exchanged.
 class Split : public Case {
  public:
   explicit Split(const Parameters& p) : join_(p) {}
@@ -141,8 +141,7 @@ class Pad : public Case {
   std::optional<Timing> timing() const override {
     const int row = b_.left + b_.w + b_.right;
     const auto interval = static_cast<std::uint64_t>((b_.top + b_.h + b_.bottom) * row * b_.cf);
-    return Timing{1 - (b_.top * row + b_.left) * b_.cf,
-                  interval};  // the border before the first pixel goes first
+    return Timing{1 - (b_.top * row + b_.left) * b_.cf, interval};  // the border comes before the first pixel
   }
 
  private:
@@ -174,7 +173,7 @@ class Crop : public Case {
   unsigned width_;
 };
 
-/// Packets of a link (header, payload, CRC word), each with its length beside it.
+/// Packets of a link (header, payload, CRC word), each with its length on a second stream.
 class Datagrams : public Case {
  public:
   explicit Datagrams(const Parameters& p) : bytes_(positive(p, "BYTES")) {}

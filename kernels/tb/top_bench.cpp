@@ -1,11 +1,12 @@
-// A whole emitted partition behind its AXI ports: frames in memory, results in memory, as image_abi.hpp says.
-// Its top by itself, or the Vitis kernel around it, whose one register slave has the top's as windows.
+// Bench of a whole emitted partition behind its AXI ports. Frames and results are in memory, as image_abi.hpp
+// defines. The bench drives the top itself or the Vitis kernel around it; the kernel's one register slave has
+// a window for each unit of the top.
 //
-// The folder it runs in is what compiler/emit/rtl wrote, and `bench/<port>.<n>.bin`: frame n of each input
-// and of each output, in storage form, the outputs as kernels/reference computes them. Parameter FRAMES: how
-// many there are; WINDOWS: of a kernel, what is where, as its kernel.xml says. Which ports exist is read off
-// the model's. Batches of frames, some cut off by a new epoch: every run completes, what is delivered is
-// right, and what follows is not disturbed.
+// It runs in the folder that compiler/emit/rtl wrote, with files `bench/<port>.<n>.bin`: frame n of each
+// input and output in storage form. kernels/reference computed the outputs. The parameter FRAMES is the
+// number of frames; WINDOWS lists the kernel's windows as its kernel.xml has them. The bench finds the ports
+// in the model. It runs batches of frames and cuts some off with a new epoch: every run must complete, every
+// delivered result must be right, and later frames must not be disturbed.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -26,11 +27,11 @@ namespace abi = runtime::plan::abi;
 
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr std::size_t kMostRuns = 4;  // of a batch, on each unit
+constexpr std::size_t kMostRuns = 4;  // per batch and unit
 constexpr unsigned kBurst = 16;
 constexpr std::uint64_t kDeadlockCycles = 300'000;
 constexpr std::uint8_t kGuard = 0xa5;
-constexpr unsigned kRest = 400;  // cycles
+constexpr unsigned kRest = 400;  // cycles between batches
 constexpr std::uint64_t kResetCycles = 4;
 
 Bytes read_file(const std::string& path) {
@@ -54,16 +55,17 @@ struct Unit {
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Registers> registers;
   Bus* bus = nullptr;
-  std::deque<Run> runs;  // the first one runs where `running`
+  std::deque<Run> runs;  // if `running`, the first one is under way
   bool running = false;
   unsigned delivered = 0, dropped = 0;
 };
 
-/// Constants that are loaded, and weights that are read from where these lie: two versions, each in buffers
-/// of its own. `bench/load.<v>.bin`, `bench/streamed.<v>.bin`: sections of a parameter file.
-class Gift {
+/// Loads parameters: constants, and weights that the hardware streams from the buffer where they lie. There
+/// are two versions, each in its own buffers: `bench/load.<v>.bin` and `bench/streamed.<v>.bin`, sections of
+/// a parameter file.
+class ParameterLoader {
  public:
-  Gift(Bus& bus, const std::string& folder, Rng& rng, const Report& report)
+  ParameterLoader(Bus& bus, const std::string& folder, Rng& rng, const Report& report)
       : registers_(bus, "parameters", report) {
     std::vector<Bytes> sections;
     std::size_t bytes = 0;
@@ -89,9 +91,9 @@ class Gift {
 
   static constexpr std::size_t kVersions = 2;
 
-  /// Begins a run; `then` once it is done.
-  void give(std::size_t version, std::function<void()> then) {
-    // A buffer of its own a version, its sections somewhere in it.
+  /// Begins a run and calls `then` when it is done.
+  void load(std::size_t version, std::function<void()> then) {
+    // Each version has its own buffer, and each section its own offset in it.
     const std::uint64_t buffer = kBase - kPage;
     const std::size_t load = offsets_[2 * version] + kPage, streamed = offsets_[2 * version + 1] + kPage;
     registers_.write_argument(0x10, static_cast<std::uint32_t>(buffer));
@@ -125,7 +127,7 @@ class Gift {
   std::size_t load_bytes_ = 0;
 };
 
-/// What each card has once.
+/// The parts that a card has once.
 struct Card {
   Card(Ports& all, const std::string& windows, Rng& rng, const Report& report)
       : bus(all, windows, rng, report),
@@ -135,8 +137,8 @@ struct Card {
   Bus bus;
   Registers control, supervisor;
   Memory reports;
-  std::unique_ptr<Gift> gift;                  // null where all constants are in the hardware
-  std::deque<std::pair<Beat, bool>> arriving;  // words on the cable to it
+  std::unique_ptr<ParameterLoader> loader;     // null if the image contains all constants
+  std::deque<std::pair<Beat, bool>> arriving;  // words on the cable to this card
   bool reported = false;
 };
 
@@ -154,7 +156,7 @@ class Host {
   void print() const;
 
  private:
-  enum class Stage { kReset, kBind, kGive, kBatch, kNewEpoch, kCounters, kStop, kFinished };
+  enum class Stage { kReset, kBind, kLoad, kBatch, kNewEpoch, kCounters, kStop, kFinished };
 
   Report report() {
     return [this](const std::string& what) {
@@ -165,7 +167,7 @@ class Host {
   void bind();
   void wait_for_links(std::size_t card);
   void cables();
-  void give();
+  void load_parameters();
   void begin_batch();
   void start(Unit& unit);
   void check(Unit& unit, const Run& run);
@@ -184,9 +186,9 @@ class Host {
   std::size_t frames_;
   bool disturbed_ = false;
   std::size_t bound_ = 0;  // cards whose links are in service
-  bool gifts_ = false;
-  std::size_t version_ = 0;  // of the constants
-  unsigned given_ = 0, resting_ = 0;
+  bool has_parameters_ = false;
+  std::size_t version_ = 0;  // of the parameters
+  unsigned loads_ = 0, resting_ = 0;
   int failures_ = 0;
 };
 
@@ -200,10 +202,10 @@ Host::Host(Model& model, std::uint64_t seed, int rounds)
       if (name != "control" && name != "supervisor" && name != "parameters")
         add_unit(bus, name, row.text("DIR"));
     if (bus.has("parameters"))
-      cards_.back()->gift = std::make_unique<Gift>(bus, row.text("DIR"), rng_, report());
-    if (cards_.back()->gift) gifts_ = true;
+      cards_.back()->loader = std::make_unique<ParameterLoader>(bus, row.text("DIR"), rng_, report());
+    if (cards_.back()->loader) has_parameters_ = true;
   }
-  if (gifts_) frames_ /= Gift::kVersions;
+  if (has_parameters_) frames_ /= ParameterLoader::kVersions;
 }
 
 void Host::add_unit(Bus& bus, const std::string& name, const std::string& folder) {
@@ -222,10 +224,10 @@ void Host::add_unit(Bus& bus, const std::string& name, const std::string& folder
   units_.push_back(std::move(unit));
 }
 
-/// Row 0 of each card's table onto the one cable; the receiver and the sender are told alike.
+/// Binds row 0 of each card's link table to the one cable, with equal settings for receiver and sender.
 void Host::bind() {
   stage_ = Stage::kBind;
-  if (cards_.size() == 1) return gifts_ ? give() : begin_batch();
+  if (cards_.size() == 1) return has_parameters_ ? load_parameters() : begin_batch();
   const auto packet_bytes = static_cast<std::uint32_t>(rng_.between(1, 60));
   const auto credits = static_cast<std::uint32_t>(rng_.between(1, 16));
   for (std::size_t card = 0; card < cards_.size(); ++card) {
@@ -241,14 +243,14 @@ void Host::bind() {
   }
 }
 
-/// Other constants, where no frame is inside; frames that follow are computed with them.
-void Host::give() {
-  stage_ = Stage::kGive;
-  version_ = given_ == 0 ? 0 : static_cast<std::size_t>(rng_.between(0, Gift::kVersions - 1));
-  ++given_;
-  Gift& gift = *cards_.front()->gift;
-  gift.pace(rng_.chance(0.4) ? 1.0 : 0.5);
-  gift.give(version_, [this] {
+/// Loads other parameters while no frame is inside. Later frames are computed with them.
+void Host::load_parameters() {
+  stage_ = Stage::kLoad;
+  version_ = loads_ == 0 ? 0 : static_cast<std::size_t>(rng_.between(0, ParameterLoader::kVersions - 1));
+  ++loads_;
+  ParameterLoader& loader = *cards_.front()->loader;
+  loader.pace(rng_.chance(0.4) ? 1.0 : 0.5);
+  loader.load(version_, [this] {
     quiet_ = 0;
     begin_batch();
   });
@@ -262,7 +264,8 @@ void Host::wait_for_links(std::size_t card) {
   });
 }
 
-/// What a card sends on connector 0 the other one hears, some cycles later; the other connectors are open.
+/// Carries words from connector 0 of each card to the other card, some cycles later. Other connectors are
+/// open.
 void Host::cables() {
   if (cards_.size() < 2) return;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -347,7 +350,7 @@ void Host::drive() {
   for (auto& card : cards_) {
     card->bus.drive();
     card->reports.drive();
-    if (card->gift) card->gift->drive();
+    if (card->loader) card->loader->drive();
     if (cards_.size() < 2) continue;
     card->bus.ports.at("link0_up").set(1);
     card->bus.ports.at("link0_tx_tready").set(rng_.chance(0.9));
@@ -366,7 +369,7 @@ void Host::drive() {
 void Host::sample() {
   ++cycle_;
   if (stage_ == Stage::kReset) {
-    // A kernel's own reset ends a cycle after what it is given.
+    // The kernel's internal reset ends one cycle after its reset input.
     for (auto& card : cards_) card->bus.in_reset = cycle_ < kResetCycles;
     if (cycle_ == 2 * kResetCycles) bind();
     return;
@@ -378,7 +381,7 @@ void Host::sample() {
   for (auto& card : cards_) {
     card->bus.sample();
     card->reports.sample();
-    if (card->gift) card->gift->sample();
+    if (card->loader) card->loader->sample();
   }
   advance();
 }
@@ -403,7 +406,7 @@ void Host::advance() {
       done = done && unit->runs.empty();
     }
     if (done || (disturbed_ && cycle_ >= change_at_)) {
-      // What has not been started will not be.
+      // Cancel the runs that have not been started.
       for (auto& unit : units_)
         while (unit->runs.size() > (unit->running ? 1u : 0u)) unit->runs.pop_back();
       stage_ = Stage::kNewEpoch;
@@ -416,11 +419,11 @@ void Host::advance() {
     const bool rest =
         std::all_of(units_.begin(), units_.end(), [](const auto& unit) { return unit->runs.empty(); });
     if (!rest || !controls_idle()) return;
-    if (++resting_ < kRest) return;  // what the new epoch flushes is gone by then
+    if (++resting_ < kRest) return;  // by then the new epoch has flushed everything
     resting_ = 0;
     for (const auto& unit : units_)
       if (unit->bus->interrupts(unit->name)) report()(unit->name + ": interrupts at rest");
-    if (--batches_ > 0) return gifts_ && rng_.chance(0.4) ? give() : begin_batch();
+    if (--batches_ > 0) return has_parameters_ && rng_.chance(0.4) ? load_parameters() : begin_batch();
     stage_ = Stage::kCounters;
     check_counters();
   } else if (stage_ == Stage::kCounters && controls_idle()) {
@@ -469,10 +472,10 @@ void Host::stop_supervisor(Card& card) {
 void Host::print() const {
   for (const auto& unit : units_) {
     if (!unit->input)
-      std::printf("  %s %s: %u frames delivered, %u dropped, %u epochs, %u times given constants, %" PRIu64
+      std::printf("  %s %s: %u frames delivered, %u dropped, %u epochs, %u parameter loads, %" PRIu64
                   " cycles\n",
                   unit->name.c_str(), failures_ == 0 ? "ok" : "FAILED", unit->delivered, unit->dropped,
-                  epoch_, given_, cycle_);
+                  epoch_, loads_, cycle_);
   }
 }
 

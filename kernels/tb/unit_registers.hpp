@@ -1,5 +1,5 @@
-// The register slaves of an emitted partition's units: each by itself where the top is driven, all behind one
-// where the Vitis kernel around it is.
+// The register slaves of an emitted partition's units. The top has one slave for each unit. The Vitis kernel
+// around the top has one slave with a window for each unit.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace millrace::kernels::tb {
 
-/// The AXI ports of a card: the top's, or those of the kernel around it.
+/// The AXI ports of a card: those of the top, or those of the kernel around it.
 class Bus {
  public:
   Bus(Ports& all, const std::string& windows, Rng& rng, const Report& report)
@@ -27,7 +27,7 @@ class Bus {
     if (is_kernel_) masters_.push_back(std::make_unique<RegisterMaster>(ports, "s_axi_control", rng, report));
   }
 
-  /// Of the register slaves.
+  /// The units that have registers.
   std::vector<std::string> units() const {
     if (is_kernel_) return windows_;
     const std::string suffix = "_axil_awvalid";
@@ -40,14 +40,14 @@ class Bus {
     const auto all = units();
     return std::find(all.begin(), all.end(), unit) != all.end();
   }
-  /// Where the ports of a unit's memory begin.
+  /// The prefix of the ports of a unit's memory.
   std::string memory(const std::string& unit) const {
     return is_kernel_ ? "m_axi_" + unit + "_" : unit + "_axi_";
   }
   bool interrupts(const std::string& unit) const {
     return ports.at(is_kernel_ ? "interrupt" : unit + "_irq").get() != 0;
   }
-  /// The register slave of a unit and where in it the unit's registers begin.
+  /// The register slave of a unit, and the offset of the unit's registers in it.
   std::pair<RegisterMaster*, std::uint32_t> registers(const std::string& unit) {
     if (!is_kernel_) {
       masters_.push_back(std::make_unique<RegisterMaster>(ports, unit + "_axil", rng_, report_));
@@ -75,7 +75,8 @@ class Bus {
  private:
   static constexpr std::uint32_t kWindowBytes = 0x1000;
 
-  /// What the kernel completes the top's masters by: incrementing bursts of whole words of 64 bytes.
+  /// Checks the constants that the kernel adds to the top's masters: incrementing bursts of whole 64-byte
+  /// words.
   void check_constants() {
     for (const auto& [name, port] : ports) {
       if ((name.ends_with("_awsize") || name.ends_with("_arsize")) && port.get() != 6)
@@ -95,7 +96,7 @@ class Bus {
   std::vector<std::unique_ptr<RegisterMaster>> masters_;
 };
 
-/// Registers of one unit, whose runs interrupt when they are done.
+/// The registers of one unit. Its runs raise an interrupt when they are done.
 class Registers {
  public:
   Registers(Bus& bus, std::string unit, Report report)
@@ -123,13 +124,13 @@ class Registers {
   }
   bool idle() const { return waiting_ == 0; }
 
-  /// Starts a run whose arguments are written; `then` after it was told.
+  /// Starts a run whose arguments are already written. Calls `then` after the start was written.
   void start(std::function<void()> then = {}) {
     write(0x04, 1);
     write(0x08, 1);
     write(0x00, 1, std::move(then));
   }
-  /// Waits for the run; `then` after it was told that this was seen.
+  /// Polls until the run is done, acknowledges it, and then calls `then`.
   void finish(std::function<void()> then) {
     read(0x00, [this, then = std::move(then)](std::uint32_t control) mutable {
       if ((control & 2u) == 0) return finish(std::move(then));

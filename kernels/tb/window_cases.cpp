@@ -43,11 +43,11 @@ class SlidingWindow : public Case {
     return {{{"s", in}}, {{"m", out}}};
   }
 
-  /// Plays the rule the header states: a tap is read once its pixel is there, a pixel written while its row
-  /// has room.
+  /// Simulates the rule in the module's header: a tap is read once its pixel has arrived, and a pixel is
+  /// written while its row has room.
   std::optional<Timing> timing() const override {
-    std::vector<std::array<int, 4>>
-        taps;  // row and column (-1: padding), first of a frame, rows passed after it
+    // Row and column (-1: padding), whether it is the first of a frame, and the rows passed after it.
+    std::vector<std::array<int, 4>> taps;
     for_each_tap([&](int y, int x, int) {
       const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
       taps.push_back({in_image ? y : -1, x, taps.empty() ? 1 : 0, 0});
@@ -103,7 +103,7 @@ class SlidingWindow : public Case {
   Beat pad_;
 };
 
-/// Whole windows, several a beat.
+/// Whole windows, several in one beat.
 class ParallelWindow : public Case {
  public:
   explicit ParallelWindow(const Parameters& p)
