@@ -1,13 +1,13 @@
-// One FPGA, as a pipeline drives it: load an image, start units, read and write the control registers.
+// One FPGA as a pipeline drives it: load an image, start units, read and write the control registers.
 //
-// The contract is abstract so that a pipeline can be tested against cards that fail on command; open() gives
-// the one implementation that ships, which uses XRT's public C++ API and nothing else. Whether an Alveo or an
-// emulated card answers is decided below XRT. What an image offers (units, registers) is
-// runtime/plan/image_abi.hpp.
+// The contract is abstract so that a pipeline can be tested with cards that fail on command. open() returns
+// the one implementation that ships. It uses only XRT's public C++ API. XRT decides whether an Alveo or an
+// emulated card answers. runtime/plan/image_abi.hpp defines the units and registers of an image.
 //
-// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time, and so does the starting of
-// its runs. Of one card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor():
-// XRT 2.13 lets a single waiter into the driver and blocks the others behind it. read(), write() and info()
+// Threads. A slot of a unit (Ingress, Egress) belongs to one thread at a time; only that thread may start its
+// runs. For each card, only one thread at a time may be inside Egress::wait() or Card::wait_supervisor(): XRT
+// 2.13 admits one waiter to the driver and blocks the others behind it. Any thread may call read(), write()
+// and info() at any time.
 // may be called by any thread at any time.
 #pragma once
 
@@ -27,55 +27,56 @@ namespace millrace::runtime::card {
 
 enum class RunState {
   kDone,     // completed, or never started
-  kRunning,  // not yet
-  kFailed,   // the card is lost: ended by XRT with an error
+  kRunning,  // not completed yet
+  kFailed,   // XRT ended the run with an error: the card is lost
 };
 
-/// A host-fed input port: `slots` buffers, each with a run whose arguments but epoch and sequence are set
-/// once.
+/// An input port that the host feeds: `slots` buffers, each with a run. All arguments of a run except epoch
+/// and sequence are set once.
 class Ingress {
  public:
   virtual ~Ingress() = default;
 
-  /// Host memory of the slot, exactly the port's frame. Not to be written while the slot's run is kRunning.
+  /// Host memory of the slot, exactly one frame of the port. Do not write to it while the slot's run is
+  /// kRunning.
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
   /// Copies the slot's buffer to the card and starts its run. Allocates nothing. kUnavailable: the card is
   /// lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Of the slot's last run. Does not wait.
+  /// The state of the slot's last run. Does not wait.
   virtual RunState state(std::uint32_t slot) = 0;
 };
 
-/// A host-read output port, likewise.
+/// An output port that the host reads, with slots like those of an Ingress.
 class Egress {
  public:
   virtual ~Egress() = default;
 
-  /// Starts the slot's run: it will take the frame (epoch, sequence). kUnavailable: the card is lost.
+  /// Starts the slot's run, which takes the frame (epoch, sequence). kUnavailable: the card is lost.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
-  /// Waits for the slot's run to end, at most about `bound` (longer while other runs of the card keep
-  /// ending).
+  /// Waits until the slot's run ends, for about `bound` at most. The wait can be longer while other runs of
+  /// the card keep ending.
   virtual RunState wait(std::uint32_t slot, std::chrono::milliseconds bound) = 0;
 
-  /// After wait() gave kDone: copies payload and trailer from the card and returns the trailer as it was
-  /// written.
+  /// Copies payload and trailer from the card and returns the trailer as the card wrote it. Call it after
+  /// wait() returned kDone.
   virtual Result<plan::abi::StatusTrailer> fetch(std::uint32_t slot) = 0;
 
-  /// After fetch(): the payload, in host memory, until the slot is started again.
+  /// The payload in host memory, after fetch() and until the slot is started again.
   virtual std::span<const std::byte> payload(std::uint32_t slot) const = 0;
 };
 
 struct CardInfo {
-  std::uint32_t index = 0;  // XRT's
-  std::string bdf;          // "0000:03:00.1"; empty where XRT does not tell
-  std::string name;         // shell, or what the emulator calls itself; empty where XRT does not tell
-  std::string image_uuid;   // of the image on it; empty where there is none
+  std::uint32_t index = 0;  // XRT's index
+  std::string bdf;          // "0000:03:00.1"; empty if XRT does not report it
+  std::string name;         // the shell's or the emulator's name; empty if XRT does not report it
+  std::string image_uuid;   // of the loaded image; empty if there is none
 };
 
-/// What XRT measures on a board; nothing where it does not, as on emulated cards.
+/// What XRT measures on a board. A value is absent if XRT does not measure it, as on emulated cards.
 struct Sensors {
   std::optional<double> temperature_celsius;  // the hottest of its sensors
   std::optional<double> power_watts;          // of the whole board
@@ -83,66 +84,69 @@ struct Sensors {
 
 class Card {
  public:
-  /// Gives the card free for others; units made by it must be gone. The image stays on it.
+  /// Releases the card for other owners. Units made by it must already be destroyed. The image stays on the
+  /// card.
   virtual ~Card() = default;
 
-  /// Puts the image (xclbin bytes, kept by the card's owner) on the card. Returns whether another one was
-  /// there before: XRT does not program an image again that a living card has already. Units of an earlier
-  /// load must be gone. kCorrupt: XRT does not take the bytes, or the image has another ABI version.
-  /// kEnvironment: XRT refuses to load.
+  /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns true if the card was
+  /// programmed; XRT does not program an image again that the card already runs. Units of an earlier load
+  /// must already be destroyed. kCorrupt: XRT rejects the bytes, or the image has another ABI version.
+  /// kEnvironment: XRT cannot load the image.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
-  /// Releases what load() opened (control registers, supervisor): needed before another load(). Idempotent.
+  /// Releases what load() opened (control registers, supervisor). Required before another load(). Idempotent.
   virtual void unload() = 0;
 
-  /// `unit` as plan::ImagePort::compute_unit, `bytes` the port's frame in storage form.
+  /// `unit` is a plan::ImagePort::compute_unit. `bytes` is the size of the port's frame in storage form.
   virtual Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
                                                         std::uint32_t slots) = 0;
   virtual Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,
                                                       std::uint32_t slots) = 0;
 
-  /// Gives a partition the parameters its image does not hold: `file` as plan/parameters.hpp has it, copied
-  /// to the card, where it stays until unload(). `unit` as plan::ImagePartition::parameters_unit. Blocks
-  /// until the card has them, at most about 10 s. No frame of the partition may be under way; those it holds
-  /// are dropped. kCorrupt: it is no such file, or the card does not take it. kUnavailable: the card is lost,
-  /// or does not answer. kUnsupported: this card takes none.
+  /// Gives a partition the parameters that its image does not contain. `file` has the format of
+  /// plan/parameters.hpp. It is copied to the card and stays there until unload(). `unit` is a
+  /// plan::ImagePartition::parameters_unit. Blocks until the card has taken the file: 10 s at most, and 20 µs
+  /// more for each byte. No frame of the partition may be under way; the card drops the frames that the
+  /// partition holds. kCorrupt: the file has another format, or the card rejects it. kUnavailable: the card
+  /// is lost or does not answer. kUnsupported: this card takes no parameters.
   virtual Status give_parameters(const std::string& unit, std::span<const std::byte> file) {
     static_cast<void>(file);
     return Error(ErrorCode::kUnsupported, unit + ": this card takes no parameters");
   }
 
-  /// Registers of millrace_control (image_abi.hpp). kUnavailable: nothing loaded, or the card is lost.
+  /// Registers of millrace_control (image_abi.hpp). kUnavailable: no image is loaded, or the card is lost.
   virtual Result<std::uint32_t> read(std::uint32_t offset) = 0;
   virtual Status write(std::uint32_t offset, std::uint32_t value) = 0;
 
-  /// The supervisor's run ends only when there is something to tell. wait: kDone with a report, or kFailed.
+  /// The supervisor's run ends only when it has a fault to report. wait_supervisor() returns kDone if there
+  /// is a report, or kFailed.
   virtual Status start_supervisor() = 0;
   virtual RunState wait_supervisor(std::chrono::milliseconds bound) = 0;
-  /// Without waiting; true once it has ended, however.
+  /// True once the supervisor's run has ended, with or without a report. Does not wait.
   virtual bool supervisor_ended() = 0;
   virtual plan::abi::FaultReport fault_report() = 0;
 
   virtual CardInfo info() = 0;
 
-  /// Asks the board: slow. Any thread.
+  /// Reads the board's sensors. Slow. Any thread.
   virtual Sensors sensors() { return {}; }
 };
 
-/// Opens the card with this XRT index, or PCIe address. One owner a process: kResourceExhausted where another
-/// Card holds it. kNotFound: XRT has no such device. kEnvironment: it has, but does not open it, or it has
-/// none at all.
+/// Opens the card with this XRT index or PCIe address. A process can open a card once. kResourceExhausted:
+/// another Card of this process holds it. kNotFound: XRT has no such device. kEnvironment: XRT has the device
+/// but cannot open it, or XRT has no devices at all.
 Result<std::unique_ptr<Card>> open(std::uint32_t index);
 Result<std::unique_ptr<Card>> open(const std::string& bdf);
 
-/// Whether a Card of this process holds it.
+/// Whether a Card of this process holds the device.
 bool is_open(std::uint32_t index);
 bool is_open(const std::string& bdf);
 
-/// Uuid of the image on it, whoever holds it; empty where there is none, or no such device.
+/// UUID of the device's image, whoever holds the device. Empty if there is no image or no such device.
 std::string image_uuid(std::uint32_t index);
 std::string image_uuid(const std::string& bdf);
 
-/// Every device XRT shows, in the order of its indices. Opens each for a moment.
+/// Every device that XRT lists, in the order of XRT's indices. Opens each for a moment.
 Result<std::vector<CardInfo>> enumerate();
 
 }  // namespace millrace::runtime::card

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kMostDevices = 64;
 
-// Makes XRT enter the device into its table of command queues; the kernel itself does not exist.
+// Makes XRT add the device to its table of command queues. The kernel named here does not exist.
 void enter(const xrt::device& device) {
   try {
     const xrt::kernel none(device, xrt::uuid(), "none");
@@ -53,7 +53,7 @@ std::string image_uuid_of(const xrt::device& device) {
 }
 
 DevicePool& DevicePool::instance() {
-  static auto* const pool = new DevicePool();  // never destroyed: XRT's own statics may go first
+  static auto* const pool = new DevicePool();  // never destroyed: XRT's own statics may be destroyed earlier
   return *pool;
 }
 
@@ -66,7 +66,7 @@ void DevicePool::open_all() {
   } catch (const std::exception&) {
     reported = 0;
   }
-  // Where XRT reports none, those that open are counted: some system classes do not implement the report.
+  // Some system classes do not implement the report. If XRT reports no devices, count those that open.
   for (unsigned index = 0; index < kMostDevices && (reported == 0 || index < reported); ++index) {
     Known known;
     try {
@@ -140,7 +140,7 @@ bool DevicePool::is_held(unsigned index) {
   return index < devices_.size() && devices_[index].held;
 }
 
-Result<xrt::device> DevicePool::look_at(unsigned index) {
+Result<xrt::device> DevicePool::peek(unsigned index) {
   const std::lock_guard lock(mutex_);
   return find(index);
 }
@@ -160,7 +160,7 @@ bool is_open(const std::string& bdf) {
 }
 
 std::string image_uuid(std::uint32_t index) {
-  const auto device = DevicePool::instance().look_at(index);
+  const auto device = DevicePool::instance().peek(index);
   return device.ok() ? image_uuid_of(*device) : std::string();
 }
 std::string image_uuid(const std::string& bdf) {
@@ -175,7 +175,7 @@ Result<std::vector<CardInfo>> enumerate() {
   for (unsigned index = 0; index < count; ++index) {
     CardInfo info;
     info.index = index;
-    if (const auto device = pool.look_at(index); device.ok()) {
+    if (const auto device = pool.peek(index); device.ok()) {
       info.bdf = bdf_of(*device);
       info.name = name_of(*device);
       info.image_uuid = image_uuid_of(*device);

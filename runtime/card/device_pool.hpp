@@ -1,4 +1,4 @@
-// Private to this folder: the xrt::device objects of this process, one a device, and who holds them.
+// Private to this folder: the process's xrt::device objects, one per device, and which of them are held.
 #pragma once
 
 #include <mutex>
@@ -11,33 +11,34 @@
 
 namespace millrace::runtime::card {
 
-/// Device objects are kept to the process's end: XRT 2.13 keeps a thread for every device object it ever saw,
-/// so one that is closed and opened again would leak a thread each time. And all devices are opened at the
-/// first use of any: XRT looks devices up in a table without a lock whenever a run is started, and changes it
-/// when it sees a device for the first time. Any thread.
+/// Keeps device objects until the process ends. XRT 2.13 keeps a thread for every device object it ever saw,
+/// so closing and reopening a device would leak a thread each time. Opens all devices when the first one is
+/// used: XRT looks devices up in an unlocked table whenever a run starts, and changes the table when it sees
+/// a new device. Any thread.
 class DevicePool {
  public:
   static DevicePool& instance();
 
-  /// XRT index of a PCIe address. kNotFound.
+  /// XRT's index for a PCIe address. kNotFound: XRT lists no such device.
   Result<unsigned> index_of(const std::string& bdf);
 
-  /// kResourceExhausted where it is held, kNotFound, kEnvironment where XRT does not open it.
+  /// kResourceExhausted: the device is held. kNotFound: XRT has no such device. kEnvironment: XRT cannot open
+  /// it.
   Result<xrt::device> acquire(unsigned index);
   void release(unsigned index);
   bool is_held(unsigned index);
 
-  /// Without holding it.
-  Result<xrt::device> look_at(unsigned index);
+  /// Returns the device without holding it.
+  Result<xrt::device> peek(unsigned index);
 
-  /// Number of devices XRT has.
+  /// The number of devices that XRT has.
   unsigned count();
 
  private:
   struct Known {
     xrt::device device;
-    std::string bdf;      // empty where XRT does not tell
-    std::string problem;  // why it did not open
+    std::string bdf;      // empty if XRT does not report it
+    std::string problem;  // why XRT could not open it
     bool held = false;
   };
 
@@ -48,10 +49,10 @@ class DevicePool {
   // Protected by mutex_:
   bool opened_ = false;
   std::vector<Known> devices_;  // by index
-  std::string why_none_;        // what XRT said to the first, where it has no device
+  std::string why_none_;        // if XRT has no device: its error for the first one
 };
 
-/// What XRT can say, without a throw; empty where it cannot.
+/// Facts that XRT reports about a device. These do not throw; they return an empty string if XRT cannot tell.
 std::string bdf_of(const xrt::device& device);
 std::string name_of(const xrt::device& device);
 std::string image_uuid_of(const xrt::device& device);

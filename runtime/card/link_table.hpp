@@ -1,4 +1,4 @@
-// The link table of a card (image_abi.hpp) through its control registers.
+// Access to a card's link table (image_abi.hpp) through the card's control registers.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct LinkCounters {
   std::uint64_t packets = 0, bytes = 0, stalls = 0;
 };
 
-/// Takes row `index` out of service, writes it, and reads it back: kEnvironment where the card did not keep
-/// it.
+/// Takes row `index` out of service, writes it, and reads it back. kEnvironment: the row reads back
+/// differently.
 Status write_link_row(Card& card, std::uint32_t index, const LinkRow& row);
 Status enable_link(Card& card, std::uint32_t index, bool enabled);
 Result<LinkCounters> read_link(Card& card, std::uint32_t index);
 
-/// A 64-bit counter in two registers, read so that a carry between the two reads does not show.
+/// Reads a 64-bit counter from two registers. A carry between the two reads does not falsify the result.
 Result<std::uint64_t> read_counter(Card& card, std::uint32_t low_offset, std::uint32_t high_offset);
 
 }  // namespace millrace::runtime::card

@@ -10,7 +10,7 @@ namespace {
 
 namespace json = boost::json;
 
-/// XRT writes every value as text.
+/// XRT writes every value as a string.
 std::optional<double> number_of(const json::value& value) {
   double out = 0;
   if (const auto* text = value.if_string()) {

@@ -1,4 +1,5 @@
-// The Card that ships: XRT's public C++ API. Every exception of XRT ends here.
+// The Card implementation that ships. It uses XRT's public C++ API and turns every XRT exception into an
+// error.
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -21,12 +22,12 @@ namespace abi = plan::abi;
 
 namespace {
 
-// "millrace_ingress:{p0_in0}": how XRT wants a compute unit named.
+// The name of a compute unit as XRT expects it: "millrace_ingress:{p0_in0}".
 std::string unit_name(const char* kernel, const char* unit) {
   return std::string(kernel) + ":{" + unit + "}";
 }
 
-/// Runs `action`, and turns what XRT throws into an error of this code.
+/// Runs `action` and turns an exception of XRT into an error with this code.
 template <class Action>
 auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action()) {
   try {
@@ -36,14 +37,13 @@ auto guarded(ErrorCode code, const char* what, Action action) -> decltype(action
   }
 }
 
-// XRT asks the C library for memory in pages whatever the size, which aligned_alloc allows for whole pages
-// only.
+// XRT allocates with aligned_alloc and page alignment, which is only allowed for whole pages.
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// Of an argument; XRT's own types disagree about its sign.
+// The memory bank of an argument. XRT's own types disagree about its sign.
 xrt::memory_group bank(int group_id) {
   return static_cast<xrt::memory_group>(group_id);
 }
@@ -70,7 +70,7 @@ RunState wait_for(const xrt::run& run, std::chrono::milliseconds bound) {
   }
 }
 
-/// A slot of a unit: a buffer, its host mapping, and a run with everything set that does not change.
+/// A slot of a unit: a buffer, its host mapping, and a run whose constant arguments are set.
 struct Slot {
   xrt::bo buffer;
   std::byte* mapped = nullptr;
@@ -78,7 +78,7 @@ struct Slot {
   bool started = false;
 };
 
-// Both kinds of unit have the same arguments at the same places.
+// Both kinds of unit have the same arguments at the same offsets.
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
@@ -106,7 +106,7 @@ class Unit {
     slot.started = true;
   }
 
-  // The runs and buffers go before the kernel: XRT wants them gone when the image is replaced.
+  // Runs and buffers are destroyed before the kernel, because XRT refuses a new image while they exist.
   xrt::kernel kernel_;
   std::uint64_t payload_bytes_ = 0, buffer_bytes_ = 0;
   std::vector<Slot> slots_;
@@ -195,7 +195,7 @@ class XrtCard final : public Card {
     try {
       xclbin = xrt::xclbin(std::vector<char>(bytes, bytes + image.size()));
     } catch (const std::exception& problem) {
-      return Error(ErrorCode::kCorrupt, std::string("XRT does not take the image: ") + problem.what());
+      return Error(ErrorCode::kCorrupt, std::string("XRT rejects the image: ") + problem.what());
     }
     return guarded(ErrorCode::kEnvironment, "loading the image", [&]() -> Result<bool> {
       const bool programmed = image_uuid_of(device_) != xclbin.get_uuid().to_string();
@@ -246,16 +246,16 @@ class XrtCard final : public Card {
       run.set_arg(abi::kParametersLoadBytes, static_cast<std::uint32_t>(header.load.bytes));
       run.set_arg(abi::kParametersStreamedOffset, static_cast<std::uint32_t>(header.streamed.offset));
       run.start();
-      switch (wait_for(run, longest_gift(file.size()))) {
+      switch (wait_for(run, parameter_timeout(file.size()))) {
         case RunState::kDone:
           parameters_.push_back(std::move(buffer));
           return {};
         case RunState::kRunning:
-          return Error(ErrorCode::kUnavailable, unit + ": the card did not take its parameters in time");
+          return Error(ErrorCode::kUnavailable, unit + ": the card did not load its parameters in time");
         case RunState::kFailed:
           break;
       }
-      return Error(ErrorCode::kCorrupt, unit + ": the card is lost, or does not take these parameters");
+      return Error(ErrorCode::kCorrupt, unit + ": the card is lost, or it rejects these parameters");
     });
   }
 
@@ -338,8 +338,8 @@ class XrtCard final : public Card {
   }
 
   static constexpr std::uint64_t kLargestFrame = 1U << 31U;
-  /// A simulated card takes them in word by word: some hundred kilobytes a second where it is alone.
-  static constexpr std::chrono::milliseconds longest_gift(std::uint64_t bytes) {
+  /// A simulated card loads parameters word by word, some hundred kilobytes a second if nothing else runs.
+  static constexpr std::chrono::milliseconds parameter_timeout(std::uint64_t bytes) {
     return std::chrono::milliseconds(10'000 + bytes / 50);
   }
 
@@ -352,7 +352,7 @@ class XrtCard final : public Card {
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
   xrt::run supervisor_;
-  std::vector<xrt::bo> parameters_;  // what the partitions may still read
+  std::vector<xrt::bo> parameters_;  // the partitions may still read them
 
   std::mutex control_mutex_;
   // Protected by control_mutex_:
