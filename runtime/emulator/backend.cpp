@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Text of what was selected first; the environment of this process can be chosen once.
+/// The text of the first selection. A process can select its backend only once.
 std::optional<std::string>& selected() {
   static std::optional<std::string> text;
   return text;
@@ -50,7 +50,8 @@ Result<Topology> topology_of(const plan::Cluster& cluster, Fidelity fidelity) {
 Result<fs::path> program_folder() {
   std::error_code error;
   const auto program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return Error(ErrorCode::kEnvironment, "cannot tell where this program is: " + error.message());
+  if (error)
+    return Error(ErrorCode::kEnvironment, "cannot find the path of this program: " + error.message());
   return program.parent_path();
 }
 
@@ -105,7 +106,7 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
   MILLRACE_ASSIGN(const auto folder, program_folder());
   MILLRACE_ASSIGN(const auto shim, find_shim(folder));
   MILLRACE_ASSIGN(const auto card, find_card(folder));
-  unsetenv("XCL_EMULATION_MODE");  // with it XRT would take its own emulation's paths
+  unsetenv("XCL_EMULATION_MODE");  // otherwise XRT would use its own emulation
   setenv("XILINX_XRT", shim.c_str(), 1);
   setenv("MILLRACE_CARD", card.c_str(), 1);
   setenv("MILLRACE_EMULATION", text.c_str(), 1);

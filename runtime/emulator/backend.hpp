@@ -1,8 +1,7 @@
-// Chooses what XRT finds below it: the vendor's driver, or emulated cards cabled as a cluster says.
+// Chooses XRT's backend: the vendor's driver, or emulated cards that are cabled as a cluster says.
 //
-// The choice is made by environment variables that libxrt_coreutil reads at its first use, so this must run
-// before any XRT call of the process, while it has one thread. It is the only thing above XRT that knows of
-// emulation.
+// libxrt_coreutil reads the choice from environment variables at its first use. So call this before any XRT
+// call of the process, while the process has one thread. No other code above XRT knows about emulation.
 #pragma once
 
 #include "runtime/base/result.hpp"
@@ -10,17 +9,17 @@
 
 namespace millrace::runtime::emulator {
 
-/// What an emulated card computes with.
+/// How an emulated card computes.
 enum class Fidelity {
-  kFunctional,  // kernels/fast
-  kRtl,         // the simulation of its SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
+  kFunctional,  // with kernels/fast
+  kRtl,         // by simulating its SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
-/// For an emulated cluster: sets XILINX_XRT to the folder of our libxrt_core.so.2 (found beside the running
-/// program: <bin>/../lib/millrace/xrt, or MILLRACE_XRT_SHIM), MILLRACE_CARD to the card program,
-/// MILLRACE_EMULATION to the cluster's topology. For a real one: checks that XILINX_XRT is set, and refuses
-/// any fidelity but the default (kInvalidInput). kEnvironment where something is missing. A second call with
-/// another cluster in one process is refused (kInvalidInput): XRT cannot change its backend.
+/// For an emulated cluster: sets XILINX_XRT to the folder of our libxrt_core.so.2 (<bin>/../lib/millrace/xrt
+/// beside the running program, or MILLRACE_XRT_SHIM), MILLRACE_CARD to the card program, and
+/// MILLRACE_EMULATION to the cluster's topology. For a real cluster: checks that XILINX_XRT is set.
+/// kInvalidInput: a fidelity other than the default for a real cluster, or another cluster in a second call,
+/// because XRT cannot change its backend within a process. kEnvironment: a file or variable is missing.
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
 
 }  // namespace millrace::runtime::emulator

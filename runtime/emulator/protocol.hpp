@@ -1,7 +1,7 @@
-// What the shim and the card processes share: layouts of the memory between them. Described in README.md.
+// The layouts of the memory that the shim shares with card processes. README.md describes them.
 //
-// Both sides are built together, so the layout has no versions; the magic word only catches a card program of
-// another build. Everything starts as zeros. A word is written by one side, named in its comment.
+// Both sides are built together, so layouts have no versions. The magic word only detects a card program of
+// another build. Everything starts as zeros. One side writes each word; the word's comment names it.
 #pragma once
 
 #include <cstddef>
@@ -18,54 +18,52 @@ inline constexpr std::uint32_t kMaxCables = 64;
 inline constexpr std::uint32_t kMaxConnectors = 64;           // of one card
 inline constexpr std::uint64_t kMaxMemoryBytes = 1ULL << 38;  // of one card
 
-/// Descriptors a card process starts with.
+/// The descriptors that a card process starts with.
 enum CardDescriptor : int { kControlFd = 3, kMemoryFd, kFabricFd, kImageFd, kLivenessFd, kFirstOtherFd };
 
-// Host and card.
-// ------------------------------------------------------------------------------------------------------
-
-/// Execution buffers: ERT packets, one page each, read and answered by the card in place.
+/// Execution buffers are ERT packets of one page each. The card reads and answers them in place.
 inline constexpr std::uint32_t kPacketSlots = 4096;
 inline constexpr std::uint32_t kPacketBytes = 4096;
 
 enum class Request : std::uint32_t { kLoad, kReadRegister, kWriteRegister, kAbort };
 
-/// One call at a time; the host writes all but `answered`, `status`, `value` (reads) and `message`.
+/// A call from the host to the card, one at a time. The host writes everything except `answered`, `status`,
+/// `value` (of reads) and `message`.
 struct alignas(64) Call {
-  Word asked;     // number of the call
-  Word answered;  // futex; number of the call answered, kCardGone once the card is dead
+  Word asked;     // number of the present call
+  Word answered;  // futex; number of the last call answered, or kCardGone once the card is dead
   Request request;
   std::uint32_t unit;    // register access: compute unit; abort: packet slot
   std::uint32_t offset;  // register access
   std::uint32_t value;
   std::int32_t status;  // 0 or a negative errno
-  char message[512];    // kLoad: why not
+  char message[512];    // kLoad: why it failed
 };
 inline constexpr std::uint32_t kCardGone = 0xffffffffu;
 
 struct ControlBlock {
   std::uint32_t magic;
   std::uint32_t card;              // index: host
-  alignas(64) LongWord submitted;  // packets handed over since load: host
-  alignas(64) LongWord taken;      // of them, seen by the card: card
+  alignas(64) LongWord submitted;  // packets submitted since load: host
+  alignas(64) LongWord taken;      // packets that the card has taken: card
   alignas(64) Word completions;    // futex; completed packets, modulo 2^32: card (host once it is dead)
-  Word waiters;                    // threads of the host that sleep on it: host
+  Word waiters;                    // threads of the host that sleep on `completions`: host
   Call call;
   LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot: host
-  Word generation[kPacketSlots];       // of each packet; a command of an older one no longer owns it: host
+  Word generation[kPacketSlots];       // of each packet; an older command no longer owns it: host
 };
 
 inline constexpr std::uint64_t kPacketsOffset = (sizeof(ControlBlock) + 4095) / 4096 * 4096;
 inline constexpr std::uint64_t kControlBytes = kPacketsOffset + std::uint64_t{kPacketSlots} * kPacketBytes;
 
-/// What the image descriptor holds during kLoad: this, then EMULATION_DATA.
+/// The content of the image descriptor during kLoad: this header, then EMULATION_DATA.
 struct ImageHeader {
   static constexpr std::uint32_t kMaxUnits = 128, kMaxBanks = 64;
   struct Unit {
     char name[64];  // "kernel:cu", in XRT's order of compute units
   };
   struct Bank {
-    std::uint64_t address, bytes, offset;  // device address, size, place in the card's memory
+    std::uint64_t address, bytes, offset;  // device address, size, offset in the card's memory
   };
   std::uint32_t units, banks;
   std::uint64_t data_bytes;
@@ -73,17 +71,14 @@ struct ImageHeader {
   Bank bank[kMaxBanks];
 };
 
-// Cards and cables.
-// ---------------------------------------------------------------------------------------------------
-
-/// Wakes a card: whoever gave it work counts `rung` up and, where the card sleeps, wakes it.
+/// Wakes a card. Whoever gives the card work increments `rung` and, if the card sleeps, wakes it.
 struct alignas(64) Doorbell {
   Word rung;  // anyone
-  // Futex; card sets, who wakes it clears. The card sleeps on this word and not on `rung`: whoever rang
-  // before the card looked may clear it only now, before the card is in the kernel, and a card that slept on
-  // while the word says it is awake would be woken by nobody any more.
+  // Futex. The card sets it before it sleeps; whoever wakes the card clears it. The card sleeps on this word
+  // and not on `rung`, because a late ringer may clear the word just before the card enters the kernel. The
+  // futex then returns at once. A card that slept on `rung` instead would sleep on with nobody to wake it.
   Word sleeping;
-  Word alive;  // host: a process serves this card
+  Word alive;  // a process serves this card: host
 };
 
 inline void ring(Doorbell& doorbell) {
@@ -92,21 +87,21 @@ inline void ring(Doorbell& doorbell) {
     futex_wake(doorbell.sleeping, 1);
 }
 
-/// One direction of one tag of one cable: a ring of packet slots with one sender and one receiver.
-/// The sender's (re)start is a new generation: it takes slot size and number from the link table and starts
-/// at slot 0 once the receiver has acknowledged. Until then, and whenever all slots are full, it has no
-/// credit.
+/// One direction of one tag of one cable: a ring of packet slots with one sender and one receiver. When the
+/// sender starts or restarts, it begins a new generation: it takes the size and number of slots from the link
+/// table, and starts at slot 0 once the receiver has acknowledged the generation. Until then, and whenever
+/// all slots are full, the sender has no credit.
 struct Ring {
   struct alignas(64) Sender {
     Word in_service;
     Word generation;  // 0: never started
     Word packet_bytes, credits;
     LongWord head;  // packets sent in this generation
-    Word starved;   // wants the doorbell when credit returns; the receiver clears it
+    Word starved;   // asks for the doorbell when credit returns; the receiver clears it
   } sender;
   struct alignas(64) Receiver {
     Word in_service;
-    Word generation;  // acknowledged
+    Word generation;  // the last one acknowledged
     LongWord tail;    // packets taken in that generation
   } receiver;
 };
@@ -114,7 +109,7 @@ struct Ring {
 struct PacketHeader {
   std::uint64_t sequence;
   std::uint32_t epoch;
-  std::uint32_t offset;  // of the payload in the frame's wire form
+  std::uint32_t offset;  // of the payload in the frame's packed form
   std::uint32_t length;
   std::uint32_t last;
   std::uint64_t reserved;
@@ -130,12 +125,12 @@ struct CableEnd {
   std::uint32_t card, connector;
 };
 
-/// Constant once the first card starts, but for doorbells and rings.
+/// Constant once the first card has started, except doorbells and rings.
 struct Fabric {
   std::uint32_t magic;
   std::uint32_t cards, cables;
-  std::uint32_t spin_nanoseconds;  // a card looks for work so long before it sleeps
-  std::uint32_t rtl;               // 1: cards compute with simulations of their SystemVerilog
+  std::uint32_t spin_nanoseconds;  // how long a card looks for work before it sleeps
+  std::uint32_t rtl;               // 1: cards simulate their SystemVerilog
   CableEnd cable[kMaxCables][2];
   Doorbell doorbell[kMaxCards];
   Ring rings[kMaxCables][2][plan::abi::kMaxTags];  // [cable][end that sends][tag]

@@ -1,4 +1,4 @@
-// A mapping of anonymous shared memory (memfd): sparse, so that size costs nothing until it is touched.
+// A mapping of anonymous shared memory (memfd). The memory is sparse: untouched pages cost nothing.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Owns the mapping and, where it made or was given one, the descriptor.
+/// Owns the mapping and, if it has one, the descriptor.
 class SharedMemory {
  public:
   SharedMemory() = default;
@@ -22,9 +22,9 @@ class SharedMemory {
     return *this;
   }
 
-  /// New, zeroed, closed on exec. kResourceExhausted where the system refuses.
+  /// Creates zeroed memory that is closed on exec. kResourceExhausted: the system refuses.
   static Result<SharedMemory> create(const char* name, std::uint64_t bytes);
-  /// What another process made; takes `descriptor` over. The whole of it is mapped.
+  /// Maps all of a memory that another process created. Takes ownership of `descriptor`.
   static Result<SharedMemory> open(int descriptor);
 
   std::byte* data() const { return data_; }
@@ -36,7 +36,7 @@ class SharedMemory {
     return *reinterpret_cast<T*>(data_);
   }
 
-  /// Gives the pages of a range back to the system; it reads as zeros afterwards.
+  /// Returns the pages of a range to the system. The range reads as zeros afterwards.
   void discard(std::uint64_t offset, std::uint64_t length) const;
 
  private:

@@ -40,7 +40,7 @@ Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
   Topology::Card card;
   if (words.size() != 4 || !is_name(words[1], kMaxName) || !is_name(words[2], kMaxName) ||
       !parse_number(words[3], card.memory_bytes))
-    return wrong("a card is 'card NAME DEVICE MEMORY_BYTES'");
+    return wrong("a card record must be 'card NAME DEVICE MEMORY_BYTES'");
   card.name = words[1];
   card.device = words[2];
   if (card.memory_bytes == 0 || card.memory_bytes > kMaxMemoryBytes)
@@ -54,7 +54,7 @@ Result<Topology::End> parse_end(std::string_view text, const Topology& topology)
   const auto dot = text.find('.');
   if (dot == std::string_view::npos || !parse_number(text.substr(0, dot), end.card) ||
       !parse_number(text.substr(dot + 1), end.connector))
-    return wrong("a cable's end is CARD.CONNECTOR, two numbers, not '" + std::string(text) + "'");
+    return wrong("a cable's end must be CARD.CONNECTOR, two numbers, not '" + std::string(text) + "'");
   if (end.card >= topology.cards.size()) return wrong("cable end '" + std::string(text) + "' names no card");
   if (end.connector >= kMaxConnectors)
     return wrong("cable end '" + std::string(text) + "': connectors are 0 to " +
@@ -96,7 +96,7 @@ Status parse_options(std::string_view text, Topology::Options& options) {
       options.rtl = value == 1;
     } else {
       return wrong("option '" + std::string(word) +
-                   "' is unknown or zero, or more than it can be; known: program_time, call_timeout (> 0), "
+                   "' is unknown, zero or too large; known: program_time, call_timeout (> 0), "
                    "spin, rtl (0 or 1)");
     }
   }
@@ -108,7 +108,7 @@ Result<Topology> parse_topology(std::string_view text) {
   const auto records = split(text, ';');
   if (records.empty() || records[0] != std::string(kFirstWord) + " " + std::string(kVersion))
     return wrong("does not begin with '" + std::string(kFirstWord) + " " + std::string(kVersion) +
-                 "'; it is written by millrace and not by hand");
+                 "'; let millrace write it");
   std::set<std::string> names;
   std::set<std::pair<std::uint32_t, std::uint32_t>> used;
   for (std::size_t i = 1; i < records.size(); ++i) {
@@ -132,7 +132,7 @@ Result<Topology> parse_topology(std::string_view text) {
     } else if (!words.empty() && words[0] == "options") {
       MILLRACE_TRY(parse_options(records[i].substr(words[0].size()), topology.options));
     } else {
-      return wrong("record '" + std::string(records[i]) + "' is none of card, cable, options");
+      return wrong("record '" + std::string(records[i]) + "' is not a card, cable or options");
     }
   }
   if (topology.cards.empty()) return wrong("no card");

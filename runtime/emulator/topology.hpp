@@ -1,5 +1,5 @@
-// The emulated machine as text: what select_backend() puts into MILLRACE_EMULATION and the shim reads there.
-// The format is described in README.md.
+// The emulated machine as text: select_backend() writes it to MILLRACE_EMULATION and the shim reads it there.
+// README.md describes the format.
 #pragma once
 
 #include <chrono>
@@ -27,10 +27,10 @@ struct Topology {
     bool operator==(const Cable&) const = default;
   };
   struct Options {
-    std::chrono::milliseconds program_time{0};     // what a load takes on top
-    std::chrono::milliseconds call_timeout{5000};  // a card that answers no call for so long is killed
-    std::chrono::microseconds spin{0};             // card and waiter look for so long before they sleep
-    bool rtl = false;                              // cards compute with the generated SystemVerilog
+    std::chrono::milliseconds program_time{0};     // delay added to each load
+    std::chrono::milliseconds call_timeout{5000};  // a card that leaves a call unanswered so long is killed
+    std::chrono::microseconds spin{0};             // how long card and waiter look for work before they sleep
+    bool rtl = false;                              // cards simulate the generated SystemVerilog
     bool operator==(const Options&) const = default;
   };
   std::vector<Card> cards;  // in the order of their XRT index
@@ -41,11 +41,12 @@ struct Topology {
 
 std::string to_text(const Topology& topology);
 
-/// Strict: an unknown word, a card without memory, a cable to nowhere, a connector used twice are refused by
-/// name.
+/// Strict: refuses unknown words, cards without memory, cables to unknown cards and connectors used twice.
+/// The error names the offender.
 Result<Topology> parse_topology(std::string_view text);
 
-/// "program_time=2500 call_timeout=200": milliseconds, spin in microseconds, rtl 0 or 1. The same checks.
+/// Parses "program_time=2500 call_timeout=200" with the same checks. Times are in milliseconds, spin is in
+/// microseconds, rtl is 0 or 1.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

@@ -1,4 +1,4 @@
-// Frames as the beats of a port: the packed form of kernels/program/packing.hpp, cut into pieces.
+// Cuts frames in the packed form of kernels/program/packing.hpp into the beats of a port.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace millrace::runtime::rtl {
 
-/// `count` bits of `from`, starting at bit `at`, into `to`; the rest of to's last byte becomes zero.
+/// Copies `count` bits of `from`, starting at bit `at`, to `to`. The unused bits of the last byte become
+/// zero.
 inline void copy_bits_out(const std::byte* from, std::uint64_t at, std::uint64_t count, std::uint8_t* to) {
   const std::uint64_t bytes = (count + 7) / 8, first = at / 8;
   const unsigned shift = at % 8;
@@ -26,7 +27,8 @@ inline void copy_bits_out(const std::byte* from, std::uint64_t at, std::uint64_t
   if (count % 8 != 0) to[bytes - 1] = static_cast<std::uint8_t>(to[bytes - 1] & ((1U << (count % 8)) - 1U));
 }
 
-/// The reverse: into `to`, whose bits from `at` on are zero. Unused bits of from's last byte are zero.
+/// Copies `count` bits of `from` to bit `at` of `to`. The bits of `to` from `at` on and the unused bits of
+/// from's last byte must be zero.
 inline void copy_bits_in(const std::uint8_t* from, std::uint64_t count, std::byte* to, std::uint64_t at) {
   const std::uint64_t bytes = (count + 7) / 8, first = at / 8, last = (at + count - 1) / 8;
   const unsigned shift = at % 8;

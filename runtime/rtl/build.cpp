@@ -27,7 +27,7 @@ constexpr char kRuntimeKind[] = "verilator";
 constexpr char kHeader[] = "mr_simulation_print.h";
 constexpr char kRemedy[] = "install it with 'tools/setup test' (Debian packages verilator and g++)";
 
-/// Higher levels take minutes on wide designs and gain little.
+/// Higher optimisation levels take minutes on wide designs and gain little.
 const Words& compiler_options() {
   static const Words options = {"-std=c++20",
                                 "-O1",
@@ -85,7 +85,7 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The lines of a tool's output that say what is wrong, few enough for a message.
+/// The lines of a tool's output that explain an error, few enough for a message.
 std::string gist(const std::string& output) {
   constexpr std::size_t kLines = 8;
   std::string out, tail;
@@ -102,7 +102,7 @@ std::string gist(const std::string& output) {
   return out.empty() && !tail.empty() ? "\n  " + tail : out;
 }
 
-/// Runs a tool; what went wrong tells the machine's faults from ours.
+/// Runs a tool. The error code tells a fault of the machine from a fault of ours.
 Status run_tool(const Words& command, const fs::path& directory, const std::string& what) {
   MILLRACE_ASSIGN(const ChildOutcome outcome, run_child(command, directory));
   if (outcome.ok()) return {};
@@ -126,7 +126,7 @@ unsigned cores() {
   return std::max(1U, static_cast<unsigned>(CPU_COUNT(&set)));
 }
 
-/// Runs commands side by side; the first error ends it.
+/// Runs commands in parallel. The first error ends it.
 Status run_all(const std::vector<Words>& commands, const fs::path& directory, const std::string& what,
                const BuildOptions& options) {
   std::atomic<std::size_t> next{0}, done{0};
@@ -171,7 +171,7 @@ std::string tool_key(const Toolchain& tools) {
          joined(compiler_options()) + wrapper_header();
 }
 
-/// Verilator's runtime, compiled.
+/// The cache entry of Verilator's compiled runtime.
 Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const BuildOptions& options) {
   const auto make = [&](const fs::path& entry, const fs::path& scratch) -> Status {
     if (options.progress) options.progress("compiling Verilator's runtime, once");
@@ -185,7 +185,7 @@ Result<fs::path> build_runtime(const Cache& cache, const Toolchain& tools, const
   return cache.get(kRuntimeKind, sha256_hex(tool_key(tools)), make);
 }
 
-/// The folder's files, and what is put around them; the memories among them.
+/// Writes the folder's files and the text around them to `scratch`. Returns the memory files among them.
 Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   Words memories;
   for (const SourceFile& file : source.files) {
@@ -201,8 +201,8 @@ Result<Words> lay_out(const Source& source, const fs::path& scratch) {
   return memories;
 }
 
-/// Verilator's C++ in pieces of about the same size, the largest first. Its files are many and small, and
-/// each reads the same headers.
+/// Joins Verilator's C++ files into pieces of similar size, the largest first. The files are many and small,
+/// and each includes the same headers.
 Result<Words> compilation_units(const fs::path& scratch) {
   constexpr std::uintmax_t kUnitBytes = 400'000;
   std::vector<std::pair<std::uintmax_t, std::string>> files;
@@ -267,7 +267,7 @@ Result<Toolchain> Toolchain::find() {
   const auto missing = [](const std::string& what) {
     return Error(ErrorCode::kEnvironment, "rtl fidelity: " + what + "; " + kRemedy);
   };
-  // The program below Debian's Perl script, where there is one: it ends at once when told to.
+  // Prefer the program below Debian's Perl script: it ends at once when it gets a signal.
   auto verilator = find_program("verilator_bin");
   if (!verilator) verilator = find_program("verilator");
   if (!verilator) return missing("verilator is not installed");
@@ -346,7 +346,7 @@ Status list_simulations(const Cache& cache, const std::string& content_digest,
   std::string lines;
   for (const BuiltPartition& built : partitions)
     lines += built.entry.filename().string() + "  " + built.partition + "\n";
-  std::error_code ignored;  // writing says it better
+  std::error_code ignored;  // if this fails, writing the file reports the error
   fs::create_directories(cache.root() / "images", ignored);
   return write_file_atomically(cache.root() / "images" / content_digest, lines);
 }

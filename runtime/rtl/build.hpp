@@ -1,10 +1,10 @@
-// From the SystemVerilog of a deployment to simulations in the local cache: shared libraries that
+// Builds a deployment's SystemVerilog into simulations in the local cache: shared libraries that
 // simulation.hpp loads. Needs Verilator and a C++ compiler on the machine.
 //
-// Kinds of cache entries: "simulation" (simulation.so, design.json; the key is the sha256 of the
-// SystemVerilog, the text around it, the tools' versions and options), "verilator" (Verilator's own runtime,
-// compiled once). Besides, <cache>/images/<content digest> lists an image's partitions with the keys of their
-// simulations: what an emulated card looks up.
+// There are two kinds of cache entries. A "simulation" entry holds simulation.so and design.json; its key is
+// the sha256 of the SystemVerilog, the text around it, and the tools' versions and options. A "verilator"
+// entry holds Verilator's own runtime, compiled once. In addition, <cache>/images/<content digest> lists an
+// image's partitions with the keys of their simulations. An emulated card looks its simulations up there.
 #pragma once
 
 #include <filesystem>
@@ -19,43 +19,44 @@
 
 namespace millrace::runtime::rtl {
 
-/// What the machine has to build with.
+/// The tools of this machine.
 struct Toolchain {
   std::filesystem::path verilator, compiler;
-  std::string verilator_version, compiler_version;  // a line each
-  std::filesystem::path include;                    // of Verilator's headers and runtime
+  std::string verilator_version, compiler_version;  // one line each
+  std::filesystem::path include;                    // Verilator's headers and runtime
 
-  /// kEnvironment names what is missing or too old and how to get it.
+  /// kEnvironment: says which tool is missing or too old and how to install it.
   static Result<Toolchain> find();
 };
 
 struct BuildOptions {
-  unsigned jobs = 0;                                 // compilers at once; 0: one a core this process may use
-  std::function<void(const std::string&)> progress;  // a line for a person who waits; any thread
+  unsigned jobs = 0;  // compilers that run at once; 0: one for each core that this process may use
+  std::function<void(const std::string&)> progress;  // gets a line for a person who waits; any thread
 };
 
-/// The simulation's cache entry, built where it is missing. kEnvironment: a tool was ended by a signal or
-/// cannot be run; kResourceExhausted: the disk is full; kInternal: the tools refuse the SystemVerilog.
+/// The simulation's cache entry. Builds it if it is missing. kEnvironment: a tool cannot run or was ended by
+/// a signal. kResourceExhausted: the disk is full. kInternal: the tools reject the SystemVerilog.
 Result<std::filesystem::path> build_simulation(const Cache& cache, const Toolchain& tools,
                                                const Source& source, const BuildOptions& options);
 
 struct BuiltPartition {
   std::string partition;
   std::filesystem::path entry;
-  Design design = {};  // the deployment's: the entry's may have been built with other predictions
+  Design design = {};  // the deployment's design; the entry may have been built with other predictions
 };
 
-/// All card partitions of a deployment, in its order, and the lists emulated cards look them up by. Errors as
-/// read_source() and build_simulation(), naming the partition.
+/// Builds all card partitions of a deployment, in its order, and writes the lists in which emulated cards
+/// look them up. Errors are those of read_source() and build_simulation() and name the partition.
 Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployment& deployment,
                                                       const BuildOptions& options);
 
-/// Says which simulations an image's partitions have. `content_digest` is a name (base/text.hpp).
+/// Writes the list of an image's partitions and their simulations. `content_digest` is a name
+/// (base/text.hpp).
 Status list_simulations(const Cache& cache, const std::string& content_digest,
                         const std::vector<BuiltPartition>& partitions);
 
-/// The entry of a partition of an image whose simulations were built on this machine. kNotFound says what to
-/// run. `content_digest` may be anything.
+/// The cache entry of a partition of an image, if this machine has built it. kNotFound: says which command
+/// builds it. `content_digest` may be any text.
 Result<std::filesystem::path> find_simulation(const Cache& cache, const std::string& content_digest,
                                               const std::string& partition);
 

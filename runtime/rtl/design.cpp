@@ -27,7 +27,7 @@ Error bad(const std::string& what) {
   return Error(ErrorCode::kCorrupt, std::string(kDesignFile) + ": " + what);
 }
 
-/// A letter or _, then letters, digits and _: what can stand as a name in SystemVerilog and C++.
+/// Whether a text can be a name in SystemVerilog and C++: a letter or _, then letters, digits and _.
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   return !text.empty() && text.size() <= 256 && letter(text[0]) &&
@@ -42,7 +42,7 @@ bool is_inside(const std::string& path) {
          });
 }
 
-/// An object of the document and its place in it, for messages.
+/// An object of the document and its path in the document, for messages.
 class Object {
  public:
   static Result<Object> of(const json::value& value, std::string place) {
@@ -144,7 +144,7 @@ Result<std::vector<Stream>> parse_streams(const Object& document) {
   return streams;
 }
 
-/// Those of `blocks` whose matrix-vector units (of `instances`) multiply in DSP slices.
+/// The blocks whose matrix-vector units (among `instances`) multiply in DSP slices.
 Result<std::vector<Layer>> parse_layers(const Object& document) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 48U;
   std::vector<Layer> layers;
@@ -177,7 +177,7 @@ Result<std::vector<Layer>> parse_layers(const Object& document) {
   return layers;
 }
 
-/// "<sha256>  <path>" a line, as design.json's digest is made.
+/// The digest as design.json has it: the sha256 of lines "<sha256>  <path>".
 std::string digest_of(const std::vector<SourceFile>& files) {
   std::string lines;
   for (const SourceFile& file : files) lines += sha256_hex(file.content) + "  " + file.path + "\n";

@@ -1,5 +1,5 @@
-// A partition alone, a frame at a time: its simulation between neighbours that always have and always take.
-// What an emulated card at rtl fidelity computes with.
+// Runs one partition's simulation, one frame at a time, between neighbours that always offer and always take.
+// An emulated card at rtl fidelity computes with it.
 #pragma once
 
 #include <cstddef>
@@ -15,32 +15,34 @@
 
 namespace millrace::runtime::rtl {
 
-/// kCorrupt where the design's ports are not the program's inputs and outputs, naming the port.
+/// Checks that the design's ports are the program's inputs and outputs. kCorrupt: names the port that
+/// differs.
 Status check_ports(const Design& design, const kernels::Program& program);
 
 /// One thread at a time.
 class Executor {
  public:
-  /// The simulation's ports are the program's (check_ports()). `program` is not needed afterwards.
+  /// The simulation's ports must be the program's (check_ports()). `program` is not needed afterwards.
   Executor(std::unique_ptr<Simulation> simulation, const kernels::Program& program);
 
   enum class State { kIdle, kRunning, kDone, kStuck };
 
-  /// Begins a frame; kIdle or kDone before. Inputs in storage form, in the order of the program's.
+  /// Begins a frame. Allowed in the states kIdle and kDone. Inputs are in storage form, in the program's
+  /// order.
   void start(std::span<const std::byte* const> inputs);
-  /// Goes on for at most so many cycles.
+  /// Continues for at most `cycles` cycles.
   State advance(std::uint64_t cycles);
-  /// What the frame became, in storage form; kDone before.
+  /// Writes the frame's results in storage form. Allowed in the state kDone.
   void read(std::span<std::byte* const> outputs) const;
 
-  /// Of this frame: from its first input beat to its last output beat so far.
+  /// The cycles of this frame, from its first input beat to its last output beat so far.
   std::uint64_t cycles() const { return cycles_; }
-  /// Why it is stuck: an assertion that failed, or streams that wait.
+  /// Why the state is kStuck: an assertion that failed, or streams that wait.
   const std::string& fault() const { return fault_; }
-  /// Forgets the frame, by a reset of the dataflow.
+  /// Drops the frame by a reset of the dataflow.
   void abandon();
-  /// Simulation::begin_load() and load_more(), with what hold_weights() takes; forgets the frame. No start()
-  /// before it is done.
+  /// Drops the frame and begins to load parameters: Simulation::begin_load() with `words` and hold_weights()
+  /// with `streamed`. Do not call start() before load_more() returns true.
   Status begin_load(std::span<const std::byte> words, std::span<const std::byte> streamed);
   Result<bool> load_more(std::uint64_t cycles) { return simulation_->load_more(cycles); }
 
@@ -56,13 +58,13 @@ class Executor {
   std::unique_ptr<Simulation> simulation_;
   std::vector<Frame> inputs_, outputs_;
   State state_ = State::kIdle;
-  bool begun_ = false;  // a beat went in
+  bool begun_ = false;  // the frame's first beat went in
   std::uint64_t elapsed_ = 0, cycles_ = 0, quiet_ = 0;
   std::uint64_t patience_ = 0;
   std::string fault_;
 };
 
-/// "hop (full), conv_1_out (waiting)": the streams in which beats wait; for messages about a standstill.
+/// The streams in which beats wait, for messages about a standstill: "hop (full), conv_1_out (waiting)".
 std::string waiting_streams(const Simulation& simulation);
 
 }  // namespace millrace::runtime::rtl

@@ -22,7 +22,7 @@ bool CableDirection::advance(double now) {
       ++channel->returned_;
     }
   }
-  // Several packets may end within a cycle of a slow clock.
+  // Several packets may end within one cycle of a slow clock.
   while (sending_ != nullptr && free_at_ <= now) {
     sending_->arrivals_.push_back(free_at_ + model_.latency_cycles);
     ++sending_->sent_;

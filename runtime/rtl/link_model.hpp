@@ -1,9 +1,9 @@
-// What joins cards in simulated time: cables with a bandwidth and a latency, and the channels on them with
-// packets and credits. Counts bits; the bits themselves stay where the sender put them.
+// Models the links between cards in simulated time: cables with a bandwidth and a latency, and channels on
+// them with packets and credits. The model counts bits; the bits themselves stay where the sender put them.
 //
-// The sender holds two packets; a packet goes when it is whole and a credit is there; it takes the cable for
-// its bytes on the wire, channels in turn; it can be read a cable's latency after its last bit
-// left; its credit is back a latency after its last bit was read.
+// A sender holds two packets. A packet is sent when it is whole and has a credit. Channels take turns on a
+// cable, and a packet occupies the cable for its bytes on the wire. It can be read one cable latency after
+// its last bit left. Its credit returns one latency after its last bit was read.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace millrace::runtime::rtl {
 
 using plan::packet_bytes_on_wire;
 
-/// One direction of a cable. Times are cycles of the simulated clock.
+/// One direction of a cable. Times are in cycles of the simulated clock.
 struct CableModel {
   std::string name;
   double bits_per_cycle = 0;  // > 0
@@ -26,7 +26,7 @@ struct CableModel {
 
 class LinkChannel {
  public:
-  /// `frame_bits`, `packet_bytes`, `credits` > 0.
+  /// `frame_bits`, `packet_bytes` and `credits` must be above 0.
   LinkChannel(std::uint64_t frame_bits, std::uint32_t packet_bytes, std::uint32_t credits)
       : frame_bits_(frame_bits),
         packet_bits_(std::uint64_t{packet_bytes} * 8),
@@ -42,7 +42,8 @@ class LinkChannel {
 
   std::uint64_t packets() const { return sent_; }
   std::uint64_t bits() const { return end_of_previous(sent_); }
-  std::uint64_t starved_cycles() const { return starved_; }  // a whole packet waited for credit
+  /// Cycles in which a whole packet waited for credit.
+  std::uint64_t starved_cycles() const { return starved_; }
 
  private:
   friend class CableDirection;
@@ -56,8 +57,8 @@ class LinkChannel {
 
   std::uint64_t frame_bits_, packet_bits_, packets_a_frame_, credits_;
   std::uint64_t accepted_ = 0, read_ = 0;                // bits
-  std::uint64_t sent_ = 0, arrived_ = 0, returned_ = 0;  // packets; sent: its last bit left
-  std::uint64_t freed_ = 0;                              // packets read whole
+  std::uint64_t sent_ = 0, arrived_ = 0, returned_ = 0;  // packets; sent: the last bit left
+  std::uint64_t freed_ = 0;                              // packets read completely
   std::uint64_t starved_ = 0;
   std::deque<double> arrivals_, returns_;  // times, ascending
 };
@@ -68,7 +69,7 @@ class CableDirection {
   const CableModel& model() const { return model_; }
   void add(LinkChannel& channel) { channels_.push_back(&channel); }
 
-  /// A cycle of the simulated clock, at `now`. True where a packet left or arrived.
+  /// Simulates one cycle of the clock, at time `now`. Returns true if a packet left or arrived.
   bool advance(double now);
   double busy_cycles() const { return busy_; }
 
@@ -79,7 +80,7 @@ class CableDirection {
   std::vector<LinkChannel*> channels_;
   std::size_t next_ = 0;
   LinkChannel* sending_ = nullptr;
-  double free_at_ = 0;  // the packet that is being sent leaves, or left, the cable then
+  double free_at_ = 0;  // when the present packet leaves the cable, or the last one left it
   double busy_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace millrace::runtime::rtl {
 namespace {
 
 constexpr std::uint64_t kWordBytes = 64;
-constexpr std::size_t kMostBursts = 8;  // a port may have under way
+constexpr std::size_t kMostBursts = 8;  // that a port may have under way
 constexpr std::uint8_t kOkay = 0, kDecodeError = 3;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The card's memory as the readers of weights see it in simulated time: each AXI4 read port has its bursts
-// answered in order, a word a clock at most, the first one a latency after it was asked for.
+// Models the card's memory for readers of weights, in simulated time. Each AXI4 read port gets its bursts
+// answered in order: one word per clock at most, the first one a latency after its address.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,19 @@ class MemoryModel {
       : ports_(ports.begin(), ports.end()), latency_(latency_cycles) {}
 
   std::uint64_t latency() const { return latency_; }
-  /// What is read at kBase; stays the caller's. Bytes outside of it are answered with an error.
+  /// Sets the content at kBase. The bytes stay the caller's. Reads outside them are answered with an error.
   void hold(std::span<const std::byte> content) { content_ = content; }
   static constexpr std::uint64_t kBase = 0x1'0000'0000;
 
-  /// Each address and each word is held back with this probability, clock by clock.
+  /// Holds back each address and each word with this probability in each clock.
   void stall(double probability, std::uint64_t seed);
 
-  /// What the ports are offered in this clock: before the model settles, the same however often it is called.
+  /// Offers this clock's signals to the ports. Call it before combinational logic settles; repeated calls in
+  /// a clock do the same.
   void drive();
-  /// What they took and asked for: after it settled, before the clock rises.
+  /// Records what the ports took and requested. Call it after logic has settled and before the clock rises.
   void sample();
-  /// Forgets bursts under way.
+  /// Forgets all bursts under way.
   void reset();
 
  private:
@@ -43,8 +44,8 @@ class MemoryModel {
     explicit Port(const abi::ReadPort& wires) : signals(wires) {}
     abi::ReadPort signals;
     std::deque<Burst> bursts;
-    bool offered = false;                          // a word, which then stays
-    bool hold_address = false, hold_word = false;  // in this clock
+    bool offered = false;                          // a word is offered and stays until it is taken
+    bool hold_address = false, hold_word = false;  // held back in this clock
   };
 
   bool chance() { return threshold_ != 0 && random_() < threshold_; }

@@ -13,11 +13,11 @@ namespace {
 
 constexpr int kResetCycles = 8;
 constexpr std::size_t kWordBytes = 8;           // of the loading stream
-constexpr std::uint64_t kSettleCycles = 8;      // from the last stop into a table
+constexpr std::uint64_t kSettleCycles = 8;      // from the last hop into a table
 constexpr std::uint64_t kReadAheadWords = 128;  // more than any reader of weights reads ahead
 
-/// What Wang et al. measured of an Alveo U280's memories when a page has to be opened first ("Shuhai", FCCM
-/// 2020): 137.8 ns of HBM, 106.7 ns of DDR4.
+/// The latency of an Alveo U280's memories when a page must be opened first: 137.8 ns for HBM, 106.7 ns for
+/// DDR4, as measured by Wang et al. ("Shuhai", FCCM 2020).
 constexpr double kMemoryLatencyNs = 137.8;
 
 std::uint64_t latency_cycles(double clock_mhz) {
@@ -52,8 +52,7 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
       !find(library_, abi::kSettle, settle_) || !find(library_, abi::kTick, tick_) ||
       !find(library_, abi::kFailure, failure_))
     return Error(ErrorCode::kCorrupt, library.string() + ": is no simulation of ours; remove it");
-  model_ =
-      open_model(static_cast<std::uint32_t>(seed % 0x7fffffffU + 1));  // 0 would be Verilator's own choice
+  model_ = open_model(static_cast<std::uint32_t>(seed % 0x7fffffffU + 1));  // 0 lets Verilator choose
   if (model_ == nullptr) return Error(ErrorCode::kResourceExhausted, "no memory for the simulation");
   if (const std::string failed = failure(); !failed.empty())
     return Error(ErrorCode::kInternal,
@@ -97,7 +96,7 @@ void Simulation::reset() {
     tick();
   }
   reset_(model_, 0);
-  // Weights are read ahead long before a frame comes.
+  // Let the readers read ahead, as hardware does long before a frame comes.
   for (std::uint64_t i = 0; memory_ && *weights_.active != 0 && i < memory_->latency() + kReadAheadWords;
        ++i) {
     settle();

@@ -1,7 +1,7 @@
-// A partition's dataflow, verilated and loaded: signals to set and to read, a clock to advance.
+// A partition's dataflow, verilated and loaded: signals to set and read, and a clock to advance.
 //
-// A cycle is: set inputs' valid and data and outputs' ready; settle(); read inputs' ready and outputs' valid
-// and data; tick(). A beat passes where valid and ready are both set at the tick.
+// A cycle has these steps: set the inputs' valid and data and the outputs' ready; settle(); read the inputs'
+// ready and the outputs' valid and data; tick(). A beat passes if valid and ready are both set at the tick.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ namespace millrace::runtime::rtl {
 /// One thread at a time.
 class Simulation {
  public:
-  /// From a cache entry (build.hpp), whose checksums were found to hold. Registers without a reset start at
-  /// random, by `seed`. The model comes out of reset with its inputs idle. kCorrupt where the library is not
-  /// one of ours, kResourceExhausted where memory runs out.
+  /// Opens a cache entry (build.hpp) whose checksums were verified. Registers without a reset start with
+  /// random values drawn from `seed`. The model comes out of reset with idle inputs. kCorrupt: the library is
+  /// not one of ours. kResourceExhausted: memory ran out.
   static Result<std::unique_ptr<Simulation>> open(const std::filesystem::path& entry, std::uint64_t seed);
   ~Simulation();
   Simulation(const Simulation&) = delete;
@@ -33,7 +33,7 @@ class Simulation {
 
   const Design& design() const { return design_; }
 
-  // In the design's order. Of an input the caller writes valid and data, of an output ready.
+  // Ports in the design's order. The caller writes valid and data of an input, and ready of an output.
   const abi::Port& input(std::size_t i) const { return inputs_[i]; }
   const abi::Port& output(std::size_t i) const { return outputs_[i]; }
 
@@ -45,33 +45,34 @@ class Simulation {
     if (memory_) memory_->sample();
     tick_(model_);
   }
-  /// Some cycles of reset: frames under way are gone.
+  /// Resets the dataflow for some cycles. Frames under way are lost.
   void reset();
 
-  /// Gives the dataflow its constants, through a reset before and after: frames under way are gone. Needed
-  /// before the first frame where the design has load_words. kCorrupt: not as many bytes as these words have.
+  /// Loads the dataflow's constants, with a reset before and after; frames under way are lost. If the design
+  /// has load_words, this is required before the first frame. kCorrupt: the number of bytes does not match.
   Status load_constants(std::span<const std::byte> words);
-  /// The same in pieces: `words` stay until load_more() says that they are all in. Nothing else is clocked
-  /// meanwhile.
+  /// Begins the same in pieces. `words` must stay valid until load_more() returns true. Do not clock the
+  /// simulation otherwise meanwhile.
   Status begin_load(std::span<const std::byte> words);
-  /// At most so many cycles of it; true once it is done. kInternal: an assertion failed, and what the tables
-  /// hold is neither the old nor the new.
+  /// Continues a load for at most `cycles` cycles; returns true when it is done. kInternal: an assertion
+  /// failed, and the tables hold a mixture of old and new constants.
   Result<bool> load_more(std::uint64_t cycles);
-  /// What the readers of weights find in memory from then on, through a reset too: design().streamed_bytes of
-  /// it, which stay the caller's. Needed before the first frame where there are any. kCorrupt: not as many.
+  /// Sets the memory of streamed weights: design().streamed_bytes bytes, which stay the caller's. The setting
+  /// survives resets. If weights are streamed, this is required before the first frame. kCorrupt: the number
+  /// of bytes does not match.
   Status hold_weights(std::span<const std::byte> bytes);
-  /// Has that memory hold back at random.
+  /// Makes that memory stall at random.
   void stall_memory(double probability, std::uint64_t seed);
 
-  /// The first assertion of the SystemVerilog that failed, or that weights are read where there are none;
-  /// empty where neither is so.
+  /// The first SystemVerilog assertion that failed, or a message that weights were read outside the memory.
+  /// Empty if neither happened.
   std::string failure() const;
-  /// Of a stream, since the last reset.
+  /// The most beats that a stream's FIFO has held since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
-  /// Of a layer of the design: cycles since the last reset in which its multipliers took operands, counted in
-  /// the model. The mean over its units where it has several.
+  /// The cycles since the last reset in which a layer's multipliers took operands, counted in the model. If
+  /// the layer has several units, their mean.
   double busy_cycles(std::size_t layer) const;
-  /// A stream whose beats wait: its FIFO is full, or its reader does not take what is there.
+  /// kFull: the stream's FIFO is full. kWaiting: it holds beats that its reader does not take.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;
 
@@ -81,9 +82,9 @@ class Simulation {
 
   Design design_;
   std::vector<abi::Port> inputs_, outputs_;
-  std::optional<MemoryModel> memory_;  // behind the readers of weights
+  std::optional<MemoryModel> memory_;  // of streamed weights
   abi::Weights weights_{};
-  abi::Port load_{};  // valid is null where nothing is loaded
+  abi::Port load_{};  // valid is null if nothing is loaded
   std::span<const std::byte> loading_;
   std::uint64_t load_cycle_ = 0;  // of the load under way
   std::vector<abi::Stream> streams_;

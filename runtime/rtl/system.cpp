@@ -17,7 +17,7 @@ std::uint64_t threshold_of(double probability) {
   return static_cast<std::uint64_t>(std::ldexp(std::clamp(probability, 0.0, 1.0), 53)) << 11U;
 }
 
-/// Frames that wait to be read, the first one partly.
+/// Frames that wait to be read. The first one may be read in part.
 using Frames = std::deque<std::vector<std::byte>>;
 
 }  // namespace
@@ -26,7 +26,7 @@ struct System::Channel {
   std::string name;
   LinkChannel link;
   std::size_t cable = 0;
-  Frames frames;  // being filled by the sender (the last), being read (the first)
+  Frames frames;  // the sender fills the last one, the receiver reads the first
 };
 
 struct System::Input {
@@ -41,8 +41,8 @@ struct System::Output {
   std::uint64_t beat_bits = 0, beats = 0, beat = 0;
   std::vector<std::byte> frame;
   std::vector<Channel*> channels;
-  std::vector<FramePassage> passages;  // the last one is under way where beat > 0
-  std::uint64_t whole = 0;             // frames
+  std::vector<FramePassage> passages;  // if beat > 0, the last one is under way
+  std::uint64_t whole = 0;             // complete frames
 };
 
 struct System::Part {

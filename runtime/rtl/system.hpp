@@ -1,9 +1,9 @@
-// Partitions, the cables between them and the host, under one simulated clock: the fastest partition's. A
-// slower partition ticks when its own clock would.
+// Simulates partitions, the cables between them and the host under one clock: that of the fastest partition.
+// A slower partition ticks when its own clock would.
 //
-// Inputs the host feeds are offered at every clock while frames are left, outputs the host reads are taken at
-// every clock; the host itself takes no time. With stalls, each port at each clock holds back at random:
-// valid is then not raised (once raised it stays), ready is withdrawn. So does the memory weights are read
+// The host takes no time. It offers inputs in every clock while frames are left, and takes outputs in every
+// clock. With stalls, each port holds back at random in each clock: it does not raise valid (once raised,
+// valid stays), or it withdraws ready. The memory of streamed weights stalls too.
 // from.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace millrace::runtime::rtl {
 
-/// When a frame's first and last beat passed a port.
+/// The cycles in which a frame's first and last beat passed a port.
 struct FramePassage {
   std::uint64_t first = 0, last = 0;                // cycles of the system's clock
   std::uint64_t first_of_own = 0, last_of_own = 0;  // cycles of the partition's clock
@@ -32,13 +32,13 @@ struct FramePassage {
 struct SystemOptions {
   double stall = 0;  // probability, 0 <= stall < 1
   std::uint64_t seed = 1;
-  std::uint64_t patience = 0;  // cycles without a beat or packet that are a standstill; 0: from predictions
+  std::uint64_t patience = 0;  // cycles without a beat or packet until a standstill; 0: from the predictions
 };
 
 struct Standstill {
   std::uint64_t cycle = 0;
-  std::string message;               // what waits for what, a line a partition
-  std::vector<std::string> streams;  // "<partition>.<stream>" that hold beats nobody takes
+  std::string message;               // which ports and streams wait, one line per partition
+  std::vector<std::string> streams;  // "<partition>.<stream>" of those that hold beats nobody takes
 };
 
 /// One thread.
@@ -47,7 +47,7 @@ class System {
   explicit System(const SystemOptions& options);
   ~System();
 
-  /// Before run(). Numbers count from 0 in the order of the calls.
+  /// Build the system before run(). Each function returns an index that counts from 0 in the order of calls.
   std::size_t add_partition(std::string name, std::unique_ptr<Simulation> simulation, double clock_mhz);
   std::size_t add_cable(std::string name, double gigabits_per_second, double latency_ns);  // one direction
   struct End {
@@ -58,12 +58,14 @@ class System {
   };
   std::size_t add_channel(std::string name, End output, End input, std::size_t cable, Packets packets);
 
-  /// A frame for an input the host feeds, packed (kernels/program/packing.hpp). Also from `on_frame`.
+  /// Adds a packed frame (kernels/program/packing.hpp) for an input that the host feeds. `on_frame` may call
+  /// it.
   void feed(End input, std::vector<std::byte> packed);
 
-  /// Runs until every output of every partition has given `frames` frames. `on_frame` gets each, packed, as
-  /// its last beat comes. kInternal: an assertion of the SystemVerilog failed. `progress`, where given, is
-  /// called now and then. Where nothing moves any more, standstill() says so and the status is ok.
+  /// Runs until every output of every partition has produced `frames` frames. `on_frame` gets each packed
+  /// frame when its last beat comes. `progress`, if given, is called from time to time. kInternal: a
+  /// SystemVerilog assertion failed. If nothing moves any more, the status is ok and standstill() describes
+  /// what waits.
   using OnFrame = std::function<void(End output, std::uint64_t frame, const std::vector<std::byte>& packed)>;
   Status run(std::uint64_t frames, const OnFrame& on_frame, const std::function<void()>& progress = {});
 
@@ -75,14 +77,14 @@ class System {
   const Simulation& simulation(std::size_t partition) const;
   const std::string& name(std::size_t partition) const;
   double clock_mhz(std::size_t partition) const;
-  /// A frame each, in order.
+  /// One entry per frame, in order.
   const std::vector<FramePassage>& input_passages(End input) const;
   const std::vector<FramePassage>& output_passages(End output) const;
 
   struct ChannelReport {
     std::string name, cable;
     std::uint64_t packets = 0, bits = 0, starved_cycles = 0;
-    double cable_busy = 0;  // part of the time, with other channels' packets
+    double cable_busy = 0;  // fraction of the time in which the cable was busy, for any channel
   };
   std::vector<ChannelReport> channels() const;
 

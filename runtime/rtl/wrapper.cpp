@@ -7,8 +7,8 @@ namespace millrace::runtime::rtl {
 
 namespace {
 
-// What does not depend on the design. Verilator's own functions are replaced (VL_USER_…) because they print
-// to standard output and end the process; assertions print first and then call vl_stop.
+// The part that does not depend on the design. It replaces Verilator's own functions (VL_USER_…), because
+// they print to standard output and end the process. A failed assertion prints first and then calls vl_stop.
 constexpr std::string_view kRuntime = R"(
 struct Simulation {
   VerilatedContext context;
@@ -109,7 +109,7 @@ std::string busy_name(std::size_t unit) {
   return "unit" + std::to_string(unit) + "_busy";
 }
 
-/// The matrix-vector units of all layers, in their order.
+/// The matrix-vector units of all layers, in the layers' order.
 std::vector<std::string> units_of(const Design& design) {
   std::vector<std::string> units;
   for (const Layer& layer : design.layers) units.insert(units.end(), layer.units.begin(), layer.units.end());
@@ -120,7 +120,7 @@ std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// Of the dataflow module, in the order of abi.hpp's structures.
+/// Signals of the dataflow module, in the order of abi.hpp's structures.
 struct WeightsSignal {
   const char* name;
   bool input;
@@ -132,7 +132,7 @@ constexpr WeightsSignal kReadSignals[] = {{"arvalid", false, 1}, {"arready", tru
                                           {"arlen", false, 8},   {"rvalid", true, 1},  {"rready", false, 1},
                                           {"rdata", true, 512},  {"rresp", true, 2},   {"rlast", true, 1}};
 
-/// "{&top.weights_active, …}": up to 64 bits are integers of Verilator's.
+/// The text "{&top.weights_active, …}". Verilator stores signals of up to 64 bits as integers.
 std::string addresses(const std::string& prefix, std::span<const WeightsSignal> signals) {
   std::string text;
   for (const WeightsSignal& signal : signals) {
@@ -183,8 +183,8 @@ std::string wrapper_module(const Design& design) {
               stream_name("state", i) + " = {" + fifo + ".m_ready, " + fifo + ".m_valid, " + fifo +
               ".s_ready, " + fifo + ".s_valid};\n";
   }
-  // Every matrix-vector unit has its operands in stage 1 where valid[1] is set, and its multipliers take them
-  // in a cycle with `en`. So a cycle counts once however long the unit is held up, and not while it waits.
+  // Every matrix-vector unit has operands in stage 1 if valid[1] is set, and its multipliers take them in a
+  // cycle with `en`. So operands count once, however long the unit is stalled, and waiting does not count.
   const std::vector<std::string> units = units_of(design);
   for (std::size_t i = 0; i < units.size(); ++i) {
     const std::string busy = busy_name(i), unit = "dataflow." + units[i];
@@ -221,7 +221,7 @@ std::string wrapper_source(const Design& design, const std::vector<std::string>&
            symbol + "[], " + symbol + "_end[];\n";
     table += "    {\"" + file_name(memories[i]) + "\", " + symbol + ", " + symbol + "_end},\n";
   }
-  // The first entry matches nothing: an array may not be empty.
+  // The first entry matches nothing. It is there because an array may not be empty.
   out += "namespace {\nconst Memory kMemories[] = {\n    {\"/\", nullptr, nullptr},\n" + table + "};\n";
   out += kRuntime;
   out +=

@@ -1,6 +1,6 @@
-// The text around a dataflow module that makes a simulation of it: a module that brings out the FIFOs'
-// registers and counts the cycles in which each matrix-vector unit multiplies, and C++ with the functions of
-// abi.hpp.
+// Generates the text around a dataflow module that turns it into a simulation: a module that exposes the
+// FIFOs' registers and counts the cycles in which each matrix-vector unit multiplies, and C++ with the
+// functions of abi.hpp.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 namespace millrace::runtime::rtl {
 
 inline constexpr char kWrapperModule[] = "mr_simulation";
-inline constexpr char kModelClass[] = "Vmr_simulation";  // as Verilator is to name it
+inline constexpr char kModelClass[] = "Vmr_simulation";  // the name that Verilator is told to use
 
 /// SystemVerilog: module mr_simulation.
 std::string wrapper_module(const Design& design);
 
-/// A header every file of a simulation is compiled with: where Verilator's printing goes.
+/// A header with which every file of a simulation is compiled. It redirects what Verilator prints.
 std::string wrapper_header();
 
-/// C++: the functions of abi.hpp. `memories`: files that $readmemh reads, paths relative to the folder the
-/// compiler runs in; they become part of the library, so that a simulation needs no file but itself.
+/// C++ with the functions of abi.hpp. `memories` are the files that $readmemh reads, as paths relative to the
+/// compiler's folder. They become part of the library, so a simulation needs no other file.
 std::string wrapper_source(const Design& design, const std::vector<std::string>& memories);
 
 }  // namespace millrace::runtime::rtl

@@ -27,9 +27,6 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
       completions_(control(), control_memory_.data() + kPacketsOffset),
       services_{memory_view_, completions_, 0, 0, 0, fabric_memory_.as<Fabric>().rtl != 0} {}
 
-// Event loop.
-// ---------------------------------------------------------------------------------------------------------
-
 void Card::run() {
   for (;;) {
     const auto rung = doorbell_.rung.load(std::memory_order_seq_cst);
@@ -84,15 +81,12 @@ void Card::take_command(const Command& command) {
     case UnitKind::kEmpty:
       return completions_.finish(command, PacketState::kCompleted);
     case UnitKind::kControl:
-      return completions_.finish(command, PacketState::kError);  // user-managed
+      return completions_.finish(command, PacketState::kError);  // the host drives this unit itself
     default:
       unit.queue.push(command);
   }
 }
 // hot path ends
-
-// Calls.
-// --------------------------------------------------------------------------------------------------------------
 
 bool Card::answer_call() {
   auto& call = control().call;
@@ -118,7 +112,7 @@ bool Card::answer_call() {
   }
   call.value = value;
   call.message[why.copy(call.message, sizeof call.message - 1)] = '\0';
-  completions_.flush();  // what a call completes is told before it returns
+  completions_.flush();  // report what the call completed before the call returns
   answered_ = asked;
   call.answered.store(asked, std::memory_order_release);
   futex_wake(call.answered, 1);
@@ -159,7 +153,7 @@ std::int32_t Card::load(std::string& why) {
   return result;
 }
 
-/// Commands still queued end with an error; links go out of service.
+/// Ends queued commands with an error and takes links out of service.
 void Card::drop_image() {
   if (image_ != nullptr) {
     for (auto& unit : image_->units)
@@ -182,9 +176,6 @@ std::int32_t Card::abort(std::uint32_t slot) {
       if (unit->queue.remove(slot, command)) completions_.finish(command, PacketState::kAbort);
   return 0;
 }
-
-// Registers.
-// ----------------------------------------------------------------------------------------------------------
 
 bool Card::is_control(std::uint32_t unit) const {
   return image_ != nullptr && unit < image_->units.size() && image_->units[unit]->kind == UnitKind::kControl;
@@ -245,7 +236,7 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   auto& link = *image_->links[row];
   const auto in_row = (offset - abi::kLinkTable) % abi::kLinkRowBytes;
   if (in_row == abi::kLinkEnable && fault_.code == abi::FaultCode::kProtocol && fault_.link_index == row)
-    fault_ = {};  // of its last time in service, and nobody asked
+    fault_ = {};  // an unreported fault of the row's last time in service
   const int status = link.write(in_row, value);
   const bool taken = std::any_of(image_->links.begin(), image_->links.end(), [&](const auto& other) {
     return other != nullptr && link.collides(*other);
@@ -260,9 +251,6 @@ void Card::set_epoch(std::uint32_t epoch) {
   for (auto& partition : image_->partitions) partition.flush();
 }
 
-// Supervision.
-// --------------------------------------------------------------------------------------------------------
-
 void Card::collect_faults() {
   for (std::uint32_t row = 0; row < image_->links.size(); ++row)
     if (auto& link = image_->links[row]; link != nullptr && link->has_fault())
@@ -274,7 +262,7 @@ void Card::collect_faults() {
     }
 }
 
-/// The first fault is told; a stop only where there is a run to stop.
+/// Keeps the first fault. A stop counts only if the supervisor has a run.
 void Card::report(abi::FaultCode code, std::uint32_t link, const std::string& detail) {
   const bool stop = code == abi::FaultCode::kStopped;
   if (fault_.code != abi::FaultCode::kNone) return;

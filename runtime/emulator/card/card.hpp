@@ -1,4 +1,4 @@
-// The card: one event loop that takes commands, answers calls and lets partitions run.
+// An emulated card: one event loop that takes commands, answers calls and runs partitions.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace millrace::runtime::emulator {
 /// One thread.
 class Card {
  public:
-  /// `image`: descriptor the host writes images to.
+  /// `image` is the descriptor to which the host writes images.
   Card(SharedMemory control, SharedMemory memory, SharedMemory fabric, int image);
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
@@ -48,7 +48,7 @@ class Card {
   Completions completions_;
   CardServices services_;
   std::unique_ptr<LoadedImage> image_;
-  plan::abi::FaultReport fault_;  // kNone: nothing to tell
+  plan::abi::FaultReport fault_;  // kNone: nothing to report
   std::uint64_t taken_ = 0;
   std::uint32_t answered_ = 0;
 };

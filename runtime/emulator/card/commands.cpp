@@ -11,13 +11,12 @@ Command decode_command(const std::byte* packets, std::uint64_t submission) {
   command.slot = static_cast<std::uint32_t>(submission) % kPacketSlots;
   command.generation = static_cast<std::uint32_t>(submission >> 32);
   command.unit = ~0u;
-  // The host may be writing: every word is read once.
+  // The host may be writing meanwhile, so every word is read once.
   const auto* words = reinterpret_cast<const Word*>(packets + std::uint64_t{command.slot} * kPacketBytes);
   const auto word = [&](std::size_t i) { return words[i].load(std::memory_order_relaxed); };
   const auto header = words[0].load(std::memory_order_acquire);
-  const std::uint32_t masks = 1 + (header >> 10 & 3);  // ert_start_kernel_cmd: extra_cu_masks
-  const std::uint32_t count =
-      std::min(header >> 12 & 0x7ff, kPacketBytes / 4 - 1);  // words behind the header
+  const std::uint32_t masks = 1 + (header >> 10 & 3);                                // extra_cu_masks
+  const std::uint32_t count = std::min(header >> 12 & 0x7ff, kPacketBytes / 4 - 1);  // words after the header
   if (count < masks) return command;
   for (std::uint32_t i = 0; i < masks && command.unit == ~0u; ++i)
     if (const auto mask = word(1 + i); mask != 0)
@@ -41,7 +40,7 @@ bool CommandQueue::remove(std::uint32_t slot, Command& removed) {
 }
 
 void Completions::finish(const Command& command, PacketState state) {
-  // A packet that was freed or used again since belongs to another command.
+  // A packet that was freed or reused since then belongs to another command.
   if (control_.generation[command.slot].load(std::memory_order_relaxed) != command.generation) return;
   auto& header = *reinterpret_cast<Word*>(packets_ + std::uint64_t{command.slot} * kPacketBytes);
   header.store((header.load(std::memory_order_relaxed) & ~0xfu) | static_cast<std::uint32_t>(state),

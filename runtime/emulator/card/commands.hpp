@@ -1,4 +1,4 @@
-// Commands as a card sees them: decoded ERT packets, queued at compute units, completed in place.
+// A card's commands: ERT packets that are decoded, queued at compute units, and completed in place.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace millrace::runtime::emulator {
 
-/// States of a packet the card sets (ert_cmd_state).
+/// The packet states that the card sets (ert_cmd_state).
 enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6 };
 
 struct Command {
   static constexpr std::size_t kWords = 16;
   std::uint32_t slot = 0, generation = 0;
-  std::uint32_t unit = 0;                // compute unit; ~0 where the packet names none
-  std::uint32_t words = 0;               // of the register map, at most kWords are kept
+  std::uint32_t unit = 0;                // compute unit; ~0 if the packet names none
+  std::uint32_t words = 0;               // length of the register map; at most kWords are kept
   std::uint32_t registers[kWords] = {};  // word i is register 4 * i
 
-  /// An argument at a byte offset; 0 where the packet is too short.
+  /// The argument at a byte offset; 0 if the packet is too short.
   std::uint32_t u32(std::uint32_t offset) const { return offset / 4 < words ? registers[offset / 4] : 0; }
   std::uint64_t u64(std::uint32_t offset) const { return std::uint64_t{u32(offset + 4)} << 32 | u32(offset); }
 };
 
-/// Reads the packet the host handed over; its contents may be anything.
+/// Decodes the packet that the host submitted. Its contents are untrusted.
 Command decode_command(const std::byte* packets, std::uint64_t submission);
 
-/// First in, first out; allocates only while it grows.
+/// A first-in-first-out queue. Allocates only when it grows.
 class CommandQueue {
  public:
   bool empty() const { return head_ == commands_.size(); }
@@ -45,7 +45,7 @@ class CommandQueue {
       head_ = 0;
     }
   }
-  /// Removes the command in this packet slot; false where there is none.
+  /// Removes the command with this packet slot. Returns false if there is none.
   bool remove(std::uint32_t slot, Command& removed);
 
  private:
@@ -53,7 +53,8 @@ class CommandQueue {
   std::size_t head_ = 0;
 };
 
-/// Tells the host. States are visible at once; sleeping waiters are woken by flush(), once for many.
+/// Reports completions to the host. The host can read a state at once; flush() wakes waiters that sleep, once
+/// for many completions.
 class Completions {
  public:
   Completions(ControlBlock& control, std::byte* packets) : control_(control), packets_(packets) {}

@@ -12,7 +12,7 @@ namespace abi = plan::abi;
 
 namespace {
 
-/// The kernel that does nothing, for measuring what a start and a wait cost.
+/// A kernel that does nothing, for measuring the cost of a start and a wait.
 constexpr std::string_view kEmptyKernel = "millrace_nop";
 
 Error wrong(std::string message) {
@@ -27,7 +27,8 @@ Result<UnitKind> kind_of(std::string_view name) {
   if (kernel == abi::kSupervisorKernel) return UnitKind::kSupervisor;
   if (kernel == abi::kControlKernel) return UnitKind::kControl;
   if (kernel == kEmptyKernel) return UnitKind::kEmpty;
-  return wrong("compute unit '" + std::string(name) + "' is of a kernel emulated cards do not have");
+  return wrong("compute unit '" + std::string(name) +
+               "' belongs to a kernel that emulated cards do not have");
 }
 
 Status add_units(const ImageHeader& header, LoadedImage& image) {
@@ -45,23 +46,23 @@ Status add_units(const ImageHeader& header, LoadedImage& image) {
   return {};
 }
 
-/// "kernel:{cu}" -> the unit "kernel:cu", for one port (or one partition's parameters) only.
+/// Claims the unit "kernel:cu" for "kernel:{cu}". Only one port or partition may claim a unit.
 Result<CommandQueue*> claim_unit(std::string name, UnitKind kind, const std::string& who,
                                  LoadedImage& image) {
   std::erase_if(name, [](char c) { return c == '{' || c == '}'; });
   for (auto& unit : image.units) {
     if (unit->name != name || unit->kind != kind) continue;
-    if (unit->used) return wrong(who + ": compute unit '" + name + "' serves another one already");
+    if (unit->used) return wrong(who + ": compute unit '" + name + "' is already in use");
     unit->used = true;
     return &unit->queue;
   }
   return wrong(who + " names compute unit '" + name + "', which IP_LAYOUT does not have");
 }
 
-class Builder {
+class PartitionBuilder {
  public:
-  Builder(LoadedImage& image, std::string content_digest, std::byte* fabric, std::uint32_t card,
-          CardServices& services)
+  PartitionBuilder(LoadedImage& image, std::string content_digest, std::byte* fabric, std::uint32_t card,
+                   CardServices& services)
       : image_(image),
         content_digest_(std::move(content_digest)),
         fabric_(fabric),
@@ -78,7 +79,7 @@ class Builder {
       MILLRACE_ASSIGN(const auto channel, connect(record.ports[i], program.tensors[program.inputs[i]], true));
       inputs.push_back(channel);
     }
-    // A port that feeds several channels appears once a channel, one after the other.
+    // A port that feeds several channels appears once for each channel, one entry after the other.
     std::vector<std::vector<Partition::Channel>> outputs;
     const std::string* last = nullptr;
     for (std::size_t i = program.inputs.size(); i < record.ports.size(); ++i) {
@@ -108,14 +109,14 @@ class Builder {
   }
 
  private:
-  /// Of this machine's cache; nothing is ever loaded from the image.
+  /// Opens the simulation in this machine's cache. No code is ever loaded from an image.
   Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImagePartition& record,
                                                          const kernels::Program& program) const {
     MILLRACE_ASSIGN(const Cache cache, Cache::open());
     MILLRACE_ASSIGN(const auto entry, rtl::find_simulation(cache, content_digest_, record.name));
     MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(entry, 1 + card_));
     if (!record.rtl_digest.empty() && record.rtl_digest != simulation->design().digest)
-      return wrong("partition '" + record.name + "': the simulation found is of other SystemVerilog");
+      return wrong("partition '" + record.name + "': the simulation in the cache is of other SystemVerilog");
     MILLRACE_TRY(rtl::check_ports(simulation->design(), program));
     return std::make_unique<rtl::Executor>(std::move(simulation), program);
   }
@@ -138,7 +139,7 @@ class Builder {
     } else if (port.kind == link) {
       MILLRACE_ASSIGN(channel.link, claim_link(port));
     } else {
-      return wrong("port '" + port.name + "' is of a kind that does not go with its direction");
+      return wrong("port '" + port.name + "' has a kind that does not match its direction");
     }
     return channel;
   }
@@ -181,8 +182,8 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
     return wrong("has ABI version " + std::to_string(decoded.record.abi_version) + ", this card " +
                  std::to_string(abi::kAbiVersion) + "; compile the model again");
   if (decoded.programs.size() != decoded.record.partitions.size())
-    return wrong("has not one program a partition");
-  Builder builder(*image, decoded.record.content_digest, fabric, card, services);
+    return wrong("does not have one program for each partition");
+  PartitionBuilder builder(*image, decoded.record.content_digest, fabric, card, services);
   for (std::size_t i = 0; i < decoded.programs.size(); ++i)
     MILLRACE_TRY(builder.add(decoded.record.partitions[i], decoded.programs[i]));
   for (const auto& unit : image->units)

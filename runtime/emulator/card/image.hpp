@@ -1,4 +1,4 @@
-// An image on a card: its compute units, link table and partitions, built from what the shim handed over.
+// An image on a card: its compute units, link table and partitions, built from the data that the shim passed.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ enum class UnitKind { kIngress, kEgress, kParameters, kSupervisor, kControl, kEm
 struct Unit {
   std::string name;  // "kernel:cu"
   UnitKind kind;
-  bool used = false;  // by a port
+  bool used = false;  // a port or partition uses it
   CommandQueue queue;
 };
 
 struct LoadedImage {
   std::vector<std::unique_ptr<Unit>> units;      // by XRT's number
-  std::vector<std::unique_ptr<LinkPort>> links;  // by row; null where the image uses none
+  std::vector<std::unique_ptr<LinkPort>> links;  // by row; null if the image does not use the row
   std::vector<Partition> partitions;
   Unit* supervisor = nullptr;
 };
 
-/// `data`: EMULATION_DATA, may be anything. Errors name the unit, port or field.
+/// `data` is EMULATION_DATA and untrusted. Errors name the unit, port or field.
 Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std::span<const std::byte> data,
                                                  std::byte* fabric, std::uint32_t card,
                                                  CardServices& services);

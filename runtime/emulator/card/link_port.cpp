@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::uint32_t kNoCable = ~0u;
 
-struct Place {
-  std::uint32_t cable = kNoCable, end = 0;  // our end of it
+struct CableEndpoint {
+  std::uint32_t cable = kNoCable, end = 0;  // `end` is our end of the cable
 };
 
-Place find_cable(const Fabric& fabric, std::uint32_t card, std::uint32_t connector) {
+CableEndpoint find_cable(const Fabric& fabric, std::uint32_t card, std::uint32_t connector) {
   for (std::uint32_t cable = 0; cable < fabric.cables; ++cable)
     for (std::uint32_t end = 0; end < 2; ++end)
       if (fabric.cable[cable][end].card == card && fabric.cable[cable][end].connector == connector)
@@ -46,7 +46,7 @@ int LinkPort::write(std::uint32_t offset, std::uint32_t value) {
                           : offset == abi::kLinkCredits     ? &credits_
                                                             : nullptr;
   if (target == nullptr) return -EINVAL;
-  if (enabled_ != 0) return -EBUSY;  // written before it is enabled
+  if (enabled_ != 0) return -EBUSY;  // the row must be out of service
   *target = value;
   return 0;
 }
@@ -103,7 +103,7 @@ int LinkPort::enable() {
     s.in_service.store(1, std::memory_order_release);
   } else {
     auto& r = ring_->receiver;
-    generation_ = r.generation.load(std::memory_order_relaxed);  // a sender that goes on is not interrupted
+    generation_ = r.generation.load(std::memory_order_relaxed);  // do not interrupt a sender that continues
     position_ = r.tail.load(std::memory_order_relaxed);
     r.in_service.store(1, std::memory_order_release);
   }
@@ -151,7 +151,7 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
         ++stalls_;
       }
       s.starved.store(1, std::memory_order_seq_cst);
-      free = credit();  // it may have come before the receiver saw that we wait
+      free = credit();  // credit may have come before the receiver saw that we wait
       if (free == 0) break;
     }
     starved_ = false;
@@ -178,11 +178,11 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
   return true;
 }
 
-/// Follows a sender that started anew. False where there is nothing to receive from.
+/// Acknowledges a sender that has restarted. Returns false if there is no sender to receive from.
 bool LinkPort::acknowledge() {
   const auto& s = ring_->sender;
   if (s.in_service.load(std::memory_order_acquire) == 0)
-    return generation_ != 0;  // what it sent before is still good
+    return generation_ != 0;  // packets it sent earlier are still good
   const auto generation = s.generation.load(std::memory_order_acquire);
   if (generation == generation_) return true;
   const auto packet_bytes = s.packet_bytes.load(std::memory_order_relaxed),
@@ -203,7 +203,7 @@ bool LinkPort::acknowledge() {
 bool LinkPort::peek(Packet& packet) {
   if (enabled_ == 0 || !acknowledge()) return false;
   const auto waiting = ring_->sender.head.load(std::memory_order_acquire) - position_;
-  if (waiting == 0 || waiting > credits_) return false;  // the latter: a sender in the middle of its restart
+  if (waiting == 0 || waiting > credits_) return false;  // more than credits_: the sender is restarting
   const auto* slot = slots_ + position_ % credits_ * slot_bytes(packet_bytes_);
   std::memcpy(&packet.header, slot, sizeof packet.header);
   packet.payload = slot + sizeof packet.header;
@@ -222,7 +222,7 @@ void LinkPort::take() {
   ring_->receiver.tail.store(++position_, std::memory_order_seq_cst);
 }
 
-void LinkPort::settle() {
+void LinkPort::notify_sender() {
   if (enabled_ == 0) return;
   auto& starved = ring_->sender.starved;
   if (starved.load(std::memory_order_seq_cst) != 0 && starved.exchange(0) != 0) ring(*peer_);

@@ -1,4 +1,4 @@
-// A row of the link table: one end of a channel, over a cable's ring in shared memory.
+// A row of the link table: one end of a channel, which uses a cable's ring in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -20,38 +20,36 @@ class LinkPort {
  public:
   LinkPort(std::byte* fabric, std::uint32_t card, bool sends);
 
-  /// Registers of the row, offsets as image_abi.hpp has them from the row's start. 0 or a negative errno.
+  /// Accesses the row's registers. image_abi.hpp defines their offsets from the row's start. Returns 0 or a
+  /// negative errno.
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
   bool sends() const { return sends_; }
-  /// Goes out of service; the peer sees it.
+  /// Takes the row out of service. The peer sees it.
   void disable();
-  /// True where this row has the same ring as `other`.
+  /// Whether this row uses the same ring as `other`.
   bool collides(const LinkPort& other) const;
 
-  // Sender.
-  // -------------------------------------------------------------------------------------------------------------
-  /// Sends packets of `frame` from byte `sent` on, as far as credit goes, and advances `sent`. True where
-  /// some went out.
+  // For a sender: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances `sent`.
+  // Returns true if it sent some.
   bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
 
-  // Receiver.
-  // -----------------------------------------------------------------------------------------------------------
   struct Packet {
     PacketHeader header;
-    const std::byte* payload;  // in the ring, until take()
+    const std::byte* payload;  // in the ring; valid until take()
   };
-  /// The oldest packet that came; its length is within the slot. False where there is none.
+  /// For a receiver: the oldest packet that arrived. Its length never exceeds the slot. Returns false if
+  /// there is none.
   bool peek(Packet& packet);
   void take();
-  /// After some take(): gives the sender its doorbell where it waits for credit.
-  void settle();
+  /// Call after take(), once for several: rings the sender's doorbell if the sender waits for credit.
+  void notify_sender();
 
-  /// The peer does not keep to the protocol: the port goes out of service.
+  /// Records that the peer violated the protocol and takes the port out of service.
   void fail(std::string what);
   bool has_fault() const { return !fault_.empty(); }
-  /// What went wrong for good, and its end: the port is out of service then. Empty where nothing did.
+  /// Returns the fault and clears it; empty if there is none. The port is out of service after a fault.
   std::string take_fault();
 
  private:

@@ -1,5 +1,5 @@
-// millrace-card: one emulated FPGA. Started by libxrt_core.so.2 with descriptors for everything it needs; not
-// by hand.
+// millrace-card: one emulated FPGA. libxrt_core.so.2 starts it with the descriptors that it needs; nobody
+// starts it by hand.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -18,7 +18,7 @@ namespace {
 using namespace millrace;
 using namespace millrace::runtime::emulator;
 
-/// Ends the process when the host's end of the socket is gone, however the host ended.
+/// Ends the process when the host closes its end of the socket or ends in any way.
 void end_with_the_host() {
   char byte;
   while (read(kLivenessFd, &byte, 1) < 0 && errno == EINTR) {
@@ -26,7 +26,7 @@ void end_with_the_host() {
   _exit(0);
 }
 
-/// Maps what the host shares, or says why it cannot.
+/// Maps the memory that the host shares. The error says why that failed.
 Result<std::unique_ptr<Card>> open_card() {
   MILLRACE_ASSIGN(auto control, SharedMemory::open(kControlFd));
   MILLRACE_ASSIGN(auto memory, SharedMemory::open(kMemoryFd));
@@ -34,7 +34,8 @@ Result<std::unique_ptr<Card>> open_card() {
   if (control.bytes() != kControlBytes || control.as<ControlBlock>().magic != kProtocolMagic ||
       fabric.bytes() < sizeof(Fabric) || fabric.as<Fabric>().magic != kProtocolMagic ||
       control.as<ControlBlock>().card >= fabric.as<Fabric>().cards)
-    return Error(ErrorCode::kEnvironment, "is of another build than libxrt_core.so.2; build both together");
+    return Error(ErrorCode::kEnvironment,
+                 "belongs to another build than libxrt_core.so.2; build both together");
   return std::make_unique<Card>(std::move(control), std::move(memory), std::move(fabric), kImageFd);
 }
 
@@ -46,8 +47,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "millrace-card is started by Millrace for each emulated card, not by hand\n");
     return 2;
   }
-  // The card ends with the host and not before it: a Ctrl-C or a service manager's SIGTERM goes to the whole
-  // group, while the host still drains. Nothing else of the host's may stay open here.
+  // The card must not end before the host. Ctrl-C and a service manager's SIGTERM go to the whole process
+  // group while the host still drains. The card also keeps no other descriptor of the host open.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
   syscall(SYS_close_range, kFirstOtherFd, ~0U, 0);
   std::thread(end_with_the_host).detach();

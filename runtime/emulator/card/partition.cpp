@@ -16,7 +16,8 @@ namespace abi = plan::abi;
 
 namespace {
 
-// Of a simulation at once.
+// How long a simulation runs before the card looks for commands and calls, and how many cycles it advances at
+// once.
 constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
 
 std::uint64_t now_nanoseconds() {
@@ -25,14 +26,14 @@ std::uint64_t now_nanoseconds() {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-/// Elements whose wire form is their storage form need no second copy.
+/// Whether the packed form of the elements equals their storage form, so that no second copy is needed.
 bool is_packed(kernels::ElementType type, std::uint64_t elements, std::uint64_t storage_bytes) {
   return kernels::packed_bytes(type, elements) != storage_bytes ||
          type.kind == kernels::ElementType::Kind::kBipolar;
 }
 
 FrameKey key_of(const Command& run) {
-  return {run.u32(0x24), run.u64(0x2c)};  // abi: epoch and sequence of ingress and egress runs
+  return {run.u32(0x24), run.u64(0x2c)};  // epoch and sequence of ingress and egress runs (image_abi.hpp)
 }
 
 }  // namespace
@@ -125,14 +126,14 @@ bool Partition::take_from_link(Input& input) {
     const auto& header = packet.header;
     const FrameKey key{header.epoch, header.sequence};
     moved = true;
-    // A frame that began before we could listen, or whose sender started anew, is incomplete: dropped up to
-    // the next first packet.
+    // The frame is incomplete if it began before this port was in service or if its sender restarted. Drop
+    // packets up to the next first packet.
     const bool first = header.offset == 0;
     const bool next = key == input.key && header.offset == input.received;
     if (key.epoch == services_.epoch && (first || next)) {
       const auto end = std::uint64_t{header.offset} + header.length;
       if (end > landing.size() || (header.last != 0) != (end == landing.size())) {
-        link.fail("a frame came that is not " + std::to_string(landing.size()) + " bytes long");
+        link.fail("a frame arrived that is not " + std::to_string(landing.size()) + " bytes long");
         return true;
       }
       std::memcpy(landing.data() + header.offset, packet.payload, header.length);
@@ -147,12 +148,12 @@ bool Partition::take_from_link(Input& input) {
     }
     link.take();
   }
-  if (moved) link.settle();
+  if (moved) link.notify_sender();
   if (moved && input.full && !input.wire.empty()) kernels::unpack(input.type, input.wire, input.frame);
   return moved;
 }
 
-/// Takes a frame that all inputs hold and no output is in the way of. True where something moved.
+/// Starts a frame if all inputs hold it and all outputs are free. Returns true if anything moved.
 bool Partition::compute() {
   if (!ready_) return false;
   for (const auto& output : outputs_)
@@ -175,8 +176,8 @@ bool Partition::compute() {
   return true;
 }
 
-/// A join takes frames of one number. Each port gets them in order, so a lower one than another port's has
-/// lost its partners for good.
+/// Finds the frame that all inputs hold. Each port receives frames in order. So a frame with a lower number
+/// than another port's has lost its partners for good and is dropped.
 bool Partition::join(FrameKey& key) {
   const Input* newest = &inputs_.front();
   for (const auto& input : inputs_)
@@ -192,7 +193,7 @@ bool Partition::join(FrameKey& key) {
 }
 
 void Partition::run_program(const FrameKey& key) {
-  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // waiters should not sleep through a longer computation
+  constexpr std::uint64_t kWorthAWakeUp = 20'000;  // wake waiters before a longer computation
   if (usual_nanoseconds_ > kWorthAWakeUp) services_.completions.flush();
   const auto begin = now_nanoseconds();
   executor_->run(input_frames_, output_frames_);
@@ -203,7 +204,7 @@ void Partition::run_program(const FrameKey& key) {
   fill_outputs(key, took);
 }
 
-/// A slice, so that the card stays there for commands and calls.
+/// Simulates one slice, so that the card can then serve commands and calls.
 void Partition::continue_simulation() {
   using State = rtl::Executor::State;
   const auto begin = now_nanoseconds();
@@ -271,7 +272,7 @@ bool Partition::hand_to_host(Output& output, Exit& exit) {
     } else {
       exit.done = true;
       moved = true;
-      if (output.key.sequence < key.sequence) break;  // nobody asked for it
+      if (output.key.sequence < key.sequence) break;  // no run asked for this frame
       deliver(output, run, abi::FrameStatus::kOk);
     }
     queue.pop();
@@ -280,8 +281,8 @@ bool Partition::hand_to_host(Output& output, Exit& exit) {
   return moved;
 }
 
-/// Writes payload and trailer, or of a dropped frame the trailer, to memory that was checked. Completes the
-/// run.
+/// Writes payload and trailer, or only the trailer of a dropped frame, to memory whose bounds were checked.
+/// Completes the run.
 void Partition::deliver(const Output& output, const Command& run, abi::FrameStatus status) {
   const auto key = key_of(run);
   const bool whole = status == abi::FrameStatus::kOk;
@@ -303,13 +304,13 @@ void Partition::deliver(const Output& output, const Command& run, abi::FrameStat
 }
 // hot path ends
 
-/// A run stays at the head of its queue until its parameters are in: an abort takes it from there.
+/// A run stays at the head of its queue until its parameters are loaded, so that an abort finds it there.
 bool Partition::take_parameters() {
   CommandQueue* const runs = parameters_.unit;
   if (runs == nullptr) return false;
   if (loading_ && (runs->empty() || runs->front().slot != loading_->slot ||
                    runs->front().generation != loading_->generation)) {
-    loading_.reset();  // half of them are in: the partition has none
+    loading_.reset();  // only a part is loaded, so the partition has no parameters now
     return true;
   }
   if (runs->empty()) return false;
@@ -325,12 +326,12 @@ bool Partition::take_parameters() {
   return true;
 }
 
-/// What it had before stays where they are refused.
+/// If the new parameters are rejected, the partition keeps the old ones.
 Status Partition::use_parameters(const Command& run) {
   const std::uint32_t bytes = run.u32(0x1c);
   const std::byte* const from = services_.memory.at(run.u64(0x10), bytes);
   if (from == nullptr)
-    return Error(ErrorCode::kInvalidInput, "parameters: their buffer is not inside a memory bank");
+    return Error(ErrorCode::kInvalidInput, "the buffer of the parameters is not inside a memory bank");
   MILLRACE_ASSIGN(const kernels::Program program,
                   plan::decode_parameters({from, bytes}, parameters_.topology));
   if (simulation_ == nullptr) {
@@ -349,7 +350,7 @@ Status Partition::use_parameters(const Command& run) {
   return {};
 }
 
-/// A slice, so that the card stays there for commands and calls.
+/// Loads one slice, so that the card can then serve commands and calls.
 Status Partition::continue_loading() {
   const auto begin = now_nanoseconds();
   while (now_nanoseconds() - begin < kSliceNanoseconds) {
@@ -366,7 +367,7 @@ void Partition::flush() {
   drop_frames(false);
 }
 
-/// Those of an epoch other than the card's, or all.
+/// Drops all frames, or only those of an epoch other than the card's.
 void Partition::drop_frames(bool all) {
   const auto stays = [&](const FrameKey& key) { return !all && key.epoch == services_.epoch; };
   if (simulating_ && !stays(simulated_)) {

@@ -1,5 +1,5 @@
-// A partition at work: free-running dataflow from its input ports through its program, or the simulation of
-// its SystemVerilog, to its output ports.
+// A running partition: free-running dataflow from its input ports to its output ports, through its program or
+// through the simulation of its SystemVerilog.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@
 
 namespace millrace::runtime::emulator {
 
-/// The card's memory by device address, for bounds.
+/// The card's memory by device address, with bounds checks.
 class MemoryView {
  public:
   MemoryView(std::byte* data, std::uint64_t bytes) : data_(data), bytes_(bytes) {}
   void lay_out(std::span<const ImageHeader::Bank> banks) { banks_.assign(banks.begin(), banks.end()); }
-  /// Null where [address, address + bytes) is not inside one bank.
+  /// Null if [address, address + bytes) is not inside one bank.
   std::byte* at(std::uint64_t address, std::uint64_t bytes) const;
   std::uint64_t bytes() const { return bytes_; }
 
@@ -35,7 +35,7 @@ class MemoryView {
   std::vector<ImageHeader::Bank> banks_;
 };
 
-/// What partitions need of the card they are on.
+/// The state of a card that its partitions share.
 struct CardServices {
   MemoryView& memory;
   Completions& completions;
@@ -47,40 +47,42 @@ struct CardServices {
 
 class Partition {
  public:
-  /// Exactly one of them is set; both live as long as the partition.
+  /// What feeds an input or carries an output. Exactly one pointer is set; both objects outlive the
+  /// partition.
   struct Channel {
     CommandQueue* unit = nullptr;  // ingress or egress
     LinkPort* link = nullptr;
   };
 
-  /// Of a partition some of whose parameters are not in the image.
+  /// Describes a partition whose image lacks some of its parameters.
   struct Parameters {
     std::string topology;          // program digest of the image's partition
-    CommandQueue* unit = nullptr;  // whose runs bring them; null: all are in the image
+    CommandQueue* unit = nullptr;  // its runs bring the parameters; null: the image has them all
   };
 
-  /// `inputs`: one a program input; `outputs`: for each program output the channels that carry it.
-  /// `simulation`: of the program's SystemVerilog, to be used in place of kernels/fast; may be null.
+  /// `inputs` has one channel for each program input; `outputs` has, for each program output, the channels
+  /// that carry it. `simulation` simulates the program's SystemVerilog and replaces kernels/fast; it may be
+  /// null.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
             std::vector<std::vector<Channel>> outputs, Parameters parameters,
             std::unique_ptr<rtl::Executor> simulation);
 
-  /// Moves whatever can move: at most one frame through the program, or some milliseconds of its simulation.
-  /// True where something did.
+  /// Moves everything that can move: at most one frame through the program, or some milliseconds of its
+  /// simulation. Returns true if anything moved.
   bool advance();
-  /// Drops what belongs to an epoch other than the card's.
+  /// Drops the frames of every epoch other than the card's.
   void flush();
-  /// Why the simulation lost a frame; empty where it did not.
+  /// Returns why the simulation lost a frame, and clears it; empty if it lost none.
   std::string take_fault() { return std::exchange(fault_, std::string()); }
 
  private:
   struct Input {
     kernels::ElementType type;
     std::vector<std::byte> frame;  // storage form
-    std::vector<std::byte> wire;   // packed form; empty where it is the same
+    std::vector<std::byte> wire;   // packed form; empty if it equals the storage form
     Channel channel;
     FrameKey key;
-    std::uint64_t received = 0;  // bytes of wire form so far
+    std::uint64_t received = 0;  // bytes of the packed form received so far
     bool full = false;
     std::span<std::byte> landing() { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
@@ -95,7 +97,7 @@ class Partition {
     std::vector<Exit> exits;
     FrameKey key;
     bool full = false;
-    std::uint64_t took = 0;  // nanoseconds of compute; of a simulation cycles
+    std::uint64_t took = 0;  // compute time in nanoseconds; cycles if simulated
     std::uint64_t ready_at = 0;
     std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
@@ -118,12 +120,12 @@ class Partition {
 
   CardServices& services_;
   Parameters parameters_;
-  bool ready_ = true;                                // has its parameters
-  std::optional<Command> loading_;                   // the run whose parameters go into the simulation
-  std::optional<kernels::fast::Executor> executor_;  // one of the two
+  bool ready_ = true;                                // all parameters are there
+  std::optional<Command> loading_;                   // the run whose parameters are being loaded
+  std::optional<kernels::fast::Executor> executor_;  // either this or simulation_ is set
   std::unique_ptr<rtl::Executor> simulation_;
   bool simulating_ = false;
-  FrameKey simulated_;  // the frame that is being simulated
+  FrameKey simulated_;  // the frame under simulation
   std::string fault_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;

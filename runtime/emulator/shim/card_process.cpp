@@ -1,4 +1,4 @@
-// The life of a card's process: start, sudden end, end on purpose.
+// The life of a card's process: start, unexpected end, and deliberate end.
 #include <ert.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,8 +21,8 @@ namespace millrace::runtime::emulator {
 
 namespace {
 
-/// Descriptors given to a new process under fixed numbers. Copies first, so that none is overwritten while it
-/// is still to be copied.
+/// Passes descriptors to a new process under fixed numbers. Duplicates all of them first, so that none is
+/// overwritten before it is copied.
 class GivenDescriptors {
  public:
   explicit GivenDescriptors(posix_spawn_file_actions_t& actions) : actions_(actions) {}
@@ -67,12 +67,11 @@ int EmulatedCard::spawn(int liveness) {
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    // A process group of its own: Ctrl-C in the terminal is the program's to handle (it drains), not the
-    // card's to die of.
+    // The card gets its own process group: on Ctrl-C the program drains, and the card must not die meanwhile.
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes,
                              POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    // A card keeps nothing of the program but stderr: no terminal, no pipe that someone waits to see closed.
+    // The card inherits only stderr: no terminal, and no pipe whose end another process waits for.
     if (posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
         given.give(control_memory_.descriptor(), kControlFd) && given.give(memory_.descriptor(), kMemoryFd) &&
@@ -123,7 +122,7 @@ Status EmulatedCard::start() {
   alive_.store(true, std::memory_order_release);
   if (watched >= 0 && monitor_.watch(watched, [this] { ended(); })) return {};
 
-  // Not watched, so not to be used: closing our end of the socket ends it.
+  // A card that is not watched must not be used. Closing our end of the socket ends it.
   alive_.store(false);
   if (watched >= 0) ::close(watched);
   if (process_ >= 0) ::close(process_);
@@ -134,7 +133,7 @@ Status EmulatedCard::start() {
                std::string("cannot watch the card process: ") + std::strerror(errno));
 }
 
-/// The cables' ends at this card are dead until links are put into service again.
+/// Marks this card's ends of cables as out of service until its links are enabled again.
 void EmulatedCard::leave_service() {
   auto& f = fabric();
   f.doorbell[index_].alive.store(0);
@@ -149,7 +148,7 @@ void EmulatedCard::leave_service() {
   }
 }
 
-/// On the monitor's thread, when the process is gone.
+/// Runs on the monitor's thread when the process has ended.
 void EmulatedCard::ended() {
   const std::lock_guard lock(submit_mutex_);
   alive_.store(false, std::memory_order_release);
@@ -178,7 +177,7 @@ void EmulatedCard::kill() {
   if (process_ >= 0) syscall(SYS_pidfd_send_signal, process_, SIGKILL, nullptr, 0);
 }
 
-/// False where the process is still there after two seconds (it hangs in the kernel).
+/// Returns false if the process still exists after two seconds (it hangs in the kernel).
 bool EmulatedCard::await_end() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   auto& answered = control().call.answered;

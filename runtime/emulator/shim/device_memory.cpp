@@ -26,7 +26,7 @@ std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::ui
   const auto wanted = (bytes + kPage - 1) / kPage * kPage;
   for (const auto& bank : banks_) {
     auto address = std::max(bank.address, groups_[group].address);
-    address = std::max(address, kPage);  // 0 is no buffer's address
+    address = std::max(address, kPage);  // no buffer has the address 0
     const auto end = std::min(bank.address + bank.bytes, groups_[group].address + groups_[group].bytes);
     for (auto next = blocks_.lower_bound(bank.address); address < end; ++next) {
       const auto gap_end = next == blocks_.end() ? end : std::min(end, next->first);
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> DeviceMemory::allocate(std::uint32_t group, std::ui
 void DeviceMemory::free(std::uint64_t address) {
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return;
-  // The next owner finds zeros: what was left there could hide that it forgot a sync.
+  // Discard the content. Otherwise the next owner could read it and not notice that it forgot a sync.
   memory_.discard(static_cast<std::uint64_t>(at(address) - memory_.data()), block->second);
   blocks_.erase(block);
 }

@@ -1,4 +1,4 @@
-// A card's memory as the loaded image lays it out: banks, and who has which part of them.
+// A card's memory as the loaded image lays it out: its banks and the blocks allocated in them.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace millrace::runtime::emulator {
 class DeviceMemory {
  public:
   using Bank = ImageHeader::Bank;
-  struct Group {  // what a buffer's bank index names: an address range, of one bank or several
+  struct Group {  // the address range of a buffer's bank index; may span several banks
     std::uint64_t address, bytes;
     bool operator==(const Group&) const = default;
   };
 
   explicit DeviceMemory(SharedMemory memory) : memory_(std::move(memory)) {}
 
-  /// Banks do not overlap and fit the memory (the image was checked). Where they differ from the present ones
-  /// nothing may be allocated: false then.
+  /// Sets the layout. Banks must not overlap and must fit the memory (the image was checked). Returns false
+  /// if the layout differs from the present one while blocks are allocated.
   bool lay_out(std::vector<Bank> banks, std::vector<Group> groups);
 
-  /// First fit, in whole pages; nothing where the group does not exist or is full.
+  /// Allocates whole pages, first fit. Returns nothing if the group does not exist or is full.
   std::optional<std::uint64_t> allocate(std::uint32_t group, std::uint64_t bytes);
   void free(std::uint64_t address);
 
-  /// The card's copy of a block allocated here.
+  /// The card's copy of an allocated block.
   std::byte* at(std::uint64_t address) const;
 
   int descriptor() const { return memory_.descriptor(); }

@@ -67,9 +67,6 @@ EmulatedCard::EmulatedCard(std::uint32_t index, const Topology& topology, const 
   for (std::uint32_t slot = kPacketSlots; slot-- > 0;) free_packets_.push_back(slot);
 }
 
-// Image.
-// --------------------------------------------------------------------------------------------------------------
-
 void EmulatedCard::opened() {
   const std::lock_guard lock(load_mutex_);
   ++handles_;
@@ -85,7 +82,7 @@ void EmulatedCard::closed() {
   loaded_ = false;
   contexts_.clear();
   const std::lock_guard memory_lock(memory_mutex_);
-  memory_.lay_out({}, {});  // no handle, so no buffer: the next to open finds a card without an image
+  memory_.lay_out({}, {});  // no handle and so no buffer is left: the next handle finds no image
 }
 
 bool EmulatedCard::has_image(const Uuid& uuid) const {
@@ -172,9 +169,6 @@ void EmulatedCard::close_context(std::uint32_t unit) {
   if (unit < contexts_.size() && contexts_[unit].users > 0) --contexts_[unit].users;
 }
 
-// Memory.
-// -------------------------------------------------------------------------------------------------------------
-
 std::optional<std::uint64_t> EmulatedCard::allocate(std::uint32_t group, std::uint64_t bytes) {
   const std::lock_guard lock(memory_mutex_);
   return memory_.allocate(group, bytes);
@@ -190,9 +184,6 @@ std::byte* EmulatedCard::memory(std::uint64_t address) const {
   return memory_.at(address);
 }
 
-// Commands.
-// -----------------------------------------------------------------------------------------------------------
-
 std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
   const std::lock_guard lock(submit_mutex_);
   if (free_packets_.empty()) return std::nullopt;
@@ -204,7 +195,7 @@ std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
 
 void EmulatedCard::free_packet(std::uint32_t slot) {
   const std::lock_guard lock(submit_mutex_);
-  control().generation[slot].fetch_add(1);  // the card may still hold a command in it
+  control().generation[slot].fetch_add(1);  // the card may still hold a command of this packet
   submitted_[slot] = 0;
   free_packets_.push_back(slot);
 }
@@ -240,8 +231,8 @@ int EmulatedCard::submit(std::uint32_t slot) {
 }
 
 int EmulatedCard::wait(int milliseconds) {
-  // A value for each thread: with one for all, the thread that notices a completion would hide it from the
-  // one whose command it was.
+  // Each thread has a value of its own. With a shared value, one thread could notice the completion of
+  // another thread's command and hide it from that thread.
   thread_local std::uint32_t seen[kMaxCards] = {};
   auto& c = control();
   auto& mine = seen[index_];
@@ -270,9 +261,6 @@ int EmulatedCard::wait(int milliseconds) {
   return changed ? 1 : 0;
 }
 // hot path ends
-
-// Calls.
-// --------------------------------------------------------------------------------------------------------------
 
 int EmulatedCard::call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
                        std::string* message) {

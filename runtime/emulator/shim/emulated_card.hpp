@@ -1,4 +1,4 @@
-// One emulated card as the host sees it: its process, its memory, commands to it and calls into it.
+// The host's side of one emulated card: its process, its memory, commands to it and calls into it.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// All members may be called by any thread. Functions that return int give 0 or a negative errno, as the HAL
-/// does.
+/// Any thread may call any member. Functions that return int return 0 or a negative errno, as the HAL does.
 class EmulatedCard {
  public:
   EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric, Monitor& monitor,
@@ -28,11 +27,11 @@ class EmulatedCard {
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
   std::uint32_t index() const { return index_; }
 
-  // Image. An open handle keeps the process; the last one to close ends it.
+  // Image. The process lives while a handle is open; closing the last handle ends it.
   void opened();
   void closed();
-  /// Throws std::system_error with the reason. EBUSY while compute units of another image are in use. The
-  /// image that runs already is not loaded again; a card that died is started anew.
+  /// Loads an image, or does nothing if the card runs it already. Restarts a card that died. Throws
+  /// std::system_error with the reason: EBUSY while compute units of another image are in use.
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
@@ -49,10 +48,11 @@ class EmulatedCard {
   std::byte* packet(std::uint32_t slot) const;
   bool alive() const { return alive_.load(std::memory_order_acquire); }
   int submit(std::uint32_t slot);
-  /// 1 when something may have completed since this thread's last call, 0 after `milliseconds` without.
+  /// Returns 1 if a command may have completed since this thread's last call, or 0 after `milliseconds`
+  /// without one.
   int wait(int milliseconds);
 
-  // Calls: the card answers in time or is killed (EIO).
+  // Calls. A card that does not answer in time is killed (EIO).
   int abort(std::uint32_t slot);
   int read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value);
   int write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value);
@@ -88,24 +88,24 @@ class EmulatedCard {
 
   std::atomic<bool> alive_{false};
 
-  mutable std::mutex load_mutex_;  // first of the locks; held through a load
+  mutable std::mutex load_mutex_;  // the first lock in the locking order; held during a load
   std::uint32_t handles_ = 0;
 
   mutable std::mutex image_mutex_;
-  Uuid uuid_{};                    // of the image the contexts belong to
-  bool loaded_ = false;            // and it is on the card, if that is alive
-  std::vector<Context> contexts_;  // one a compute unit
+  Uuid uuid_{};                    // of the image that the contexts belong to
+  bool loaded_ = false;            // a living card has that image
+  std::vector<Context> contexts_;  // one per compute unit
 
   mutable std::mutex memory_mutex_;
   DeviceMemory memory_;
 
   std::mutex call_mutex_;
 
-  std::mutex submit_mutex_;  // last of the locks; also says that the card is alive
+  std::mutex submit_mutex_;  // the last lock in the locking order; also guards changes of alive_
   int process_ = -1;         // pidfd, for signals; -1: no process
-  int liveness_ = -1;        // our end of the socket whose end ends the card
+  int liveness_ = -1;        // our end of a socket; the card ends when it is closed
   std::vector<std::uint32_t> free_packets_;
-  std::vector<std::uint8_t> submitted_;  // by slot: handed over at least once, may be pending
+  std::vector<std::uint8_t> submitted_;  // by slot: submitted at least once, may be pending
 };
 
 }  // namespace millrace::runtime::emulator

@@ -1,8 +1,8 @@
-// The HAL that libxrt_coreutil finds below it: XRT's C functions, answered by emulated cards.
+// The HAL that libxrt_coreutil calls: XRT's C functions, implemented with emulated cards.
 //
-// Contracts are XRT's (xrt.h, experimental/xrt-next.h). One thing differs: xclLoadXclBin throws
-// std::system_error and xclOpen std::runtime_error with the reason, where XRT's own would give a bare number
-// or nothing; their callers pass exceptions on to the program.
+// The contracts are XRT's (xrt.h, experimental/xrt-next.h), with one difference. To give a reason,
+// xclLoadXclBin throws std::system_error and xclOpen throws std::runtime_error, where XRT's own functions
+// return a bare number or null. Their callers pass exceptions on to the program.
 #include <experimental/xrt-next.h>
 #include <xrt.h>
 
@@ -24,21 +24,18 @@ Handle& open_device(xclDeviceHandle handle) {
   return *static_cast<Handle*>(handle);
 }
 
-/// A part of a buffer with both copies; false where there is no such part.
+/// Finds a part of a buffer that has both copies. Returns false if there is no such part.
 bool find_part(xclDeviceHandle handle, xclBufferHandle buffer, std::size_t bytes, std::size_t offset,
                Buffer& found) {
   return open_device(handle).find(buffer, found) && found.device != nullptr && offset <= found.bytes &&
          bytes <= found.bytes - offset;
 }
 
-constexpr std::uint32_t kVirtualUnit = ~0u;  // a context on the image, not on a compute unit
+constexpr std::uint32_t kVirtualUnit = ~0u;  // stands for a context on the image, not on a compute unit
 
 }  // namespace
 
 extern "C" {
-
-// Devices.
-// ------------------------------------------------------------------------------------------------------------
 
 unsigned xclProbe() {
   install_system();
@@ -106,9 +103,6 @@ int xclReClock2(xclDeviceHandle, unsigned short, const unsigned short*) {
 int xclP2pEnable(xclDeviceHandle, bool, bool) {
   return -ENOSYS;
 }
-
-// Buffers.
-// ------------------------------------------------------------------------------------------------------------
 
 xclBufferHandle xclAllocBO(xclDeviceHandle handle, size_t bytes, int, unsigned flags) {
   return open_device(handle).allocate(bytes, flags, nullptr);
@@ -182,18 +176,12 @@ xclBufferHandle xclImportBO(xclDeviceHandle, xclBufferExportHandle, unsigned) {
   return XRT_NULL_BO;
 }
 
-// Commands.
-// -----------------------------------------------------------------------------------------------------------
-
 int xclExecBuf(xclDeviceHandle handle, xclBufferHandle command) {
   return open_device(handle).submit(command);
 }
 int xclExecWait(xclDeviceHandle handle, int milliseconds) {
   return open_device(handle).card().wait(milliseconds);
 }
-
-// Registers.
-// ----------------------------------------------------------------------------------------------------------
 
 int xclRegRead(xclDeviceHandle handle, uint32_t unit, uint32_t offset, uint32_t* value) {
   return open_device(handle).card().read_register(unit, offset, *value);
@@ -216,8 +204,7 @@ ssize_t xclUnmgdPwrite(xclDeviceHandle, unsigned, const void*, size_t, uint64_t)
   return -1;
 }
 
-// What Debian's device class names beyond that (AI Engine, graphs, profiling).
-// ------------------------------------------
+// Other functions that Debian's device class refers to (AI Engine, graphs, profiling).
 
 __attribute__((visibility("hidden"))) int millrace_no_such_call() {
   return -ENOSYS;

@@ -13,7 +13,7 @@ namespace millrace::runtime::emulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::uint32_t kPacketHandles = 0x40000000u;  // | slot: execution buffers
+constexpr std::uint32_t kPacketHandles = 0x40000000u;  // execution buffers: this | slot
 
 bool is_packet(std::uint32_t buffer) {
   return (buffer & kPacketHandles) != 0 && (buffer & ~kPacketHandles) < kPacketSlots;
@@ -113,7 +113,7 @@ int Handle::submit(std::uint32_t handle) {
   }
 }
 
-/// Done here and now: the card's memory is mapped.
+/// Copies at once, because the card's memory is mapped here.
 int Handle::copy(std::byte* packet) {
   if (!card_.alive()) return -EIO;
   ert_start_copybo_cmd command;

@@ -1,4 +1,4 @@
-// An open device (xclDeviceHandle): its buffers and contexts on an emulated card.
+// An open device (xclDeviceHandle) with its buffers and contexts on an emulated card.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct Buffer {
   std::size_t bytes = 0;
   std::uint32_t flags = 0;
   std::uint64_t address = 0;  // on the card
-  std::byte* host =
-      nullptr;  // the host's copy; of a host-only buffer, the one copy; none of a device-only one
+  // The host's copy. A host-only buffer has only this copy; a device-only buffer has none.
+  std::byte* host = nullptr;
   std::byte* device = nullptr;  // the card's copy
   bool owned = false;           // `host` is ours to free
 };
@@ -37,11 +37,11 @@ class Handle {
   EmulatedCard& card() { return card_; }
   std::shared_ptr<xrt_core::device> core;  // set once, by xclOpen
 
-  /// XRT_NULL_BO where there is no room; `host` null: memory of ours.
+  /// Returns XRT_NULL_BO if there is no room. If `host` is null, the handle allocates host memory.
   std::uint32_t allocate(std::size_t bytes, std::uint32_t flags, void* host);
   void free(std::uint32_t buffer);
   bool find(std::uint32_t buffer, Buffer& found) const;
-  /// The address of a mapping; null for a device-only buffer or an unknown one.
+  /// The host address of a buffer; null for a device-only or unknown buffer.
   void* map(std::uint32_t buffer) const;
 
   int submit(std::uint32_t buffer);
@@ -55,7 +55,7 @@ class Handle {
   EmulatedCard& card_;
   mutable std::mutex mutex_;
   std::unordered_map<std::uint32_t, Buffer> buffers_;
-  std::vector<std::uint32_t> contexts_;  // compute units, once an opening
+  std::vector<std::uint32_t> contexts_;  // compute units; a unit appears once for each time it was opened
   std::uint32_t next_ = 1;
 };
 

@@ -16,7 +16,7 @@ Error wrong(std::string message) {
   return Error(ErrorCode::kInvalidInput, "xclbin: " + std::move(message));
 }
 
-/// The section's bytes; nothing where it is absent, an error where it lies outside the image.
+/// The section's bytes. Nothing if it is absent; an error if it lies outside the image.
 Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   axlf_header header;
   std::memcpy(&header, image.data() + offsetof(axlf, m_header), sizeof header);
@@ -31,7 +31,7 @@ Result<std::optional<Bytes>> section(Bytes image, std::uint32_t kind) {
   return std::optional<Bytes>();
 }
 
-/// The entries of a section that is a count (int32, entries from `first` on).
+/// The entries of a section that has a count (int32) and then entries from offset `first` on.
 template <class Entry>
 Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* name) {
   std::int32_t count = 0;
@@ -39,7 +39,8 @@ Result<std::vector<Entry>> entries(Bytes bytes, std::size_t first, const char* n
   if (bytes.size() < sizeof count || count < 0 ||
       (count > 0 &&
        (bytes.size() < first || (bytes.size() - first) / sizeof(Entry) < static_cast<std::size_t>(count))))
-    return wrong(std::string(name) + " says " + std::to_string(count) + " entries and is too short for them");
+    return wrong(std::string(name) + " states " + std::to_string(count) +
+                 " entries but is too short for them");
   std::vector<Entry> result(static_cast<std::size_t>(count));
   if (count > 0) std::memcpy(result.data(), bytes.data() + first, result.size() * sizeof(Entry));
   return result;
@@ -53,7 +54,7 @@ Result<std::vector<std::string>> read_units(Bytes image) {
   if (all.size() > ImageHeader::kMaxUnits)
     return wrong("IP_LAYOUT has " + std::to_string(all.size()) + " compute units; XRT takes " +
                  std::to_string(ImageHeader::kMaxUnits));
-  // libxrt numbers compute units by interrupt, or by address where no unit has one.
+  // libxrt numbers compute units by interrupt, or by address if no unit has one.
   const auto interrupt = [](const ip_data& ip) { return ip.properties & IP_INTERRUPT_ID_MASK; };
   const bool by_address =
       std::all_of(all.begin(), all.end(), [&](const ip_data& ip) { return interrupt(ip) == 0; });

@@ -1,4 +1,4 @@
-// What the shim must know of an xclbin to load it: compute units, memory, and the bytes for the card.
+// The parts of an xclbin that the shim needs to load it: compute units, memory, and the data for the card.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ struct ImageLayout {
   std::vector<std::string> units;  // "kernel:cu", in the order XRT numbers them
   std::vector<DeviceMemory::Bank> banks;
   std::vector<DeviceMemory::Group> groups;
-  std::span<const std::byte> emulation_data;  // into the image; empty where it has none
+  std::span<const std::byte> emulation_data;  // points into the image; empty if the section is absent
 };
 
-/// Trusts nothing but that `image` spans the bytes its header says (libxrt has read them). kInvalidInput
-/// names the section; kDoesNotFit where the image wants more than `memory_bytes`.
+/// Trusts only that `image` spans the bytes that its header states (libxrt has read them). kInvalidInput:
+/// names the bad section. kDoesNotFit: the image needs more than `memory_bytes`.
 Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes);
 
 }  // namespace millrace::runtime::emulator

@@ -1,4 +1,4 @@
-// The emulated machine of this process: its cards and their cables, as MILLRACE_EMULATION says.
+// The emulated machine of this process: its cards and cables as described by MILLRACE_EMULATION.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,9 @@ namespace millrace::runtime::emulator {
 
 class Machine {
  public:
-  /// Made at the first call, never destroyed: libxrt_coreutil closes devices from its own destructors.
-  /// Without cards where the environment names none, or problem() says why there are none.
+  /// Made at the first call and never destroyed, because libxrt_coreutil closes devices from its own
+  /// destructors. Has no cards if the environment describes none or an error occurred; problem() then returns
+  /// the error.
   static Machine& instance();
 
   std::uint32_t cards() const { return static_cast<std::uint32_t>(cards_.size()); }

@@ -16,7 +16,7 @@ bool Monitor::start() {
   if (wake_ >= 0) return true;
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) return false;
-  // The program's signal handlers run on its own threads, never on this one.
+  // The program's signal handlers must run on its own threads, not on this one.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -52,8 +52,8 @@ void Monitor::run() {
       if (polled[i + 1].revents == 0) continue;
       const Watched gone = std::move(watched[i]);
       watched.erase(watched.begin() + static_cast<std::ptrdiff_t>(i));
-      // Told before it is reaped: who sees the process gone, and loads its card again, must not find it
-      // alive.
+      // Call this before the process is reaped: a thread that sees the process gone and reloads its card must
+      // not find the card marked as alive.
       gone.ended();
       siginfo_t info{};
       (void)waitid(P_PIDFD, static_cast<id_t>(gone.process), &info, WEXITED);

@@ -1,4 +1,4 @@
-// Notices the end of card processes at once: one thread that sleeps on their process descriptors.
+// Notices at once when a card process ends: one thread sleeps on all process descriptors.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@ namespace millrace::runtime::emulator {
 /// Never destroyed: its thread runs until the process ends.
 class Monitor {
  public:
-  /// Calls `ended` on the monitor's thread, once, when the process behind `process` (a pidfd, taken over) is
-  /// gone; it has been reaped by then. Any thread. False where the thread or its wake-up cannot be had.
+  /// Calls `ended` once, on the monitor's thread, when the process behind `process` ends. Takes ownership of
+  /// `process` (a pidfd). Any thread. Returns false if the thread or its event descriptor cannot be created.
   bool watch(int process, std::function<void()> ended);
 
  private:

@@ -1,10 +1,10 @@
-// Depends on private C++ interfaces of XRT 2.13: CMake refuses another version.
+// Depends on private C++ interfaces of XRT 2.13. CMake refuses another version.
 //
-// xrt_core::system is the object libxrt_coreutil asks for devices. Debian's libxrt_swemu.a brings one (and
-// the device class) that calls back into our xcl* functions, but it counts no devices and takes no BDF
-// strings. The object below has the same table of virtual functions, answers those two and hands on the rest.
-// It is declared by hand, in the order of the slots; it is not derived from xrt_core::system, whose type
-// information is not ours to define.
+// libxrt_coreutil asks an xrt_core::system object for devices. Debian's libxrt_swemu.a has one, with a device
+// class that calls our xcl* functions, but it does not count devices and takes no BDF strings. The object
+// below has the same table of virtual functions, implements those two and forwards the others. Its slots are
+// declared by hand, in order. It is not derived from xrt_core::system, because we cannot define that class's
+// type information.
 #include "runtime/emulator/shim/xrt_core.hpp"
 
 #include <xrt.h>
@@ -57,7 +57,7 @@ class System {
     int used = 0;
     if (std::sscanf(text.c_str(), "%x:%x:%x.%x%n", &domain, &bus, &slot, &function, &used) == 4 &&
         static_cast<std::size_t>(used) == text.size())
-      return slot;  // emulated cards are 0000:00:<index>.0
+      return slot;  // the address of an emulated card is 0000:00:<index>.0
     return below_->get_device_id(text);
   }
   virtual std::pair<unsigned, unsigned> get_total_devices(bool) const {
@@ -85,7 +85,7 @@ class System {
   }
 
  protected:
-  ~System() = default;  // never through a pointer: the table has no slot for it
+  ~System() = default;  // never called through a pointer: the table has no slot for it
 
  private:
   xrt_core::system* below_;

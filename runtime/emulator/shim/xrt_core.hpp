@@ -1,4 +1,4 @@
-// The parts of libxrt_coreutil the shim needs that no header of libxrt-dev declares. XRT 2.13 only.
+// Parts of libxrt_coreutil that the shim needs and that no header of libxrt-dev declares. XRT 2.13 only.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ std::shared_ptr<device> get_userpf_device(void* handle, unsigned index);
 
 namespace millrace::runtime::emulator {
 
-/// Puts our system object before the one of Debian's software emulation, so that enumerate_devices() and BDF
+/// Installs our system object in front of Debian's software emulation's, so that enumerate_devices() and BDF
 /// strings work. Idempotent.
 void install_system();
 
-/// Held while libxrt_coreutil opens a device: its table of devices is read without a lock.
+/// Hold this while libxrt_coreutil opens a device, because it reads its table of devices without a lock.
 std::recursive_mutex& open_mutex();
 
 }  // namespace millrace::runtime::emulator
