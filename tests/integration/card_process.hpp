@@ -1,4 +1,4 @@
-// The processes of emulated cards of this process. Uses nothing but /proc and kill().
+// Finds the card processes that this process started. Uses only /proc and kill().
 #pragma once
 
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 namespace millrace::tests {
 
-/// As card_process(), at one look.
+/// Like card_process(), but reads the list only once.
 inline pid_t listed_card_process(const std::string& name) {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream children(task.path() / "children");
@@ -25,14 +25,15 @@ inline pid_t listed_card_process(const std::string& name) {
   return 0;
 }
 
-/// Process of the emulated card with this name ("fpga0") among this process's own children; 0 where there is
-/// none. Looks twice: the kernel's list may lack a child where another one ends meanwhile.
+/// The process of the emulated card with this name ("fpga0") among this process's children; 0 if there is
+/// none. Reads the list twice, because the kernel's list may lack a child while another one ends.
 inline pid_t card_process(const std::string& name) {
   const pid_t found = listed_card_process(name);
   return found != 0 ? found : listed_card_process(name);
 }
 
-/// Sends it a signal; false where there is no such process (0 would be this one's whole group).
+/// Sends a signal to the card's process. Returns false if there is none (kill(0) would signal this whole
+/// group).
 inline bool signal_card(const std::string& name, int signal) {
   const pid_t process = card_process(name);
   return process > 0 && ::kill(process, signal) == 0;

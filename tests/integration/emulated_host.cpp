@@ -15,7 +15,7 @@ namespace abi = runtime::plan::abi;
 namespace fs = std::filesystem;
 
 namespace {
-/// libxrt allocates the host's copy with aligned_alloc(4096, size), which needs whole pages.
+/// libxrt allocates the host's copy with aligned_alloc(4096, size), which requires whole pages.
 std::size_t whole_pages(std::size_t bytes) {
   return (bytes + 4095) / 4096 * 4096;
 }

@@ -1,4 +1,4 @@
-// A program above XRT as tests need one: public xrt:: API only, exceptions pass through.
+// A small program on XRT for tests. It uses the public xrt:: API only and lets exceptions pass.
 #pragma once
 
 #include <sys/types.h>
@@ -21,14 +21,14 @@ namespace millrace::tests {
 
 using Frame = std::vector<std::byte>;
 
-/// The device object of a card; one a process and card.
+/// The device object of a card. There is one per card and process.
 xrt::device& device(unsigned index);
 xrt::uuid load(unsigned card, const Bytes& image);
 
-/// Waits until the process is gone; false after a minute.
+/// Waits until the process has ended. Returns false after a minute.
 bool await_end(pid_t process);
 
-/// One run at a time of an ingress unit.
+/// An ingress unit, with one run at a time.
 class IngressUnit {
  public:
   IngressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
@@ -42,7 +42,7 @@ class IngressUnit {
   xrt::run run_;
 };
 
-/// One run at a time of an egress unit.
+/// An egress unit, with one run at a time.
 class EgressUnit {
  public:
   EgressUnit(unsigned card, const xrt::uuid& image, const std::string& unit, std::size_t bytes);
@@ -50,7 +50,7 @@ class EgressUnit {
   ert_cmd_state wait(std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
     return run_.wait(limit);
   }
-  /// After the run completed.
+  /// The trailer of a run that has completed.
   runtime::plan::abi::StatusTrailer trailer();
   Frame frame();
   xrt::run& run() { return run_; }
@@ -62,7 +62,7 @@ class EgressUnit {
   xrt::run run_;
 };
 
-/// Control registers and link table.
+/// The control registers and the link table.
 class Control {
  public:
   Control(unsigned card, const xrt::uuid& image);

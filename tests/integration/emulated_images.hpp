@@ -1,4 +1,4 @@
-// Images made by hand for tests of emulated cards, and a way to damage them.
+// Hand-made images for tests of emulated cards, and functions that damage them.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,16 @@ using Bytes = std::vector<std::byte>;
 /// Four emulated cards fpga0 … fpga3 of device "ku060" with two banks; cables 0.0-1.0, 1.1-2.0, 0.1-2.1.
 runtime::plan::Cluster test_cluster();
 
-/// One input "in", one output "out" of `elements`; out = table(in) with a table drawn from `seed`.
+/// A program with one input "in" and one output "out" of `elements`: out = table(in). `seed` determines the
+/// table.
 kernels::Program lookup_program(std::uint32_t elements, std::uint32_t seed, kernels::ElementType from = {},
                                 kernels::ElementType to = {});
 
-/// Inputs "a", "b", output "out": clamp(a + b) of `elements` int8.
+/// A program with inputs "a" and "b" and the output "out" = clamp(a + b), each of `elements` int8.
 kernels::Program add_program(std::uint32_t elements);
 
-/// Host ports are "ingress"/"egress" ports, link ports take rows in the order given. Ports as in
-/// runtime::plan::ImagePartition; an output with two entries is a fork.
+/// A port as in runtime::plan::ImagePartition. A host port is of kind ingress or egress; a link port takes
+/// the next row of the link table. An output with two entries is a fork.
 struct PortSpec {
   std::string name;
   runtime::plan::PortKind kind;
@@ -34,11 +35,11 @@ struct PortSpec {
 runtime::plan::EmulationData image_data(const kernels::Program& program, const std::vector<PortSpec>& ports);
 Bytes container(const runtime::plan::EmulationData& data);
 
-/// An image with the one compute unit millrace_nop:nop_1 and no program.
+/// An image with a single compute unit, millrace_nop:nop_1, and no program.
 Bytes empty_kernel_image();
 
-/// A container taken apart: sections can be replaced or removed, then put together again (without our
-/// checksum).
+/// An xclbin container split into sections. A test can replace or remove sections and join the container
+/// again (without our checksum).
 struct XclbinParts {
   struct Section {
     std::uint32_t kind;

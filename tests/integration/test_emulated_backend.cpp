@@ -1,4 +1,4 @@
-// Which libxrt_core a program gets, and the text that describes an emulated machine.
+// Tests which libxrt_core a program gets, and the text that describes an emulated machine.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 namespace emulator = runtime::emulator;
 
-/// Selects, says what came of it on stderr and leaves: a process can select once.
+/// Selects a backend, prints the result on stderr and exits, because a process can select only once.
 [[noreturn]] void select_and_exit(const runtime::plan::Cluster& cluster) {
   const auto status = emulator::select_backend(cluster);
   if (status.ok()) {
@@ -29,7 +29,7 @@ namespace emulator = runtime::emulator;
 
 constexpr auto code = [](ErrorCode c) { return testing::ExitedWithCode(10 + static_cast<int>(c)); };
 
-TEST(EmulatedBackend, an_emulated_cluster_sets_what_xrt_and_the_shim_read) {
+TEST(EmulatedBackend, SetsTheVariablesOfXrtAndShimForAnEmulatedCluster) {
   setenv("XCL_EMULATION_MODE", "sw_emu", 1);
   EXPECT_EXIT(select_and_exit(test_cluster()), testing::ExitedWithCode(0),
               "XILINX_XRT=.*/lib/millrace/xrt MILLRACE_CARD=.*/bin/millrace-card "
@@ -39,7 +39,7 @@ TEST(EmulatedBackend, an_emulated_cluster_sets_what_xrt_and_the_shim_read) {
   unsetenv("XCL_EMULATION_MODE");
 }
 
-TEST(EmulatedBackend, the_same_cluster_may_be_selected_again_and_another_may_not) {
+TEST(EmulatedBackend, AcceptsTheSameClusterAgainAndRefusesAnother) {
   EXPECT_EXIT(
       {
         if (!emulator::select_backend(test_cluster()).ok()) _exit(1);
@@ -54,7 +54,7 @@ TEST(EmulatedBackend, the_same_cluster_may_be_selected_again_and_another_may_not
       code(ErrorCode::kInvalidInput), "already runs another cluster");
 }
 
-TEST(EmulatedBackend, real_cards_need_the_vendors_xrt) {
+TEST(EmulatedBackend, RequiresTheVendorsXrtForRealCards) {
   auto real = test_cluster();
   real.emulated = false;
   unsetenv("XILINX_XRT");
@@ -67,7 +67,7 @@ TEST(EmulatedBackend, real_cards_need_the_vendors_xrt) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(EmulatedBackend, what_is_missing_is_named) {
+TEST(EmulatedBackend, NamesWhatIsMissing) {
   EXPECT_EXIT(
       {
         setenv("MILLRACE_XRT_SHIM", "/nonexistent", 1);
@@ -89,7 +89,7 @@ TEST(EmulatedBackend, what_is_missing_is_named) {
       code(ErrorCode::kInvalidInput), "speed=11");
 }
 
-TEST(EmulatedBackend, rtl_fidelity_is_for_emulated_cards_and_tells_them_so) {
+TEST(EmulatedBackend, AllowsRtlFidelityForEmulatedCardsOnly) {
   auto real = test_cluster();
   real.emulated = false;
   const auto refused = emulator::select_backend(real, emulator::Fidelity::kRtl);
@@ -104,7 +104,7 @@ TEST(EmulatedBackend, rtl_fidelity_is_for_emulated_cards_and_tells_them_so) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(EmulatedTopology, text_and_topology_are_two_forms_of_one_thing) {
+TEST(EmulatedTopology, ParsesItsOwnText) {
   emulator::Topology topology;
   topology.cards = {{"fpga0", "ku060", 1U << 30U}, {"a-b.c", "u250", 4096}};
   topology.cables = {{{0, 1}, {1, 63}}};
@@ -116,7 +116,7 @@ TEST(EmulatedTopology, text_and_topology_are_two_forms_of_one_thing) {
   EXPECT_EQ(*parsed, topology);
 }
 
-TEST(EmulatedTopology, what_is_malformed_is_refused_with_its_place) {
+TEST(EmulatedTopology, RefusesMalformedText) {
   const std::string head = "millrace-emulation 1;card a ku060 4096;card b ku060 4096";
   ASSERT_TRUE(emulator::parse_topology(head).ok());
   const std::pair<std::string, std::string> cases[] = {

@@ -1,4 +1,4 @@
-// One emulated card behind the real XRT library: what runtime/card may rely on.
+// Tests one emulated card behind the real XRT library: everything that runtime/card relies on.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -43,7 +43,7 @@ Frame expected(const kernels::Program& p, const Frame& frame) {
   return kernels::reference::run(p, {frame}).front();
 }
 
-/// What a test opens on a loaded card; gone before the next load.
+/// The units that a test opens on a loaded card. They must be destroyed before the next load.
 struct Opened {
   explicit Opened(unsigned card, const xrt::uuid& image)
       : ingress(card, image, "p_in0", kElements),
@@ -51,7 +51,7 @@ struct Opened {
         control(card, image) {
     control.epoch(1);
   }
-  /// One frame through; its result.
+  /// Sends one frame through the card and returns the result.
   Frame run(const Frame& frame, std::uint64_t sequence, std::uint32_t epoch = 1) {
     egress.start(epoch, sequence);
     ingress.start(frame, epoch, sequence);
@@ -66,7 +66,7 @@ struct Opened {
   abi::StatusTrailer trailer;
 };
 
-TEST(EmulatedCard, devices_are_counted_named_and_found_by_pcie_address) {
+TEST(EmulatedCard, FindsDevicesByIndexNameAndPcieAddress) {
   EXPECT_EQ(xrt::system::enumerate_devices(), 4u);
   EXPECT_EQ(device(1).get_info<xrt::info::device::name>(), "ku060");
   EXPECT_EQ(device(1).get_info<xrt::info::device::bdf>(), "0000:00:01.0");
@@ -74,7 +74,7 @@ TEST(EmulatedCard, devices_are_counted_named_and_found_by_pcie_address) {
   EXPECT_THROW(xrt::device(17), std::exception);
 }
 
-TEST(EmulatedCard, a_frame_goes_in_and_its_result_and_trailer_come_out) {
+TEST(EmulatedCard, ReturnsTheResultAndTrailerOfAFrame) {
   const auto image = load(0, host_to_host());
   EXPECT_EQ(image, xrt::xclbin(reinterpret_cast<const axlf*>(host_to_host().data())).get_uuid());
   Opened card(0, image);
@@ -93,7 +93,7 @@ TEST(EmulatedCard, a_frame_goes_in_and_its_result_and_trailer_come_out) {
   EXPECT_EQ(card.control.read(abi::kRegLinkPorts), 0u);
 }
 
-TEST(EmulatedCard, runs_of_a_unit_queue_and_are_served_in_order) {
+TEST(EmulatedCard, ServesQueuedRunsOfAUnitInOrder) {
   const auto image = load(0, host_to_host());
   Control control(0, image);
   control.epoch(1);
@@ -114,7 +114,7 @@ TEST(EmulatedCard, runs_of_a_unit_queue_and_are_served_in_order) {
   }
 }
 
-TEST(EmulatedCard, a_buffer_that_was_not_synced_does_not_reach_the_card) {
+TEST(EmulatedCard, DoesNotSeeABufferThatWasNotSynced) {
   const auto image = load(0, host_to_host());
   xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
   xrt::bo buffer(device(0), 4096, kernel.group_id(0));
@@ -133,7 +133,7 @@ TEST(EmulatedCard, a_buffer_that_was_not_synced_does_not_reach_the_card) {
   EXPECT_EQ(card.egress.frame(), expected(program(), Frame(kElements)));
 }
 
-TEST(EmulatedCard, frames_of_another_epoch_are_dropped_and_tell_so) {
+TEST(EmulatedCard, MarksFramesOfAnotherEpochAsDropped) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   card.ingress.start(random_frame(kElements, 1), 7, 0);
@@ -148,7 +148,7 @@ TEST(EmulatedCard, frames_of_another_epoch_are_dropped_and_tell_so) {
   EXPECT_EQ(card.control.read(abi::kRegEpoch), 2u);
 }
 
-TEST(EmulatedCard, a_later_frame_ends_the_run_that_waits_for_an_earlier_one) {
+TEST(EmulatedCard, EndsARunWhoseFrameWasOvertakenByALaterOne) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   EgressUnit later(0, image, "p_out0", kElements);
@@ -164,7 +164,7 @@ TEST(EmulatedCard, a_later_frame_ends_the_run_that_waits_for_an_earlier_one) {
   EXPECT_EQ(later.frame(), expected(program(), frame));
 }
 
-TEST(EmulatedCard, a_join_waits_for_frames_of_one_number_and_drops_those_that_lost_their_partner) {
+TEST(EmulatedCard, JoinDropsFramesThatLostTheirPartner) {
   const auto add = add_program(kElements);
   const auto image = load(
       0, container(image_data(add, {{"a", Kind::kIngress}, {"b", Kind::kIngress}, {"out0", Kind::kEgress}})));
@@ -186,7 +186,7 @@ TEST(EmulatedCard, a_join_waits_for_frames_of_one_number_and_drops_those_that_lo
             kernels::reference::run(add, {random_frame(kElements, 2), random_frame(kElements, 3)}).front());
 }
 
-TEST(EmulatedCard, bad_addresses_and_sizes_end_a_run_with_an_error_and_nothing_else) {
+TEST(EmulatedCard, EndsARunWithABadAddressOrSizeWithAnError) {
   const auto image = load(0, host_to_host());
   xrt::kernel in(device(0), image, "millrace_ingress:{p_in0}"),
       out(device(0), image, "millrace_egress:{p_out0}");
@@ -217,7 +217,7 @@ TEST(EmulatedCard, bad_addresses_and_sizes_end_a_run_with_an_error_and_nothing_e
   EXPECT_EQ(card.run(frame, 0), expected(program(), frame));
 }
 
-TEST(EmulatedCard, a_run_that_hangs_times_out_and_can_be_aborted) {
+TEST(EmulatedCard, AbortsARunThatHangs) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   card.egress.start(1, 0);
@@ -227,7 +227,7 @@ TEST(EmulatedCard, a_run_that_hangs_times_out_and_can_be_aborted) {
   EXPECT_EQ(card.run(frame, 1), expected(program(), frame));
 }
 
-TEST(EmulatedCard, the_supervisor_run_ends_when_told_to_stop) {
+TEST(EmulatedCard, SupervisorRunEndsAfterAStop) {
   const auto image = load(0, host_to_host());
   Control control(0, image);
   Supervisor supervisor(0, image);
@@ -239,7 +239,7 @@ TEST(EmulatedCard, the_supervisor_run_ends_when_told_to_stop) {
   EXPECT_EQ(supervisor.report().code, abi::FaultCode::kStopped);
 }
 
-TEST(EmulatedCard, a_killed_card_fails_its_runs_at_once_refuses_more_and_comes_back_by_a_load) {
+TEST(EmulatedCard, FailsAllRunsWhenKilledAndRecoversAfterALoad) {
   auto image = load(0, host_to_host());
   {
     Opened card(0, image);
@@ -258,7 +258,7 @@ TEST(EmulatedCard, a_killed_card_fails_its_runs_at_once_refuses_more_and_comes_b
     setenv("MILLRACE_CARD", "/nonexistent", 1);
     EXPECT_THROW(load(0, host_to_host()), std::system_error) << "a start that fails";
     setenv("MILLRACE_CARD", card_program.c_str(), 1);
-    // The same image is programmed again although its kernels are still there, and they work on.
+    // The same image is loaded again while kernels of it exist, and those kernels continue to work.
     EXPECT_EQ(load(0, host_to_host()), image);
     card.control.epoch(1);
     const auto frame = random_frame(kElements, 4);
@@ -266,7 +266,7 @@ TEST(EmulatedCard, a_killed_card_fails_its_runs_at_once_refuses_more_and_comes_b
   }
 }
 
-TEST(EmulatedCard, a_card_that_is_stuck_is_killed_when_it_does_not_answer) {
+TEST(EmulatedCard, IsKilledWhenItDoesNotAnswerACall) {
   const auto image = load(0, host_to_host());
   {
     Opened card(0, image);
@@ -284,7 +284,7 @@ TEST(EmulatedCard, a_card_that_is_stuck_is_killed_when_it_does_not_answer) {
   EXPECT_EQ(card.run(frame, 0), expected(program(), frame));
 }
 
-TEST(EmulatedCard, reload_is_refused_while_kernels_live_and_skipped_for_the_image_that_runs) {
+TEST(EmulatedCard, RefusesAnotherImageWhileKernelsAreInUse) {
   const auto image = load(0, host_to_host(1));
   {
     Opened card(0, image);
@@ -304,7 +304,7 @@ TEST(EmulatedCard, reload_is_refused_while_kernels_live_and_skipped_for_the_imag
   EXPECT_EQ(card.run(frame, 0), expected(program(2), frame));
 }
 
-TEST(EmulatedCard, one_serves_while_its_neighbour_is_reloaded_200_times_and_killed_20_times) {
+TEST(EmulatedCard, ServesWhileItsNeighbourIsReloadedAndKilled) {
   const auto image = load(0, host_to_host(1));
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0}, frames{0};
@@ -334,7 +334,7 @@ TEST(EmulatedCard, one_serves_while_its_neighbour_is_reloaded_200_times_and_kill
   EXPECT_GT(frames, 0);
 }
 
-TEST(EmulatedCard, several_threads_wait_on_one_card_and_each_gets_its_own_completions) {
+TEST(EmulatedCard, WakesEachOfSeveralThreadsThatWait) {
   const auto image = load(2, empty_kernel_image());
   xrt::kernel kernel(device(2), image, "millrace_nop");
   std::atomic<int> completed{0};
@@ -352,7 +352,7 @@ TEST(EmulatedCard, several_threads_wait_on_one_card_and_each_gets_its_own_comple
   EXPECT_EQ(completed, 2000);
 }
 
-TEST(EmulatedCard, buffers_of_every_kind_behave_as_on_a_card) {
+TEST(EmulatedCard, SupportsEveryKindOfBuffer) {
   const auto image = load(0, host_to_host());
   auto& d = device(0);
   const auto frame = random_frame(4096, 3);

@@ -1,5 +1,5 @@
-// Cards cabled to each other: channels between their partitions, back-pressure, epochs, and the loss of one
-// of them.
+// Tests cards that are cabled to each other: channels between partitions, back-pressure, epochs, and the loss
+// of a card.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -39,7 +39,7 @@ Frame through(const kernels::Program& program, std::vector<Frame> inputs) {
 
 constexpr std::uint32_t kRowIn = 0, kRowOut = 1;  // of the middle card; the others have one row, 0
 
-/// in -> card 0 -> card 1 -> card 2 -> out, a lookup each.
+/// in -> card 0 -> card 1 -> card 2 -> out, with one lookup on each card.
 class Chain {
  public:
   explicit Chain(std::uint32_t packet_bytes = kSmallPacket, std::uint32_t credits = kFewCredits)
@@ -89,7 +89,7 @@ class Chain {
     return through(programs[2], {through(programs[1], {through(programs[0], {frame})})});
   }
 
-  /// `count` frames, as many in flight as there are slots.
+  /// Runs `count` frames, with as many in flight as there are slots.
   void run(std::uint32_t count, std::uint32_t seed) {
     for (std::uint32_t n = 0; n < count + kSlots; ++n) {
       if (n >= kSlots) {
@@ -127,7 +127,7 @@ class Chain {
   const std::uint32_t packet_bytes_, credits_;
 };
 
-TEST(EmulatedChain, ShowsAWrongByteOnEitherLink) {
+TEST(EmulatedChain, DetectsAWrongByteOnEitherLink) {
   const Chain chain;
   std::mt19937 random(chosen_seed());
   for (std::size_t link = 0; link < 2; ++link) {
@@ -145,7 +145,7 @@ TEST(EmulatedChain, ShowsAWrongByteOnEitherLink) {
   }
 }
 
-TEST(EmulatedChain, frames_cross_both_channels_in_order_with_several_in_flight) {
+TEST(EmulatedChain, DeliversFramesInOrderWithSeveralInFlight) {
   Chain chain;
   const std::pair<std::uint32_t, std::uint32_t> rows[] = {{0, 0}, {1, kRowIn}, {1, kRowOut}, {2, 0}};
   const auto counters = [&](std::uint32_t offset) {
@@ -167,7 +167,7 @@ TEST(EmulatedChain, frames_cross_both_channels_in_order_with_several_in_flight) 
       << "two credits cannot hold eleven packets";
 }
 
-TEST(EmulatedChain, a_frame_no_one_takes_out_holds_the_chain_back_and_is_not_lost) {
+TEST(EmulatedChain, LosesNoFrameWhenTheOutputIsBlocked) {
   Chain chain;
   for (std::uint32_t n = 0; n < Chain::kSlots; ++n)
     chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
@@ -182,7 +182,7 @@ TEST(EmulatedChain, a_frame_no_one_takes_out_holds_the_chain_back_and_is_not_los
   for (auto& ingress : chain.in) EXPECT_EQ(ingress->wait(), ERT_CMD_STATE_COMPLETED);
 }
 
-TEST(EmulatedChain, packets_of_every_size_carry_the_same_frames) {
+TEST(EmulatedChain, CarriesTheSameFramesInPacketsOfEverySize) {
   for (const auto& [packet, credits] :
        {std::pair{1u, 1u}, {7u, 3u}, {kElements - 1, 1u}, {kElements, 4u}, {65536u, 8u}}) {
     SCOPED_TRACE("packets of " + std::to_string(packet) + " bytes, " + std::to_string(credits) + " credits");
@@ -191,8 +191,8 @@ TEST(EmulatedChain, packets_of_every_size_carry_the_same_frames) {
   }
 }
 
-TEST(EmulatedChain, a_new_epoch_drops_the_frames_that_are_under_way) {
-  // Rings that hold a part of a frame, and rings that hold several whole ones.
+TEST(EmulatedChain, DropsFramesUnderWayAtANewEpoch) {
+  // Test rings that hold part of a frame, and rings that hold several whole frames.
   for (const std::uint32_t credits : {kFewCredits, 40u}) {
     SCOPED_TRACE(std::to_string(credits) + " credits");
     Chain chain(kSmallPacket, credits);
@@ -208,11 +208,12 @@ TEST(EmulatedChain, a_new_epoch_drops_the_frames_that_are_under_way) {
   }
 }
 
-TEST(EmulatedChain, a_sender_that_starts_anew_in_the_middle_of_a_frame_loses_that_frame_and_no_other) {
+TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
   Chain chain;
   constexpr std::uint32_t kFrames = 4, kLost = 2;
   const auto packets = [&] { return chain.controls[1]->link_register(kRowOut, abi::kLinkPacketsLow); };
-  // Nobody takes frames out, so the last card holds two, and two packets of the third wait in the ring.
+  // Nobody takes frames out. So the last card holds two frames, and two packets of the third wait in the
+  // ring.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);
   for (int i = 0; i < 6000 && packets() < full; ++i) std::this_thread::sleep_for(milliseconds(10));
@@ -230,7 +231,7 @@ TEST(EmulatedChain, a_sender_that_starts_anew_in_the_middle_of_a_frame_loses_tha
   }
 }
 
-TEST(EmulatedChain, the_loss_of_the_middle_card_is_told_and_it_serves_again_after_a_reload) {
+TEST(EmulatedChain, ReportsALostMiddleCardAndRecoversAfterAReload) {
   Chain chain;
   chain.run(5, 1);
   {
@@ -260,7 +261,7 @@ TEST(EmulatedChain, the_loss_of_the_middle_card_is_told_and_it_serves_again_afte
   chain.run(20, 7);
 }
 
-TEST(EmulatedChain, cards_killed_at_any_moment_leave_no_wrong_frame_behind) {
+TEST(EmulatedChain, DeliversNoWrongFrameWhenCardsAreKilled) {
   Chain chain;
   for (std::uint32_t round = 0; round < 12; ++round) {
     for (std::uint32_t n = 0; n < Chain::kSlots; ++n) {
@@ -286,7 +287,7 @@ TEST(EmulatedChain, cards_killed_at_any_moment_leave_no_wrong_frame_behind) {
   }
 }
 
-TEST(EmulatedChain, a_sender_waits_for_a_receiver_that_comes_into_service_later) {
+TEST(EmulatedChain, SenderWaitsForAReceiverThatStartsLater) {
   Chain chain;
   chain.controls[2]->enable(0, false);
   EXPECT_EQ(chain.controls[1]->link_register(kRowOut, abi::kLinkStatus), 1u);
@@ -298,7 +299,7 @@ TEST(EmulatedChain, a_sender_waits_for_a_receiver_that_comes_into_service_later)
   EXPECT_EQ(chain.out[0]->frame(), chain.expected(random_frame(kElements, 1)));
 }
 
-TEST(EmulatedChain, a_link_whose_ends_disagree_is_reported_to_the_supervisor) {
+TEST(EmulatedChain, ReportsALinkWhoseEndsDisagree) {
   Chain chain;
   Supervisor supervisor(2, chain.images[2]);
   supervisor.start();
@@ -314,7 +315,7 @@ TEST(EmulatedChain, a_link_whose_ends_disagree_is_reported_to_the_supervisor) {
   EXPECT_NE(std::string(report.detail).find("96"), std::string::npos) << report.detail;
 }
 
-TEST(EmulatedChain, a_frame_of_another_size_is_reported_to_the_supervisor) {
+TEST(EmulatedChain, ReportsAFrameOfAnotherSize) {
   Chain chain;
   chain.out.clear();
   chain.controls[2].reset();
@@ -331,7 +332,7 @@ TEST(EmulatedChain, a_frame_of_another_size_is_reported_to_the_supervisor) {
   EXPECT_EQ(supervisor.report().code, abi::FaultCode::kProtocol);
 }
 
-TEST(EmulatedChain, a_link_row_that_cannot_be_is_refused) {
+TEST(EmulatedChain, RefusesAnInvalidLinkRow) {
   Chain chain;
   auto& control = *chain.controls[1];
   control.enable(kRowOut, false);
@@ -358,7 +359,7 @@ TEST(EmulatedChain, a_link_row_that_cannot_be_is_refused) {
   chain.run(3, 1);
 }
 
-TEST(EmulatedChain, elements_of_few_bits_are_packed_on_the_wire) {
+TEST(EmulatedChain, PacksNarrowElementsOnTheWire) {
   constexpr kernels::ElementType kNibble{kernels::ElementType::Kind::kUnsigned, 4};
   constexpr kernels::ElementType kThree{kernels::ElementType::Kind::kSigned, 3};
   const auto first = lookup_program(kElements, 1, {}, kNibble),
@@ -397,10 +398,10 @@ TEST(EmulatedChain, elements_of_few_bits_are_packed_on_the_wire) {
   EXPECT_EQ(cc.link_register(0, abi::kLinkBytesLow) - last_bytes, 5 * kElements * 3 / 8);
 }
 
-TEST(EmulatedChain, a_residual_graph_forks_at_its_producer_and_joins_by_sequence) {
+TEST(EmulatedChain, JoinsBothBranchesOfAResidualGraphBySequence) {
   const auto first = lookup_program(kElements, 1), middle = lookup_program(kElements, 2),
              add = add_program(kElements);
-  // Card 0 sends its one output to card 1 and, past it, to card 2.
+  // Card 0 sends its one output to card 1 and also directly to card 2.
   const auto a =
       load(0, container(image_data(
                   first, {{"in0", Kind::kIngress}, {"out0", Kind::kLinkSend}, {"out0", Kind::kLinkSend}})));

@@ -1,4 +1,4 @@
-// Images nobody should load: each is refused with a reason, and the card takes a good one afterwards.
+// Tests bad images: the card refuses each with a reason and loads a good image afterwards.
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
 
@@ -31,7 +31,7 @@ plan::EmulationData good() {
   return image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}});
 }
 
-/// The reason given; empty where the image was loaded.
+/// The reason for refusing an image; empty if the image was loaded.
 std::string refusal(const Bytes& image) {
   try {
     load(0, image);
@@ -59,7 +59,7 @@ Bytes changed(const std::function<void(XclbinParts&)>& change) {
   return parts.assemble();
 }
 
-/// As the container has it, with record or programs changed and the digest right again.
+/// An image whose record or programs are changed and whose digest is correct again.
 Bytes with_data(const std::function<void(plan::EmulationData&)>& change) {
   auto data = good();
   change(data);
@@ -75,13 +75,13 @@ void poke(Bytes& bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-TEST(EmulatedImage, an_image_without_what_it_needs_is_refused_by_name) {
+TEST(EmulatedImage, RefusesAnImageWithoutARequiredSection) {
   expect_refused(changed([](auto& parts) { parts.remove(EMULATION_DATA); }), "EMULATION_DATA");
   expect_refused(changed([](auto& parts) { parts.find(EMULATION_DATA)->clear(); }), "EMULATION_DATA");
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, memory_the_card_does_not_have_is_refused) {
+TEST(EmulatedImage, RefusesMemoryThatTheCardLacks) {
   const auto bank = offsetof(mem_topology, m_mem_data);
   expect_refused(changed([&](auto& parts) {
                    poke(*parts.find(MEM_TOPOLOGY), bank + offsetof(mem_data, m_size), std::uint64_t{1} << 40);
@@ -104,7 +104,7 @@ TEST(EmulatedImage, memory_the_card_does_not_have_is_refused) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, compute_units_the_card_does_not_have_are_refused) {
+TEST(EmulatedImage, RefusesComputeUnitsThatTheCardLacks) {
   expect_refused(changed([](auto& parts) {
                    std::memcpy(parts.find(IP_LAYOUT)->data() + offsetof(ip_layout, m_ip_data) +
                                    offsetof(ip_data, m_name),
@@ -120,7 +120,7 @@ TEST(EmulatedImage, compute_units_the_card_does_not_have_are_refused) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, a_record_that_contradicts_its_programs_is_refused) {
+TEST(EmulatedImage, RefusesARecordThatContradictsItsPrograms) {
   expect_refused(with_data([](auto& data) { data.record.abi_version = 99; }), "99");
   expect_refused(with_data([](auto& data) { data.record.partitions[0].ports[0].elements = 7; }), "in0");
   expect_refused(with_data([](auto& data) { data.record.partitions[0].ports.pop_back(); }), "");
@@ -139,7 +139,7 @@ TEST(EmulatedImage, a_record_that_contradicts_its_programs_is_refused) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, the_last_close_of_a_card_ends_its_process_and_the_next_open_starts_empty) {
+TEST(EmulatedImage, LastCloseEndsTheProcessAndTheNextOpenStartsEmpty) {
   pid_t process = 0;
   {
     xrt::device first(2), second(2);
@@ -157,7 +157,7 @@ TEST(EmulatedImage, the_last_close_of_a_card_ends_its_process_and_the_next_open_
   EXPECT_THROW(xrt::bo(again, 4096, 0), std::exception) << "no image, no memory banks";
 }
 
-TEST(EmulatedImage, damaged_bytes_are_refused_or_harmless) {
+TEST(EmulatedImage, SurvivesDamagedBytes) {
   const std::uint32_t seed = chosen_seed();
   RecordProperty("seed", std::to_string(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -176,7 +176,7 @@ TEST(EmulatedImage, damaged_bytes_are_refused_or_harmless) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, damaged_tables_are_refused_or_harmless) {
+TEST(EmulatedImage, SurvivesDamagedTables) {
   const std::uint32_t seed = chosen_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -184,7 +184,7 @@ TEST(EmulatedImage, damaged_tables_are_refused_or_harmless) {
     const auto kind = i % 2 == 0 ? MEM_TOPOLOGY : IP_LAYOUT;
     const auto image = changed([&](auto& parts) {
       auto& table = *parts.find(kind);
-      // The counts stay: libxrt itself believes them.
+      // Do not change the counts, because libxrt itself trusts them.
       for (unsigned n = random() % 8 + 1; n > 0; --n)
         table[8 + random() % (table.size() - 8)] = static_cast<std::byte>(random());
       parts.set_uuid(static_cast<unsigned char>(i));

@@ -1,4 +1,4 @@
-// Parameters that are not in the image, on one emulated card behind the real XRT library.
+// Tests parameters that are not in the image, on one emulated card behind the real XRT library.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -27,7 +27,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// A table that is loaded, drawn from `seed`; whatever the seed, one topology.
+/// A lookup with a loaded table that is drawn from `seed`. Every seed gives the same topology.
 kernels::Program program(std::uint32_t seed) {
   auto made = lookup_program(kElements, seed);
   made.name = "lookup";
@@ -47,13 +47,13 @@ Frame expected(std::uint32_t seed, const Frame& frame) {
   return kernels::reference::run(program(seed), {frame}).front();
 }
 
-/// Hands a file to the card.
-class Giver {
+/// Loads a parameter file onto the card.
+class ParameterLoader {
  public:
-  Giver(unsigned card, const xrt::uuid& image)
+  ParameterLoader(unsigned card, const xrt::uuid& image)
       : card_(card), kernel_(device(card), image, "millrace_parameters:{p}") {}
-  ert_cmd_state give(const Bytes& file) { return give(file, file.size()); }
-  ert_cmd_state give(const Bytes& file, std::size_t bytes) {
+  ert_cmd_state load(const Bytes& file) { return load(file, file.size()); }
+  ert_cmd_state load(const Bytes& file, std::size_t bytes) {
     xrt::bo buffer(device(card_), (std::max<std::size_t>(file.size(), 1) + 4095) / 4096 * 4096,
                    static_cast<xrt::memory_group>(kernel_.group_id(abi::kParametersBuffer)));
     buffer.write(file.data(), file.size(), 0);
@@ -78,30 +78,31 @@ struct Opened {
       : ingress(0, image, "p_in0", kElements),
         egress(0, image, "p_out0", kElements),
         control(0, image),
-        giver(0, image) {
+        loader(0, image) {
     control.epoch(1);
   }
   IngressUnit ingress;
   EgressUnit egress;
   Control control;
-  Giver giver;
+  ParameterLoader loader;
 };
 
-TEST(EmulatedParameters, frames_wait_for_the_first_and_meet_the_newest) {
+TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewest) {
   Opened card(load(0, container(data())));
   const Frame frame = random_frame(kElements, 3);
   card.ingress.start(frame, 1, 0);
   card.egress.start(1, 0);
   EXPECT_EQ(card.egress.wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT) << "it has no parameters yet";
-  // A run that brings parameters drops what the partition holds: the epoch ends the frame that waited.
-  ASSERT_EQ(card.giver.give(plan::encode_parameters(program(1))), ERT_CMD_STATE_COMPLETED);
+  // A parameter run drops the frames that the partition holds. The new epoch then ends the egress run that
+  // waits.
+  ASSERT_EQ(card.loader.load(plan::encode_parameters(program(1))), ERT_CMD_STATE_COMPLETED);
   card.control.epoch(2);
   ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED);
   EXPECT_EQ(card.egress.trailer().status, abi::FrameStatus::kDropped);
   ASSERT_EQ(card.ingress.wait(), ERT_CMD_STATE_COMPLETED);
   std::uint32_t epoch = 2;
   for (const std::uint32_t seed : {1U, 2U, 7U, 1U}) {
-    ASSERT_EQ(card.giver.give(plan::encode_parameters(program(seed))), ERT_CMD_STATE_COMPLETED);
+    ASSERT_EQ(card.loader.load(plan::encode_parameters(program(seed))), ERT_CMD_STATE_COMPLETED);
     card.control.epoch(++epoch);
     for (std::uint32_t n = 0; n < 5; ++n) {
       const Frame in = random_frame(kElements, n);
@@ -114,20 +115,20 @@ TEST(EmulatedParameters, frames_wait_for_the_first_and_meet_the_newest) {
   }
 }
 
-TEST(EmulatedParameters, what_is_not_for_the_image_ends_with_an_error_and_changes_nothing) {
+TEST(EmulatedParameters, RejectsParametersOfAnotherImageAndKeepsTheOldOnes) {
   Opened card(load(0, container(data())));
   const Bytes good = plan::encode_parameters(program(4));
-  ASSERT_EQ(card.giver.give(good), ERT_CMD_STATE_COMPLETED);
+  ASSERT_EQ(card.loader.load(good), ERT_CMD_STATE_COMPLETED);
   auto strange = program(5);
   strange.tensors[0].name = "other";
   Bytes damaged = good;
   damaged[plan::kParameterAlignment + 10] ^= std::byte{0x40};
-  EXPECT_EQ(card.giver.give(plan::encode_parameters(strange)), ERT_CMD_STATE_ERROR);
-  EXPECT_EQ(card.giver.give(damaged), ERT_CMD_STATE_ERROR);
-  EXPECT_EQ(card.giver.give(Bytes(10)), ERT_CMD_STATE_ERROR);
-  EXPECT_EQ(card.giver.give(good, good.size() - 64), ERT_CMD_STATE_ERROR);
-  EXPECT_EQ(card.giver.give(good, 0), ERT_CMD_STATE_ERROR);
-  EXPECT_EQ(card.giver.give(good, 0xffffffff), ERT_CMD_STATE_ERROR) << "beyond the bank";
+  EXPECT_EQ(card.loader.load(plan::encode_parameters(strange)), ERT_CMD_STATE_ERROR);
+  EXPECT_EQ(card.loader.load(damaged), ERT_CMD_STATE_ERROR);
+  EXPECT_EQ(card.loader.load(Bytes(10)), ERT_CMD_STATE_ERROR);
+  EXPECT_EQ(card.loader.load(good, good.size() - 64), ERT_CMD_STATE_ERROR);
+  EXPECT_EQ(card.loader.load(good, 0), ERT_CMD_STATE_ERROR);
+  EXPECT_EQ(card.loader.load(good, 0xffffffff), ERT_CMD_STATE_ERROR) << "beyond the bank";
   card.control.epoch(2);
   const Frame in = random_frame(kElements, 1);
   card.egress.start(2, 0);
@@ -136,7 +137,7 @@ TEST(EmulatedParameters, what_is_not_for_the_image_ends_with_an_error_and_change
   EXPECT_EQ(card.egress.frame(), expected(4, in));
 }
 
-TEST(EmulatedParameters, an_image_whose_record_contradicts_its_program_is_refused) {
+TEST(EmulatedParameters, RefusesAnImageWhoseRecordContradictsItsProgram) {
   const auto refusal = [](const plan::EmulationData& made) -> std::string {
     try {
       load(0, container(made));

@@ -1,5 +1,5 @@
-// Emulated cards and the process they serve: a program that only knows XRT, its sudden end, and the choice of
-// a backend.
+// Tests the processes of emulated cards: with a program that knows only XRT, after the program's sudden end,
+// and with missing settings.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -48,7 +48,7 @@ std::string hexadecimal(const Frame& frame) {
   return text;
 }
 
-/// Three images in files, and what they make of bytes 0, 1, 2, …
+/// Three images in files, and the result of running the bytes 0, 1, 2, … through them.
 struct ThreeImages {
   ThreeImages() {
     const kernels::Program programs[] = {lookup_program(kElements, 1), lookup_program(kElements, 2),
@@ -74,7 +74,7 @@ struct ThreeImages {
   std::string result;
 };
 
-/// A process that is gone, or waits only for its parent to take notice.
+/// Whether a process has ended or is a zombie.
 bool has_ended(pid_t process) {
   std::ifstream status("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -87,20 +87,20 @@ bool all_end(const std::vector<pid_t>& processes) {
   return wait_until([&] { return std::all_of(processes.begin(), processes.end(), has_ended); });
 }
 
-/// Of this process, once it has closed those of the cards that ended.
-std::size_t settled_descriptors() {
+/// The number of this process's open descriptors, once it has closed those of cards that ended.
+std::size_t descriptors_after_cards_ended() {
   EXPECT_TRUE(await_rest());
   return open_descriptors(getpid());
 }
 
-TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_a_frame_through_three_cards) {
+TEST(EmulatedProcess, RunsAFrameThroughThreeCardsWithXrtAlone) {
   ThreeImages images;
   const auto outcome = run_program(images.command("print"));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, images.result + "\n");
 }
 
-/// The integers of a model file, between its quantiser and its dequantiser.
+/// The integer part of a model file, between its quantiser and its dequantiser.
 kernels::Program integers_of(const std::filesystem::path& model) {
   auto graph = compiler::import::import_onnx(model);
   if (!graph.ok()) throw std::runtime_error(graph.error().message());
@@ -114,7 +114,7 @@ kernels::Program integers_of(const std::filesystem::path& model) {
   return kernels::extract(*program, blocks, "integers");
 }
 
-TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_what_compile_made_of_lenet_for_three_cards) {
+TEST(EmulatedProcess, RunsACompiledLeNetOnThreeCardsWithXrtAlone) {
   const std::filesystem::path source = tests::source_dir();
   const auto model = source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
   const TemporaryDirectory folder("millrace-three-of-lenet");
@@ -133,7 +133,7 @@ TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_what_compile_made_of_len
   for (const char* image : {"image0", "image1", "image2"})
     command.push_back((made / "images" / (std::string(image) + ".xclbin")).string());
   command.insert(command.end(), {std::to_string(in), std::to_string(expected.size()), "print"});
-  // The cables of the other tests' machine, and as much memory a card as the device has.
+  // The cables of the other tests' machine, with as much memory on each card as the device has.
   const std::string cards =
       "card fpga0 ku060 8589934592;card fpga1 ku060 8589934592;card fpga2 ku060 8589934592";
   const auto outcome = run_program(
@@ -142,7 +142,7 @@ TEST(EmulatedProcess, a_program_linked_only_to_xrt_runs_what_compile_made_of_len
   EXPECT_EQ(outcome.out, hexadecimal(expected) + "\n");
 }
 
-TEST(EmulatedProcess, no_card_process_outlives_a_program_that_is_killed_or_leaves_in_a_hurry) {
+TEST(EmulatedProcess, LeavesNoCardProcessWhenTheProgramIsKilledOrExits) {
   ThreeImages images;
   for (const int signal : {SIGKILL, SIGTERM, SIGSEGV}) {
     BackgroundProgram program(images.command("stay"));
@@ -158,7 +158,7 @@ TEST(EmulatedProcess, no_card_process_outlives_a_program_that_is_killed_or_leave
   EXPECT_TRUE(children_named(program.pid(), "millrace-card").empty());
 }
 
-TEST(EmulatedProcess, cards_do_not_take_the_signals_meant_for_the_program) {
+TEST(EmulatedProcess, CardsIgnoreSignalsForTheProgram) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
   ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
@@ -170,7 +170,7 @@ TEST(EmulatedProcess, cards_do_not_take_the_signals_meant_for_the_program) {
   for (const pid_t card : cards) EXPECT_FALSE(has_ended(card));
 }
 
-TEST(EmulatedProcess, a_card_keeps_no_descriptor_of_the_program_open) {
+TEST(EmulatedProcess, CardsInheritNoDescriptorOfTheProgram) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
   ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
@@ -178,7 +178,7 @@ TEST(EmulatedProcess, a_card_keeps_no_descriptor_of_the_program_open) {
     EXPECT_LE(open_descriptors(card), 8u) << "standard streams and five of its own";
 }
 
-TEST(EmulatedProcess, loading_closing_and_killing_leaks_no_descriptor_memory_or_process) {
+TEST(EmulatedProcess, LoadingClosingAndKillingLeaksNothing) {
   const auto image =
       container(image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}}));
   device(3);
@@ -190,13 +190,13 @@ TEST(EmulatedProcess, loading_closing_and_killing_leaks_no_descriptor_memory_or_
     ASSERT_EQ(kill(process, SIGKILL), 0);
     ASSERT_TRUE(await_end(process));
     EXPECT_THROW(std::make_unique<Control>(3, uuid), std::exception);
-    if (i == 4) before = settled_descriptors();
+    if (i == 4) before = descriptors_after_cards_ended();
   }
-  EXPECT_EQ(settled_descriptors(), before);
+  EXPECT_EQ(descriptors_after_cards_ended(), before);
   EXPECT_EQ(card_process("fpga3"), 0);
 }
 
-TEST(EmulatedProcess, programming_takes_the_time_it_was_told_to) {
+TEST(EmulatedProcess, ProgrammingTakesTheConfiguredTime) {
   ThreeImages images;
   const auto begin = std::chrono::steady_clock::now();
   const auto text = std::string(std::getenv("MILLRACE_EMULATION")) + ";options program_time=100";
@@ -204,7 +204,7 @@ TEST(EmulatedProcess, programming_takes_the_time_it_was_told_to) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
 }
 
-TEST(EmulatedProcess, without_a_machine_or_a_card_program_xrt_says_so_and_nothing_crashes) {
+TEST(EmulatedProcess, XrtReportsAMissingMachineOrCardProgram) {
   ThreeImages images;
   for (const char* machine : {"", "nonsense", "millrace-emulation 1;card a ku060 4096;cable 0.0 7.0"}) {
     const auto outcome = run_program(images.command("print"), {std::string("MILLRACE_EMULATION=") + machine});

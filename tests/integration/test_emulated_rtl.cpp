@@ -1,4 +1,4 @@
-// Emulated cards at rtl fidelity, behind the real XRT library: the simulation answers in place of
+// Tests emulated cards at rtl fidelity behind the real XRT library: the simulation computes instead of
 // kernels/fast.
 #include <experimental/xrt_xclbin.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// The program of HandMade: adds, and 16 elements a frame.
+/// A program for the SystemVerilog of HandMade: an addition, with 16 elements per frame.
 kernels::Program adding_program(const HandMade& made) {
   const kernels::ElementType type{kernels::ElementType::Kind::kUnsigned, 8};
   kernels::Program program = lookup_program(made.lanes * made.beats, 1, type, type);
@@ -47,7 +47,7 @@ class EmulatedRtl : public testing::Test {
     ASSERT_TRUE(tools.ok()) << tools.error().message();
     tools_ = *tools;
   }
-  /// An image whose partition has this SystemVerilog; `name` tells images apart.
+  /// An image whose partition has this SystemVerilog. `name` makes images differ.
   Bytes image_of(HandMade made, const std::string& name, std::vector<PortSpec> ports, bool listed = true) {
     made.partition = "p";
     auto data = image_data(adding_program(made), ports);
@@ -76,7 +76,7 @@ class EmulatedRtl : public testing::Test {
 
 const std::vector<PortSpec> kHostToHost = {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}};
 
-TEST_F(EmulatedRtl, AFrameComesBackRightWithCyclesInItsTrailer) {
+TEST_F(EmulatedRtl, ReturnsTheRightFrameAndItsCycles) {
   HandMade made;
   made.pause = 3;
   const auto image = load(0, image_of(made, "paused", kHostToHost));
@@ -123,7 +123,7 @@ TEST_F(EmulatedRtl, SimulatedCardsPassFramesOverACable) {
   }
 }
 
-TEST_F(EmulatedRtl, AStandstillIsToldToTheSupervisorAndTheCardGoesOn) {
+TEST_F(EmulatedRtl, ReportsAStandstillToTheSupervisorAndContinues) {
   HandMade made;
   made.stuck = true;
   const auto image = load(2, image_of(made, "stuck", kHostToHost));
@@ -144,7 +144,7 @@ TEST_F(EmulatedRtl, AStandstillIsToldToTheSupervisorAndTheCardGoesOn) {
   EXPECT_EQ(control.read(abi::kRegEpoch), 2U);
 }
 
-TEST_F(EmulatedRtl, AnEpochThatRisesDropsTheFrameThatIsBeingSimulated) {
+TEST_F(EmulatedRtl, ANewEpochDropsTheFrameUnderSimulation) {
   HandMade made;
   made.pause = 60'000;  // cycles a beat
   const auto image = load(3, image_of(made, "slow", kHostToHost));
@@ -165,7 +165,7 @@ TEST_F(EmulatedRtl, AnEpochThatRisesDropsTheFrameThatIsBeingSimulated) {
   EXPECT_EQ(egress.frame(), kernels::reference::run(adding_program(made), {frame_of(2)}).front());
 }
 
-TEST_F(EmulatedRtl, AnImageWithoutASimulationIsRefusedWithTheRemedy) {
+TEST_F(EmulatedRtl, RefusesAnImageWithoutASimulation) {
   try {
     load(3, image_of(HandMade{}, "never built", kHostToHost, false));
     FAIL() << "loaded";
@@ -174,7 +174,7 @@ TEST_F(EmulatedRtl, AnImageWithoutASimulationIsRefusedWithTheRemedy) {
   }
 }
 
-TEST_F(EmulatedRtl, ADamagedSimulationIsNotLoaded) {
+TEST_F(EmulatedRtl, RefusesADamagedSimulation) {
   HandMade made;
   made.plus = 7;
   const auto image = image_of(made, "damaged", kHostToHost);

@@ -1,4 +1,5 @@
-// A model as a deployment whose card partitions are folded for an interval: what tools/rtl-nets simulates.
+// Compiles a model into a deployment whose card partitions are folded for an interval. tools/rtl-nets
+// simulates it.
 //
 //   rtl_net MODEL.onnx CLUSTER.yaml CARDS INTERVAL_CYCLES DIRECTORY
 #include <cstdio>

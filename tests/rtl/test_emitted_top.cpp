@@ -1,6 +1,6 @@
-// A partition as it is emitted, shell and all: verilated and driven through its AXI ports by a host that the
-// bench of kernels/tb plays. Whatever the host does, what it is given back is the reference's bytes. LeNet-5
-// as `compile` makes it, by its top and by the Vitis kernel around that.
+// Tests a partition as it is emitted, with its shell. It is verilated, and the bench of kernels/tb drives it
+// through its AXI ports as a host would. Every result must equal the reference's bytes. LeNet-5, as `compile`
+// makes it, runs both with its top and with the Vitis kernel around the top.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ Program card_part(const Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// Two images of int8; their sum is an output, and so is, later, the largest of each four of it.
+/// Adds two int8 images. The sum is one output; its 2x2 max pooling is the other, and comes later.
 Program two_and_two() {
   Program program;
   program.name = "part0";
@@ -71,7 +71,7 @@ Program two_and_two() {
   return program;
 }
 
-/// Two fully connected layers, of the weights `seed` draws: the first one's are many.
+/// Two fully connected layers with weights drawn from `seed`. The first layer has many weights.
 Program dense(unsigned seed) {
   std::mt19937 random(seed);
   Program program;
@@ -107,7 +107,7 @@ Program dense(unsigned seed) {
   return program;
 }
 
-/// Which ports of a partition are links; all are row 0.
+/// Which ports of a partition are links. All of them use row 0.
 enum class Links { kNone, kInput, kOutput };
 
 class EmittedTop : public testing::Test {
@@ -119,8 +119,9 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {directory.path() / "rtl"});
   }
 
-  /// The same topology with two versions' constants, which are given to it again and again.
-  void run_given(const std::vector<Program>& versions, kernels::Placement placement, std::uint64_t interval) {
+  /// Runs one topology with two versions of its parameters, which are loaded again and again.
+  void run_loaded(const std::vector<Program>& versions, kernels::Placement placement,
+                  std::uint64_t interval) {
     const TemporaryDirectory directory("emitted_top");
     const auto folder = directory.path() / "rtl";
     for (std::size_t v = 0; v < versions.size(); ++v) {
@@ -139,7 +140,7 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {folder});
   }
 
-  /// LeNet-5 as `compile` makes it for one U280, with digits that people wrote.
+  /// Runs LeNet-5 as `compile` makes it for one U280, with handwritten digits.
   void run_lenet5(bool in_kernel) {
     if (tool() == nullptr) GTEST_SKIP() << kNoTool;
     const std::filesystem::path source = tests::source_dir(), vectors = source / "tests/vectors/lenet5_mnist";
@@ -191,7 +192,7 @@ class EmittedTop : public testing::Test {
     sweep(directory.path(), {folder}, in_kernel ? Folders{options.output / "vitis/image0"} : Folders{});
   }
 
-  /// The program cut behind block `first`: two cards and a cable.
+  /// Cuts the program after block `first` and runs it on two cards with a cable.
   void run_on_two(const Program& program, std::uint32_t first, std::uint64_t interval) {
     std::vector<std::uint32_t> before, behind;
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b) (b <= first ? before : behind).push_back(b);
@@ -202,7 +203,8 @@ class EmittedTop : public testing::Test {
     if (HasFatalFailure() || IsSkipped()) return;
     emit(two, interval, Links::kInput, directory.path() / "two");
     if (HasFatalFailure()) return;
-    // What goes in at one end comes out, computed by both, at the other.
+    // Frames enter the first card and leave the second, so the expected results are those of the whole
+    // program.
     write_frames(program, directory.path() / "one", directory.path() / "two");
     sweep(directory.path(), {directory.path() / "one", directory.path() / "two"});
   }
@@ -264,7 +266,8 @@ class EmittedTop : public testing::Test {
       write_frames(program, folder, folder);
   }
 
-  /// Frames for a host: inputs below one folder, what must come out below another; ports as the program's.
+  /// Writes frames for a host: inputs below folder `in`, expected outputs below the other. Ports are the
+  /// program's.
   static void write_frames(const Program& program, const std::filesystem::path& in,
                            const std::filesystem::path& out, int first = 0) {
     std::mt19937 random(7);
@@ -292,27 +295,27 @@ TEST_F(EmittedTop, ReturnsEveryFrameOfAChainOfConvolutions) {
   run(card_part(tests::chain_program(2)), 200);
 }
 
-TEST_F(EmittedTop, MatchesTheFramesOfTwoInputsAndTellsTwoOutputs) {
+TEST_F(EmittedTop, JoinsTwoInputsAndFeedsTwoOutputs) {
   run(two_and_two(), 36);
 }
 
-TEST_F(EmittedTop, ComputesWithTheConstantsItWasGivenLast) {
-  run_given({dense(1), dense(2)}, kernels::Placement::kLoaded, 200);
+TEST_F(EmittedTop, ComputesWithTheParametersLoadedLast) {
+  run_loaded({dense(1), dense(2)}, kernels::Placement::kLoaded, 200);
 }
 
-TEST_F(EmittedTop, ReadsItsWeightsFromMemoryWhereTheyWereGivenLast) {
-  run_given({dense(1), dense(2)}, kernels::Placement::kStreamed, 200);
+TEST_F(EmittedTop, StreamsTheWeightsLoadedLast) {
+  run_loaded({dense(1), dense(2)}, kernels::Placement::kStreamed, 200);
 }
 
-TEST_F(EmittedTop, ReadsTheDigitsThatLeNet5WasGiven) {
+TEST_F(EmittedTop, RecognisesDigitsWithLeNet5) {
   run_lenet5(false);
 }
 
-TEST_F(EmittedTop, ReadsTheDigitsThatLeNet5WasGivenThroughItsVitisKernel) {
+TEST_F(EmittedTop, RecognisesDigitsThroughTheVitisKernel) {
   run_lenet5(true);
 }
 
-TEST_F(EmittedTop, SendsFramesOverACableToAnother) {
+TEST_F(EmittedTop, SendsFramesOverACableToAnotherTop) {
   run_on_two(card_part(tests::chain_program(2)), 1, 200);
 }
 

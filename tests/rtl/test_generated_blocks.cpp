@@ -1,6 +1,7 @@
-// Blocks of every kind in several foldings, side by side in one partition: generated, written, verilated and
-// run. Every byte equals the reference's, with and without stalls, and interval, latency and FIFO fillings
-// are those predicted, to the cycle. Once more with constants that are loaded, of a model trained again.
+// Tests blocks of every kind with several foldings, side by side in one partition that is generated,
+// verilated and run. Every byte must equal the reference's, with and without stalls. Interval, latency and
+// FIFO fillings must equal the predictions to the cycle. The same is tested with loaded constants of a model
+// that was trained again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -68,7 +69,7 @@ Folding lanes(std::uint32_t simd, std::uint32_t pixels = 1) {
   return made;
 }
 
-/// A partition of independent blocks, and a folding for each.
+/// A partition of independent blocks, with a folding for each.
 class Blocks {
  public:
   Blocks() : random_(kSeed) { program_.name = "part0"; }
@@ -82,7 +83,7 @@ class Blocks {
     return program_.inputs.back();
   }
 
-  /// Its result is an output of the partition, unless `inner`.
+  /// Adds a block. Its result is an output of the partition, unless `inner` is set.
   TensorIndex block(const std::string& name, kernels::Operation operation, std::vector<TensorIndex> from,
                     ElementType type, Shape shape, const Folding& how, bool inner = false) {
     const TensorIndex made = tensor(type, std::move(shape));
@@ -97,8 +98,8 @@ class Blocks {
     return made;
   }
 
-  /// The form and the width of constants differ by `form`: 0 multiply and shift a channel, 1 powers of two,
-  /// half to even, 2 thresholds.
+  /// `form` selects the form and the width of the constants. 0: multiply and shift, per channel. 1: powers of
+  /// two, rounding half to even. 2: thresholds.
   Requantise requantise(int form, std::uint32_t channels, ElementType out) {
     Requantise step;
     step.lowest = static_cast<std::int32_t>(out.lowest());
@@ -206,8 +207,8 @@ void add_convolutions(Blocks& b) {
           folding(4, 24, parallel, Multiplier::kSoft));
 }
 
-/// Images lower than the kernel reaches, and as low as a parallel window takes; in every way their windows
-/// are offered to be made.
+/// Images that are lower than the kernel's reach, down to the lowest that a parallel window takes, with every
+/// kind of window that the generator offers.
 void add_low(Blocks& b) {
   const auto add = [&](const std::string& name, const Window& w, const Shape& in, const Shape& out) {
     const auto layer = b.convolution(w, in[2], out[2], 1, kInt8, kInt8, 0);
@@ -241,8 +242,8 @@ void add_low(Blocks& b) {
   add("just_five", window(5, 1, 2), {3, 4, 1}, {3, 4, 3});
 }
 
-/// Matrices large enough to be read from memory: a line of them in part of a word, in one, in several; and
-/// one too small, which is loaded.
+/// Matrices large enough to be streamed from memory, whose lines take part of a word, one word or several
+/// words, and a matrix that is too small and is loaded instead.
 void add_streamed(Blocks& b) {
   const auto plain = Multiplier::kDsp;
   b.block("part", b.convolution(window(1), 64, 72, 1, kInt8, kInt8, 0), {b.input(kInt8, {1, 1, 64})}, kInt8,
@@ -264,7 +265,7 @@ void add_streamed(Blocks& b) {
           {1, 1, 8}, folding(4, 4, WindowStyle::kNone, plain));
 }
 
-/// Every weight a circuit of its own.
+/// Unrolled blocks: every weight becomes a circuit of its own.
 void add_unrolled(Blocks& b) {
   const auto all = [](std::uint32_t pe, std::uint32_t simd, WindowStyle style = WindowStyle::kNone) {
     Folding made = folding(pe, simd, style);
@@ -356,7 +357,7 @@ void add_others(Blocks& b) {
           {6, 1, 4}, lanes(4));
 }
 
-/// A branch that joins again behind two convolutions.
+/// A branch that joins the main path after two convolutions.
 void add_branch(Blocks& b) {
   const TensorIndex from = b.input(kInt8, {6, 6, 4});
   const auto layer = [&] { return b.convolution(window(3, 1, 1), 4, 4, 1, kInt8, kInt8, 1); };
@@ -386,8 +387,8 @@ Buffer packed(const kernels::Tensor& tensor, const Buffer& storage) {
   return made;
 }
 
-/// The same blocks with other numbers, of the same sizes: each output channel has the next one's constants,
-/// and its weights in another order.
+/// The same blocks and sizes with other parameters: each output channel gets the constants of the next
+/// channel, and its weights in another order.
 Program trained_again(Program program, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto turn = [](auto& values, std::size_t each) {
@@ -417,7 +418,7 @@ Program trained_again(Program program, std::uint64_t seed) {
   return program;
 }
 
-/// The partition's folder below `directory`, as compile writes it, and what it loads.
+/// Writes the partition's folder below `directory`, as compile does, with the parameters that it loads.
 void write(const Design& design, const Program& program, const std::filesystem::path& directory,
            compiler::emit::Rtl& written) {
   std::vector<runtime::plan::ImagePort> ports;
@@ -449,7 +450,7 @@ class GeneratedBlocks : public testing::Test {
     simulate(blocks, blocks.program(), blocks.program(), blocks.foldings(), stall);
   }
 
-  /// Hardware that was made for some numbers computes with others.
+  /// Loads other parameters into hardware that was made for the first ones.
   void run_loaded(Blocks& blocks, double stall, kernels::Placement placement = kernels::Placement::kLoaded) {
     Program first = blocks.program();
     const Status placed = compiler::place_parameters(first, placement);
@@ -561,7 +562,7 @@ TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, ConvolutionsOfLowImagesEqualTheReferenceHoweverTheirWindowsAreMade) {
+TEST_F(GeneratedBlocks, ConvolutionsOfLowImagesEqualTheReferenceWithEveryKindOfWindow) {
   Blocks blocks;
   add_low(blocks);
   ASSERT_FALSE(HasFatalFailure());

@@ -78,7 +78,7 @@ class Builder {
     return out;
   }
 
-  // The narrowest signed type that holds both, or nothing that fits: bits 33.
+  // The narrowest signed type that holds both bounds; 33 bits if 32 are not enough.
   static std::uint8_t signed_bits(Bounds b) {
     std::uint8_t bits = 1;
     while (bits < 33 &&
@@ -87,7 +87,7 @@ class Builder {
     return bits;
   }
 
-  // The thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as quantised nets have them.
+  // The thresholds of clamp(round_half_even(float32(acc) * scale) + zero point), as in quantised nets.
   std::vector<std::int64_t> scaled_ladder(Bounds b, std::int32_t lowest, std::int64_t steps) {
     const std::int64_t zero_point =
         lowest + chance_.of<std::int64_t>({0, 0, steps / 2, chance_.between(-3, steps)});
@@ -110,7 +110,7 @@ class Builder {
     return ladder;
   }
 
-  // Halves are rare among random sums: often the steps of a power of two, as quantised nets have them.
+  // Halves are rare among random sums. So steps are often powers of two, as in quantised nets.
   void round_half_even(Requantise& r, ElementType out) {
     r.form = Requantise::Form::kMultiplyShiftHalfEven;
     r.zero_point = static_cast<std::int32_t>(chance_.between(out.lowest(), out.highest()));
@@ -121,8 +121,7 @@ class Builder {
     for (std::int64_t& o : r.offset) o = chance_.one_in(2) ? 0 : chance_.between(-40, 40) << bits;
   }
 
-  // A step function that makes use of the output's range: acc in `b` spread over it, with some of it clamped
-  // away.
+  // A step function that spreads accumulators in `b` over the output's range and clamps some of them.
   Requantise requantise(Bounds b, ElementType out, std::uint32_t count) {
     Requantise r;
     r.lowest = static_cast<std::int32_t>(out.lowest());
@@ -153,7 +152,8 @@ class Builder {
       }
       return r;
     }
-    // Bits of the multiplier: from few (32-bit arithmetic is exact) to all (64 bits are needed).
+    // The multiplier gets from few bits (32-bit arithmetic is exact) to all bits (64-bit arithmetic is
+    // needed).
     const std::int64_t wide = chance_.between(1, 30);
     for (std::uint32_t c = one_or(count); c > 0; --c)
       r.multiplier.push_back(static_cast<std::int32_t>(chance_.between(0, std::int64_t{1} << wide)));

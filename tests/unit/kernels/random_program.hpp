@@ -1,4 +1,4 @@
-// Valid programs and frames by chance: every block, type, shape and form of requantisation.
+// Random but valid programs and frames: every block, type, shape and form of requantisation.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +27,16 @@ class Chance {
   std::mt19937_64 engine_;
 };
 
-/// A chain (with an occasional branch) of up to `blocks` blocks; validate() accepts it.
+/// A chain of up to `blocks` blocks with an occasional branch. validate() accepts it.
 kernels::Program random_program(Chance& chance, int blocks);
 
-/// One buffer an input, every element a value of its type.
+/// One buffer for each input. Every element is a value of its type.
 std::vector<kernels::reference::Buffer> random_inputs(Chance& chance, const kernels::Program& program);
 
-/// The seeds a property test runs over: MILLRACE_SEED alone where it is set, else `count` of them from a
-/// fixed start.
+/// The seeds of a property test: only MILLRACE_SEED if it is set, otherwise `count` seeds from a fixed start.
 std::vector<std::uint64_t> seeds(std::uint64_t count);
 
-/// The program in a few words, for a failing test's message.
+/// A short description of the program, for a failing test's message.
 std::string outline(const kernels::Program& program);
 
 }  // namespace millrace::tests

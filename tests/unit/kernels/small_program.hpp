@@ -1,4 +1,4 @@
-// Programs of one block, by hand.
+// Hand-made programs of one block.
 #pragma once
 
 #include <cstring>
@@ -55,7 +55,7 @@ std::vector<T> values_of(const kernels::reference::Buffer& bytes) {
   return values;
 }
 
-/// round to nearest of acc / 2^shift, into int8.
+/// acc / 2^shift rounded to nearest, as int8.
 inline kernels::Requantise shift_right(std::uint8_t shift, std::int32_t lowest = -128,
                                        std::int32_t highest = 127) {
   kernels::Requantise r;

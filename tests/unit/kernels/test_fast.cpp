@@ -18,8 +18,8 @@ using reference::Buffer;
 
 constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni};
 
-/// Those that this CPU has. FastLevel shows which are missing.
-std::vector<SimdLevel> levels() {
+/// The levels that this CPU has. FastLevel reports those that are missing.
+std::vector<SimdLevel> available_levels() {
   std::vector<SimdLevel> available;
   for (const SimdLevel level : kLevels) {
     if (fast::is_available(level)) available.push_back(level);
@@ -44,7 +44,7 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-/// A level that this CPU lacks is a skipped case, so that a run says which levels it left out.
+/// A level that this CPU lacks is a skipped case, so that a test run reports which levels it left out.
 class FastLevel : public testing::TestWithParam<SimdLevel> {};
 
 TEST_P(FastLevel, EqualsTheReferenceOnRandomPrograms) {
@@ -85,7 +85,7 @@ TEST(Fast, ObserversSeeTheReferencesTensors) {
     std::vector<Buffer> expected(program.tensors.size());
     reference::run(program, inputs, [&](TensorIndex t, const Buffer& bytes) { expected[t] = bytes; });
     possible += program.tensors.size();
-    for (const SimdLevel level : levels()) {
+    for (const SimdLevel level : available_levels()) {
       Frame frame(program, inputs);
       Executor executor(program, level);
       executor.run(frame.inputs, frame.outputs, [&](TensorIndex t, std::span<const std::byte> bytes) {
@@ -95,7 +95,7 @@ TEST(Fast, ObserversSeeTheReferencesTensors) {
       });
     }
   }
-  EXPECT_GT(seen, possible * levels().size() * 8 / 10) << "all but fused tensors are shown";
+  EXPECT_GT(seen, possible * available_levels().size() * 8 / 10) << "all but fused tensors are shown";
 }
 
 TEST(Fast, RunningAFrameAllocatesNothing) {
@@ -103,7 +103,7 @@ TEST(Fast, RunningAFrameAllocatesNothing) {
     Chance chance(seed);
     const Program program = random_program(chance, 6);
     const std::vector<Buffer> inputs = random_inputs(chance, program);
-    for (const SimdLevel level : levels()) {
+    for (const SimdLevel level : available_levels()) {
       Frame frame(program, inputs);
       Executor executor(program, level);
       const std::uint64_t before = allocations_of_this_thread();
@@ -122,7 +122,7 @@ TEST(Fast, AllocationsAreCounted) {
   EXPECT_GE(allocations_of_this_thread(), before + 2);
 }
 
-TEST(Fast, AnyBytesAreHarmless) {
+TEST(Fast, SurvivesAnyInputBytes) {
   for (const std::uint64_t seed : seeds(200)) {
     Chance chance(seed);
     const Program program = random_program(chance, 4);
@@ -131,14 +131,14 @@ TEST(Fast, AnyBytesAreHarmless) {
       for (std::byte& byte : buffer) byte = static_cast<std::byte>(chance.between(0, 255));
     }
     reference::run(program, inputs);
-    for (const SimdLevel level : levels()) {
+    for (const SimdLevel level : available_levels()) {
       Frame frame(program, inputs);
       Executor(program, level).run(frame.inputs, frame.outputs);
     }
   }
 }
 
-TEST(Fast, AnExecutorOutlivesItsProgramAndMoves) {
+TEST(Fast, ExecutorOutlivesItsProgramAndCanBeMoved) {
   Chance chance(7);
   Program program = random_program(chance, 4);
   const std::vector<Buffer> inputs = random_inputs(chance, program);
@@ -151,8 +151,8 @@ TEST(Fast, AnExecutorOutlivesItsProgramAndMoves) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
-TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
-  // One element inside 65,535 rows of padding on each side, read at its two ends.
+TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
+  // One element with 65,535 rows of padding on each side. The window reads it at both ends.
   Program program;
   program.name = "padding";
   program.tensors = {{"in", {ElementType::Kind::kSigned, 8}, {1, 1, 1}, {}, 0},
@@ -175,7 +175,7 @@ TEST(Fast, ThePaddingOfAHugeWindowIsNotMemory) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
-TEST(Fast, SumsReachBothEndsOf32Bits) {
+TEST(Fast, ComputesSumsAtBothEndsOf32Bits) {
   for (const bool up : {true, false}) {
     for (const int form : {0, 1, 2, 3, 4, 5, 6}) {
       Program program;
@@ -233,7 +233,7 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
                                            std::byte{1}, std::byte{0}, std::byte{1}, std::byte{1},
                                            std::byte{0}}};
       const std::vector<Buffer> expected = reference::run(program, inputs);
-      for (const SimdLevel level : levels()) {
+      for (const SimdLevel level : available_levels()) {
         Frame frame(program, inputs);
         Executor(program, level).run(frame.inputs, frame.outputs);
         EXPECT_EQ(frame.outputs_bytes, expected)
@@ -243,9 +243,9 @@ TEST(Fast, SumsReachBothEndsOf32Bits) {
   }
 }
 
-// One word in, one element out: every accumulator of a wide range through every mode that rounds half to
-// even.
-TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
+// With one input word and one output element, every accumulator of a wide range passes through every mode
+// that rounds half to even.
+TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;
     std::int32_t multiplier;
@@ -291,7 +291,7 @@ TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
         std::memcpy(input.data() + std::size_t{i} * 2, &element, 2);
       }
       const std::vector<Buffer> expected = reference::run(program, {input});
-      for (const SimdLevel level : levels()) {
+      for (const SimdLevel level : available_levels()) {
         Frame frame(program, {input});
         Executor(program, level).run(frame.inputs, frame.outputs);
         EXPECT_EQ(frame.outputs_bytes, expected)
@@ -301,8 +301,8 @@ TEST(Fast, HalvesGoToTheEvenQuotientAtEveryWidthOfArithmetic) {
   }
 }
 
-TEST(Fast, AGuessStaysAmongTheThresholdsAtTheHighestSum) {
-  // Steps near a line end long before the highest sum, which is the highest number there is.
+TEST(Fast, GuessStaysInTheThresholdTableAtTheHighestSum) {
+  // The steps lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
   Program program;
   program.name = "beyond";
   program.tensors = {{"in", {ElementType::Kind::kUnsigned, 16}, {1, 4, 1}, {}, 0},
@@ -326,14 +326,14 @@ TEST(Fast, AGuessStaysAmongTheThresholdsAtTheHighestSum) {
   Buffer input(sizeof elements);
   std::memcpy(input.data(), elements, sizeof elements);
   const std::vector<Buffer> expected = reference::run(program, {input});
-  for (const SimdLevel level : levels()) {
+  for (const SimdLevel level : available_levels()) {
     Frame frame(program, {input});
     Executor(program, level).run(frame.inputs, frame.outputs);
     EXPECT_EQ(frame.outputs_bytes, expected) << "level " << to_string(level);
   }
 }
 
-TEST(Fast, TheEnvironmentLowersTheLevel) {
+TEST(Fast, EnvironmentLowersTheLevel) {
   ::setenv("MILLRACE_SIMD", "baseline", 1);
   EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
   ::setenv("MILLRACE_SIMD", "no such level", 1);

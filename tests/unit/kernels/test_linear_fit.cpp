@@ -20,7 +20,8 @@ struct Case {
   }
 };
 
-// clamp(round_half_even(float32(acc) * scale) + zero_point), by trying every accumulator.
+// The thresholds of clamp(round_half_even(float32(acc) * scale) + zero_point), found by trying every
+// accumulator.
 Case scaled(AccumulatorRange range, float scale, std::int32_t zero_point, std::int32_t lowest,
             std::int32_t highest) {
   Case c{lowest, range, {}};
@@ -57,7 +58,7 @@ TEST(LinearFit, FindsTheScaleOfQuantisedNets) {
   }
 }
 
-TEST(LinearFit, NeverClaimsWhatDoesNotHold) {
+TEST(LinearFit, NeverReturnsAWrongFit) {
   int exact = 0, below = 0;
   for (const std::uint64_t seed : seeds(400)) {
     Chance chance(seed);
@@ -86,7 +87,7 @@ TEST(LinearFit, NeverClaimsWhatDoesNotHold) {
   EXPECT_GT(below, 50) << "and still close to a line";
 }
 
-TEST(LinearFit, TakesThresholdsOutOfReachAndNoThresholds) {
+TEST(LinearFit, AcceptsUnreachableAndMissingThresholds) {
   EXPECT_TRUE(fit_exactly({}, {-5, 5}, 0));
   const std::vector<std::int64_t> far = {INT64_MIN, INT64_MIN, 100, INT64_MAX};
   const auto fit = fit_exactly(far, {-50, 50}, 0);

@@ -37,7 +37,7 @@ TEST(Packing, CountsBytesWithoutOverflow) {
   EXPECT_EQ(packed_bytes(kInt32, std::uint64_t{1} << 61), std::uint64_t{1} << 63);
 }
 
-TEST(Packing, EveryTypeComesBack) {
+TEST(Packing, RestoresEveryType) {
   std::vector<ElementType> types = {kBipolar, kFloat};
   for (std::uint8_t bits = 1; bits <= 32; ++bits) {
     types.push_back({Kind::kSigned, bits});
@@ -58,7 +58,7 @@ TEST(Packing, EveryTypeComesBack) {
   }
 }
 
-TEST(Packing, AnyWireBytesGiveValuesOfTheType) {
+TEST(Packing, UnpacksAnyBytesToValuesOfTheType) {
   for (std::uint8_t bits = 1; bits <= 7; ++bits) {
     const ElementType type{Kind::kSigned, bits};
     Buffer wire(packed_bytes(type, 64), std::byte{0xa7}), storage(64);

@@ -12,7 +12,7 @@ namespace {
 using namespace kernels;
 using Kind = ElementType::Kind;
 
-// A program that is right in every respect, for the tests below to break in one.
+// A valid program. Each test below breaks one property of it.
 Convolution good_convolution() {
   Convolution c;
   c.window.kernel_h = c.window.kernel_w = 3;
@@ -40,7 +40,7 @@ std::string broken(Break break_it) {
 #define EXPECT_REFUSED(message, part) \
   EXPECT_NE((message).find(part), std::string::npos) << "message: " << (message)
 
-TEST(ElementTypes, KnowTheirRangeStorageAndName) {
+TEST(ElementTypes, ReportTheirRangeStorageAndName) {
   EXPECT_EQ(kInt8.lowest(), -128);
   EXPECT_EQ(kInt8.highest(), 127);
   EXPECT_EQ((ElementType{Kind::kUnsigned, 4}.highest()), 15);
@@ -75,7 +75,7 @@ TEST(Programs, CountMultiplications) {
   EXPECT_EQ(multiply_accumulates(program, program.blocks[0]), 6U * 5U * 2U * 36U);
 }
 
-TEST(Validate, AcceptsWhatIsRight) {
+TEST(Validate, AcceptsAValidProgram) {
   EXPECT_EQ(validate(good()), "");
 }
 
@@ -145,7 +145,7 @@ TEST(Validate, RefusesBlocksOutOfOrder) {
   EXPECT_REFUSED(validate(program), "'out' is read before anything produces it");
 }
 
-TEST(Validate, RefusesBlockNamesThatAreNoFileNames) {
+TEST(Validate, RefusesBlockNamesThatAreNotFileNames) {
   for (const std::string name : {"", ".", "..", "a/b", "../x", "-rf", "a b", "a\nb", "ü", "a:b"}) {
     EXPECT_REFUSED(broken([&](Program& p, Convolution&) { p.blocks[0].name = name; }), "is not a file name");
   }
@@ -204,7 +204,8 @@ TEST(Validate, RefusesBadConvolutions) {
 }
 
 TEST(Validate, KnowsTheNarrowestAccumulator) {
-  // Partial sums of 36 elements -128 .. 127, and a bias of 5 or -5: -4613 .. 4577, which takes 14 bits.
+  // Partial sums of 36 elements in -128 .. 127 with a bias of 5 or -5 stay within -4613 .. 4577, which needs
+  // 14 bits.
   EXPECT_EQ(broken([](Program&, Convolution& c) { c.accumulator.bits = 14; }), "");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.accumulator.bits = 13; }),
                  "accumulator int13 is too narrow for output channel 0");
@@ -220,7 +221,7 @@ TEST(Validate, KnowsTheNarrowestAccumulator) {
 }
 
 TEST(Validate, CountsPartialSumsInAnyOrder) {
-  // The full sum is x * 100 - x * 100 = 0, but a partial one reaches 100 * 127.
+  // The full sum is x * 100 - x * 100 = 0, but a partial sum reaches 100 * 127.
   Program program = good();
   auto& c = std::get<Convolution>(program.blocks[0].operation);
   c.bias.clear();
@@ -304,7 +305,7 @@ TEST(Validate, ChecksThresholds) {
                  "leaves the range");
 }
 
-TEST(Validate, ABipolarOutputHasNoZero) {
+TEST(Validate, RefusesZeroInABipolarOutput) {
   Convolution c = good_convolution();
   c.requantise = Requantise{};
   c.requantise->form = Requantise::Form::kThresholds;
@@ -319,7 +320,7 @@ TEST(Validate, ABipolarOutputHasNoZero) {
   EXPECT_REFUSED(validate(program), "must be thresholds for a bipolar output");
 }
 
-TEST(Validate, EveryMaximumHasAnElement) {
+TEST(Validate, RequiresAnElementInEveryMaxPoolWindow) {
   const auto pool = [](std::uint32_t extent, std::uint32_t kernel, std::uint32_t pad,
                        std::uint32_t dilation) {
     MaxPool p;
@@ -394,7 +395,8 @@ TEST(Validate, ChecksAdditions) {
 }
 
 TEST(Validate, SurvivesProgramsBrokenAnywhere) {
-  // Random damage to valid programs: a message or none, never a crash; what passes also runs.
+  // Random damage to valid programs must give a message or none, but never a crash. Programs that still pass
+  // must run.
   for (const std::uint64_t seed : seeds(3000)) {
     Chance chance(seed);
     Program program = random_program(chance, 3);
@@ -484,7 +486,7 @@ TEST(Extract, KeepsWhatTheBlocksNeed) {
   EXPECT_EQ(tail.tensors[tail.outputs[1]].name, "c");
 }
 
-TEST(Extract, PartsInARowGiveTheWhole) {
+TEST(Extract, PartsInSequenceEqualTheWhole) {
   for (const std::uint64_t seed : seeds(100)) {
     Chance chance(seed);
     const Program whole = random_program(chance, 6);

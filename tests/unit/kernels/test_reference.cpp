@@ -54,7 +54,7 @@ TEST(Reference, ConvolvesInGroupsWithDilation) {
             (std::vector<std::int32_t>{1, 255, 8, -2}));
 }
 
-TEST(Reference, AFullyConnectedLayerIsAWindowAsLargeAsItsInput) {
+TEST(Reference, ComputesAFullyConnectedLayer) {
   Convolution c;
   c.window.kernel_h = 2;
   c.window.kernel_w = 1;
@@ -69,7 +69,7 @@ TEST(Reference, AFullyConnectedLayerIsAWindowAsLargeAsItsInput) {
   EXPECT_EQ((result<std::int8_t, std::int8_t>(program, {1, 2, 3, 4})), (std::vector<std::int8_t>{15, -11}));
 }
 
-TEST(Reference, MaximaLeavePaddingOut) {
+TEST(Reference, MaxPoolIgnoresPadding) {
   MaxPool p;
   p.window.kernel_h = p.window.kernel_w = 2;
   p.window.stride_h = p.window.stride_w = 2;
@@ -79,7 +79,7 @@ TEST(Reference, MaximaLeavePaddingOut) {
             (std::vector<std::int8_t>{-9, -7, -3, -1}));
 }
 
-TEST(Reference, SumsCountPadding) {
+TEST(Reference, SumPoolCountsPadding) {
   SumPool p;
   p.window.kernel_w = 2;
   p.window.pad_left = 1;
@@ -106,7 +106,7 @@ TEST(Reference, RequantisesByMultiplyAndShift) {
   EXPECT_EQ(reference::requantise(r, std::numeric_limits<std::int32_t>::max(), 1), 0);
 }
 
-TEST(Reference, RequantisesByMultiplyAndShiftWithHalvesToTheEvenQuotient) {
+TEST(Reference, RequantisesByMultiplyAndShiftWithHalfToEven) {
   Requantise r = shift_right(3);
   r.form = Requantise::Form::kMultiplyShiftHalfEven;
   r.offset = {0};
@@ -123,7 +123,7 @@ TEST(Reference, RequantisesByMultiplyAndShiftWithHalvesToTheEvenQuotient) {
   EXPECT_EQ(quotients({4, -4}), (std::vector<std::int64_t>{9, 1}));
 }
 
-TEST(Reference, HalfToEvenIsWhatTheContractSaysInHardwareWords) {
+TEST(Reference, HalfToEvenEqualsItsHardwareFormula) {
   Requantise r = shift_right(0, -32768, 32767);
   r.form = Requantise::Form::kMultiplyShiftHalfEven;
   for (std::uint8_t shift = 0; shift < 8; ++shift) {
@@ -231,7 +231,7 @@ TEST(Reference, SoftmaxSumsToOneAndDoesNotOverflow) {
   EXPECT_FLOAT_EQ(y[3], 0.75F);
 }
 
-// The convolution again, told differently: scatter each input element to the results it takes part in.
+// Computes the convolution in another way: scatters each input element to the results that it contributes to.
 TEST(Reference, ConvolutionEqualsItsScatteredForm) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);
@@ -283,7 +283,7 @@ TEST(Reference, ConvolutionEqualsItsScatteredForm) {
   }
 }
 
-TEST(Reference, EveryResultIsAValueOfItsType) {
+TEST(Reference, ReturnsOnlyValuesOfTheOutputType) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);
     const Program program = random_program(chance, 4);
