@@ -1,8 +1,8 @@
-/// A connector of mr_link_switch on the user interface of an Aurora 64B/66B core (AMD PG074): framing, little endian, 8 bytes a lane.
+/// Connects mr_link_switch to the user interface of an Aurora 64B/66B core (AMD PG074): framing, little endian, 8 bytes per lane.
 ///
-/// `up` once the channel has been up for SETTLE cycles without a hard error. Words are whole: tkeep is all ones, and a frame received with a
-/// part of a word is what the CRC refuses. All on the core's user_clk; to another clock put the vendor's axis_clock_converter between.
-/// Never run against a core. Registered: the receive side, up; transmit is wires.
+/// `up` rises once the channel has been up for SETTLE cycles without a hard error. Words are whole, so tkeep is all ones; the CRC rejects a
+/// frame that arrives with part of a word. Everything runs on the core's user_clk. For another clock, put the vendor's axis_clock_converter
+/// between. This was never run with a core. Registered: the receive side and `up`; transmit is wires.
 `default_nettype none
 module mr_aurora #(
   parameter integer BYTES  = 8,
@@ -33,7 +33,7 @@ module mr_aurora #(
 );
   localparam integer CW = $clog2(SETTLE + 1);
   logic [CW-1:0] steady;
-  // While the channel is down packets are swallowed whole or in part: the CRC, the numbers and the fault tell.
+  // While the channel is down, packets are lost whole or in part. The CRC, the packet numbers and the fault reveal it.
   assign s_axi_tx_tvalid = tx_valid && channel_up;
   assign s_axi_tx_tdata  = tx_data;
   assign s_axi_tx_tkeep  = '1;

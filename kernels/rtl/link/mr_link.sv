@@ -1,7 +1,7 @@
-/// A receiving port (row 0 of the link table) and a sending one (row 1) on CONNECTORS cables, with their hub.
+/// A receiving port (row 0 of the link table) and a sending port (row 1) on CONNECTORS cables, with their hub.
 ///
-/// An image with other ports is put together from the same parts. Frames of both have BEATS beats of LANES elements of ABITS. in_ is the
-/// dataflow's output with its tags, out_ its input.
+/// An image with other ports is assembled from the same parts. Frames of both ports have BEATS beats of LANES elements of ABITS bits. in_
+/// is the dataflow's output with its tags; out_ is the dataflow's input.
 `default_nettype none
 module mr_link #(
   parameter integer BYTES      = 8,

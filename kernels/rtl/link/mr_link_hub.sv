@@ -1,8 +1,9 @@
-/// What the link ports of an image share: the link table, the way to the connectors and back, and the faults.
+/// The parts that an image's link ports share: the link table, the switch to the connectors and back, and the faults.
 ///
-/// Port i is row i of the table: mr_link_send or mr_link_receive, or nothing (its inputs 0). `fault` for a cycle with code (image_abi.hpp: 2 a
-/// cable in service went down, 3 protocol) and row, the lowest where there are several: for mr_supervisor. One clock; to a cable's core of
-/// another clock put a clock converter behind tx_ and rx_. rx_ cannot wait.
+/// Port i is row i of the table: an mr_link_send, an mr_link_receive, or nothing (its inputs are then 0). A fault raises `fault` for a
+/// cycle, with its code (image_abi.hpp: 2 a cable in service went down, 3 protocol) and its row, for mr_supervisor. If several rows have a
+/// fault, the lowest is reported. There is one clock; if a cable's core has another, put a clock converter behind tx_ and rx_. rx_ cannot
+/// wait.
 `default_nettype none
 module mr_link_hub #(
   parameter integer BYTES      = 8,

@@ -1,9 +1,8 @@
-/// A connector's incoming side: takes packets apart and checks them. Nothing can be refused: a cable's core does not wait.
+/// A connector's incoming side: takes packets apart and checks them. It must accept every word, because a cable's core does not wait.
 ///
-/// For each packet: `start` for a cycle, from which `header` holds; `word` for each payload word; `finish` for a cycle with `good`: length
-/// and CRC were right. What `word` brought counts only then. `bad` for a cycle: a packet was damaged, cut short or too long.
-/// Format: README.md of kernels/rtl, "A packet". BYTES: 8, 16 or 32.
-/// Registered: all outputs.
+/// For each packet, `start` is high for a cycle and `header` is valid from then on. `word` is high for each payload word. `finish` is high
+/// for a cycle with `good` if length and CRC were right. Words count only if `good` follows. `bad` is high for a cycle if a packet was
+/// damaged, cut short or too long. README.md of kernels/rtl defines the format ("A packet"). BYTES: 8, 16 or 32. Registered: all outputs.
 `default_nettype none
 module mr_link_in #(
   parameter integer BYTES = 8
@@ -83,7 +82,7 @@ module mr_link_in #(
         end
         default: ;
       endcase
-      if (rx_last && state != TRAILER) begin  // an end where none may be
+      if (rx_last && state != TRAILER) begin  // the packet ends too early
         state   <= HEAD;
         head    <= '0;
         start   <= 1'b0;

@@ -1,7 +1,7 @@
-/// A connector's outgoing side: packets of N sources, one after the other, each with its CRC behind it.
+/// A connector's outgoing side: sends packets of N sources, one after the other, each followed by its CRC.
 ///
-/// A source gives header and payload words, the last of them with s_last. Sources take turns, a packet each. One cycle between packets.
-/// Format: README.md of kernels/rtl, "A packet". Registered: tx_valid, tx_data, tx_last, whose turn it is.
+/// A source gives header and payload words, the last one with s_last. Sources take turns packet by packet, with one cycle between packets.
+/// README.md of kernels/rtl defines the format ("A packet"). Registered: tx_valid, tx_data, tx_last and the present source.
 `default_nettype none
 module mr_link_out #(
   parameter integer BYTES = 8,
@@ -31,7 +31,7 @@ module mr_link_out #(
   logic [W-1:0]  word;
   logic          last;
   logic [31:0]   crc, crc_next;
-  // The first after the last one served that has something, around.
+  // The next source in turn after the last one served that has a packet.
   always_comb begin
     any    = 1'b0;
     choice = turn;

@@ -1,14 +1,13 @@
-/// A receiving port of a channel: takes its packets from a connector, keeps those of the card's epoch, and gives out frames' elements.
+/// A receiving port of a channel: takes its packets from a connector, keeps those of the card's epoch, and outputs the frames' elements.
 ///
-/// start, header, word, data, finish, good: what the port's connector brings (mr_link_in). Elements, frames and the row of the link table as in
-/// mr_link_send; a frame's tag {now at its first beat, sequence, epoch} is offered on t_ from the cycle after that beat on, and the next
-/// frame begins when it is taken. BUFFER words and MOST packets are kept; `credits`
-/// packets must find room there.
-/// The receiver welcomes a sender that greets it with its own packet size and credits; of each packet taken out of the buffer, or dropped as
-/// another epoch's, the sender is told, the last number again every REFRESH cycles: what is lost on the way costs time only.
-/// `peer`: a sender was welcomed. `fault`: a greeting with other numbers; a packet missing, without room, or not of the
-/// frame's next bytes. `packet`: one came, with so many bytes. `flush` drops all that is here.
-/// Registered: all that leaves but m_data and m_valid, the adapter's.
+/// start, header, word, data, finish and good come from the port's connector (mr_link_in). Elements, frames and the row of the link table
+/// are as in mr_link_send. A frame's tag {now at its first beat, sequence, epoch} is offered on t_ from the cycle after that beat; the next
+/// frame begins when the tag is taken. The buffer holds BUFFER words and MOST packets, and must have room for `credits` packets. The
+/// receiver welcomes a sender that greets it with the receiver's own packet size and credits. It acknowledges each packet that it takes out
+/// of the buffer or drops for its epoch, and repeats the last acknowledgement every REFRESH cycles, so a lost one costs only time. `peer`:
+/// a sender was welcomed. `fault`: a greeting with other numbers, or a packet that is missing, finds no room or does not continue the
+/// frame. `packet`: a packet came, with its number of bytes. `flush` drops everything held here. Registered: all outputs except m_data and
+/// m_valid, which belong to the adapter.
 `default_nettype none
 module mr_link_receive #(
   parameter integer BYTES   = 8,
@@ -65,7 +64,7 @@ module mr_link_receive #(
   localparam integer RW = $clog2(REFRESH + 1);
   localparam logic [7:0] DATA = 8'd1, TAKEN = 8'd2, GREETING = 8'd3, WELCOME = 8'd4;
 
-  // ---- packets in
+  // Packets in
   logic        mine, accepting, keep, overflow, complete, room, list_room, taking_word;
   logic [31:0] expected, taken;
   logic [7:0]  generation;
@@ -78,13 +77,13 @@ module mr_link_receive #(
   assign complete    = accepting && finish && good;
   assign restart     = is_greeting && finish && good && fits;
   assign commit      = complete && keep && !flush && !overflow && list_room && (header[47:32] != '0) && (header[223:192] == expected);
-  // Not kept, and good: dropped for its epoch.
+  // A good packet that is dropped because of its epoch.
   assign late        = complete && (header[223:192] == expected) && (!keep || flush);
   assign broken      = complete && !commit && !late;
   logic unused;
   assign unused = &{1'b0, header};
 
-  // ---- packets and frames out
+  // Packets and frames out
   logic         entry_valid, entry_take, held_valid, held_take, frame_end, word_in, beat_valid, fire, first;
   logic [144:0] entry;  // {last, offset, length, sequence, epoch}
   logic [W-1:0] held;
@@ -132,7 +131,7 @@ module mr_link_receive #(
       torn        <= 1'b0;
       beats_left  <= BW'(BEATS);
     end else begin
-      // A sender that starts anew in the middle of a frame: its rest will not come.
+      // The sender restarted in the middle of a frame, so the rest of that frame will not come.
       if (restart && (tag_known || offset != '0)) torn <= 1'b1;
       if (word_in) words_taken <= packet_out ? '0 : words_taken + 1'b1;
       if (packet_out) offset <= entry_last ? '0 : offset + 32'(entry_length);
@@ -151,7 +150,7 @@ module mr_link_receive #(
     end
   always_ff @(posedge clk) if (word_in && !tag_known) frame <= entry[95:0];
 
-  // ---- what came, what is taken
+  // What came, what is taken
   always_ff @(posedge clk) begin
     packet <= complete && (commit || late);
     bytes  <= header[47:32];
@@ -182,12 +181,12 @@ module mr_link_receive #(
         taken      <= '0;
       end else begin
         if (commit || late) expected <= expected + 32'd1;
-        // A flush empties the buffer: all that came counts as taken.
+        // A flush empties the buffer, so everything that came counts as taken.
         taken <= flush ? expected + 32'(late) : taken + 32'(packet_out) + 32'(late);
       end
     end
   end
-  // ---- what the sender is told
+  // What the sender is told
   localparam logic [3:0] HEAD_WORDS = 4'(HEADER);
   logic [255:0]  note;
   logic [3:0]    note_left;

@@ -1,14 +1,13 @@
 /// A sending port of a channel: packs the elements of frames, cuts them into packets, and sends as many as the receiver has room for.
 ///
-/// Elements arrive LANES a beat, BEATS beats a frame, ABITS each, and travel without gaps, the first in the lowest bits; a frame begins a
-/// word of its own. t_ brings each frame's tag {time, sequence, epoch}, taken with the frame's last beat. A packet begins only when
-/// all of it is here, so that none holds up the cable; its size is rounded up to whole words. The row of the link table: enable, tag, packet_bytes, credits.
-/// In service it says so to the receiver (a greeting, every REFRESH cycles, until it is welcomed), then sends while fewer than `credits` packets are
-/// not known to be taken. `peer`: welcomed. `fault`: the receiver claims to have taken what was not sent. `stall`: a
-/// packet began to wait for credit.
-/// `flush` drops frames and what of them is not sent; a packet that has begun is completed; then `quiet`.
-/// `spoilt`: memory has failed, so no further packet begins until the flush.
-/// Registered: all that leaves but m_data's choice of word.
+/// Elements arrive LANES per beat and BEATS beats per frame, with ABITS each. They travel without gaps, the first in the lowest bits; a
+/// frame begins with a new word. t_ brings each frame's tag {time, sequence, epoch}, which is taken with the frame's last beat. A packet
+/// begins only when all of it is here, so it never holds up the cable; its size is rounded up to whole words. The row of the link table
+/// gives enable, tag, packet_bytes and credits. A port in service greets the receiver every REFRESH cycles until it is welcomed. Then it
+/// sends while fewer than `credits` packets are unacknowledged. `peer`: the port was welcomed. `fault`: the receiver acknowledged a packet
+/// that was not sent. `stall`: a packet began to wait for credit. `flush` drops frames and the unsent rest of frames, but completes a
+/// packet that has begun; then `quiet` rises. `spoilt`: memory has failed, so no further packet begins until the flush. Registered: all
+/// outputs except the choice of m_data's word.
 `default_nettype none
 module mr_link_send #(
   parameter integer BYTES   = 8,
@@ -65,7 +64,7 @@ module mr_link_send #(
   localparam integer RW = $clog2(REFRESH + 1);
   localparam logic [7:0] DATA = 8'd1, TAKEN = 8'd2, GREETING = 8'd3, WELCOME = 8'd4;
 
-  // ---- elements to words; zeros complete a frame's last one
+  // Elements to words; zeros complete a frame's last one
   logic [BW-1:0] beats_left;
   logic [FW-1:0] words_left;
   logic          packing, first, adapter_ready, word_valid, word_ready, push, tag_ready, feed;
@@ -98,7 +97,7 @@ module mr_link_send #(
       end
     end
 
-  // ---- tags and words until their packet is complete
+  // Tags and words until their packet is complete
   logic         frame_valid, frame_done, held_valid, held_take, empty;
   logic [95:0]  frame;  // {sequence, epoch}
   logic [W-1:0] held;
@@ -109,7 +108,7 @@ module mr_link_send #(
     .clk, .rst(empty), .s_valid(packing && word_valid), .s_ready(word_ready), .s_data(word),
     .m_valid(held_valid), .m_ready(held_take), .m_data(held));
 
-  // ---- packets
+  // Packets
   typedef enum logic [1:0] {IDLE, BEGIN, HEAD, PAYLOAD} state_t;
   state_t state;
   logic [HW-1:0]  waiting;       // words that no packet has taken
@@ -181,7 +180,7 @@ module mr_link_send #(
           if (m_last) state <= IDLE;
         end
       endcase
-      // The frame under way is dropped once its present packet has left.
+        // The frame under way is dropped after its present packet.
       if (flush && quiet) offset <= '0;
       if (enable && !enable_before) sent <= '0;
       refresh <= (refresh == RW'(REFRESH) || (enable && !enable_before)) ? '0 : refresh + 1'b1;
@@ -191,7 +190,7 @@ module mr_link_send #(
   end
   always_ff @(posedge clk) length <= last_packet ? 16'(rest) : most;
 
-  // ---- what the receiver says
+  // What the receiver says
   logic mine;
   assign mine = finish && good && enable && (header[15:8] == {4'd0, tag}) && (header[31:24] == generation);
   always_ff @(posedge clk) begin

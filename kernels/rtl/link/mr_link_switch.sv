@@ -1,10 +1,9 @@
-/// Ports to connectors and back, as the link table says: any port of the image may lie on any cable, chosen at bind time.
+/// Connects ports to connectors and back as the link table says. Any port of the image may use any cable, chosen at bind time.
 ///
-/// Outwards a port's packets go to its connector, sources taking turns. Inwards every port sees what its connector brings (start, header,
-/// words, finish; as mr_link_in) and picks by kind and tag. `cable`: the port's connector exists and is up; `bad`: it
-/// brought a damaged packet. A port whose connector does not exist is never served. What goes
-/// to a connector that is not up is lost, a packet always with its end, so that no port waits for it. A port moves to another connector only between
-/// packets.
+/// A port's outgoing packets go to its connector; sources take turns. Each port sees all incoming packets of its connector (start, header,
+/// words, finish; as in mr_link_in) and selects its own by kind and tag. `cable`: the port's connector exists and is up. `bad`: it brought
+/// a damaged packet. A port whose connector does not exist is never served. Packets to a connector that is down are discarded whole, so no
+/// port waits for it. A port changes its connector only between packets.
 `default_nettype none
 module mr_link_switch #(
   parameter integer BYTES      = 8,

@@ -1,8 +1,8 @@
-/// The link table: what each port is told at bind time, and its counters (image_abi.hpp, kLink…).
+/// The link table: each port's settings from bind time, and its counters (image_abi.hpp, kLink…).
 ///
-/// Row i at 0x100 + 0x40*i of the control registers. A row can be written while it is not in service; it goes into service only with a connector that
-/// exists, a tag below 16, at least one credit, and packets of at most PACKET bytes: reading `enable` back shows it.
-/// Counters run since reset of the card. `packet` adds `bytes` too. Registered: everything but the read.
+/// Row i is at 0x100 + 0x40*i of the control registers. A row can be written only while it is out of service. It goes into service only
+/// with a connector that exists, a tag below 16, at least one credit, and packets of at most PACKET bytes; `enable` reads back whether it
+/// did. Counters run since reset of the card. `packet` also adds `bytes`. Registered: everything except the read.
 `default_nettype none
 module mr_link_table #(
   parameter integer PORTS      = 2,

@@ -1,7 +1,7 @@
-/// A FIFO that takes words on trial: they can be read once `commit` made them good; `abort` takes back all since the last commit.
+/// A FIFO for tentative words: they can be read once `commit` confirms them, and `abort` removes all words since the last commit.
 ///
-/// `room`: a word may be written. `clear` empties it. Read side as a stream, latency 2 from commit. Registered: everything the outputs
-/// depend on. Block RAM.
+/// `room`: a word may be written. `clear` empties the buffer. The read side is a stream with latency 2 from commit. Registered: everything
+/// that outputs depend on. Uses block RAM.
 `default_nettype none
 module mr_packet_buffer #(
   parameter integer WIDTH = 64,

@@ -1,9 +1,9 @@
-/// Packets to a UDP/IP core's transmit side: each packet a datagram, its length told before it.
+/// Sends packets through a UDP/IP core: each packet becomes a datagram whose length is announced before it.
 ///
-/// s_ and m_ data: a word with its last flag above it ({last, word}); the length in bytes, whole words, on mlen_. The core adds addresses: a
-/// connector of the link table is a peer it was told of. What it receives needs no more than its own last flag: straight to rx_ of
-/// mr_link_switch. Never run against a core. Datagrams are as long as packets with header and CRC: packet_bytes + 32 + BYTES.
-/// Latency 1, interval 1 beat a cycle and one more a packet. Registered: m_valid, m_data, mlen_valid, mlen_data.
+/// s_ and m_ data are a word with its last flag above it ({last, word}). mlen_ is the length in bytes, in whole words. The core adds
+/// addresses: a connector of the link table is a peer that the core was configured with. Received datagrams need only their own last flag
+/// and go straight to rx_ of mr_link_switch. A datagram has packet_bytes + 32 + BYTES bytes at most. This was never run with a core.
+/// Latency 1; interval 1 beat per cycle and one cycle more per packet. Registered: m_valid, m_data, mlen_valid, mlen_data.
 `default_nettype none
 module mr_udp #(
   parameter integer BYTES = 8

@@ -1,7 +1,7 @@
-/// Index of the largest element of a vector; of equal ones the first.
+/// The index of the largest element of a vector; if several are equal, the first of them.
 ///
-/// Input: BEATS beats of SIMD lanes, element beat*SIMD + lane; output one beat, IBITS wide. Latency BEATS + 1, interval BEATS.
-/// Registered: a beat's largest with its lane, the largest so far, output.
+/// Input: BEATS beats of SIMD lanes; element beat*SIMD + lane. Output: one beat of IBITS bits. Latency BEATS + 1, interval BEATS.
+/// Registered: the largest element of a beat with its lane, the largest so far, output.
 `default_nettype none
 module mr_argmax #(
   parameter integer BEATS = 10,

@@ -1,6 +1,6 @@
-/// Joins two tensors along the channels: of every pixel CF0 beats of the first input, then CF1 of the second.
+/// Joins two tensors along the channels: for every pixel, CF0 beats of the first input and then CF1 beats of the second.
 ///
-/// Both have the lanes of the output; more inputs: a chain of these. Latency 1, interval (CF0 + CF1) beats a pixel.
+/// Both inputs have the lanes of the output. For more inputs, chain these modules. Latency 1, interval (CF0 + CF1) beats per pixel.
 /// Registered: m_valid, m_data; ready depends on m_ready.
 `default_nettype none
 module mr_concat #(

@@ -1,10 +1,10 @@
-/// Two dot products over the same activations with one DSP slice a lane: a * (w1 * 2^18 + w0).
+/// Two dot products over the same activations with one DSP slice per lane: a * (w1 * 2^18 + w0).
 ///
-/// sum0 = Σ a[i] * w0[i]; sum1 + carry1 = Σ a[i] * w1[i], where the lane of w1 holds w1 - (w0 < 0): the borrow the low field takes
-/// from the high one is put back beforehand. Signed weights within ±(2^(WBITS-1) - 1), ABITS and WBITS at most 8: then
-/// four products fit the 18-bit fields, and groups of four are added before they are split. `carry1` is the last borrow of a group,
-/// left for the accumulator to add as its carry-in, so that none costs an adder.
-/// Latency 1 + ceil(log2 SIMD) enabled clocks, as mr_dot. Registered: products and every level. SIM_FAST as in mr_dot.
+/// sum0 = Σ a[i] * w0[i]; sum1 + carry1 = Σ a[i] * w1[i]. The lane of w1 holds w1 - (w0 < 0), which compensates for the borrow that the low
+/// field takes from the high field. Signed weights lie within ±(2^(WBITS-1) - 1); ABITS and WBITS are at most 8. Four products then fit the
+/// 18-bit fields, so groups of four are added before they are split. `carry1` is the last borrow of a group. The accumulator adds it as its
+/// carry-in, so no borrow costs an adder. Latency 1 + ceil(log2 SIMD) enabled clocks, as in mr_dot. Registered: products and every level.
+/// SIM_FAST as in mr_dot.
 `default_nettype none
 module mr_dot_pair #(
   parameter integer SIMD  = 4,
@@ -25,7 +25,7 @@ module mr_dot_pair #(
   output logic                  carry1
 );
 `ifdef SIM_FAST
-  // One sum and a chain as long as the tree is high: the same numbers in the same clocks, simulated faster.
+  // One sum and a chain as long as the tree is high. It gives the same numbers in the same clocks and simulates faster.
   function automatic integer activation(input logic [ABITS-1:0] field);
     activation = (AKIND == 1) ? 32'($signed(field)) : 32'(field);
   endfunction

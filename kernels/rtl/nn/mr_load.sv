@@ -1,9 +1,9 @@
-/// A stop on the way of constants that are loaded: takes its own words of the loading stream, passes on the others.
+/// A hop on the path of loaded constants: takes its own words from the loading stream and passes the others on.
 ///
-/// The stream is 64-bit words that come whenever s_valid is high; nobody holds them back. Of OWN + REST words the first OWN
-/// = LINES * ceil(WIDTH / 64) become LINES lines on l_ (low word first), the REST goes on through m_; then it begins again.
-/// A reset does not touch it, as it does not the tables behind l_: who sends always sends all words.
-/// Latency 1 to m_, 1 from a line's last word to l_. Registered: everything.
+/// The stream consists of 64-bit words that come whenever s_valid is high and are never held back. Of OWN + REST words, the first OWN =
+/// LINES * ceil(WIDTH / 64) become LINES lines on l_ (low word first), and the REST leaves through m_. Then the count begins again. A reset
+/// does not affect this module or the tables behind l_, because the sender always sends all words. Latency: 1 to m_, and 1 from a line's
+/// last word to l_. Registered: everything.
 `default_nettype none
 module mr_load #(
   parameter integer WIDTH = 8,

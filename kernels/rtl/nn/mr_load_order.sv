@@ -1,6 +1,6 @@
-/// Deals the beats of a loading stream out to two tables in turn: FIRST beats to one, SECOND to the other, over and over.
+/// Distributes the beats of a loading stream to two tables in turn: FIRST beats to one, SECOND to the other, again and again.
 ///
-/// A reset does not touch it, as it does not the tables. Combinational but for the count.
+/// A reset does not affect it, as it does not affect the tables. Combinational except for the count.
 `default_nettype none
 module mr_load_order #(
   parameter integer FIRST  = 8,

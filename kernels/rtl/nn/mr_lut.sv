@@ -1,8 +1,8 @@
-/// Any function of a lane, by table: q = table[lane ^ FLIP].
+/// Computes any function of a lane with a table: q = table[lane ^ FLIP].
 ///
-/// FLIP turns fields into indices counted from the lowest value: the sign bit of a signed lane. Two operands: a lane {a, b}
-/// (a in the high bits) with both sign bits in FLIP. FILE: 2^IBITS lines of OBITS; every lane has the table to itself.
-/// LOADED = 1: lines come through l_. Latency 2, interval 1 beat a cycle. Registered: table output, m_data, m_valid.
+/// FLIP converts fields to indices that count from the lowest value: the sign bit of a signed lane. For two operands, a lane is {a, b} (a
+/// in the high bits) and FLIP has both sign bits. FILE has 2^IBITS lines of OBITS bits; every lane has its own copy of the table. LOADED =
+/// 1: lines come through l_. Latency 2, interval 1 beat per cycle. Registered: table output, m_data, m_valid.
 `default_nettype none
 module mr_lut #(
   parameter integer SIMD   = 1,

@@ -65,7 +65,7 @@ module mr_mvu #(
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
   localparam logic [AW-1:0]  A_LAST = AW'(DEPTH - 1);
 
-  // ---- stage 0: which weights meet which activations
+  // Stage 0: which weights meet which activations
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic [AW-1:0]  waddr;
@@ -86,7 +86,7 @@ module mr_mvu #(
       waddr <= (waddr == A_LAST) ? '0 : waddr + 1'b1;
     end
 
-  // ---- stage 1: weights and activations
+  // Stage 1: weights and activations
   logic [PE*SIMD*WBITS-1:0] w1;
   logic [SIMD*ABITS-1:0]    a1;
   logic load_weights, weights_loaded, load_bias, bias_loaded;
@@ -155,7 +155,7 @@ module mr_mvu #(
     end
   endgenerate
 
-  // ---- the flags travel with the data: stages 1..LAT
+  // The flags travel with the data: stages 1..LAT
   logic [LAT:1] valid, first, last;
   always_ff @(posedge clk)
     if (rst) valid <= '0;
@@ -166,7 +166,7 @@ module mr_mvu #(
       last  <= {last[LAT-1:1], sf_end};
     end
 
-  // ---- bias, where there is one: read so that it is there with the first sum
+  // Bias, where there is one: read so that it is there with the first sum
   logic [PE*ACCBITS-1:0] start;
   generate
     if (BIAS != 0) begin : g_bias
@@ -193,7 +193,7 @@ module mr_mvu #(
     end
   endgenerate
 
-  // ---- stages 2..LAT: products and adder tree; then the accumulators
+  // Stages 2..LAT: products and adder tree; then the accumulators
   generate
     for (genvar p = 0; p < PAIRS; p = p + 1) begin : g_pair
       logic [PAIRBITS-1:0] sum0, sum1;

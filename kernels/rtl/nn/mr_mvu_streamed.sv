@@ -47,7 +47,7 @@ module mr_mvu_streamed #(
   localparam logic [SFW-1:0] SF_LAST = SFW'(SF - 1);
   localparam logic [NFW-1:0] NF_LAST = NFW'(NF - 1);
 
-  // ---- stage 0: which line meets which activations
+  // Stage 0: which line meets which activations
   logic [SFW-1:0] sf;
   logic [NFW-1:0] nf;
   logic           en, have, step, sf_end, nf_end;
@@ -65,7 +65,7 @@ module mr_mvu_streamed #(
       if (sf_end) nf <= nf_end ? '0 : nf + 1'b1;
     end
 
-  // ---- stage 1: weights and activations
+  // Stage 1: weights and activations
   logic [PE*SIMD*WBITS-1:0] w1;
   logic [SIMD*ABITS-1:0]    a1;
   always_ff @(posedge clk) if (en) w1 <= s1_data;
@@ -123,7 +123,7 @@ module mr_mvu_streamed #(
     end
   endgenerate
 
-  // ---- the flags travel with the data: stages 1..LAT
+  // The flags travel with the data: stages 1..LAT
   logic [LAT:1] valid, first, last;
   always_ff @(posedge clk)
     if (rst) valid <= '0;
@@ -134,7 +134,7 @@ module mr_mvu_streamed #(
       last  <= {last[LAT-1:1], sf_end};
     end
 
-  // ---- stages 2..LAT: products and adder tree; then the accumulators
+  // Stages 2..LAT: products and adder tree; then the accumulators
   generate
     for (genvar p = 0; p < PE; p = p + 1) begin : g_plain
       logic [SUMBITS-1:0] sum;

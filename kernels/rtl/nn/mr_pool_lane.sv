@@ -1,4 +1,4 @@
-/// One lane of pooling: the largest of, or the sum of, what came before and `a`; `first` starts over. Combinational.
+/// One lane of pooling: the largest or the sum of `a` and the earlier elements; `first` starts anew. Combinational.
 `default_nettype none
 module mr_pool_lane #(
   parameter integer OP    = 0,

@@ -1,4 +1,4 @@
-/// y = a + b, kept apart from its neighbours by the synthesiser.
+/// y = a + b, in a module of its own so that the synthesiser does not merge it with its neighbours.
 `default_nettype none
 (* keep_hierarchy *)
 module mr_sum #(

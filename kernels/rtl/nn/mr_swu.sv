@@ -1,12 +1,12 @@
-/// Folded sliding window: turns an image into the windows of a convolution or pooling, one tap a beat.
+/// Folded sliding window: turns an image into the windows of a convolution or pooling, one tap per beat.
 ///
-/// Input beats y, x, fold over H * W * CF. Output beats oy, ox, ky, kx, fold: the pixel at
-/// (oy*SH - PT + ky*DH, ox*SW - PL + kx*DW), or lanes of PAD_VALUE outside the image. ROWS rows are held in a circular
-/// buffer; the writer runs ahead as far as it has room, into the next frame too.
+/// Input beats are y, x, fold over H * W * CF. Output beats are oy, ox, ky, kx, fold: the pixel at (oy*SH - PT + ky*DH, ox*SW - PL +
+/// kx*DW), or lanes of PAD_VALUE outside the image. A circular buffer holds ROWS rows. The writer runs ahead as far as it has room, also
+/// into the next frame.
 ///
-/// Latency CF + 3 (tap 0 needs one pixel). Interval OH*OW*KH*KW*CF cycles a frame while reading is the limit; H*W*CF where
-/// writing is; more where ROWS is short of (KH-1)*DH + 1 + SH. A frame's first beat leaves only once it has a whole pixel.
-/// Registered: read address, memory output, m_valid and m_data (behind the padding choice), all that s_ready depends on.
+/// Latency CF + 3 (tap 0 needs one pixel). Interval: OH*OW*KH*KW*CF cycles per frame if reading is the limit, H*W*CF if writing is, and
+/// more if ROWS is below (KH-1)*DH + 1 + SH. A frame's first beat leaves only once the frame's first whole pixel has arrived. Registered:
+/// read address, memory output, m_valid and m_data (behind the padding choice), and everything that s_ready depends on.
 `default_nettype none
 module mr_swu #(
   parameter integer H         = 8,
@@ -85,7 +85,7 @@ module mr_swu #(
     clipped = (y < 0) ? '0 : (y > Y_ROWS) ? Y_ROWS : y;
   endfunction
 
-  // ---- writer
+  // Writer
   logic [AW-1:0]        waddr;
   logic [CW-1:0]        wc;
   logic [XW-1:0]        columns_in;  // whole pixels of the row being written
@@ -97,7 +97,7 @@ module mr_swu #(
   assign write   = s_valid && s_ready;
   assign row_in  = write && wc == C_LAST && columns_in == W_LAST;
 
-  // ---- reader, stage 0: where the present tap is
+  // Reader, stage 0: where the present tap is
   logic [CW-1:0]        c;
   logic [KXW-1:0]       kx;
   logic [KYW-1:0]       ky;
@@ -131,7 +131,7 @@ module mr_swu #(
   logic signed [YW-1:0] passed;  // rows not needed once this row of windows is read
   assign passed = (oy_end ? Y_ROWS : clipped(iy0 + YW'(SH))) - clipped(iy0);
 
-  // ---- stages 1 (address), 2 (memory), 3 (output)
+  // Stages 1 (address), 2 (memory), 3 (output)
   logic [AW-1:0]         raddr;
   logic signed [YW-1:0]  passed1;
   logic [2:1]            valid, pad;

@@ -1,13 +1,14 @@
-/// Parallel sliding window: PX neighbouring pixels in and M whole windows out a cycle.
+/// Parallel sliding window: PX neighbouring pixels in and M whole windows out per cycle.
 ///
-/// Input beats y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows a beat (1 where SW >= PX); output
-/// beats oy, g over OH * OW/M, lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), PAD_VALUE outside.
-/// One of PX and SW divides the other; PX divides W; M divides OW; W/PX >= 2. PT < (KH-1)*DH + 1 and PL < (KW-1)*DW + 1.
+/// Input beats are y, x over H * W/PX: pixels x*PX .. x*PX+PX-1, channels innermost. M = PX/SW windows per beat (1 if SW >= PX). Output
+/// beats are oy, g over OH * OW/M, with lanes m, ky, kx, c: the pixel at (oy*SH - PT + ky*DH, (g*M+m)*SW - PL + kx*DW), or PAD_VALUE
+/// outside the image. Of PX and SW, one divides the other; PX divides W; M divides OW; W/PX >= 2. PT < (KH-1)*DH + 1 and PL < (KW-1)*DW +
+/// 1.
 ///
-/// The image is scanned with V = max(PT, PB) rows of padding before it and U blocks of padding before every row; they end the row
-/// (the frame) before and begin the next, so padding costs that many cycles once. Interval (V+H) * (U + W/PX) cycles a
-/// frame: H*W/PX without padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2, F = ((M-1)*SW + (KW-1)*DW-PL) / PX.
-/// Registered: (KH-1)*DH rows (block RAM or LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
+/// The scan of an image has V = max(PT, PB) rows of padding before the image and U blocks of padding before every row. The same padding
+/// ends one row (or frame) and begins the next, so it costs cycles only once. Interval (V+H) * (U + W/PX) cycles per frame: H*W/PX without
+/// padding. Latency ((KH-1)*DH-PT) * (U + W/PX) + F + 2, where F = ((M-1)*SW + (KW-1)*DW-PL) / PX. Registered: (KH-1)*DH rows (block RAM or
+/// LUTRAM), window, m_valid; m_data is the window itself. s_ready depends on m_ready.
 `default_nettype none
 module mr_swu_par #(
   parameter integer H         = 8,
@@ -62,7 +63,7 @@ module mr_swu_par #(
   localparam integer GW = $clog2(G + 1);
   localparam integer OW_ = $clog2(OH + 1);
 
-  // ---- the scan: row t and block u of the padded image
+  // The scan: row t and block u of the padded image
   logic [TW-1:0] t;
   logic [NW-1:0] u;
   logic          en, step, real_row, real_block, u_end, t_end;
@@ -87,8 +88,8 @@ module mr_swu_par #(
   assign block_hit = (n == next_n);
   assign hit       = block_hit && (real_block ? row_hit : row_hit_before);
 
-  // Where already the first row of windows ends in the padding below (an image lower than the kernel reaches), the padding above
-  // the first image after a reset must not be taken for it.
+  // In an image lower than the kernel's reach, the first row of windows already ends in the padding below the image. The padding
+  // above the first image after a reset must not be taken for that padding.
   generate
     if (RH - 1 - PT >= H) begin : g_low
       always_ff @(posedge clk)
@@ -132,7 +133,7 @@ module mr_swu_par #(
     end
   always_ff @(posedge clk) if (en) emit[1] <= hit;
 
-  // ---- stage 1: the block and those above it
+  // Stage 1: the block and those above it
   localparam logic [ABITS-1:0] PAD_LANE = ABITS'(PAD_VALUE);
   logic [BW-1:0]    block;
   logic             stored;  // a real block: its rows live in the line buffer
@@ -170,7 +171,7 @@ module mr_swu_par #(
     end
   endgenerate
 
-  // ---- stage 2: the window, newest block in the high part of each row
+  // Stage 2: the window, newest block in the high part of each row
   generate
     for (genvar ky = 0; ky < KH; ky = ky + 1) begin : g_line
       logic [(OLDER+1)*BW-1:0] pixels;

@@ -1,9 +1,8 @@
 /// A table of constants: baked into the image from a hex file, or loaded once after configuration.
 ///
-/// q <= line `addr` on a clock with `en`. LOADED = 0: FILE holds DEPTH lines of WIDTH bits ($readmemh). LOADED = 1: the first
-/// DEPTH beats of l_ fill lines 0, 1, …; `loaded` rises with the last one; further beats start over at line 0 (a change of weights
-/// while the block is idle). A reset does not empty it. STYLE: 0 the tool's choice, 1 block RAM, 2 LUTs.
-/// Latency 1. Registered: q, loaded.
+/// q <= line `addr` in a clock with `en`. LOADED = 0: FILE holds DEPTH lines of WIDTH bits ($readmemh). LOADED = 1: the first DEPTH beats
+/// of l_ fill lines 0, 1, …; `loaded` rises with the last one. Further beats start over at line 0 (new weights while the block is idle). A
+/// reset does not empty the table. STYLE: 0 the tool's choice, 1 block RAM, 2 LUTs. Latency 1. Registered: q, loaded.
 `default_nettype none
 module mr_table #(
   parameter integer WIDTH  = 8,

@@ -1,11 +1,10 @@
-/// Requantise by thresholds: q = LOWEST + number of i with acc >= threshold[c][i], found by binary search.
+/// Requantises by thresholds: q = LOWEST + number of i with acc >= threshold[c][i], found by binary search.
 ///
-/// Thresholds ascend within a channel, 2^OBITS - 1 of them; where fewer are meant the rest is above every acc. Each is a signed
-/// number of ACCBITS + 1 bits. Channels run nf*PE + p. Level l of the search (0-based) compares with one of 2^l nodes, node k being
-/// threshold (2k+1) * 2^(OBITS-1-l) - 1. Level l of lane p reads the file TFILE.l.p (p in three digits): line
-/// nf * 2^l + k, or line k for all channels where UNIFORM = 1. LOADED = 1: the same lines come through l_, lane by
-/// lane, level by level.
-/// Latency OBITS + 1, interval CHANNELS / PE (one beat a cycle). Registered: every level's input and node, the result.
+/// A channel has 2^OBITS - 1 ascending thresholds. If fewer are needed, the others are above every acc. Each is a signed number of ACCBITS
+/// + 1 bits. Channels run nf*PE + p. Level l of the search (0-based) compares with one of 2^l nodes; node k is threshold (2k+1) *
+/// 2^(OBITS-1-l) - 1. Level l of lane p reads the file TFILE.l.p (p has three digits): line nf * 2^l + k, or line k for all channels if
+/// UNIFORM = 1. LOADED = 1: the same lines come through l_, lane by lane and level by level. Latency OBITS + 1, interval CHANNELS / PE (one
+/// beat per cycle). Registered: every level's input and node, the result.
 `default_nettype none
 module mr_threshold #(
   parameter integer CHANNELS = 4,
@@ -56,7 +55,7 @@ module mr_threshold #(
       {m_valid, valid} <= {valid, s_valid && loaded};
     end
 
-  // ---- loading: which table the next line is for
+  // Loading: which table the next line is for
   logic [TW-1:0]     table_index;
   logic [TABLES-1:0] table_loaded, table_ready;
   assign l_ready = 1'b1;

@@ -49,7 +49,7 @@ module mr_vvu #(
   localparam logic [TW-1:0] T_LAST = TW'(TAPS - 1);
   localparam logic [AW-1:0] A_LAST = AW'(DEPTH - 1);
 
-  // ---- stage 0: tap and fold of the input beat
+  // Stage 0: tap and fold of the input beat
   logic [CW-1:0] c, c1, c2;
   logic [TW-1:0] tap;
   logic [AW-1:0] waddr;
@@ -83,7 +83,7 @@ module mr_vvu #(
       c2    <= c1;
     end
 
-  // ---- stage 1: operands
+  // Stage 1: operands
   logic [PE*WBITS-1:0] w1;
   logic [PE*ABITS-1:0] a1;
   logic load_weights, weights_loaded, load_bias, bias_loaded;
@@ -100,7 +100,7 @@ module mr_vvu #(
   endgenerate
   always_ff @(posedge clk) if (en) a1 <= s_data;
 
-  // ---- stage 2: products; then the accumulators
+  // Stage 2: products; then the accumulators
   logic [PE*ACCBITS-1:0] start;
   generate
     if (BIAS != 0) begin : g_bias

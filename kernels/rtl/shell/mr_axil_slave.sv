@@ -1,8 +1,8 @@
-/// AXI4-Lite slave: one register access at a time out of the five channels.
+/// AXI4-Lite slave: turns the five channels into one register access at a time.
 ///
-/// A write: `write` for one cycle with waddr, wdata, wstrb, once its address and data are both there (in any order); the response
-/// is OKAY. A read: `read` for one cycle with raddr; rdata must be there in that cycle. Reads and writes are independent.
-/// Registered: address and data taken, both responses.
+/// `write` is high for one cycle with waddr, wdata and wstrb, once address and data have both arrived (in any order); the response is OKAY.
+/// `read` is high for one cycle with raddr; rdata must be valid in that cycle. Reads and writes are independent. Registered: the address
+/// and data taken, both responses.
 `default_nettype none
 module mr_axil_slave #(
   parameter integer ADDR = 12

@@ -1,8 +1,8 @@
-/// One AXI4-Lite slave in front of N: windows of 4 KiB, chosen by the address bits above 11.
+/// One AXI4-Lite slave in front of N others: windows of 4 KiB, selected by the address bits above 11.
 ///
-/// One write and one read at a time, independent of each other; a write is taken when its address and data are both there. Window i
-/// has bit (or field) i of the m_ vectors; addresses and write data go to all windows, valid to one. A window that is not there
-/// answers DECERR. Registered: address, data, response.
+/// Handles one write and one read at a time, independently. A write is taken once its address and data are both there. Window i has bit (or
+/// field) i of the m_ vectors. Addresses and write data go to all windows, valid to one. An access outside all windows is answered with
+/// DECERR. Registered: address, data, response.
 `default_nettype none
 module mr_axil_split #(
   parameter integer N = 2,  // 1 to 16
@@ -49,7 +49,7 @@ module mr_axil_split #(
 );
   localparam logic [1:0] DECERR = 2'b11;
 
-  // ---- writes
+  // Writes
   logic          w_waiting;  // for the window's response
   logic [SW-1:0] w_window;
   assign s_awready = s_awvalid && s_wvalid && !w_waiting && !s_bvalid;
@@ -90,7 +90,7 @@ module mr_axil_split #(
   end
   assign m_bready = w_waiting ? N'(1) << w_window : '0;
 
-  // ---- reads
+  // Reads
   logic          r_waiting;
   logic [SW-1:0] r_window;
   assign s_arready = !r_waiting && !s_rvalid;

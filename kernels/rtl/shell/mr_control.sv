@@ -1,9 +1,9 @@
-/// The card's own registers (image_abi.hpp, kReg…): epoch, soft reset, and what monitoring reads.
+/// The card's own registers (image_abi.hpp, kReg…): epoch, soft reset, and values for monitoring.
 ///
-/// Writing another epoch raises `flush` until all ports are quiet, then resets the dataflow for RESET_CYCLES and lets go: nothing of the old epoch is
-/// left anywhere. `flow_rst` resets the dataflow and what carries its tags. `now` counts clocks since reset.
-/// The link table (0x100 to 0x8ff) lies behind link_: a write for one cycle, a read's answer within the cycle.
-/// Frames: cycles with frame_done. Busy: microseconds (CLOCK_MHZ clocks each) in which `busy` was high.
+/// Writing another epoch raises `flush` until all ports are quiet, then resets the dataflow for RESET_CYCLES, then releases both. Nothing
+/// of the old epoch remains anywhere. `flow_rst` resets the dataflow and the tags that travel beside it. `now` counts clocks since reset.
+/// The link table (0x100 to 0x8ff) is behind link_: a write takes one cycle, and a read is answered within the cycle. Frames: cycles with
+/// frame_done. Busy: microseconds (CLOCK_MHZ clocks each) in which `busy` was high.
 `default_nettype none
 module mr_control #(
   parameter integer ABI_VERSION  = 1,
@@ -99,7 +99,7 @@ module mr_control #(
       now             <= now + 64'd1;
       supervisor_stop <= write && (waddr == 12'h01c);
       if (new_epoch) epoch <= wdata;
-      // Flush first, so that no port gives or takes any more; then reset; then let go of both together.
+      // Flush first, so that no port gives or takes anything; then reset; then release both together.
       if (new_epoch) begin
         flush     <= 1'b1;
         resetting <= '0;

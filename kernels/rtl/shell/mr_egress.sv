@@ -1,13 +1,12 @@
 /// A host-read output port: each run writes one frame and its status trailer to memory (image_abi.hpp, EgressArgument, StatusTrailer).
 ///
-/// Elements are ABITS wide on the stream, EBYTES bytes in memory (sign- or zero-extended; AKIND 2: 0 is -1), LANES a beat. t_ brings the tag
-/// {time, sequence, epoch} of each frame the partition is computing. A run waits for its frame: earlier ones are
-/// discarded; a later one, another epoch or a flush completes it as dropped, with a trailer and no payload. The payload
-/// is filled with zeros up to the trailer, at the next multiple of 64 bytes. trailer.cycles: from the time in the tag to
-/// the last beat; stall_cycles: cycles in which a beat of the frame waited for memory. `spoilt` (the image's errors together, until the
-/// flush) marks each frame whose trailer is made meanwhile as failed: a word read with an error raises it before anything leaves that
-/// was computed of it.
-/// Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c. DATA_BYTES divides 64.
+/// Elements are ABITS wide on the stream and EBYTES bytes in memory (sign- or zero-extended; AKIND 2: 0 is -1), LANES per beat. t_ brings
+/// the tag {time, sequence, epoch} of each frame that the partition is computing. A run waits for its frame and discards earlier ones. A
+/// later frame, another epoch or a flush completes the run as dropped, with a trailer and no payload. The payload is filled with zeros up
+/// to the trailer, at the next multiple of 64 bytes. trailer.cycles counts from the time in the tag to the last beat; stall_cycles counts
+/// the cycles in which a beat of the frame waited for memory. `spoilt` (all errors of the image together, until the flush) marks a frame as
+/// failed if its trailer is made while `spoilt` is high. A word that is read with an error raises `spoilt` before any result computed from
+/// it leaves. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c. DATA_BYTES divides 64.
 `default_nettype none
 module mr_egress #(
   parameter integer DATA_BYTES = 64,
@@ -156,7 +155,7 @@ module mr_egress #(
   end
   assign frame_done = (state == FINISH) && finished && !dropped && !flush;
 
-  // ---- elements to bytes to words; behind the frame zeros complete its last word
+  // Elements to bytes to words; behind the frame zeros complete its last word
   logic [BEAT*8-1:0]       beat;
   logic                    adapter_ready, adapted_valid;
   logic [DATA_BYTES*8-1:0] adapted, word;
@@ -176,7 +175,7 @@ module mr_egress #(
     .clk, .rst(rst || state != PAYLOAD), .s_valid(state == PAYLOAD && (s_valid || left == '0)), .s_ready(adapter_ready),
     .s_data((left == '0) ? '0 : beat), .m_valid(adapted_valid), .m_ready(word_ready && state == PAYLOAD), .m_data(adapted));
 
-  // ---- the trailer
+  // The trailer
   logic [511:0] trailer;
   assign trailer = {192'd0, stalls, cycles, dropped ? 32'd0 : bytes, 30'd0, spoilt && !dropped, dropped, sequence_, epoch, MAGIC};
   assign word_valid = (state == PAYLOAD) ? adapted_valid : (state == FILL || state == STATUS);

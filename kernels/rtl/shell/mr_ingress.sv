@@ -1,9 +1,9 @@
 /// A host-fed input port: each run reads one frame from memory and feeds the partition (image_abi.hpp, IngressArgument).
 ///
-/// Elements are EBYTES bytes in memory, ABITS wide on the stream (AKIND 2: -1 is 0), LANES a beat; the frame is a whole number of beats.
-/// A frame's tag {time of its first beat, sequence, epoch} is offered on t_ from the cycle after that beat on; the next frame
-/// begins when it is taken. A run of another epoch completes at once and is
-/// dropped. `flush` ends the present run; runs wait while it lasts. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c.
+/// Elements are EBYTES bytes in memory and ABITS wide on the stream (AKIND 2: -1 is 0), LANES per beat. A frame is a whole number of beats.
+/// A frame's tag {time of its first beat, sequence, epoch} is offered on t_ from the cycle after that beat; the next frame begins when the
+/// tag is taken. A run of another epoch completes at once, and its frame is dropped. `flush` ends the present run; runs wait while it
+/// lasts. Arguments: buffer 0x10, bytes 0x1c, epoch 0x24, sequence 0x2c.
 `default_nettype none
 module mr_ingress #(
   parameter integer DATA_BYTES = 64,

@@ -1,10 +1,10 @@
-/// Memory to stream: reads `bytes` from `addr` on by AXI4 bursts and gives them out in words of DATA_BYTES.
+/// Memory to stream: reads `bytes` from `addr` by AXI4 bursts and outputs them in words of DATA_BYTES.
 ///
-/// A command is taken when `go` and `ready` are high; addr is a multiple of DATA_BYTES, the last word may carry bytes beyond the end. Bursts are
-/// at most BURST words and never cross 4 KiB. A burst is asked for only when the buffer has room for all of it: rready is
-/// always high. `flush` (held until `quiet`) drops the command and everything still on its way. `error` stays high after any
-/// response but OKAY, until a flush. AXI: INCR, full-width words; the constant signals (size, burst, cache, prot) belong to the top.
-/// Registered: the address channel; data passes a FIFO of 2*BURST words.
+/// A command is taken when `go` and `ready` are high. addr is a multiple of DATA_BYTES; the last word may carry bytes beyond the end.
+/// Bursts have at most BURST words and never cross 4 KiB. A burst is requested only if the buffer has room for all of it, so rready is
+/// always high. `flush` (held until `quiet`) drops the command and everything still on its way. After any response other than OKAY, `error`
+/// stays high until a flush. AXI: INCR, full-width words; the constant signals (size, burst, cache, prot) belong to the top. Registered:
+/// the address channel; data passes a FIFO of 2*BURST words.
 `default_nettype none
 module mr_mm2s #(
   parameter integer DATA_BYTES = 64,

@@ -1,14 +1,14 @@
-/// The unit that takes parameters: a run reads the loader's words from memory and sends them on their way (image_abi.hpp,
+/// The unit that loads parameters: a run reads the loader's words from memory and sends them to the blocks (image_abi.hpp,
 /// ParametersArgument; runtime/plan/README.md, "Parameters").
 ///
-/// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) on load_, which
-/// nobody may hold back; the run is done HOPS + 6 cycles after the last. A run with another load_bytes reads nothing and raises
-/// `error` until a run is taken that fits, as does any response of memory but OKAY. An epoch's flush is no business of it. Where a
-/// reset ends a run, the words it still owes follow with any content, for who takes them counts them: what has been loaded
-/// is worthless then until the next run, which waits for the last of them. `streamed`: buffer + streamed_offset of the last run that fits. `given`: it holds, from the end of that run
-/// until another begins, which does not end while `reading` is high: something is still to come from the old place.
-/// Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset 0x34. Registered: streamed, given,
-/// state; data passes a FIFO.
+/// WORDS 64-bit words, a multiple of DATA_BYTES / 8, come from buffer + load_offset (both multiples of 4 KiB) and leave on load_, which
+/// must never be held back. The run is done HOPS + 6 cycles after the last word. A run with another load_bytes reads nothing and raises
+/// `error` until a run that fits is taken. A memory response other than OKAY raises `error` too. An epoch's flush does not affect this
+/// unit. If a reset ends a run, the unit sends the missing words with any content, because the receivers count words. The loaded constants
+/// are then worthless until the next run, which waits for the last of those words. `streamed`: buffer + streamed_offset of the last run
+/// that fits. `given`: `streamed` is valid, from the end of that run until another run begins. No run ends while `reading` is high, because
+/// reads from the old buffer are still under way. Arguments: buffer 0x10, bytes 0x1c, load_offset 0x24, load_bytes 0x2c, streamed_offset
+/// 0x34. Registered: streamed, given, state; data passes a FIFO.
 `default_nettype none
 module mr_parameters #(
   parameter integer DATA_BYTES = 64,

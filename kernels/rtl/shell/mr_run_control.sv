@@ -1,10 +1,10 @@
-/// Control of a unit that runs start: the ap_ctrl_chain registers of Vitis kernels, and the arguments of a run.
+/// Starts the runs of a unit: the ap_ctrl_chain registers of Vitis kernels, and the arguments of a run.
 ///
-/// 0x00 control: bit 0 start (w 1; falls when the unit takes the run), 1 done (r; until bit 4 is written), 2 idle (r), 3 ready (r; cleared by reading:
-/// a run was taken, arguments may be written for the next), 4 continue (w 1: done was seen). 0x04 bit 0 interrupts on; 0x08 which: bit 0
-/// done, 1 ready; 0x0c pending, a 1 written toggles. 0x10 + 4*i: argument word i < WORDS.
-/// The unit: takes the run by `taken` for one cycle while `start` is high, and copies the arguments then; raises `done`
-/// until it sees `go_on`. Registered: everything.
+/// 0x00 control: bit 0 start (w 1; falls when the unit takes the run), 1 done (r; until bit 4 is written), 2 idle (r), 3 ready (r; cleared
+/// by reading: a run was taken, arguments may be written for the next), 4 continue (w 1: done was seen). 0x04 bit 0: interrupts on. 0x08:
+/// which interrupts: bit 0 done, 1 ready. 0x0c: pending interrupts; writing a 1 toggles. 0x10 + 4*i: argument word i < WORDS. The unit
+/// takes the run by raising `taken` for one cycle while `start` is high, and copies the arguments then. It raises `done` until it sees
+/// `go_on`. Registered: everything.
 `default_nettype none
 module mr_run_control #(
   parameter integer WORDS = 9

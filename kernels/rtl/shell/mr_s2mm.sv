@@ -1,10 +1,10 @@
-/// Stream to memory: writes `words` words of DATA_BYTES to `addr` on by AXI4 bursts.
+/// Stream to memory: writes `words` words of DATA_BYTES to `addr` by AXI4 bursts.
 ///
-/// A command is taken when `go` and `ready` are high; addr is a multiple of DATA_BYTES. Bursts are at most BURST words, never cross 4 KiB,
-/// and begin only once all their words are here: wvalid never waits for data within a burst. `finished` rises for one
-/// cycle when the last response is back. `flush` (held until `quiet`) drops what has not begun; a burst that has is
-/// completed, as AXI demands. `error` stays high after any response but OKAY, until a flush. All strobes are set.
-/// Registered: the address channel; data passes a FIFO of 2*BURST words.
+/// A command is taken when `go` and `ready` are high. addr is a multiple of DATA_BYTES. Bursts have at most BURST words, never cross 4 KiB,
+/// and begin only once all their words are here, so wvalid never waits for data within a burst. `finished` is high for one cycle when the
+/// last response is back. `flush` (held until `quiet`) drops everything that has not begun; a burst that has begun is completed, as AXI
+/// requires. After any response other than OKAY, `error` stays high until a flush. All strobes are set. Registered: the address channel;
+/// data passes a FIFO of 2*BURST words.
 `default_nettype none
 module mr_s2mm #(
   parameter integer DATA_BYTES = 64,

@@ -1,8 +1,8 @@
-/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control, supervisor and the tags
-/// between them.
+/// The shell of a partition with one host-fed input and one host-read output: ingress, egress, control, supervisor, and the tags between
+/// them.
 ///
-/// The dataflow stands between m_ (frames in) and s_ (frames out), reset by flow_rst. Up to TAGS frames may be in it at once.
-/// A partition with other ports is put together from the same parts.
+/// The dataflow is between m_ (frames in) and s_ (frames out) and is reset by flow_rst. It may hold up to TAGS frames. A partition with
+/// other ports is assembled from the same parts.
 `default_nettype none
 module mr_shell #(
   parameter integer DATA_BYTES = 64,

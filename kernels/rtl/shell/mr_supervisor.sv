@@ -1,9 +1,9 @@
-/// The supervisor's unit: a run of it ends only when something is to be told (image_abi.hpp, SupervisorArgument, FaultReport).
+/// The supervisor's unit: its run ends only when there is something to report (image_abi.hpp, SupervisorArgument, FaultReport).
 ///
-/// `fault` (any cycle) with its code and link: the first one is kept until a run has told it. `stop` ends the run there is with
-/// kStopped; without a run it is nothing. The 64 bytes of the report are written to the buffer (argument 0x10, a multiple
-/// of DATA_BYTES, which divides 64), then the run is done. `error` stays high after any response of memory but OKAY.
-/// Registered: everything but the AXI data, which passes a FIFO.
+/// `fault` (in any cycle) comes with its code and link; the first one is kept until a run has reported it. `stop` ends the present run with
+/// kStopped and does nothing without a run. The unit writes the 64 bytes of the report to the buffer (argument 0x10, a multiple of
+/// DATA_BYTES, which divides 64); then the run is done. `error` stays high after any memory response other than OKAY. Registered:
+/// everything except the AXI data, which passes a FIFO.
 `default_nettype none
 module mr_supervisor #(
   parameter integer DATA_BYTES = 64

@@ -1,12 +1,13 @@
-/// Weights from memory, pass after pass: LINES lines of WIDTH bits from `addr` on, over and over, read ahead of use.
+/// Reads weights from memory, pass after pass: LINES lines of WIDTH bits from `addr`, again and again, ahead of their use.
 ///
-/// A line takes PITCH bytes of memory: the least power of two that holds it, or whole words of DATA_BYTES where it is longer; a pass begins
-/// on a word. While `active` is high the next pass is asked for as soon as the last burst of the one before is on its way, so
-/// that 2*BURST words wait while the block computes. addr (a multiple of DATA_BYTES) is read at the start of each pass. `flush` (held
-/// until `quiet`) drops all that is under way; after it the stream begins with line 0 again. `error` stays high after any response but OKAY.
+/// A line takes PITCH bytes of memory: the least power of two that holds it, or whole words of DATA_BYTES if it is longer. A pass begins on
+/// a word. While `active` is high, the next pass is requested as soon as the last burst of the present pass is on its way, so 2*BURST words
+/// wait while the block computes. addr (a multiple of DATA_BYTES) is sampled at the start of each pass. `flush` (held until `quiet`) drops
+/// everything under way; afterwards the stream begins with line 0 again. After any response other than OKAY, `error` stays high until a
+/// flush.
 ///
-/// Interval: a line a cycle, or PITCH / DATA_BYTES cycles a line, where memory keeps up. AXI as in mr_mm2s. Registered: as mr_mm2s and
-/// mr_width_adapter.
+/// Interval: one line per cycle, or PITCH / DATA_BYTES cycles per line, if memory keeps up. AXI as in mr_mm2s. Registered: as in mr_mm2s
+/// and mr_width_adapter.
 `default_nettype none
 module mr_weight_reader #(
   parameter integer DATA_BYTES = 64,
@@ -58,7 +59,7 @@ module mr_weight_reader #(
     .clk, .rst(rst || flush), .s_valid(word_valid), .s_ready(word_ready), .s_data(word),
     .m_valid(slot_valid), .m_ready(slot_ready), .m_data(slot));
 
-  // What a pass' last word has behind its last line is nobody's.
+  // The bytes behind a pass' last line in its last word are ignored.
   generate
     if (SLOTS == LINES) begin : g_full
       assign spare = 1'b0;

@@ -1,7 +1,7 @@
-/// Copies a stream to N readers, each taking its copy when it is ready; the next beat follows when all have theirs.
+/// Copies a stream to N readers. Each reader takes its copy when it is ready; the next beat follows when all readers have theirs.
 ///
-/// m_data = N copies of s_data, reader i at m_data[i*WIDTH +: WIDTH]. Latency 0, initiation interval 1 beat a cycle.
-/// Registered: one bit a reader ("has its copy"); data, valid and ready pass through: put a skid or FIFO behind.
+/// m_data = N copies of s_data, reader i at m_data[i*WIDTH +: WIDTH]. Latency 0, initiation interval 1 beat per cycle. Registered: one bit
+/// per reader ("has its copy"). Data, valid and ready pass through combinationally, so put a skid or FIFO behind.
 `default_nettype none
 module mr_fork #(
   parameter integer WIDTH = 8,

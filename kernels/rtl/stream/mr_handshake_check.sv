@@ -1,7 +1,8 @@
 /// The handshake rules of a stream, as assertions. Simulation and formal proof only: synthesis never reads this file.
 ///   - valid, once high, stays until ready is high
 ///   - data does not change while it waits
-/// That valid and ready are never X is written below too, but nothing used here sees it: Verilator has two states, proofs leave it out.
+/// Assertions below also state that valid and ready are never X, but no tool here can check that: Verilator has two states, and the proofs
+/// leave X out.
 `ifndef SYNTHESIS
 `default_nettype none
 module mr_handshake_check #(

@@ -1,8 +1,8 @@
-/// Deals a stream out to N readers: each beat's i-th part goes to reader i, when that is ready; the next beat follows when all
-/// have theirs. mr_join's other way.
+/// Distributes a stream to N readers: part i of each beat goes to reader i when that reader is ready. The next beat follows when all
+/// readers have their parts. It is the reverse of mr_join.
 ///
-/// Reader i's part is s_data[i*WIDTH +: WIDTH], m_data = s_data. Latency 0, initiation interval 1 beat a cycle.
-/// Registered: one bit a reader ("has its part"); data, valid and ready pass through: put a skid or FIFO behind.
+/// Reader i's part is s_data[i*WIDTH +: WIDTH]; m_data = s_data. Latency 0, initiation interval 1 beat per cycle. Registered: one bit per
+/// reader ("has its part"). Data, valid and ready pass through combinationally, so put a skid or FIFO behind.
 `default_nettype none
 module mr_split #(
   parameter integer WIDTH = 8,

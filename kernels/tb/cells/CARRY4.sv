@@ -1,7 +1,7 @@
 /// The carry chain of four bits, after AMD UG574 (UltraScale Architecture CLB), "Carry Logic".
 ///
-/// In the place of Yosys's own model, whose carry vector feeds itself: Verilator 5.006 settles such loops wrongly when several of these are
-/// chained (yosys equiv_induct proves the netlists right that it then shows as wrong).
+/// It replaces Yosys's own model, whose carry vector feeds itself. Verilator 5.006 evaluates chains of such loops wrongly: it shows
+/// netlists as wrong that yosys equiv_induct proves right.
 module CARRY4 (
   output logic [3:0] CO,
   output logic [3:0] O,

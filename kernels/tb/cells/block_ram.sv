@@ -1,4 +1,4 @@
-/// What RAMB18E2 and RAMB36E2 have in common, in the modes Yosys 0.23 infers: no output registers, no cascades, no ECC.
+/// The common part of RAMB18E2 and RAMB36E2, in the modes that Yosys 0.23 infers: no output registers, no cascades, no ECC.
 ///
 /// After AMD UG573 (UltraScale Architecture Memory Resources), "Block RAM": memory of BYTES bytes and a parity bit each; a port of
 /// width 1, 2, 4, 9, 18, 36 or 72 sees 1, 2, 4, 8 … 64 data bits at its address (lower address bits ignored), with a parity bit a byte
@@ -50,7 +50,7 @@ module block_ram #(
   localparam integer WIDEST = HALF / 16 * 36;
   localparam bit WIDE_READ = (READ_WIDTH_A == WIDEST), WIDE_WRITE = (WRITE_WIDTH_B == WIDEST);
 
-  // 64 bits on both sides of a port, of which the width's are used; byte i's parity is bit i.
+  // Each side of a port has 64 bits, of which the port's width is used. Byte i's parity is bit i.
   logic [63:0] a_di, a_do, b_di, b_do;
   logic [7:0]  a_we, a_dip, a_dop, b_we, b_dip, b_dop;
   logic [71:0] a_srval, b_srval;
@@ -87,7 +87,7 @@ module block_ram #(
   function automatic integer data_bits(input integer width);
     data_bits = (width >= 9) ? width / 9 * 8 : width;
   endfunction
-  // The bit a port of so many data bits begins at.
+  // The first bit of a port of this many data bits.
   function automatic [AW-1:0] first_bit(input [AW-1:0] addr, input integer bits);
     first_bit = (bits == 0) ? addr : addr & ~AW'(bits - 1);
   endfunction

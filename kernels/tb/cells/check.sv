@@ -1,4 +1,4 @@
-/// The models of cells against what AMD's user guides say of them; nothing of ours is in it. Ends with "cells: passed".
+/// Checks the models of cells against AMD's user guides alone; no other code of ours is in it. Ends with "cells: passed".
 ///
 /// UG573 (UltraScale Architecture Memory Resources): table "Block RAM Initialization Attributes" (where INIT and INITP bits lie), "Write
 /// Modes", "Byte-Wide Write Enable", "Simple Dual-Port", "Address Bus", "Set/Reset". UG579 (DSP Slice): 27 x 18 two's complement multiplier,
@@ -18,7 +18,7 @@ module check;
     #1 clk = 1'b0;
   endtask
 
-  // ---- RAMB18E2, true dual-port, 9 and 18 bits, three write modes
+  // RAMB18E2, true dual-port, 9 and 18 bits, three write modes
   logic        a_en = 0, b_en = 0, a_rst = 0;
   logic [13:0] a_addr = 0, b_addr = 0;
   logic [1:0]  a_we = 0;
@@ -38,7 +38,7 @@ module check;
   `RAM18(read_first, "READ_FIRST", read_a, read_ap, read_b, read_bp);
   `RAM18(no_change, "NO_CHANGE", keep_a, keep_ap, keep_b, keep_bp);
 
-  // ---- RAMB18E2, simple dual-port, 36 bits written, 36 read
+  // RAMB18E2, simple dual-port, 36 bits written, 36 read
   logic        r_en = 0, w_en = 0;
   logic [13:0] r_addr = 0, w_addr = 0;
   logic [3:0]  w_we = 0;
@@ -52,7 +52,7 @@ module check;
     .DINPADINP(w_dip[1:0]), .DINPBDINP(w_dip[3:2]), .DOUTADOUT(r_do[15:0]), .DOUTBDOUT(r_do[31:16]),
     .DOUTPADOUTP(r_dop[1:0]), .DOUTPBDOUTP(r_dop[3:2]));
 
-  // ---- RAMB36E2: 72 bits written, a bit and 36 bits read
+  // RAMB36E2: 72 bits written, a bit and 36 bits read
   logic [14:0] n_addr = 0, m_addr = 0, v_addr = 0;
   logic [63:0] v_di = 0;
   logic [7:0]  v_dip = 0, v_we = 0;
@@ -73,7 +73,7 @@ module check;
     .DINPADINP(v_dip[3:0]), .DINPBDINP(v_dip[7:4]), .DOUTADOUT(m_do), .DOUTBDOUT(m_unused),
     .DOUTPADOUTP(m_dop), .DOUTPBDOUTP(m_unused_p));
 
-  // ---- DSP48E2
+  // DSP48E2
   logic [29:0] d_a = 0;
   logic [17:0] d_b = 0;
   logic        d_carry = 0;
@@ -83,7 +83,7 @@ module check;
     .A(d_a), .B(d_b), .C('0), .D('0), .INMODE('0), .ALUMODE('0), .OPMODE(9'b000000101), .CARRYINSEL('0), .ACIN('0), .BCIN('0),
     .PCIN('0), .CARRYIN(d_carry), .P(d_p));
 
-  // ---- CARRY4: S the exclusive or of two operands, DI one of them: O their sum, CO the carries.
+  // CARRY4: S the exclusive or of two operands, DI one of them: O their sum, CO the carries.
   logic       c_in = 0, c_init = 0;
   logic [3:0] c_x = 0, c_y = 0, c_co, c_o;
   CARRY4 carry (.CO(c_co), .O(c_o), .CI(c_in), .CYINIT(c_init), .DI(c_x), .S(c_x ^ c_y));
