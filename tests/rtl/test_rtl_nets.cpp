@@ -1,4 +1,4 @@
-// What tools/rtl-nets measured, held to what it must show. Committed data: no tool is run here.
+// Checks the committed figures that tools/rtl-nets measured. No tool runs here.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -38,24 +38,25 @@ class RtlNets : public testing::Test {
            (cut_down(row) || !variant(row).empty() ? " (" + design(row) + variant(row) + ")" : "") +
            ", stall " + json::serialize(row.at("stall"));
   }
-  /// Compiled for a card cut down, by its name in tests/golden/synthesis.csv; empty: for a whole one.
+  /// If the design is for a cut-down card: its name in tests/golden/synthesis.csv. Empty for a whole card.
   static std::string design(const json::value& row) {
     const json::value* name = row.as_object().if_contains("design");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool cut_down(const json::value& row) { return !design(row).empty(); }
-  /// One of the other ways in which tools/rtl-nets compiles LeNet-5; empty: none of these.
+  /// If the row is a special compilation of LeNet-5: its name in tools/rtl-nets. Otherwise empty.
   static std::string variant(const json::value& row) {
     const json::value* name = row.as_object().if_contains("variant");
     return name == nullptr ? "" : std::string(name->as_string());
   }
   static bool stalls(const json::value& row) { return row.at("stall").to_number<double>() > 0; }
-  /// What `millrace compile` makes for one card if it is told nothing: the fastest that fits.
+  /// Whether this is the design that `millrace compile` makes for one card without options: the fastest that
+  /// fits.
   static bool chosen(const json::value& row) {
     return row.at("target_interval").to_number<int>() == 0 && row.at("cards").to_number<int>() == 1 &&
            !cut_down(row) && variant(row).empty() && !stalls(row);
   }
-  /// PTTDNN within about a third of the DSP slices of a card.
+  /// Whether this is PTTDNN within about a third of a card's DSP slices.
   static bool third_of_slices(const json::value& row) {
     return row.at("net") == "pttdnn" && row.at("cards").to_number<int>() == 1 &&
            row.at("target_interval").to_number<int>() == 1046 && !stalls(row);
@@ -67,9 +68,9 @@ class RtlNets : public testing::Test {
   json::value document_;
 };
 
-/// Measuring again takes tens of minutes, so whoever changes a module plans for it: figures of other hardware
-/// are none. What compile would emit otherwise today, only the tool can tell.
-TEST_F(RtlNets, AreOfTheLibraryOfToday) {
+/// Figures of other hardware count for nothing. Measuring again takes tens of minutes, so plan for it when
+/// you change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
+TEST_F(RtlNets, FiguresWereMeasuredWithTheCurrentLibrary) {
   namespace synth = compiler::synth;
   for (const json::value& row : rows()) {
     const json::value* sources = row.as_object().if_contains("sources");
@@ -86,7 +87,7 @@ TEST_F(RtlNets, AreOfTheLibraryOfToday) {
   }
 }
 
-TEST_F(RtlNets, EveryByteOfEveryRunIsTheReferences) {
+TEST_F(RtlNets, EveryByteOfEveryRunEqualsTheReference) {
   ASSERT_FALSE(rows().empty());
   for (const json::value& row : rows()) {
     EXPECT_EQ(row.at("mismatches").to_number<int>(), 0) << describe(row);
@@ -107,7 +108,7 @@ TEST_F(RtlNets, EveryNetRanOnOneTwoAndThreeCardsWithAndWithoutStalls) {
             << net << " on " << cards << " cards, stalls " << stalls;
 }
 
-TEST_F(RtlNets, EveryNetRanAtThreeFoldingsAndMore) {
+TEST_F(RtlNets, EveryNetRanAtThreeFoldingsOrMore) {
   std::map<std::string, std::set<double>> intervals;
   for (const json::value& row : rows())
     if (row.at("cards").to_number<int>() == 1 && !stalls(row))
@@ -116,7 +117,7 @@ TEST_F(RtlNets, EveryNetRanAtThreeFoldingsAndMore) {
   for (const std::string& net : kNets) EXPECT_GE(intervals[net].size(), 3U) << net;
 }
 
-TEST_F(RtlNets, LatencyAcrossCardsIsPredictedAndNotOnlyBounded) {
+TEST_F(RtlNets, LatencyAcrossCardsEqualsThePrediction) {
   bool quick = false;
   for (const json::value& row : rows()) {
     if (row.at("cards").to_number<int>() == 1 || stalls(row)) continue;
@@ -126,15 +127,15 @@ TEST_F(RtlNets, LatencyAcrossCardsIsPredictedAndNotOnlyBounded) {
   EXPECT_TRUE(quick) << "a frame of two packets as fast as it can be made";
 }
 
-TEST_F(RtlNets, WhatIsChosenForANetWasSimulatedToo) {
+TEST_F(RtlNets, DefaultDesignOfEveryNetWasSimulated) {
   std::set<std::string> nets;
   for (const json::value& row : rows())
     if (chosen(row)) nets.emplace(row.at("net").as_string());
   EXPECT_EQ(nets, kNets);
 }
 
-/// Without stalls. The latency with streamed weights may be shorter than predicted: the simulation has read the
-/// first weights before the first frame comes.
+/// Rows without stalls. The latency with streamed weights may be shorter than predicted, because the
+/// simulation has read the first weights before the first frame comes.
 TEST_F(RtlNets, MeasuredEqualsPredictedToTheCycle) {
   for (const json::value& row : rows()) {
     if (stalls(row)) continue;
@@ -148,7 +149,7 @@ TEST_F(RtlNets, MeasuredEqualsPredictedToTheCycle) {
   }
 }
 
-TEST_F(RtlNets, ReadmeHasTheFiguresOfWhatCompileMakes) {
+TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
   std::set<std::string> variants;
   for (const json::value& row : rows()) {
     if (stalls(row) || cut_down(row)) continue;
@@ -170,8 +171,8 @@ TEST_F(RtlNets, ReadmeHasTheFiguresOfWhatCompileMakes) {
   EXPECT_EQ(variants, (std::set<std::string>{"loaded", "mixed", "regions", "streamed"}));
 }
 
-/// Time is predicted of the same designs as resources are: four nets at three foldings each.
-TEST_F(RtlNets, TheDesignsWhoseResourcesAreComparedWereSimulatedToo) {
+/// Timing is predicted for the same designs as resources: four nets with three foldings each.
+TEST_F(RtlNets, SynthesisedDesignsWereSimulated) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())
     if (cut_down(row)) simulated.insert(design(row));
@@ -181,7 +182,7 @@ TEST_F(RtlNets, TheDesignsWhoseResourcesAreComparedWereSimulatedToo) {
   std::string line;
   for (int i = 0; i < 2; ++i) std::getline(lines, line);
   while (std::getline(lines, line)) synthesised.insert(line.substr(0, line.find(',')));
-  // As compiled for whole cards: rows of their own above.
+  // Designs for whole cards have rows of their own above.
   for (const char* whole :
        {"jet_1", "tfc_32", "lenet5_392", "mpcnn_1033", "ptt_512", "ptt_1046", "lenet5_cards"})
     synthesised.erase(whole);
@@ -189,7 +190,7 @@ TEST_F(RtlNets, TheDesignsWhoseResourcesAreComparedWereSimulatedToo) {
   EXPECT_EQ(simulated.size(), 12U);
 }
 
-TEST_F(RtlNets, PttdnnOnOneCardKeepsItsPace) {
+TEST_F(RtlNets, PttdnnOnOneCardReachesItsFrameRate) {
   double folded = 0, compiled = 0;
   for (const json::value& row : rows()) {
     if (row.at("net") != "pttdnn" || row.at("cards").to_number<int>() != 1 || cut_down(row) || stalls(row))
@@ -207,7 +208,8 @@ TEST_F(RtlNets, PttdnnOnOneCardKeepsItsPace) {
   EXPECT_LE(compiled, 600);
 }
 
-/// In every simulation that counted them, also with stalls: a unit that is held up does not multiply again.
+/// Checked in every simulation that counted busy cycles, also with stalls: a stalled unit does not multiply
+/// again.
 TEST_F(RtlNets, MultipliersTakeOperandsInThePredictedNumberOfCycles) {
   std::size_t counted = 0;
   for (const json::value& row : rows())
@@ -222,7 +224,7 @@ TEST_F(RtlNets, MultipliersTakeOperandsInThePredictedNumberOfCycles) {
   EXPECT_GT(counted, 20U);
 }
 
-/// DSP slices that Yosys made of the instances of a block of PTTDNN, compiled as third_of_slices() is.
+/// The DSP slices that Yosys made for the instances of a block of PTTDNN, compiled as in third_of_slices().
 double slices_by_yosys(const std::string& block) {
   const auto csv = read_text_file(std::string(source_dir()) + "/tests/golden/synthesis.csv");
   if (!csv.ok()) return 0;
@@ -244,10 +246,10 @@ std::string two_places(double value) {
   return text;
 }
 
-/// Multiply-accumulates a DSP slice and cycle, of the layers the net has as convolutions; its matrix products
-/// (gemm_…) are convolutions of one pixel in hardware, but not in the model. Three sources meet here: the
+/// Multiply-accumulates per DSP slice and cycle, for the layers that are convolutions in the model. (Matrix
+/// products, gemm_…, are convolutions of one pixel in hardware only.) The test joins three sources: the
 /// model's multiplications, the slices that Yosys counted, and the busy cycles that the simulation counted.
-TEST_F(RtlNets, PttdnnsConvolutionsKeepTheirDspSlicesBusy) {
+TEST_F(RtlNets, ConvolutionsOfPttdnnKeepTheirDspSlicesBusy) {
   const auto row = std::find_if(rows().begin(), rows().end(), third_of_slices);
   ASSERT_NE(row, rows().end());
   const json::value& partition = row->at("partitions").at(0);
@@ -285,7 +287,7 @@ TEST_F(RtlNets, PttdnnsConvolutionsKeepTheirDspSlicesBusy) {
   EXPECT_GE(work / busy, 1.95);
 }
 
-TEST_F(RtlNets, FifosReachTheIntervalAndNoneIsDeeperThanTwiceWhatItHeld) {
+TEST_F(RtlNets, NoFifoIsDeeperThanTwiceItsHighWaterMark) {
   for (const json::value& row : rows()) {
     if (stalls(row)) continue;
     EXPECT_TRUE(row.at("fifos").at("sufficient").as_bool()) << describe(row);

@@ -1,6 +1,6 @@
-// mr_axil_split, verilated with three windows: random writes and reads with every channel stalling at random;
-// each must reach its window alone, once, with its address and data, and bring back that window's answer; a
-// window that is not there answers DECERR.
+// Tests mr_axil_split, verilated with three windows, with random writes and reads while every channel stalls
+// at random. Each access must reach its own window only, once, with its address and data, and return that
+// window's answer. A window that does not exist must answer DECERR.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +16,7 @@ constexpr unsigned kWindows = 3;
 struct Bench {
   Vmr_axil_split top;
   std::mt19937 random{0};
-  // What the windows saw and owe.
+  // The accesses that the windows received, and the answers they still have to give.
   bool write_address[kWindows] = {}, write_data[kWindows] = {}, answer[kWindows] = {},
        read_answer[kWindows] = {};
   std::uint32_t awaddr = 0, wdata = 0, wstrb = 0, araddr = 0;
@@ -29,7 +29,8 @@ struct Bench {
     std::exit(1);
   }
 
-  /// One clock; the windows behave as slaves do. `before` sees the settled inputs of this clock.
+  /// Simulates one clock with windows that behave as slaves. `before` is called after the inputs of this
+  /// clock have settled.
   template <class Before>
   void clock(Before before) {
     unsigned awready = 0, wready = 0, arready = 0;
