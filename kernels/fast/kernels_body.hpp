@@ -6,6 +6,8 @@
 // widen_weights and multiply_add (16-bit operands in 32-bit lanes); and the finishers Plain, Multiply32,
 // Multiply64, HalfEven32, HalfEven64, Round, Guess and Thresholds. A finisher is constructed for one block
 // and has write(accumulators, out, valid lanes).
+//
+// The file is above 500 lines because every level compiles all kernels from this one body.
 #pragma once
 
 #include <cmath>

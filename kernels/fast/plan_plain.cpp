@@ -1,5 +1,6 @@
 // Blocks that read and write natural storage: element by element, moves of memory, and plain loops for blocks
 // that no kernel computes.
+// The file is above 500 lines because the steps share the element helpers below, which stay private to it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -5,6 +5,8 @@
 // and credits, which may only cost time; damaged and lost packets, which must raise a fault and must never
 // give wrong output; a cable that goes down; ends with different packet sizes; a memory that fails, after
 // which no packet may begin; connectors that do not exist.
+//
+// The file is above 500 lines because all scripts share the state of one row.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>

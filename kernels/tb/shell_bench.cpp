@@ -5,6 +5,8 @@
 // late, runs of a stale epoch, and changes of the epoch at random moments in mid-frame. Every run must
 // complete, either with its frame or as dropped. After a change of epoch, frames must flow again and none of
 // the old epoch may come out.
+//
+// The file is above 500 lines because all stages share the state of one row.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>

@@ -7,6 +7,8 @@
 // number of frames; WINDOWS lists the kernel's windows as its kernel.xml has them. The bench finds the ports
 // in the model. It runs batches of frames and cuts some off with a new epoch: every run must complete, every
 // delivered result must be right, and later frames must not be disturbed.
+//
+// The file is above 500 lines because the host and its units share one state.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>

@@ -1,3 +1,5 @@
+// Random programs for property tests. The file is above 500 lines because every kind of block has a generator and
+// all of them share the draws of types, shapes and requantisations.
 #include "random_program.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tests validate() and extract(). The file is above 500 lines because every rule of validate() has a case here.
 #include <gtest/gtest.h>
 
 #include <limits>
