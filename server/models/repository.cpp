@@ -264,6 +264,7 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
     job->source.clear();
     job->compiled.clear();
     job->not_compiled.reset();
+    job->logged = false;
     job->stage = Job::Stage::kReady;
     // A start does not wait for compilations.
     if (older->second.kind == VersionDirectory::Kind::kSource && !options_.strict) done.swap(job->done);

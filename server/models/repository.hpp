@@ -143,6 +143,7 @@ class Repository {
     std::optional<Error> not_compiled;  // why; protected by mutex_ until kRunning
     std::stop_source cancel;
     bool cancelled_others = false;  // unload: there was something to cancel
+    bool logged = false;            // why it failed
     bool own = false;  // a start or a poll asked for it: nobody else is told how it ends, and it falls back
   };
   using JobPointer = std::shared_ptr<Job>;
@@ -156,10 +157,11 @@ class Repository {
     std::uint64_t passed_over = 0;  // the version that should serve and did not load; 0: none
     std::optional<Error> why_passed_over;
   };
-  /// What the last poll found of a model's pin.
+  /// What the last poll found of a model.
   struct Polled {
     Pin pin;
-    std::string trouble;  // why nothing can be loaded under it; logged
+    std::string trouble;     // why nothing can be loaded under it; logged
+    std::uint64_t gone = 0;  // the version that served though its folder was gone; 0: none
   };
   struct Tried {
     std::string fingerprint;
@@ -206,7 +208,8 @@ class Repository {
   void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,
                  SwapResult& result);
   Status cancelled(const Job& job);
-  Error cut_short(const Job& job, Error error) noexcept;
+  Error cut_short(Job& job, Error error) noexcept;
+  void say_failed(const Job& job, const Status& status) noexcept;
   void settle(const std::string& model, std::uint64_t tried, const Error& why) noexcept;
   template <class Books>
   void book(const std::string& model, const Books& books) noexcept;
@@ -225,7 +228,7 @@ class Repository {
   void poll_model(const std::string& model, const ModelDirectory& directory);
   bool can_obey_pin(const std::string& model, const ModelDirectory& directory);
   void say_held_back(const std::string& model, const ModelDirectory& directory);
-  void load_quietly(const std::string& model, std::uint64_t version);
+  Status load_quietly(const std::string& model, std::uint64_t version);
 
   // repository_index.cpp: the books; on any thread.
   std::shared_ptr<Model> serving(const std::string& model) const;
@@ -257,7 +260,7 @@ class Repository {
   // Of the worker's thread:
   std::map<std::string, std::map<std::uint64_t, std::string>> seen_;  // fingerprints at the last poll
   std::map<std::string, std::map<std::uint64_t, Tried>> tried_;       // what was loaded, or failed
-  std::map<std::string, Polled> polled_;                              // pins at the last poll
+  std::map<std::string, Polled> polled_;                              // what the last poll found
   std::map<std::string, Lost> lost_;                                  // models to be brought up again
   std::map<std::string, Missing> missing_;                            // models that lack replicas
   std::vector<std::shared_ptr<Model>> retired_;  // replaced or unloaded; others may still answer with them

@@ -57,6 +57,7 @@ void Repository::run(const JobPointer& job) {
       }
       bury();
     });
+    say_failed(*job, status);
   }
   if (!retired_.empty()) next_burial_ = Clock::now() + kBurialPause;
   if (!handed_on && falls_back(job, status)) return;
@@ -66,6 +67,12 @@ void Repository::run(const JobPointer& job) {
   changed_.notify_all();
 }
 
+/// Who asked for a job may not wait for its end, or be gone: the log always says why it failed.
+void Repository::say_failed(const Job& job, const Status& status) noexcept {
+  if (status.ok() || job.logged) return;
+  static_cast<void>(guarded([&] { log::warning("models", status.error().message()); }));
+}
+
 Status Repository::cancelled(const Job& job) {
   if (job.version != 0) set_state(job.model, job.version, ModelState::kUnavailable, "its load was cancelled");
   metrics_.reloaded(job.model, metrics::Metrics::Reload::kCancelled, std::chrono::nanoseconds(0));
@@ -73,7 +80,8 @@ Status Repository::cancelled(const Job& job) {
 }
 
 /// A load that threw: nothing was changed. Or an unload, before the model was withdrawn.
-Error Repository::cut_short(const Job& job, Error error) noexcept {
+Error Repository::cut_short(Job& job, Error error) noexcept {
+  job.logged = true;
   if (const auto tried = tried_.find(job.model); tried != tried_.end()) tried->second.erase(job.version);
   static_cast<void>(guarded([&] {
     metrics_.reloaded(job.model, metrics::Metrics::Reload::kFailure, std::chrono::nanoseconds(0));
@@ -222,10 +230,7 @@ Status Repository::run_unpin(const Job& job) {
 
 Status Repository::run_load(Job& job, bool& handed_on) {
   VersionDirectory found;
-  if (const Status there = find_version(job, found); !there.ok()) {
-    if (job.own) log::warning("models", there.error().message());
-    return there;
-  }
+  MILLRACE_TRY(find_version(job, found));
   want(job.model);
   const std::string version = std::to_string(job.version);
   const auto begin = Clock::now();
@@ -241,6 +246,7 @@ Status Repository::run_load(Job& job, bool& handed_on) {
     say_not_loaded(job, in_place, error.message());
     pass_over(job, error);
     log::warning("models", whole.message());
+    job.logged = true;
     return whole;
   };
   const auto failed_early = [&](const Error& error) {

@@ -27,13 +27,13 @@ Versions::const_iterator pollable(const ModelDirectory& directory) {
 
 }  // namespace
 
-void Repository::load_quietly(const std::string& model, std::uint64_t version) {
+Status Repository::load_quietly(const std::string& model, std::uint64_t version) {
   auto job = std::make_shared<Job>();
   job->model = model;
   job->version = version;
   job->own = true;
   want(model);
-  static_cast<void>(join_or_enqueue(std::move(job), nullptr));
+  return join_or_enqueue(std::move(job), nullptr);
 }
 
 void Repository::poll() {
@@ -88,9 +88,9 @@ bool Repository::can_obey_pin(const std::string& model, const ModelDirectory& di
   return logged.empty();
 }
 
-/// Loads the version that should serve where it is new or changed, and the same as at the last poll. Where
-/// what serves is gone, or the pin is another, and that version was loaded before, it is loaded all the same.
-/// Under a pin that cannot be obeyed, what serves goes on.
+/// Loads the version that should serve where it is new or changed, and the same as at the last poll. It is
+/// loaded again, once, where the pin is another or what serves is gone, even if it failed before: then the
+/// log says again why it does not load. Under a pin that cannot be obeyed, what serves goes on.
 void Repository::poll_model(const std::string& model, const ModelDirectory& directory) {
   if (!can_obey_pin(model, directory)) return;
   say_held_back(model, directory);
@@ -103,11 +103,15 @@ void Repository::poll_model(const std::string& model, const ModelDirectory& dire
   const auto& [version, files] = *chosen;
   if (seen_[model][version] != files.fingerprint) return;  // it may be being written
   const Tried& tried = tried_[model][version];
-  const bool other_pin = std::exchange(polled_[model].pin, directory.pin) != directory.pin;
   const std::uint64_t serves = now == nullptr ? 0 : parse_version(now->version());
-  const bool gives_way =
-      serves != 0 && serves != version && (other_pin || !directory.versions.contains(serves));
-  if (tried.fingerprint != files.fingerprint || (gives_way && !tried.failed)) load_quietly(model, version);
+  const std::uint64_t gone = directory.versions.contains(serves) ? 0 : serves;
+  Polled& polled = polled_[model];
+  const bool is_news = polled.pin != directory.pin || (gone != 0 && polled.gone != gone);
+  const bool gives_way = serves != 0 && serves != version && (is_news || (gone != 0 && !tried.failed));
+  if ((tried.fingerprint != files.fingerprint || gives_way) && !load_quietly(model, version).ok())
+    return;  // the queue is full: the next poll asks again
+  polled.pin = directory.pin;
+  polled.gone = gone;
 }
 
 }  // namespace millrace::server::models

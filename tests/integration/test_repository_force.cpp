@@ -3,14 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
+#include "runtime/base/file.hpp"
 #include "tests/integration/repository_host.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr char kDifference[] =
     "its inputs and outputs are not those of version '1', which serves: output 'y' was FP32 [1,4,4,4], is "
@@ -29,6 +33,18 @@ struct RepositoryForce : testing::Test {
     const Answer answer = host.ask(connection, host.frame(1));
     EXPECT_TRUE(answer.status != 200 || answer.right);
     return answer.version;
+  }
+  /// How often the log says it.
+  int times(const std::string& text) {
+    const std::string log = host.server().err();
+    int count = 0;
+    for (auto at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
+    return count;
+  }
+  /// A model that came later is loaded only after two more polls.
+  void expect_polls_go_on() {
+    host.add("1", chain_program(6), {}, "n");
+    EXPECT_TRUE(host.eventually("1", "READY", "n"));
   }
 
   RepositoryHost host{6};
@@ -72,6 +88,28 @@ TEST_F(RepositoryForce, PollingKeepsWhatServes) {
   EXPECT_EQ(host.reload({"--version", "2", "--force"}).exit_code, 0);
   EXPECT_EQ(serving(), "2");
   EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"m\""), 0);
+}
+
+TEST_F(RepositoryForce, PollingSaysAgainWhatItRefusesWhereThePinIsMovedToIt) {
+  host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
+  host.add("2", chain_program(6, 5));
+  ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
+  ASSERT_TRUE(write_file_atomically(host.root() / "m" / "PIN", "2").ok());
+  EXPECT_TRUE(wait_until([&] { return times(kDifference) == 2; })) << host.server().err();
+  expect_polls_go_on();
+  EXPECT_EQ(times(kDifference), 2) << "once for the pin, and not at every poll";
+  EXPECT_EQ(serving(), "1");
+}
+
+TEST_F(RepositoryForce, PollingSaysAgainWhatItRefusesWhereTheServingVersionIsDeleted) {
+  host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
+  host.add("2", chain_program(6, 5));
+  ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
+  fs::remove_all(host.root() / "m" / "1");
+  EXPECT_TRUE(wait_until([&] { return times(kDifference) == 2; })) << host.server().err();
+  expect_polls_go_on();
+  EXPECT_EQ(times(kDifference), 2) << "once for the deletion, and not at every poll";
+  EXPECT_EQ(serving(), "1");
 }
 
 TEST_F(RepositoryForce, ContradictingParametersAreRefused) {

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 
 #include "fake_pipeline.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/log.hpp"
 #include "server/models/repository.hpp"
 #include "tests/support/wait.hpp"
 #include "tests/unit/server/host_deployment.hpp"
@@ -30,7 +32,7 @@ using namespace std::chrono_literals;
 /// output "z". The compiler waits until end_compiler().
 class LoadJobs : public testing::Test {
  protected:
-  LoadJobs() {
+  explicit LoadJobs(RepositoryMode mode = RepositoryMode::kExplicit) {
     tests::write_host_deployment(root_ / "m" / "1", 1);
     tests::write_host_deployment(scratch_.path() / "compiled", 2, "z");
     fs::create_directories(root_ / "m" / "2");
@@ -42,8 +44,9 @@ class LoadJobs : public testing::Test {
     EXPECT_EQ(::mkfifo(hold_.c_str(), 0600), 0);
 
     PipelineSource source;
-    source.open = [](const PipelineSource::Deployment& deployment,
-                     std::uint32_t) -> Result<std::shared_ptr<runtime::pipeline::Pipeline>> {
+    source.open = [this](const PipelineSource::Deployment& deployment,
+                         std::uint32_t) -> Result<std::shared_ptr<runtime::pipeline::Pipeline>> {
+      MILLRACE_TRY(on_open_());
       return std::shared_ptr<runtime::pipeline::Pipeline>(
           std::make_shared<test::FakePipeline>(deployment->plan));
     };
@@ -53,7 +56,8 @@ class LoadJobs : public testing::Test {
     swapper_.emplace(registry_, *metrics_, std::move(source), SwapOptions());
     RepositoryOptions options;
     options.root = root_;
-    options.mode = RepositoryMode::kExplicit;
+    options.mode = mode;
+    options.poll = 10ms;
     options.compiler = Compiler{{"/bin/sh", (scratch_.path() / "compiler.sh").string()}, "cluster", "1"};
     options.cache = *Cache::open(scratch_.path() / "cache");
     repository_.emplace(registry_, *metrics_, *swapper_, std::move(options));
@@ -80,8 +84,8 @@ class LoadJobs : public testing::Test {
     });
   }
   void end_compiler() { ::close(std::exchange(writer_, -1)); }
-  std::string serving() const {
-    const auto model = registry_.snapshot()->find("m", "");
+  std::string serving(const std::string& name = "m") const {
+    const auto model = registry_.snapshot()->find(name, "");
     return model == nullptr ? "" : model->version();
   }
 
@@ -93,10 +97,19 @@ class LoadJobs : public testing::Test {
   const fs::path root_ = scratch_.path() / "models", hold_ = scratch_.path() / "hold";
   std::unique_ptr<metrics::Metrics> metrics_ = metrics::Metrics::create("1");
   Registry registry_;
+  std::function<Status()> on_open_ = [] { return Status(); };
   std::optional<Swapper> swapper_;
   std::optional<Repository> repository_;
   int writer_ = -1;
 };
+
+/// How many warnings say it.
+int warnings(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : log::recent())
+    if (entry.message.find(text) != std::string::npos) ++count;
+  return count;
+}
 
 const LoadOrder kFirst = {"m", "1", std::nullopt}, kSecond = {"m", "2", std::nullopt};
 const LoadOrder kForced = {"m", "2", std::nullopt, false, true};
@@ -137,6 +150,75 @@ TEST_F(LoadJobs, NothingIsComparedWhereNothingServes) {
   end_compiler();
   EXPECT_TRUE(second.get().ok());
   EXPECT_EQ(serving(), "2");
+}
+
+TEST_F(LoadJobs, TheLogSaysOfEveryFailedJobWhy) {
+  ASSERT_TRUE(load(kFirst).ok());
+  EXPECT_FALSE(load({"m", "31", std::nullopt}).ok());
+  EXPECT_EQ(warnings("model 'm' has no version '31' in the repository"), 1);
+  EXPECT_FALSE(load({"absent", "1", std::nullopt, true}).ok());
+  EXPECT_EQ(warnings("the repository has no model 'absent'"), 1);
+
+  std::promise<Status> unpinned;
+  ASSERT_TRUE(repository_->unpin("m", [&](const Status& status) { unpinned.set_value(status); }).ok());
+  EXPECT_FALSE(unpinned.get_future().get().ok());
+  EXPECT_EQ(warnings("model 'm' is not pinned"), 1);
+
+  ASSERT_TRUE(write_pin(root_ / "m", 1).ok());
+  EXPECT_FALSE(load(kSecond).ok());
+  EXPECT_EQ(warnings("model 'm' is pinned to version '1', so version '2' is not loaded"), 1);
+}
+
+TEST_F(LoadJobs, TheLogSaysThatAVersionServesAndIsNotPinned) {
+  on_open_ = [this] {
+    fs::create_directory(root_ / "m" / "PIN");
+    return Status();
+  };
+  EXPECT_FALSE(load({"m", "1", std::nullopt, true}).ok());
+  EXPECT_EQ(serving(), "1");
+  EXPECT_EQ(warnings("model 'm' version '1' serves, and is not pinned: "), 1);
+}
+
+TEST_F(LoadJobs, TheLogSaysOnceWhyAVersionDoesNotLoad) {
+  on_open_ = [] { return Error(ErrorCode::kEnvironment, "the card is on fire"); };
+  EXPECT_FALSE(load(kFirst).ok());
+  EXPECT_EQ(warnings("the card is on fire"), 1);
+}
+
+struct PollingLoadJobs : LoadJobs {
+  PollingLoadJobs() : LoadJobs(RepositoryMode::kPoll) {}
+  void pin(const std::string& model, const std::string& content) { write(root_ / model / "PIN", content); }
+  /// Ends after a poll that began later than this call. Every job of a model that is not compiled has ended by then.
+  void wait_for_poll() {
+    fs::create_directories(root_ / "broken");
+    for (int poll = 0; poll < 2; ++poll) {
+      const std::string content = "poll-" + std::to_string(++polls_);
+      pin("broken", content);
+      ASSERT_TRUE(tests::wait_until([&] { return warnings("holds '" + content + "'") == 1; }));
+    }
+  }
+
+  int polls_ = 0;
+};
+
+TEST_F(PollingLoadJobs, APinThatIsEditedWhileTheQueueIsFullIsObeyedLater) {
+  ASSERT_TRUE(wait_for_compiler()) << "of version 2 of model 'm', which all its later jobs wait for";
+  for (const int version : {1, 2})
+    tests::write_host_deployment(root_ / "n" / std::to_string(version), version);
+  ASSERT_TRUE(tests::wait_until([&] { return serving("n") == "2"; }));
+  pin("n", "1");
+  ASSERT_TRUE(tests::wait_until([&] { return serving("n") == "1"; }));
+  wait_for_poll();
+
+  Status taken;
+  for (int job = 0; taken.ok() && job < 100; ++job) taken = repository_->unpin("m", nullptr);
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.error().code(), ErrorCode::kResourceExhausted);
+  pin("n", "2");
+  wait_for_poll();
+  EXPECT_EQ(serving("n"), "1");
+  end_compiler();
+  EXPECT_TRUE(tests::wait_until([&] { return serving("n") == "2"; }, 20s));
 }
 
 }  // namespace
