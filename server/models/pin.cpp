@@ -1,8 +1,10 @@
 #include "server/models/pin.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string_view>
 #include <system_error>
@@ -17,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = 64;
+constexpr std::size_t kMostBytes = 64;
 constexpr std::size_t kMostShown = 20;  // characters of a content that is no number
 
 fs::path pin_of(const fs::path& model_folder) {
@@ -39,21 +41,47 @@ std::string_view without_space_around(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-/// Why the file names no version; its number in `version` where it names one.
-std::string judge(const fs::path& pin, const struct stat& file, std::uint64_t& version) {
-  if (S_ISLNK(file.st_mode)) return "is a symbolic link, which is not followed";
-  if (S_ISDIR(file.st_mode)) return "is a folder and not a file";
-  if (!S_ISREG(file.st_mode)) return "is no regular file";
-  if (static_cast<std::uint64_t>(file.st_size) > kMostBytes)
-    return "has " + std::to_string(file.st_size) + " bytes, and a version's number needs few";
-  const auto text = read_text_file(pin, kMostBytes);
-  if (!text.ok()) return "cannot be read: " + text.error().message();
-  const std::string_view number = without_space_around(*text);
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// Why an open file that holds `text` names no version; its number in `version` where it names one.
+std::string judge(std::string_view text, std::uint64_t& version) {
+  const std::string_view number = without_space_around(text);
   if (number.empty()) return "is empty";
   version = parse_version(number);
   if (version != 0) return {};
   return "holds '" + printable(number.substr(0, kMostShown)) + (number.size() > kMostShown ? "…" : "") +
          "', which is no version's number";
+}
+
+/// The same of what lies at `pin`. It is opened once, and judged by what was opened. Nothing there: no fault
+/// and no version.
+std::string judge_file(const fs::path& pin, std::uint64_t& version) {
+  // Opening a FIFO without a writer would block.
+  const Descriptor file(::open(pin.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
+  if (file.get() < 0 && errno == ELOOP) return "is a symbolic link, which is not followed";
+  struct stat is {};
+  if (file.get() < 0 || ::fstat(file.get(), &is) != 0) return "cannot be read: " + error_text(errno);
+  if (S_ISDIR(is.st_mode)) return "is a folder and not a file";
+  if (!S_ISREG(is.st_mode)) return "is no regular file";
+  if (static_cast<std::uint64_t>(is.st_size) > kMostBytes)
+    return "has " + std::to_string(is.st_size) + " bytes, and a version's number needs few";
+  std::array<char, kMostBytes> bytes{};
+  const ssize_t length = ::read(file.get(), bytes.data(), bytes.size());
+  if (length < 0) return "cannot be read: " + error_text(errno);
+  return judge({bytes.data(), static_cast<std::size_t>(length)}, version);
 }
 
 Error folder_in_the_way(const fs::path& pin) {
@@ -70,13 +98,8 @@ std::string how_to_unpin(const fs::path& model_folder) {
 
 Pin read_pin(const fs::path& model_folder) {
   const fs::path pin = pin_of(model_folder);
-  struct stat file {};
   Pin out;
-  std::string wrong;
-  if (::lstat(pin.c_str(), &file) == 0)
-    wrong = judge(pin, file, out.version);
-  else if (errno != ENOENT && errno != ENOTDIR)
-    wrong = "cannot be read: " + error_text(errno);
+  const std::string wrong = judge_file(pin, out.version);
   if (!wrong.empty())
     out.unreadable = name_of(model_folder) + ": " + pin.string() + " " + wrong +
                      ", so no version is loaded; write the number of a version into it, or " +
@@ -97,9 +120,20 @@ Status check_pin_place(const fs::path& model_folder) {
 Status write_pin(const fs::path& model_folder, std::uint64_t version) {
   MILLRACE_TRY(check_pin_place(model_folder));
   const fs::path pin = pin_of(model_folder);
+  const std::string content = std::to_string(version) + "\n";
   struct stat file {};
-  if (::lstat(pin.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) ::unlink(pin.c_str());
-  return write_file_atomically(pin, std::to_string(version) + "\n");
+  if (::lstat(pin.c_str(), &file) == 0 && !S_ISREG(file.st_mode)) {
+    // write_file_atomically() would follow a link. It stays until a whole file takes its place.
+    const fs::path whole = model_folder / ".PIN.new";
+    MILLRACE_TRY(write_file_atomically(whole, content));
+    if (::rename(whole.c_str(), pin.c_str()) != 0) {
+      const int code = errno;
+      ::unlink(whole.c_str());
+      return Error(ErrorCode::kEnvironment,
+                   pin.string() + " cannot be replaced: " + error_text(code) + "; remove it yourself");
+    }
+  }
+  return write_file_atomically(pin, content);
 }
 
 Status remove_pin(const fs::path& model_folder) {

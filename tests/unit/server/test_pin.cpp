@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 
@@ -117,6 +119,24 @@ TEST_F(PinFile, IsWrittenWholeOverWhateverWasThere) {
   EXPECT_EQ(*read_text_file(folder / "other"), "x") << "the link was replaced and not followed";
   for (const auto& entry : fs::directory_iterator(folder))
     EXPECT_TRUE(entry.path() == pin || entry.path() == folder / "other") << entry.path();
+}
+
+TEST_F(PinFile, ALinkStaysWhereTheDiskIsFull) {
+  add("other");
+  fs::create_symlink(folder / "other", pin);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit nothing{0, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &nothing), 0);
+  const Status written = write_pin(folder, 5);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(fs::is_symlink(pin)) << "without it the model would not be pinned at the next start";
+  EXPECT_TRUE(write_pin(folder, 5).ok());
+  EXPECT_EQ(read_pin(folder).version, 5U);
 }
 
 TEST_F(PinFile, IsRemovedWhateverItHolds) {
