@@ -42,18 +42,19 @@ std::string document(std::string_view name) {
   return found.empty() ? std::string(name) : found.string();
 }
 
-Result<fs::path> find_cluster(const fs::path& given) {
+Result<fs::path> find_cluster(const fs::path& given, const fs::path& folder) {
+  const fs::path path = folder.empty() ? given : (folder / given).lexically_normal();
   std::error_code error;
-  if (given.has_parent_path() || fs::exists(given, error)) return given;
-  const fs::path folder = installed("clusters");
-  if (folder.empty()) return given;
+  if (given.has_parent_path() || (fs::exists(path, error) && !fs::is_directory(path, error))) return path;
+  const fs::path clusters = installed("clusters");
+  if (clusters.empty()) return path;
   std::string name = given.string();
   if (name.ends_with(kExtension)) name.resize(name.size() - kExtension.size());
-  const fs::path found = folder / (name + std::string(kExtension));
+  const fs::path found = clusters / (name + std::string(kExtension));
   if (fs::is_regular_file(found, error)) return found;
-  return Error(ErrorCode::kNotFound, "cluster '" + given.string() +
-                                         "': no file has that path, and no cluster of " + folder.string() +
-                                         " has that name; it has " + names_in(folder));
+  return Error(ErrorCode::kNotFound, "cluster '" + path.string() +
+                                         "': no file has that path, and no cluster of " + clusters.string() +
+                                         " has that name; it has " + names_in(clusters));
 }
 
 }  // namespace millrace::runtime::plan

@@ -17,8 +17,10 @@ std::filesystem::path installed(std::string_view what);
 /// installed.
 std::string document(std::string_view name);
 
-/// The cluster file that a user names: a path, or the name of an installed one ("three-ku060"). A file of that name
-/// wins. Does not read it. kNotFound where a name is neither; the message lists the installed ones.
-Result<std::filesystem::path> find_cluster(const std::filesystem::path& given);
+/// The cluster file that a user names: a path, relative to `folder` (empty: the current one), or the name of an
+/// installed one ("three-ku060"). A file of that name in the folder wins, a directory does not. Does not read it.
+/// kNotFound where a name is neither; the message lists the installed ones.
+Result<std::filesystem::path> find_cluster(const std::filesystem::path& given,
+                                           const std::filesystem::path& folder = {});
 
 }  // namespace millrace::runtime::plan

@@ -69,11 +69,6 @@ Value value_of(const Setting& setting, const Settings& of) {
     Value operator()(const Path& kind) const {
       return (of.*kind.at).empty() ? Value() : Value(absolute(of.*kind.at));
     }
-    Value operator()(const PathOrName& kind) const {
-      const std::string& text = of.*kind.at;
-      const bool name = text.find('/') == std::string::npos && is_name_of_installed(text);
-      return name ? text_or_nothing(text) : Value(absolute(text));
-    }
     Value operator()(const Choice& kind) const { return of.*kind.at; }
     Value operator()(const Paths& kind) const { return absolute(of.*kind.at); }
     Value operator()(const Texts& kind) const { return of.*kind.at; }

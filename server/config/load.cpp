@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/plan/installed.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::server::config {
@@ -71,8 +72,13 @@ struct Store {
   }
   Status operator()(const PathOrName& kind) const {
     MILLRACE_ASSIGN(const std::string text, one());
-    const bool name = text.find('/') == std::string::npos && is_name_of_installed(resolved(text));
-    to.*kind.at = name ? text : resolved(text);
+    if (text.empty()) {
+      to.*kind.at = text;
+      return {};
+    }
+    const auto found = runtime::plan::find_cluster(text, given.folder);
+    if (!found.ok()) return found.error().within(given.origin);
+    to.*kind.at = found->string();
     return {};
   }
   Status operator()(const Paths& kind) const {

@@ -30,9 +30,10 @@ struct Loaded {
   std::string named(std::string_view key) const;
 };
 
-/// Everything checked that can be checked without looking at another file. kInvalidInput naming the flag, the
-/// variable or file and line; kNotFound, kEnvironment where the file cannot be read. Unknown keys of the file
-/// are refused, and variables that begin like a section's settings (MILLRACE_HTTP_…) and are none.
+/// Everything checked that can be checked without looking into another file. A cluster's name becomes the path of its
+/// file. kInvalidInput naming the flag, the variable or file and line; kNotFound, kEnvironment where the file cannot
+/// be read; kNotFound for a cluster that is neither a file nor installed. Unknown keys of the file are refused, and
+/// variables that begin like a section's settings (MILLRACE_HTTP_…) and are none.
 Result<Loaded> load(const Sources& sources);
 
 /// As load(), with the file's text given; `name` stands for the file in messages.

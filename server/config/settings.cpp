@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 namespace millrace::server::config {
 namespace {
@@ -19,7 +18,7 @@ constexpr std::array<std::string_view, 4> kPolicies = {"auto", "overlap", "rolli
 
 const Setting kSettings[] = {
     {"deployments", "--deployment", Paths{&Settings::deployments}, "Deployment directory; may be repeated"},
-    {"cluster", "--cluster", PathOrName{&Settings::cluster},
+    {"cluster", "--cluster", PathOrName{{&Settings::cluster}},
      "Cluster file (default: emulated cards made to fit)"},
     {"fidelity", "--fidelity", Choice{&Settings::fidelity, kFidelities},
      "Of emulated cards: functional, or rtl (their SystemVerilog, simulated)"},
@@ -157,18 +156,11 @@ std::string environment_name(std::string_view key) {
   return out;
 }
 
-bool is_name_of_installed(const std::string& path) {
-  std::error_code error;
-  const std::string name = std::filesystem::path(path).filename().string();
-  return !name.ends_with(".yaml") && !name.ends_with(".yml") && !std::filesystem::exists(path, error);
-}
-
 std::string value_text(const Setting& setting, const Settings& of) {
   struct Print {
     const Settings& of;
     std::string operator()(const Text& kind) const { return of.*kind.at; }
     std::string operator()(const Path& kind) const { return of.*kind.at; }
-    std::string operator()(const PathOrName& kind) const { return of.*kind.at; }
     std::string operator()(const Choice& kind) const { return of.*kind.at; }
     std::string operator()(const Paths& kind) const { return list_text(of.*kind.at); }
     std::string operator()(const Texts& kind) const { return list_text(of.*kind.at); }

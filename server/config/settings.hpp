@@ -70,9 +70,7 @@ struct Text {
 struct Path {  // relative in the file: to the file's folder
   std::string Settings::*at;
 };
-struct PathOrName {  // likewise; a name of something installed stays as it is
-  std::string Settings::*at;
-};
+struct PathOrName : Path {};  // or the name of an installed cluster, which becomes the path of its file
 struct Paths {
   std::vector<std::string> Settings::*at;
 };
@@ -107,9 +105,6 @@ struct Setting {
 
 /// Every setting, in the order of the page.
 std::span<const Setting> settings();
-
-/// Whether the last part of this path looks like a name: no YAML file by its ending, and there is no such file.
-bool is_name_of_installed(const std::string& path);
 
 /// Null where there is none.
 const Setting* find_setting(std::string_view key);

@@ -192,7 +192,12 @@ TEST_F(Install, AClusterIsFoundByItsName) {
   EXPECT_NE(unknown.err.find("cluster 'three-ku61': no file has that path, and " + known), std::string::npos)
       << unknown.err;
 
-  // A file wins over a name, and a path is a path.
+  // A file wins over a name, a directory does not, and a path is a path.
+  fs::create_directory(elsewhere() / "three-ku060");
+  const Outcome beside_a_directory = plan("three-ku060");
+  ASSERT_EQ(beside_a_directory.exit_code, 0) << beside_a_directory.err;
+  EXPECT_EQ(cards(beside_a_directory), cards(by_path));
+  fs::remove(elsewhere() / "three-ku060");
   fs::create_directories(elsewhere() / "clusters");
   std::ofstream(elsewhere() / "one-u280") << "no cluster\n";
   EXPECT_NE(plan("one-u280").err.find("one-u280:1"), std::string::npos);

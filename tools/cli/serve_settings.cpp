@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/base/log.hpp"
-#include "runtime/plan/installed.hpp"
 #include "server/config/document.hpp"
 
 namespace millrace::cli {
@@ -43,13 +42,7 @@ Result<config::Loaded> LiveSettings::read(const ServeCommand& command) {
   sources.environment = config::process_environment();
   sources.flags = command.flags;
   sources.file = settings_file(command, sources.environment);
-  MILLRACE_ASSIGN(config::Loaded loaded, config::load(sources));
-  if (std::string& cluster = loaded.settings.cluster; !cluster.empty()) {
-    const auto found = runtime::plan::find_cluster(cluster);
-    if (!found.ok()) return found.error().within(loaded.named("cluster"));
-    cluster = found->string();
-  }
-  return loaded;
+  return config::load(sources);
 }
 
 std::string LiveSettings::sources() const {

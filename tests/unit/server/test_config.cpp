@@ -45,7 +45,8 @@ TEST(Config, a_flag_wins_over_the_environment_and_that_over_the_file) {
 
 TEST(Config, every_kind_of_value_is_read) {
   const auto loaded = load_text(
-      "schema: 1\ndeployments: [a, /b]\ncluster: c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', unauthenticated: "
+      "schema: 1\ndeployments: [a, /b]\ncluster: ./c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', "
+      "unauthenticated: "
       "true}\nlog: {level: debug}\nhttp:\n",
       "/etc/millrace/server.yaml", {});
   ASSERT_TRUE(loaded.ok()) << loaded.error().message();
@@ -56,15 +57,33 @@ TEST(Config, every_kind_of_value_is_read) {
   EXPECT_EQ(loaded->settings.log_level, "debug");
 }
 
-TEST(Config, KeepsTheNameOfAnInstalledClusterUnlessAFileOfThatNameIsThere) {
-  const TemporaryDirectory directory("millrace-config");
-  const auto cluster = [&] {
-    const auto loaded = load_text("cluster: three-ku060\n", directory.path() / "server.yaml", {});
+TEST(Config, FindsTheClusterOfANameBesideTheFileThenAmongTheInstalledOnesAndNowhereElse) {
+  const TemporaryDirectory directory("millrace-config"), current("millrace-config");
+  const auto cluster = [&](const std::string& name) {
+    const auto loaded = load_text("cluster: " + name + "\n", directory.path() / "server.yaml", {});
     return loaded.ok() ? loaded->settings.cluster : loaded.error().message();
   };
-  EXPECT_EQ(cluster(), "three-ku060");
-  std::ofstream(directory.path() / "three-ku060") << "schema: 1\n";
-  EXPECT_EQ(cluster(), directory.path() / "three-ku060");
+  const auto write = [](const std::filesystem::path& file) { std::ofstream(file) << "schema: 1\n"; };
+  const auto installed =
+      std::filesystem::canonical(std::filesystem::path(tests::source_dir()) / "configs/clusters");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(current.path());
+  for (const char* name : {"three-ku060", "three-ku060.yaml"}) {
+    SCOPED_TRACE(name);
+    write(current.path() / name);  // the settings file is not there, so that this file is not meant
+    EXPECT_EQ(cluster(name), installed / "three-ku060.yaml");
+    std::filesystem::create_directory(directory.path() / name);
+    EXPECT_EQ(cluster(name), installed / "three-ku060.yaml");
+    std::filesystem::remove(directory.path() / name);
+    write(directory.path() / name);
+    EXPECT_EQ(cluster(name), directory.path() / name);
+  }
+  write(current.path() / "none");
+  const std::string there = directory.path().string();
+  EXPECT_TRUE(cluster("none").starts_with(there + "/server.yaml:1: cluster: cluster '" + there +
+                                          "/none': no file has that path, and no cluster of "))
+      << cluster("none");
+  std::filesystem::current_path(before);
 }
 
 TEST(Config, a_list_in_the_environment_is_separated_by_commas_and_replaces_the_files) {
