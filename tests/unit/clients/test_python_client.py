@@ -166,12 +166,15 @@ class Program(unittest.TestCase):
         )
         self.refused(self.run_client("http://127.0.0.1:1", "--input", "x", "--token-file", path), path, "ASCII")
 
-    def test_refuses_an_output_without_a_directory_before_it_asks(self):
+    def test_refuses_an_output_that_can_be_no_file_before_it_asks(self):
         write_npy(self.file("x.npy"), "<f4", (1, 2), bytes(8))
         with Server(metadata()) as server:
-            target = os.path.join(self.file("absent"), "y.npy")
-            run = self.run_client(server.url, "--input", self.file("x.npy"), "--output", target)
-            self.refused(run, "--output", self.file("absent"))
+            for target, wrong in (
+                (self.file("absent/y.npy"), "there is no directory " + self.file("absent")),
+                (self.folder.name, "is a directory"),
+            ):
+                run = self.run_client(server.url, "--input", self.file("x.npy"), "--output", target)
+                self.refused(run, "--output", wrong)
             self.assertEqual(server.inferences, 0)
 
     def test_sends_and_writes_BF16_as_the_integers_that_hold_its_bits(self):

@@ -49,6 +49,11 @@ with millrace_client.connect(url, timeout=30) as client:
             assert error.code == "invalid" and "in0" in str(error), error
         with millrace_client.connect(url, timeout=30, arrays=False) as other:
             assert other.infer("fake", inputs) == expected
+    try:
+        client.model("\ud800")
+        sys.exit("a name that UTF-8 cannot write was taken")
+    except millrace_client.MillraceError as error:
+        assert error.code == "invalid" and "'\\ud800'" in str(error), error
 for call in (client.ready, lambda: client.model("fake"), lambda: client.infer("fake", inputs)):
     try:
         call()

@@ -108,6 +108,8 @@ def _ask(arguments: argparse.Namespace, client: Client) -> None:
     folder = os.path.dirname(arguments.output or "") or "."
     if not os.path.isdir(folder):
         raise MillraceError("invalid", f"--output: there is no directory {folder}")
+    if os.path.isdir(arguments.output or ""):
+        raise MillraceError("invalid", f"--output: {arguments.output} is a directory; name a file")
     model = client.model(arguments.model, arguments.version)
     first = model.outputs[0]
     answers: list[bytes] = []

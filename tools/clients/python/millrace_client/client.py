@@ -49,6 +49,15 @@ class Client(abc.ABC):
         if self._closed:
             raise MillraceError("invalid", "the client is closed; connect again")
 
+    @staticmethod
+    def _check_name(name: str, version: str) -> None:
+        try:
+            (name + version).encode()
+        except UnicodeError:
+            raise MillraceError(
+                "invalid", f"model {name!r}, version {version!r}: has characters that UTF-8 has not"
+            ) from None
+
     @abc.abstractmethod
     def ready(self) -> bool:
         """Whether the server takes requests."""

@@ -154,6 +154,7 @@ class HttpClient(Client):
     def _find(self, name: str, version: str, deadline: float) -> Model:
         self._check_open()
         if (name, version) not in self._models:
+            self._check_name(name, version)
             path = self._path(name, version)
             status, _, body = self._exchange("GET", path, deadline=deadline)
             if status != 200:

@@ -154,6 +154,7 @@ class UdpClient(Client):
             return self._models[name, version]
         if not name:
             raise MillraceError("invalid", "a model name is needed over UDP")
+        self._check_name(name, version)
         handle, input_bytes, output_bytes, described = self._greet(name, version, deadline)
         inputs, outputs = self._describe(described)
         check_description(name, inputs, outputs)
