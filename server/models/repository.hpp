@@ -203,6 +203,7 @@ class Repository {
   Status run_unpin(const Job& job);
   Status choose_version(Job& job, const ModelDirectory& directory);
   Status check_signature(const Job& job, const Model& serves, const runtime::plan::ModelInfo& next) const;
+  std::string on_restart(const Job& job, const std::string& serves) const;
   Status find_version(Job& job, VersionDirectory& found);
   void swap_to(Job& job, const NextVersion& next, SwapResult& result);
   void book_swap(const Job& job, const NextVersion& next, const std::shared_ptr<Model>& old,

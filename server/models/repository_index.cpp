@@ -72,11 +72,13 @@ void Repository::sample(metrics::Samples& samples) const {
                   {{"model", model}}, 1);
     if (pin.is_set())
       samples.gauge("millrace_model_pinned",
-                    "Constant 1, of every model that is pinned; without a version where PIN is unreadable.",
+                    "Constant 1, of every model that should be served and is pinned; without a version where "
+                    "PIN is unreadable.",
                     {{"model", model}, {"version", pin.version == 0 ? "" : std::to_string(pin.version)}}, 1);
     samples.gauge(
         "millrace_model_outdated",
-        "1 where the version that serves is not the one that should, because that did not load.",
+        "1 where the version that serves is not the one that should: that did not load, or another is "
+        "pinned.",
         {{"model", model}},
         is_outdated(model, pin, serves == nullptr ? 0 : parse_version(serves->version()), passed) ? 1 : 0);
   }

@@ -175,14 +175,31 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
+/// What a restart would make of the refusal of the job's version: it compares nothing. Empty where it would
+/// serve another version.
+std::string Repository::on_restart(const Job& job, const std::string& serves) const {
+  const auto found = look();
+  if (!found.ok()) return "";
+  const auto model = found->find(job.model);
+  if (model == found->end()) return "";
+  const auto starts = version_to_serve(job.model, model->second);
+  if (!starts.ok() || (*starts)->first != job.version) return "";
+  const std::string restart =
+      ". A restart would serve version '" + std::to_string(job.version) + "' all the same";
+  if (!model->second.versions.contains(parse_version(serves))) return restart;
+  return restart + "; to keep version '" + serves + "', pin it: millrace reload --model " + job.model +
+         " --version " + serves + " --pin";
+}
+
 /// Clients of the version that serves must be clients of the next one, unless the load is forced.
 Status Repository::check_signature(const Job& job, const Model& serves,
                                    const runtime::plan::ModelInfo& next) const {
   const std::string difference = signature_difference(serves.deployment().model, next);
   if (difference.empty()) return {};
   const std::string version = std::to_string(job.version);
-  const std::string what = "its inputs and outputs are not those of version '" + serves.version() +
-                           "', which serves: " + difference;
+  const std::string what =
+      "its inputs and outputs are not those of version '" + serves.version() + "', " +
+      (lost_.contains(job.model) ? "which is being brought up again: " : "which serves: ") + difference;
   if (job.force) {
     log::warning("models", named(job.model, version) + ": " + what + "; the load is forced");
     return {};
@@ -191,7 +208,7 @@ Status Repository::check_signature(const Job& job, const Model& serves,
                what +
                    "; requests of today's clients would fail. Serve it under another model's name, or load "
                    "it with 'force': millrace reload --model " +
-                   job.model + " --version " + version + " --force");
+                   job.model + " --version " + version + " --force" + on_restart(job, serves.version()));
 }
 
 Status Repository::run_kind(Job& job, bool& handed_on) {

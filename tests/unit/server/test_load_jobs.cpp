@@ -152,6 +152,36 @@ TEST_F(LoadJobs, NothingIsComparedWhereNothingServes) {
   EXPECT_EQ(serving(), "2");
 }
 
+TEST_F(LoadJobs, ARefusalSaysWhatARestartWouldServeAndHowToKeepTheOld) {
+  constexpr char kRestart[] = "A restart would serve version '2' all the same";
+  constexpr char kKeep[] = "to keep version '1', pin it: millrace reload --model m --version 1 --pin";
+  ASSERT_TRUE(load(kFirst).ok());
+  auto second = begin_load(kSecond);
+  ASSERT_TRUE(wait_for_compiler());
+  end_compiler();
+  std::string refused = second.get().error().message();
+  EXPECT_NE(refused.find(kRestart), std::string::npos) << refused;
+  EXPECT_NE(refused.find(kKeep), std::string::npos) << refused;
+
+  tests::write_host_deployment(root_ / "m" / "3", 3);
+  refused = load(kSecond).error().message();
+  EXPECT_NE(refused.find("--force"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("restart"), std::string::npos) << "it would serve version 3: " << refused;
+}
+
+TEST_F(LoadJobs, ARefusalDoesNotCallALostVersionServing) {
+  ASSERT_TRUE(load(kFirst).ok());
+  tests::write_host_deployment(root_ / "m" / "3", 3);
+  on_open_ = [] { return Error(ErrorCode::kUnavailable, "the card is gone"); };
+  ASSERT_FALSE(load({"m", "3", SwapPolicy::kDrain}).ok());
+  auto second = begin_load(kSecond);
+  ASSERT_TRUE(wait_for_compiler());
+  end_compiler();
+  const std::string refused = second.get().error().message();
+  EXPECT_NE(refused.find("not those of version '1', which is being brought up again: "), std::string::npos)
+      << refused;
+}
+
 TEST_F(LoadJobs, TheLogSaysOfEveryFailedJobWhy) {
   ASSERT_TRUE(load(kFirst).ok());
   EXPECT_FALSE(load({"m", "31", std::nullopt}).ok());
