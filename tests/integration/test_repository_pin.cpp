@@ -261,6 +261,18 @@ TEST_F(RepositoryPin, IsWrittenOnlyWhereTheVersionServes) {
   EXPECT_EQ(serving(), "3") << "asked before anything is touched";
 }
 
+TEST_F(RepositoryPin, TheExitCodeTellsWhereTheServersMachineIsAtFault) {
+  add_other();
+  fs::remove_all(host_.root() / "m");
+  fs::create_directory_symlink("/proc/sys", host_.root() / "m");  // which not even root may write into
+  start("explicit");
+  EXPECT_EQ(host_.post("/v2/repository/models/m/load", R"({"parameters":{"version":1,"pin":true}})").status,
+            500);
+  const Outcome outcome = host_.reload({"--version", "1", "--pin"});
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_TRUE(holds(outcome.err, "model 'm' cannot be pinned: the server may not write")) << outcome.err;
+}
+
 TEST_F(RepositoryPin, RefusesParametersThatContradictEachOther) {
   start("explicit");
   const std::string model = "/v2/repository/models/m/";

@@ -100,6 +100,7 @@ Error refusal(const HttpClient::Answer& answer) {
   if (answer.status == 401) message += "; give a token with --token-file or MILLRACE_TOKEN";
   ErrorCode kind = ErrorCode::kDoesNotFit;
   if (answer.status == 401 || answer.status == 403) kind = ErrorCode::kInvalidInput;
+  if (answer.status == 500) kind = ErrorCode::kEnvironment;  // of the server: it may not write the pin
   if (answer.status == 501) kind = ErrorCode::kUnsupported;
   if (answer.status == 429 || answer.status == 503) kind = ErrorCode::kUnavailable;
   return Error(kind, message);
