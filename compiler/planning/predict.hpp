@@ -11,9 +11,9 @@ namespace millrace::compiler {
 
 /// Nothing that a search looks for is better than this.
 struct Bound {
-  double seconds =
-      0;             // by the objective: the latency, or the interval of one replica divided by their number
-  double cards = 0;  // of all replicas
+  // By the objective: the latency, or the interval of one replica divided by their number.
+  double seconds = 0;
+  double cards = 0;    // of all replicas
   bool exact = false;  // a solution reaches it
 };
 

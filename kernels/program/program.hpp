@@ -12,7 +12,6 @@
 // Storage of an element in memory, in buffers and on ports: one byte up to 8 bits, two bytes up to 16, four
 // bytes up to 32 and for float32. Storage is little-endian, two's complement, sign- or zero-extended.
 // (Sub-byte elements are packed on links only: packing.hpp.)
-// links only: packing.hpp.)
 #pragma once
 
 #include <cstddef>
