@@ -14,6 +14,8 @@
 namespace millrace::server::http {
 namespace {
 
+using namespace std::string_literals;
+
 // Connections.
 // ---------------------------------------------------------------------------------------------------------
 
@@ -164,8 +166,8 @@ TEST_F(HttpServer, refuses_a_request_whose_end_could_be_told_in_two_ways) {
       {"2^64 + 2", head + "Content-Length: 18446744073709551618\r\n\r\n{}"},
       {"more digits than any number has", head + "Content-Length: " + std::string(500, '9') + "\r\n\r\n{}"},
       {"a bare CR in a value", head + "X: a\rContent-Length: 2\r\n\r\n{}"},
-      {"a NUL in a value", head + std::string("X: a\0b\r\nContent-Length: 2\r\n\r\n{}", 37)},
-      {"a NUL in a name", head + std::string("X\0: b\r\nContent-Length: 2\r\n\r\n{}", 36)},
+      {"a NUL in a value", head + "X: a\0b\r\nContent-Length: 2\r\n\r\n{}"s},
+      {"a NUL in a name", head + "X\0: b\r\nContent-Length: 2\r\n\r\n{}"s},
       {"a space before the colon", head + "Content-Length : 2\r\n\r\n{}"},
       {"a tab before the colon", head + "Content-Length\t: 2\r\n\r\n{}"},
       {"a space before the first name", "POST " + kInferTarget + " HTTP/1.1\r\n Host: t\r\n\r\n"},
