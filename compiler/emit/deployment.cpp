@@ -22,7 +22,7 @@ namespace {
 using namespace runtime::plan;
 using explore::operator+=;
 
-constexpr char kGenerator[] = "millrace 0.1.0";
+constexpr char kGenerator[] = "millrace " MILLRACE_VERSION;
 constexpr char kHostEndpoint[] = "host";
 constexpr std::uint64_t kMostPlayedCycles = 200'000;  // of a partition's frame
 

@@ -12,6 +12,8 @@ install(FILES configs/server.yaml DESTINATION share/millrace)
 install(PROGRAMS configs/plugins/dense_plugin.py DESTINATION share/millrace/plugins)
 install(DIRECTORY tools/clients/python DESTINATION share/millrace FILES_MATCHING PATTERN *.py PATTERN pyproject.toml PATTERN py.typed
         PATTERN __pycache__ EXCLUDE)
+file(WRITE ${CMAKE_BINARY_DIR}/version.txt "${PROJECT_VERSION}\n")
+install(FILES ${CMAKE_BINARY_DIR}/version.txt DESTINATION share/millrace/python)
 install(FILES LICENSE DESTINATION share/doc/millrace)
 
 # Every folder's README, at its place in the tree: messages, --help and the installed files name them so. The cluster and device files

@@ -7,6 +7,7 @@ a network may lack setuptools.
 import base64
 import hashlib
 import pathlib
+import re
 import tomllib
 import zipfile
 
@@ -25,17 +26,27 @@ def _digest(data):
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
+def _version():
+    """The version of Millrace: an installed prefix has it in a file of its own, a checkout in CMakeLists.txt."""
+    installed = _HERE / "version.txt"
+    if installed.exists():
+        return installed.read_text(encoding="utf-8").strip()
+    project = (_HERE.parents[2] / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(millrace VERSION ([0-9.]+)", project).group(1)
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     project = tomllib.loads((_HERE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     name = project["name"].replace("-", "_")
-    info = f"{name}-{project['version']}.dist-info"
+    version = _version()
+    info = f"{name}-{version}.dist-info"
     files = {
         path.relative_to(_HERE).as_posix(): path.read_bytes()
         for path in sorted((_HERE / name).iterdir())
         if path.suffix == ".py" or path.name == "py.typed"
     }
     files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
         f"Summary: {project['description']}\nRequires-Python: {project['requires-python']}\n"
     ).encode()
     files[
@@ -45,7 +56,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
     record = "".join(f"{path},sha256={_digest(data)},{len(data)}\n" for path, data in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    wheel = f"{name}-{project['version']}-py3-none-any.whl"
+    wheel = f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(wheel_directory) / wheel, "w") as archive:
         for path, data in files.items():
             # With a fixed date: the same sources give the same wheel.
