@@ -13,6 +13,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::tests {
 namespace {
@@ -113,11 +114,7 @@ TEST_F(GeneratorChoice, A_plugin_and_all_it_started_go_with_the_command_that_is_
   BackgroundProgram command({millrace_binary(), "plan", kModel.string(), "--cluster",
                              (kSource / "configs/clusters/one-ku060.yaml").string(), "--generator-plugin",
                              script.string()});
-  const auto eventually = [](const auto& holds) {
-    for (int i = 0; i < 6000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return holds();
-  };
-  ASSERT_TRUE(eventually([&] { return fs::exists(mark) || !command.running(); }));
+  ASSERT_TRUE(wait_until([&] { return fs::exists(mark) || !command.running(); }));
   pid_t plugin = 0, its_child = 0;
   std::ifstream(mark) >> plugin >> its_child;
   ASSERT_GT(plugin, 0) << command.err();
@@ -129,7 +126,7 @@ TEST_F(GeneratorChoice, A_plugin_and_all_it_started_go_with_the_command_that_is_
     std::getline(state, text);
     return text.empty() || text.find(") Z") != std::string::npos || text.find(") X") != std::string::npos;
   };
-  EXPECT_TRUE(eventually([&] { return gone(plugin) && gone(its_child); }));
+  EXPECT_TRUE(wait_until([&] { return gone(plugin) && gone(its_child); }));
 }
 
 TEST_F(GeneratorChoice, A_block_on_the_host_between_cards_counts_in_the_latency) {

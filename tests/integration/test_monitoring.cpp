@@ -231,12 +231,12 @@ TEST_F(MonitoredServer, HasEverySeriesThatDashboardAndAlertsNameAndAnswersEveryP
     EXPECT_FALSE(series.empty()) << "names no series: " << expression;
     missing.insert(series.begin(), series.end());
   }
-  const auto end = std::chrono::steady_clock::now() + 180s;
-  while (!missing.empty() && std::chrono::steady_clock::now() < end && !HasFailure()) {
-    std::this_thread::sleep_for(500ms);
-    for (auto one = missing.begin(); one != missing.end();)
-      one = query(*one).empty() ? std::next(one) : missing.erase(one);
-  }
+  wait_until(
+      [&] {
+        std::erase_if(missing, [&](const auto& series) { return !query(series).empty(); });
+        return missing.empty() || HasFailure();
+      },
+      180s);
   for (const auto& expression : missing) ADD_FAILURE() << "no series: " << expression;
 
   // The load is seen as it is, and nothing fires.

@@ -214,13 +214,12 @@ TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
   command.insert(command.end(), rest.begin(), rest.end());
   BackgroundProgram server(command);
   // The first connection starts the server, and is its first client.
-  const auto end = std::chrono::steady_clock::now() + 30s;
   HttpConnection connection("unix:" + path, 60s);
-  while (!connection.connected() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(5ms);
-    connection = HttpConnection("unix:" + path, 60s);
-  }
-  ASSERT_TRUE(connection.connected()) << server.err();
+  const auto connects = [&] {
+    if (!connection.connected()) connection = HttpConnection("unix:" + path, 60s);
+    return connection.connected();
+  };
+  ASSERT_TRUE(wait_until(connects)) << server.err();
   const auto answer = connection.request("GET", "/v2/health/ready");
   ASSERT_TRUE(answer) << server.err();
   EXPECT_EQ(answer->status, 200);

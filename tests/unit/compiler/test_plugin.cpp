@@ -11,6 +11,7 @@
 #include "compiler/generators/plugin.hpp"
 #include "compiler/generators/timing.hpp"
 #include "runtime/base/file.hpp"
+#include "tests/support/wait.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -221,8 +222,7 @@ TEST_F(GeneratorPlugin, WhatItStartedDoesNotStay) {
     std::getline(state, text);
     return text.empty() || text.find(") Z") != std::string::npos || text.find(") X") != std::string::npos;
   };
-  for (int i = 0; i < 1000 && !gone(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_TRUE(gone());
+  EXPECT_TRUE(tests::wait_until(gone));
 }
 
 TEST_F(GeneratorPlugin, FilesThatAreNotTheModulesAreRefused) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/support/wait.hpp"
 #include "tools/load/power.hpp"
 #include "tools/load/run.hpp"
 
@@ -120,9 +121,7 @@ TEST(PowerMeter, TakesTheMeanOfWhatTheServerTellsMeanwhile) {
   ASSERT_NE(meter, nullptr);
   EXPECT_TRUE(meter->mean_watts().has_value()) << "the first look is its opening";
   std::optional<double> mean;
-  const auto end = Clock::now() + 30s;
-  while (!(mean = meter->mean_watts()) && Clock::now() < end) std::this_thread::sleep_for(10ms);
-  ASSERT_TRUE(mean.has_value());
+  ASSERT_TRUE(tests::wait_until([&] { return (mean = meter->mean_watts()).has_value(); }));
   EXPECT_TRUE(*mean >= 40 && *mean <= 60) << *mean;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "server/http/server.hpp"
+#include "tests/support/wait.hpp"
 #include "tools/clients/http_client.hpp"
 #include "tools/clients/samples.hpp"
 
@@ -166,11 +167,8 @@ TEST(Client, keeps_its_connection_and_makes_a_new_one_when_the_server_closed_it)
   auto server = server::http::Server::open(options, api, registry, *metrics);
   ASSERT_TRUE(server.ok());
   const auto closed_by_the_server = [&] {
-    for (int i = 0; i < 6000; ++i) {
-      if (metrics->serialise().find("\nmillrace_http_connections 0\n") != std::string::npos) return true;
-      std::this_thread::sleep_for(10ms);
-    }
-    return false;
+    return tests::wait_until(
+        [&] { return metrics->serialise().find("\nmillrace_http_connections 0\n") != std::string::npos; });
   };
   auto client = HttpClient::connect(parse_url("http://" + server.value()->address()).value(), 60s);
   ASSERT_TRUE(client.ok()) << client.error().message();
