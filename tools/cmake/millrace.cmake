@@ -12,8 +12,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(millrace_options INTERFACE -Wno-restrict)  # false alarm on "text" + std::string: GCC bug 105329
 endif()
 if(MILLRACE_SANITIZE)
-  # -O0 halves the build, and so does -g1, which keeps the lines of a report.
-  target_compile_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE} -O0 -g1)
+  # -O0 halves the build, and so does -g1, which keeps the lines of a report. What tests compute with for minutes is optimised a little.
+  target_compile_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE} -g1
+                         $<IF:$<BOOL:$<TARGET_PROPERTY:MILLRACE_COMPUTES>>,-O1,-O0>)
   target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
   if(MILLRACE_SANITIZE MATCHES "undefined")
     target_compile_options(millrace_options INTERFACE -fno-sanitize-recover=undefined)
@@ -65,8 +66,8 @@ function(millrace_module)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_include_directories(${target} PUBLIC ${root})
     target_link_libraries(${target} PUBLIC ${uses} ${M_PUBLIC} PRIVATE millrace_options ${M_PRIVATE})
-    if(MILLRACE_SANITIZE AND name MATCHES "^(kernels_.*|compiler_explore)$")
-      target_compile_options(${target} PRIVATE -O1)  # what tests compute with: minutes without it
+    if(name MATCHES "^(kernels_.*|compiler_explore)$")
+      set_target_properties(${target} PROPERTIES MILLRACE_COMPUTES ON)
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -103,6 +104,9 @@ function(millrace_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   target_compile_definitions(${name} PRIVATE ${T_DEFINES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(name MATCHES "^test_(kernels_.*|compiler_(explore|replicas|requantise))$")
+    set_target_properties(${name} PROPERTIES MILLRACE_COMPUTES ON)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT T_LABELS)
     set(T_LABELS unit)
