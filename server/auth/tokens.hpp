@@ -33,7 +33,7 @@ class Tokens {
   static Result<Tokens> parse(std::string_view text, const std::string& file);
 
   /// The holder of the token in an Authorization header ("Bearer …"); null where it is none of these. Takes
-  /// as long whatever the token is. Throws std::bad_alloc where there is no memory for a digest.
+  /// as long whatever the token is.
   const Holder* find(std::string_view authorization) const;
 
   std::size_t size() const { return entries_.size(); }

@@ -91,7 +91,7 @@ class Api {
 
   /// A request failed, by no fault of its client's or because there was too much to do: /v2/millrace/errors.
   /// Any thread.
-  void note_failure(std::string_view target, const Response& response) noexcept {
+  void note_failure(std::string_view target, const Response& response) {
     failures_.note(target, response.status, response.body);
   }
 

@@ -30,7 +30,7 @@ Result<std::vector<std::byte>> decoded(Coding coding, std::span<const std::byte>
 /// names neither.
 Coding preferred_coding(std::string_view accept_encoding);
 
-/// The parts, one after the other, in `coding` (not kIdentity). Throws std::bad_alloc.
+/// The parts, one after the other, in `coding` (not kIdentity).
 std::string encoded(Coding coding, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace millrace::server::http

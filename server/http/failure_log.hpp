@@ -1,10 +1,9 @@
-// The last requests that failed, kept for whoever asks (/v2/millrace/errors).
+// The last requests that failed, for /v2/millrace/errors.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,51 +14,31 @@ namespace millrace::server::http {
 struct Failure {
   std::int64_t unix_ms = 0;
   unsigned status = 0;
-  std::string target, body;  // cut where long
+  std::string target, body;  // cut after 128 and 512 bytes
 };
 
-/// Any thread. note() needs no memory: it is called where there may be none.
+/// Any thread.
 class FailureLog {
  public:
-  void note(std::string_view target, unsigned status, std::string_view body) noexcept {
+  void note(std::string_view target, unsigned status, std::string_view body) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const std::lock_guard lock(mutex_);
-    Kept& kept = kept_[count_++ % kept_.size()];
-    kept.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    kept.status = status;
-    kept.target_bytes = copy(target, kept.target);
-    kept.body_bytes = copy(body, kept.body);
+    if (failures_.size() == kMost) failures_.pop_front();
+    failures_.push_back({std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), status,
+                         std::string(target.substr(0, 128)), std::string(body.substr(0, 512))});
   }
 
   /// Oldest first.
   std::vector<Failure> read() const {
     const std::lock_guard lock(mutex_);
-    std::vector<Failure> out;
-    for (std::uint64_t i = count_ - std::min<std::uint64_t>(count_, kept_.size()); i < count_; ++i) {
-      const Kept& kept = kept_[i % kept_.size()];
-      out.push_back({kept.unix_ms, kept.status, std::string(kept.target.data(), kept.target_bytes),
-                     std::string(kept.body.data(), kept.body_bytes)});
-    }
-    return out;
+    return {failures_.begin(), failures_.end()};
   }
 
  private:
-  struct Kept {
-    std::int64_t unix_ms = 0;
-    unsigned status = 0;
-    std::array<char, 128> target{};
-    std::array<char, 512> body{};
-    std::size_t target_bytes = 0, body_bytes = 0;
-  };
-
-  template <std::size_t N>
-  static std::size_t copy(std::string_view from, std::array<char, N>& to) noexcept {
-    return from.copy(to.data(), to.size());
-  }
+  static constexpr std::size_t kMost = 64;
 
   mutable std::mutex mutex_;
-  std::uint64_t count_ = 0;
-  std::array<Kept, 64> kept_{};
+  std::deque<Failure> failures_;
 };
 
 }  // namespace millrace::server::http

@@ -39,14 +39,9 @@ Status Inference::start(void (*done)(void*), void* context) {
   // moment.
   model_->begun();
   const std::shared_ptr<models::Model> model = model_;
-  try {
-    const Status status = model->door().submit(frame_, &passage_);
-    if (!status.ok()) model->not_taken(kHttp, status.error().code());
-    return status;
-  } catch (...) {
-    model->not_taken(kHttp, ErrorCode::kInternal);
-    throw;
-  }
+  const Status status = model->door().submit(frame_, &passage_);
+  if (!status.ok()) model->not_taken(kHttp, status.error().code());
+  return status;
 }
 
 void Inference::cancel() {
@@ -65,15 +60,8 @@ Response Inference::finish() {
     served.failed(kHttp, frame_.status.error().code(), elapsed());
     return error_response(frame_.status.error(), served.pipeline().retry_after());
   }
-  auto response = [&] {
-    try {
-      return write_infer_response(served.info(), served.name(), served.version(), request_, frame_.outputs,
-                                  scratch_, std::move(answer_));
-    } catch (...) {
-      served.failed(kHttp, ErrorCode::kInternal, elapsed());
-      throw;
-    }
-  }();
+  auto response = write_infer_response(served.info(), served.name(), served.version(), request_,
+                                       frame_.outputs, scratch_, std::move(answer_));
   if (!response) {
     served.failed(kHttp, response.error().code(), elapsed());
     return error_response(response.error());
@@ -83,7 +71,7 @@ Response Inference::finish() {
   return std::move(response).value();
 }
 
-void Inference::let_go() noexcept {
+void Inference::let_go() {
   model_.reset();
   passage_ = {};
   frame_.status = {};
@@ -91,7 +79,7 @@ void Inference::let_go() noexcept {
   request_.converted.clear();
 }
 
-std::size_t Inference::kept_bytes() const noexcept {
+std::size_t Inference::kept_bytes() const {
   std::size_t bytes = sizeof *this + answer_.body.capacity() + request_.id.capacity();
   for (const auto& output : outputs_) bytes += output.capacity();
   return bytes;
@@ -105,7 +93,7 @@ InferencePool::Lease InferencePool::take() {
   return out;
 }
 
-void InferencePool::give_back(Inference* inference) noexcept {
+void InferencePool::give_back(Inference* inference) {
   std::unique_ptr<Inference> owned(inference);
   owned->let_go();
   const std::size_t bytes = owned->kept_bytes();

@@ -38,25 +38,24 @@ class Inference {
                Clock::time_point arrival, Clock::time_point deadline);
 
   /// Gives the frame to the pipeline. Ok: `done(context)` will be called exactly once, perhaps before this
-  /// returns; it must not block. An error, or an exception (out of memory): the frame was not taken, `done`
-  /// will not be called.
+  /// returns; it must not block. An error: the frame was not taken, `done` will not be called.
   Status start(void (*done)(void*), void* context);
 
   /// The client went away: takes the frame back if it still waits. After start() and before finish().
   void cancel();
 
   /// The answer, once `done` was called; it views this inference's buffers. Counts the request in the model's
-  /// metrics, also where it throws (out of memory).
+  /// metrics.
   Response finish();
 
   /// The answer is written: its memory is for the next request's.
-  void keep(Response answer) noexcept { answer_ = std::move(answer); }
+  void keep(Response answer) { answer_ = std::move(answer); }
 
   /// Lets the model go, and what depends on the request; memory stays.
-  void let_go() noexcept;
+  void let_go();
 
   /// Memory it keeps.
-  std::size_t kept_bytes() const noexcept;
+  std::size_t kept_bytes() const;
 
   models::Model& model() const { return *model_; }
   /// The version that has the frame: model(), or the one that took its place.
@@ -82,7 +81,7 @@ class InferencePool {
  public:
   struct GiveBack {
     InferencePool* pool = nullptr;
-    void operator()(Inference* inference) const noexcept { pool->give_back(inference); }
+    void operator()(Inference* inference) const { pool->give_back(inference); }
   };
   using Lease = std::unique_ptr<Inference, GiveBack>;
 
@@ -97,7 +96,7 @@ class InferencePool {
   static constexpr std::size_t kMost = 64;
   static constexpr std::size_t kMostBytes = 16U << 20U;
 
-  void give_back(Inference* inference) noexcept;
+  void give_back(Inference* inference);
 
   std::vector<std::unique_ptr<Inference>> free_;
   std::size_t free_bytes_ = 0;

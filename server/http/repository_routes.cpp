@@ -1,7 +1,5 @@
 #include "server/http/repository_routes.hpp"
 
-#include <new>
-
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -12,8 +10,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr char kNoMemory[] = R"({"error":"oom"})";  // fits into a string without memory of its own
-constexpr std::size_t kMostBytes = 1U << 20U;       // a configuration in it may be long, and is refused
+constexpr std::size_t kMostBytes = 1U
+                                   << 20U;  // Triton's clients may send a long configuration; it is refused
 
 Error bad(const std::string& why) {
   return Error(ErrorCode::kInvalidInput, why);
@@ -86,18 +84,6 @@ json::object entry_of(const models::IndexEntry& entry) {
   return out;
 }
 
-/// Without memory as well: it is called where nothing may be thrown.
-Response answer_to(const Status& status) noexcept {
-  try {
-    return repository_response(status);
-  } catch (const std::bad_alloc&) {
-    Response response;
-    response.status = 503;
-    response.body = kNoMemory;
-    return response;
-  }
-}
-
 Status start_job(models::Repository& repository, RepositoryChange change, const std::string& model,
                  const RepositoryRequest& request, models::Repository::Done done) {
   if (change != RepositoryChange::kLoad) return repository.unload(model, request.version, std::move(done));
@@ -148,7 +134,7 @@ Response repository_response(const Status& status) {
 void handle_repository(models::Repository& repository, RepositoryChange change, const std::string& model,
                        const RepositoryRequest& request, const std::function<void(Response)>& answer) {
   models::Repository::Done done;
-  if (request.wait) done = [answer](const Status& status) { answer(answer_to(status)); };
+  if (request.wait) done = [answer](const Status& status) { answer(repository_response(status)); };
   const Status taken = start_job(repository, change, model, request, std::move(done));
   if (!taken.ok()) return answer(repository_response(taken));
   if (request.wait) return;

@@ -5,12 +5,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "runtime/base/log.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/listener.hpp"
 #include "server/http/session.hpp"
@@ -40,7 +38,7 @@ class IoThread {
 
   void start() {
     schedule();
-    thread_ = std::jthread([this] { run(); });
+    thread_ = std::jthread([this] { context_.run(); });
   }
 
   net::io_context& context() { return context_; }
@@ -55,11 +53,7 @@ class IoThread {
   bool has_answered() const { return answered_.load(std::memory_order_acquire); }
   void ask() {
     answered_.store(false, std::memory_order_relaxed);
-    try {
-      net::post(context_, [this] { answered_.store(true, std::memory_order_release); });
-    } catch (const std::bad_alloc&) {
-      answered_.store(true, std::memory_order_relaxed);  // could not be asked, and is not to blame
-    }
+    net::post(context_, [this] { answered_.store(true, std::memory_order_release); });
   }
 
   void dismiss_idle() {
@@ -83,18 +77,6 @@ class IoThread {
   }
 
  private:
-  /// Sessions answer for their own memory; what still comes here must not end the server.
-  void run() {
-    while (true) {
-      try {
-        context_.run();
-        return;
-      } catch (const std::bad_alloc&) {
-        log::error("http", "out of memory on an I/O thread");
-      }
-    }
-  }
-
   void schedule() {
     timer_.expires_after(tick_);
     timer_.async_wait([this](error_code error) {
@@ -210,15 +192,9 @@ class BeastServer final : public Server {
       return;
     }
     if (from.passed()) state_.to_hand_over.fetch_add(1);
-    try {
-      thread.adopt(std::move(socket),
-                   before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse,
-                   from.entrance());
-    } catch (const std::bad_alloc&) {
-      state_.connections.fetch_sub(1);
-      if (from.passed()) state_.to_hand_over.fetch_sub(1);
-      state_.metrics.connection_refused();
-    }
+    thread.adopt(std::move(socket),
+                 before < state_.options.max_connections ? Admission::kServe : Admission::kRefuse,
+                 from.entrance());
   }
 
   Api& api_;

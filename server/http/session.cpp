@@ -1,15 +1,17 @@
 #include "server/http/session.hpp"
 
 #include <algorithm>
+#include <array>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
+#include <memory_resource>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "runtime/base/log.hpp"
 #include "server/http/beast_request.hpp"
-#include "server/http/handler_memory.hpp"
 #include "server/http/incoming.hpp"
 #include "server/http/outgoing.hpp"
 #include "server/http/transport.hpp"
@@ -54,10 +56,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     thread_.connections.erase(place_);
     server_.connections.fetch_sub(1);
     server_.metrics.connection_closed();
-  }
-
-  void start(Admission admission) {
-    or_close([&] { start_with(admission); });
   }
 
   void check_deadline(Clock::time_point now) override {
@@ -113,34 +111,25 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
   void release() { server_.held_bytes.fetch_sub(std::exchange(held_, 0), std::memory_order_relaxed); }
 
-  /// One step of answering; what it throws becomes the answer, or, where there is no memory even for that,
-  /// the connection's end.
+  /// One step of answering. This is the only place that turns an exception into an answer. If there is not even
+  /// enough memory for that answer, std::bad_alloc ends the process, and it is restarted.
   template <class Step>
   void or_answer(Step step) {
+    Response instead;
     try {
-      try {
-        step();
-      } catch (const std::bad_alloc&) {
-        answer(error_response(503, "out of memory for this request"));
-      } catch (const std::exception& error) {
-        log::error("http", std::string("request failed by a bug of ours: ") + error.what());
-        answer(error_response(500, "internal error; the server's log says more"));
-      }
-    } catch (const std::exception&) {
-      finish_without_answer();
-    }
-  }
-
-  template <class Step>
-  void or_close(Step step) {
-    try {
-      step();
+      return step();
     } catch (const std::bad_alloc&) {
-      close();
+      instead = error_response(503, "out of memory for this request");
+    } catch (const std::exception& error) {
+      log::error("http", std::string("request failed by a bug of ours: ") + error.what());
+      instead = error_response(500, "internal error; the server's log says more");
     }
+    if (!incoming_.done()) keep_alive_ = false;  // the rest of the request must not pass for the next one
+    answer(std::move(instead));
   }
 
-  void start_with(Admission admission) {
+ public:
+  void start(Admission admission) {
     error_code ignored;
     transport_.socket().set_option(net::ip::tcp::no_delay(true), ignored);
     transport_.socket().non_blocking(true, ignored);
@@ -153,13 +142,14 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     answer(busy("the server's limit of connections is reached"));
   }
 
+ private:
   void handshake() {
     state_ = State::kHandshake;
     deadline_ = Clock::now() + server_.options.header_timeout;
     transport_.async_handshake([self = shared_from_this()](error_code error) {
       if (self->state_ != State::kHandshake) return;
       if (error) return self->close();
-      self->or_close([&] { self->next_request(); });
+      self->next_request();
     });
   }
 
@@ -207,7 +197,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   /// The next request, early, while one is worked on. Not straight into the buffer: what lies there may be
-  /// parsed, and the buffer emptied, before this read is back. Needs no memory then.
+  /// parsed, and the buffer emptied, before this read is back.
   void read_ahead() {
     if (reading_ || !incoming_.make_room_ahead()) return;
     ahead_.resize(kFirstChunk);
@@ -232,14 +222,8 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     incoming_.commit(bytes);
     if (state_ != State::kReading) return;
     if (error && !expired_) return close();
-    or_close([&] {
-      try {
-        if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
-        parse();
-      } catch (const std::bad_alloc&) {
-        refuse(error_response(503, "out of memory for this request"));
-      }
-    });
+    if (expired_) return refuse(error_response(408, "the request did not arrive in time"));
+    or_answer([&] { parse(); });
   }
 
   void send_continue() {
@@ -247,7 +231,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
                            [self = shared_from_this()](error_code error, std::size_t) {
                              if (self->state_ != State::kReading) return;
                              if (error) return self->close();
-                             self->or_close([&] { self->read(); });
+                             self->read();
                            });
   }
 
@@ -390,24 +374,19 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     watch();
   }
 
-  /// To the connection's thread, from another. Needs no memory, so it always arrives.
+  /// To the connection's thread, from another. One call at a time is under way, so all use the same memory.
   template <class Function>
   void come_back(Function function) {
-    net::post(thread_.context->get_executor(), WithMemory<Function>(way_back_, std::move(function)));
+    handler_memory_.release();
+    net::post(thread_.context->get_executor(),
+              net::bind_allocator(std::pmr::polymorphic_allocator<>(&handler_memory_), std::move(function)));
   }
 
   void infer(InferencePool::Lease inference) {
     state_ = State::kInferring;
     inference_ = std::move(inference);
     self_while_inferring_ = shared_from_this();
-    Status started;
-    try {
-      started = inference_->start(&Session::on_inference_done, this);
-    } catch (...) {
-      self_while_inferring_.reset();
-      throw;
-    }
-    if (!started.ok()) {
+    if (const Status started = inference_->start(&Session::on_inference_done, this); !started.ok()) {
       const auto self = std::move(self_while_inferring_);
       return answer(error_response(started.error(), inference_->model().pipeline().retry_after()));
     }
@@ -423,19 +402,15 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
   /// Notices a client that goes away while its request is worked on. One wait is outstanding at most; it may
-  /// outlive the request, and then completes with the next request's bytes, or with the socket. Where there
-  /// is no memory to watch, the request goes on unwatched.
+  /// outlive the request, and then completes with the next request's bytes, or with the socket.
   ///
   /// In TLS only a read tells whether what came is a request or the end.
   void watch() {
-    try {
-      if (transport_.secure()) return read_ahead();
-      if (watching_) return;
-      transport_.socket().async_wait(
-          Socket::wait_read, [self = shared_from_this()](error_code error) { self->on_watch(error); });
-      watching_ = true;
-    } catch (const std::bad_alloc&) {
-    }
+    if (transport_.secure()) return read_ahead();
+    if (watching_) return;
+    watching_ = true;
+    transport_.socket().async_wait(Socket::wait_read,
+                                   [self = shared_from_this()](error_code error) { self->on_watch(error); });
   }
 
   void on_watch(error_code error) {
@@ -499,7 +474,6 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     server_.metrics.http_answered(outgoing_.response.status);
     if (outgoing_.response.status >= 429 && incoming_.asks_by(bhttp::verb::post))
       server_.api.note_failure(view_of(incoming_.asked()->target()), outgoing_.response);
-    // The last step: once it has begun, nothing may throw, or the request would be answered twice.
     transport_.async_write(
         bytes, [self = shared_from_this()](error_code error, std::size_t) { self->on_written(error); });
   }
@@ -545,7 +519,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     end_answering();
     if (state_ != State::kWriting) return;
     if (error) return close();
-    or_close([&] { keep_alive_ ? next_request() : linger(); });
+    keep_alive_ ? next_request() : linger();
   }
 
   void linger() {
@@ -555,7 +529,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     if (!transport_.secure()) return linger_bare();
     // Said, and not waited for: a client that still sends would not answer.
     transport_.async_shutdown([self = shared_from_this()](error_code) {
-      if (self->state_ == State::kLingering) self->or_close([&] { self->linger_bare(); });
+      if (self->state_ == State::kLingering) self->linger_bare();
     });
   }
 
@@ -573,7 +547,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
                                         [self = shared_from_this()](error_code error, std::size_t) {
                                           if (self->state_ != State::kLingering) return;
                                           if (error) return self->close();
-                                          self->or_close([&] { self->discard(); });
+                                          self->discard();
                                         });
   }
 
@@ -603,7 +577,9 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   InferencePool::Lease inference_;
   std::shared_ptr<Session> self_while_inferring_;  // the pipeline holds addresses in here
 
-  HandlerMemory way_back_;
+  // So that a warm server allocates nothing for the way back to the connection's thread.
+  std::array<std::byte, 256> handler_bytes_;
+  std::pmr::monotonic_buffer_resource handler_memory_{handler_bytes_.data(), handler_bytes_.size()};
   std::exception_ptr failure_;  // of a control job
   std::uint64_t held_ = 0;      // counted in server_.held_bytes
 
@@ -620,16 +596,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 }  // namespace
 
 void start_session(Socket socket, ThreadState& thread, Admission admission, Entrance entrance) {
-  std::shared_ptr<Session> session;
-  const bool passed = entrance.passed;
-  try {
-    session = std::make_shared<Session>(std::move(socket), thread, std::move(entrance));
-  } catch (const std::bad_alloc&) {
-    thread.server.connections.fetch_sub(1);
-    if (passed) thread.server.to_hand_over.fetch_sub(1);
-    return;
-  }
-  session->start(admission);
+  std::make_shared<Session>(std::move(socket), thread, std::move(entrance))->start(admission);
 }
 
 }  // namespace millrace::server::http

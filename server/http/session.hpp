@@ -91,8 +91,7 @@ struct Entrance {
   bool passed = false;                             // the service manager's socket: counted in to_hand_over
 };
 
-/// Takes the socket over; runs until the connection closes. Where there is no memory for it, it closes at
-/// once. On the thread of `thread`.
+/// Takes the socket over; runs until the connection closes. On the thread of `thread`.
 void start_session(boost::asio::generic::stream_protocol::socket socket, ThreadState& thread,
                    Admission admission, Entrance entrance);
 

@@ -498,6 +498,19 @@ TEST_F(HttpServer, health_is_answered_while_a_card_that_hangs_keeps_a_scrape_wai
   EXPECT_EQ(scraper.receive().status, 200);
 }
 
+TEST_F(HttpServer, AnswersExceptionsOfARequestAndGoesOn) {
+  start();
+  RawClient to = client();
+  pipeline->on_status = [] { throw std::bad_alloc(); };
+  const Answer no_memory = to.exchange(get("/v2/millrace/status"));
+  EXPECT_EQ(no_memory.status, 503);
+  EXPECT_EQ(no_memory.body, R"({"error":"out of memory for this request"})");
+  pipeline->on_status = [] { throw std::logic_error("a bug"); };
+  EXPECT_EQ(to.exchange(get("/v2/millrace/status")).status, 500);
+  pipeline->on_status = [] {};
+  EXPECT_EQ(to.exchange(get("/v2/millrace/status")).status, 200) << "the connection goes on";
+}
+
 TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
   start();
   const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
