@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, FastLevelOnModels, ::testing::ValuesIn(kLevels),
 
 class FastOnModels : public ::testing::TestWithParam<Net> {};
 
-TEST_P(FastOnModels, every_tensor_equals_the_references_at_every_level) {
+TEST_P(FastOnModels, EveryTensorEqualsTheReferencesAtEveryLevel) {
   const Net& net = GetParam();
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";

@@ -95,7 +95,7 @@ double percent(std::size_t part, std::size_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-TEST_P(SharedModel, agrees_with_its_golden_file) {
+TEST_P(SharedModel, AgreesWithItsGoldenFile) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
@@ -145,7 +145,7 @@ const kernels::Requantise* requantise_of(const kernels::Operation& operation) {
 /// Those whose scales are all powers of two.
 class PowerOfTwoModel : public SharedModel {};
 
-TEST_P(PowerOfTwoModel, needs_no_thresholds) {
+TEST_P(PowerOfTwoModel, NeedsNoThresholds) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   std::size_t requantised = 0;
@@ -162,7 +162,7 @@ TEST_P(PowerOfTwoModel, needs_no_thresholds) {
 /// Those that ONNX Runtime computes alike; the others are held to their golden files alone.
 class ComparedModel : public SharedModel {};
 
-TEST_P(ComparedModel, agrees_with_onnxruntime_on_all_supplied_inputs) {
+TEST_P(ComparedModel, AgreesWithOnnxruntimeOnAllSuppliedInputs) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ComparedModel, ::testing::ValuesIn(models_that([](
                          })),
                          name_of);
 
-TEST(OnnxRuntime, a_run_that_fails_is_an_error_that_says_so) {
+TEST(OnnxRuntime, ARunThatFailsIsAnErrorThatSaysSo) {
   const Status installed = onnxruntime_is_installed();
   ASSERT_TRUE(installed.ok()) << installed.error().message();
   const Frames frames{1, 4, {1, 2, 3, 4}};
@@ -216,7 +216,7 @@ TEST(OnnxRuntime, a_run_that_fails_is_an_error_that_says_so) {
 
 class Refused : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-TEST_P(Refused, says_why_and_what_to_do) {
+TEST_P(Refused, SaysWhyAndWhatToDo) {
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   const auto compiled = compile_model(models_directory() / GetParam().first);

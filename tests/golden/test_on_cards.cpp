@@ -66,7 +66,7 @@ void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames&
 
 class OnCards : public ::testing::TestWithParam<std::tuple<Net, const char*>> {};
 
-TEST_P(OnCards, One_two_and_three_cards_give_the_references_bytes) {
+TEST_P(OnCards, OneTwoAndThreeCardsGiveTheReferencesBytes) {
   const auto& [net, variant] = GetParam();
   if (models_directory().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const fs::path model = models_directory() / net.folder / (std::string(net.stem) + "_" + variant + ".onnx");

@@ -139,7 +139,7 @@ class Plans : public testing::TestWithParam<Case> {
   PlanOptions options_;  // but for splits
 };
 
-TEST_P(Plans, Are_as_they_were) {
+TEST_P(Plans, AreAsTheyWere) {
   const Case& one = GetParam();
   PlanOptions options = options_;
   if (*one.split != '\0') options.splits.push_back({one.split, 2});
@@ -169,7 +169,7 @@ std::string followed(const std::string& text) {
 }
 
 /// The file alone says what is split.
-TEST_P(Plans, Come_to_the_same_when_their_files_are_read_back) {
+TEST_P(Plans, ComeToTheSameWhenTheirFilesAreReadBack) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");
   const auto plan = make_plan(options_);

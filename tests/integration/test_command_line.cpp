@@ -60,7 +60,7 @@ class CommandLine : public ::testing::Test {
   TemporaryDirectory dir_{"millrace-cli"};
 };
 
-TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
+TEST_F(CommandLine, HelpAndVersionExitWith0WrongUsageWith2) {
   EXPECT_EQ(millrace({"--help"}).exit_code, 0);
   EXPECT_EQ(millrace({"compile", "--help"}).exit_code, 0);
   EXPECT_NE(millrace({"--version"}).out.find("millrace "), std::string::npos);
@@ -72,7 +72,7 @@ TEST_F(CommandLine, Help_and_version_exit_with_0_wrong_usage_with_2) {
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
-TEST_F(CommandLine, A_pipe_where_a_file_is_wanted_is_refused_at_once) {
+TEST_F(CommandLine, APipeWhereAFileIsWantedIsRefusedAtOnce) {
   const fs::path fifo = file("fifo"), folder = file("folder");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   fs::create_directories(folder);
@@ -114,7 +114,7 @@ TEST_F(CommandLine, A_pipe_where_a_file_is_wanted_is_refused_at_once) {
   EXPECT_FALSE(fs::exists(file("out")));
 }
 
-TEST_F(CommandLine, Wrong_usage_is_named_and_what_would_be_right_is_listed) {
+TEST_F(CommandLine, WrongUsageIsNamedAndWhatWouldBeRightIsListed) {
   expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, compile, verify", "devices"});
   expect_error(millrace({}), 2, {"a command is missing", "plan, compile, verify", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
@@ -170,7 +170,7 @@ TEST_F(CommandLine, SaysErrorsAsJsonWhereJsonIsWanted) {
   }
 }
 
-TEST_F(CommandLine, A_value_that_is_no_number_of_its_range_or_empty_is_refused_by_its_option) {
+TEST_F(CommandLine, AValueThatIsNoNumberOfItsRangeOrEmptyIsRefusedByItsOption) {
   const std::string url = "http://127.0.0.1:1";
   const struct {
     std::vector<std::string> arguments;
@@ -223,8 +223,7 @@ TEST_F(CommandLine, A_value_that_is_no_number_of_its_range_or_empty_is_refused_b
     expect_error(millrace(arguments), 2, {arguments[arguments.size() - 2], "empty"});
 }
 
-TEST_F(CommandLine,
-       More_random_frames_than_memory_is_meant_to_hold_are_refused_with_the_number_there_may_be) {
+TEST_F(CommandLine, MoreRandomFramesThanMemoryIsMeantToHoldAreRefusedWithTheNumberThereMayBe) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d"), "--frames", "4294967295"}), 2, {"--frames", "at most 342392"});
 }
@@ -244,7 +243,7 @@ print(subprocess.run(sys.argv[2:], stdout=writer, timeout=120).returncode)
   return run_program(arguments);
 }
 
-TEST_F(CommandLine, A_command_whose_reader_went_ends_by_SIGPIPE_and_one_that_failed_says_so_all_the_same) {
+TEST_F(CommandLine, ACommandWhoseReaderWentEndsBySIGPIPEAndOneThatFailedSaysSoAllTheSame) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   const std::vector<std::byte> input(28 * 28 * sizeof(float)), wrong(10 * sizeof(float), std::byte{0x44});
   ASSERT_TRUE(write_npy(file("in.npy"), {"<f4", {1, 1, 28, 28}, input}).ok());
@@ -261,7 +260,7 @@ TEST_F(CommandLine, A_command_whose_reader_went_ends_by_SIGPIPE_and_one_that_fai
   }
 }
 
-TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy_before_any_frame_is_run) {
+TEST_F(CommandLine, TensorsThatCannotBeWrittenAreToldWithTheRemedyBeforeAnyFrameIsRun) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   // With a cluster that is none: whichever is looked at first is what is told.
   expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", "/proc/zz"}), 3,
@@ -270,7 +269,7 @@ TEST_F(CommandLine, Tensors_that_cannot_be_written_are_told_with_the_remedy_befo
                {kModel, "give --dump-tensors a directory"});
 }
 
-TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_and_told_as_such) {
+TEST_F(CommandLine, MemoryRefusedToEmulatedCardsIsTheEnvironmentsFaultAndToldAsSuch) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's own map needs more address space than this test leaves";
 #endif
@@ -281,7 +280,7 @@ TEST_F(CommandLine, Memory_refused_to_emulated_cards_is_the_environments_fault_a
   expect_error(outcome, 3, {"shared memory for emulated cards: mmap"});
 }
 
-TEST_F(CommandLine, A_model_that_is_none_is_refused) {
+TEST_F(CommandLine, AModelThatIsNoneIsRefused) {
   write(file("empty.onnx"), "");
   write(file("text.onnx"), "this is not a model at all, it is a line of text\n");
   expect_error(compile(file("absent.onnx"), kThreeCards, file("d")), 2, {"absent.onnx"});
@@ -298,14 +297,14 @@ TEST_F(CommandLine, A_model_that_is_none_is_refused) {
   EXPECT_FALSE(fs::exists(file("d")));
 }
 
-TEST_F(CommandLine, A_float_model_is_refused_with_the_coming_remedy) {
+TEST_F(CommandLine, AFloatModelIsRefusedWithTheComingRemedy) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const fs::path model = fs::path(models == nullptr ? "" : models) / "lenet5_mnist/lenet5_float.onnx";
   if (!fs::exists(model)) GTEST_SKIP() << "MILLRACE_MODELS does not hold " << model.filename();
   expect_error(compile(model, kThreeCards, file("d")), 2, {"quantize"});
 }
 
-TEST_F(CommandLine, A_wrong_cluster_file_is_refused_by_key_and_line) {
+TEST_F(CommandLine, AWrongClusterFileIsRefusedByKeyAndLine) {
   const std::string card = "  - {name: fpga0, device: ku060}\n";
   const struct {
     std::string yaml;
@@ -329,12 +328,12 @@ TEST_F(CommandLine, A_wrong_cluster_file_is_refused_by_key_and_line) {
   expect_error(compile(kModel, file("absent.yaml"), file("d")), 2, {"absent.yaml"});
 }
 
-TEST_F(CommandLine, More_partitions_than_layers_or_cards_are_refused_with_the_number_there_is) {
+TEST_F(CommandLine, MorePartitionsThanLayersOrCardsAreRefusedWithTheNumberThereIs) {
   expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "100"}), 1, {"100"});
   expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "4"}), 1, {"4", "3"});
 }
 
-TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
+TEST_F(CommandLine, ADeploymentIsInspectedAndAnyDamageToItIsFound) {
   const fs::path good = file("good");
   ASSERT_EQ(compile(kModel, kThreeCards, good).exit_code, 0);
   const Outcome shown = millrace({"inspect", good.string()});
@@ -374,7 +373,7 @@ TEST_F(CommandLine, A_deployment_is_inspected_and_any_damage_to_it_is_found) {
                {"absent"});
 }
 
-TEST_F(CommandLine, A_directory_that_is_no_deployment_is_never_replaced) {
+TEST_F(CommandLine, ADirectoryThatIsNoDeploymentIsNeverReplaced) {
   fs::create_directories(file("work/inner"));
   write(file("work/inner/thesis.txt"), "precious");
   expect_error(compile(kModel, kThreeCards, file("work")), 2,
@@ -389,7 +388,7 @@ TEST_F(CommandLine, A_directory_that_is_no_deployment_is_never_replaced) {
   EXPECT_EQ(*read_text_file(file("empty/notes.txt")), "precious");
 }
 
-TEST_F(CommandLine, An_output_that_holds_the_inputs_or_the_current_directory_is_refused) {
+TEST_F(CommandLine, AnOutputThatHoldsTheInputsOrTheCurrentDirectoryIsRefused) {
   fs::create_directories(file("inputs/here"));
   fs::copy(kModel, file("inputs/net.onnx"));
   expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2,
@@ -405,13 +404,13 @@ TEST_F(CommandLine, An_output_that_holds_the_inputs_or_the_current_directory_is_
   EXPECT_TRUE(fs::exists(file("inputs/here")));
 }
 
-TEST_F(CommandLine, The_same_model_compiles_to_the_same_bytes) {
+TEST_F(CommandLine, TheSameModelCompilesToTheSameBytes) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("one")).exit_code, 0);
   ASSERT_EQ(compile(kModel, kThreeCards, file("two")).exit_code, 0);
   EXPECT_EQ(*read_text_file(file("one") / "CHECKSUMS"), *read_text_file(file("two") / "CHECKSUMS"));
 }
 
-TEST_F(CommandLine, On_a_full_disk_no_deployment_is_left_that_looks_whole) {
+TEST_F(CommandLine, OnAFullDiskNoDeploymentIsLeftThatLooksWhole) {
   for (const int kilobytes : {1, 8, 24, 40}) {
     const std::string command = "ulimit -f " + std::to_string(kilobytes) + " && exec '" + millrace_binary() +
                                 "' compile '" + kModel.string() + "' --cluster '" + kThreeCards.string() +
@@ -422,7 +421,7 @@ TEST_F(CommandLine, On_a_full_disk_no_deployment_is_left_that_looks_whole) {
   }
 }
 
-TEST_F(CommandLine, A_port_in_use_and_a_wrong_address_are_told) {
+TEST_F(CommandLine, APortInUseAndAWrongAddressAreTold) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   BackgroundProgram first(
       {millrace_binary(), "serve", "--deployment", file("d").string(), "--http", "127.0.0.1:0"});
@@ -436,7 +435,7 @@ TEST_F(CommandLine, A_port_in_use_and_a_wrong_address_are_told) {
   EXPECT_EQ(first.stop(SIGTERM), 0) << first.err();
 }
 
-TEST_F(CommandLine, An_unknown_fidelity_is_refused_by_name) {
+TEST_F(CommandLine, AnUnknownFidelityIsRefusedByName) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d").string(), "--fidelity", "exact"}), 2, {"exact"});
 }

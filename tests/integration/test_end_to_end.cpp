@@ -73,7 +73,7 @@ class EndToEnd : public ::testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(EndToEnd, A_thousand_digits_over_http_equal_the_reference_and_the_golden_file) {
+TEST_F(EndToEnd, AThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
@@ -118,7 +118,7 @@ void write_pgm(const fs::path& path, const NpyArray& images, std::size_t frame, 
       file.put(static_cast<char>(images.data[frame * kPixels + y / scale * 28 + x / scale]));
 }
 
-TEST_F(EndToEnd, A_picture_of_a_digit_is_recognised_by_infer) {
+TEST_F(EndToEnd, APictureOfADigitIsRecognisedByInfer) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
@@ -201,7 +201,7 @@ TEST_F(EndToEnd, InferStopsQuietlyWhenItsReaderIsGone) {
       << "the index, two descriptions of the model and one inference are asked for: " << metrics->body;
 }
 
-TEST_F(EndToEnd, A_picture_of_another_size_is_resized_and_infer_says_so) {
+TEST_F(EndToEnd, APictureOfAnotherSizeIsResizedAndInferSaysSo) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   ASSERT_TRUE(images.ok() && labels.ok());
@@ -217,7 +217,7 @@ TEST_F(EndToEnd, A_picture_of_another_size_is_resized_and_infer_says_so) {
       << outcome.out;
 }
 
-TEST_F(EndToEnd, Concurrent_clients_each_get_their_own_answer) {
+TEST_F(EndToEnd, ConcurrentClientsEachGetTheirOwnAnswer) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   std::vector<std::string> expected(64);
@@ -241,7 +241,7 @@ TEST_F(EndToEnd, Concurrent_clients_each_get_their_own_answer) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(EndToEnd, A_killed_card_gives_errors_then_answers_again_and_stopping_leaves_no_process) {
+TEST_F(EndToEnd, AKilledCardGivesErrorsThenAnswersAgainAndStoppingLeavesNoProcess) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   HttpConnection connection(port_);
@@ -277,7 +277,7 @@ TEST_F(EndToEnd, A_killed_card_gives_errors_then_answers_again_and_stopping_leav
       << "a card process outlived its server";
 }
 
-TEST_F(EndToEnd, What_is_wrong_with_a_request_is_said_with_the_field) {
+TEST_F(EndToEnd, WhatIsWrongWithARequestIsSaidWithTheField) {
   HttpConnection connection(port_);
   const std::string data = "[" + [] {
     std::string zeros = "0";

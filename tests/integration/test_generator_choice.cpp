@@ -79,7 +79,7 @@ class GeneratorChoice : public ::testing::Test {
   TemporaryDirectory directory_{"generator-choice"};
 };
 
-TEST_F(GeneratorChoice, A_plan_file_may_ask_for_a_layer_unrolled) {
+TEST_F(GeneratorChoice, APlanFileMayAskForALayerUnrolled) {
   const std::string plan = plan_with("gemm_36", "generator: unrolled, pe: 10, simd: 84");
   const auto read = planned({"--plan", plan});
   EXPECT_EQ(implementation(read, "gemm_36").substr(0, 8), "unrolled") << implementation(read, "gemm_36");
@@ -91,7 +91,7 @@ TEST_F(GeneratorChoice, A_plan_file_may_ask_for_a_layer_unrolled) {
   EXPECT_NE(wrong.err.find("PE is 10"), std::string::npos) << wrong.err;
 }
 
-TEST_F(GeneratorChoice, A_plugins_module_is_planned_and_compiled) {
+TEST_F(GeneratorChoice, APluginsModuleIsPlannedAndCompiled) {
   const std::string plan =
       plan_with("gemm_36", "generator: plugin, variant: expression", {"--generator-plugin", kPlugin});
   const auto read = planned({"--plan", plan, "--generator-plugin", kPlugin});
@@ -106,7 +106,7 @@ TEST_F(GeneratorChoice, A_plugins_module_is_planned_and_compiled) {
   EXPECT_NE(absent.err.find("--generator-plugin /nonexistent"), std::string::npos) << absent.err;
 }
 
-TEST_F(GeneratorChoice, A_plugin_and_all_it_started_go_with_the_command_that_is_killed) {
+TEST_F(GeneratorChoice, APluginAndAllItStartedGoWithTheCommandThatIsKilled) {
   const fs::path script = directory_.path() / "hang", mark = directory_.path() / "mark";
   std::ofstream(script) << "#!/bin/sh\nsleep 1000 &\necho $$ $! > " << mark.string() << ".new\nmv "
                         << mark.string() << ".new " << mark.string() << "\nsleep 1000\n";
@@ -129,7 +129,7 @@ TEST_F(GeneratorChoice, A_plugin_and_all_it_started_go_with_the_command_that_is_
   EXPECT_TRUE(wait_until([&] { return gone(plugin) && gone(its_child); }));
 }
 
-TEST_F(GeneratorChoice, A_block_on_the_host_between_cards_counts_in_the_latency) {
+TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsCountsInTheLatency) {
   const auto measured = planned({"--host", "maxpool_9"});
   const auto slow = planned({"--host", "maxpool_9", "--host-time", "1ms"});
   EXPECT_EQ(implementation(measured, "maxpool_9"), "");
@@ -145,7 +145,7 @@ TEST_F(GeneratorChoice, A_block_on_the_host_between_cards_counts_in_the_latency)
   built({"--host", "maxpool_9"});
 }
 
-TEST_F(GeneratorChoice, The_host_is_forbidden_by_name) {
+TEST_F(GeneratorChoice, TheHostIsForbiddenByName) {
   const Outcome fine = millrace("plan", {"--no-host", "--quiet"});
   EXPECT_EQ(fine.exit_code, 0) << fine.err;  // it only converts
   const Outcome unknown = millrace("plan", {"--host", "nothing"});
@@ -155,7 +155,7 @@ TEST_F(GeneratorChoice, The_host_is_forbidden_by_name) {
   EXPECT_EQ(millrace("plan", {"--host-time", "soon"}).exit_code, 2);
 }
 
-TEST_F(GeneratorChoice, Streamed_weights_take_memory_bandwidth_and_change_no_byte) {
+TEST_F(GeneratorChoice, StreamedWeightsTakeMemoryBandwidthAndChangeNoByte) {
   const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
   EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
   // The weights of the two layers that have many are read once a frame, in whole words; the others are

@@ -67,7 +67,7 @@ std::string left_hand_side(const std::string& expression) {
   return expression.substr(0, at);
 }
 
-TEST(LeftHandSide, is_what_an_alert_compares) {
+TEST(LeftHandSide, IsWhatAnAlertCompares) {
   EXPECT_EQ(left_hand_side("up{a=\"b\"} == 0"), "up{a=\"b\"} ");
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }
@@ -120,7 +120,7 @@ std::vector<std::string> dashboard_expressions(const std::string& instances) {
   return out;
 }
 
-TEST(Monitoring, promtool_takes_the_configuration_and_finds_every_alert_firing_and_silent) {
+TEST(Monitoring, PromtoolTakesTheConfigurationAndFindsEveryAlertFiringAndSilent) {
   ASSERT_TRUE(installed({"promtool"}));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"check", "config", (kConfigs / "prometheus.yml").string()},
@@ -135,7 +135,7 @@ TEST(Monitoring, promtool_takes_the_configuration_and_finds_every_alert_firing_a
   }
 }
 
-TEST(Monitoring, every_alert_is_tested_firing_and_silent) {
+TEST(Monitoring, EveryAlertIsTestedFiringAndSilent) {
   std::set<std::string> firing, silent;
   for (const auto& test : YAML::LoadFile((kConfigs / "alerts_test.yml").string())["tests"])
     for (const auto& one : test["alert_rule_test"])

@@ -51,7 +51,7 @@ class Pack : public ::testing::Test {
   std::string before_;
 };
 
-TEST_F(Pack, A_packed_deployment_is_whole_and_still_runs_on_emulated_cards) {
+TEST_F(Pack, APackedDeploymentIsWholeAndStillRunsOnEmulatedCards) {
   const Outcome packed = pack();
   ASSERT_EQ(packed.exit_code, 0) << packed.err;
   EXPECT_NE(packed.out.find("5a5a5a5a-5a5a"), std::string::npos) << packed.out;
@@ -62,14 +62,14 @@ TEST_F(Pack, A_packed_deployment_is_whole_and_still_runs_on_emulated_cards) {
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
 }
 
-TEST_F(Pack, Into_another_directory_the_first_deployment_stays_as_it_was) {
+TEST_F(Pack, IntoAnotherDirectoryTheFirstDeploymentStaysAsItWas) {
   const fs::path other = dir_.path() / "other";
   ASSERT_EQ(pack({"-o", other}).exit_code, 0);
   EXPECT_EQ(*read_text_file(deployment_ / "CHECKSUMS"), before_);
   EXPECT_EQ(run_program({millrace_binary(), "inspect", other}).exit_code, 0);
 }
 
-TEST_F(Pack, What_is_no_xclbin_of_the_image_is_refused_and_nothing_changes) {
+TEST_F(Pack, WhatIsNoXclbinOfTheImageIsRefusedAndNothingChanges) {
   const std::vector<std::byte> whole = Vendor().bytes();
   for (const std::size_t size : {std::size_t{0}, std::size_t{8}, whole.size() / 2, whole.size() - 1}) {
     write({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
@@ -85,12 +85,12 @@ TEST_F(Pack, What_is_no_xclbin_of_the_image_is_refused_and_nothing_changes) {
   expect_refused(pack(), {"linked.xclbin", "is a directory"});
 }
 
-TEST_F(Pack, An_image_that_is_not_there_is_refused_with_those_that_are) {
+TEST_F(Pack, AnImageThatIsNotThereIsRefusedWithThoseThatAre) {
   expect_refused(pack({}, "image1"), {"'image1'", "it has image0"});
   expect_refused(pack({}, ""), {"--image", "empty"});
 }
 
-TEST_F(Pack, An_output_inside_the_deployment_or_over_other_files_is_refused) {
+TEST_F(Pack, AnOutputInsideTheDeploymentOrOverOtherFilesIsRefused) {
   expect_refused(pack({"-o", deployment_ / "new"}), {"lies inside the deployment", "another directory"});
   fs::create_directory(dir_.path() / "mine");
   ASSERT_TRUE(write_file_atomically(dir_.path() / "mine" / "thesis.txt", "precious").ok());
@@ -99,7 +99,7 @@ TEST_F(Pack, An_output_inside_the_deployment_or_over_other_files_is_refused) {
   expect_refused(pack({"-o", xclbin_}), {"not a directory"});
 }
 
-TEST_F(Pack, A_damaged_deployment_is_not_packed) {
+TEST_F(Pack, ADamagedDeploymentIsNotPacked) {
   const fs::path image = deployment_ / "images/image0.xclbin";
   std::string bytes = *read_text_file(image);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);

@@ -6,7 +6,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, As_json_it_has_the_keys_scripts_rely_on) {
+TEST_F(PlanCommand, AsJsonItHasTheKeysScriptsRelyOn) {
   const auto root = planned({"--target-fps", "5000"});
   EXPECT_EQ(root.at("schema").as_int64(), 1);
   EXPECT_EQ(root.at("kind").as_string(), "plan");
@@ -24,7 +24,7 @@ TEST_F(PlanCommand, As_json_it_has_the_keys_scripts_rely_on) {
   EXPECT_FALSE(root.at("bottleneck").as_string().empty());
 }
 
-TEST_F(PlanCommand, On_a_terminal_page_no_line_is_longer_than_80_columns_and_none_is_coloured) {
+TEST_F(PlanCommand, OnATerminalPageNoLineIsLongerThan80ColumnsAndNoneIsColoured) {
   for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3"}}) {
     const Outcome outcome = plan(more);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -35,7 +35,7 @@ TEST_F(PlanCommand, On_a_terminal_page_no_line_is_longer_than_80_columns_and_non
   }
 }
 
-TEST_F(PlanCommand, A_share_given_twice_is_refused_and_so_is_a_rate_beyond_reason) {
+TEST_F(PlanCommand, AShareGivenTwiceIsRefusedAndSoIsARateBeyondReason) {
   expect_error(plan({"--max-utilisation", "dsp=0.5", "--max-utilisation", "dsp=0.6"}), 2,
                {"--max-utilisation dsp=0.6", "dsp was given before"});
   expect_error(plan({"--max-utilisation", "0.5", "--max-utilisation", "0.5"}), 2,
@@ -52,7 +52,7 @@ TEST_F(PlanCommand, A_share_given_twice_is_refused_and_so_is_a_rate_beyond_reaso
   EXPECT_LT(rate(one), rate(all));
 }
 
-TEST_F(PlanCommand, Quiet_leaves_the_result_and_takes_the_progress) {
+TEST_F(PlanCommand, QuietLeavesTheResultAndTakesTheProgress) {
   const Outcome outcome = plan({"--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;
@@ -60,7 +60,7 @@ TEST_F(PlanCommand, Quiet_leaves_the_result_and_takes_the_progress) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
 }
 
-TEST_F(PlanCommand, The_page_is_written_whole_or_an_error_says_why_not) {
+TEST_F(PlanCommand, ThePageIsWrittenWholeOrAnErrorSaysWhyNot) {
   const Outcome outcome = plan({"--html", file("report.html"), "--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto page = read_text_file(file("report.html"));
@@ -78,7 +78,7 @@ TEST_F(PlanCommand, The_page_is_written_whole_or_an_error_says_why_not) {
   EXPECT_TRUE(planned({}).at("alternatives").as_array().empty());
 }
 
-TEST_F(PlanCommand, Nothing_is_written_over_what_is_read_and_no_file_is_two) {
+TEST_F(PlanCommand, NothingIsWrittenOverWhatIsReadAndNoFileIsTwo) {
   const fs::path copy = directory_.path() / "model.onnx";
   fs::copy_file(kModel, copy);
   const auto size = fs::file_size(copy);
@@ -91,7 +91,7 @@ TEST_F(PlanCommand, Nothing_is_written_over_what_is_read_and_no_file_is_two) {
   EXPECT_FALSE(fs::exists(file("a")));
 }
 
-TEST_F(PlanCommand, A_time_that_cannot_be_is_refused_by_its_option) {
+TEST_F(PlanCommand, ATimeThatCannotBeIsRefusedByItsOption) {
   for (const std::string option : {"--host-time", "--max-latency"})
     for (const char* time : {"0", "-1us", "30xs", "us", "nan", "inf", "1e30s", "2e6s", "1e-30us"})
       expect_error(plan({option, time}), 2, {option + " " + time, "give a time from 1ns to 3600s"});
@@ -99,7 +99,7 @@ TEST_F(PlanCommand, A_time_that_cannot_be_is_refused_by_its_option) {
   expect_error(plan({"--host", "nothing"}), 2, {"--host nothing", "it has ", "conv_5"});
 }
 
-TEST_F(PlanCommand, A_deployment_holds_its_page_and_may_be_replaced) {
+TEST_F(PlanCommand, ADeploymentHoldsItsPageAndMayBeReplaced) {
   const std::vector<std::string> compile{
       "compile",   kModel.string(),
       "--cluster", (kSource / "configs/clusters/three-ku060.yaml").string(),
@@ -116,7 +116,7 @@ TEST_F(PlanCommand, A_deployment_holds_its_page_and_may_be_replaced) {
   expect_error(millrace(compile), 2, {"notes.html"});
 }
 
-TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met) {
+TEST_F(PlanCommand, ATargetOutOfReachNamesWhatBindsAndWhatCouldBeMet) {
   expect_error(plan({"--target-fps", "500000"}, "one-ku060"), 1,
                {"it would fit on 2 cards of 'ku060' as 2 replicas"});
   expect_error(plan({"--target-fps", "50000000"}, "one-ku060"), 1,
@@ -131,7 +131,7 @@ TEST_F(PlanCommand, A_target_out_of_reach_names_what_binds_and_what_could_be_met
   expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
 }
 
-TEST_F(PlanCommand, The_report_says_which_average_may_differ_by_a_step) {
+TEST_F(PlanCommand, TheReportSaysWhichAverageMayDifferByAStep) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
   model.node("AveragePool", {model.pair("x", 0.1F, 0, "in")}, "mean");
@@ -152,7 +152,7 @@ TEST_F(PlanCommand, The_report_says_which_average_may_differ_by_a_step) {
   EXPECT_NE(html.find("Noted: " + note), std::string::npos);
 }
 
-TEST_F(PlanCommand, Where_the_host_between_cards_limits_no_card_is_taken_for_nothing) {
+TEST_F(PlanCommand, WhereTheHostBetweenCardsLimitsNoCardIsTakenForNothing) {
   const std::vector<std::string> asked{"--host", "maxpool_9", "--objective", "throughput", "--alternatives"};
   const auto root = planned(asked, "nine-ku060");
   ASSERT_EQ(root.at("bottleneck").as_string().find("the host limits"), 0U);
@@ -167,7 +167,7 @@ TEST_F(PlanCommand, Where_the_host_between_cards_limits_no_card_is_taken_for_not
   }
 }
 
-TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it) {
+TEST_F(PlanCommand, AClusterThatCannotBeIsRefusedByWhatIsWrongWithIt) {
   expect_error(plan({"--partitions", "2"}, "one-ku060"), 1, {"has 1 card", "name a larger cluster"});
   const std::string apart = small_cards(2, false);
   expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,
@@ -194,7 +194,7 @@ TEST_F(PlanCommand, A_cluster_that_cannot_be_is_refused_by_what_is_wrong_with_it
                {"small.yaml", "shell: takes more than the device has", "11000 lut of 10000"});
 }
 
-TEST_F(PlanCommand, A_device_that_is_for_plans_only_is_marked_in_every_form) {
+TEST_F(PlanCommand, ADeviceThatIsForPlansOnlyIsMarkedInEveryForm) {
   fs::create_directories(directory_.path() / "clusters");
   fs::copy(kSource / "configs/devices", directory_.path() / "devices");
   std::ofstream(file("clusters/versal.yaml"))

@@ -10,7 +10,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, A_latency_is_kept_as_it_is_played_and_costs_nothing_where_it_is_kept_anyway) {
+TEST_F(PlanCommand, ALatencyIsKeptAsItIsPlayedAndCostsNothingWhereItIsKeptAnyway) {
   const auto latency = [](const json::value& report) {
     return report.at("predicted").at("latency_us").to_number<double>();
   };
@@ -33,7 +33,7 @@ TEST_F(PlanCommand, A_latency_is_kept_as_it_is_played_and_costs_nothing_where_it
                {"us a frame where", "are asked for (--max-latency)"});
 }
 
-TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
+TEST_F(PlanCommand, APlanThatJointsMadeSlowerIsNotCalledTheBest) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const Outcome outcome =
@@ -46,7 +46,7 @@ TEST_F(PlanCommand, A_plan_that_joints_made_slower_is_not_called_the_best) {
 }
 
 /// ResNet-8's blocks need 8,192 cycles each at most; joined they need more.
-TEST_F(PlanCommand, What_was_promised_of_a_net_with_branches_is_what_is_built) {
+TEST_F(PlanCommand, WhatWasPromisedOfANetWithBranchesIsWhatIsBuilt) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
@@ -69,7 +69,7 @@ TEST_F(PlanCommand, What_was_promised_of_a_net_with_branches_is_what_is_built) {
   EXPECT_FALSE(fs::exists(file("e")));
 }
 
-TEST_F(PlanCommand, A_plan_that_is_not_played_is_not_called_the_best_and_compile_plays_it) {
+TEST_F(PlanCommand, APlanThatIsNotPlayedIsNotCalledTheBestAndCompilePlaysIt) {
   OnnxModel model;  // too many pixels for plan to play
   model.input("x", {1, 1, 1024, 1100});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -150,7 +150,7 @@ TEST_F(PlanCommand, PlanPromisesWhatCompileBuildsWhereItDoesNotPlay) {
   EXPECT_NEAR(rate(promised), rate(compiled), 0.01 * rate(compiled));
 }
 
-TEST_F(PlanCommand, A_rate_that_a_cable_bounds_is_predicted_and_built) {
+TEST_F(PlanCommand, ARateThatACableBoundsIsPredictedAndBuilt) {
   fs::create_directories(directory_.path() / "devices");
   fs::create_directories(directory_.path() / "clusters");
   fs::copy_file(kSource / "configs/devices/ku060.yaml", file("devices/ku060.yaml"));
@@ -192,7 +192,7 @@ std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
   return model.bytes();
 }
 
-TEST_F(PlanCommand, An_objective_is_obeyed_where_a_block_has_no_hardware) {
+TEST_F(PlanCommand, AnObjectiveIsObeyedWhereABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
   const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
                                        (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
@@ -312,7 +312,7 @@ TEST_F(PlanCommand, EmulatesAModelWhoseOtherBlocksDoNotFit) {
   EXPECT_NE(outcome.err.find("part1 gets no hardware: "), std::string::npos) << outcome.err;
 }
 
-TEST_F(PlanCommand, The_objective_decides_what_the_rest_goes_to) {
+TEST_F(PlanCommand, TheObjectiveDecidesWhatTheRestGoesTo) {
   const auto cards = planned({"--target-fps", "1000"});
   const auto frames = planned({"--objective", "throughput"});
   const auto quick = planned({"--objective", "latency"});
@@ -406,7 +406,7 @@ TEST_F(AssumedTypes, TakePowersOfTwoWhereTheseAreNamed) {
   expect_error(plan(false, {"--assume", "int8-pow3"}), 2, {"--assume int8-pow3", "-pow2"});
 }
 
-TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
+TEST_F(PlanCommand, DosasNetsTakeOneCardEachAt5000FramesASecond) {
   const fs::path models = shared_models();
   if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();
@@ -427,7 +427,7 @@ TEST_F(PlanCommand, Dosas_nets_take_one_card_each_at_5000_frames_a_second) {
   }
 }
 
-TEST_F(PlanCommand, The_same_nets_quantised_take_one_card_each_at_5000_frames_a_second_too) {
+TEST_F(PlanCommand, TheSameNetsQuantisedTakeOneCardEachAt5000FramesASecondToo) {
   const fs::path models = shared_models();
   if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   for (const char* net : {"tfc_mnist/tfc_qdq_s8_pow2", "mpcnn_gestures/mpcnn_qdq_s8_pow2",
@@ -444,7 +444,7 @@ TEST_F(PlanCommand, The_same_nets_quantised_take_one_card_each_at_5000_frames_a_
   }
 }
 
-TEST_F(PlanCommand, Compile_builds_exactly_what_it_says) {
+TEST_F(PlanCommand, CompileBuildsExactlyWhatItSays) {
   const auto promised = planned({"--partitions", "2"});
   const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
                                      (kSource / "configs/clusters/three-ku060.yaml").string(), "--partitions",

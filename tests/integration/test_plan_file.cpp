@@ -5,7 +5,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, A_saved_plan_reads_back_and_an_edit_is_judged) {
+TEST_F(PlanCommand, ASavedPlanReadsBackAndAnEditIsJudged) {
   const std::string yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml});
   const auto again = planned({"--plan", yaml});
@@ -51,7 +51,7 @@ json::object figures(const json::value& plan) {
   return out;
 }
 
-TEST_F(PlanCommand, Splits_and_host_blocks_are_saved_and_read_back) {
+TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedAndReadBack) {
   const std::string yaml = file("plan.yaml");
   for (const std::vector<std::string>& asked :
        {std::vector<std::string>{"--split", "gemm_24=2", "--partitions", "3"},
@@ -75,7 +75,7 @@ TEST_F(PlanCommand, Splits_and_host_blocks_are_saved_and_read_back) {
   expect_error(plan({"--plan", yaml, "--host", "gemm_30"}), 2, {"--host gemm_30", "edit its 'host'"});
 }
 
-TEST_F(PlanCommand, A_plan_file_of_a_model_that_fits_only_when_it_is_split_is_followed) {
+TEST_F(PlanCommand, APlanFileOfAModelThatFitsOnlyWhenItIsSplitIsFollowed) {
   const std::string cluster = small_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--json"});
@@ -90,7 +90,7 @@ TEST_F(PlanCommand, A_plan_file_of_a_model_that_fits_only_when_it_is_split_is_fo
   EXPECT_EQ(followed.at("unedited").at("cards").to_number<int>(), 3);
 }
 
-TEST_F(PlanCommand, A_plan_file_is_followed_where_a_search_finds_nothing) {
+TEST_F(PlanCommand, APlanFileIsFollowedWhereASearchFindsNothing) {
   // What stands before and behind the host are two partitions, each with a shell.
   const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
@@ -109,7 +109,7 @@ TEST_F(PlanCommand, A_plan_file_is_followed_where_a_search_finds_nothing) {
     EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
 }
 
-TEST_F(PlanCommand, A_plan_of_a_float_model_says_so_and_is_followed_for_no_other_assumption) {
+TEST_F(PlanCommand, APlanOfAFloatModelSaysSoAndIsFollowedForNoOtherAssumption) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", (shared_models() / "dosa_originals/TFC.onnx").string(), "--cluster",
@@ -129,7 +129,7 @@ TEST_F(PlanCommand, A_plan_of_a_float_model_says_so_and_is_followed_for_no_other
 }
 
 /// Links are charged for each of the cables, together or alone.
-TEST_F(PlanCommand, Two_cables_between_two_cards_are_charged_twice) {
+TEST_F(PlanCommand, TwoCablesBetweenTwoCardsAreChargedTwice) {
   const auto luts = [&](int cables) {
     const std::string cluster = small_cards(2, true, 0, 30000);
     if (cables == 2)
@@ -148,7 +148,7 @@ TEST_F(PlanCommand, Two_cables_between_two_cards_are_charged_twice) {
   EXPECT_EQ(two.second, one.second + 100);
 }
 
-TEST_F(PlanCommand, Splits_and_host_blocks_that_cannot_be_are_refused_by_name_and_line) {
+TEST_F(PlanCommand, SplitsAndHostBlocksThatCannotBeAreRefusedByNameAndLine) {
   (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
   const std::string own = *read_text_file(file("plan.yaml"));
   const auto with = [&](const std::string& splits, const std::string& host = "") {
@@ -179,7 +179,7 @@ TEST_F(PlanCommand, Splits_and_host_blocks_that_cannot_be_are_refused_by_name_an
   expect_error(with(kept, "host: [conv_5]\n"), 2, {"edited.yaml:", "'conv_5' runs on the host"});
 }
 
-TEST_F(PlanCommand, A_plan_file_whose_joints_take_more_than_is_left_is_refused_by_card_kind_and_amount) {
+TEST_F(PlanCommand, APlanFileWhoseJointsTakeMoreThanIsLeftIsRefusedByCardKindAndAmount) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string(),
                     yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
@@ -209,7 +209,7 @@ TEST_F(PlanCommand, A_plan_file_whose_joints_take_more_than_is_left_is_refused_b
     }
 }
 
-TEST_F(PlanCommand, A_plan_file_may_place_the_weights_of_one_layer) {
+TEST_F(PlanCommand, APlanFileMayPlaceTheWeightsOfOneLayer) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
   ASSERT_EQ(
       plan({"--target-fps", "20000", "--save-plan", file("plan.yaml"), "--quiet"}, "one-ku060").exit_code, 0);

@@ -10,7 +10,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, ResNet8_cut_between_its_branches_and_inside_of_one_gives_the_same_bytes) {
+TEST_F(PlanCommand, ResNet8CutBetweenItsBranchesAndInsideOfOneGivesTheSameBytes) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const std::string model =
       std::string(models == nullptr ? "" : models) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
@@ -48,7 +48,7 @@ std::map<std::string, std::string> cards_of(const json::value& plan) {
   return out;
 }
 
-TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
+TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   const auto own = planned({"--split", "gemm_24=2", "--partitions", "3", "--save-plan", file("plan.yaml")});
   // Its second part goes from the first card to the second.
   std::string text = *read_text_file(file("plan.yaml"));
@@ -81,7 +81,7 @@ TEST_F(PlanCommand, A_layer_split_over_two_cards_gives_the_same_bytes) {
   expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
 }
 
-TEST_F(PlanCommand, A_layer_too_large_for_a_card_is_split_over_two_and_gives_the_same_bytes) {
+TEST_F(PlanCommand, ALayerTooLargeForACardIsSplitOverTwoAndGivesTheSameBytes) {
   const std::string cluster = small_cards(3);
   const Outcome compiled =
       millrace({"compile", kModel.string(), "--cluster", cluster, "-o", file("d"), "--json"});
@@ -134,7 +134,7 @@ std::string dense_model(const std::vector<std::int64_t>& widths) {
   model.output(x);
   return model.bytes();
 }
-TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_same_bytes) {
+TEST_F(PlanCommand, TwoLayersTooLargeForACardAreSplitBothAndGiveTheSameBytes) {
   std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 192, 192, 192, 10});
   const std::string cluster = small_cards(6);
   const Outcome compiled = millrace({"compile", file("dense.onnx"), "--cluster", cluster, "-o", file("d"),
@@ -150,7 +150,7 @@ TEST_F(PlanCommand, Two_layers_too_large_for_a_card_are_split_both_and_give_the_
                {"'dense2'"});
 }
 
-TEST_F(PlanCommand, A_layer_that_fits_but_limits_is_split_for_throughput_and_gives_the_same_bytes) {
+TEST_F(PlanCommand, ALayerThatFitsButLimitsIsSplitForThroughputAndGivesTheSameBytes) {
   std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 128, 10});
   const std::string cluster = small_cards(2);
   const auto run = [&](const char* command, std::vector<std::string> more) {
@@ -176,7 +176,7 @@ TEST_F(PlanCommand, A_layer_that_fits_but_limits_is_split_for_throughput_and_giv
   EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
 }
 
-TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit_are_streamed) {
+TEST_F(PlanCommand, OfAModelTooLargeForTheCardTheLayersThatDoNotFitAreStreamed) {
   const std::string cluster = streaming_cards(1);
   const auto run = [&](const char* command, std::vector<std::string> more) {
     more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
@@ -228,7 +228,7 @@ TEST_F(PlanCommand, Of_a_model_too_large_for_the_card_the_layers_that_do_not_fit
   EXPECT_FALSE(fs::is_empty(file("d/weights")));
 }
 
-TEST_F(PlanCommand, For_a_target_layers_are_streamed_unasked_where_splitting_them_takes_more_cards) {
+TEST_F(PlanCommand, ForATargetLayersAreStreamedUnaskedWhereSplittingThemTakesMoreCards) {
   const std::string cluster = streaming_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster});
@@ -259,7 +259,7 @@ TEST_F(PlanCommand, For_a_target_layers_are_streamed_unasked_where_splitting_the
             std::string::npos);
 }
 
-TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_refused_by_the_memorys_name) {
+TEST_F(PlanCommand, ARateThatNeitherTheChipNorTheMemoryHasRoomForIsRefusedByTheMemorysName) {
   const std::string cluster = streaming_cards(1);
   const auto at = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
@@ -276,7 +276,7 @@ TEST_F(PlanCommand, A_rate_that_neither_the_chip_nor_the_memory_has_room_for_is_
   expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
 }
 
-TEST_F(PlanCommand, What_loads_constants_is_taken_from_what_a_card_offers_where_any_are_loaded) {
+TEST_F(PlanCommand, WhatLoadsConstantsIsTakenFromWhatACardOffersWhereAnyAreLoaded) {
   const auto offered = [&](std::vector<std::string> more, const char* kind) {
     return planned(std::move(more), "one-ku060")
         .at("partitions")

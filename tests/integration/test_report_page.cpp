@@ -61,17 +61,17 @@ class ReportPage : public testing::Test {
   TemporaryDirectory directory_{"millrace-report-page"};
 };
 
-TEST_F(ReportPage, Is_readable_everywhere_with_three_cards) {
+TEST_F(ReportPage, IsReadableEverywhereWithThreeCards) {
   look_at(planned("three-ku060", 3), {"--expect", "fpga2", "--expect", "gemm_36", "--expect", "limits: "});
 }
 
-TEST_F(ReportPage, Is_readable_with_one_card_and_with_branches_over_cards) {
+TEST_F(ReportPage, IsReadableWithOneCardAndWithBranchesOverCards) {
   look_at(planned("one-ku060"), {"--expect", "conv_5"});
   look_at(planned("nine-ku060", 5, "gemm_24"), {"--expect", "gemm_24_part1"});
 }
 
 /// Many layers with figures of many digits: as wide as its tables become.
-TEST_F(ReportPage, Is_readable_with_a_deep_net_over_cards_of_several_kinds) {
+TEST_F(ReportPage, IsReadableWithADeepNetOverCardsOfSeveralKinds) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const auto model =
       std::filesystem::path(models == nullptr ? "" : models) / "resnet8_cifar10/resnet8_int8_qdq.onnx";
@@ -79,7 +79,7 @@ TEST_F(ReportPage, Is_readable_with_a_deep_net_over_cards_of_several_kinds) {
   look_at(planned("mixed", 3, "", model), {"--expect", "gemm_70"});
 }
 
-TEST_F(ReportPage, Shows_hostile_names_as_text) {
+TEST_F(ReportPage, ShowsHostileNamesAsText) {
   const std::string evil =
       "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\xe2\x80\xae\xff_" +
       std::string(300, 'W');
@@ -103,7 +103,7 @@ TEST_F(ReportPage, Shows_hostile_names_as_text) {
   look_at(plan, {"--expect", "<script>alert(1)</script>"});
 }
 
-TEST_F(ReportPage, Says_where_nothing_is_predicted) {
+TEST_F(ReportPage, SaysWhereNothingIsPredicted) {
   Plan plan = planned("three-ku060", 2);
   compiler::Lowered lowered = *plan.lowered;
   lowered.candidates.without = {{"transpose_3", "block 'transpose_3' has no hardware"}};

@@ -40,7 +40,7 @@ class VariantsCommand : public ::testing::Test {
   TemporaryDirectory directory_{"millrace-variants"};
 };
 
-TEST_F(VariantsCommand, Builds_alternatives_of_which_none_is_worse_than_another_in_everything) {
+TEST_F(VariantsCommand, BuildsAlternativesOfWhichNoneIsWorseThanAnotherInEverything) {
   const Outcome outcome = compile("d", {"--variants", "3", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto root = json::parse(outcome.out);
@@ -80,7 +80,7 @@ TEST_F(VariantsCommand, Builds_alternatives_of_which_none_is_worse_than_another_
   EXPECT_EQ(index.at("variants"), root.at("variants"));
 }
 
-TEST_F(VariantsCommand, Are_the_same_bytes_again_and_take_the_place_of_their_like_only) {
+TEST_F(VariantsCommand, AreTheSameBytesAgainAndTakeThePlaceOfTheirLikeOnly) {
   ASSERT_EQ(compile("one", {"--variants", "2", "--quiet"}).exit_code, 0);
   ASSERT_EQ(compile("two", {"--variants", "2", "--quiet"}).exit_code, 0);
   EXPECT_FALSE(text("one/variants.json").empty());
@@ -96,14 +96,14 @@ TEST_F(VariantsCommand, Are_the_same_bytes_again_and_take_the_place_of_their_lik
   EXPECT_NE(refused.err.find("variant1/notes"), std::string::npos) << refused.err;
 }
 
-TEST_F(VariantsCommand, Say_so_where_fewer_are_worth_building) {
+TEST_F(VariantsCommand, SaySoWhereFewerAreWorthBuilding) {
   const Outcome outcome = compile("d", {"--variants", "32"}, "one-ku060");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("no other is worth building"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("as without --variants"), std::string::npos) << outcome.out;
 }
 
-TEST_F(VariantsCommand, Refuse_what_cannot_be_varied) {
+TEST_F(VariantsCommand, RefuseWhatCannotBeVaried) {
   EXPECT_EQ(compile("d", {"--variants", "0"}).exit_code, 2);
   EXPECT_EQ(compile("d", {"--variants", "many"}).exit_code, 2);
   const Outcome plan = compile("d", {"--variants", "2", "--plan", "plan.yaml"});

@@ -6,24 +6,24 @@
 namespace millrace {
 
 // FIPS 180-2, appendix B.1.
-TEST(Digest, SHA_256_of_abc_is_the_standards_example) {
+TEST(Digest, SHA256OfAbcIsTheStandardsExample) {
   EXPECT_EQ(sha256_hex(std::string_view("abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Digest, Pieces_give_the_digest_of_the_whole) {
+TEST(Digest, PiecesGiveTheDigestOfTheWhole) {
   Sha256 pieces;
   pieces.update("a").update("").update("bc");
   EXPECT_EQ(to_hex(pieces.finish()), sha256_hex(std::string_view("abc")));
 }
 
-TEST(Result, Context_is_put_before_the_message_and_the_code_is_kept) {
+TEST(Result, ContextIsPutBeforeTheMessageAndTheCodeIsKept) {
   const Error error = Error(ErrorCode::kNotFound, "no such file").within("cluster a.yaml");
   EXPECT_EQ(error.message(), "cluster a.yaml: no such file");
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
 }
 
-TEST(Result, Exit_codes_tell_a_failed_wish_from_bad_input_a_missing_thing_and_a_bug) {
+TEST(Result, ExitCodesTellAFailedWishFromBadInputAMissingThingAndABug) {
   EXPECT_EQ(exit_code(ErrorCode::kDoesNotFit), 1);
   EXPECT_EQ(exit_code(ErrorCode::kInvalidInput), 2);
   EXPECT_EQ(exit_code(ErrorCode::kCorrupt), 2);

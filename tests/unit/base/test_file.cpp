@@ -36,7 +36,7 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST(File, What_was_written_is_read_back) {
+TEST(File, WhatWasWrittenIsReadBack) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "text").ok());
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "newer").ok());
@@ -44,7 +44,7 @@ TEST(File, What_was_written_is_read_back) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, An_absent_file_a_directory_and_a_file_over_the_limit_are_told_apart) {
+TEST(File, AnAbsentFileADirectoryAndAFileOverTheLimitAreToldApart) {
   const TemporaryDirectory dir("millrace-test");
   EXPECT_EQ(read_file(dir.path() / "none", 10).error().code(), ErrorCode::kNotFound);
   EXPECT_NE(read_file(dir.path(), 10).error().message().find("is a directory"), std::string::npos);
@@ -52,7 +52,7 @@ TEST(File, An_absent_file_a_directory_and_a_file_over_the_limit_are_told_apart) 
   EXPECT_NE(read_file(dir.path() / "a", 10).error().message().find("longer than"), std::string::npos);
 }
 
-TEST(File, A_file_of_a_terabyte_is_refused_before_memory_is_taken_for_it) {
+TEST(File, AFileOfATerabyteIsRefusedBeforeMemoryIsTakenForIt) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "sparse", "x").ok());
   std::error_code refused;
@@ -65,7 +65,7 @@ TEST(File, A_file_of_a_terabyte_is_refused_before_memory_is_taken_for_it) {
       << read.error().message();
 }
 
-TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
+TEST(File, APipeWithoutAWriterAndAnEndlessDeviceAreRefusedAtOnce) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_EQ(::mkfifo((dir.path() / "fifo").c_str(), 0600), 0);
   ::alarm(20);  // read_file() blocked: the test dies instead of hanging
@@ -79,7 +79,7 @@ TEST(File, A_pipe_without_a_writer_and_an_endless_device_are_refused_at_once) {
   ::alarm(0);
 }
 
-TEST(File, A_part_is_read_where_all_of_it_is_there) {
+TEST(File, APartIsReadWhereAllOfItIsThere) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "0123456789").ok());
   EXPECT_EQ(*read_file_part(dir.path() / "a", 3, 4), "3456");
@@ -101,7 +101,7 @@ TEST(File, A_part_is_read_where_all_of_it_is_there) {
   ::alarm(0);
 }
 
-TEST(File, Writing_to_a_link_changes_what_it_leads_to_and_leaves_the_link) {
+TEST(File, WritingToALinkChangesWhatItLeadsToAndLeavesTheLink) {
   const TemporaryDirectory dir("millrace-test");
   fs::create_directory(dir.path() / "kept");
   ASSERT_TRUE(write_file_atomically(dir.path() / "kept" / "a", "old").ok());
@@ -111,7 +111,7 @@ TEST(File, Writing_to_a_link_changes_what_it_leads_to_and_leaves_the_link) {
   EXPECT_EQ(*read_text_file(dir.path() / "kept" / "a"), "new");
 }
 
-TEST(File, A_pipe_is_written_into_and_stays_a_pipe) {
+TEST(File, APipeIsWrittenIntoAndStaysAPipe) {
   const TemporaryDirectory dir("millrace-test");
   const fs::path fifo = dir.path() / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -126,7 +126,7 @@ TEST(File, A_pipe_is_written_into_and_stays_a_pipe) {
   ::close(reader);
 }
 
-TEST(File, What_no_file_can_be_written_to_is_said_by_its_own_name_before_and_when_it_is_written) {
+TEST(File, WhatNoFileCanBeWrittenToIsSaidByItsOwnNameBeforeAndWhenItIsWritten) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   for (const char* bad : {"", "none/a", "file/a"}) {
@@ -141,7 +141,7 @@ TEST(File, What_no_file_can_be_written_to_is_said_by_its_own_name_before_and_whe
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, A_scratch_file_is_replaced_as_a_whole_and_errors_name_it) {
+TEST(File, AScratchFileIsReplacedAsAWholeAndErrorsNameIt) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "a longer text").ok());
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "short").ok());
@@ -155,7 +155,7 @@ TEST(File, A_scratch_file_is_replaced_as_a_whole_and_errors_name_it) {
   EXPECT_EQ(write_scratch_file("/dev/full", "x").error().code(), ErrorCode::kResourceExhausted);
 }
 
-TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
+TEST(File, OnAFullDiskTheOldContentStaysAndNothingIsLeftBesideIt) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "old").ok());
   Status status;
@@ -169,7 +169,7 @@ TEST(File, On_a_full_disk_the_old_content_stays_and_nothing_is_left_beside_it) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(Directory, It_appears_whole_and_replaces_an_older_one) {
+TEST(Directory, ItAppearsWholeAndReplacesAnOlderOne) {
   const TemporaryDirectory dir("millrace-test");
   for (const char* text : {"one", "two"}) {
     const Status status = write_directory_atomically(
@@ -181,7 +181,7 @@ TEST(Directory, It_appears_whole_and_replaces_an_older_one) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(Directory, A_failure_on_any_write_leaves_the_old_one_and_nothing_else) {
+TEST(Directory, AFailureOnAnyWriteLeavesTheOldOneAndNothingElse) {
   const TemporaryDirectory dir("millrace-test");
   const auto fill = [](int failing) {
     return [failing](const fs::path& at) -> Status {
@@ -201,14 +201,14 @@ TEST(Directory, A_failure_on_any_write_leaves_the_old_one_and_nothing_else) {
   }
 }
 
-TEST(Directory, A_file_in_its_place_is_not_replaced) {
+TEST(Directory, AFileInItsPlaceIsNotReplaced) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "d", "precious").ok());
   EXPECT_FALSE(write_directory_atomically(dir.path() / "d", [](const fs::path&) { return Status(); }).ok());
   EXPECT_EQ(*read_text_file(dir.path() / "d"), "precious");
 }
 
-TEST(Directory, A_parent_that_cannot_be_made_is_an_error_that_names_it) {
+TEST(Directory, AParentThatCannotBeMadeIsAnErrorThatNamesIt) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   const Status status =

@@ -22,7 +22,7 @@ Result<NpyArray> read(const std::string& bytes) {
   return written.ok() ? read_npy(dir.path() / "x.npy") : Result<NpyArray>(written.error());
 }
 
-TEST(Npy, Arrays_of_every_rank_survive_a_round_trip) {
+TEST(Npy, ArraysOfEveryRankSurviveARoundTrip) {
   const TemporaryDirectory dir("millrace-test");
   for (const std::vector<std::uint64_t>& shape :
        {std::vector<std::uint64_t>{}, {3}, {0}, {2, 3}, {1, 2, 3, 4}}) {
@@ -37,7 +37,7 @@ TEST(Npy, Arrays_of_every_rank_survive_a_round_trip) {
   }
 }
 
-TEST(Npy, What_is_not_usable_is_refused_with_the_field_that_is_wrong) {
+TEST(Npy, WhatIsNotUsableIsRefusedWithTheFieldThatIsWrong) {
   const struct {
     std::string bytes, expected;
   } cases[] = {
@@ -62,7 +62,7 @@ TEST(Npy, What_is_not_usable_is_refused_with_the_field_that_is_wrong) {
   }
 }
 
-TEST(Npy, No_damaged_file_is_read_past_its_end) {
+TEST(Npy, NoDamagedFileIsReadPastItsEnd) {
   const std::string good = with_header("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", "abcd");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {

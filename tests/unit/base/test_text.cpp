@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-TEST(Text, A_name_is_short_plain_and_no_path_or_flag) {
+TEST(Text, ANameIsShortPlainAndNoPathOrFlag) {
   for (const char* good : {"a", "fpga0", "LeNet-5_v1.2", "_x"}) EXPECT_TRUE(is_name(good)) << good;
   for (const char* bad : {"", ".", "..", "-o", "a/b", "a b", "a;b", "caf\xc3\xa9", "a\n"})
     EXPECT_FALSE(is_name(bad)) << bad;
@@ -13,7 +13,7 @@ TEST(Text, A_name_is_short_plain_and_no_path_or_flag) {
   EXPECT_FALSE(is_name(std::string(65, 'a'), 64));
 }
 
-TEST(Text, Utf8_is_told_from_what_only_looks_like_it) {
+TEST(Text, Utf8IsToldFromWhatOnlyLooksLikeIt) {
   for (const char* good : {"", "cat", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(is_utf8(good)) << good;
   // A stray continuation, Latin-1, cut short, overlong forms, a surrogate, beyond U+10FFFF.
@@ -22,7 +22,7 @@ TEST(Text, Utf8_is_told_from_what_only_looks_like_it) {
     EXPECT_FALSE(is_utf8(bad));
 }
 
-TEST(Text, What_is_printed_is_text_and_moves_no_cursor) {
+TEST(Text, WhatIsPrintedIsTextAndMovesNoCursor) {
   EXPECT_EQ(printable("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88"),
             "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88");
   EXPECT_EQ(printable("a\x1b[2J\x7f\tb\n"), "a\\x1b[2J\\x7f\\tb\\n");

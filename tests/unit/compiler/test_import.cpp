@@ -30,7 +30,7 @@ void expect_refused(const Result<compiler::graph::Graph>& result, ErrorCode code
     EXPECT_NE(result.error().message().find(part), std::string::npos) << result.error().message();
 }
 
-TEST(Import, a_small_model_comes_with_names_types_and_shapes) {
+TEST(Import, ASmallModelComesWithNamesTypesAndShapes) {
   const auto g = import_model(small_model());
   ASSERT_TRUE(g.ok()) << g.error().message();
   ASSERT_EQ(g->input_signatures.size(), 1U);
@@ -40,7 +40,7 @@ TEST(Import, a_small_model_comes_with_names_types_and_shapes) {
   EXPECT_EQ(g->output_signatures[0].shape, (Shape{1, 3, 6, 6}));
 }
 
-TEST(Import, an_open_batch_is_taken_as_one) {
+TEST(Import, AnOpenBatchIsTakenAsOne) {
   OnnxModel m = small_model();
   m.proto()
       .mutable_graph()
@@ -55,7 +55,7 @@ TEST(Import, an_open_batch_is_taken_as_one) {
   EXPECT_EQ(g->input_signatures[0].shape, (Shape{1, 2, 6, 6}));
 }
 
-TEST(Import, another_open_dimension_is_refused_by_name) {
+TEST(Import, AnotherOpenDimensionIsRefusedByName) {
   OnnxModel m = small_model();
   m.proto()
       .mutable_graph()
@@ -68,7 +68,7 @@ TEST(Import, another_open_dimension_is_refused_by_name) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "'height'", "static"});
 }
 
-TEST(Import, a_batch_above_one_is_refused) {
+TEST(Import, ABatchAboveOneIsRefused) {
   OnnxModel m = small_model();
   m.proto()
       .mutable_graph()
@@ -81,7 +81,7 @@ TEST(Import, a_batch_above_one_is_refused) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "batch"});
 }
 
-TEST(Import, files_that_are_no_models_are_told_apart) {
+TEST(Import, FilesThatAreNoModelsAreToldApart) {
   expect_refused(import_bytes(""), ErrorCode::kInvalidInput, {"empty"});
   expect_refused(import_bytes("%PDF-1.4 not a model at all"), ErrorCode::kInvalidInput,
                  {"not an ONNX model"});
@@ -90,14 +90,14 @@ TEST(Import, files_that_are_no_models_are_told_apart) {
   expect_refused(import_bytes(whole.substr(0, whole.size() - 1)), ErrorCode::kInvalidInput, {"truncated"});
 }
 
-TEST(Import, paths_that_hold_no_file_name_the_path) {
+TEST(Import, PathsThatHoldNoFileNameThePath) {
   const TemporaryDirectory directory("millrace-import");
   const auto missing = compiler::import::import_onnx(directory.path() / "missing.onnx");
   expect_refused(missing, ErrorCode::kNotFound, {"missing.onnx"});
   expect_refused(compiler::import::import_onnx(directory.path()), ErrorCode::kInvalidInput, {"directory"});
 }
 
-TEST(Import, all_unsupported_operators_are_listed_at_once_with_name_and_reason) {
+TEST(Import, AllUnsupportedOperatorsAreListedAtOnceWithNameAndReason) {
   OnnxModel m = small_model();
   m.node("LSTM", {"y"}, "memory");
   m.node("DynamicQuantizeLinear", {"y"}, "dynamic");
@@ -108,7 +108,7 @@ TEST(Import, all_unsupported_operators_are_listed_at_once_with_name_and_reason) 
                   "'mystery': the operator domain 'my.domain'", "NonZero 'nonzero'"});
 }
 
-TEST(Import, a_float_model_names_the_remedy) {
+TEST(Import, AFloatModelNamesTheRemedy) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.floats("w", {4, 2}, std::vector<float>(8, 0.5F));
@@ -118,7 +118,7 @@ TEST(Import, a_float_model_names_the_remedy) {
                  {"float model", "millrace quantize", "calibration samples"});
 }
 
-TEST(Import, missing_weights_are_named) {
+TEST(Import, MissingWeightsAreNamed) {
   OnnxModel m = small_model();
   m.proto().mutable_graph()->mutable_initializer()->RemoveLast();
   const auto g = import_model(m);
@@ -140,7 +140,7 @@ onnx::StringStringEntryProto* make_external(OnnxModel& m) {
   throw std::runtime_error("no w_q");
 }
 
-TEST(Import, external_weights_are_read_checked_and_kept_below_the_model) {
+TEST(Import, ExternalWeightsAreReadCheckedAndKeptBelowTheModel) {
   const TemporaryDirectory directory("millrace-import");
   OnnxModel m = small_model();
   auto* location = make_external(m);
@@ -249,7 +249,7 @@ TEST(Import, RefusesExternalWeightsInADeviceAtOnce) {
   ::alarm(0);
 }
 
-TEST(Import, external_weights_in_anything_but_a_file_are_refused_at_once) {
+TEST(Import, ExternalWeightsInAnythingButAFileAreRefusedAtOnce) {
   const TemporaryDirectory directory("millrace-import");
   OnnxModel m = small_model();
   auto* location = make_external(m);
@@ -267,7 +267,7 @@ TEST(Import, external_weights_in_anything_but_a_file_are_refused_at_once) {
   ::alarm(0);
 }
 
-TEST(Import, a_cycle_is_refused) {
+TEST(Import, ACycleIsRefused) {
   OnnxModel m = small_model();
   m.node("Add", {"y", "b"}, "a");
   m.node("Relu", {"a"}, "b");
@@ -289,14 +289,14 @@ TEST(Import, NamesTheOldestOperatorSetThatIsTaken) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"operator set 8", "export with 9 or newer"});
 }
 
-TEST(Import, nodes_in_any_order_are_sorted) {
+TEST(Import, NodesInAnyOrderAreSorted) {
   OnnxModel m = small_model();
   auto* nodes = m.proto().mutable_graph()->mutable_node();
   std::reverse(nodes->begin(), nodes->end());
   EXPECT_TRUE(import_model(m).ok());
 }
 
-TEST(Import, duplicate_values_are_refused_and_duplicate_node_names_are_not) {
+TEST(Import, DuplicateValuesAreRefusedAndDuplicateNodeNamesAreNot) {
   OnnxModel m = small_model();
   m.node("Relu", {"y"}, "conv");
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"'conv'"});
@@ -305,7 +305,7 @@ TEST(Import, duplicate_values_are_refused_and_duplicate_node_names_are_not) {
   EXPECT_TRUE(import_model(same).ok());
 }
 
-TEST(Import, an_attribute_of_the_wrong_type_is_refused) {
+TEST(Import, AnAttributeOfTheWrongTypeIsRefused) {
   OnnxModel m = small_model();
   for (auto& n : *m.proto().mutable_graph()->mutable_node()) {
     if (n.op_type() != "Conv") continue;
@@ -314,7 +314,7 @@ TEST(Import, an_attribute_of_the_wrong_type_is_refused) {
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"Conv 'conv'", "'pads'", "list of integers"});
 }
 
-TEST(Import, absurd_shapes_and_windows_are_refused) {
+TEST(Import, AbsurdShapesAndWindowsAreRefused) {
   OnnxModel m = small_model();
   auto* shape =
       m.proto().mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
@@ -338,7 +338,7 @@ TEST(Import, absurd_shapes_and_windows_are_refused) {
   expect_refused(import_model(groups), ErrorCode::kUnsupported, {"Conv 'conv'", "groups"});
 }
 
-TEST(Import, an_initialiser_whose_data_does_not_match_its_shape_is_refused) {
+TEST(Import, AnInitialiserWhoseDataDoesNotMatchItsShapeIsRefused) {
   OnnxModel m = small_model();
   for (auto& t : *m.proto().mutable_graph()->mutable_initializer())
     if (t.name() == "w_q") t.set_dims(0, 30000);
@@ -353,7 +353,7 @@ TEST(Import, an_initialiser_whose_data_does_not_match_its_shape_is_refused) {
   expect_refused(import_model(value), ErrorCode::kInvalidInput, {"'w_q'", "1000"});
 }
 
-TEST(Import, an_old_operator_set_and_an_unknown_output_are_refused) {
+TEST(Import, AnOldOperatorSetAndAnUnknownOutputAreRefused) {
   OnnxModel old(7);
   old.input("x", {1, 4});
   old.output("x");
@@ -363,7 +363,7 @@ TEST(Import, an_old_operator_set_and_an_unknown_output_are_refused) {
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"'nowhere'"});
 }
 
-TEST(Import, newer_operator_sets_are_taken) {
+TEST(Import, NewerOperatorSetsAreTaken) {
   for (const std::int64_t opset : {9, 11, 13, 17, 21, 23}) {
     OnnxModel m = small_model();
     m.proto().mutable_opset_import(0)->set_version(opset);
@@ -392,7 +392,7 @@ void resize(OnnxModel& m, const std::string& name, std::vector<std::int64_t> dim
   ADD_FAILURE() << "there is no " << name;
 }
 
-TEST(Import, scales_and_zero_points_must_be_one_or_one_a_channel) {
+TEST(Import, ScalesAndZeroPointsMustBeOneOrOneAChannel) {
   const auto refused = [](const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& sizes,
                           const std::string& says) {
     OnnxModel m = small_model();
@@ -413,7 +413,7 @@ TEST(Import, scales_and_zero_points_must_be_one_or_one_a_channel) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"has an axis outside"});
 }
 
-TEST(Import, integer_operators_are_checked_for_their_parameters) {
+TEST(Import, IntegerOperatorsAreCheckedForTheirParameters) {
   ASSERT_TRUE(import_model(operator_model()).ok()) << import_model(operator_model()).error().message();
   for (const std::string name :
        {"ws", "wz", "ys", "yz", "as", "az", "ss", "sz", "ms", "mz", "vs", "vz", "os", "oz"})
@@ -426,7 +426,7 @@ TEST(Import, integer_operators_are_checked_for_their_parameters) {
     }
 }
 
-TEST(Import, shapes_and_attributes_that_are_wrong_are_listed_all_at_once_and_what_follows_them_is_not) {
+TEST(Import, ShapesAndAttributesThatAreWrongAreListedAllAtOnceAndWhatFollowsThemIsNot) {
   OnnxModel m = small_model();
   m.node("Transpose", {"xq"}, "first");
   m.attribute("perm", std::vector<std::int64_t>{0, 1});
@@ -439,7 +439,7 @@ TEST(Import, shapes_and_attributes_that_are_wrong_are_listed_all_at_once_and_wha
   EXPECT_EQ(g.error().message().find("behind"), std::string::npos) << g.error().message();
 }
 
-TEST(Import, names_cannot_command_a_terminal_or_forge_a_line) {
+TEST(Import, NamesCannotCommandATerminalOrForgeALine) {
   OnnxModel m = small_model();
   m.node("LSTM", {"y"}, "\x1b[2Jmemory\nerror: forged");
   const auto g = import_model(m);
@@ -447,7 +447,7 @@ TEST(Import, names_cannot_command_a_terminal_or_forge_a_line) {
   EXPECT_EQ(g.error().message().find('\x1b'), std::string::npos);
 }
 
-TEST(Import, an_output_whose_batch_moved_away_is_refused) {
+TEST(Import, AnOutputWhoseBatchMovedAwayIsRefused) {
   OnnxModel m;
   m.input("x", {1, 2, 6, 6});
   m.pair("x", 0.5F, 0, "xq");

@@ -16,7 +16,7 @@ namespace {
 using compiler::graph::Graph;
 using kernels::Program;
 
-TEST(Operators, qlinear_convolution_and_product_with_scales_a_channel) {
+TEST(Operators, QlinearConvolutionAndProductWithScalesAChannel) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   m.quantise("x", 0.37F, 110, "q", kUint8);
@@ -41,7 +41,7 @@ TEST(Operators, qlinear_convolution_and_product_with_scales_a_channel) {
 }
 
 /// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
-TEST(Operators, integer_chains_in_any_sensible_order) {
+TEST(Operators, IntegerChainsInAnySensibleOrder) {
   for (const int order : {0, 1, 2, 3}) {
     OnnxModel m;
     m.input("x", {1, 3, 8, 7});
@@ -121,7 +121,7 @@ TEST(Operators, SumsOfDifferentWidthsAreJoined) {
   expect_int32_meaning(m);
 }
 
-TEST(Operators, weights_quantised_in_the_graph_are_folded) {
+TEST(Operators, WeightsQuantisedInTheGraphAreFolded) {
   OnnxModel m;
   m.input("x", {1, 8});
   m.pair("x", 0.5F, 0, "xq");
@@ -133,7 +133,7 @@ TEST(Operators, weights_quantised_in_the_graph_are_folded) {
   expect_meaning(m);
 }
 
-TEST(Operators, shapes_computed_by_the_graph_are_known_at_compile_time) {
+TEST(Operators, ShapesComputedByTheGraphAreKnownAtCompileTime) {
   OnnxModel m = with_image(3);
   m.node("Shape", {"xq"}, "shape");
   m.int64s("first", {0});
@@ -149,7 +149,7 @@ TEST(Operators, shapes_computed_by_the_graph_are_known_at_compile_time) {
   expect_meaning(m);
 }
 
-TEST(Operators, what_is_not_quantised_is_refused_all_at_once) {
+TEST(Operators, WhatIsNotQuantisedIsRefusedAllAtOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 1);
   m.floats("v", {4, 4, 1, 1}, std::vector<float>(16, 0.5F));
@@ -165,7 +165,7 @@ TEST(Operators, what_is_not_quantised_is_refused_all_at_once) {
       m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
 }
 
-TEST(Operators, refusals_of_several_passes_are_listed_together_and_what_follows_from_them_is_not) {
+TEST(Operators, RefusalsOfSeveralPassesAreListedTogetherAndWhatFollowsFromThemIsNot) {
   OnnxModel m = with_image(3);
   m.floats("one", {}, {1.0F});
   m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise: divides by data
@@ -184,7 +184,7 @@ TEST(Operators, refusals_of_several_passes_are_listed_together_and_what_follows_
   EXPECT_EQ(says.find("follows"), std::string::npos) << says;
 }
 
-TEST(Operators, tensors_know_what_their_integers_stand_for) {
+TEST(Operators, TensorsKnowWhatTheirIntegersStandFor) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -208,7 +208,7 @@ TEST(Operators, tensors_know_what_their_integers_stand_for) {
   EXPECT_GE(integers, 3U);
 }
 
-TEST(Operators, float_arithmetic_before_the_first_quantiser_is_refused_with_the_remedy) {
+TEST(Operators, FloatArithmeticBeforeTheFirstQuantiserIsRefusedWithTheRemedy) {
   OnnxModel m;
   m.input("x", {1, 8});
   m.floats("mean", {}, {3.0F});
@@ -218,7 +218,7 @@ TEST(Operators, float_arithmetic_before_the_first_quantiser_is_refused_with_the_
   expect_refused(m, {"before the first quantiser", "millrace.yaml"});
 }
 
-TEST(Operators, padding_that_an_average_does_not_count_is_refused) {
+TEST(Operators, PaddingThatAnAverageDoesNotCountIsRefused) {
   OnnxModel m = with_image(3);
   m.node("AveragePool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{3, 3});
@@ -228,7 +228,7 @@ TEST(Operators, padding_that_an_average_does_not_count_is_refused) {
   expect_refused(m, {"AveragePool 'pool'", "count_include_pad"});
 }
 
-TEST(Operators, names_and_order_are_the_same_every_time) {
+TEST(Operators, NamesAndOrderAreTheSameEveryTime) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "features/conv 1:0");
@@ -244,7 +244,7 @@ TEST(Operators, names_and_order_are_the_same_every_time) {
   EXPECT_TRUE(found) << "a valid file name from the node's";
 }
 
-TEST(Operators, every_pass_leaves_a_graph_that_prints_and_verifies) {
+TEST(Operators, EveryPassLeavesAGraphThatPrintsAndVerifies) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -263,7 +263,7 @@ TEST(Operators, every_pass_leaves_a_graph_that_prints_and_verifies) {
   EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
 }
 
-TEST(Verify, a_broken_graph_is_found_and_the_node_named) {
+TEST(Verify, ABrokenGraphIsFoundAndTheNodeNamed) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

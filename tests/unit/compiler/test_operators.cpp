@@ -16,7 +16,7 @@ namespace {
 using compiler::graph::Graph;
 using kernels::Program;
 
-TEST(Operators, convolution_with_padding_bias_and_zero_points) {
+TEST(Operators, ConvolutionWithPaddingBiasAndZeroPoints) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.weights("b", {4}, {100, -2000, 30, 7}, {0.125F}, 0, kInt32);
@@ -29,7 +29,7 @@ TEST(Operators, convolution_with_padding_bias_and_zero_points) {
   EXPECT_EQ(p.blocks.size(), 5U) << "quantise, permute, convolution, dequantise, permute";
 }
 
-TEST(Operators, convolution_with_scales_a_channel_groups_and_dilation) {
+TEST(Operators, ConvolutionWithScalesAChannelGroupsAndDilation) {
   OnnxModel m = with_image(4, kUint8, 128);
   conv_weights(m, 6, 2, 3, {0.25F, 0.5F, 0.125F, 1.0F, 0.25F, 0.0625F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -40,7 +40,7 @@ TEST(Operators, convolution_with_scales_a_channel_groups_and_dilation) {
   expect_meaning(m);
 }
 
-TEST(Operators, depthwise_convolution_with_auto_pad) {
+TEST(Operators, DepthwiseConvolutionWithAutoPad) {
   OnnxModel m = with_image(5);
   conv_weights(m, 5, 1, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -53,7 +53,7 @@ TEST(Operators, depthwise_convolution_with_auto_pad) {
   expect_meaning(m);
 }
 
-TEST(Operators, unsigned_weights_with_zero_points_a_channel) {
+TEST(Operators, UnsignedWeightsWithZeroPointsAChannel) {
   OnnxModel m = with_image(2);
   m.weights("w", {3, 2, 3, 3}, random_integers(54, 0, 255, 9), {0.25F, 0.5F, 0.25F}, 0, kUint8,
             {128, 0, 255});
@@ -67,7 +67,7 @@ TEST(Operators, unsigned_weights_with_zero_points_a_channel) {
     }
 }
 
-TEST(Operators, one_dimensional_convolution_and_pooling) {
+TEST(Operators, OneDimensionalConvolutionAndPooling) {
   OnnxModel m;
   m.input("x", {1, 3, 20});
   m.pair("x", 0.5F, 1, "xq");
@@ -79,7 +79,7 @@ TEST(Operators, one_dimensional_convolution_and_pooling) {
   expect_meaning(m);
 }
 
-TEST(Operators, a_general_scale_agrees_within_one_step) {
+TEST(Operators, AGeneralScaleAgreesWithinOneStep) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 4), {0.0213F, 0.0347F, 0.0111F, 0.0457F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -88,7 +88,7 @@ TEST(Operators, a_general_scale_agrees_within_one_step) {
   expect_meaning(m, 1.338);
 }
 
-TEST(Operators, weights_of_four_bits_are_seen_in_the_numbers) {
+TEST(Operators, WeightsOfFourBitsAreSeenInTheNumbers) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -7, 7, 4), {0.25F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -102,7 +102,7 @@ TEST(Operators, weights_of_four_bits_are_seen_in_the_numbers) {
     }
 }
 
-TEST(Operators, flatten_before_a_fully_connected_layer_moves_weights_and_no_data) {
+TEST(Operators, FlattenBeforeAFullyConnectedLayerMovesWeightsAndNoData) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -124,7 +124,7 @@ TEST(Operators, flatten_before_a_fully_connected_layer_moves_weights_and_no_data
   EXPECT_EQ(p.blocks.size(), 6U) << "the pair around the pool, Flatten and Relu are gone";
 }
 
-TEST(Operators, transpose_and_reshape_before_a_fully_connected_layer_move_weights_too) {
+TEST(Operators, TransposeAndReshapeBeforeAFullyConnectedLayerMoveWeightsToo) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -141,7 +141,7 @@ TEST(Operators, transpose_and_reshape_before_a_fully_connected_layer_move_weight
   EXPECT_EQ(count_blocks(p, "permute"), 1U) << "of the input only";
 }
 
-TEST(Operators, an_input_with_channels_last_needs_no_permutation) {
+TEST(Operators, AnInputWithChannelsLastNeedsNoPermutation) {
   OnnxModel m;
   m.input("x", {1, 8, 7, 3});
   m.node("Transpose", {"x"}, "turned");
@@ -161,7 +161,7 @@ TEST(Operators, an_input_with_channels_last_needs_no_permutation) {
     }
 }
 
-TEST(Operators, a_transposed_image_in_the_middle_is_permuted_exactly) {
+TEST(Operators, ATransposedImageInTheMiddleIsPermutedExactly) {
   OnnxModel m = with_image(3);
   m.node("Transpose", {"xq"}, "turned");
   m.attribute("perm", Ints{0, 1, 3, 2});
@@ -172,7 +172,7 @@ TEST(Operators, a_transposed_image_in_the_middle_is_permuted_exactly) {
   expect_meaning(m);
 }
 
-TEST(Operators, matrix_product_on_several_rows) {
+TEST(Operators, MatrixProductOnSeveralRows) {
   OnnxModel m;
   m.input("x", {1, 6, 10});
   m.pair("x", 0.5F, 3, "xq");
@@ -183,7 +183,7 @@ TEST(Operators, matrix_product_on_several_rows) {
   expect_meaning(m);
 }
 
-TEST(Operators, a_last_layer_without_a_quantiser_leaves_its_sums_and_one_scale_to_the_host) {
+TEST(Operators, ALastLayerWithoutAQuantiserLeavesItsSumsAndOneScaleToTheHost) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -197,7 +197,7 @@ TEST(Operators, a_last_layer_without_a_quantiser_leaves_its_sums_and_one_scale_t
   EXPECT_EQ(p.blocks.size(), 4U) << "quantise, convolution, dequantise, softmax";
 }
 
-TEST(Operators, a_bias_that_is_no_multiple_of_the_accumulators_scale_is_rounded_and_reported) {
+TEST(Operators, ABiasThatIsNoMultipleOfTheAccumulatorsScaleIsRoundedAndReported) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -214,7 +214,7 @@ TEST(Operators, a_bias_that_is_no_multiple_of_the_accumulators_scale_is_rounded_
   EXPECT_NE(c->lowered.diagnostics[0].message.find("rounded"), std::string::npos);
 }
 
-TEST(Operators, relu_and_clip_join_the_requantisation) {
+TEST(Operators, ReluAndClipJoinTheRequantisation) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -227,7 +227,7 @@ TEST(Operators, relu_and_clip_join_the_requantisation) {
   EXPECT_EQ(count_blocks(p, "rescale") + count_blocks(p, "lookup"), 0U);
 }
 
-TEST(Operators, batch_normalisation_with_a_negative_factor_turns_the_channels_weights) {
+TEST(Operators, BatchNormalisationWithANegativeFactorTurnsTheChannelsWeights) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -244,7 +244,7 @@ TEST(Operators, batch_normalisation_with_a_negative_factor_turns_the_channels_we
   EXPECT_EQ(p.blocks.size(), 5U) << "nothing of it is left";
 }
 
-TEST(Operators, pooling_before_the_quantiser) {
+TEST(Operators, PoolingBeforeTheQuantiser) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -259,7 +259,7 @@ TEST(Operators, pooling_before_the_quantiser) {
   EXPECT_EQ(count_blocks(p, "max_pool"), 1U);
 }
 
-TEST(Operators, max_pool_with_ceil_mode_and_another_scale_behind) {
+TEST(Operators, MaxPoolWithCeilModeAndAnotherScaleBehind) {
   OnnxModel m = with_image(3);
   m.node("MaxPool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{3, 3});
@@ -270,7 +270,7 @@ TEST(Operators, max_pool_with_ceil_mode_and_another_scale_behind) {
   expect_meaning(m);
 }
 
-TEST(Operators, average_pools_sum_integers) {
+TEST(Operators, AveragePoolsSumIntegers) {
   OnnxModel m = with_image(3, kUint8, 100);
   m.node("AveragePool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{2, 2});
@@ -285,7 +285,7 @@ TEST(Operators, average_pools_sum_integers) {
   EXPECT_EQ(count_blocks(p, "sum_pool"), 2U);
 }
 
-TEST(Operators, a_residual_addition_of_two_scales_is_exact_for_all_pairs) {
+TEST(Operators, AResidualAdditionOfTwoScalesIsExactForAllPairs) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -298,7 +298,7 @@ TEST(Operators, a_residual_addition_of_two_scales_is_exact_for_all_pairs) {
   EXPECT_EQ(count_blocks(p, "add"), 1U);
 }
 
-TEST(Operators, a_residual_addition_of_general_scales_takes_multipliers_where_they_hold) {
+TEST(Operators, AResidualAdditionOfGeneralScalesTakesMultipliersWhereTheyHold) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1, {0.0123F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -309,7 +309,7 @@ TEST(Operators, a_residual_addition_of_general_scales_takes_multipliers_where_th
   expect_meaning(m, 0.878);
 }
 
-TEST(Operators, products_of_two_tensors_become_a_table) {
+TEST(Operators, ProductsOfTwoTensorsBecomeATable) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -320,7 +320,7 @@ TEST(Operators, products_of_two_tensors_become_a_table) {
   expect_meaning(m);
 }
 
-TEST(Operators, branches_of_different_scales_are_joined_along_channels) {
+TEST(Operators, BranchesOfDifferentScalesAreJoinedAlongChannels) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -333,7 +333,7 @@ TEST(Operators, branches_of_different_scales_are_joined_along_channels) {
   EXPECT_EQ(count_blocks(p, "concat"), 1U);
 }
 
-TEST(Operators, functions_of_one_byte_become_tables) {
+TEST(Operators, FunctionsOfOneByteBecomeTables) {
   OnnxModel m = with_image(3);
   m.node("LeakyRelu", {"xq"}, "leaky");
   m.attribute("alpha", 0.125F);
@@ -372,7 +372,7 @@ TEST(Operators, NamesTheRemedyForAFloatTailAndForOperandsOfTwoShapes) {
   expect_refused(shapes, {"'scaled'", "both must have one shape, or one be a constant"});
 }
 
-TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
+TEST(Operators, WhatFallsAndRisesAfterASumIsRefusedWithTheRemedy) {
   const std::string remedy = "by a function that only rises, such as Relu";
   expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
   expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "Replace LeakyRelu " + remedy});
@@ -401,12 +401,12 @@ TEST(Operators, what_falls_and_rises_after_a_sum_is_refused_with_the_remedy) {
   expect_refused(mean, {"'mean'", "Replace HardSwish " + remedy});
 }
 
-TEST(Operators, what_bends_without_turning_follows_a_sum) {
+TEST(Operators, WhatBendsWithoutTurningFollowsASum) {
   expect_meaning(with_products("LeakyRelu", 0.25F));
   expect_meaning(with_products("Relu"));
 }
 
-TEST(Operators, what_falls_and_rises_on_one_byte_is_a_table_of_all_its_values) {
+TEST(Operators, WhatFallsAndRisesOnOneByteIsATableOfAllItsValues) {
   for (const bool swish : {true, false}) {
     OnnxModel m;
     m.input("x", {1, 256});
@@ -428,7 +428,7 @@ TEST(Operators, what_falls_and_rises_on_one_byte_is_a_table_of_all_its_values) {
   }
 }
 
-TEST(Operators, what_two_branches_read_behind_a_sum_is_quantised_once) {
+TEST(Operators, WhatTwoBranchesReadBehindASumIsQuantisedOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -450,7 +450,7 @@ TEST(Operators, what_two_branches_read_behind_a_sum_is_quantised_once) {
     }
 }
 
-TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
+TEST(Chain, ACourseCountsSignsRangesAndOverflow) {
   using compiler::graph::Chain;
   using compiler::graph::Course;
   using compiler::graph::Step;
@@ -480,7 +480,7 @@ TEST(Chain, a_course_counts_signs_ranges_and_overflow) {
   EXPECT_FALSE((Chain{{swish}}.is_increasing()));
 }
 
-TEST(Operators, a_quantiser_pair_with_the_same_parameters_vanishes_and_another_one_does_not) {
+TEST(Operators, AQuantiserPairWithTheSameParametersVanishesAndAnotherOneDoesNot) {
   for (const bool same : {true, false}) {
     OnnxModel m = with_image(3);
     m.pair("xq", same ? 0.5F : 1.0F, 3, "again");

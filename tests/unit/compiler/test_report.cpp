@@ -39,7 +39,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-TEST(Markup, Lets_nothing_from_outside_be_markup) {
+TEST(Markup, LetsNothingFromOutsideBeMarkup) {
   report::Markup page;
   page.open("p", {{"title", "\"><script>alert(1)</script>' onload='x"}})
       .text("</p><script>&amp;\x1b[31m\xff\xc3(");
@@ -48,13 +48,13 @@ TEST(Markup, Lets_nothing_from_outside_be_markup) {
             "onload=&#39;x\">&lt;/p&gt;&lt;script&gt;&amp;amp;\\x1b[31m\xef\xbf\xbd\xef\xbf\xbd(</p>\n");
 }
 
-TEST(Markup, Closes_what_is_open) {
+TEST(Markup, ClosesWhatIsOpen) {
   report::Markup page;
   page.open("ul").open("li").text("a");
   EXPECT_EQ(page.take(), "<ul><li>a</li>\n</ul>\n");
 }
 
-TEST(Figures, Read_like_people_write_them) {
+TEST(Figures, ReadLikePeopleWriteThem) {
   EXPECT_EQ(report::with_commas(1234567), "1,234,567");
   EXPECT_EQ(report::short_number(99999), "99,999");
   EXPECT_EQ(report::short_number(10416666), "10.4 M");
@@ -70,7 +70,7 @@ TEST(Figures, Read_like_people_write_them) {
   EXPECT_EQ(report::shortened("größe", 4), "grö…");
 }
 
-TEST(Report, The_page_has_every_section_and_fetches_nothing) {
+TEST(Report, ThePageHasEverySectionAndFetchesNothing) {
   const Plan plan = planned();
   const std::string page = report::html(plan, find_alternatives(plan));
   for (const char* id :
@@ -84,7 +84,7 @@ TEST(Report, The_page_has_every_section_and_fetches_nothing) {
   EXPECT_EQ(count(page, "default-src &#39;none&#39;"), 1U);
 }
 
-TEST(Report, Without_times_the_same_plan_is_the_same_page) {
+TEST(Report, WithoutTimesTheSamePlanIsTheSamePage) {
   Plan a = planned(), b = planned();
   const Alternatives alternatives = find_alternatives(a);
   b.times.exploration_ms = a.times.exploration_ms + 1;
@@ -92,7 +92,7 @@ TEST(Report, Without_times_the_same_plan_is_the_same_page) {
   EXPECT_NE(report::html(a), report::html(b));
 }
 
-TEST(Report, A_hostile_name_is_text_wherever_it_stands) {
+TEST(Report, AHostileNameIsTextWhereverItStands) {
   const std::string evil =
       "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07";
   Plan plan = planned();
@@ -123,7 +123,7 @@ TEST(Report, A_hostile_name_is_text_wherever_it_stands) {
   }
 }
 
-TEST(Report, The_json_gives_what_the_page_draws) {
+TEST(Report, TheJsonGivesWhatThePageDraws) {
   const Plan plan = planned();
   const auto root = json::parse(report::json(plan, lenet("three-ku060", 3), find_alternatives(plan)));
   EXPECT_EQ(root.at("schema").as_int64(), 1);
@@ -147,7 +147,7 @@ TEST(Report, The_json_gives_what_the_page_draws) {
   EXPECT_EQ(cards, (std::set<std::int64_t>{1, 2, 3}));
 }
 
-TEST(Report, A_gap_that_is_not_known_is_null_and_no_percentage) {
+TEST(Report, AGapThatIsNotKnownIsNullAndNoPercentage) {
   Plan plan = planned();
   const auto gap = [&] { return json::parse(report::json(plan, {})).at("predicted").at("gap"); };
   plan.solution.exact = false;
@@ -163,7 +163,7 @@ TEST(Report, A_gap_that_is_not_known_is_null_and_no_percentage) {
   EXPECT_TRUE(gap().is_null());
 }
 
-TEST(Report, Says_which_resources_no_measurement_stands_behind) {
+TEST(Report, SaysWhichResourcesNoMeasurementStandsBehind) {
   Plan plan = planned(2);
   EXPECT_EQ(plan.extrapolated, std::vector<generators::Extrapolation>{});
   EXPECT_EQ(count(report::terminal(plan, false), "extrapolated"), 0U);
@@ -199,7 +199,7 @@ TEST(Report, Says_which_resources_no_measurement_stands_behind) {
   EXPECT_EQ(terms(), plan.extrapolated);
 }
 
-TEST(Report, Alternatives_may_be_replicas_where_these_are_quicker) {
+TEST(Report, AlternativesMayBeReplicasWhereTheseAreQuicker) {
   const Plan plan = planned();
   const Alternatives alternatives = find_alternatives(plan);
   double one = 0;
@@ -221,7 +221,7 @@ TEST(Report, Alternatives_may_be_replicas_where_these_are_quicker) {
   EXPECT_EQ(count(report::html(plan, alternatives), " replicas, throughput</th>") > 0, true);
 }
 
-TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throughput) {
+TEST(Report, NoAlternativeWithSoManyCardsIsQuickerThanTheOneForThroughput) {
   const auto alternatives = find_alternatives(planned(2)).found;
   for (const auto& a : alternatives)
     for (const auto& b : alternatives) {
@@ -235,7 +235,7 @@ TEST(Report, No_alternative_with_so_many_cards_is_quicker_than_the_one_for_throu
     }
 }
 
-TEST(Report, Says_why_there_are_no_alternatives_where_there_would_be_too_many_searches) {
+TEST(Report, SaysWhyThereAreNoAlternativesWhereThereWouldBeTooManySearches) {
   Plan plan = planned();
   Lowered lowered = *plan.lowered;
   auto& operations = lowered.problem.operations;
@@ -247,7 +247,7 @@ TEST(Report, Says_why_there_are_no_alternatives_where_there_would_be_too_many_se
   EXPECT_NE(alternatives.left_out.find("--partitions"), std::string::npos);
 }
 
-TEST(Report, The_terminal_names_the_busiest_cable_and_keeps_to_80_columns) {
+TEST(Report, TheTerminalNamesTheBusiestCableAndKeepsTo80Columns) {
   const Plan plan = planned();
   const std::string text = report::terminal(plan, false, find_alternatives(plan));
   EXPECT_NE(text.find("the cable fpga0-fpga1 is at "), std::string::npos) << text;

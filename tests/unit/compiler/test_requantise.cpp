@@ -86,7 +86,7 @@ std::vector<Random> random_cases(int count, unsigned seed) {
   return cases;
 }
 
-TEST(Requantise, a_thousand_random_solutions_of_each_form_equal_brute_force_over_every_accumulator) {
+TEST(Requantise, AThousandRandomSolutionsOfEachFormEqualBruteForceOverEveryAccumulator) {
   std::map<Requantise::Form, int> seen;
   for (unsigned seed = 2024; seed < 2060; ++seed) {
     for (const Random& c : random_cases(1000, seed)) {
@@ -105,8 +105,7 @@ TEST(Requantise, a_thousand_random_solutions_of_each_form_equal_brute_force_over
   }
 }
 
-TEST(Requantise,
-     a_moved_multiplier_offset_shift_threshold_or_clamp_is_rejected_unless_brute_force_says_it_is_equal) {
+TEST(Requantise, AMovedMultiplierOffsetShiftThresholdOrClampIsRejectedUnlessBruteForceSaysItIsEqual) {
   std::mt19937 random(7);
   int rejected = 0, accepted = 0, rejected_half_even = 0;
   for (const Random& c : random_cases(1000, 99)) {
@@ -155,7 +154,7 @@ TEST(Requantise,
   EXPECT_GT(accepted, 50);
 }
 
-TEST(Requantise, a_general_scale_takes_a_multiplier_and_a_power_of_two_with_ties_rounds_half_to_even) {
+TEST(Requantise, AGeneralScaleTakesAMultiplierAndAPowerOfTwoWithTiesRoundsHalfToEven) {
   const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(general.ok());
   EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
@@ -171,7 +170,7 @@ TEST(Requantise, a_general_scale_takes_a_multiplier_and_a_power_of_two_with_ties
   }
 }
 
-TEST(Requantise, a_channel_without_ties_rounds_as_its_neighbours_do) {
+TEST(Requantise, AChannelWithoutTiesRoundsAsItsNeighboursDo) {
   const auto mixed =
       solve(problem_of({Qlinear{0.0371F, 3, -128, 127}, Qlinear{0.0625F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(mixed.ok());
@@ -179,7 +178,7 @@ TEST(Requantise, a_channel_without_ties_rounds_as_its_neighbours_do) {
   EXPECT_EQ(mixed->zero_point, 3);
 }
 
-TEST(Requantise, a_zero_point_that_the_function_hides_is_found_by_its_parity) {
+TEST(Requantise, AZeroPointThatTheFunctionHidesIsFoundByItsParity) {
   // Sums of 3 and more only, and the result of the least of them says nothing of the zero point's parity.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);
@@ -206,7 +205,7 @@ bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int s
   return least <= most;
 }
 
-TEST(Requantise, the_cheapest_shift_is_taken) {
+TEST(Requantise, TheCheapestShiftIsTaken) {
   const RequantiseProblem p = problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000});
   const auto r = solve(p);
   ASSERT_TRUE(r.ok());
@@ -220,21 +219,21 @@ TEST(Requantise, the_cheapest_shift_is_taken) {
         << "multiplier " << m << " with shift " << shift - 1;
 }
 
-TEST(Requantise, a_constant_function_needs_no_multiplier) {
+TEST(Requantise, AConstantFunctionNeedsNoMultiplier) {
   const auto r = solve(problem_of({Qlinear{0.0001F, 5, 0, 255}}, {-100, 100}));
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->multiplier, std::vector<std::int32_t>{0});
   EXPECT_EQ(kernels::reference::requantise(*r, 17, 0), 5);
 }
 
-TEST(Requantise, equal_channels_are_written_once) {
+TEST(Requantise, EqualChannelsAreWrittenOnce) {
   const Qlinear q{0.0371F, 3, -128, 127};
   const auto r = solve(problem_of({q, q, q}, {-5000, 5000}));
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->multiplier.size(), 1U);
 }
 
-TEST(Requantise, a_falling_function_is_refused_by_both) {
+TEST(Requantise, AFallingFunctionIsRefusedByBoth) {
   RequantiseProblem p = problem_of({Qlinear{}}, {-50, 50});
   p.reference = [](std::int64_t acc, std::size_t) { return -acc; };
   const auto r = solve(p);
@@ -242,13 +241,13 @@ TEST(Requantise, a_falling_function_is_refused_by_both) {
   EXPECT_NE(r.error().message().find("decreases"), std::string::npos);
 }
 
-TEST(Requantise, a_reference_outside_its_type_is_refused) {
+TEST(Requantise, AReferenceOutsideItsTypeIsRefused) {
   const auto r = solve(problem_of({Qlinear{1, 0, -1000, 1000}}, {-500, 500}));
   ASSERT_FALSE(r.ok());
   EXPECT_NE(r.error().message().find("leaves"), std::string::npos);
 }
 
-TEST(Requantise, the_checker_refuses_overflow_and_malformed_vectors) {
+TEST(Requantise, TheCheckerRefusesOverflowAndMalformedVectors) {
   const RequantiseProblem p =
       problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
   auto r = solve(p);

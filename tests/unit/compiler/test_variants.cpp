@@ -5,7 +5,7 @@
 namespace millrace::compiler::variants {
 namespace {
 
-TEST(Variants, One_is_better_where_it_is_worse_in_nothing) {
+TEST(Variants, OneIsBetterWhereItIsWorseInNothing) {
   const Figures a{1, 1e-6, 1e-5, 0.5};
   EXPECT_FALSE(dominates(a, a));
   EXPECT_TRUE(dominates(a, {1, 2e-6, 1e-5, 0.5}));
@@ -26,7 +26,7 @@ TEST(Variants, One_is_better_where_it_is_worse_in_nothing) {
   }
 }
 
-TEST(Variants, The_first_is_always_taken_and_none_that_another_beats_or_copies) {
+TEST(Variants, TheFirstIsAlwaysTakenAndNoneThatAnotherBeatsOrCopies) {
   const std::vector<Figures> all{{2, 2e-6, 1e-5, 0.5},  // beaten by the next, but asked for
                                  {1, 1e-6, 1e-5, 0.5},
                                  {1, 1e-6, 1e-5, 0.5},  // a copy
@@ -37,7 +37,7 @@ TEST(Variants, The_first_is_always_taken_and_none_that_another_beats_or_copies) 
   EXPECT_TRUE(choose({}, 3).empty());
 }
 
-TEST(Variants, Those_that_lie_apart_are_taken_first) {
+TEST(Variants, ThoseThatLieApartAreTakenFirst) {
   std::vector<Figures> all;
   for (int i = 0; i <= 8; ++i) all.push_back({1, 1e-6 * (1 << i), 1e-5, 0.8 / (1 << i)});
   EXPECT_EQ(choose(all, 2), (std::vector<std::size_t>{0, 8}));

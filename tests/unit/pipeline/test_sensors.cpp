@@ -6,7 +6,7 @@
 namespace millrace::runtime::card {
 namespace {
 
-TEST(Sensors, power_is_the_boards_and_nothing_where_xrt_does_not_know_it) {
+TEST(Sensors, PowerIsTheBoardsAndNothingWhereXrtDoesNotKnowIt) {
   EXPECT_DOUBLE_EQ(
       *power_watts_of(R"({"power_rails":[],"power_consumption_max_watts":"225",)"
                       R"("power_consumption_watts":"23.481","power_consumption_warning":"false"})"),
@@ -18,7 +18,7 @@ TEST(Sensors, power_is_the_boards_and_nothing_where_xrt_does_not_know_it) {
     EXPECT_FALSE(power_watts_of(text).has_value()) << text;
 }
 
-TEST(Sensors, the_temperature_is_the_hottest_that_is_present) {
+TEST(Sensors, TheTemperatureIsTheHottestThatIsPresent) {
   EXPECT_DOUBLE_EQ(
       *hottest_celsius_of(
           R"({"thermals":[{"location_id":"fpga0","description":"FPGA","temp_C":"45","is_present":"true"},)"

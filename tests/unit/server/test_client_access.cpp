@@ -131,7 +131,7 @@ class ClientAccess : public HttpServer {
   std::string url_, message_;
 };
 
-TEST_F(ClientAccess, https_is_spoken_with_a_server_whose_certificate_the_ca_file_vouches_for) {
+TEST_F(ClientAccess, HttpsIsSpokenWithAServerWhoseCertificateTheCaFileVouchesFor) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   ASSERT_TRUE(connect(trusting()).ok());
@@ -143,7 +143,7 @@ TEST_F(ClientAccess, https_is_spoken_with_a_server_whose_certificate_the_ca_file
   EXPECT_TRUE(connect(trusting()).ok()) << "by its address as well";
 }
 
-TEST_F(ClientAccess, https_without_trust_is_refused_with_the_reason_unless_told_otherwise) {
+TEST_F(ClientAccess, HttpsWithoutTrustIsRefusedWithTheReasonUnlessToldOtherwise) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   const client::Status unknown = connect({});
@@ -160,7 +160,7 @@ TEST_F(ClientAccess, https_without_trust_is_refused_with_the_reason_unless_told_
   EXPECT_EQ(python({"--insecure"}).exit_code, 0);
 }
 
-TEST_F(ClientAccess, certificates_that_expired_or_name_another_host_are_refused_by_name) {
+TEST_F(ClientAccess, CertificatesThatExpiredOrNameAnotherHostAreRefusedByName) {
   struct Case {
     long begins, ends;
     const char* names;
@@ -183,7 +183,7 @@ TEST_F(ClientAccess, certificates_that_expired_or_name_another_host_are_refused_
   }
 }
 
-TEST_F(ClientAccess, ca_files_that_are_none_are_named) {
+TEST_F(ClientAccess, CaFilesThatAreNoneAreNamed) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   client::Options options;
@@ -211,7 +211,7 @@ TEST(ClientUrl, NamesEveryKindOfUrlThatIsTaken) {
   }
 }
 
-TEST_F(ClientAccess, the_wrong_scheme_is_said_to_be_that) {
+TEST_F(ClientAccess, TheWrongSchemeIsSaidToBeThat) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   url_ = "http" + url_.substr(5);
@@ -221,7 +221,7 @@ TEST_F(ClientAccess, the_wrong_scheme_is_said_to_be_that) {
   EXPECT_NE(bare.message.find("https://"), std::string::npos) << bare.message;
 }
 
-TEST_F(ClientAccess, tls_with_a_bare_listener_is_said_to_be_that) {
+TEST_F(ClientAccess, TlsWithABareListenerIsSaidToBeThat) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("127.0.0.1:0");
   url_ = "https" + url_.substr(4);
@@ -230,7 +230,7 @@ TEST_F(ClientAccess, tls_with_a_bare_listener_is_said_to_be_that) {
   EXPECT_NE(s.message.find("http://"), std::string::npos) << s.message;
 }
 
-TEST_F(ClientAccess, tokens_let_in_as_far_as_their_scope_reaches) {
+TEST_F(ClientAccess, TokensLetInAsFarAsTheirScopeReaches) {
   serve("127.0.0.1:0");
   want_tokens();
   client::Options options;
@@ -256,7 +256,7 @@ TEST_F(ClientAccess, tokens_let_in_as_far_as_their_scope_reaches) {
   EXPECT_NE(denied.err.find("401"), std::string::npos) << denied.err;
 }
 
-TEST_F(ClientAccess, unix_sockets_carry_the_same) {
+TEST_F(ClientAccess, UnixSocketsCarryTheSame) {
   serve("unix:" + (directory_.path() / "s").string());
   ASSERT_TRUE(connect({}).ok());
   EXPECT_EQ(infer(), Code::kOk) << message_;
@@ -272,7 +272,7 @@ TEST_F(ClientAccess, unix_sockets_carry_the_same) {
   EXPECT_NE(python({}).err.find(limit), std::string::npos);
 }
 
-TEST_F(ClientAccess, a_server_that_goes_and_comes_back_is_found_again_over_tls) {
+TEST_F(ClientAccess, AServerThatGoesAndComesBackIsFoundAgainOverTls) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   ASSERT_TRUE(connect(trusting()).ok());
@@ -307,7 +307,7 @@ class LoadAccess : public ClientAccess {
   }
 };
 
-TEST_F(LoadAccess, goes_over_tls_with_a_token) {
+TEST_F(LoadAccess, GoesOverTlsWithAToken) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   want_tokens();
@@ -319,7 +319,7 @@ TEST_F(LoadAccess, goes_over_tls_with_a_token) {
   EXPECT_EQ(denied.errors.count("401"), 1U);
 }
 
-TEST_F(LoadAccess, goes_through_unix_sockets) {
+TEST_F(LoadAccess, GoesThroughUnixSockets) {
   serve("unix:" + (directory_.path() / "s").string());
   const load::Tally tally = run({});
   EXPECT_GT(tally.latency.count(), 0U);

@@ -48,7 +48,7 @@ class SampleFiles : public testing::Test {
 /// 2x1 pixels: (11, 22, 33) and (44, 55, 66).
 constexpr std::string_view kPpm = "P6 2 1 255\n\x0b\x16\x21\x2c\x37\x42";
 
-TEST_F(SampleFiles, a_picture_becomes_planes_with_mean_and_scale_of_each_channel) {
+TEST_F(SampleFiles, APictureBecomesPlanesWithMeanAndScaleOfEachChannel) {
   const auto samples = read_samples(write("a.PPM", kPpm), picture);
   ASSERT_TRUE(samples.ok()) << samples.error().message();
   EXPECT_EQ(samples->note, "");
@@ -56,7 +56,7 @@ TEST_F(SampleFiles, a_picture_becomes_planes_with_mean_and_scale_of_each_channel
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{5, 21.5, 22, 55, 66, 132}));
 }
 
-TEST_F(SampleFiles, a_picture_stays_interleaved_for_nhwc_and_rounds_for_integer_inputs) {
+TEST_F(SampleFiles, APictureStaysInterleavedForNhwcAndRoundsForIntegerInputs) {
   const InputDescription input{"x", "UINT8", {1, 1, 2, 3}, "NHWC", {0.5F}, {}};
   const auto samples = read_samples(write("a.ppm", kPpm), input);
   ASSERT_TRUE(samples.ok());
@@ -64,7 +64,7 @@ TEST_F(SampleFiles, a_picture_stays_interleaved_for_nhwc_and_rounds_for_integer_
       << "half to even";
 }
 
-TEST_F(SampleFiles, a_picture_of_another_size_is_resized_and_says_so) {
+TEST_F(SampleFiles, APictureOfAnotherSizeIsResizedAndSaysSo) {
   const InputDescription grey{"x", "FP32", {1, 1, 2, 2}, "NCHW", {}, {}};
   const auto samples =
       read_samples(write("b.pgm", std::string("P5 4 4 255\n") + std::string(16, '\x64')), grey);
@@ -73,7 +73,7 @@ TEST_F(SampleFiles, a_picture_of_another_size_is_resized_and_says_so) {
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{100, 100, 100, 100}));
 }
 
-TEST_F(SampleFiles, an_array_is_one_frame_or_frames_along_the_first_axis) {
+TEST_F(SampleFiles, AnArrayIsOneFrameOrFramesAlongTheFirstAxis) {
   const std::string two_frames(2 * 6 * 4, '\0');
   for (const auto& shape :
        {std::vector<std::uint64_t>{2, 3, 1, 2}, std::vector<std::uint64_t>{2, 1, 3, 1, 2}}) {
@@ -86,7 +86,7 @@ TEST_F(SampleFiles, an_array_is_one_frame_or_frames_along_the_first_axis) {
   EXPECT_EQ(one->frames.size(), 1U);
 }
 
-TEST_F(SampleFiles, an_array_of_raw_samples_is_preprocessed) {
+TEST_F(SampleFiles, AnArrayOfRawSamplesIsPreprocessed) {
   const auto samples = read_samples(write("a.npy", "|u1", {1, 1, 2, 3}, "\x0b\x16\x21\x2c\x37\x42"), picture);
   ASSERT_TRUE(samples.ok()) << samples.error().message();
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{5, 21.5, 22, 55, 66, 132}));
@@ -96,13 +96,13 @@ TEST_F(SampleFiles, an_array_of_raw_samples_is_preprocessed) {
   EXPECT_EQ(values<float>(flat->frames[1]), (std::vector<float>{3, 4}));
 }
 
-TEST_F(SampleFiles, raw_bytes_are_a_whole_number_of_frames) {
+TEST_F(SampleFiles, RawBytesAreAWholeNumberOfFrames) {
   const auto samples = read_samples(write("a.bin", std::string(16, 'x')), vector);
   ASSERT_TRUE(samples.ok());
   EXPECT_EQ(samples->frames.size(), 2U);
 }
 
-TEST_F(SampleFiles, what_does_not_fit_is_refused_with_the_files_name) {
+TEST_F(SampleFiles, WhatDoesNotFitIsRefusedWithTheFilesName) {
   InputDescription mean = picture;
   mean.mean = {1, 2};
   InputDescription huge = vector;
@@ -137,13 +137,13 @@ TEST_F(SampleFiles, what_does_not_fit_is_refused_with_the_files_name) {
   }
 }
 
-TEST(Largest, prefers_the_first_of_equals_and_puts_nan_last) {
+TEST(Largest, PrefersTheFirstOfEqualsAndPutsNanLast) {
   EXPECT_EQ(largest({1, 3, 3, NAN, -1}, 4), (std::vector<std::size_t>{1, 2, 0, 4}));
   EXPECT_EQ(largest({NAN, -HUGE_VAL}, 9).size(), 2U);
   EXPECT_TRUE(largest({}, 3).empty());
 }
 
-TEST(Url, is_a_host_and_a_port) {
+TEST(Url, IsAHostAndAPort) {
   EXPECT_EQ(parse_url("http://h").value().port, "8000");
   EXPECT_EQ(parse_url("http://[::1]:80/").value().host, "::1");
   EXPECT_EQ(parse_url("http://127.0.0.1:1").value().port, "1");
@@ -158,7 +158,7 @@ TEST(Url, is_a_host_and_a_port) {
   EXPECT_EQ(parse_url("unix:").error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST(Client, keeps_its_connection_and_makes_a_new_one_when_the_server_closed_it) {
+TEST(Client, KeepsItsConnectionAndMakesANewOneWhenTheServerClosedIt) {
   auto metrics = server::metrics::Metrics::create("0");
   server::models::Registry registry;
   server::http::Api api(registry, *metrics, {"0", 1000ms});

@@ -21,14 +21,14 @@ void expect_refused(const Result<Loaded>& loaded, const std::string& says) {
   EXPECT_NE(loaded.error().message().find(says), std::string::npos) << loaded.error().message();
 }
 
-TEST(Config, without_any_source_is_the_defaults) {
+TEST(Config, WithoutAnySourceIsTheDefaults) {
   const auto loaded = load({});
   ASSERT_TRUE(loaded.ok()) << loaded.error().message();
   EXPECT_TRUE(differing(loaded->settings, Settings{}).empty());
   EXPECT_EQ(loaded->origin("slots"), "default");
 }
 
-TEST(Config, a_flag_wins_over_the_environment_and_that_over_the_file) {
+TEST(Config, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
   Sources sources;
   const std::string file = "slots: 2\nqueue_capacity: 3\nhttp:\n  listen: 127.0.0.1:1\n";
   sources.environment = {{"MILLRACE_SLOTS", "4"}, {"MILLRACE_QUEUE_CAPACITY", "5"}};
@@ -43,7 +43,7 @@ TEST(Config, a_flag_wins_over_the_environment_and_that_over_the_file) {
   EXPECT_EQ(loaded->origin("http.listen"), "server.yaml:4");
 }
 
-TEST(Config, every_kind_of_value_is_read) {
+TEST(Config, EveryKindOfValueIsRead) {
   const auto loaded = load_text(
       "schema: 1\ndeployments: [a, /b]\ncluster: ./c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', "
       "unauthenticated: "
@@ -86,7 +86,7 @@ TEST(Config, FindsTheClusterOfANameBesideTheFileThenAmongTheInstalledOnesAndNowh
   std::filesystem::current_path(before);
 }
 
-TEST(Config, a_list_in_the_environment_is_separated_by_commas_and_replaces_the_files) {
+TEST(Config, AListInTheEnvironmentIsSeparatedByCommasAndReplacesTheFiles) {
   Sources sources;
   sources.environment = {{"MILLRACE_DEPLOYMENTS", "x,y"}};
   const auto loaded = load_text("deployments: [a]", "server.yaml", sources);
@@ -94,7 +94,7 @@ TEST(Config, a_list_in_the_environment_is_separated_by_commas_and_replaces_the_f
   EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"x", "y"}));
 }
 
-TEST(Config, what_is_wrong_in_the_file_is_refused_with_its_line) {
+TEST(Config, WhatIsWrongInTheFileIsRefusedWithItsLine) {
   expect_refused(from_file("slots: 2\nslotz: 3\n"),
                  "server.yaml:2: unknown key 'slotz'; known here: cluster");
   expect_refused(from_file("http:\n  listen: a:1\n  lisen: b\n"), "server.yaml:3: unknown key 'http.lisen'");
@@ -122,7 +122,7 @@ TEST(Config, what_is_wrong_in_the_file_is_refused_with_its_line) {
   expect_refused(from_file("slots: \xFF\n"), "not UTF-8");
 }
 
-TEST(Config, a_variable_or_flag_that_is_wrong_is_named) {
+TEST(Config, AVariableOrFlagThatIsWrongIsNamed) {
   Sources sources;
   sources.environment = {{"MILLRACE_HTTP_LISTN", "x"}};
   expect_refused(load(sources), "MILLRACE_HTTP_LISTN: no setting has this environment variable");
@@ -134,7 +134,7 @@ TEST(Config, a_variable_or_flag_that_is_wrong_is_named) {
   expect_refused(load(sources), "--slots: '1025' is not a whole number");
 }
 
-TEST(Config, a_variable_that_is_nearly_a_settings_is_warned_of_by_the_name_that_was_meant) {
+TEST(Config, AVariableThatIsNearlyASettingsIsWarnedOfByTheNameThatWasMeant) {
   const auto doubts_of = [](std::map<std::string, std::string> environment) {
     Sources sources;
     sources.environment = std::move(environment);
@@ -167,7 +167,7 @@ TEST(Config, a_variable_that_is_nearly_a_settings_is_warned_of_by_the_name_that_
   EXPECT_EQ(doubts_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
 }
 
-TEST(Config, a_setting_without_what_it_needs_is_refused) {
+TEST(Config, ASettingWithoutWhatItNeedsIsRefused) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
   expect_refused(from_file("repository: {mode: poll}\n"), "repository.mode: needs repository.root");
   EXPECT_TRUE(from_file("repository: {mode: none}\n").ok()) << "as if it were not there";
@@ -176,14 +176,14 @@ TEST(Config, a_setting_without_what_it_needs_is_refused) {
   expect_refused(load(sources), "--udp-keys: needs udp.listen (--udp)");
 }
 
-TEST(Config, an_origin_that_no_browser_sends_is_refused) {
+TEST(Config, AnOriginThatNoBrowserSendsIsRefused) {
   for (const std::string bad : {"foo", "://x", "https://", "https://a/", "https://*", "HTTPS://a", "null"})
     expect_refused(from_file("http: {cors_origins: ['" + bad + "']}\n"),
                    "server.yaml:1: http.cors_origins: '" + bad + "' is no origin");
   EXPECT_TRUE(from_file("http: {cors_origins: ['*', 'https://a.example', 'http://[::1]:3000']}\n").ok());
 }
 
-TEST(Config, a_file_that_is_missing_is_named) {
+TEST(Config, AFileThatIsMissingIsNamed) {
   Sources sources;
   sources.file = "/no/such/server.yaml";
   const auto loaded = load(sources);
@@ -192,7 +192,7 @@ TEST(Config, a_file_that_is_missing_is_named) {
   EXPECT_NE(loaded.error().message().find("/no/such/server.yaml"), std::string::npos);
 }
 
-TEST(Config, the_example_holds_every_setting_at_its_default) {
+TEST(Config, TheExampleHoldsEverySettingAtItsDefault) {
   const std::string root = tests::source_dir();
   Sources sources;
   sources.file = root + "/configs/server.yaml";

@@ -72,7 +72,7 @@ struct DoorTest : testing::Test {
   }
 };
 
-TEST_F(DoorTest, an_open_door_is_not_there) {
+TEST_F(DoorTest, AnOpenDoorIsNotThere) {
   const auto one = make("1");
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
@@ -80,7 +80,7 @@ TEST_F(DoorTest, an_open_door_is_not_there) {
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_version_which_it_then_names) {
+TEST_F(DoorTest, WhatWaitsAtAClosedDoorGoesOnInOrderOnTheNextVersionWhichItThenNames) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
@@ -110,7 +110,7 @@ TEST_F(DoorTest, what_waits_at_a_closed_door_goes_on_in_order_on_the_next_versio
   EXPECT_EQ(in_flight("2"), "0");
 }
 
-TEST_F(DoorTest, an_urgent_frame_finds_a_place_at_a_full_door_and_goes_on_first) {
+TEST_F(DoorTest, AnUrgentFrameFindsAPlaceAtAFullDoorAndGoesOnFirst) {
   const auto one = make("1"), two = make("2");
   std::vector<const Frame*> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(&frame); };
@@ -137,7 +137,7 @@ TEST_F(DoorTest, an_urgent_frame_finds_a_place_at_a_full_door_and_goes_on_first)
   EXPECT_EQ(order, expected);
 }
 
-TEST_F(DoorTest, one_client_does_not_keep_the_others_from_a_closed_door) {
+TEST_F(DoorTest, OneClientDoesNotKeepTheOthersFromAClosedDoor) {
   const auto one = make("1"), two = make("2");
   std::vector<std::uint64_t> order;
   two.pipeline->compute = [&](Frame& frame) { order.push_back(frame.client); };
@@ -164,7 +164,7 @@ TEST_F(DoorTest, one_client_does_not_keep_the_others_from_a_closed_door) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(DoorTest, a_frame_the_next_version_has_no_place_for_yet_can_be_taken_back_and_keeps_its_deadline) {
+TEST_F(DoorTest, AFrameTheNextVersionHasNoPlaceForYetCanBeTakenBackAndKeepsItsDeadline) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
   two.pipeline->hold();  // its queue takes 4
   one.model->door().close();
@@ -193,7 +193,7 @@ TEST_F(DoorTest, a_frame_the_next_version_has_no_place_for_yet_can_be_taken_back
   EXPECT_TRUE(last.wait().ok());
 }
 
-TEST_F(DoorTest, what_was_accepted_before_completes_where_it_is) {
+TEST_F(DoorTest, WhatWasAcceptedBeforeCompletesWhereItIs) {
   const auto one = make("1"), two = make("2");
   one.pipeline->hold();
   Request before(one.model);
@@ -206,7 +206,7 @@ TEST_F(DoorTest, what_was_accepted_before_completes_where_it_is) {
   EXPECT_EQ(before.passage.model, one.model);
 }
 
-TEST_F(DoorTest, waiting_is_bounded_in_number_and_in_time) {
+TEST_F(DoorTest, WaitingIsBoundedInNumberAndInTime) {
   const auto one = make("1");
   one.model->door().close();
   Request patient(one.model), second(one.model), third(one.model), fourth(one.model), fifth(one.model);
@@ -234,7 +234,7 @@ TEST_F(DoorTest, waiting_is_bounded_in_number_and_in_time) {
   EXPECT_EQ(after.submit().error().message(), "gone");
 }
 
-TEST_F(DoorTest, a_client_that_goes_away_takes_its_waiting_frame_with_it) {
+TEST_F(DoorTest, AClientThatGoesAwayTakesItsWaitingFrameWithIt) {
   const auto one = make("1"), two = make("2");
   one.model->door().close();
   Request gone(one.model), stays(one.model);
@@ -248,7 +248,7 @@ TEST_F(DoorTest, a_client_that_goes_away_takes_its_waiting_frame_with_it) {
   EXPECT_EQ(stays.wait().error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(DoorTest, who_asked_for_a_version_is_not_answered_by_another) {
+TEST_F(DoorTest, WhoAskedForAVersionIsNotAnsweredByAnother) {
   const auto one = make("1"), two = make("2"), one_again = make("1");
   one.model->door().close();
   Request particular(one.model, false);
@@ -265,7 +265,7 @@ TEST_F(DoorTest, who_asked_for_a_version_is_not_answered_by_another) {
   EXPECT_TRUE(same.wait().ok()) << "it failed to be replaced, and came back";
 }
 
-TEST_F(DoorTest, a_frame_without_a_passage_goes_on_only_to_the_same_deployment) {
+TEST_F(DoorTest, AFrameWithoutAPassageGoesOnOnlyToTheSameDeployment) {
   const auto one = make("1"), again = make("1");
   auto other_info = test::small_model();
   const auto other = make("1", other_info);
@@ -282,7 +282,7 @@ TEST_F(DoorTest, a_frame_without_a_passage_goes_on_only_to_the_same_deployment) 
   EXPECT_EQ(stranger.wait().error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(DoorTest, a_version_with_other_tensors_does_not_get_frames_made_for_this_one) {
+TEST_F(DoorTest, AVersionWithOtherTensorsDoesNotGetFramesMadeForThisOne) {
   auto info = test::small_model();
   info.outputs.front().shape = {1, 2, 2};
   const auto one = make("1"), two = make("2", info);
@@ -294,7 +294,7 @@ TEST_F(DoorTest, a_version_with_other_tensors_does_not_get_frames_made_for_this_
   EXPECT_EQ(request.passage.model, one.model);
 }
 
-TEST_F(DoorTest, more_frames_wait_than_the_next_version_takes_at_once_and_all_go_on) {
+TEST_F(DoorTest, MoreFramesWaitThanTheNextVersionTakesAtOnceAndAllGoOn) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 64);
   one.model->door().close();
   std::vector<std::unique_ptr<Request>> requests;
@@ -306,7 +306,7 @@ TEST_F(DoorTest, more_frames_wait_than_the_next_version_takes_at_once_and_all_go
   for (const auto& request : requests) EXPECT_TRUE(request->wait().ok());
 }
 
-TEST_F(DoorTest, no_frame_is_lost_or_doubled_while_doors_close_and_lead_on_under_load) {
+TEST_F(DoorTest, NoFrameIsLostOrDoubledWhileDoorsCloseAndLeadOnUnderLoad) {
   auto current = make("0", test::small_model(), 1000);
   std::mutex mutex;
   std::vector<Version> all{current};  // as requests would keep them

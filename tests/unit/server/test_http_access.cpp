@@ -50,7 +50,7 @@ class Guarded : public HttpServer {
   }
 };
 
-TEST_F(Guarded, every_scope_opens_its_routes_and_those_below) {
+TEST_F(Guarded, EveryScopeOpensItsRoutesAndThoseBelow) {
   RawClient to = client();
   const struct {
     std::string_view token;
@@ -74,7 +74,7 @@ TEST_F(Guarded, every_scope_opens_its_routes_and_those_below) {
   }
 }
 
-TEST_F(Guarded, a_refusal_says_what_is_missing_and_never_a_secret) {
+TEST_F(Guarded, ARefusalSaysWhatIsMissingAndNeverASecret) {
   RawClient to = client();
   const Answer none = to.exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(none.headers.at("www-authenticate"), "Bearer realm=\"millrace\"");
@@ -94,7 +94,7 @@ TEST_F(Guarded, a_refusal_says_what_is_missing_and_never_a_secret) {
   EXPECT_EQ(to.exchange(get("/v2", "authorization: bearer " + std::string(kReader) + "\r\n")).status, 200);
 }
 
-TEST_F(Guarded, a_body_is_not_read_for_a_client_that_will_be_refused) {
+TEST_F(Guarded, ABodyIsNotReadForAClientThatWillBeRefused) {
   RawClient to = client();
   const Answer answer =
       to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nContent-Length: 60000\r\n\r\n");
@@ -102,7 +102,7 @@ TEST_F(Guarded, a_body_is_not_read_for_a_client_that_will_be_refused) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
 }
 
-TEST_F(Guarded, what_is_refused_before_its_body_is_read_is_answered_as_what_it_is) {
+TEST_F(Guarded, WhatIsRefusedBeforeItsBodyIsReadIsAnsweredAsWhatItIs) {
   const std::string length = "Content-Length: 60000\r\n",
                     lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
   const auto post_to = [&](const std::string& target, const std::string& more) {
@@ -145,7 +145,7 @@ TEST_F(Guarded, what_is_refused_before_its_body_is_read_is_answered_as_what_it_i
   EXPECT_NE(answer.headers["x-request-id"], "abc-1") << "a header that was not read says nothing";
 }
 
-TEST_F(Guarded, new_tokens_take_effect_on_open_connections) {
+TEST_F(Guarded, NewTokensTakeEffectOnOpenConnections) {
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/v2", bearer(kReader))).status, 200);
   guard.replace(std::make_shared<const auth::Tokens>(
@@ -156,7 +156,7 @@ TEST_F(Guarded, new_tokens_take_effect_on_open_connections) {
   EXPECT_EQ(to.exchange(get("/v2")).status, 200);
 }
 
-TEST(Tokens, what_is_wrong_in_the_file_is_named_by_line_and_never_by_its_secret) {
+TEST(Tokens, WhatIsWrongInTheFileIsNamedByLineAndNeverByItsSecret) {
   const struct {
     std::string text, says;
   } cases[] = {{"", "f: holds no token"},
@@ -207,7 +207,7 @@ TEST(Tokens, EveryByteOfTheDigestCounts) {
 // Admin routes and pages of other origins.
 // ----------------------------------------------------------------------------------
 
-TEST_F(HttpServer, admin_routes_are_answered_on_their_own_listener_where_there_is_one) {
+TEST_F(HttpServer, AdminRoutesAreAnsweredOnTheirOwnListenerWhereThereIsOne) {
   ServerOptions options;
   options.listen = {{}, {}};
   options.listen[1].admin = true;
@@ -224,7 +224,7 @@ TEST_F(HttpServer, admin_routes_are_answered_on_their_own_listener_where_there_i
   EXPECT_EQ(inside.exchange(post(kInferTarget, kJsonInput)).status, 200) << "it answers all else as well";
 }
 
-TEST_F(HttpServer, admin_routes_without_tokens_are_for_this_machine_only) {
+TEST_F(HttpServer, AdminRoutesWithoutTokensAreForThisMachineOnly) {
   ServerOptions options;
   options.listen = {{HostPort{"0.0.0.0", 0}}};
   start(options);
@@ -236,7 +236,7 @@ TEST_F(HttpServer, admin_routes_without_tokens_are_for_this_machine_only) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, a_page_of_another_host_cannot_use_admin_routes) {
+TEST_F(HttpServer, APageOfAnotherHostCannotUseAdminRoutes) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(post(kLoad, "", "Origin: http://evil.example\r\n")).status, 403);
@@ -256,7 +256,7 @@ TEST_F(HttpServer, a_page_of_another_host_cannot_use_admin_routes) {
   EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
 }
 
-TEST_F(HttpServer, the_console_cannot_be_put_into_a_page_of_somebody_elses) {
+TEST_F(HttpServer, TheConsoleCannotBePutIntoAPageOfSomebodyElses) {
   start();
   RawClient to = client();
   for (const char* file : {"/", "/console/main.js"}) {
@@ -267,7 +267,7 @@ TEST_F(HttpServer, the_console_cannot_be_put_into_a_page_of_somebody_elses) {
   }
 }
 
-TEST_F(HttpServer, pages_of_configured_origins_may_read_answers) {
+TEST_F(HttpServer, PagesOfConfiguredOriginsMayReadAnswers) {
   const Api open(registry, *metrics, {"9.8.7", 60'000ms, nullptr, {"https://panel.example"}});
   Workspace workspace;
   class Fields final : public Headers {
@@ -296,7 +296,7 @@ TEST_F(HttpServer, pages_of_configured_origins_may_read_answers) {
 // Listeners.
 // -------------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, serves_on_a_unix_socket_and_takes_its_file_away) {
+TEST_F(HttpServer, ServesOnAUnixSocketAndTakesItsFileAway) {
   const TemporaryDirectory directory("millrace-unix");
   const std::string path = directory.path() / "http.sock";
   ServerOptions options;
@@ -316,7 +316,7 @@ TEST_F(HttpServer, serves_on_a_unix_socket_and_takes_its_file_away) {
   EXPECT_NE(::stat(path.c_str(), &status), 0) << "left behind";
 }
 
-TEST_F(HttpServer, takes_over_the_file_of_a_server_that_was_killed_and_no_other_file) {
+TEST_F(HttpServer, TakesOverTheFileOfAServerThatWasKilledAndNoOtherFile) {
   const TemporaryDirectory directory("millrace-unix");
   const std::string stale = directory.path() / "stale.sock", file = directory.path() / "file";
   {
@@ -332,7 +332,7 @@ TEST_F(HttpServer, takes_over_the_file_of_a_server_that_was_killed_and_no_other_
   EXPECT_EQ(read_text_file(file).value(), "precious");
 }
 
-TEST(ListenAddress, takes_every_form_and_refuses_the_rest) {
+TEST(ListenAddress, TakesEveryFormAndRefusesTheRest) {
   EXPECT_TRUE(parse_listen_address("tls:[::]:8443", "--http")->tls);
   EXPECT_EQ(std::get<UnixPath>(parse_listen_address("unix:/run/a", "--http")->at).path, "/run/a");
   EXPECT_EQ(std::get<Passed>(parse_listen_address("systemd:http", "--http")->at).name, "http");
@@ -348,7 +348,7 @@ TEST(ListenAddress, takes_every_form_and_refuses_the_rest) {
   }
 }
 
-TEST(ListenAddress, says_how_long_a_unix_sockets_path_may_be) {
+TEST(ListenAddress, SaysHowLongAUnixSocketsPathMayBe) {
   for (const std::string before : {"unix:", "tls:unix:"}) {
     EXPECT_TRUE(parse_listen_address(before + std::string(107, 'a'), "--http").ok());
     const auto parsed = parse_listen_address(before + std::string(108, 'a'), "--http");
@@ -360,7 +360,7 @@ TEST(ListenAddress, says_how_long_a_unix_sockets_path_may_be) {
   }
 }
 
-TEST_F(HttpServer, a_socket_of_the_longest_path_is_listened_on) {
+TEST_F(HttpServer, ASocketOfTheLongestPathIsListenedOn) {
   const TemporaryDirectory directory("millrace-unix");
   std::string path = directory.path().string() + "/";
   path.append(107 - path.size(), 's');
@@ -370,7 +370,7 @@ TEST_F(HttpServer, a_socket_of_the_longest_path_is_listened_on) {
   EXPECT_EQ(client().exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, a_socket_that_was_not_passed_is_named) {
+TEST_F(HttpServer, ASocketThatWasNotPassedIsNamed) {
   ServerOptions options;
   options.listen = {{Passed{"http"}}};
   const auto bound = Server::bind(options, api, registry, *metrics);
@@ -450,7 +450,7 @@ class Tls : public HttpServer {
   std::shared_ptr<TlsIdentity> identity_;
 };
 
-TEST_F(Tls, answers_in_tls_and_refuses_bare_http) {
+TEST_F(Tls, AnswersInTlsAndRefusesBareHttp) {
   start_tls();
   EXPECT_EQ(server->addresses()[0].kind, "https");
   Client to(server->address());
@@ -466,7 +466,7 @@ TEST_F(Tls, answers_in_tls_and_refuses_bare_http) {
   EXPECT_EQ(error, boost::asio::error::eof) << "a goodbye, not a cut: " << error.message();
 }
 
-TEST_F(Tls, takes_a_queued_request_back_when_its_client_says_goodbye) {
+TEST_F(Tls, TakesAQueuedRequestBackWhenItsClientSaysGoodbye) {
   start_tls();
   pipeline->hold();
   {
@@ -480,7 +480,7 @@ TEST_F(Tls, takes_a_queued_request_back_when_its_client_says_goodbye) {
   pipeline->release();
 }
 
-TEST_F(Tls, keeps_the_next_request_that_comes_while_one_is_worked_on) {
+TEST_F(Tls, KeepsTheNextRequestThatComesWhileOneIsWorkedOn) {
   start_tls();
   pipeline->hold();
   Client to(server->address());
@@ -503,7 +503,7 @@ std::string raw_answer(int number) {
   return test::bytes_of_values<std::int32_t>({number, -number, number, number});
 }
 
-TEST_F(Tls, a_request_behind_a_slow_one_is_not_answered_in_place_of_the_one_after_it) {
+TEST_F(Tls, ARequestBehindASlowOneIsNotAnsweredInPlaceOfTheOneAfterIt) {
   start_tls();
   Client to(server->address());
   to.send(get("/metrics") + raw_request(1));  // the connection is watched while metrics are read
@@ -517,7 +517,7 @@ TEST_F(Tls, a_request_behind_a_slow_one_is_not_answered_in_place_of_the_one_afte
       << "a request of another length";
 }
 
-TEST_F(Tls, answers_pipelined_requests_in_order) {
+TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
   start_tls();
   // However many wait behind a slow one, and wherever their bytes are cut.
   for (int behind = 1; behind <= 12; ++behind) {
@@ -538,7 +538,7 @@ TEST_F(Tls, answers_pipelined_requests_in_order) {
   }
 }
 
-TEST_F(Tls, keeps_requests_apart_that_wait_behind_an_inference_that_takes_long) {
+TEST_F(Tls, KeepsRequestsApartThatWaitBehindAnInferenceThatTakesLong) {
   ServerOptions options;
   options.linger = 20ms;  // deadlines are looked at often, and connections watched
   start_tls(options);
@@ -556,7 +556,7 @@ TEST_F(Tls, keeps_requests_apart_that_wait_behind_an_inference_that_takes_long) 
   EXPECT_TRUE(to.exchange(raw_request(4)).ends_with(raw_answer(4)));
 }
 
-TEST_F(Tls, does_not_keep_all_that_a_client_sends_while_it_waits) {
+TEST_F(Tls, DoesNotKeepAllThatAClientSendsWhileItWaits) {
   ServerOptions options;
   options.linger = 20ms;
   start_tls(options);
@@ -575,7 +575,7 @@ TEST_F(Tls, does_not_keep_all_that_a_client_sends_while_it_waits) {
   pipeline->release();
 }
 
-TEST_F(Tls, cuts_off_a_handshake_that_does_not_come) {
+TEST_F(Tls, CutsOffAHandshakeThatDoesNotCome) {
   ServerOptions options;
   options.header_timeout = 100ms;
   start_tls(options);
@@ -583,7 +583,7 @@ TEST_F(Tls, cuts_off_a_handshake_that_does_not_come) {
   EXPECT_TRUE(silent.closed_by_server());
 }
 
-TEST_F(Tls, new_connections_get_the_certificate_that_was_loaded_last) {
+TEST_F(Tls, NewConnectionsGetTheCertificateThatWasLoadedLast) {
   start_tls();
   const auto before = identity_->expires();
   const auto fresh = test::make_certificate(-60, 86'400 * 90);
@@ -599,7 +599,7 @@ TEST_F(Tls, new_connections_get_the_certificate_that_was_loaded_last) {
   EXPECT_EQ(std::chrono::system_clock::from_time_t(::timegm(&parts)), identity_->expires());
 }
 
-TEST_F(Tls, what_is_wrong_with_a_certificate_is_said_and_changes_nothing) {
+TEST_F(Tls, WhatIsWrongWithACertificateIsSaidAndChangesNothing) {
   identity_ = identity(test::make_certificate(-60, 86'400 * 30));
   const auto context = identity_->context();
   const auto expect = [&](const test::Certificate& made, const std::string& says) {
@@ -623,7 +623,7 @@ TEST_F(Tls, what_is_wrong_with_a_certificate_is_said_and_changes_nothing) {
 // Content codings.
 // -------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, takes_a_body_in_gzip_and_in_deflate) {
+TEST_F(HttpServer, TakesABodyInGzipAndInDeflate) {
   start();
   RawClient to = client();
   for (const auto& [name, coding] : {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate),
@@ -644,7 +644,7 @@ TEST_F(HttpServer, takes_a_body_in_gzip_and_in_deflate) {
   EXPECT_TRUE(binary.body.ends_with(tensor));
 }
 
-TEST_F(HttpServer, a_bomb_is_refused_at_the_limit_and_damage_is_a_400) {
+TEST_F(HttpServer, ABombIsRefusedAtTheLimitAndDamageIsA400) {
   ServerOptions options;
   options.max_body_bytes = 100'000;
   start(options);
@@ -664,7 +664,7 @@ TEST_F(HttpServer, a_bomb_is_refused_at_the_limit_and_damage_is_a_400) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput, "Content-Encoding: identity\r\n")).status, 200);
 }
 
-TEST_F(HttpServer, content_codings_in_several_lines_are_the_list_they_are) {
+TEST_F(HttpServer, ContentCodingsInSeveralLinesAreTheListTheyAre) {
   start();
   RawClient to = client();
   const std::string zipped = coded(Coding::kGzip, kJsonInput);
@@ -685,7 +685,7 @@ TEST_F(HttpServer, content_codings_in_several_lines_are_the_list_they_are) {
   EXPECT_EQ(to.exchange(post(kInferTarget, zipped, "Content-Encoding: gzip\r\n")).status, 200);
 }
 
-TEST_F(HttpServer, answers_in_the_coding_a_client_prefers_where_that_is_worth_it) {
+TEST_F(HttpServer, AnswersInTheCodingAClientPrefersWhereThatIsWorthIt) {
   start();
   RawClient to = client();
   const Answer page = to.exchange(get("/metrics", "Accept-Encoding: deflate;q=0.5, gzip\r\n"));
@@ -703,7 +703,7 @@ TEST_F(HttpServer, answers_in_the_coding_a_client_prefers_where_that_is_worth_it
       << "too short to be worth it";
 }
 
-TEST(Coding, both_forms_of_deflate_and_several_gzip_members_are_taken) {
+TEST(Coding, BothFormsOfDeflateAndSeveralGzipMembersAreTaken) {
   const std::string text(5000, 'a');
   const std::string zlib = coded(Coding::kDeflate, text), gzip = coded(Coding::kGzip, text);
   const auto back = [&](Coding coding, const std::string& bytes) {

@@ -19,7 +19,7 @@ using namespace std::string_literals;
 // Connections.
 // ---------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, answers_pipelined_requests_in_order) {
+TEST_F(HttpServer, AnswersPipelinedRequestsInOrder) {
   start();
   RawClient to = client();
   to.send(get("/v2/health/live") + post(kInferTarget, kJsonInput) + get("/nowhere") + get("/metrics") +
@@ -31,14 +31,14 @@ TEST_F(HttpServer, answers_pipelined_requests_in_order) {
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, takes_a_request_that_comes_byte_by_byte) {
+TEST_F(HttpServer, TakesARequestThatComesByteByByte) {
   start();
   RawClient to = client();
   for (const char byte : post(kInferTarget, kJsonInput)) ASSERT_TRUE(to.send(std::string_view(&byte, 1)));
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, closes_after_an_answer_where_the_client_asks_for_it) {
+TEST_F(HttpServer, ClosesAfterAnAnswerWhereTheClientAsksForIt) {
   start();
   RawClient close = client();
   EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
@@ -55,7 +55,7 @@ TEST_F(HttpServer, closes_after_an_answer_where_the_client_asks_for_it) {
   EXPECT_EQ(kept.exchange("GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").status, 200);
 }
 
-TEST_F(HttpServer, gives_each_of_many_clients_its_own_answer) {
+TEST_F(HttpServer, GivesEachOfManyClientsItsOwnAnswer) {
   ServerOptions options;
   options.io_threads = 2;
   start(options);
@@ -78,7 +78,7 @@ TEST_F(HttpServer, gives_each_of_many_clients_its_own_answer) {
   EXPECT_EQ(refused, 0);
 }
 
-TEST_F(HttpServer, takes_a_queued_request_back_when_its_client_goes_away) {
+TEST_F(HttpServer, TakesAQueuedRequestBackWhenItsClientGoesAway) {
   start();
   pipeline->hold();
   {
@@ -91,7 +91,7 @@ TEST_F(HttpServer, takes_a_queued_request_back_when_its_client_goes_away) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, keeps_a_queued_request_whose_client_already_sends_the_next) {
+TEST_F(HttpServer, KeepsAQueuedRequestWhoseClientAlreadySendsTheNext) {
   start();
   pipeline->hold();
   RawClient to = client();
@@ -107,7 +107,7 @@ TEST_F(HttpServer, keeps_a_queued_request_whose_client_already_sends_the_next) {
 // Limits.
 // --------------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, refuses_a_body_over_the_limit_before_and_while_it_comes) {
+TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItComes) {
   ServerOptions options;
   options.max_body_bytes = 1000;
   options.linger = 60s;  // for as long as this machine takes to send a body nobody wants
@@ -127,7 +127,7 @@ TEST_F(HttpServer, refuses_a_body_over_the_limit_before_and_while_it_comes) {
   EXPECT_EQ(sending.receive().status, 413);
 }
 
-TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
+TEST_F(HttpServer, RefusesAHeaderOverTheLimitAndWhatIsNotHttp) {
   ServerOptions options;
   options.max_header_bytes = 1000;
   start(options);
@@ -150,7 +150,7 @@ TEST_F(HttpServer, refuses_a_header_over_the_limit_and_what_is_not_http) {
 
 /// Where two readers may see two ends, or two headers, none of them is right: a second request could hide
 /// there.
-TEST_F(HttpServer, refuses_a_request_whose_end_could_be_told_in_two_ways) {
+TEST_F(HttpServer, RefusesARequestWhoseEndCouldBeToldInTwoWays) {
   start();
   const std::string head = "POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\n";
   const std::string chunked = head + "Transfer-Encoding: chunked\r\n\r\n";
@@ -192,7 +192,7 @@ TEST_F(HttpServer, refuses_a_request_whose_end_could_be_told_in_two_ways) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-TEST_F(HttpServer, wants_exactly_one_host_of_a_request_and_one_that_can_be_one) {
+TEST_F(HttpServer, WantsExactlyOneHostOfARequestAndOneThatCanBeOne) {
   start();
   const auto status_with = [this](const std::string& version, const std::string& lines) {
     RawClient to = client();
@@ -218,7 +218,7 @@ TEST_F(HttpServer, wants_exactly_one_host_of_a_request_and_one_that_can_be_one) 
   EXPECT_EQ(status_with("1.0", "Host: t\r\nHost: u\r\n"), 400);
 }
 
-TEST_F(HttpServer, refuses_a_request_without_a_host_before_its_body_is_sent) {
+TEST_F(HttpServer, RefusesARequestWithoutAHostBeforeItsBodyIsSent) {
   start();
   RawClient to = client();
   const Answer answer = to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nContent-Length: 16\r\n\r\n");
@@ -226,7 +226,7 @@ TEST_F(HttpServer, refuses_a_request_without_a_host_before_its_body_is_sent) {
   EXPECT_EQ(answer.body, R"({"error":"malformed HTTP: a request over HTTP/1.1 needs the header Host"})");
 }
 
-TEST_F(HttpServer, refuses_chunk_extensions_and_trailers_over_the_limit_instead_of_keeping_them) {
+TEST_F(HttpServer, RefusesChunkExtensionsAndTrailersOverTheLimitInsteadOfKeepingThem) {
   ServerOptions options;
   options.max_header_bytes = 4096;
   options.linger = 60s;
@@ -248,7 +248,7 @@ TEST_F(HttpServer, refuses_chunk_extensions_and_trailers_over_the_limit_instead_
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200) << "the connection goes on";
 }
 
-TEST_F(HttpServer, does_not_take_the_body_of_a_request_in_an_unknown_transfer_coding_for_the_next_request) {
+TEST_F(HttpServer, DoesNotTakeTheBodyOfARequestInAnUnknownTransferCodingForTheNextRequest) {
   start();
   for (const std::string coding : {"gzip", "gzip, chunked", "chunked, gzip", "identity", "chunked, chunked",
                                    "chunked\r\nTransfer-Encoding: gzip", "x"}) {
@@ -268,7 +268,7 @@ TEST_F(HttpServer, does_not_take_the_body_of_a_request_in_an_unknown_transfer_co
       << "of its body";
 }
 
-TEST_F(HttpServer, closes_a_connection_on_which_nothing_comes) {
+TEST_F(HttpServer, ClosesAConnectionOnWhichNothingComes) {
   ServerOptions options;
   options.idle_timeout = 100ms;
   start(options);
@@ -276,7 +276,7 @@ TEST_F(HttpServer, closes_a_connection_on_which_nothing_comes) {
   EXPECT_TRUE(idle.closed_by_server());
 }
 
-TEST_F(HttpServer, cuts_off_a_header_that_comes_slowly) {
+TEST_F(HttpServer, CutsOffAHeaderThatComesSlowly) {
   ServerOptions options;
   options.header_timeout = 100ms;
   start(options);
@@ -285,7 +285,7 @@ TEST_F(HttpServer, cuts_off_a_header_that_comes_slowly) {
   EXPECT_TRUE(header.closed_by_server());
 }
 
-TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
+TEST_F(HttpServer, CutsOffABodyThatComesSlowly) {
   ServerOptions options;
   options.body_timeout = 100ms;
   start(options);
@@ -296,7 +296,7 @@ TEST_F(HttpServer, cuts_off_a_body_that_comes_slowly) {
   EXPECT_TRUE(body.closed_by_server());
 }
 
-TEST_F(HttpServer, a_deadline_on_reading_does_not_cut_off_a_long_inference) {
+TEST_F(HttpServer, ADeadlineOnReadingDoesNotCutOffALongInference) {
   ServerOptions options;
   options.idle_timeout = options.header_timeout = options.body_timeout = options.write_timeout = 500ms;
   start(options);
@@ -309,7 +309,7 @@ TEST_F(HttpServer, a_deadline_on_reading_does_not_cut_off_a_long_inference) {
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, refuses_connections_over_the_limit_and_takes_new_ones_when_some_close) {
+TEST_F(HttpServer, RefusesConnectionsOverTheLimitAndTakesNewOnesWhenSomeClose) {
   ServerOptions options;
   options.max_connections = 2;
   start(options);
@@ -329,7 +329,7 @@ TEST_F(HttpServer, refuses_connections_over_the_limit_and_takes_new_ones_when_so
   EXPECT_EQ(answer.status, 200);
 }
 
-TEST_F(HttpServer, bodies_of_all_connections_together_are_bounded) {
+TEST_F(HttpServer, BodiesOfAllConnectionsTogetherAreBounded) {
   ServerOptions options;
   options.max_held_bytes = 100'000;
   start(options);
@@ -378,7 +378,7 @@ std::vector<runtime::pipeline::FrameRecord> frames_for(std::size_t bytes) {
                                                      {7, 1, 3, at(0), at(5), at(7), at(20), at(21)});
 }
 
-TEST_F(HttpServer, answers_that_do_not_fit_beside_what_is_held_are_refused_and_small_ones_are_not) {
+TEST_F(HttpServer, AnswersThatDoNotFitBesideWhatIsHeldAreRefusedAndSmallOnesAreNot) {
   ServerOptions options;
   options.max_held_bytes = 500'000;
   options.compress_from_bytes = 0;
@@ -410,7 +410,7 @@ TEST_F(HttpServer, answers_that_do_not_fit_beside_what_is_held_are_refused_and_s
   EXPECT_EQ(client().exchange(get("/v2/millrace/trace")).body, trace.body) << "what was held is given back";
 }
 
-TEST_F(HttpServer, a_connection_that_waits_keeps_neither_the_body_nor_the_answer_of_its_last_request) {
+TEST_F(HttpServer, AConnectionThatWaitsKeepsNeitherTheBodyNorTheAnswerOfItsLastRequest) {
   ServerOptions options;
   options.compress_from_bytes = 0;
   start(options);
@@ -439,7 +439,7 @@ TEST_F(HttpServer, a_connection_that_waits_keeps_neither_the_body_nor_the_answer
   EXPECT_LT(in_use(), after_bodies + 2'000'000) << "answers, of 3 MB together at the least";
 }
 
-TEST_F(HttpServer, a_scrape_does_not_wait_for_documents_and_those_that_wait_are_bounded) {
+TEST_F(HttpServer, AScrapeDoesNotWaitForDocumentsAndThoseThatWaitAreBounded) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
@@ -475,7 +475,7 @@ TEST_F(HttpServer, a_scrape_does_not_wait_for_documents_and_those_that_wait_are_
   EXPECT_EQ(probe.exchange(get("/v2/millrace/trace")).status, 200);
 }
 
-TEST_F(HttpServer, health_is_answered_while_a_card_that_hangs_keeps_a_scrape_waiting) {
+TEST_F(HttpServer, HealthIsAnsweredWhileACardThatHangsKeepsAScrapeWaiting) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};
@@ -511,7 +511,7 @@ TEST_F(HttpServer, AnswersExceptionsOfARequestAndGoesOn) {
   EXPECT_EQ(to.exchange(get("/v2/millrace/status")).status, 200) << "the connection goes on";
 }
 
-TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
+TEST_F(HttpServer, AnErrorAboutANameThatIsNotUtf8IsStillJson) {
   start();
   const Answer answer = client().exchange(get("/v2/models/%ff%fe"));
   EXPECT_EQ(answer.status, 404);
@@ -522,7 +522,7 @@ TEST_F(HttpServer, an_error_about_a_name_that_is_not_utf8_is_still_json) {
 // Start and stop.
 // ------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
+TEST_F(HttpServer, SaysSoWhenThePortIsInUse) {
   start();
   ServerOptions options;
   options.listen = {parse_listen_address(server->address(), "--http").value()};
@@ -533,7 +533,7 @@ TEST_F(HttpServer, says_so_when_the_port_is_in_use) {
   EXPECT_EQ(client().exchange(post(kInferTarget, kJsonInput)).status, 200) << "the first goes on";
 }
 
-TEST_F(HttpServer, holds_its_port_from_bind_on_and_takes_clients_from_start_on) {
+TEST_F(HttpServer, HoldsItsPortFromBindOnAndTakesClientsFromStartOn) {
   auto bound = Server::bind({}, api, registry, *metrics);
   ASSERT_TRUE(bound.ok()) << bound.error().message();
   EXPECT_FALSE(RawClient(bound.value()->address()).connected());
@@ -543,7 +543,7 @@ TEST_F(HttpServer, holds_its_port_from_bind_on_and_takes_clients_from_start_on) 
   EXPECT_TRUE(unused.ok());
 }
 
-TEST_F(HttpServer, listens_on_ipv6_where_the_machine_has_it) {
+TEST_F(HttpServer, ListensOnIpv6WhereTheMachineHasIt) {
   ServerOptions options;
   options.listen = {{HostPort{"::1", 0}}};
   const auto opened = Server::open(options, api, registry, *metrics);
@@ -551,7 +551,7 @@ TEST_F(HttpServer, listens_on_ipv6_where_the_machine_has_it) {
   EXPECT_TRUE(opened.value()->address().starts_with("[::1]:"));
 }
 
-TEST_F(HttpServer, drains_accepted_requests_and_refuses_new_ones) {
+TEST_F(HttpServer, DrainsAcceptedRequestsAndRefusesNewOnes) {
   start();
   pipeline->hold();
   RawClient accepted = client();
@@ -575,7 +575,7 @@ TEST_F(HttpServer, drains_accepted_requests_and_refuses_new_ones) {
   EXPECT_FALSE(client().connected());
 }
 
-TEST_F(HttpServer, after_notice_serves_on_over_new_connections_and_is_not_ready) {
+TEST_F(HttpServer, AfterNoticeServesOnOverNewConnectionsAndIsNotReady) {
   start();
   pipeline->hold();
   RawClient accepted = client(), probe = client();
@@ -596,7 +596,7 @@ TEST_F(HttpServer, after_notice_serves_on_over_new_connections_and_is_not_ready)
   EXPECT_EQ(probe.exchange(get("/v2/health/live")).status, 200);
 }
 
-TEST_F(HttpServer, stop_with_a_bound_that_passes_answers_503_to_what_still_waits) {
+TEST_F(HttpServer, StopWithABoundThatPassesAnswers503ToWhatStillWaits) {
   start();
   pipeline->hold();
   RawClient stuck = client();
@@ -606,7 +606,7 @@ TEST_F(HttpServer, stop_with_a_bound_that_passes_answers_503_to_what_still_waits
   EXPECT_EQ(stuck.receive().status, 503);
 }
 
-TEST_F(HttpServer, stops_under_load_with_every_request_answered_or_its_connection_closed) {
+TEST_F(HttpServer, StopsUnderLoadWithEveryRequestAnsweredOrItsConnectionClosed) {
   ServerOptions options;
   options.io_threads = 2;
   start(options);
@@ -632,7 +632,7 @@ TEST_F(HttpServer, stops_under_load_with_every_request_answered_or_its_connectio
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(HostPort, takes_what_names_an_address_and_refuses_the_rest) {
+TEST(HostPort, TakesWhatNamesAnAddressAndRefusesTheRest) {
   EXPECT_EQ(parse_host_port("[::1]:80", "--http").value().host, "::1");
   EXPECT_EQ(parse_host_port("localhost:0", "--http").value().port, 0);
   for (const char* bad : {"", "localhost", "localhost:", ":80", "localhost:65536", "localhost:-1",

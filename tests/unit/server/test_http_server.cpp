@@ -57,7 +57,7 @@ TEST_F(HttpServer, DatesEveryAnswer) {
   }
 }
 
-TEST_F(HttpServer, answers_a_json_inference_with_the_keys_in_the_protocols_order) {
+TEST_F(HttpServer, AnswersAJsonInferenceWithTheKeysInTheProtocolsOrder) {
   start();
   const Answer answer = client().exchange(post(kInferTarget, kJsonInput));
   EXPECT_EQ(without_date(answer), "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
@@ -66,7 +66,7 @@ TEST_F(HttpServer, answers_a_json_inference_with_the_keys_in_the_protocols_order
                          R"({"name":"y","datatype":"FP32","shape":[1,4],"data":[1.5,-2,0.1,300]}]})");
 }
 
-TEST_F(HttpServer, answers_a_binary_inference_as_tritons_python_client_sends_it) {
+TEST_F(HttpServer, AnswersABinaryInferenceAsTritonsPythonClientSendsIt) {
   start();
   const std::string json =
       R"({"id":"req-7","inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],)"
@@ -103,7 +103,7 @@ TEST_F(HttpServer, ShowsRequestsThatNoPipelineTookApartFromFailedFrames) {
       << page;
 }
 
-TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
+TEST_F(HttpServer, TakesARawTensorAndAnswersInBinary) {
   start();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
   const Answer answer =
@@ -113,7 +113,7 @@ TEST_F(HttpServer, takes_a_raw_tensor_and_answers_in_binary) {
   EXPECT_EQ(answer.body.substr(json), tensor);
 }
 
-TEST_F(HttpServer, refuses_a_second_length_of_the_json_whatever_it_says) {
+TEST_F(HttpServer, RefusesASecondLengthOfTheJsonWhateverItSays) {
   start();
   RawClient to = client();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
@@ -126,7 +126,7 @@ TEST_F(HttpServer, refuses_a_second_length_of_the_json_whatever_it_says) {
   EXPECT_EQ(to.exchange(post(kInferTarget, tensor, one)).status, 200);
 }
 
-TEST_F(HttpServer, takes_a_chunked_request_and_a_form_content_type) {
+TEST_F(HttpServer, TakesAChunkedRequestAndAFormContentType) {
   start();
   const Answer answer =
       client().exchange("POST " + kInferTarget +
@@ -143,7 +143,7 @@ TEST_F(HttpServer, takes_a_chunked_request_and_a_form_content_type) {
   EXPECT_EQ(answer.status, 200) << answer.body;
 }
 
-TEST_F(HttpServer, sends_100_continue_to_a_client_that_waits_for_it) {
+TEST_F(HttpServer, Sends100ContinueToAClientThatWaitsForIt) {
   start();
   RawClient to = client();
   to.send("POST " + kInferTarget + " HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: " +
@@ -152,7 +152,7 @@ TEST_F(HttpServer, sends_100_continue_to_a_client_that_waits_for_it) {
   EXPECT_EQ(to.exchange(kJsonInput).status, 200);
 }
 
-TEST_F(HttpServer, answers_the_routes_about_the_server_and_the_model) {
+TEST_F(HttpServer, AnswersTheRoutesAboutTheServerAndTheModel) {
   start();
   RawClient to = client();
   const std::pair<const char*, const char*>
@@ -188,7 +188,7 @@ TEST_F(HttpServer, answers_the_routes_about_the_server_and_the_model) {
             R"([{"name":"small","version":"1","state":"READY","reason":""}])");
 }
 
-TEST_F(HttpServer, counts_inferences_in_tritons_statistics) {
+TEST_F(HttpServer, CountsInferencesInTritonsStatistics) {
   start();
   RawClient to = client();
   for (int i = 0; i < 3; ++i) ASSERT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
@@ -200,7 +200,7 @@ TEST_F(HttpServer, counts_inferences_in_tritons_statistics) {
   EXPECT_EQ(to.exchange(get("/v2/models/stats")).body, body);
 }
 
-TEST_F(HttpServer, traces_a_frames_way_and_says_how_long_frames_took) {
+TEST_F(HttpServer, TracesAFramesWayAndSaysHowLongFramesTook) {
   start();
   const auto now = runtime::pipeline::Clock::now();
   const auto at = [&](int us) { return now + std::chrono::microseconds(us); };
@@ -219,7 +219,7 @@ TEST_F(HttpServer, traces_a_frames_way_and_says_how_long_frames_took) {
             std::string::npos);
 }
 
-TEST_F(HttpServer, remembers_what_failed_and_what_the_log_said) {
+TEST_F(HttpServer, RemembersWhatFailedAndWhatTheLogSaid) {
   start();
   pipeline->on_submit = [] { return Error(ErrorCode::kResourceExhausted, "the queue is \"full\""); };
   log::warning("test", "something \xff odd");
@@ -240,7 +240,7 @@ TEST_F(HttpServer, remembers_what_failed_and_what_the_log_said) {
 // Status codes.
 // --------------------------------------------------------------------------------------------------------
 
-TEST_F(HttpServer, gives_the_status_of_the_table_and_keeps_the_connection) {
+TEST_F(HttpServer, GivesTheStatusOfTheTableAndKeepsTheConnection) {
   start();
   RawClient to = client();
   struct Case {
@@ -280,7 +280,7 @@ TEST_F(HttpServer, gives_the_status_of_the_table_and_keeps_the_connection) {
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, answers_head_as_get_without_the_body_and_the_next_request_with_one) {
+TEST_F(HttpServer, AnswersHeadAsGetWithoutTheBodyAndTheNextRequestWithOne) {
   ServerOptions options;
   options.max_body_bytes = 100;
   start(options);
@@ -302,7 +302,7 @@ TEST_F(HttpServer, answers_head_as_get_without_the_body_and_the_next_request_wit
   EXPECT_NE(refused.body, "");
 }
 
-TEST_F(HttpServer, answers_carry_the_id_under_which_the_log_speaks_of_the_request) {
+TEST_F(HttpServer, AnswersCarryTheIdUnderWhichTheLogSpeaksOfTheRequest) {
   start();
   RawClient to = client();
   EXPECT_EQ(to.exchange(get("/nowhere", "X-Request-Id: my-id.7\r\n")).headers.at("x-request-id"), "my-id.7");
@@ -315,7 +315,7 @@ TEST_F(HttpServer, answers_carry_the_id_under_which_the_log_speaks_of_the_reques
   EXPECT_EQ(to.exchange(get("/v2", "X-Request-Id: two words\r\n")).headers.count("x-request-id"), 0U);
 }
 
-TEST_F(HttpServer, maps_the_pipelines_refusals_and_failures) {
+TEST_F(HttpServer, MapsThePipelinesRefusalsAndFailures) {
   start();
   RawClient to = client();
   struct Case {
@@ -347,7 +347,7 @@ TEST_F(HttpServer, maps_the_pipelines_refusals_and_failures) {
   }
 }
 
-TEST_F(HttpServer, retry_after_is_the_pipelines_word_in_whole_seconds_and_bounded) {
+TEST_F(HttpServer, RetryAfterIsThePipelinesWordInWholeSecondsAndBounded) {
   start();
   RawClient to = client();
   using std::chrono::milliseconds;
@@ -375,7 +375,7 @@ TEST_F(HttpServer, retry_after_is_the_pipelines_word_in_whole_seconds_and_bounde
   }
 }
 
-TEST_F(HttpServer, answers_429_when_the_queue_is_full) {
+TEST_F(HttpServer, Answers429WhenTheQueueIsFull) {
   start();
   pipeline->hold();
   std::vector<RawClient> waiting;
@@ -391,7 +391,7 @@ TEST_F(HttpServer, answers_429_when_the_queue_is_full) {
   for (RawClient& one : waiting) EXPECT_EQ(one.receive().status, 200);
 }
 
-TEST_F(HttpServer, answers_504_when_the_requests_timeout_passes_in_the_queue) {
+TEST_F(HttpServer, Answers504WhenTheRequestsTimeoutPassesInTheQueue) {
   start();
   pipeline->hold();
   RawClient to = client();
@@ -406,7 +406,7 @@ TEST_F(HttpServer, answers_504_when_the_requests_timeout_passes_in_the_queue) {
     EXPECT_EQ(line.message.find("deadline"), std::string::npos) << "a client's own deadline is no warning";
 }
 
-TEST_F(HttpServer, says_not_ready_while_a_card_is_lost_and_stays_live) {
+TEST_F(HttpServer, SaysNotReadyWhileACardIsLostAndStaysLive) {
   start();
   RawClient to = client();
   pipeline->set_ready(false);
@@ -419,7 +419,7 @@ TEST_F(HttpServer, says_not_ready_while_a_card_is_lost_and_stays_live) {
   EXPECT_EQ(to.exchange(get("/v2/health/ready")).status, 200);
 }
 
-TEST_F(HttpServer, beats_only_while_every_io_thread_answers) {
+TEST_F(HttpServer, BeatsOnlyWhileEveryIoThreadAnswers) {
   ServerOptions options;
   options.io_threads = 3;
   start(options);

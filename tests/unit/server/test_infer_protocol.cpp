@@ -59,7 +59,7 @@ std::vector<T> values(std::span<const std::byte> data) {
 // Good requests.
 // -------------------------------------------------------------------------------------------------------
 
-TEST(InferRequest, takes_inputs_in_any_order_json_and_binary_mixed) {
+TEST(InferRequest, TakesInputsInAnyOrderJsonAndBinaryMixed) {
   const std::string json =
       R"({"id":"7","inputs":[{"name":"k","shape":[1,3],"datatype":"UINT8","parameters":{"binary_data_size":3}},)"
       R"({"data":[[[1,2],[3.5,-4e0]]],"datatype":"FP32","shape":[1,2,2],"name":"x"}],)"
@@ -78,7 +78,7 @@ TEST(InferRequest, takes_inputs_in_any_order_json_and_binary_mixed) {
   EXPECT_FALSE(request->timeout.has_value());
 }
 
-TEST(InferRequest, that_is_filled_again_forgets_what_it_held) {
+TEST(InferRequest, ThatIsFilledAgainForgetsWhatItHeld) {
   const std::string json = R"({"id":"seven","parameters":{"timeout":5},"inputs":[)"
                            R"({"name":"k","shape":[1,3],"datatype":"UINT8","data":[1,2,3]},)"
                            R"({"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}]})";
@@ -96,7 +96,7 @@ TEST(InferRequest, that_is_filled_again_forgets_what_it_held) {
   ASSERT_EQ(request.outputs.size(), one_input().outputs.size());
 }
 
-TEST(InferRequest, an_outputs_own_choice_overrides_the_requests) {
+TEST(InferRequest, AnOutputsOwnChoiceOverridesTheRequests) {
   const std::string data = R"("inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4]}])";
   auto request = parse(one_input(), R"({"parameters":{"binary_data_output":true},)" + data + "}");
   ASSERT_TRUE(request.ok());
@@ -107,7 +107,7 @@ TEST(InferRequest, an_outputs_own_choice_overrides_the_requests) {
   EXPECT_FALSE(request->outputs[0].binary);
 }
 
-TEST(InferRequest, knows_timeout_and_priority_and_lets_other_parameters_and_keys_pass) {
+TEST(InferRequest, KnowsTimeoutAndPriorityAndLetsOtherParametersAndKeysPass) {
   const std::string tail =
       R"("inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1,2,3,4],"extra":{"a":[1]}}],"more":null})";
   auto request =
@@ -125,7 +125,7 @@ TEST(InferRequest, knows_timeout_and_priority_and_lets_other_parameters_and_keys
   EXPECT_LE(request->timeout, std::chrono::hours(24)) << "cannot overflow a clock";
 }
 
-TEST(InferRequest, reads_names_and_strings_with_escapes) {
+TEST(InferRequest, ReadsNamesAndStringsWithEscapes) {
   ModelInfo model = one_input();
   model.inputs[0].name = "x\n\xc3\xa9\"";
   const auto request = parse(
@@ -135,7 +135,7 @@ TEST(InferRequest, reads_names_and_strings_with_escapes) {
   EXPECT_EQ(request->id, std::string("a\0b", 3));
 }
 
-TEST(InferRequest, takes_a_raw_body_for_a_model_of_one_input) {
+TEST(InferRequest, TakesARawBodyForAModelOfOneInput) {
   const std::string body(16, 'x');
   const auto request = parse(one_input(), body, "0");
   ASSERT_TRUE(request.ok());
@@ -158,7 +158,7 @@ std::ostream& operator<<(std::ostream& out, const BadCase& one) {
 
 class BadInferRequest : public testing::TestWithParam<BadCase> {};
 
-TEST_P(BadInferRequest, is_refused_with_the_field_named) {
+TEST_P(BadInferRequest, IsRefusedWithTheFieldNamed) {
   const auto request = parse(one_input(), GetParam().body);
   ASSERT_FALSE(request.ok());
   EXPECT_EQ(request.error().code(), GetParam().code);
@@ -317,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "shared memory", ErrorCode::kUnsupported}),
     [](const auto& param) { return std::string(param.param.name); });
 
-TEST(BinaryTensors, are_refused_where_bytes_are_missing_left_over_or_announced_wrongly) {
+TEST(BinaryTensors, AreRefusedWhereBytesAreMissingLeftOverOrAnnouncedWrongly) {
   const auto json = [](const std::string& size) {
     return input_with(kShape + R"(,"parameters":{"binary_data_size":)" + size + "}");
   };
@@ -404,7 +404,7 @@ void check_integer(const std::string& datatype) {
   }
 }
 
-TEST(JsonNumbers, are_never_wrapped_whatever_the_integer_type) {
+TEST(JsonNumbers, AreNeverWrappedWhateverTheIntegerType) {
   check_integer<std::uint8_t>("UINT8");
   check_integer<std::uint16_t>("UINT16");
   check_integer<std::uint32_t>("UINT32");
@@ -415,7 +415,7 @@ TEST(JsonNumbers, are_never_wrapped_whatever_the_integer_type) {
   check_integer<std::int64_t>("INT64");
 }
 
-TEST(JsonNumbers, booleans_are_booleans_and_half_precision_is_binary_only) {
+TEST(JsonNumbers, BooleansAreBooleansAndHalfPrecisionIsBinaryOnly) {
   const auto request = [](const std::string& datatype, const std::string& data) {
     return parse(one_input(datatype, {1, 2}), R"({"inputs":[{"name":"x","shape":[1,2],"datatype":")" +
                                                   datatype + R"(","data":)" + data + "}]}");
@@ -431,7 +431,7 @@ TEST(JsonNumbers, booleans_are_booleans_and_half_precision_is_binary_only) {
   }
 }
 
-TEST(JsonNumbers, come_back_as_the_same_floats) {
+TEST(JsonNumbers, ComeBackAsTheSameFloats) {
   const std::uint32_t seed = 20240613;
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -450,7 +450,7 @@ TEST(JsonNumbers, come_back_as_the_same_floats) {
   EXPECT_EQ(std::memcmp(request->inputs[0].data(), sent.data(), sent.size() * 4), 0);
 }
 
-TEST(JsonNumbers, that_json_cannot_carry_are_refused_on_the_way_out) {
+TEST(JsonNumbers, ThatJsonCannotCarryAreRefusedOnTheWayOut) {
   const float values[] = {1, std::nanf(""), std::numeric_limits<float>::infinity()};
   std::string out;
   const auto nan = append_numbers(out, Datatype::kFp32, std::as_bytes(std::span(values)), "output 'y'");
@@ -460,7 +460,7 @@ TEST(JsonNumbers, that_json_cannot_carry_are_refused_on_the_way_out) {
   EXPECT_FALSE(append_numbers(out, Datatype::kFp16, std::as_bytes(std::span(values)), "y").ok());
 }
 
-TEST(JsonRequests, cannot_hold_more_numbers_than_the_model_takes_however_many_tensors_they_name) {
+TEST(JsonRequests, CannotHoldMoreNumbersThanTheModelTakesHoweverManyTensorsTheyName) {
   std::string body = R"({"inputs":[)";
   for (int i = 0; i < 100; ++i) body += R"({"name":"x","data":[1,2,3]},)";
   const auto request = parse(two_inputs(), body + "{}]}");
@@ -470,7 +470,7 @@ TEST(JsonRequests, cannot_hold_more_numbers_than_the_model_takes_however_many_te
       << request.error().message();
 }
 
-TEST(JsonRequests, survive_being_cut_and_changed_anywhere) {
+TEST(JsonRequests, SurviveBeingCutAndChangedAnywhere) {
   const std::uint32_t seed = 7;
   SCOPED_TRACE("seed " + std::to_string(seed));
   const std::string good =
@@ -508,7 +508,7 @@ struct Outputs {
   }
 };
 
-TEST(InferResponse, writes_what_was_asked_for_in_that_order) {
+TEST(InferResponse, WritesWhatWasAskedForInThatOrder) {
   InferRequest request;
   request.id = "a\"b";
   request.outputs = {{1, false, 0}, {0, true, 0}};
@@ -525,7 +525,7 @@ TEST(InferResponse, writes_what_was_asked_for_in_that_order) {
   EXPECT_EQ(response->binary[0].data(), outputs.spans[0].data()) << "outputs are not copied";
 }
 
-TEST(InferResponse, writes_classes_as_value_index_label_with_ties_at_the_first_index) {
+TEST(InferResponse, WritesClassesAsValueIndexLabelWithTiesAtTheFirstIndex) {
   InferRequest request;
   request.outputs = {{0, false, 4}, {1, false, 1}};
   Outputs outputs;
@@ -538,7 +538,7 @@ TEST(InferResponse, writes_classes_as_value_index_label_with_ties_at_the_first_i
       R"({"name":"z","datatype":"BYTES","shape":[1],"data":["127:1"]}]})");
 }
 
-TEST(InferResponse, writes_binary_classes_with_their_lengths) {
+TEST(InferResponse, WritesBinaryClassesWithTheirLengths) {
   InferRequest request;
   request.outputs = {{0, true, 1}};
   Outputs outputs;
@@ -551,7 +551,7 @@ TEST(InferResponse, writes_binary_classes_with_their_lengths) {
   EXPECT_NE(response->body.find(R"("binary_data_size":16)"), std::string::npos) << response->body;
 }
 
-TEST(InferRequest, a_long_name_is_not_cut_inside_a_character) {
+TEST(InferRequest, ALongNameIsNotCutInsideACharacter) {
   std::string name = "a";
   for (int i = 0; i < 100; ++i) name += "\xC3\xA9";
   const auto refused = parse(

@@ -161,19 +161,19 @@ class LoadOutOfMemory : public testing::Test {
   std::optional<Repository> repository_;
 };
 
-TEST_F(LoadOutOfMemory, while_a_version_gives_way_on_its_cards) {
+TEST_F(LoadOutOfMemory, WhileAVersionGivesWayOnItsCards) {
   ASSERT_NO_FATAL_FAILURE(begin(1));
   fail_each([&] { ASSERT_TRUE(load("1").ok()); }, [&](long n) { cards_.next = n; },
             [&] { return load("2"); });
 }
 
-TEST_F(LoadOutOfMemory, while_a_version_comes_up_beside_another) {
+TEST_F(LoadOutOfMemory, WhileAVersionComesUpBesideAnother) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   fail_each([&] { ASSERT_TRUE(load("1").ok()); }, [&](long n) { cards_.next = n; },
             [&] { return load("2"); });
 }
 
-TEST_F(LoadOutOfMemory, while_a_version_rolls_in) {
+TEST_F(LoadOutOfMemory, WhileAVersionRollsIn) {
   ASSERT_NO_FATAL_FAILURE(begin(2, 2));
   const auto all_there = [&] {
     return serving().empty() || Swapper::strength(registry_.snapshot()->find("m", "")).there == 2;
@@ -186,7 +186,7 @@ TEST_F(LoadOutOfMemory, while_a_version_rolls_in) {
       [&](long n) { cards_.next = n; }, [&] { return load("2"); });
 }
 
-TEST_F(LoadOutOfMemory, while_a_model_is_unloaded) {
+TEST_F(LoadOutOfMemory, WhileAModelIsUnloaded) {
   ASSERT_NO_FATAL_FAILURE(begin(1));
   fail_each([&] { ASSERT_TRUE(load("1").ok()); }, &tests::fail_allocation, [&] { return unload(); });
 }

@@ -38,7 +38,7 @@ class Served : public testing::Test {
   Registry registry;
 };
 
-TEST_F(Served, a_model_is_found_by_name_and_version_and_the_newest_without) {
+TEST_F(Served, AModelIsFoundByNameAndVersionAndTheNewestWithout) {
   const auto one = make("m", "1"), two = make("m", "2");
   ASSERT_TRUE(registry.publish(two).ok());
   ASSERT_TRUE(registry.publish(one).ok());
@@ -52,7 +52,7 @@ TEST_F(Served, a_model_is_found_by_name_and_version_and_the_newest_without) {
   EXPECT_EQ(now->all().size(), 2U);
 }
 
-TEST_F(Served, a_view_sees_what_is_published_later_and_a_held_model_survives_withdrawal) {
+TEST_F(Served, AViewSeesWhatIsPublishedLaterAndAHeldModelSurvivesWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
@@ -64,7 +64,7 @@ TEST_F(Served, a_view_sees_what_is_published_later_and_a_held_model_survives_wit
   EXPECT_EQ(held->info().name, "small");
 }
 
-TEST_F(Served, withdrawing_the_newest_leaves_the_other_and_unknown_ones_are_an_error) {
+TEST_F(Served, WithdrawingTheNewestLeavesTheOtherAndUnknownOnesAreAnError) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   ASSERT_TRUE(registry.publish(make("m", "2")).ok());
   ASSERT_TRUE(registry.withdraw("m", "2").ok());
@@ -74,7 +74,7 @@ TEST_F(Served, withdrawing_the_newest_leaves_the_other_and_unknown_ones_are_an_e
   EXPECT_EQ(registry.publish(make("", "1")).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST_F(Served, readers_see_whole_snapshots_while_models_come_and_go) {
+TEST_F(Served, ReadersSeeWholeSnapshotsWhileModelsComeAndGo) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   std::atomic<bool> done{false};
   std::jthread reader([&] {
@@ -89,7 +89,7 @@ TEST_F(Served, readers_see_whole_snapshots_while_models_come_and_go) {
   done = true;
 }
 
-TEST_F(Served, stopping_ends_every_pipeline_and_says_so_in_the_state) {
+TEST_F(Served, StoppingEndsEveryPipelineAndSaysSoInTheState) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   registry.stop(0ms);
   const auto model = registry.snapshot()->find("m", "");
@@ -98,7 +98,7 @@ TEST_F(Served, stopping_ends_every_pipeline_and_says_so_in_the_state) {
   EXPECT_EQ(model->pipeline().submit(frame).error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(Served, statistics_add_up) {
+TEST_F(Served, StatisticsAddUp) {
   const auto model = make("m", "1");
   for (int i = 0; i < 2; ++i) {
     model->begun();
@@ -141,7 +141,7 @@ std::string line_of(const std::string& page, const std::string& start) {
   return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
 }
 
-TEST_F(Served, the_page_holds_every_series_of_the_specification) {
+TEST_F(Served, ThePageHoldsEverySeriesOfTheSpecification) {
   const auto model = make("m", "1");
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -205,7 +205,7 @@ TEST_F(Served, SortsTimesIntoStepsOf12357From20Microseconds) {
     EXPECT_NE(page.find(std::string(",le=\"") + bound + "\"} "), std::string::npos) << bound;
 }
 
-TEST_F(Served, promtool_finds_nothing_to_complain_of) {
+TEST_F(Served, PromtoolFindsNothingToComplainOf) {
   ASSERT_TRUE(tests::installed({"promtool"}));
   ASSERT_TRUE(registry.publish(make("m \"x\"\n", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -216,7 +216,7 @@ TEST_F(Served, promtool_finds_nothing_to_complain_of) {
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
-TEST_F(Served, a_card_without_sensors_has_no_series_of_them_and_one_with_them_has) {
+TEST_F(Served, ACardWithoutSensorsHasNoSeriesOfThemAndOneWithThemHas) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   EXPECT_EQ(metrics->serialise().find("temperature"), std::string::npos);
@@ -242,7 +242,7 @@ TEST_F(Served, EverySeriesOfTheHardwareAlertsIsThereForACardWithSensors) {
   EXPECT_GE(named, 2);
 }
 
-TEST_F(Served, reloads_are_counted_by_outcome) {
+TEST_F(Served, ReloadsAreCountedByOutcome) {
   metrics->model("m", "1");
   EXPECT_EQ(
       line_of("\n" + metrics->serialise(), R"(millrace_reloads_total{model="m",outcome="failure"})").back(),
@@ -255,7 +255,7 @@ TEST_F(Served, reloads_are_counted_by_outcome) {
   EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
 }
 
-TEST_F(Served, each_transport_is_counted_apart_from_the_start) {
+TEST_F(Served, EachTransportIsCountedApartFromTheStart) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp});
   const auto model = make("m", "1");
   const auto count = [&](const std::string& outcome, const std::string& reason,
@@ -290,7 +290,7 @@ TEST_F(Served, each_transport_is_counted_apart_from_the_start) {
   EXPECT_EQ(model->statistics().snapshot().inferences, 2U);
 }
 
-TEST_F(Served, triton_has_its_names_beside_ours_where_asked_for) {
+TEST_F(Served, TritonHasItsNamesBesideOursWhereAskedFor) {
   EXPECT_EQ(metrics->serialise().find("nv_"), std::string::npos);
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton);
   const auto model = make("m", "1");
@@ -323,7 +323,7 @@ TEST_F(Served, triton_has_its_names_beside_ours_where_asked_for) {
             '2');
 }
 
-TEST(BusyRatios, are_of_the_time_since_an_earlier_look_a_second_ago_or_more) {
+TEST(BusyRatios, AreOfTheTimeSinceAnEarlierLookASecondAgoOrMore) {
   BusyRatios busy;
   const BusyRatios::Clock::time_point start{};
   EXPECT_EQ(busy.of("a", 5, start), 0);
@@ -335,7 +335,7 @@ TEST(BusyRatios, are_of_the_time_since_an_earlier_look_a_second_ago_or_more) {
   EXPECT_EQ(busy.of("b", 9, start + 5s), 0);
 }
 
-TEST_F(Served, series_go_on_counting_when_a_model_is_published_again) {
+TEST_F(Served, SeriesGoOnCountingWhenAModelIsPublishedAgain) {
   for (int round = 0; round < 2; ++round) {
     const auto model = make("m", "1");
     ASSERT_TRUE(registry.publish(model).ok());
@@ -352,8 +352,7 @@ bool has(const std::unique_ptr<metrics::Metrics>& metrics, const std::string& se
   return ("\n" + metrics->serialise()).find("\n" + series) != std::string::npos;
 }
 
-TEST_F(Served,
-       series_of_versions_that_are_gone_are_dropped_after_their_time_and_not_before_the_last_request) {
+TEST_F(Served, SeriesOfVersionsThatAreGoneAreDroppedAfterTheirTimeAndNotBeforeTheLastRequest) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp}, {0ns, 256});
   const std::string before = metrics->serialise();
   auto request_in_flight = make("m", "1");
@@ -372,7 +371,7 @@ TEST_F(Served,
                            R"(transport="http",version="1"} 0)"));
 }
 
-TEST_F(Served, series_are_dropped_beside_threads_that_count_and_never_under_them) {
+TEST_F(Served, SeriesAreDroppedBesideThreadsThatCountAndNeverUnderThem) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
   std::atomic<int> left{3}, held{0}, missed{0};
   {
@@ -397,7 +396,7 @@ TEST_F(Served, series_are_dropped_beside_threads_that_count_and_never_under_them
   EXPECT_FALSE(has(metrics, R"(millrace_requests_in_flight{model="m")"));
 }
 
-TEST_F(Served, of_many_versions_that_are_gone_the_last_keep_their_series) {
+TEST_F(Served, OfManyVersionsThatAreGoneTheLastKeepTheirSeries) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kNone, {kHttp}, {24h, 3});
   const auto stays = make("m", "0");
   for (int version = 1; version <= 6; ++version) {

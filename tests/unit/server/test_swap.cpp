@@ -142,7 +142,7 @@ struct SwapTest : testing::Test {
   Registry registry;
 };
 
-TEST_F(SwapTest, what_is_unloaded_goes_when_the_last_request_is_answered_but_not_on_that_requests_thread) {
+TEST_F(SwapTest, WhatIsUnloadedGoesWhenTheLastRequestIsAnsweredButNotOnThatRequestsThread) {
   Swapper swap = swapper();
   RepositoryOptions options;
   options.mode = RepositoryMode::kExplicit;
@@ -203,7 +203,7 @@ TEST_F(SwapTest, AVersionComputesItsWarmUpFramesBeforeItServes) {
   EXPECT_TRUE(zeros);
 }
 
-TEST_F(SwapTest, overlap_opens_the_next_before_the_old_one_stops_and_auto_prefers_it) {
+TEST_F(SwapTest, OverlapOpensTheNextBeforeTheOldOneStopsAndAutoPrefersIt) {
   farm.places = 2;
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -216,7 +216,7 @@ TEST_F(SwapTest, overlap_opens_the_next_before_the_old_one_stops_and_auto_prefer
   EXPECT_EQ(registry.snapshot()->versions("m")->size(), 1U);
 }
 
-TEST_F(SwapTest, drain_stops_the_old_one_first_and_auto_falls_back_to_it) {
+TEST_F(SwapTest, DrainStopsTheOldOneFirstAndAutoFallsBackToIt) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   EXPECT_EQ(swap.swap(serving(), version("2"), SwapPolicy::kOverlap).status.error().code(),
@@ -231,7 +231,7 @@ TEST_F(SwapTest, drain_stops_the_old_one_first_and_auto_falls_back_to_it) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, a_version_that_comes_up_at_the_second_try_is_served) {
+TEST_F(SwapTest, AVersionThatComesUpAtTheSecondTryIsServed) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 1;
@@ -239,7 +239,7 @@ TEST_F(SwapTest, a_version_that_comes_up_at_the_second_try_is_served) {
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, a_version_that_does_not_come_up_leaves_the_old_one_serving_again) {
+TEST_F(SwapTest, AVersionThatDoesNotComeUpLeavesTheOldOneServingAgain) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   const auto before = serving();
@@ -252,7 +252,7 @@ TEST_F(SwapTest, a_version_that_does_not_come_up_leaves_the_old_one_serving_agai
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, a_version_that_cannot_even_be_brought_back_waits_with_its_door_closed_until_it_can) {
+TEST_F(SwapTest, AVersionThatCannotEvenBeBroughtBackWaitsWithItsDoorClosedUntilItCan) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 2;
@@ -282,7 +282,7 @@ TEST_F(SwapTest, a_version_that_cannot_even_be_brought_back_waits_with_its_door_
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, another_version_takes_the_place_of_one_that_was_lost) {
+TEST_F(SwapTest, AnotherVersionTakesThePlaceOfOneThatWasLost) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   farm.fail["2"] = 2;
@@ -294,7 +294,7 @@ TEST_F(SwapTest, another_version_takes_the_place_of_one_that_was_lost) {
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, rolling_goes_replica_by_replica_and_half_of_them_always_serve) {
+TEST_F(SwapTest, RollingGoesReplicaByReplicaAndHalfOfThemAlwaysServe) {
   farm.places = 4;
   Swapper swap = swapper(4);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -307,7 +307,7 @@ TEST_F(SwapTest, rolling_goes_replica_by_replica_and_half_of_them_always_serve) 
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, rolling_back_opens_as_many_old_replicas_as_were_taken) {
+TEST_F(SwapTest, RollingBackOpensAsManyOldReplicasAsWereTaken) {
   farm.places = 3;
   Swapper swap = swapper(3);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -320,7 +320,7 @@ TEST_F(SwapTest, rolling_back_opens_as_many_old_replicas_as_were_taken) {
   EXPECT_EQ(farm.open, 3U);
 }
 
-TEST_F(SwapTest, rolling_back_again_and_again_keeps_all_replicas_and_no_pipeline_that_was_stopped) {
+TEST_F(SwapTest, RollingBackAgainAndAgainKeepsAllReplicasAndNoPipelineThatWasStopped) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -335,7 +335,7 @@ TEST_F(SwapTest, rolling_back_again_and_again_keeps_all_replicas_and_no_pipeline
   EXPECT_TRUE(answers());
 }
 
-TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
+TEST_F(SwapTest, AReplicaThatDoesNotComeUpAgainIsMissed) {
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   const auto count = [&](const std::string& series) {
     const std::string page = metrics->serialise();
@@ -385,7 +385,7 @@ TEST_F(SwapTest, a_replica_that_does_not_come_up_again_is_missed) {
   expect("3", "3");
 }
 
-TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_later_try_either) {
+TEST_F(SwapTest, AReplicaThatComputesSomethingElseIsNotTakenInAtALaterTryEither) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -414,7 +414,7 @@ TEST_F(SwapTest, a_replica_that_computes_something_else_is_not_taken_in_at_a_lat
   EXPECT_EQ(Swapper::strength(serving()).there, 2U);
 }
 
-TEST_F(SwapTest, rolling_while_a_replica_is_missing_is_refused_as_what_may_pass_and_works_when_it_is_back) {
+TEST_F(SwapTest, RollingWhileAReplicaIsMissingIsRefusedAsWhatMayPassAndWorksWhenItIsBack) {
   farm.places = 2;
   Swapper swap = swapper(2);
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
@@ -482,7 +482,7 @@ struct UnprovedReplica : SwapTest {
   std::size_t taken = 0;  // places, when the last one was opened
 };
 
-TEST_F(UnprovedReplica, is_not_taken_in_after_a_load_that_failed) {
+TEST_F(UnprovedReplica, IsNotTakenInAfterALoadThatFailed) {
   for (const int bad : {1, 2}) {
     opened = 0;
     wrong = {bad};
@@ -499,7 +499,7 @@ TEST_F(UnprovedReplica, is_not_taken_in_after_a_load_that_failed) {
   expect(2, "");
 }
 
-TEST_F(UnprovedReplica, is_not_taken_in_where_the_version_was_lost_and_comes_back) {
+TEST_F(UnprovedReplica, IsNotTakenInWhereTheVersionWasLostAndComesBack) {
   farm.fail["3"] = 2;
   farm.fail["2"] = 2;
   ASSERT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kDrain).lost);
@@ -515,13 +515,13 @@ TEST_F(UnprovedReplica, is_not_taken_in_where_the_version_was_lost_and_comes_bac
   EXPECT_EQ(taken, 1U) << "the one that was refused kept its cards, or the next had got them";
 }
 
-TEST_F(UnprovedReplica, has_nothing_to_show_once_it_gave_its_outputs) {
+TEST_F(UnprovedReplica, HasNothingToShowOnceItGaveItsOutputs) {
   ASSERT_TRUE(swap.complete(serving()).ok());
   expect(2, "");
   EXPECT_EQ(serving()->owed(), nullptr);
 }
 
-TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_open) {
+TEST_F(SwapTest, ReplicasThatDoNotAllFitAreAnErrorAndLeaveNothingOpen) {
   farm.places = 2;
   Swapper swap = swapper(3);
   const auto result = swap.swap(nullptr, version("1"), SwapPolicy::kAuto);
@@ -531,7 +531,7 @@ TEST_F(SwapTest, replicas_that_do_not_all_fit_are_an_error_and_leave_nothing_ope
   EXPECT_EQ(serving(), nullptr);
 }
 
-TEST_F(SwapTest, a_lost_replica_leaves_the_frames_to_the_others) {
+TEST_F(SwapTest, ALostReplicaLeavesTheFramesToTheOthers) {
   auto one = std::make_shared<FakePipeline>(), two = std::make_shared<FakePipeline>();
   one->on_submit = [] { return Error(ErrorCode::kUnavailable, "a card is lost"); };
   runtime::pipeline::Replicas both(one, 4);
@@ -571,7 +571,7 @@ struct StoredTest : testing::Test {
   TemporaryDirectory directory{"millrace-stored"};
 };
 
-TEST_F(StoredTest, frames_that_give_their_outputs_prove_a_pipeline_and_others_name_the_element) {
+TEST_F(StoredTest, FramesThatGiveTheirOutputsProveAPipelineAndOthersNameTheElement) {
   write("in0.npy", array({3, 2, 2}, 0));
   write("out0.npy", array({3, 4}, 0));
   auto stored = read_stored_frames(directory.path(), test::small_model());
@@ -587,7 +587,7 @@ TEST_F(StoredTest, frames_that_give_their_outputs_prove_a_pipeline_and_others_na
       << proved.error().message();
 }
 
-TEST_F(StoredTest, files_that_contradict_the_model_or_each_other_are_refused_by_name) {
+TEST_F(StoredTest, FilesThatContradictTheModelOrEachOtherAreRefusedByName) {
   expect_refused("in0.npy");
   write("in0.npy", array({3, 2, 2}, 0));
   expect_refused("holds no output");
@@ -605,7 +605,7 @@ TEST_F(StoredTest, files_that_contradict_the_model_or_each_other_are_refused_by_
   EXPECT_EQ(none->frames, 0U);
 }
 
-TEST(DirectoryScan, finds_versions_by_number_and_notices_every_change) {
+TEST(DirectoryScan, FindsVersionsByNumberAndNoticesEveryChange) {
   const TemporaryDirectory root("millrace-root");
   const auto add = [&](const std::string& path) {
     std::filesystem::create_directories((root.path() / path).parent_path());

@@ -78,14 +78,14 @@ std::string length_header(const std::string& header) {
   return "Inference-Header-Content-Length: " + std::to_string(header.size()) + "\r\n";
 }
 
-TEST_F(TritonClient, health_is_the_status_alone) {
+TEST_F(TritonClient, HealthIsTheStatusAlone) {
   for (const char* path : {"/v2/health/live", "/v2/health/ready", "/v2/models/small/ready",
                            "/v2/models/small/versions/1/ready", "/v2/health/live?verbose=1"})
     EXPECT_EQ(get_as_client(path).status, 200) << path;
   EXPECT_NE(get_as_client("/v2/models/other/ready").status, 200);
 }
 
-TEST_F(TritonClient, metadata_and_configuration_have_the_keys_it_looks_for) {
+TEST_F(TritonClient, MetadataAndConfigurationHaveTheKeysItLooksFor) {
   const json::value server_metadata = json::parse(get_as_client("/v2").body);
   for (const char* key : {"name", "version", "extensions"})
     EXPECT_TRUE(server_metadata.as_object().contains(key)) << key;
@@ -99,7 +99,7 @@ TEST_F(TritonClient, metadata_and_configuration_have_the_keys_it_looks_for) {
   EXPECT_EQ(config.at("output").at(0).at("name").as_string(), "y");
 }
 
-TEST_F(TritonClient, statistics_are_there_for_one_and_for_all) {
+TEST_F(TritonClient, StatisticsAreThereForOneAndForAll) {
   for (const char* path :
        {"/v2/models/stats", "/v2/models/small/stats", "/v2/models/small/versions/1/stats"}) {
     const json::value stats = json::parse(get_as_client(path).body);
@@ -113,7 +113,7 @@ TEST_F(TritonClient, statistics_are_there_for_one_and_for_all) {
   }
 }
 
-TEST_F(TritonClient, the_index_is_a_list_whatever_body_asks_for_it) {
+TEST_F(TritonClient, TheIndexIsAListWhateverBodyAsksForIt) {
   const Answer without_length = connection().exchange(head("POST /v2/repository/index") + "\r\n");
   EXPECT_EQ(without_length.status, 200);
   const Answer empty = post_as_client("/v2/repository/index", "");
@@ -123,7 +123,7 @@ TEST_F(TritonClient, the_index_is_a_list_whatever_body_asks_for_it) {
   EXPECT_TRUE(list.at(0).as_object().contains("reason"));
 }
 
-TEST_F(TritonClient, load_and_unload_are_understood_with_the_bodies_it_sends) {
+TEST_F(TritonClient, LoadAndUnloadAreUnderstoodWithTheBodiesItSends) {
   for (const auto& [path, body] :
        {std::pair("/v2/repository/models/small/load", "{}"),
         std::pair("/v2/repository/models/small/load", R"({"parameters":{"config":"{}"}})"),
@@ -136,7 +136,7 @@ TEST_F(TritonClient, load_and_unload_are_understood_with_the_bodies_it_sends) {
   }
 }
 
-TEST_F(TritonClient, a_binary_inference_without_named_outputs) {
+TEST_F(TritonClient, ABinaryInferenceWithoutNamedOutputs) {
   const std::string header = R"({"inputs":[)" + kInput + R"(],"parameters":{"binary_data_output":true}})";
   const Answer answer = post_as_client("/v2/models/small/infer", header + kTensor, length_header(header));
   ASSERT_EQ(answer.status, 200) << answer.body;
@@ -148,7 +148,7 @@ TEST_F(TritonClient, a_binary_inference_without_named_outputs) {
   EXPECT_EQ(result.tensors, kTensor);
 }
 
-TEST_F(TritonClient, an_inference_with_id_priority_timeout_and_named_outputs) {
+TEST_F(TritonClient, AnInferenceWithIdPriorityTimeoutAndNamedOutputs) {
   const std::string header =
       R"({"id":"my_request_id","inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}],"parameters":{"priority":1,"timeout":1000000,"mine":"x"}})";
@@ -161,7 +161,7 @@ TEST_F(TritonClient, an_inference_with_id_priority_timeout_and_named_outputs) {
   EXPECT_EQ(result.tensors, kTensor);
 }
 
-TEST_F(TritonClient, an_inference_in_json) {
+TEST_F(TritonClient, AnInferenceInJson) {
   const std::string body =
       R"({"inputs":[{"name":"x","shape":[1,2,2],"datatype":"FP32","data":[1.5,-2.0,0.25,300.0]}],"outputs":[{"name":"y","parameters":{"binary_data":false}}]})";
   const Answer answer = post_as_client("/v2/models/small/infer", body);
@@ -172,7 +172,7 @@ TEST_F(TritonClient, an_inference_in_json) {
   EXPECT_EQ(result.document.at("outputs").at(0).at("data").at(3).to_number<double>(), 300);
 }
 
-TEST_F(TritonClient, a_classification_comes_as_bytes_with_their_lengths) {
+TEST_F(TritonClient, AClassificationComesAsBytesWithTheirLengths) {
   const std::string header =
       R"({"inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":true}}]})";
@@ -192,7 +192,7 @@ TEST_F(TritonClient, a_classification_comes_as_bytes_with_their_lengths) {
   EXPECT_EQ(classes, (std::vector<std::string>{"300.000000:3:three", "1.500000:0:zero"}));
 }
 
-TEST_F(TritonClient, compression_both_ways_in_both_codings) {
+TEST_F(TritonClient, CompressionBothWaysInBothCodings) {
   const std::string header = R"({"inputs":[)" + kInput + R"(],"parameters":{"binary_data_output":true}})";
   for (const auto& [name, coding] :
        {std::pair("gzip", Coding::kGzip), std::pair("deflate", Coding::kDeflate)}) {
@@ -209,7 +209,7 @@ TEST_F(TritonClient, compression_both_ways_in_both_codings) {
   }
 }
 
-TEST_F(TritonClient, an_inference_with_everything_it_can_be_given) {
+TEST_F(TritonClient, AnInferenceWithEverythingItCanBeGiven) {
   const std::string header =
       R"({"id":"r1","inputs":[)" + kInput +
       R"(],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":true}}],"parameters":{"priority":1,"timeout":1000000,"mine":"x"}})";
@@ -220,7 +220,7 @@ TEST_F(TritonClient, an_inference_with_everything_it_can_be_given) {
 }
 
 /// tritonclient.http.aio, over aiohttp.
-TEST_F(TritonClient, an_inference_of_the_asynchronous_client) {
+TEST_F(TritonClient, AnInferenceOfTheAsynchronousClient) {
   const std::string header =
       R"({"inputs":[)" + kInput + R"(],"outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
   const std::string body = header + kTensor;
@@ -233,7 +233,7 @@ TEST_F(TritonClient, an_inference_of_the_asynchronous_client) {
   EXPECT_EQ(read(answer).tensors, kTensor);
 }
 
-TEST_F(TritonClient, errors_have_the_body_it_reads_its_message_from) {
+TEST_F(TritonClient, ErrorsHaveTheBodyItReadsItsMessageFrom) {
   for (const auto& [path, body] :
        {std::pair("/v2/models/none/infer", "{}"), std::pair("/v2/models/small/infer", "{}"),
         std::pair("/v2/models/small/infer", R"({"inputs":[],"parameters":{"sequence_id":1}})"),
