@@ -145,7 +145,6 @@ Times xrt_round_trip(int core, int iterations) {
 }
 
 // LeNet-5, cut over cards.
-// --------------------------------------------------------------------------------------------
 
 kernels::Requantise to_int8() {
   kernels::Requantise requantise;

@@ -466,7 +466,7 @@ TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
   lint_kernel(folder.path());
 }
 
-// ---- an image with cables
+// An image with cables.
 
 class VitisLinks : public Vitis {
  protected:

@@ -93,7 +93,7 @@ TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
         !stop.stop_requested() &&
         connection.request("POST", "/v2/models/lenet5/infer", frame,
                            "Inference-Header-Content-Length: 0\r\nAuthorization: Bearer " + secret + "\r\n"))
-      std::this_thread::sleep_for(20ms);
+      std::this_thread::sleep_for(20ms);  // fifty a second
   });
   browse({"--token", secret});
 }

@@ -229,7 +229,6 @@ TEST_F(RtlSimulation, TheSameSeedGivesTheSameRun) {
 }
 
 // Building.
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(RtlDesign, EveryKeyThatIsMissingOrImpossibleIsNamed) {
   const TemporaryDirectory directory("millrace-design");

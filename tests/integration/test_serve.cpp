@@ -326,7 +326,7 @@ TEST_F(Serve, ACardKilledUnderLoadFailsRequestsWith503OnlyAndNeverWithWrongBytes
       for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
         const int status = ask(connection, frame(c * 1000 + i % 7));  // looks at the bytes as well
         ++(status == 200 ? right : status == 503 ? refused : other);
-        if (status == 503) std::this_thread::sleep_for(5ms);
+        if (status == 503) std::this_thread::sleep_for(5ms);  // as a client backs off
       }
     });
   const auto reaches = [](const std::atomic<int>& what, int count) {

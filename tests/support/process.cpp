@@ -62,7 +62,7 @@ std::optional<int> reap(pid_t pid, steady_clock::time_point until) {
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid) return decode(status);
     if (steady_clock::now() > until) return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
   }
 }
 

@@ -33,7 +33,6 @@ ProgramSummary summarise(const kernels::Program& program, const std::string& par
 }
 
 // Tables.
-// -----------------------------------------------------------------------------------------------------------
 
 /// Columns as wide as their widest cell; `right` marks those aligned to the right.
 class Table {
@@ -133,7 +132,6 @@ void print_programs(const std::vector<ProgramSummary>& partitions, std::ostream&
 }
 
 // JSON.
-// -------------------------------------------------------------------------------------------------------------
 
 json::array strings(const std::vector<std::string>& values) {
   return json::array(values.begin(), values.end());

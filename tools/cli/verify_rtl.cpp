@@ -100,7 +100,6 @@ class Run {
 
  private:
   // Building the system.
-  // ----------------------------------------------------------------------------------------------------
 
   Status add_partition(const rtl::BuiltPartition& built, const runtime::pipeline::Images& images,
                        std::size_t number) {
@@ -162,7 +161,6 @@ class Run {
   }
 
   // The host.
-  // ----------------------------------------------------------------------------------------------------
 
   /// Whatever the values that are there allow: host partitions, and what they feed.
   void compute_on_host(std::uint64_t frame) {
@@ -231,7 +229,6 @@ class Run {
   }
 
   // Figures.
-  // ----------------------------------------------------------------------------------------------------
 
   std::size_t count_outputs() const {
     std::size_t count = 0;

@@ -99,7 +99,6 @@ class HttpRun {
 
  private:
   // Connecting.
-  // ------------------------------------------------------------------------------------------------------
 
   Status find(const clients::Url& url) {
     if (url.scheme == clients::Url::Scheme::kUnix) {
@@ -218,7 +217,6 @@ class HttpRun {
   }
 
   // Exchanging.
-  // ------------------------------------------------------------------------------------------------------
 
   void begin(Connection& connection, const Slot& slot, Clock::time_point now) {
     ++busy_;
@@ -281,7 +279,6 @@ class HttpRun {
   }
 
   // Waiting.
-  // ---------------------------------------------------------------------------------------------------------
 
   void wait(Clock::time_point until) {
     if (until != armed_) {

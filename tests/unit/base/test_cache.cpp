@@ -149,7 +149,7 @@ TEST_F(CacheTest, OfManyThatAskOneMakes) {
     threads.emplace_back([&] {
       const auto make = counted("hello");
       const auto slow = [&](const fs::path& into, const fs::path& scratch) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // making takes its time
         return make(into, scratch);
       };
       good += cache().get("thing", "k1", slow).ok() ? 1 : 0;

@@ -197,7 +197,7 @@ TEST(ContainerLimits, MoreUnitsThanAnXclbinNumbersAreRefused) {
   EXPECT_NE(bytes.error().message().find("128"), std::string::npos);
 }
 
-// ---- packing what a vendor's tools built
+// Packing what a vendor's tools built.
 
 /// One partition with an ingress and an egress, as emit/vitis hands it over.
 plan::EmulationData single() {

@@ -306,7 +306,7 @@ TEST(Synth, SaysWhatToInstallWhereThereIsNoYosys) {
   EXPECT_NE(found.error().message().find("tools/setup"), std::string::npos);
 }
 
-// ---- partitions
+// Partitions.
 
 constexpr const char* kDesign = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
  "device": "ku060", "family": "xcu", "available": {"lut": 30, "ff": 1000, "dsp": 3, "bram36": 50},

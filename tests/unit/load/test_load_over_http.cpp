@@ -97,7 +97,7 @@ Settings long_run_of(std::uint32_t connections) {
   return settings;
 }
 std::string unhurried(std::string answer = kGood) {
-  std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(5ms);  // the server takes its time
   return answer;
 }
 

@@ -34,7 +34,6 @@ std::string coded(Coding coding, std::string_view text) {
 }
 
 // Tokens.
-// ---------------------------------------------------------------------------------------------------------------
 
 class Guarded : public HttpServer {
  protected:
@@ -205,7 +204,6 @@ TEST(Tokens, EveryByteOfTheDigestCounts) {
 }
 
 // Admin routes and pages of other origins.
-// ----------------------------------------------------------------------------------
 
 TEST_F(HttpServer, AdminRoutesAreAnsweredOnTheirOwnListenerWhereThereIsOne) {
   ServerOptions options;
@@ -294,7 +292,6 @@ TEST_F(HttpServer, PagesOfConfiguredOriginsMayReadAnswers) {
 }
 
 // Listeners.
-// -------------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, ServesOnAUnixSocketAndTakesItsFileAway) {
   const TemporaryDirectory directory("millrace-unix");
@@ -379,7 +376,6 @@ TEST_F(HttpServer, ASocketThatWasNotPassedIsNamed) {
 }
 
 // TLS.
-// -------------------------------------------------------------------------------------------------------------------
 
 class Tls : public HttpServer {
  protected:
@@ -621,7 +617,6 @@ TEST_F(Tls, WhatIsWrongWithACertificateIsSaidAndChangesNothing) {
 }
 
 // Content codings.
-// -------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, TakesABodyInGzipAndInDeflate) {
   start();

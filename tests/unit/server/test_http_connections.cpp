@@ -17,7 +17,6 @@ namespace {
 using namespace std::string_literals;
 
 // Connections.
-// ---------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, AnswersPipelinedRequestsInOrder) {
   start();
@@ -105,7 +104,6 @@ TEST_F(HttpServer, KeepsAQueuedRequestWhoseClientAlreadySendsTheNext) {
 }
 
 // Limits.
-// --------------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, RefusesABodyOverTheLimitBeforeAndWhileItComes) {
   ServerOptions options;
@@ -520,7 +518,6 @@ TEST_F(HttpServer, AnErrorAboutANameThatIsNotUtf8IsStillJson) {
 }
 
 // Start and stop.
-// ------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, SaysSoWhenThePortIsInUse) {
   start();

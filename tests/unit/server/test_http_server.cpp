@@ -17,7 +17,6 @@ namespace millrace::server::http {
 namespace {
 
 // Transcripts.
-// ---------------------------------------------------------------------------------------------------------
 
 /// An answer's head but for its Date, which differs from run to run.
 std::string without_date(const Answer& answer) {
@@ -238,7 +237,6 @@ TEST_F(HttpServer, RemembersWhatFailedAndWhatTheLogSaid) {
 }
 
 // Status codes.
-// --------------------------------------------------------------------------------------------------------
 
 TEST_F(HttpServer, GivesTheStatusOfTheTableAndKeepsTheConnection) {
   start();

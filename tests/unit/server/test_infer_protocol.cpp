@@ -57,7 +57,6 @@ std::vector<T> values(std::span<const std::byte> data) {
 }
 
 // Good requests.
-// -------------------------------------------------------------------------------------------------------
 
 TEST(InferRequest, TakesInputsInAnyOrderJsonAndBinaryMixed) {
   const std::string json =
@@ -144,7 +143,6 @@ TEST(InferRequest, TakesARawBodyForAModelOfOneInput) {
 }
 
 // Bad requests.
-// --------------------------------------------------------------------------------------------------------
 
 struct BadCase {
   const char* name;
@@ -378,7 +376,6 @@ TEST(BinaryInferRequest, NamesTheHeaderThatABodyWithBinaryDataLacks) {
 }
 
 // Numbers.
-// -------------------------------------------------------------------------------------------------------------
 
 template <class T>
 void check_integer(const std::string& datatype) {
@@ -494,7 +491,6 @@ TEST(JsonRequests, SurviveBeingCutAndChangedAnywhere) {
 }
 
 // Answers.
-// -------------------------------------------------------------------------------------------------------------
 
 struct Outputs {
   std::vector<float> y = {0.25F, 3, -1e-7F, 3};

@@ -155,7 +155,7 @@ class UdpClient final : public Client {
   }
 
  private:
-  // --- sending ---
+  // Sending.
 
   std::span<const std::byte> head(const wire::Header& header, std::span<const std::byte> payload,
                                   std::array<std::byte, wire::kMaxHeaderBytes>& out) const {
@@ -205,7 +205,7 @@ class UdpClient final : public Client {
     send_fragments(0, wire::kBurst, [](std::uint32_t) { return true; });
   }
 
-  // --- receiving ---
+  // Receiving.
 
   /// Calls f(datagram) for each that is there and is meant for request `id`; waits no longer than `until`.
   template <class F>
@@ -246,7 +246,7 @@ class UdpClient final : public Client {
     }
   }
 
-  // --- sessions and models ---
+  // Sessions and models.
 
   /// HELLO until the session is open; looks `name` up where it is not empty.
   Status greet(const std::string& name, const std::string& version, Model* out, Clock::time_point deadline) {
@@ -341,7 +341,7 @@ class UdpClient final : public Client {
     std::erase_if(models_, [&](const auto& m) { return m->info.name == name && m->info.version == version; });
   }
 
-  // --- one request ---
+  // One request.
 
   Status gather(const Model& m, std::span<const Input> inputs) {
     std::uint64_t total = 0;
