@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/plan/quantised.hpp"
-#include "server/http/datatype.hpp"
+#include "server/http/infer/datatype.hpp"
 
 namespace millrace::server::http {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/http/connection/listener.hpp"
+#include "server/http/connection/session.hpp"
 #include "server/http/limits.hpp"
-#include "server/http/listener.hpp"
-#include "server/http/session.hpp"
 
 namespace millrace::server::http {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "runtime/base/result.hpp"
 #include "runtime/base/service.hpp"
-#include "server/http/address.hpp"
-#include "server/http/api.hpp"
-#include "server/http/tls.hpp"
+#include "server/http/connection/address.hpp"
+#include "server/http/connection/tls.hpp"
+#include "server/http/routes/api.hpp"
 #include "server/metrics/metrics.hpp"
 #include "server/models/registry.hpp"
 

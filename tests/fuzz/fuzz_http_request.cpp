@@ -11,10 +11,10 @@
 #include <string>
 
 #include "runtime/base/log.hpp"
-#include "server/http/api.hpp"
-#include "server/http/beast_request.hpp"
-#include "server/http/coding.hpp"
-#include "server/http/response_head.hpp"
+#include "server/http/connection/beast_request.hpp"
+#include "server/http/connection/coding.hpp"
+#include "server/http/connection/response_head.hpp"
+#include "server/http/routes/api.hpp"
 
 namespace {
 

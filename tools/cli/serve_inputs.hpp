@@ -11,7 +11,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/deployment.hpp"
-#include "server/http/address.hpp"
+#include "server/http/connection/address.hpp"
 #include "server/udp/listener.hpp"
 #include "tools/cli/serve_settings.hpp"
 

@@ -14,7 +14,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 #include "server/auth/tokens.hpp"
-#include "server/http/tls.hpp"
+#include "server/http/connection/tls.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 #include "tools/clients/http_client.hpp"

@@ -15,7 +15,7 @@
 #include "http_server_fixture.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
-#include "server/http/coding.hpp"
+#include "server/http/connection/coding.hpp"
 
 namespace millrace::server::http {
 namespace {

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/file.hpp"
-#include "server/http/api.hpp"
 #include "server/http/json_text.hpp"
 #include "server/http/limits.hpp"
-#include "server/http/routes.hpp"
+#include "server/http/routes/api.hpp"
+#include "server/http/routes/routes.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace millrace::server::http {

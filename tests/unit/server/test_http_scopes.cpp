@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "http_server_fixture.hpp"
-#include "server/http/api.hpp"
+#include "server/http/routes/api.hpp"
 
 namespace millrace::server::http {
 namespace {

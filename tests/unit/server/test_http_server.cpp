@@ -11,7 +11,7 @@
 
 #include "http_server_fixture.hpp"
 #include "runtime/base/log.hpp"
-#include "server/http/date.hpp"
+#include "server/http/connection/date.hpp"
 
 namespace millrace::server::http {
 namespace {

@@ -8,10 +8,10 @@
 #include <limits>
 #include <random>
 
-#include "server/http/datatype.hpp"
-#include "server/http/infer_request.hpp"
-#include "server/http/infer_response.hpp"
-#include "server/http/json_tensor.hpp"
+#include "server/http/infer/datatype.hpp"
+#include "server/http/infer/infer_request.hpp"
+#include "server/http/infer/infer_response.hpp"
+#include "server/http/infer/json_tensor.hpp"
 #include "server/http/message.hpp"
 
 namespace millrace::server::http {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "http_server_fixture.hpp"
-#include "server/http/coding.hpp"
+#include "server/http/connection/coding.hpp"
 
 namespace millrace::server::http {
 namespace {

@@ -1,0 +1,200 @@
+#include "server/http/connection/listener.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <utility>
+
+#include "runtime/base/log.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+namespace net = boost::asio;
+using boost::system::error_code;
+using net::ip::tcp;
+using Generic = net::generic::stream_protocol;
+using Local = net::local::stream_protocol;
+
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+constexpr mode_t kSocketMode = 0660;  // who may connect to a Unix socket: owner and group
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
+}
+
+tcp::endpoint tcp_endpoint(const Generic::endpoint& generic) {
+  tcp::endpoint out;
+  const std::size_t bytes = std::min(generic.size(), out.capacity());
+  std::copy_n(reinterpret_cast<const char*>(generic.data()), bytes, reinterpret_cast<char*>(out.data()));
+  return out;
+}
+
+/// A socket's file that nobody listens on any more, left by a server that was killed.
+bool is_stale(net::io_context& context, const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+  Local::socket probe(context);
+  error_code error;
+  probe.connect(Local::endpoint(path), error);
+  return error == net::error::connection_refused;
+}
+
+}  // namespace
+
+Listener::Listener(net::io_context& context, const ListenAddress& address, const ServerOptions& options)
+    : wanted_(address), options_(options), context_(context), acceptor_(context), retry_timer_(context) {
+  gate_.admin = address.admin || std::none_of(options.listen.begin(), options.listen.end(),
+                                              [](const ListenAddress& other) { return other.admin; });
+}
+
+Listener::~Listener() {
+  if (!unlink_.empty()) ::unlink(unlink_.c_str());
+}
+
+Error Listener::failed(const error_code& error) const {
+  const bool taken = error == net::error::address_in_use;
+  return Error(ErrorCode::kEnvironment,
+               "cannot listen on " + to_string(wanted_) + ": " + error.message() +
+                   (taken ? "; stop what uses the address, or choose another (port 0: any free one)" : ""));
+}
+
+Status Listener::bind() {
+  if (wanted_.tls && !options_.tls)
+    return Error(ErrorCode::kInvalidInput,
+                 "listener " + to_string(wanted_) + " wants TLS: give it a certificate and a key");
+  if (const auto* path = std::get_if<UnixPath>(&wanted_.at)) return bind_unix(*path);
+  if (const auto* passed = std::get_if<Passed>(&wanted_.at)) return take_passed(*passed);
+  return bind_tcp(std::get<HostPort>(wanted_.at));
+}
+
+Status Listener::bind_tcp(const HostPort& where) {
+  error_code error;
+  tcp::resolver resolver(context_);
+  const auto found = resolver.resolve(where.host, std::to_string(where.port),
+                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error) return failed(error);
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor_.open(Generic(endpoint.protocol()), error);
+  if (error) return failed(error);
+  acceptor_.set_option(net::socket_base::reuse_address(true), error);
+  if (error) return failed(error);
+  acceptor_.bind(Generic::endpoint(endpoint), error);
+  if (error) return failed(error);
+  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
+  if (error) return failed(error);
+  gate_.trusted = gate_.loopback = bound.address().is_loopback();
+  address_ = text_of(bound);
+  return {};
+}
+
+Status Listener::bind_unix(const UnixPath& where) {
+  error_code error;
+  if (is_stale(context_, where.path)) ::unlink(where.path.c_str());
+  acceptor_.open(Generic(Local()), error);
+  if (error) return failed(error);
+  acceptor_.bind(Generic::endpoint(Local::endpoint(where.path)), error);
+  if (error) return failed(error);
+  unlink_ = where.path;
+  if (::chmod(where.path.c_str(), kSocketMode) != 0)
+    return failed(error_code(errno, boost::system::system_category()));
+  address_ = "unix:" + where.path;
+  return {};
+}
+
+Status Listener::take_passed(const Passed& where) {
+  const auto found = std::find_if(options_.passed.begin(), options_.passed.end(),
+                                  [&](const auto& socket) { return socket.name == where.name; });
+  if (found == options_.passed.end()) {
+    std::string names;
+    for (const auto& socket : options_.passed) names += (names.empty() ? "" : ", ") + socket.name;
+    return Error(ErrorCode::kEnvironment,
+                 "no socket named '" + where.name +
+                     "' was passed by the service manager; passed: " + (names.empty() ? "none" : names));
+  }
+  const int fd = ::fcntl(found->fd, F_DUPFD_CLOEXEC, 0);
+  sockaddr_storage name{};
+  socklen_t length = sizeof name;
+  int listening = 0;
+  socklen_t size = sizeof listening;
+  if (fd < 0 || ::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0 ||
+      ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) {
+    if (fd >= 0) ::close(fd);
+    return Error(ErrorCode::kEnvironment,
+                 "the passed socket '" + where.name + "' is no listening stream socket (ListenStream=)");
+  }
+  error_code error;
+  acceptor_.assign(Generic(name.ss_family, 0), fd, error);
+  if (error) {
+    ::close(fd);
+    return failed(error);
+  }
+  listening_ = true;
+  if (name.ss_family == AF_UNIX) {
+    address_ = "unix:" + std::string(reinterpret_cast<const sockaddr_un*>(&name)->sun_path);
+    return {};
+  }
+  const tcp::endpoint bound = tcp_endpoint(acceptor_.local_endpoint(error));
+  gate_.trusted = gate_.loopback = bound.address().is_loopback();
+  address_ = text_of(bound);
+  return {};
+}
+
+Status Listener::start(Choose choose, Admit admit) {
+  choose_ = std::move(choose);
+  admit_ = std::move(admit);
+  error_code error;
+  if (!listening_) acceptor_.listen(net::socket_base::max_listen_connections, error);
+  if (error) return failed(error);
+  accept();
+  return {};
+}
+
+void Listener::close() {
+  error_code ignored;
+  // Not acceptor_.close(): a passed socket has other descriptors, so closing ours would not remove it from
+  // the reactor's epoll set, and every client that waits for the next process would wake this one.
+  if (acceptor_.is_open()) ::close(acceptor_.release(ignored));
+  retry_timer_.cancel();
+  if (!unlink_.empty()) ::unlink(std::exchange(unlink_, {}).c_str());
+}
+
+Server::Address Listener::address() const {
+  return {wanted_.admin ? "admin" : wanted_.tls ? "https" : "http", address_};
+}
+
+Entrance Listener::entrance() const {
+  return {gate_, wanted_.tls ? options_.tls->context() : nullptr, passed()};
+}
+
+void Listener::accept() {
+  const Place place = choose_();
+  acceptor_.async_accept(place.context, [this, thread = place.thread](error_code error, Socket socket) {
+    if (error == net::error::operation_aborted) return;
+    if (error) return retry(error);
+    if (std::exchange(cannot_accept_, false)) log::info("http", "accepting connections again");
+    admit_(std::move(socket), thread, *this);  // also after close(): this client got no refusal
+    if (acceptor_.is_open()) accept();
+  });
+}
+
+/// Out of descriptors, mostly: the connection waits in the backlog until some are free. Said once, not at
+/// every retry.
+void Listener::retry(const error_code& error) {
+  if (!acceptor_.is_open()) return;
+  if (!std::exchange(cannot_accept_, true))
+    log::warning("http", "cannot accept connections: " + error.message());
+  retry_timer_.expires_after(kAcceptRetry);
+  retry_timer_.async_wait([this](error_code cancelled) {
+    if (!cancelled && acceptor_.is_open()) accept();
+  });
+}
+
+}  // namespace millrace::server::http

@@ -1,0 +1,383 @@
+#include "server/http/routes/pipeline_documents.hpp"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "runtime/base/log.hpp"
+#include "runtime/base/text.hpp"
+
+namespace millrace::server::http {
+namespace {
+
+namespace json = boost::json;
+namespace pipeline = runtime::pipeline;
+namespace plan = runtime::plan;
+
+constexpr std::chrono::seconds kLately{10};  // of the latencies in a status
+
+std::string_view to_string(pipeline::CardState state) {
+  switch (state) {
+    case pipeline::CardState::kLoading:
+      return "loading";
+    case pipeline::CardState::kUp:
+      return "up";
+    case pipeline::CardState::kLost:
+      return "lost";
+  }
+  return "lost";
+}
+
+std::string_view to_string(plan::PartitionKind kind) {
+  switch (kind) {
+    case plan::PartitionKind::kHost:
+      return "host";
+    case plan::PartitionKind::kDataflow:
+      return "dataflow";
+    case plan::PartitionKind::kAie:
+      return "aie";
+  }
+  return "host";
+}
+
+std::string_view to_string(plan::Transport transport) {
+  switch (transport) {
+    case plan::Transport::kHost:
+      return "host";
+    case plan::Transport::kAurora:
+      return "aurora";
+    case plan::Transport::kUdp:
+      return "udp";
+    case plan::Transport::kMpi:
+      return "mpi";
+  }
+  return "host";
+}
+
+json::value or_null(const std::optional<double>& value) {
+  return value ? json::value(*value) : json::value(nullptr);
+}
+
+json::array texts(const std::vector<std::string>& values) {
+  json::array out;
+  for (const auto& value : values) out.emplace_back(value);
+  return out;
+}
+
+double microseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+/// What may be no UTF-8 (a client's target, a text that was cut) as text that JSON can carry.
+std::string shown(const std::string& text) {
+  if (is_utf8(text)) return printable(text);
+  std::string out = text;
+  for (char& c : out)
+    if ((static_cast<unsigned char>(c) & 0x80U) != 0) c = '?';
+  return printable(out);
+}
+
+json::object named(const models::Model& model) {
+  return {{"name", model.name()}, {"version", model.version()}, {"state", models::to_string(model.state())}};
+}
+
+template <class Describe>
+std::string of_every_model(const models::Snapshot& snapshot, Describe describe) {
+  json::array out;
+  for (const auto& model : snapshot.all()) out.push_back(describe(*model));
+  return json::serialize(json::object{{"schema", 1}, {"models", std::move(out)}});
+}
+
+// Status.
+// ------------------------------------------------------------------------------------------------------------
+
+/// From submission to the outputs' last byte, of the frames that came to their end lately.
+json::object latencies(pipeline::Pipeline& of) {
+  const auto since = pipeline::Clock::now() - kLately;
+  std::vector<double> times;
+  for (const auto& frame : of.recent_frames())
+    if (frame.done >= since) times.push_back(microseconds(frame.done - frame.submitted));
+  std::sort(times.begin(), times.end());
+  const auto at = [&](double share) -> json::value {
+    if (times.empty()) return nullptr;
+    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  return {{"frames", times.size()}, {"p50", at(0.5)}, {"p99", at(0.99)}};
+}
+
+json::array cards_of(const pipeline::PipelineStatus& status, models::Model& model) {
+  json::array out;
+  for (const auto& card : status.cards)
+    out.push_back(json::object{
+        {"endpoint", card.endpoint},
+        {"card", card.card},
+        {"image", card.image},
+        {"replica", card.replica},
+        {"state", to_string(card.state)},
+        {"answers", card.answers},
+        {"restarts", card.restarts},
+        {"programmed", card.programmed},
+        {"frames", card.frames},
+        {"busy_seconds", card.busy_seconds},
+        {"busy_ratio", model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now())},
+        {"temperature_celsius", or_null(card.sensors.temperature_celsius)},
+        {"power_watts", or_null(card.sensors.power_watts)}});
+  return out;
+}
+
+json::array links_of(const pipeline::PipelineStatus& status) {
+  json::array out;
+  for (const auto& link : status.links)
+    out.push_back(json::object{{"channel", link.channel},
+                               {"producer", link.producer_card},
+                               {"consumer", link.consumer_card},
+                               {"replica", link.replica},
+                               {"up", link.up},
+                               {"packets", link.packets},
+                               {"bytes", link.bytes},
+                               {"stalls", link.stalls},
+                               {"errors", link.errors}});
+  return out;
+}
+
+json::object status_of(models::Model& model) {
+  const auto status = model.pipeline().status();
+  json::object out = named(model);
+  out["digest"] = model.deployment().digest;
+  out["ready"] = status.ready;
+  out["replicas"] = status.replicas;
+  out["replicas_ready"] = status.replicas_ready;
+  out["in_flight"] = status.in_flight;
+  out["queued"] = status.queued;
+  out["slots"] = status.slots;
+  out["queue_capacity"] = status.queue_capacity;
+  out["epoch"] = status.epoch;
+  out["completed"] = status.completed;
+  out["failed"] = status.failed;
+  out["refused"] = model.statistics().snapshot().refused;
+  out["latency_us"] = latencies(model.pipeline());
+  out["cards"] = cards_of(status, model);
+  out["links"] = links_of(status);
+  return out;
+}
+
+// Partitions.
+// --------------------------------------------------------------------------------------------------------
+
+json::object partition_of(const plan::Partition& partition, const pipeline::PipelineStatus& status,
+                          models::Model& model) {
+  json::object out{{"name", partition.name},
+                   {"kind", to_string(partition.kind)},
+                   {"endpoint", partition.endpoint},
+                   {"nodes", texts(partition.nodes)},
+                   {"multiply_accumulates", partition.prediction.multiply_accumulates}};
+  json::array cards;
+  for (const auto& card : status.cards) {
+    if (card.endpoint != partition.endpoint) continue;
+    json::object on{{"card", card.card}, {"image", card.image}, {"state", to_string(card.state)}};
+    on["frames"] = card.frames;
+    on["busy_ratio"] = model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now());
+    if (cards.empty()) out.insert(on.begin(), on.end());
+    on["replica"] = card.replica;
+    cards.push_back(std::move(on));
+  }
+  if (!cards.empty()) out["cards"] = std::move(cards);
+  return out;
+}
+
+json::object partitions_of(models::Model& model) {
+  const auto status = model.pipeline().status();
+  json::object out = named(model);
+  json::array partitions;
+  for (const auto& partition : model.deployment().partitions)
+    partitions.push_back(partition_of(partition, status, model));
+  out["partitions"] = std::move(partitions);
+  return out;
+}
+
+// Deployment.
+// --------------------------------------------------------------------------------------------------------
+
+json::array ports_of(const std::vector<plan::Port>& ports) {
+  json::array out;
+  for (const auto& port : ports) {
+    json::array shape;
+    for (const auto axis : port.shape) shape.push_back(axis);
+    out.push_back(json::object{{"name", port.name},
+                               {"tensor", port.tensor},
+                               {"shape", std::move(shape)},
+                               {"bytes", port.storage_bytes()}});
+  }
+  return out;
+}
+
+json::object end_of(const plan::PortRef& end) {
+  return {{"partition", end.partition}, {"port", end.port}};
+}
+
+json::object deployment_of(models::Model& model) {
+  const plan::Deployment& of = model.deployment();
+  json::array endpoints, images, partitions, channels;
+  for (const auto& endpoint : of.endpoints)
+    endpoints.push_back(json::object{{"name", endpoint.name},
+                                     {"host", endpoint.host},
+                                     {"device", endpoint.device},
+                                     {"image", endpoint.image}});
+  for (const auto& image : of.images)
+    images.push_back(json::object{{"name", image.name},
+                                  {"uuid", image.uuid},
+                                  {"content_digest", image.content_digest},
+                                  {"device", image.device},
+                                  {"partitions", texts(image.partitions)}});
+  for (const auto& partition : of.partitions)
+    partitions.push_back(json::object{{"name", partition.name},
+                                      {"kind", to_string(partition.kind)},
+                                      {"endpoint", partition.endpoint},
+                                      {"image", partition.image},
+                                      {"nodes", texts(partition.nodes)},
+                                      {"program_digest", partition.program_digest},
+                                      {"multiply_accumulates", partition.prediction.multiply_accumulates},
+                                      {"inputs", ports_of(partition.inputs)},
+                                      {"outputs", ports_of(partition.outputs)}});
+  for (const auto& channel : of.channels)
+    channels.push_back(json::object{{"id", channel.id},
+                                    {"name", channel.name},
+                                    {"transport", to_string(channel.transport)},
+                                    {"producer", end_of(channel.producer)},
+                                    {"consumer", end_of(channel.consumer)},
+                                    {"frame_bytes", channel.frame_bytes},
+                                    {"packet_bytes", channel.packet_bytes},
+                                    {"credits", channel.credits}});
+  json::object out = named(model);
+  out["digest"] = of.digest;
+  out["generator"] = of.generator;
+  out["endpoints"] = std::move(endpoints);
+  out["images"] = std::move(images);
+  out["partitions"] = std::move(partitions);
+  out["channels"] = std::move(channels);
+  return out;
+}
+
+// Trace.
+// -------------------------------------------------------------------------------------------------------------
+
+/// Events of one model: a process. A row (thread) a slot, with one frame at a time; waits for a slot overlap,
+/// so they are asynchronous events.
+class ModelTrace {
+ public:
+  /// `slots`: of each replica.
+  ModelTrace(json::array& events, std::size_t process, std::uint32_t slots)
+      : events_(events), process_(process), slots_(slots) {}
+
+  void name(const char* what, std::uint64_t row, const std::string& name) {
+    events_.push_back(json::object{
+        {"ph", "M"}, {"name", what}, {"pid", process_}, {"tid", row}, {"args", {{"name", name}}}});
+  }
+
+  void frame(const pipeline::FrameRecord& frame) {
+    const std::string name = "frame " + std::to_string(frame.sequence);
+    waited("b", frame, frame.submitted);
+    waited("e", frame, frame.staged);
+    on_slot(name.c_str(), frame, frame.staged, frame.done);
+    on_slot("input", frame, frame.staged, frame.started);
+    on_slot("cards", frame, frame.started, frame.computed);
+    on_slot("output", frame, frame.computed, frame.done);
+  }
+
+ private:
+  std::uint64_t row_of(const pipeline::FrameRecord& frame) const {
+    return std::uint64_t{frame.replica} * slots_ + frame.slot;
+  }
+  static double at(pipeline::Clock::time_point time) { return microseconds(time.time_since_epoch()); }
+
+  void waited(const char* phase, const pipeline::FrameRecord& frame, pipeline::Clock::time_point time) {
+    events_.push_back(json::object{{"ph", phase},
+                                   {"name", "queue"},
+                                   {"cat", "frame"},
+                                   {"id", std::uint64_t{frame.replica} << 48U | frame.sequence},
+                                   {"pid", process_},
+                                   {"tid", row_of(frame)},
+                                   {"ts", at(time)}});
+  }
+
+  void on_slot(const char* name, const pipeline::FrameRecord& frame, pipeline::Clock::time_point from,
+               pipeline::Clock::time_point to) {
+    events_.push_back(json::object{{"ph", "X"},
+                                   {"name", name},
+                                   {"cat", "frame"},
+                                   {"pid", process_},
+                                   {"tid", row_of(frame)},
+                                   {"ts", at(from)},
+                                   {"dur", microseconds(to - from)},
+                                   {"args", {{"sequence", frame.sequence}, {"epoch", frame.epoch}}}});
+  }
+
+  json::array& events_;
+  const std::size_t process_;
+  const std::uint32_t slots_;
+};
+
+}  // namespace
+
+std::string pipeline_status(const models::Snapshot& snapshot) {
+  return of_every_model(snapshot, status_of);
+}
+
+std::string partition_status(const models::Snapshot& snapshot) {
+  return of_every_model(snapshot, partitions_of);
+}
+
+std::string deployments(const models::Snapshot& snapshot) {
+  return of_every_model(snapshot, deployment_of);
+}
+
+std::string trace(const models::Snapshot& snapshot) {
+  json::array events;
+  std::size_t process = 0;
+  for (const auto& model : snapshot.all()) {
+    const auto frames = model->pipeline().recent_frames();
+    std::uint32_t slots = 0, replicas = 1;
+    for (const auto& frame : frames) {
+      slots = std::max(slots, frame.slot + 1);
+      replicas = std::max(replicas, frame.replica + 1);
+    }
+    ModelTrace of(events, ++process, slots);
+    of.name("process_name", 0, model->name() + " version " + model->version());
+    for (const auto& frame : frames) of.frame(frame);
+    for (std::uint32_t row = 0; row < replicas * slots; ++row)
+      of.name("thread_name", row,
+              (replicas > 1 ? "replica " + std::to_string(row / slots) + ", " : std::string()) + "slot " +
+                  std::to_string(row % slots));
+  }
+  return json::serialize(json::object{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}});
+}
+
+std::string recent_errors(const std::vector<Failure>& failures) {
+  std::vector<std::pair<std::int64_t, json::object>> all;
+  for (const Failure& failure : failures) {
+    json::error_code code;
+    const json::value body = json::parse(failure.body, code);
+    const json::value* said = code || !body.is_object() ? nullptr : body.get_object().if_contains("error");
+    const std::string message =
+        said != nullptr && said->is_string() ? std::string(said->get_string()) : failure.body;
+    all.push_back({failure.unix_ms, json::object{{"unix_ms", failure.unix_ms},
+                                                 {"from", "request"},
+                                                 {"status", failure.status},
+                                                 {"target", shown(failure.target)},
+                                                 {"message", shown(message)}}});
+  }
+  for (const log::Entry& entry : log::recent())
+    all.push_back(
+        {entry.unix_ms, json::object{{"unix_ms", entry.unix_ms},
+                                     {"from", entry.component},
+                                     {"level", entry.level == log::Level::kError ? "error" : "warning"},
+                                     {"message", shown(entry.message)}}});
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  json::array out;
+  for (auto& [time, error] : all) out.push_back(std::move(error));
+  return json::serialize(json::object{{"schema", 1}, {"errors", std::move(out)}});
+}
+
+}  // namespace millrace::server::http
