@@ -8,7 +8,6 @@
 #include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/vitis/vitis.hpp"
 #include "compiler/planning/host_ports.hpp"
-#include "compiler/planning/passages.hpp"
 #include "kernels/program/parameters.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"

@@ -1,13 +1,13 @@
-#include "compiler/planning/choose.hpp"
+#include "compiler/planning/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/explore/replicas.hpp"
-#include "compiler/planning/bottleneck.hpp"
-#include "compiler/planning/cabling.hpp"
-#include "compiler/planning/host_work.hpp"
-#include "compiler/planning/search.hpp"
 #include "compiler/planning/split_channels.hpp"
 #include "runtime/base/log.hpp"
 
@@ -15,10 +15,14 @@ namespace millrace::compiler {
 namespace {
 
 using explore::Objective;
+using runtime::plan::Cluster;
 
 constexpr int kSplits = 4;               // layers that are split, at most
 constexpr std::uint32_t kMostParts = 4;  // of a layer that is split
 constexpr double kNearlyOne = 1 - 1e-6;
+constexpr std::size_t kFew = 6;       // cards
+constexpr double kEndless = 1e6;      // gigabits a second
+constexpr std::uint32_t kNoPlug = 0;  // such a cable is never built
 
 /// A lowered model, and the best plan of it.
 struct Trial {
@@ -39,6 +43,46 @@ Result<LoweredPtr> shared(Result<Lowered> lowered) {
 double slowest_wanted(const Task& task) {
   const auto& target = task.options.targets.frames_per_second;
   return target ? 1 / *target : 1e6;
+}
+
+/// The block that limits the rate of a plan.
+std::optional<std::uint32_t> slowest_block(const Predicted& plan) {
+  const explore::PlaceAnalysis* slowest = nullptr;
+  for (const auto& place : plan.analysis.places)
+    if (slowest == nullptr || place.interval_seconds > slowest->interval_seconds) slowest = &place;
+  return slowest == nullptr ? std::nullopt : std::optional(slowest->slowest);
+}
+
+/// A lower bound on the fraction of a region that a block fills, over all cards; infinite if the block is
+/// nowhere fast enough for `seconds` a frame.
+double least_load(const explore::Problem& problem, std::uint32_t block, double seconds) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& card : problem.cards)
+    for (const auto& region : card.regions)
+      for (const auto& way : problem.operations[block].implementations) {
+        if (static_cast<double>(way.interval_cycles) > seconds * card.clock_hz) continue;
+        double share = 0;
+        for (std::size_t k = 0; k < explore::kMemoryBytes; ++k)
+          share = std::max(share, static_cast<double>(way.amounts[k]) /
+                                      std::max(1.0, static_cast<double>(region.available[k])));
+        least = std::min(least, share);
+      }
+  return least;
+}
+
+/// Of the blocks that can be split, the one that fills most of a region if a frame may take it `seconds`.
+std::optional<std::uint32_t> largest_block(const Lowered& lowered, double seconds) {
+  std::optional<std::uint32_t> largest;
+  double most = 0;
+  for (std::uint32_t i = 0; i < lowered.problem.operations.size(); ++i) {
+    if (lowered.problem.operations[i].host) continue;
+    if (!can_split(lowered.program, i, 2) && !can_split(lowered.program, i, 3)) continue;
+    const double load = least_load(lowered.problem, i, seconds);
+    if (load <= most) continue;
+    most = load;
+    largest = i;
+  }
+  return largest;
 }
 
 /// Whether each of these blocks has a region that it fits into.
@@ -208,6 +252,72 @@ Result<Predicted> choose_weights(const Task& task) {
   const bool split = baked.ok() && baked->lowered->changes.splits.size() > lowered->changes.splits.size();
   if (baked.ok() && task.options.baked_first && !(split && rate_is_enough)) return baked;
   return with_streamed(task, lowered, std::move(baked));
+}
+
+/// Of each card, the first one that there is a way to along cables.
+std::vector<std::size_t> groups(const Cluster& cluster) {
+  std::vector<std::size_t> group(cluster.cards.size());
+  for (std::size_t c = 0; c < group.size(); ++c) group[c] = c;
+  const auto position = [&](const std::string& card) {
+    return static_cast<std::size_t>(cluster.find_card(card) - cluster.cards.data());
+  };
+  for (const auto& cable : cluster.cables) {
+    const std::size_t a = group[position(cable.a.card)], b = group[position(cable.b.card)];
+    std::replace(group.begin(), group.end(), std::max(a, b), std::min(a, b));
+  }
+  return group;
+}
+
+void join(Cluster& cluster, std::size_t a, std::size_t b) {
+  const std::string &from = cluster.cards[a].name, &to = cluster.cards[b].name;
+  cluster.cables.push_back({from + "-" + to, {from, kNoPlug}, {to, kNoPlug}, kEndless, 0});
+}
+
+bool has_cable(const Cluster& cluster, const std::string& a, const std::string& b) {
+  return std::any_of(cluster.cables.begin(), cluster.cables.end(), [&](const auto& cable) {
+    return (cable.a.card == a && cable.b.card == b) || (cable.a.card == b && cable.b.card == a);
+  });
+}
+
+/// The size of the largest group of cards that cables join, directly or through other cards.
+std::size_t most_joined(const Cluster& cluster) {
+  const auto group = groups(cluster);
+  std::size_t most = 0;
+  for (const auto one : group)
+    most = std::max(most, static_cast<std::size_t>(std::count(group.begin(), group.end(), one)));
+  return most;
+}
+
+/// The cluster with more cables, of unlimited bandwidth: between all cards that have none if the cards are
+/// few, otherwise from each group of joined cards to the next.
+Cluster cabled(Cluster cluster) {
+  const auto group = groups(cluster);
+  if (group.size() <= kFew) {
+    for (std::size_t b = 1; b < group.size(); ++b)
+      for (std::size_t a = 0; a < b; ++a)
+        if (!has_cable(cluster, cluster.cards[a].name, cluster.cards[b].name)) join(cluster, a, b);
+    return cluster;
+  }
+  for (std::size_t b = 1; b < group.size(); ++b) {
+    if (group[b] != b) continue;  // not the first of its group
+    std::size_t last = 0;         // of the group before
+    for (std::size_t a = 0; a < group.size(); ++a)
+      if (group[a] < b && (group[a] > group[last] || (group[a] == group[last] && a > last))) last = a;
+    join(cluster, last, b);
+  }
+  return cluster;
+}
+
+/// The error of a plan, with the remark that `cards` joined cards would do. A plan was found for cabled().
+Error for_want_of_cables(const Cluster& cluster, std::size_t cards, const Error& error) {
+  const std::size_t joined = most_joined(cluster), all = cluster.cards.size();
+  const std::string what = joined == 1
+                               ? "no two of its " + std::to_string(all) + " cards are joined by a cable"
+                               : "cables join no more than " + std::to_string(joined) + " of its " +
+                                     std::to_string(all) + " cards";
+  return Error(error.code(), "cluster '" + cluster.name + "': " + what + ", and " + std::to_string(cards) +
+                                 " that were would do: add cables to the cluster file; as it is, " +
+                                 error.message());
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-#include "compiler/planning/extrapolations.hpp"
-
 #include <algorithm>
 #include <set>
 
 #include "compiler/generators/design.hpp"
 #include "compiler/generators/shell.hpp"
+#include "compiler/planning/plan.hpp"
 
 namespace millrace::compiler {
 namespace {

@@ -1,14 +1,10 @@
-#include "compiler/planning/follow.hpp"
+#include "compiler/planning/search.hpp"
 
 #include <algorithm>
 
 #include "compiler/explore/replicas.hpp"
-#include "compiler/planning/choose.hpp"
-#include "compiler/planning/host_work.hpp"
 #include "compiler/planning/plan_file.hpp"
-#include "compiler/planning/search.hpp"
 #include "compiler/planning/split_channels.hpp"
-#include "compiler/planning/tighten.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -87,7 +83,7 @@ Result<explore::Solution> followed_solution(const PlanOptions& options, const ex
                                                options.plan.string() + " has " +
                                                std::to_string(solution.replicas()) + "; edit its 'replicas'");
   if (const auto wrong = explore::verify(asked, solution); !wrong.empty())
-    return Error(ErrorCode::kInternal, "the plan just settled does not hold: " + wrong);
+    return Error(ErrorCode::kInternal, "the plan just followed does not hold: " + wrong);
   return solution;
 }
 

@@ -71,4 +71,17 @@ Result<std::vector<explore::Card>> cards_of(const Task& task, const kernels::Pro
 /// Whether a card has memory to stream weights from, and a layer has hardware that does so.
 bool can_stream(const Lowered& lowered);
 
+/// Refuses what the host may not or cannot do. kInvalidInput: --host names a block that does not exist.
+/// kDoesNotFit: the host is too slow for the target rate, or would have to do what --no-host forbids.
+Status check_host(const PlanOptions& options, const Lowered& lowered);
+
+/// The time that one core needs for a frame's blocks between cards.
+double host_seconds_between(const std::vector<HostBlock>& host);
+
+/// The same of one block; 0 if the host does not run it between cards.
+double host_seconds_of(const std::vector<HostBlock>& host, const std::string& block);
+
+/// "a, b, c"
+std::string joined(const std::vector<std::string>& names);
+
 }  // namespace millrace::compiler

@@ -1,4 +1,4 @@
-// The partitions of a solution: their names, programs and hardware.
+// The partitions of a solution: their names, programs and hardware, and a frame's way through them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,10 @@
 
 #include "compiler/explore/partition.hpp"
 #include "compiler/generators/design.hpp"
+#include "compiler/generators/first_frame.hpp"
 #include "kernels/program/program.hpp"
+#include "runtime/base/result.hpp"
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::compiler {
 
@@ -23,5 +26,14 @@ std::vector<kernels::Program> partition_programs(const kernels::Program& program
 
 /// For each block of a part, in its order, the region of the card that the block stands in.
 std::vector<std::uint32_t> regions_of(const explore::Solution& solution, const explore::Part& part);
+
+/// When a frame enters and leaves each part. `programs` are those of the parts, by partition_programs().
+/// `designs` has the design of every part on a card. `host_seconds` has the time of each part on the host;
+/// empty: no time. Of several cables between two cards, only the first is used. Errors as play_first_frame().
+Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Program>& programs,
+                                                  const explore::Solution& solution,
+                                                  const runtime::plan::Cluster& cluster,
+                                                  const Designs& designs,
+                                                  const std::vector<double>& host_seconds = {});
 
 }  // namespace millrace::compiler

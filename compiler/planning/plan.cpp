@@ -2,11 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/planning/choose.hpp"
-#include "compiler/planning/extrapolations.hpp"
-#include "compiler/planning/follow.hpp"
-#include "compiler/planning/host_work.hpp"
-#include "compiler/planning/verify_plan.hpp"
+#include "compiler/planning/search.hpp"
 #include "compiler/planning/weights.hpp"
 
 namespace millrace::compiler {

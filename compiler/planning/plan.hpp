@@ -57,4 +57,17 @@ struct Plan : Predicted {
 /// contradict each other.
 Result<Plan> make_plan(const PlanOptions& options);
 
+/// Recomputes interval, latency, gap and exactness of a predicted plan from its designs, its solution, its
+/// problem and its bound, and compares them with what the plan says. This finds figures that are stale or were
+/// changed. It does not prove them: the latency is played with the player that predicted it, a plan that was not
+/// played keeps its solution's sum, and the bound is the search's own. explore::verify() checks what the solution
+/// claims. kInternal, naming the figure.
+Status verify(const Plan& plan);
+
+/// The terms that cost() extrapolates for the hardware of a predicted plan: its blocks as they are folded, what
+/// joins them if the plan was played, and its ports to the host. Sorted, each once. Errors as
+/// Generator::build()'s.
+Result<std::vector<generators::Extrapolation>> extrapolations(const generators::Catalog& catalog,
+                                                              const Predicted& plan);
+
 }  // namespace millrace::compiler

@@ -7,8 +7,6 @@
 #include "compiler/explore/explain.hpp"
 #include "compiler/generators/design.hpp"
 #include "compiler/planning/host_ports.hpp"
-#include "compiler/planning/host_work.hpp"
-#include "compiler/planning/passages.hpp"
 
 namespace millrace::compiler {
 namespace {
@@ -72,8 +70,13 @@ double take_figures(const CardFigures& card, const runtime::plan::Device& device
   return interval;
 }
 
-/// The latency of a frame through all parts and, in packets, over the cables. The host's time between cards
-/// counts.
+void change_interval(Predicted& plan, double seconds) {
+  explore::change_interval(plan.analysis, plan.interval_seconds, seconds);
+  plan.interval_seconds = seconds;
+}
+
+}  // namespace
+
 Result<double> played_latency(const Predicted& plan) {
   const auto& parts = plan.placed.solution.parts;
   const auto& programs = plan.placed.programs;
@@ -93,13 +96,6 @@ Result<double> played_latency(const Predicted& plan) {
   for (const auto& passage : passages) end = std::max(end, passage.last_output);
   return end;
 }
-
-void change_interval(Predicted& plan, double seconds) {
-  explore::change_interval(plan.analysis, plan.interval_seconds, seconds);
-  plan.interval_seconds = seconds;
-}
-
-}  // namespace
 
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed) {
   Predicted plan{std::move(attempt), std::move(placed), {}};

@@ -35,6 +35,10 @@ struct Predicted : Attempt {
 /// Errors as cost()'s and passages()'.
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
+/// The latency of a frame through all parts, whose designs were played, and over the cables, in packets. The
+/// host's time between cards counts.
+Result<double> played_latency(const Predicted& plan);
+
 /// Where the weights of a block on a card will be. Weights to be streamed are loaded if the block has no
 /// hardware that streams them.
 kernels::Placement placement_of(const Attempt& attempt, std::uint32_t block);

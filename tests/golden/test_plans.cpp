@@ -13,7 +13,6 @@
 #include "compiler/planning/alternatives.hpp"
 #include "compiler/planning/plan.hpp"
 #include "compiler/planning/plan_file.hpp"
-#include "compiler/planning/verify_plan.hpp"
 #include "compiler/report/report.hpp"
 #include "tests/paths/paths.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "compiler/generators/catalog.hpp"
 #include "compiler/planning/alternatives.hpp"
-#include "compiler/planning/extrapolations.hpp"
+#include "compiler/planning/plan.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/markup.hpp"
 #include "compiler/report/report.hpp"

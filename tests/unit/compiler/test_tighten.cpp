@@ -1,5 +1,5 @@
 // A search that is repeated because what joins the blocks turned out to take more than there is.
-#include "compiler/planning/tighten.hpp"
+#include "compiler/planning/search.hpp"
 
 #include <gtest/gtest.h>
 
