@@ -1,157 +1,211 @@
+// The page's template filled with the facts of a plan, and with what can only be drawn: bars and charts.
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "compiler/report/drawings.hpp"
+#include "compiler/report/facts.hpp"
 #include "compiler/report/figures.hpp"
-#include "compiler/report/html_parts.hpp"
 #include "compiler/report/report.hpp"
 #include "compiler/report/sentences.hpp"
+#include "compiler/report/template.hpp"
 
 namespace millrace::compiler::report {
-
-std::vector<std::uint32_t> places_of_blocks(const Plan& plan) {
-  std::vector<std::uint32_t> out(plan.problem().operations.size(), 0);
-  for (const auto& part : plan.solution.parts)
-    if (!part.host)
-      for (const auto i : part.operations) out[i] = part.place;
-  return out;
-}
-
-double rate_of(const Plan& plan, std::uint32_t block, std::uint32_t place) {
-  return card_of(plan, place).clock_hz / static_cast<double>(way_of(plan, block).interval_cycles);
-}
-
-void open_section(Markup& page, const char* id, const char* title, const std::string& hint) {
-  page.open("section", {{"id", id}, {"aria-labelledby", std::string(id) + "-title"}});
-  page.put("h2", {{"id", std::string(id) + "-title"}}, title);
-  page.put("p", {{"class", "hint"}}, hint);
-}
-
-void add_key(Markup& page, const char* colour, const std::string& meaning) {
-  page.open("li").open("svg", {{"viewBox", "0 0 10 10"}, {"aria-hidden", "true"}});
-  page.leaf("rect", {{"class", colour}, {"width", "10"}, {"height", "10"}, {"rx", "2"}}).close();
-  page.text(meaning).close();
-}
-
 namespace {
 
-class Page {
- public:
-  Page(const Plan& plan, const Alternatives& alternatives, const HtmlOptions& options)
-      : plan_(plan), alternatives_(alternatives), options_(options) {}
+namespace json = boost::json;
 
-  std::string run() {
-    head();
-    page_.open("body");
-    opening();
-    page_.open("main");
-    add_pipeline(page_, plan_);
-    if (predicted()) {
-      add_roofline(page_, plan_);
-      add_alternatives(page_, plan_, alternatives_);
-      add_latency(page_, plan_);
-      add_layers(page_, plan_);
-      add_bandwidth(page_, plan_);
-      add_resources(page_, plan_);
-      add_energy(page_, plan_);
+constexpr double kWide = 1000;  // of a bar's own coordinates
+
+std::string coordinate(double value) {
+  return fixed(std::clamp(value, 0.0, kWide), 1);
+}
+
+/// Powers of ten around the values that a bar shows.
+struct Decades {
+  int low = 0, high = 1;
+  explicit Decades(const std::vector<double>& values) {
+    double least = INFINITY, most = 0;
+    for (const double v : values) {
+      if (!std::isfinite(v) || v <= 0) continue;
+      least = std::min(least, v);
+      most = std::max(most, v);
     }
-    page_.close();
-    closing();
-    return page_.take();
+    if (most == 0) return;
+    low = static_cast<int>(std::floor(std::log10(least)));
+    high = std::max(low + 1, static_cast<int>(std::ceil(std::log10(most))));
   }
-
- private:
-  bool predicted() const { return plan_.unpredicted().empty(); }
-
-  void head() {
-    page_.own("<!doctype html>\n");
-    page_.open("html", {{"lang", "en"}}).open("head").leaf("meta", {{"charset", "utf-8"}});
-    page_.leaf("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}});
-    // Nothing is fetched and nothing runs, whatever a name says.
-    page_.leaf("meta", {{"http-equiv", "Content-Security-Policy"},
-                        {"content", "default-src 'none'; style-src 'unsafe-inline'"}});
-    page_.put("title", plan_.model.info.name + " on " + plan_.cluster().name + " - Millrace plan");
-    page_.open("style").own(kStyle).close().close();
-  }
-
-  void tile(const char* what, const std::string& value) {
-    page_.open("div").put("dt", what).put("dd", value).close();
-  }
-  void notice(const std::string& words) { page_.put("p", {{"class", "notice"}}, words); }
-
-  void opening() {
-    page_.open("header")
-        .open("h1")
-        .put("bdi", plan_.model.info.name)
-        .text(" on ")
-        .put("bdi", plan_.cluster().name);
-    page_.close().put("p", {{"class", "hint"}},
-                      predicted() ? quality(plan_) + "." : "Cut by its work alone.");
-    if (!plan_.model.assumed.empty()) notice("Assumed: " + assumption(plan_));
-    if (const std::string only = plans_only(plan_); !only.empty()) notice(only + ".");
-    if (!predicted()) notice("Nothing is predicted: " + plan_.unpredicted());
-    for (const auto& split : plan_.lowered->changes.splits)
-      notice("'" + split.block + "' is built as " + std::to_string(split.parts) +
-             ", each with a part of its output channels.");
-    if (const std::string layers = predicted() ? streamed(plan_) : ""; !layers.empty())
-      notice("W" + layers.substr(1) + ".");
-    if (plan_.followed) notice(cost_of_edit(plan_) + ".");
-    if (plan_.replicas() > 1) notice(std::to_string(plan_.replicas()) + " " + replicas(plan_) + ".");
-    page_.open("dl", {{"class", "tiles"}});
-    tile("cards", std::to_string(plan_.cards()) + " of " + std::to_string(plan_.cluster().cards.size()));
-    if (predicted()) {
-      tile("frames a second", with_commas(plan_.frames_per_second()));
-      tile("latency of a frame", duration(plan_.latency_seconds, "µ"));
-      tile("objective", explore::objective_name(plan_.problem().targets.objective));
-      if (plan_.problem().targets.frames_per_second)
-        tile("target, frames a second", with_commas(*plan_.problem().targets.frames_per_second));
-      if (plan_.problem().targets.max_latency_seconds)
-        tile("latency, at most", duration(*plan_.problem().targets.max_latency_seconds, "µ"));
-    }
-    page_.close();
-    if (predicted()) contents();
-    page_.close();
-  }
-
-  void contents() {
-    page_.open("nav", {{"aria-label", "Sections"}});
-    for (const auto& [id, name] : {std::pair{"pipeline", "Pipeline"},
-                                   {"roofline", "Limits"},
-                                   {"alternatives", "Alternatives"},
-                                   {"latency", "Latency"},
-                                   {"layers", "Layers"},
-                                   {"bandwidth", "Bandwidth"},
-                                   {"resources", "Resources"},
-                                   {"energy", "Energy"}})
-      page_.put("a", {{"href", std::string("#") + id}}, name).text(" ");
-    page_.close();
-  }
-
-  void closing() {
-    page_.open("footer");
-    std::string host;
-    for (std::size_t i = 0; i < plan_.program().blocks.size(); ++i)
-      if (plan_.problem().operations[i].host)
-        host += (host.empty() ? "" : ", ") + plan_.program().blocks[i].name;
-    if (!host.empty()) page_.put("p", "On the host: " + host + ".");
-    for (const auto& note : plan_.model.notes) page_.put("p", "Noted: " + note + ".");
-    if (const std::string terms = extrapolated(plan_); !terms.empty())
-      page_.put("p", "Noted: " + terms + ".");
-    page_.put("p",
-              "Written by millrace. Clocks are assumed to be reached, resources are predicted, rates and "
-              "latencies are the dataflow's without ingress and egress, and nothing here ran on a card.");
-    if (options_.times)
-      page_.put("p", "Explored in " + fixed(plan_.times.exploration_ms, 1) + " ms, predicted in " +
-                         fixed(plan_.times.prediction_ms, 1) + " ms.");
-    page_.close();
-  }
-
-  const Plan& plan_;
-  const Alternatives& alternatives_;
-  const HtmlOptions& options_;
-  Markup page_;
+  double share(double value) const { return (std::log10(value) - low) / (high - low); }
 };
+
+std::string decade_name(int decade) {
+  const double value = std::pow(10, decade);
+  return value >= 1e9   ? with_commas(value / 1e9) + " G"
+         : value >= 1e6 ? with_commas(value / 1e6) + " M"
+         : value >= 1e3 ? with_commas(value / 1e3) + " k"
+         : value >= 1   ? with_commas(value)
+                        : fixed(value, -decade);
+}
+
+void draw_rooflines(const Plan& plan, json::object& page) {
+  std::vector<double> all;
+  for (const auto& place : plan.analysis.places)
+    for (const double v :
+         {place.roofline.attained, place.roofline.compute, place.roofline.memory, place.roofline.links})
+      all.push_back(v);
+  const Decades decades(all);
+  json::array lines, axis;
+  for (int d = decades.low; d <= decades.high; ++d)
+    lines.emplace_back(coordinate(decades.share(std::pow(10, d)) * kWide));
+  page["decades"] = std::move(lines);
+  const int step = std::max(1, (decades.high - decades.low + 3) / 4);  // at most five marks
+  for (int d = decades.low; d <= decades.high; d += step) {
+    const double share = decades.share(std::pow(10, d));
+    const char* look = share < 0.02 ? "first" : share > 0.98 ? "last" : "mark";  // the outermost stay inside
+    axis.push_back(json::object{{"look", look}, {"left", fixed(share * 100, 2)}, {"text", decade_name(d)}});
+  }
+  page["roofline_axis"] = std::move(axis);
+  for (std::size_t p = 0; p < plan.analysis.places.size(); ++p) {
+    const auto& roof = plan.analysis.places[p].roofline;
+    json::array limits;
+    for (const auto& [look, value] : {std::pair{"b", roof.compute}, {"c", roof.memory}, {"d", roof.links}})
+      if (std::isfinite(value))
+        limits.push_back(json::object{
+            {"look", look}, {"x", coordinate(std::min(kWide - 6, decades.share(value) * kWide - 3))}});
+    auto& partition = page["partitions"].at(p).as_object();
+    partition["reached"] = coordinate(decades.share(roof.attained) * kWide);
+    partition["limits"] = std::move(limits);
+  }
+}
+
+void draw_waterfall(const Plan& plan, json::object& page) {
+  std::vector<std::uint32_t> place(plan.problem().operations.size(), 0);
+  for (const auto& part : plan.solution.parts)
+    for (const auto i : part.operations) place[i] = part.place;
+  double end = 0;
+  for (const auto& work : plan.analysis.works) end = std::max(end, work.last);
+  const double scale = end > 0 ? kWide / end : 0;
+  for (std::size_t w = 0; w < plan.analysis.works.size(); ++w) {
+    const auto& work = plan.analysis.works[w];
+    auto& row = page["waterfall"].at(w).as_object();
+    row["card"] = card_of(plan, place[work.operation]).name;
+    row["begin"] = coordinate(work.begin * scale);
+    row["filling"] = coordinate((work.first - work.begin) * scale);
+    row["first"] = coordinate(work.first * scale);
+    row["giving"] = coordinate(std::max(2.0, (work.last - work.first) * scale));
+  }
+  page["waterfall_end_us"] = end * 1e6;
+  page["waterfall_half_us"] = end / 2 * 1e6;
+  page["host_between"] = std::any_of(plan.lowered->host.begin(), plan.lowered->host.end(),
+                                     [](const auto& h) { return h.between; });
+}
+
+/// Rates and bandwidths of the blocks, against the widest of them.
+void draw_blocks(const Plan& plan, json::object& page) {
+  constexpr const char* kFlows[][3] = {
+      {"a", "in", "input_bytes"}, {"b", "out", "output_bytes"}, {"c", "weights", "memory_bytes"}};
+  double most = 0;
+  for (auto& partition : page["partitions"].as_array())
+    for (const auto& block : partition.at("blocks").as_array())
+      for (const auto& flow : kFlows) most = std::max(most, block.at(flow[2]).to_number<double>());
+  for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place)
+    for (auto& value : page["partitions"].at(place).at("blocks").as_array()) {
+      auto& block = value.as_object();
+      block["several_regions"] = card_of(plan, place).regions.size() > 1;
+      block["block_rate"] = card_of(plan, place).clock_hz / block["interval_cycles"].to_number<double>();
+      json::array flows;
+      for (const auto& [look, what, key] : kFlows) {
+        const auto bytes = block[key].to_number<double>();
+        flows.push_back(json::object{{"look", look},
+                                     {"what", what},
+                                     {"y", fixed(static_cast<double>(flows.size()) * 8 + 1, 1)},
+                                     {"width", coordinate(most > 0 ? bytes / most * kWide : 0)},
+                                     {"bytes_per_second", bytes * plan.frames_per_second()},
+                                     {"shown", bytes > 0 || flows.size() < 2}});
+      }
+      block["flows"] = std::move(flows);
+    }
+}
+
+void draw_resources(const Plan& plan, json::object& page) {
+  for (std::size_t p = 0; p < plan.analysis.places.size(); ++p)
+    for (std::size_t r = 0; r < plan.analysis.places[p].regions.size(); ++r) {
+      const auto& region = plan.analysis.places[p].regions[r];
+      json::array kinds;
+      for (std::size_t k = 0; k < explore::kKinds; ++k) {
+        const auto used = static_cast<double>(region.used[k]),
+                   available = static_cast<double>(region.available[k]);
+        if (used == 0 && available == 0) continue;
+        const double share = used / std::max(1.0, available);
+        kinds.push_back(json::object{
+            {"kind", explore::kind_name(k)},
+            {"figures", k == explore::kMemoryBytes ? bytes(used) + "/s of " + bytes(available) + "/s"
+                                                   : with_commas(used) + " of " + with_commas(available)},
+            {"share", share},
+            {"look", share > 1 ? "over" : "a"},
+            {"width", coordinate(share * kWide)}});
+      }
+      auto& out = page["partitions"].at(p).at("regions").at(r).as_object();
+      out["is_used"] = region.used != explore::Amounts{};
+      out["kinds"] = std::move(kinds);
+    }
+}
+
+void draw_alternatives(const Plan& plan, const Alternatives& alternatives, json::object& page) {
+  page["any_alternatives"] = !alternatives.found.empty();
+  page["charts_empty"] = alternatives.found.empty() && alternatives.left_out.empty();
+  if (alternatives.found.empty()) return;
+  const auto cards = static_cast<double>(plan.cards());
+  std::vector<ChartPoint> rates, latencies;
+  for (std::size_t i = 0; i < alternatives.found.size(); ++i) {
+    const auto& way = alternatives.found[i];
+    rates.push_back({static_cast<double>(way.cards), way.frames_per_second()});
+    latencies.push_back({static_cast<double>(way.cards), way.latency_seconds});
+    const bool chosen = way.cards == plan.cards() && way.replicas == plan.replicas() &&
+                        way.interval_seconds == plan.solution.interval_seconds &&
+                        way.latency_seconds == plan.solution.latency_seconds;
+    auto& row = page["alternatives"].at(i).as_object();
+    row["look"] = chosen ? "chosen" : "other";
+    row["as_replicas"] = way.replicas > 1;
+  }
+  const double rate = static_cast<double>(plan.replicas()) / plan.solution.interval_seconds;
+  page["charts"] = {chart("Frames a second against cards", rates, {cards, rate}, true, short_number),
+                    chart("Latency against cards", latencies, {cards, plan.solution.latency_seconds}, false,
+                          [](double seconds) { return duration(seconds, "µ"); })};
+}
 
 }  // namespace
 
 std::string html(const Plan& plan, const Alternatives& alternatives, const HtmlOptions& options) {
-  return Page(plan, alternatives, options).run();
+  PlanOptions asked;
+  asked.targets = plan.problem().targets;
+  json::object page = facts(plan, asked, alternatives);
+  page["cards"] = plan.cards();
+  page["cluster_cards"] = plan.cluster().cards.size();
+  page["times"] = options.times;
+  page["host_names"] = on_the_host(plan);
+  json::array said, notes;
+  for (auto& remark : remarks(plan)) {
+    remark[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(remark[0])));
+    said.emplace_back(remark);
+  }
+  for (const auto& note : plan.model.notes) notes.emplace_back(note);
+  page["remarks"] = std::move(said);
+  page["notes"] = std::move(notes);
+  page["drawings"] = pipeline_drawings(plan);
+  if (plan.unpredicted().empty()) {
+    page["any_cables"] = !plan.analysis.cables.empty();
+    page["any_lifts"] = !plan.analysis.lifts.empty();
+    draw_rooflines(plan, page);
+    draw_alternatives(plan, alternatives, page);
+    draw_waterfall(plan, page);
+    draw_blocks(plan, page);
+    draw_resources(plan, page);
+    for (auto& term : page["energy"].at("terms").as_array())
+      term.as_object()["microjoules"] =
+          term.at("count").to_number<double>() * term.at("picojoules_each").to_number<double>() * 1e-6;
+  }
+  return fill(kPage, page);
 }
 
 }  // namespace millrace::compiler::report

@@ -10,10 +10,9 @@
 #include "compiler/report/report.hpp"
 
 namespace millrace::compiler::report {
-
 namespace {
 
-/// What the plan is the best, or nearly, of.
+/// The plans among which this one is the best, or nearly.
 std::string considered(const Plan& plan) {
   std::vector<std::string> given;
   if (plan.lowered->weights_given)
@@ -22,11 +21,11 @@ std::string considered(const Plan& plan) {
         : *plan.lowered->weights_given == kernels::Placement::kLoaded ? "all weights loaded"
                                                                       : "all weights streamed");
   else if (plan.lowered->loader)
-    given.emplace_back("room on every card for what loads weights");
+    given.emplace_back("room on every card for the unit that loads weights");
   if (plan.lowered->changes.splits.size() == 1)
-    given.push_back("'" + plan.lowered->changes.splits.front().block + "' split so");
+    given.push_back("'" + plan.lowered->changes.splits.front().block + "' split in the same way");
   if (plan.lowered->changes.splits.size() > 1)
-    given.push_back(std::to_string(plan.lowered->changes.splits.size()) + " layers split so");
+    given.push_back(std::to_string(plan.lowered->changes.splits.size()) + " layers split in the same way");
   std::string text = " among contiguous cuts";
   for (const auto& one : given) text += (&one == &given.front() ? " with " : " and ") + one;
   return text;
@@ -36,39 +35,26 @@ std::string how_good(const Plan& plan) {
   const auto& s = plan.solution;
   if (plan.followed) return "as the plan file has it";
   if (s.exact) return "nothing better exists" + considered(plan);
-  const std::string best = plan.placed.played ? "the best there is" + considered(plan)
-                                              : "the best sums over blocks there are" + considered(plan) +
-                                                    ", sums which leave out what blocks wait for each other";
+  const std::string best = plan.placed.played
+                               ? "the best there is" + considered(plan)
+                               : "the best sums over blocks there are" + considered(plan) +
+                                     ", and these sums leave out the time that blocks wait for each other";
   if (!std::isfinite(s.gap)) return "it is not known how far from " + best;
   return "at most " + fixed(s.gap * 100, 1) + " % from " + best;
 }
 
-}  // namespace
-
+/// How good the plan is, and where its figures come from.
 std::string quality(const Plan& plan) {
-  return how_good(plan) + (plan.placed.played
-                               ? "; every partition was played clock by clock"
-                               : "; not played clock by clock, but reckoned from its blocks and what joins "
-                                 "them: in the plans that were compared the rate was within " +
-                                     fixed(kRateWithin * 100, 0) + " % of what is built, the latency up to " +
-                                     fixed(kLatencyShortBy * 100, 0) + " % short");
+  return how_good(plan) +
+         (plan.placed.played
+              ? "; every partition was played clock by clock"
+              : "; not played clock by clock: the figures are computed from the blocks and "
+                "what joins them. In the plans that were compared, the rate was within " +
+                    fixed(kRateWithin * 100, 0) + " % of what was built, and the latency up to " +
+                    fixed(kLatencyShortBy * 100, 0) + " % too short");
 }
 
-std::string extrapolated(const Plan& plan) {
-  std::string text;
-  for (std::size_t i = 0; i < plan.extrapolated.size(); ++i) {
-    const auto& one = plan.extrapolated[i];
-    const bool follows = i > 0 && plan.extrapolated[i - 1].module == one.module &&
-                         plan.extrapolated[i - 1].figure == one.figure;
-    if (!follows)
-      text += (i == 0 ? "" : "); ") + one.module + " in " + (one.figure == "lut" ? "LUT" : "FF") + " (";
-    text += (follows ? ", " : "") + one.term;
-  }
-  if (text.empty()) return text;
-  return "resources extrapolated from other modules, for no measurement of the module has the term: " + text +
-         ")";
-}
-
+/// What a plan file gives, compared with what a search finds.
 std::string cost_of_edit(const Plan& plan) {
   const auto signed_percent = [](double ratio) {
     const std::string text = fixed((ratio - 1) * 100, 1);
@@ -85,21 +71,17 @@ std::string cost_of_edit(const Plan& plan) {
          signed_percent(plan.latency_seconds / own.latency_seconds) + " latency";
 }
 
-std::string assumed_scales(const Plan& plan) {
-  const auto types = passes::assumed_types(plan.model.assumed).value_or(passes::AssumedTypes());
-  return types.scales == passes::AssumedScales::kPowerOfTwo ? "power-of-two" : "per-channel";
-}
-
+/// What a float model was planned as.
 std::string assumption(const Plan& plan) {
-  if (plan.model.assumed.empty()) return {};
   const bool shifts = assumed_scales(plan) == "power-of-two";
-  return "the model is float; planned on its structure as if it were " + plan.model.assumed +
+  return "assumed: the model is float, and was planned as if it were " + plan.model.assumed +
          (shifts ? ", quantised with scales that are powers of two, so that each requantisation is a shift; "
                    "most tools give general scales, which take more hardware"
                  : ", quantised with general scales, one for each output channel of the weights") +
-         ". It cannot be compiled like this.";
+         ". It cannot be compiled like this";
 }
 
+/// Which layers read their weights from the cards' memory, and how much. Empty: none.
 std::string streamed(const Plan& plan) {
   constexpr std::size_t kNamed = 4;
   std::string names;
@@ -117,6 +99,7 @@ std::string streamed(const Plan& plan) {
   return "weights of " + names + " are streamed from memory, " + bytes(bytes_a_frame) + " a frame";
 }
 
+/// For which devices of the plan no deployment can be made, and why. Empty: none.
 std::string plans_only(const Plan& plan) {
   std::map<std::string, std::string> devices;
   for (const auto card : plan.solution.card) {
@@ -129,6 +112,7 @@ std::string plans_only(const Plan& plan) {
   return text;
 }
 
+/// The cards of each replica.
 std::string replicas(const Plan& plan) {
   std::string text;
   const auto add = [&](const std::vector<std::uint32_t>& cards) {
@@ -139,6 +123,58 @@ std::string replicas(const Plan& plan) {
   add(plan.solution.card);
   for (const auto& copy : plan.solution.copies) add(copy);
   return "replicas on " + text + "; below is the first";
+}
+
+}  // namespace
+
+std::string assumed_scales(const Plan& plan) {
+  const auto types = passes::assumed_types(plan.model.assumed).value_or(passes::AssumedTypes());
+  return types.scales == passes::AssumedScales::kPowerOfTwo ? "power-of-two" : "per-channel";
+}
+
+std::string extrapolated(const Plan& plan) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.extrapolated.size(); ++i) {
+    const auto& one = plan.extrapolated[i];
+    const bool follows = i > 0 && plan.extrapolated[i - 1].module == one.module &&
+                         plan.extrapolated[i - 1].figure == one.figure;
+    if (!follows)
+      text += (i == 0 ? "" : "); ") + one.module + " in " + (one.figure == "lut" ? "LUT" : "FF") + " (";
+    text += (follows ? ", " : "") + one.term;
+  }
+  if (text.empty()) return text;
+  return "resources extrapolated from other modules, because no measurement of the module has the term: " +
+         text + ")";
+}
+
+std::vector<std::string> remarks(const Plan& plan) {
+  const bool predicted = plan.unpredicted().empty();
+  std::vector<std::string> out;
+  const auto add = [&](std::string remark) {
+    if (!remark.empty()) out.push_back(std::move(remark));
+  };
+  if (!plan.model.assumed.empty()) add(assumption(plan));
+  add(plans_only(plan));
+  if (plan.replicas() > 1) add(replicas(plan));
+  if (!predicted) {
+    add("nothing is predicted: " + plan.unpredicted());
+    return out;
+  }
+  for (const auto& split : plan.lowered->changes.splits)
+    add("'" + split.block + "' is built as " + std::to_string(split.parts) +
+        ", each with a part of its output channels");
+  add(streamed(plan));
+  add(quality(plan));
+  add(extrapolated(plan));
+  if (plan.followed) add(cost_of_edit(plan));
+  return out;
+}
+
+std::string on_the_host(const Plan& plan) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < plan.program().blocks.size(); ++i)
+    if (plan.problem().operations[i].host) names.push_back(plan.program().blocks[i].name);
+  return joined(names);
 }
 
 }  // namespace millrace::compiler::report

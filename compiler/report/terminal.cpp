@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/report/facts.hpp"
 #include "compiler/report/figures.hpp"
 #include "compiler/report/report.hpp"
 #include "compiler/report/sentences.hpp"
@@ -51,7 +52,6 @@ class Page {
   std::string run() {
     headline();
     if (!plan_.unpredicted().empty()) {
-      out_ += wrapped("nothing is predicted: " + plan_.unpredicted(), "  ", "  ");
       for (std::uint32_t p = 0; p < plan_.solution.card.size(); ++p) names(p);
       return out_;
     }
@@ -70,9 +70,7 @@ class Page {
     return colour_ ? std::string("\x1b[") + code + "m" + text + "\x1b[0m" : text;
   }
   std::string bold(const std::string& text) const { return paint("1", text); }
-  const explore::Card& card(std::uint32_t place) const {
-    return plan_.problem().cards[plan_.solution.card[place]];
-  }
+  const explore::Card& card(std::uint32_t place) const { return card_of(plan_, place); }
 
   void headline() {
     const std::size_t used = plan_.cards();
@@ -83,18 +81,7 @@ class Page {
       text += ", " + with_commas(plan_.frames_per_second()) + " frames/s, " +
               fixed(plan_.latency_seconds * 1e6, 1) + " us a frame";
     out_ += bold(wrapped(text, "", "  "));
-    if (!plan_.model.assumed.empty()) out_ += wrapped("assumed: " + assumption(plan_), "  ", "  ");
-    if (const std::string only = plans_only(plan_); !only.empty()) out_ += wrapped(only, "  ", "  ");
-    if (plan_.replicas() > 1) out_ += wrapped(replicas(plan_), "  ", "  ");
-    if (!plan_.unpredicted().empty()) return;
-    for (const auto& split : plan_.lowered->changes.splits)
-      out_ += wrapped("'" + split.block + "' is built as " + std::to_string(split.parts) +
-                          ", each with a part of its output channels",
-                      "  ", "  ");
-    if (const std::string layers = streamed(plan_); !layers.empty()) out_ += wrapped(layers, "  ", "  ");
-    out_ += wrapped(quality(plan_), "  ", "  ");
-    if (const std::string terms = extrapolated(plan_); !terms.empty()) out_ += wrapped(terms, "  ", "  ");
-    if (plan_.followed) out_ += wrapped(cost_of_edit(plan_), "  ", "  ");
+    for (const auto& remark : remarks(plan_)) out_ += wrapped(remark, "  ", "  ");
   }
 
   void names(std::uint32_t place) {
@@ -135,7 +122,7 @@ class Page {
     for (const auto& part : plan_.solution.parts) {
       if (part.host) continue;
       for (const auto i : part.operations) {
-        const auto& way = plan_.problem().operations[i].implementations[plan_.solution.implementation[i]];
+        const auto& way = way_of(plan_, i);
         out_ +=
             wrapped(way.name,
                     "  " + left(plan_.program().blocks[i].name, 20) + " " + left(card(part.place).name, 8) +
@@ -143,10 +130,8 @@ class Page {
                     std::string(45, ' '));
       }
     }
-    std::string host;
-    for (std::size_t i = 0; i < plan_.program().blocks.size(); ++i)
-      if (plan_.problem().operations[i].host) host += " " + plan_.program().blocks[i].name;
-    if (!host.empty()) out_ += wrapped(host.substr(1), "  on the host: ", "    ");
+    if (const std::string host = on_the_host(plan_); !host.empty())
+      out_ += wrapped(host, "  on the host: ", "    ");
   }
 
   void cables() {

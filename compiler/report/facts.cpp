@@ -1,0 +1,261 @@
+#include <boost/json.hpp>
+
+#include <cmath>
+
+#include "compiler/report/facts.hpp"
+#include "compiler/report/report.hpp"
+#include "compiler/report/sentences.hpp"
+#include "kernels/program/packing.hpp"
+#include "kernels/program/parameters.hpp"
+
+namespace millrace::compiler::report {
+namespace {
+
+namespace json = boost::json;
+
+json::value number(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
+}
+
+json::value optional(const std::optional<double>& value, double factor = 1) {
+  return value ? json::value(*value * factor) : json::value(nullptr);
+}
+
+json::value optional(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(text);
+}
+
+/// An array with what `make` makes of each element.
+template <class Elements, class Make>
+json::array list(const Elements& elements, const Make& make) {
+  json::array out;
+  for (const auto& element : elements) out.push_back(make(element));
+  return out;
+}
+
+json::object amounts(const explore::Amounts& a, bool memory) {
+  json::object out{{"lut", a[explore::kLut]}, {"lutram", a[explore::kLutram]}, {"ff", a[explore::kFf]},
+                   {"dsp", a[explore::kDsp]}, {"bram18", a[explore::kBram18]}, {"uram", a[explore::kUram]}};
+  if (memory) out["memory_bytes_per_second"] = a[explore::kMemoryBytes];
+  return out;
+}
+
+std::uint64_t bytes_of(const Plan& plan, const std::vector<std::uint32_t>& tensors) {
+  std::uint64_t sum = 0;
+  for (const auto t : tensors) {
+    const auto& tensor = plan.program().tensors[t];
+    sum += kernels::packed_bytes(tensor.type, tensor.elements());
+  }
+  return sum;
+}
+
+json::array blocks_of(const Plan& plan, std::uint32_t place) {
+  json::array out;
+  for (const auto& part : plan.solution.parts) {
+    if (part.host || part.place != place) continue;
+    for (const auto i : part.operations) {
+      const auto& block = plan.program().blocks[i];
+      json::object made{{"name", block.name}, {"operation", kernels::operation_name(block.operation)}};
+      if (plan.unpredicted().empty()) {
+        const auto& way = way_of(plan, i);
+        made["region"] = card_of(plan, place).regions[plan.solution.region[i]].name;
+        made["implementation"] = way.name;
+        made["interval_cycles"] = way.interval_cycles;
+        made["resources"] = amounts(way.amounts, false);
+        made["input_bytes"] = bytes_of(plan, plan.problem().operations[i].inputs);
+        made["output_bytes"] = bytes_of(plan, plan.problem().operations[i].outputs);
+        if (const auto placement = placement_of(plan, i); placement != kernels::Placement::kBaked)
+          made["weights"] = kernels::to_string(placement);
+        made["memory_bytes"] = way.amounts[explore::kMemoryBytes];
+      }
+      out.push_back(std::move(made));
+    }
+  }
+  return out;
+}
+
+/// An order of magnitude of a frame's energy, from published figures: assumed, never measured. Idle cards and
+/// the host are left out.
+json::object energy(const Plan& plan) {
+  // Horowitz, "Computing's energy problem", ISSCC 2014, 45 nm: multiply 8 bit 0.2 pJ, add 32 bit 0.1 pJ, read
+  // 8 bytes of an 8 KB SRAM 10 pJ, read 8 bytes of DRAM 1.3 to 2.6 nJ. Kuon and Rose, "Measuring the gap
+  // between FPGAs and ASICs", IEEE TCAD 2007: logic on an FPGA takes 14 times the dynamic power of an ASIC.
+  constexpr double kPicojoulesPerMultiply = (0.2 + 0.1 + 10.0 / 8) * 14;
+  constexpr double kPicojoulesPerMemoryByte = 2600.0 / 8, kPicojoulesPerCableByte = 8 * 20;
+  double work = 0, read = 0, sent = 0, microjoules = 0;
+  for (const auto& place : plan.analysis.places) {
+    work += static_cast<double>(place.cost);
+    read += static_cast<double>(place.memory_bytes);
+  }
+  for (const auto& cable : plan.analysis.cables) sent += static_cast<double>(cable.bytes);
+  json::array terms;
+  const auto add = [&](const char* what, double count, double each, const char* from) {
+    if (count <= 0) return;
+    terms.push_back(
+        json::object{{"what", what}, {"count", count}, {"picojoules_each", each}, {"from", from}});
+    microjoules += count * each * 1e-6;
+  };
+  add("multiply and add, with its weight read on the chip", work, kPicojoulesPerMultiply,
+      "Horowitz, ISSCC 2014, 45 nm: multiply 0.2 pJ, add 0.1 pJ, a byte of SRAM 1.25 pJ; times 14, what an "
+      "FPGA takes of an ASIC's dynamic power (Kuon and Rose, IEEE TCAD 2007)");
+  add("weights read from the card's memory", read, kPicojoulesPerMemoryByte,
+      "Horowitz, ISSCC 2014: 2.6 nJ for 8 bytes of DRAM");
+  add("bytes over cables", sent, kPicojoulesPerCableByte, "a round 20 pJ a bit for both ends; no source");
+  const double seconds = plan.interval_seconds * static_cast<double>(plan.solution.card.size());
+  return {{"assumed", true},
+          {"microjoules_per_frame", microjoules},
+          {"microjoules_per_frame_and_idle_watt", seconds * 1e6},
+          {"terms", std::move(terms)}};
+}
+
+json::object partition(const Plan& plan, std::uint32_t place) {
+  const auto& card = card_of(plan, place);
+  json::object out{{"name", "part" + std::to_string(place)}, {"card", card.name}, {"device", card.device}};
+  out["plan_only"] = optional(device_at(plan, place).plan_only);
+  if (plan.unpredicted().empty()) {
+    const auto& figures = plan.analysis.places[place];
+    out["interval_us"] = figures.interval_seconds * 1e6;
+    out["frames_per_second"] = 1 / figures.interval_seconds;
+    out["multiply_accumulates"] = figures.cost;
+    out["memory_bytes"] = figures.memory_bytes;
+    out["regions"] = list(figures.regions, [](const explore::RegionUse& region) {
+      return json::object{{"name", region.name},
+                          {"used", amounts(region.used, true)},
+                          {"available", amounts(region.available, true)}};
+    });
+    out["roofline"] = json::object{{"compute", number(figures.roofline.compute)},
+                                   {"memory", number(figures.roofline.memory)},
+                                   {"links", number(figures.roofline.links)},
+                                   {"attained", number(figures.roofline.attained)}};
+  }
+  out["blocks"] = blocks_of(plan, place);
+  return out;
+}
+
+json::value tolerance(const Plan& plan) {
+  if (plan.placed.played) return nullptr;
+  return json::object{{"frames_per_second", kRateWithin}, {"latency_us", kLatencyShortBy}};
+}
+
+/// The cards of each replica, in the order of the partitions.
+json::array replica_cards(const Plan& plan) {
+  json::array out;
+  const auto add = [&](const std::vector<std::uint32_t>& cards) {
+    json::array names;
+    for (const auto card : cards) names.emplace_back(plan.problem().cards[card].name);
+    out.push_back(json::object{{"cards", std::move(names)}});
+  };
+  add(plan.solution.card);
+  for (const auto& copy : plan.solution.copies) add(copy);
+  return out;
+}
+
+/// What the plan has in common with the best plan that the gap is measured from.
+json::array gap_given(const Plan& plan) {
+  json::array out;
+  if (plan.followed) return out;
+  if (plan.lowered->weights_given) out.emplace_back("weights");
+  if (plan.lowered->loader) out.emplace_back("loader");
+  if (!plan.lowered->changes.splits.empty()) out.emplace_back("splits");
+  return out;
+}
+
+json::value unedited(const Plan& plan) {
+  if (!plan.followed || !plan.followed->unedited) return nullptr;
+  return json::object{{"cards", plan.followed->unedited->cards},
+                      {"frames_per_second", plan.followed->unedited->frames_per_second},
+                      {"latency_us", plan.followed->unedited->latency_seconds * 1e6}};
+}
+
+json::object predicted(const Plan& plan) {
+  return {{"frames_per_second", plan.frames_per_second()},
+          {"latency_us", plan.latency_seconds * 1e6},
+          {"played", plan.placed.played},
+          {"tolerance", tolerance(plan)},
+          {"gap", plan.followed ? json::value(nullptr) : number(plan.solution.gap)},
+          {"gap_given", gap_given(plan)},
+          {"exact", plan.solution.exact}};
+}
+
+/// What else a plan has only if it is predicted.
+void add_analysis(const Plan& plan, const Alternatives& alternatives, json::object& out) {
+  out["bottleneck"] = plan.analysis.bottleneck;
+  out["waterfall"] = list(plan.analysis.works, [&](const explore::Work& work) {
+    return json::object{{"block", plan.program().blocks[work.operation].name},
+                        {"begin_us", work.begin * 1e6},
+                        {"first_us", work.first * 1e6},
+                        {"last_us", work.last * 1e6}};
+  });
+  out["energy"] = energy(plan);
+  out["alternatives"] = list(alternatives.found, [](const Alternative& way) {
+    return json::object{{"cards", way.cards},
+                        {"replicas", way.replicas},
+                        {"objective", explore::objective_name(way.objective)},
+                        {"frames_per_second", way.frames_per_second()},
+                        {"latency_us", way.latency_seconds * 1e6},
+                        {"resources", amounts(way.used, false)},
+                        {"exact", way.exact}};
+  });
+  out["alternatives_left_out"] = optional(alternatives.left_out);
+  out["lifts"] = list(plan.analysis.lifts, [](const std::string& lift) { return json::value(lift); });
+  out["cables"] = list(plan.analysis.cables, [&](const explore::CableUse& cable) {
+    return json::object{{"from", card_of(plan, cable.from).name},
+                        {"to", card_of(plan, cable.to).name},
+                        {"bytes_per_frame", cable.bytes},
+                        {"bytes_per_second", number(cable.bytes_per_second)},
+                        {"share", cable.share}};
+  });
+}
+
+}  // namespace
+
+json::array extrapolated_json(const Plan& plan) {
+  return list(plan.extrapolated, [](const generators::Extrapolation& one) {
+    return json::object{{"module", one.module}, {"figure", one.figure}, {"term", one.term}};
+  });
+}
+
+json::object facts(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives) {
+  json::object out{
+      {"schema", 1}, {"kind", "plan"}, {"model", plan.model.info.name}, {"cluster", plan.cluster().name}};
+  out["assumed"] = optional(plan.model.assumed);
+  out["assumed_scales"] = optional(plan.model.assumed.empty() ? "" : assumed_scales(plan));
+  out["objective"] = explore::objective_name(options.targets.objective);
+  out["targets"] = json::object{
+      {"frames_per_second", optional(options.targets.frames_per_second)},
+      {"max_latency_us", optional(options.targets.max_latency_seconds, 1e6)},
+      {"partitions", options.partitions ? json::value(*options.partitions) : json::value(nullptr)},
+      {"replicas", options.replicas ? json::value(*options.replicas) : json::value(nullptr)}};
+  out["replicas"] = replica_cards(plan);
+  out["unpredicted"] = optional(plan.unpredicted());
+  out["unedited"] = unedited(plan);
+  if (plan.unpredicted().empty()) out["predicted"] = predicted(plan);
+  out["exploration_ms"] = plan.times.exploration_ms;
+  out["prediction_ms"] = plan.times.prediction_ms;
+  out["extrapolated"] = extrapolated_json(plan);
+  out["splits"] = list(plan.lowered->changes.splits, [](const Split& split) {
+    return json::object{{"block", split.block}, {"parts", split.parts}};
+  });
+  out["steps"] = list(plan.times.steps, [](const StepTime& step) {
+    return json::object{{"name", step.name}, {"milliseconds", step.milliseconds}};
+  });
+  if (plan.unpredicted().empty()) add_analysis(plan, alternatives, out);
+  json::array partitions, host;
+  for (std::uint32_t place = 0; place < plan.solution.card.size(); ++place)
+    partitions.push_back(partition(plan, place));
+  for (std::size_t i = 0; i < plan.program().blocks.size(); ++i)
+    if (plan.problem().operations[i].host) host.emplace_back(plan.program().blocks[i].name);
+  out["partitions"] = std::move(partitions);
+  out["host"] = std::move(host);
+  out["host_times"] = list(plan.lowered->host, [](const HostBlock& block) {
+    return json::object{
+        {"block", block.block}, {"us", block.seconds * 1e6}, {"between_cards", block.between}};
+  });
+  return out;
+}
+
+std::string json(const Plan& plan, const PlanOptions& options, const Alternatives& alternatives) {
+  return json::serialize(facts(plan, options, alternatives));
+}
+
+}  // namespace millrace::compiler::report
