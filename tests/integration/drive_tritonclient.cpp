@@ -1,5 +1,6 @@
-// NVIDIA's own tritonclient.http against a server. No test, because no Debian or npm package has the client:
-// tools/triton-client runs this program with the client's source on PYTHONPATH.
+// Runs NVIDIA's own tritonclient.http against a server. This program is not part of the test suite, because
+// neither Debian nor npm packages that client: tools/triton-client runs it with the client's source on
+// PYTHONPATH.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -10,7 +11,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST(TritonLibrary, EveryCallItHasIsAnsweredAsItExpects) {
+TEST(TritonLibrary, EveryCallOfTheClientLibrarySucceeds) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   host.start();

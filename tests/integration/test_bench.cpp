@@ -1,5 +1,5 @@
-// `millrace bench` against a real `millrace serve`: what it counts is what the server counted, and what it
-// cannot do it says.
+// Runs `millrace bench` against a real `millrace serve`: bench and server must count the same requests, and
+// every failure must be reported.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -55,7 +55,7 @@ class Bench : public testing::Test {
     EXPECT_FALSE(failed) << run.out;
     return value;
   }
-  /// Inferences the server says it has done.
+  /// The number of inferences in the server's statistics.
   std::int64_t inferences() const {
     HttpConnection connection(port_);
     const auto answer = connection.request("GET", "/v2/models/" + program_.name + "/stats");
@@ -80,10 +80,10 @@ class Bench : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(Bench, CountsTheRequestsThatTheServerCounts) {
+TEST_F(Bench, CountsAsManyRequestsAsTheServerDoes) {
   std::int64_t before = inferences();
-  // In an open loop the last request is due long before the end: one that is due shortly before and not sent
-  // in time is an error.
+  // In an open loop, a request that is due but not sent before the run ends counts as an error. At these
+  // rates and durations the last request is due long before the end.
   const std::vector<std::string> open_loop{"--rate", "5", "--duration", "1.5"};
   for (const auto& [url, more] :
        std::vector<std::pair<std::string, std::vector<std::string>>>{{http_, {"--concurrency", "3"}},
@@ -100,7 +100,7 @@ TEST_F(Bench, CountsTheRequestsThatTheServerCounts) {
     EXPECT_GT(value.at("latency_us").at("p50").to_number<double>(), 0);
     EXPECT_GE(value.at("latency_us").at("p99").to_number<double>(),
               value.at("latency_us").at("p50").to_number<double>());
-    // Over UDP an answer is counted a moment after it was sent.
+    // Over UDP the server counts an answer a moment after sending it.
     std::int64_t after = 0;
     EXPECT_TRUE(wait_until([&] { return (after = inferences()) - before >= requests; }));
     EXPECT_EQ(after - before, requests);
@@ -108,7 +108,7 @@ TEST_F(Bench, CountsTheRequestsThatTheServerCounts) {
   }
 }
 
-TEST_F(Bench, SweepsConnectionsAndComparesWithAnEarlierRun) {
+TEST_F(Bench, SweepsConnectionCountsAndComparesWithAnEarlierReport) {
   const auto old = directory_.path() / "old.json";
   const json::value first = measured(http_, {"--concurrency", "1,2"});
   ASSERT_EQ(first.at("runs").as_array().size(), 2U);
@@ -128,7 +128,7 @@ TEST_F(Bench, SweepsConnectionsAndComparesWithAnEarlierRun) {
   refused({"--compare", (directory_.path() / "none").string()}, 2, "none");
 }
 
-TEST_F(Bench, WritesTheHistogramOfEachRunAndNoPowerOfEmulatedCards) {
+TEST_F(Bench, WritesAHistogramPerRunAndNoEnergyForEmulatedCards) {
   const auto file = directory_.path() / "latency.hgrm";
   const json::value sweep = measured(http_, {"--concurrency", "1,2", "--histogram", file.string()});
   for (const char* connections : {".1", ".2"}) {
@@ -145,7 +145,7 @@ TEST_F(Bench, WritesTheHistogramOfEachRunAndNoPowerOfEmulatedCards) {
   EXPECT_NE(nowhere.err.find("--histogram"), std::string::npos) << nowhere.err;
 }
 
-TEST_F(Bench, SendsTheFramesOfFiles) {
+TEST_F(Bench, SendsTheFramesOfAnInputFile) {
   const auto file = directory_.path() / "frames.raw";
   const std::size_t bytes = program_.tensors[program_.inputs[0]].elements() * sizeof(float);
   std::ofstream(file) << std::string(3 * bytes, '\0');
@@ -157,7 +157,7 @@ TEST_F(Bench, SendsTheFramesOfFiles) {
   refused({"--input", (directory_.path() / "none.raw").string()}, 2, "none.raw");
 }
 
-TEST_F(Bench, BadOptionsAreRefusedWithTheirRemedy) {
+TEST_F(Bench, RefusesBadOptionsAndNamesThem) {
   refused({"--rate", "0"}, 2, "--rate 0");
   refused({"--rate", "-1"}, 2, "--rate");
   refused({"--rate", "nan"}, 2, "--rate");
@@ -177,7 +177,7 @@ TEST_F(Bench, BadOptionsAreRefusedWithTheirRemedy) {
   EXPECT_EQ(raw.exit_code, 2) << raw.err;
 }
 
-TEST_F(Bench, SignsWhatItSendsOverUdpWhereTheServerAsksForKeys) {
+TEST_F(Bench, SignsUdpRequestsWithTheGivenKey) {
   const std::string first = "3 000102030405060708090a0b0c0d0e0f",
                     second = "7 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff";
   const auto file = [&](const std::string& name, const std::string& text) {
@@ -212,8 +212,8 @@ TEST_F(Bench, SignsWhatItSendsOverUdpWhereTheServerAsksForKeys) {
   refused({"--udp-keys", one}, 2, "only udp:// has them");
 }
 
-TEST_F(Bench, WhereNobodyAnswersItSaysSo) {
-  // Port 1: those the server had may be another program's by now.
+TEST_F(Bench, ReportsThatNoServerAnswers) {
+  // Use port 1, because another program may meanwhile have taken the server's ports.
   for (const std::string url : {"http://127.0.0.1:1", "udp://127.0.0.1:1"}) {
     const Outcome run = bench(url, {"--timeout-ms", "500"});
     EXPECT_EQ(run.exit_code, 1) << run.err;
@@ -222,7 +222,7 @@ TEST_F(Bench, WhereNobodyAnswersItSaysSo) {
   }
 }
 
-TEST_F(Bench, AServerThatGoesAwayMeanwhileIsCountedAndTheExitCodeSaysIt) {
+TEST_F(Bench, CountsErrorsAndFailsWhenTheServerDiesDuringTheRun) {
   for (const bool over_udp : {false, true}) {
     SCOPED_TRACE(over_udp ? "UDP" : "HTTP");
     if (!server_->running()) SetUp();

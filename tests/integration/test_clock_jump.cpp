@@ -1,5 +1,5 @@
-// A server whose wall clock jumps by years, both ways: deadlines, idle times, sessions and polls go by the
-// steady clock; only what is told to people shows the jump.
+// A server whose wall clock jumps by years, forwards and backwards. Deadlines, idle times, sessions and
+// polling use the steady clock; only times shown to people change.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kYear = 365 * 86'400;
 
-/// The file that says how far ahead the server's clock is.
+/// The shared file that holds the number of seconds by which the server's clock is ahead.
 class Shift {
  public:
   explicit Shift(const std::string& path) {
@@ -42,14 +42,14 @@ class Shift {
   volatile std::int64_t* at_ = nullptr;
 };
 
-/// The environment of a server whose wall clock is ahead by what stands at `path`. The address sanitizer
-/// insists on being loaded before everything else; here our clock has to be.
+/// The environment of a server whose wall clock is ahead by the number of seconds in the file at `path`. The
+/// address sanitizer insists on being loaded first, but our clock must be, so that check is switched off.
 std::vector<std::string> shifted(const std::string& path) {
   return {"SHIFTED_CLOCK=" + path, std::string("LD_PRELOAD=") + SHIFTED_CLOCK,
           "ASAN_OPTIONS=verify_asan_link_order=0"};
 }
 
-TEST(ClockJump, NothingExpiresNothingHangsAndEveryAnswerIsRight) {
+TEST(ClockJump, NeitherExpiresRequestsNorHangsNorChangesAnswers) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   host.add("2", trained_again(chain_program(6)));
@@ -87,7 +87,7 @@ TEST(ClockJump, NothingExpiresNothingHangsAndEveryAnswerIsRight) {
     EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
     EXPECT_EQ(connection.request("GET", "/metrics")->status, 200);
     EXPECT_EQ(idle.request("GET", "/v2/health/live")->status, 200)
-        << "kept, though it said nothing for years";
+        << "kept open, although it was idle for years of wall-clock time";
     version = version == "1" ? "2" : "1";
     EXPECT_EQ(host.load(version).status, 200) << "a swap, by the steady clock";
     EXPECT_EQ(host.ask(connection, input).version, version);
@@ -95,7 +95,7 @@ TEST(ClockJump, NothingExpiresNothingHangsAndEveryAnswerIsRight) {
   EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
 }
 
-TEST(ClockJump, ADeadlineIsNeitherMissedNorForgottenWhenTheClockJumpsWhileARequestWaits) {
+TEST(ClockJump, DoesNotMoveTheDeadlinesOfWaitingRequests) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   const std::string path = host.scratch() / "shift";
@@ -134,7 +134,7 @@ TEST(ClockJump, ADeadlineIsNeitherMissedNorForgottenWhenTheClockJumpsWhileAReque
   ASSERT_EQ(::kill(cards[1], SIGCONT), 0);
   const auto answer = patient.receive();
   ASSERT_TRUE(answer);
-  // Where this machine is so slow that the card is given up meanwhile, that is what it says.
+  // On a slow machine the pipeline may give the card up meanwhile, and the request fails with 503.
   EXPECT_TRUE(answer->status == 200 || answer->status == 503) << answer->body;
   EXPECT_EQ(answer->body.find("deadline"), std::string::npos) << "a minute has not passed: " << answer->body;
 }

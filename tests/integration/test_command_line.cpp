@@ -1,4 +1,4 @@
-// The command line as its users meet it: exit codes, and errors that name the field and the remedy.
+// The command line as users meet it: exit codes, and error messages that name the field and the remedy.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -39,8 +39,7 @@ void write(const fs::path& path, const std::string& text) {
   ASSERT_TRUE(written.ok()) << written.error().message();
 }
 
-/// One clear error: the exit code, one line beginning "millrace <command>: error:", and every word that must
-/// be in it.
+/// Expects the exit code and exactly one error on standard error, which contains every one of `words`.
 void expect_error(const Outcome& outcome, int exit_code, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
   const auto at = outcome.err.find("error: ");
@@ -60,7 +59,7 @@ class CommandLine : public ::testing::Test {
   TemporaryDirectory dir_{"millrace-cli"};
 };
 
-TEST_F(CommandLine, HelpAndVersionExitWith0WrongUsageWith2) {
+TEST_F(CommandLine, HelpAndVersionExitWith0AndWrongUsageWith2) {
   EXPECT_EQ(millrace({"--help"}).exit_code, 0);
   EXPECT_EQ(millrace({"compile", "--help"}).exit_code, 0);
   EXPECT_NE(millrace({"--version"}).out.find("millrace "), std::string::npos);
@@ -72,7 +71,7 @@ TEST_F(CommandLine, HelpAndVersionExitWith0WrongUsageWith2) {
   EXPECT_EQ(millrace({"serve", "--slots", "0", "--deployment", "x"}).exit_code, 2);
 }
 
-TEST_F(CommandLine, APipeWhereAFileIsWantedIsRefusedAtOnce) {
+TEST_F(CommandLine, RefusesAPipeInPlaceOfAFileWithoutBlocking) {
   const fs::path fifo = file("fifo"), folder = file("folder");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   fs::create_directories(folder);
@@ -114,7 +113,7 @@ TEST_F(CommandLine, APipeWhereAFileIsWantedIsRefusedAtOnce) {
   EXPECT_FALSE(fs::exists(file("out")));
 }
 
-TEST_F(CommandLine, WrongUsageIsNamedAndWhatWouldBeRightIsListed) {
+TEST_F(CommandLine, NamesTheWrongArgumentAndListsTheValidOnes) {
   expect_error(millrace({"frobnicate"}), 2, {"'frobnicate'", "plan, compile, verify", "devices"});
   expect_error(millrace({}), 2, {"a command is missing", "plan, compile, verify", "devices"});
   expect_error(millrace({"--frobnicate"}), 2, {"'--frobnicate'"});
@@ -131,17 +130,17 @@ TEST_F(CommandLine, WrongUsageIsNamedAndWhatWouldBeRightIsListed) {
   }
 }
 
-TEST_F(CommandLine, NamesAnUnknownOptionBeforeARequiredOneThatIsMissing) {
+TEST_F(CommandLine, NamesAnUnknownOptionBeforeAMissingRequiredOne) {
   expect_error(millrace({"plan", kModel, "--clutser", kThreeCards}), 2,
                {"'--clutser' is no option of 'millrace plan'"});
   expect_error(millrace({"compile", kModel, "--frobnicate"}), 2,
                {"'--frobnicate' is no option of 'millrace compile'"});
   expect_error(millrace({"infer", "-x"}), 2, {"'-x' is no option of 'millrace infer'"});
-  // With nothing unknown the one that is missing is named.
+  // If every option is known, the missing one is named.
   expect_error(millrace({"plan", kModel}), 2, {"--cluster is required"});
 }
 
-TEST_F(CommandLine, SaysErrorsAsJsonWhereJsonIsWanted) {
+TEST_F(CommandLine, PrintsErrorsAsJsonWithTheJsonOption) {
   const struct {
     std::vector<std::string> arguments;
     std::string command, word;
@@ -170,7 +169,7 @@ TEST_F(CommandLine, SaysErrorsAsJsonWhereJsonIsWanted) {
   }
 }
 
-TEST_F(CommandLine, AValueThatIsNoNumberOfItsRangeOrEmptyIsRefusedByItsOption) {
+TEST_F(CommandLine, RefusesEmptyAndOutOfRangeOptionValues) {
   const std::string url = "http://127.0.0.1:1";
   const struct {
     std::vector<std::string> arguments;
@@ -223,12 +222,13 @@ TEST_F(CommandLine, AValueThatIsNoNumberOfItsRangeOrEmptyIsRefusedByItsOption) {
     expect_error(millrace(arguments), 2, {arguments[arguments.size() - 2], "empty"});
 }
 
-TEST_F(CommandLine, MoreRandomFramesThanMemoryIsMeantToHoldAreRefusedWithTheNumberThereMayBe) {
+TEST_F(CommandLine, VerifyRefusesTooManyRandomFramesAndNamesTheMaximum) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d"), "--frames", "4294967295"}), 2, {"--frames", "at most 342392"});
 }
 
-/// With standard output a pipe or a Unix socket whose other end is closed; how it ended is printed, -13 for SIGPIPE.
+/// Runs millrace with its standard output a pipe or a Unix socket whose other end is closed. Prints the exit
+/// status, which is -13 if SIGPIPE ended the program.
 Outcome without_a_reader(const char* kind, std::vector<std::string> arguments) {
   constexpr const char* kRun = R"(import os, socket, subprocess, sys
 if sys.argv[1] == "pipe":
@@ -243,7 +243,7 @@ print(subprocess.run(sys.argv[2:], stdout=writer, timeout=120).returncode)
   return run_program(arguments);
 }
 
-TEST_F(CommandLine, ACommandWhoseReaderWentEndsBySIGPIPEAndOneThatFailedSaysSoAllTheSame) {
+TEST_F(CommandLine, EndsBySigpipeWhenTheReaderIsGoneAndStillReportsErrors) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   const std::vector<std::byte> input(28 * 28 * sizeof(float)), wrong(10 * sizeof(float), std::byte{0x44});
   ASSERT_TRUE(write_npy(file("in.npy"), {"<f4", {1, 1, 28, 28}, input}).ok());
@@ -260,16 +260,16 @@ TEST_F(CommandLine, ACommandWhoseReaderWentEndsBySIGPIPEAndOneThatFailedSaysSoAl
   }
 }
 
-TEST_F(CommandLine, TensorsThatCannotBeWrittenAreToldWithTheRemedyBeforeAnyFrameIsRun) {
+TEST_F(CommandLine, VerifyRefusesAnUnwritableDumpDirectoryBeforeItRunsFrames) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
-  // With a cluster that is none: whichever is looked at first is what is told.
+  // The cluster file is invalid too: the error about --dump-tensors must come first.
   expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", "/proc/zz"}), 3,
                {"/proc/zz", "give --dump-tensors a directory"});
   expect_error(millrace({"verify", file("d"), "--cluster", kModel, "--dump-tensors", kModel}), 3,
                {kModel, "give --dump-tensors a directory"});
 }
 
-TEST_F(CommandLine, MemoryRefusedToEmulatedCardsIsTheEnvironmentsFaultAndToldAsSuch) {
+TEST_F(CommandLine, LackOfMemoryForEmulatedCardsIsAnEnvironmentError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's own map needs more address space than this test leaves";
 #endif
@@ -280,7 +280,7 @@ TEST_F(CommandLine, MemoryRefusedToEmulatedCardsIsTheEnvironmentsFaultAndToldAsS
   expect_error(outcome, 3, {"shared memory for emulated cards: mmap"});
 }
 
-TEST_F(CommandLine, AModelThatIsNoneIsRefused) {
+TEST_F(CommandLine, CompileRefusesFilesThatAreNoModels) {
   write(file("empty.onnx"), "");
   write(file("text.onnx"), "this is not a model at all, it is a line of text\n");
   expect_error(compile(file("absent.onnx"), kThreeCards, file("d")), 2, {"absent.onnx"});
@@ -297,14 +297,14 @@ TEST_F(CommandLine, AModelThatIsNoneIsRefused) {
   EXPECT_FALSE(fs::exists(file("d")));
 }
 
-TEST_F(CommandLine, AFloatModelIsRefusedWithTheComingRemedy) {
+TEST_F(CommandLine, CompileRefusesAFloatModelAndAdvisesToQuantizeIt) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const fs::path model = fs::path(models == nullptr ? "" : models) / "lenet5_mnist/lenet5_float.onnx";
   if (!fs::exists(model)) GTEST_SKIP() << "MILLRACE_MODELS does not hold " << model.filename();
   expect_error(compile(model, kThreeCards, file("d")), 2, {"quantize"});
 }
 
-TEST_F(CommandLine, AWrongClusterFileIsRefusedByKeyAndLine) {
+TEST_F(CommandLine, CompileRefusesABadClusterFileAndNamesTheMistake) {
   const std::string card = "  - {name: fpga0, device: ku060}\n";
   const struct {
     std::string yaml;
@@ -328,12 +328,12 @@ TEST_F(CommandLine, AWrongClusterFileIsRefusedByKeyAndLine) {
   expect_error(compile(kModel, file("absent.yaml"), file("d")), 2, {"absent.yaml"});
 }
 
-TEST_F(CommandLine, MorePartitionsThanLayersOrCardsAreRefusedWithTheNumberThereIs) {
+TEST_F(CommandLine, CompileRefusesMorePartitionsThanLayersOrCards) {
   expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "100"}), 1, {"100"});
   expect_error(compile(kModel, kThreeCards, file("d"), {"--partitions", "4"}), 1, {"4", "3"});
 }
 
-TEST_F(CommandLine, ADeploymentIsInspectedAndAnyDamageToItIsFound) {
+TEST_F(CommandLine, InspectFindsAnyDamageToADeployment) {
   const fs::path good = file("good");
   ASSERT_EQ(compile(kModel, kThreeCards, good).exit_code, 0);
   const Outcome shown = millrace({"inspect", good.string()});
@@ -373,7 +373,7 @@ TEST_F(CommandLine, ADeploymentIsInspectedAndAnyDamageToItIsFound) {
                {"absent"});
 }
 
-TEST_F(CommandLine, ADirectoryThatIsNoDeploymentIsNeverReplaced) {
+TEST_F(CommandLine, CompileNeverReplacesADirectoryThatIsNoDeployment) {
   fs::create_directories(file("work/inner"));
   write(file("work/inner/thesis.txt"), "precious");
   expect_error(compile(kModel, kThreeCards, file("work")), 2,
@@ -388,7 +388,7 @@ TEST_F(CommandLine, ADirectoryThatIsNoDeploymentIsNeverReplaced) {
   EXPECT_EQ(*read_text_file(file("empty/notes.txt")), "precious");
 }
 
-TEST_F(CommandLine, AnOutputThatHoldsTheInputsOrTheCurrentDirectoryIsRefused) {
+TEST_F(CommandLine, CompileRefusesAnOutputThatContainsItsInputsOrTheCurrentDirectory) {
   fs::create_directories(file("inputs/here"));
   fs::copy(kModel, file("inputs/net.onnx"));
   expect_error(compile(file("inputs/net.onnx"), kThreeCards, file("inputs")), 2,
@@ -404,13 +404,13 @@ TEST_F(CommandLine, AnOutputThatHoldsTheInputsOrTheCurrentDirectoryIsRefused) {
   EXPECT_TRUE(fs::exists(file("inputs/here")));
 }
 
-TEST_F(CommandLine, TheSameModelCompilesToTheSameBytes) {
+TEST_F(CommandLine, CompileIsDeterministic) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("one")).exit_code, 0);
   ASSERT_EQ(compile(kModel, kThreeCards, file("two")).exit_code, 0);
   EXPECT_EQ(*read_text_file(file("one") / "CHECKSUMS"), *read_text_file(file("two") / "CHECKSUMS"));
 }
 
-TEST_F(CommandLine, OnAFullDiskNoDeploymentIsLeftThatLooksWhole) {
+TEST_F(CommandLine, CompileLeavesNothingBehindOnAFullDisk) {
   for (const int kilobytes : {1, 8, 24, 40}) {
     const std::string command = "ulimit -f " + std::to_string(kilobytes) + " && exec '" + millrace_binary() +
                                 "' compile '" + kModel.string() + "' --cluster '" + kThreeCards.string() +
@@ -421,7 +421,7 @@ TEST_F(CommandLine, OnAFullDiskNoDeploymentIsLeftThatLooksWhole) {
   }
 }
 
-TEST_F(CommandLine, APortInUseAndAWrongAddressAreTold) {
+TEST_F(CommandLine, ServeRefusesAPortInUseAndAMalformedAddress) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   BackgroundProgram first(
       {millrace_binary(), "serve", "--deployment", file("d").string(), "--http", "127.0.0.1:0"});
@@ -435,7 +435,7 @@ TEST_F(CommandLine, APortInUseAndAWrongAddressAreTold) {
   EXPECT_EQ(first.stop(SIGTERM), 0) << first.err();
 }
 
-TEST_F(CommandLine, AnUnknownFidelityIsRefusedByName) {
+TEST_F(CommandLine, VerifyNamesAnUnknownFidelity) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d").string(), "--fidelity", "exact"}), 2, {"exact"});
 }

@@ -1,4 +1,4 @@
-// What `millrace compile` leaves on disk when it ends, is interrupted or is killed; and how often it waits
+// What `millrace compile` leaves on disk when it ends, is interrupted or is killed, and how often it waits
 // for the disk.
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class CompileAtomicity : public testing::Test {
   fs::path target_ = directory_.path() / "net";
 };
 
-/// The numbers of the trace's lines that match.
+/// The numbers of the lines in `trace` that match `pattern`.
 std::vector<std::size_t> lines_with(const std::string& trace, const std::string& pattern) {
   const std::regex expression(pattern);
   std::vector<std::size_t> found;
@@ -72,7 +72,7 @@ std::vector<std::size_t> lines_with(const std::string& trace, const std::string&
   return found;
 }
 
-TEST_F(CompileAtomicity, WaitsForTheDiskOnceForAllFilesAndRenamesThen) {
+TEST_F(CompileAtomicity, SyncsAllFilesOnceAndThenRenamesTheDirectory) {
   const TemporaryDirectory outside("millrace-trace");
   const fs::path log = outside.path() / "trace";
   const Outcome outcome = run_program(
@@ -92,7 +92,7 @@ TEST_F(CompileAtomicity, WaitsForTheDiskOnceForAllFilesAndRenamesThen) {
   EXPECT_TRUE(sums[0] < whole[0] && whole[0] < renamed[0] && renamed[0] < all[1]);
 }
 
-TEST_F(CompileAtomicity, LeavesNothingWhenASignalInterruptsItAndSaysSo) {
+TEST_F(CompileAtomicity, LeavesNothingBehindWhenASignalInterruptsCompile) {
   for (const int signal : {SIGINT, SIGTERM}) {
     BackgroundProgram program(on_a_slow_disk(compile()));
     ASSERT_TRUE(wait_until([&] { return is_writing(); })) << program.err();
@@ -102,7 +102,7 @@ TEST_F(CompileAtomicity, LeavesNothingWhenASignalInterruptsItAndSaysSo) {
   }
 }
 
-TEST_F(CompileAtomicity, KeepsTheOlderDeploymentWhenInterrupted) {
+TEST_F(CompileAtomicity, AnInterruptedCompileKeepsTheOlderDeployment) {
   ASSERT_EQ(run_program(compile()).exit_code, 0);
   const auto before = read_text_file(target_ / "CHECKSUMS");
   BackgroundProgram program(on_a_slow_disk(compile({"--name", "other", "--json"})));
@@ -115,7 +115,7 @@ TEST_F(CompileAtomicity, KeepsTheOlderDeploymentWhenInterrupted) {
   EXPECT_EQ(*read_text_file(target_ / "CHECKSUMS"), *before);
 }
 
-TEST_F(CompileAtomicity, RemovesWhatAKilledRunLeftAndNothingOfALivingOne) {
+TEST_F(CompileAtomicity, CompileRemovesFilesOfAKilledRunButNotOfALivingOne) {
   BackgroundProgram living(on_a_slow_disk(compile()));
   ASSERT_TRUE(wait_until([&] { return is_writing(); })) << living.err();
   const Words of_living = left();

@@ -1,4 +1,4 @@
-// What `millrace compile` and `millrace inspect` print: the keys that scripts rely on, and the table for
+// What `millrace compile` and `millrace inspect` print: the JSON keys that scripts rely on, and the table for
 // people.
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class CompileOutput : public ::testing::Test {
   fs::path target_ = directory_.path() / "net";
 };
 
-TEST_F(CompileOutput, AsJsonHasTheKeysScriptsRelyOn) {
+TEST_F(CompileOutput, JsonHasTheKeysThatScriptsRelyOn) {
   const Outcome outcome = compile({"--json", "--name", "digits", "--partitions", "2"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json::value root = json::parse(outcome.out);
@@ -67,7 +67,7 @@ TEST_F(CompileOutput, AsJsonHasTheKeysScriptsRelyOn) {
   EXPECT_EQ(root.at("images").as_array().size(), 2U);
 }
 
-TEST_F(CompileOutput, StatesTheWidthOfEachLayersSums) {
+TEST_F(CompileOutput, StatesTheAccumulatorWidthOfEachLayer) {
   const Outcome outcome = compile({"--json", "--partitions", "3"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json::value root = json::parse(outcome.out);
@@ -78,10 +78,10 @@ TEST_F(CompileOutput, StatesTheWidthOfEachLayersSums) {
       ++layers;
       const std::string block(accumulator.at("block").as_string()), type(accumulator.at("type").as_string());
       ASSERT_EQ(type.substr(0, 3), "int") << type;
-      // At most what 8-bit operands could reach, whatever the weights: 400 of them in the largest window.
+      // 8-bit operands over the largest window (400 products) need at most 25 bits, whatever the weights.
       EXPECT_GT(std::stoi(type.substr(3)), 10) << block;
       EXPECT_LE(std::stoi(type.substr(3)), 25) << block;
-      // And the width that the hardware has.
+      // The generated hardware has accumulators of the same width.
       std::ifstream file(target_ / "rtl" / std::string(partition.at("name").as_string()) / "design.json");
       const json::value design = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
       std::size_t units = 0;
@@ -99,7 +99,7 @@ TEST_F(CompileOutput, StatesTheWidthOfEachLayersSums) {
   EXPECT_EQ(layers, 5U);
 }
 
-TEST_F(CompileOutput, IsTheSameDeploymentThatInspectShows) {
+TEST_F(CompileOutput, CompileAndInspectDescribeTheSameDeployment) {
   const Outcome compiled = compile({"--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   const Outcome inspected = inspect(target_, true);
@@ -109,7 +109,7 @@ TEST_F(CompileOutput, IsTheSameDeploymentThatInspectShows) {
     EXPECT_EQ(a.at(key), b.at(key)) << key;
 }
 
-TEST_F(CompileOutput, AsATableSaysWhatEachCardHolds) {
+TEST_F(CompileOutput, TheTableShowsTheContentsOfEachCard) {
   const Outcome outcome = compile({"--partitions", "3"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part :
@@ -118,7 +118,7 @@ TEST_F(CompileOutput, AsATableSaysWhatEachCardHolds) {
   expect(inspect(target_, false).out, "all checksums hold");
 }
 
-TEST_F(CompileOutput, SaysQuietlyWhatItWroteAndNoMore) {
+TEST_F(CompileOutput, QuietPrintsOnlyTheLineThatNamesTheOutput) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--variants", "2"}}) {
     fs::remove_all(target_);
     std::vector<std::string> words{"--quiet"};
@@ -131,7 +131,7 @@ TEST_F(CompileOutput, SaysQuietlyWhatItWroteAndNoMore) {
   }
 }
 
-TEST_F(CompileOutput, ShowsOneImageByItself) {
+TEST_F(CompileOutput, InspectShowsASingleImage) {
   ASSERT_EQ(compile({"--quiet", "--partitions", "2"}).exit_code, 0);
   const Outcome outcome = inspect(target_ / "images/image1.xclbin", true);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -143,7 +143,7 @@ TEST_F(CompileOutput, ShowsOneImageByItself) {
   expect(inspect(target_ / "images/image1.xclbin", false).out, "checksum  verified");
 }
 
-TEST_F(CompileOutput, PrintsTheGraphAfterAStepAndRefusesAStepThereIsNot) {
+TEST_F(CompileOutput, DumpAfterPrintsTheGraphAndRefusesAnUnknownStep) {
   const Outcome good = compile({"--quiet", "--dump-after", "import"});
   ASSERT_EQ(good.exit_code, 0) << good.err;
   expect(good.err, "--- after import");
@@ -152,7 +152,7 @@ TEST_F(CompileOutput, PrintsTheGraphAfterAStepAndRefusesAStepThereIsNot) {
   expect(bad.err, "there is no such step; the steps are import");
 }
 
-TEST_F(CompileOutput, NeedsANameThatCanBeAnAddress) {
+TEST_F(CompileOutput, CompileRefusesAModelNameWithASlash) {
   const Outcome outcome = compile({"--name", "a/b"});
   EXPECT_EQ(outcome.exit_code, 2);
   expect(outcome.err, "give one with --name");

@@ -1,5 +1,5 @@
-// The console in a real browser: tests/node/console.mjs drives Chromium over a server that runs LeNet-5 on
-// three cards under load. MILLRACE_SHOTS names a directory for its screenshots.
+// The console in a real browser. tests/node/console.mjs drives Chromium against a server that runs LeNet-5 on
+// three cards under load. If MILLRACE_SHOTS names a directory, the screenshots are kept there.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -50,7 +50,7 @@ class Console : public testing::Test {
     port_ = static_cast<std::uint16_t>(std::stoi(url_.substr(url_.rfind(':') + 1)));
   }
 
-  /// Drives the page, and ends the server.
+  /// Drives the page in the browser, then stops the server.
   void browse(const std::vector<std::string>& more) {
     const char* shots = std::getenv("MILLRACE_SHOTS");
     std::vector<std::string> command{
@@ -70,7 +70,7 @@ class Console : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
+TEST_F(Console, WorksOnDesktopAndPhoneWithMouseAndKeyboard) {
   start();
   BackgroundProgram load({millrace_binary(), "bench", "--url", url_, "--model", "lenet5", "--rate", "50",
                           "--duration", "600", "--warmup", "0"});
@@ -80,12 +80,12 @@ TEST_F(Console, WorksInABrowserOnDesktopAndPhoneByMouseAndByKeys) {
   browse({"--refused", "3"});
 }
 
-TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
+TEST_F(Console, AsksForATokenWhenTheServerRequiresOne) {
   const std::string secret = "a-token-of-the-operator";
   const auto tokens = directory_.path() / "tokens";
   ASSERT_TRUE(write_file_atomically(tokens, "operator admin " + secret + "\n").ok());
   start({"--tokens", tokens});
-  // `millrace bench` sends no token.
+  // `millrace bench` cannot send a token, so this thread makes the load.
   std::jthread load([&](const std::stop_token& stop) {
     HttpConnection connection(port_);
     const std::string frame(28 * 28 * 4, '\0');
@@ -98,7 +98,7 @@ TEST_F(Console, AsksForATokenWhereTheServerWantsOne) {
   browse({"--token", secret});
 }
 
-TEST_F(Console, PutsAnotherVersionInThePlaceOfTheOneThatServes) {
+TEST_F(Console, SwapsTheServingVersionOfAModel) {
   const auto repository = directory_.path() / "repository";
   for (const char* version : {"1", "2"}) {
     const auto place = repository / "lenet5" / version;
@@ -115,7 +115,7 @@ TEST_F(Console, PutsAnotherVersionInThePlaceOfTheOneThatServes) {
   browse({"--swap", "1"});
 }
 
-TEST_F(Console, IsInTheBinaryAndNamesNothingThatIsNot) {
+TEST_F(Console, PageIsServedFromTheBinaryAndLoadsNothingFromElsewhere) {
   start();
   HttpConnection connection(port_);
   const auto page = connection.request("GET", "/");

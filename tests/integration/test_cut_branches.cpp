@@ -1,5 +1,6 @@
-// Branches, skips and layers that are cut: tensors that pass a card by a cable of their own, or through it
-// where there is none. Over emulated cards, every byte compared with the reference of the program uncut.
+// Branches, skip connections and layers that are cut over several cards. A tensor for a distant card takes a
+// cable of its own or, where there is none, passes through the cards between. Runs on emulated cards and
+// compares every byte with the reference of the uncut program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// emulated_ring(4) without the cable that closes it.
+/// emulated_ring(4) without the cable that closes the ring.
 plan::Cluster emulated_row() {
   plan::Cluster cluster = emulated_ring(4);
   cluster.cables.pop_back();
@@ -52,8 +53,9 @@ std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
 
 class CutBranches : public testing::Test {
  protected:
-  /// Where each block that is named begins a card; the others stand with the one before. One way to build
-  /// each block, which costs nothing: what is tested is where it stands.
+  /// Cuts the program so that card i begins with the block `first_of_card[i]`; every other block stands on
+  /// the card of the block before it. Each block has one implementation that costs nothing, because only the
+  /// placement is tested.
   void cut(const kernels::Program& program, const plan::Cluster& cluster,
            const std::vector<std::string>& first_of_card) {
     program_ = program;
@@ -77,7 +79,7 @@ class CutBranches : public testing::Test {
     deployment_ = deploy_as(program_, *solution, cluster, directory_.path() / "deployment");
     cluster_ = cluster;
   }
-  /// Blocks that pass a tensor on.
+  /// The number of relays: blocks that only forward a tensor.
   std::size_t relays() const {
     return static_cast<std::size_t>(
         std::count_if(program_.blocks.begin(), program_.blocks.end(),
@@ -111,42 +113,42 @@ class CutBranches : public testing::Test {
   std::shared_ptr<const plan::LoadedDeployment> deployment_;
 };
 
-TEST_F(CutBranches, ABranchThatIsCutTakesItsOwnCable) {
+TEST_F(CutBranches, ACutBranchUsesItsOwnCable) {
   const auto whole = branch_program();
   cut(whole, emulated_ring(4), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 0U) << "conv0 and conv3 stand at the cable that closes the ring";
   expect_bytes_of(whole, 4, 4);
 }
 
-TEST_F(CutBranches, WithoutThatCableTheTensorIsPassedOnThroughTheCardsBetween) {
+TEST_F(CutBranches, WithoutADirectCableTheTensorIsRelayedByTheCardsBetween) {
   const auto whole = branch_program();
   cut(whole, emulated_row(), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 2U);
   expect_bytes_of(whole, 4, 5);
 }
 
-TEST_F(CutBranches, ABranchCutInItsMiddleMeetsTheOtherOneAgain) {
+TEST_F(CutBranches, ABranchCutInItsMiddleJoinsTheOtherBranchCorrectly) {
   const auto whole = branch_program();
   cut(whole, emulated_row(), {"conv0", "conv2", "conv4"});
   expect_bytes_of(whole, 3, 3);
 }
 
-TEST_F(CutBranches, ASkipOverEveryCardIsPassedOnByEachOfThem) {
+TEST_F(CutBranches, ASkipOverEveryCardIsRelayedByEachInnerCard) {
   const auto whole = skip_program(4);
   cut(whole, emulated_row(), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 2U);
   expect_bytes_of(whole, 4, 5);
 }
 
-TEST_F(CutBranches, ATensorThatACardReadsAndPassesOnIsTheSameForBoth) {
+TEST_F(CutBranches, ACardThatReadsATensorAlsoRelaysIt) {
   const auto whole = branch_program();
-  // conv1 reads what conv0 made, and conv3 behind it does too.
+  // conv1 and, one card further, conv3 read the output of conv0.
   cut(whole, emulated_row(), {"conv0", "conv1", "conv3"});
   EXPECT_EQ(relays(), 1U);
   expect_bytes_of(whole, 3, 3);
 }
 
-TEST_F(CutBranches, ALayerDealtOutByOutputChannelsOverCardsGivesTheSameBytes) {
+TEST_F(CutBranches, ALayerSplitByOutputChannelsOverCardsGivesTheSameBytes) {
   const auto whole = chain_program(3, 8);
   std::uint32_t block = 0;
   while (whole.blocks[block].name != "conv1") ++block;
@@ -157,7 +159,7 @@ TEST_F(CutBranches, ALayerDealtOutByOutputChannelsOverCardsGivesTheSameBytes) {
     for (std::uint32_t part = 0; part < parts; ++part) firsts.push_back("conv1_part" + std::to_string(part));
     firsts.front() = "conv0";
     cut(split, emulated_row(), firsts);
-    // Over the n-th cable go what conv0 made and the channels of the n parts before it.
+    // The n-th cable carries conv0's output and the channels of the n parts before the cable.
     std::size_t links = 0;
     for (std::uint32_t n = 1; n < parts; ++n) links += 1 + n;
     expect_bytes_of(whole, parts, links);

@@ -1,5 +1,5 @@
-// The whole product: a model compiled for three cards, served over HTTP, a digit recognised, every byte the
-// reference's.
+// The whole product: a model is compiled for three cards and served over HTTP, digits are recognised, and
+// every byte equals the reference's.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -58,7 +58,8 @@ class EndToEnd : public ::testing::Test {
     port_ = static_cast<std::uint16_t>(std::stoi(address->substr(address->rfind(':') + 1)));
   }
 
-  /// Raw mode: the body is the one tensor, the answer's outputs are binary.
+  /// Sends one tensor in raw mode: the request's body is the tensor itself, and the outputs come back in
+  /// binary.
   static std::optional<HttpResponse> infer(HttpConnection& connection, const std::string& tensor) {
     return connection.request("POST", "/v2/models/lenet5/infer", tensor,
                               "Inference-Header-Content-Length: 0\r\n");
@@ -108,7 +109,7 @@ TEST_F(EndToEnd, AThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
-/// One test image as a grey picture, `scale` times as large.
+/// Writes one test image as a grey picture, enlarged by `scale`.
 void write_pgm(const fs::path& path, const NpyArray& images, std::size_t frame, std::size_t scale) {
   const std::size_t side = 28 * scale;
   std::ofstream file(path, std::ios::binary);
@@ -118,12 +119,12 @@ void write_pgm(const fs::path& path, const NpyArray& images, std::size_t frame, 
       file.put(static_cast<char>(images.data[frame * kPixels + y / scale * 28 + x / scale]));
 }
 
-TEST_F(EndToEnd, APictureOfADigitIsRecognisedByInfer) {
+TEST_F(EndToEnd, InferRecognisesPicturesOfDigits) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");
   ASSERT_TRUE(images.ok() && labels.ok() && golden.ok());
-  // The order of the classes as the golden file has it; the model labels class i with the digit i.
+  // The classes in the golden file's order of scores, best first. The model labels class i with the digit i.
   const auto order = [&](std::size_t frame) {
     float scores[10];
     std::memcpy(scores, golden->data.data() + frame * kOutputBytes, kOutputBytes);
@@ -175,7 +176,7 @@ TEST_F(EndToEnd, APictureOfADigitIsRecognisedByInfer) {
   }
 }
 
-TEST_F(EndToEnd, InferStopsQuietlyWhenItsReaderIsGone) {
+TEST_F(EndToEnd, InferStopsAtOnceWhenTheReaderOfItsOutputIsGone) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   const fs::path picture = dir_.path() / "digit.pgm";
@@ -201,7 +202,7 @@ TEST_F(EndToEnd, InferStopsQuietlyWhenItsReaderIsGone) {
       << "the index, two descriptions of the model and one inference are asked for: " << metrics->body;
 }
 
-TEST_F(EndToEnd, APictureOfAnotherSizeIsResizedAndInferSaysSo) {
+TEST_F(EndToEnd, InferResizesAPictureOfAnotherSizeAndSaysSo) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   ASSERT_TRUE(images.ok() && labels.ok());
@@ -217,7 +218,7 @@ TEST_F(EndToEnd, APictureOfAnotherSizeIsResizedAndInferSaysSo) {
       << outcome.out;
 }
 
-TEST_F(EndToEnd, ConcurrentClientsEachGetTheirOwnAnswer) {
+TEST_F(EndToEnd, ConcurrentClientsEachReceiveTheirOwnAnswers) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   std::vector<std::string> expected(64);
@@ -241,7 +242,7 @@ TEST_F(EndToEnd, ConcurrentClientsEachGetTheirOwnAnswer) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(EndToEnd, AKilledCardGivesErrorsThenAnswersAgainAndStoppingLeavesNoProcess) {
+TEST_F(EndToEnd, AKilledCardRecoversAndAKilledServerLeavesNoCardProcess) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   ASSERT_TRUE(images.ok());
   HttpConnection connection(port_);
@@ -277,7 +278,7 @@ TEST_F(EndToEnd, AKilledCardGivesErrorsThenAnswersAgainAndStoppingLeavesNoProces
       << "a card process outlived its server";
 }
 
-TEST_F(EndToEnd, WhatIsWrongWithARequestIsSaidWithTheField) {
+TEST_F(EndToEnd, ABadRequestIsRefusedWithTheNameOfTheWrongField) {
   HttpConnection connection(port_);
   const std::string data = "[" + [] {
     std::string zeros = "0";

@@ -1,4 +1,4 @@
-// How `verify` names the node at which two ways of computing a frame part.
+// How `verify` names the first node at which two computations of a frame differ.
 #include <gtest/gtest.h>
 
 #include "tests/support/programs.hpp"
@@ -11,7 +11,7 @@ class FirstDifference : public testing::Test {
  protected:
   using Tensors = std::map<kernels::TensorIndex, Buffer>;
 
-  /// Every tensor of one frame, with the weights `program` has.
+  /// Every tensor of one frame of zeros, computed by the reference.
   static Tensors tensors_of(const kernels::Program& program) {
     Tensors seen;
     const std::vector<Buffer> inputs{Buffer(program.tensors[program.inputs[0]].storage_bytes())};
@@ -25,11 +25,11 @@ class FirstDifference : public testing::Test {
   Tensors wanted_ = tensors_of(program_);
 };
 
-TEST_F(FirstDifference, EqualTensorsHaveNone) {
+TEST_F(FirstDifference, EqualTensorsHaveNoDifference) {
   EXPECT_FALSE(earliest_difference("part0", program_, wanted_, wanted_));
 }
 
-TEST_F(FirstDifference, IsNamedByBlockNodesTensorAndElementWhereverItBegins) {
+TEST_F(FirstDifference, NamesBlockNodesTensorAndElementOfTheEarliestDifference) {
   for (std::size_t at = 0; at < program_.blocks.size(); ++at) {
     const kernels::Block& block = program_.blocks[at];
     if (!wanted_.contains(block.outputs[0])) continue;

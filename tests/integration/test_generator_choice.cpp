@@ -1,5 +1,6 @@
-// Which generator builds a block, told from outside: an unrolled layer, a plugin's, a block on the host,
-// weights from memory. What is planned so is compiled so, and every byte stays the reference's.
+// Which generator builds a block, chosen from outside: an unrolled layer, a plugin's module, a block on the
+// host, or weights streamed from memory. `compile` must build the plan, and every byte must still equal the
+// reference's.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -35,7 +36,7 @@ class GeneratorChoice : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
   }
-  /// A plan in which the block's folding is another one.
+  /// Saves a plan, replaces the folding of `block` in it, and returns the edited file.
   std::string plan_with(const std::string& block, const std::string& folding,
                         std::vector<std::string> more = {}) {
     const std::string file = (directory_.path() / "plan.yaml").string();
@@ -52,7 +53,7 @@ class GeneratorChoice : public ::testing::Test {
     std::ofstream(file) << edited;
     return file;
   }
-  /// Compiles and runs frames on an emulated card; the deployment's folder.
+  /// Compiles, verifies frames on an emulated card, and returns the deployment's directory.
   fs::path built(std::vector<std::string> more) {
     const fs::path out = directory_.path() / "deployment";
     more.insert(more.end(), {"-o", out.string(), "--quiet"});
@@ -79,7 +80,7 @@ class GeneratorChoice : public ::testing::Test {
   TemporaryDirectory directory_{"generator-choice"};
 };
 
-TEST_F(GeneratorChoice, APlanFileMayAskForALayerUnrolled) {
+TEST_F(GeneratorChoice, APlanFileCanSelectAnUnrolledLayer) {
   const std::string plan = plan_with("gemm_36", "generator: unrolled, pe: 10, simd: 84");
   const auto read = planned({"--plan", plan});
   EXPECT_EQ(implementation(read, "gemm_36").substr(0, 8), "unrolled") << implementation(read, "gemm_36");
@@ -91,7 +92,7 @@ TEST_F(GeneratorChoice, APlanFileMayAskForALayerUnrolled) {
   EXPECT_NE(wrong.err.find("PE is 10"), std::string::npos) << wrong.err;
 }
 
-TEST_F(GeneratorChoice, APluginsModuleIsPlannedAndCompiled) {
+TEST_F(GeneratorChoice, APlanFileCanSelectAPluginsModule) {
   const std::string plan =
       plan_with("gemm_36", "generator: plugin, variant: expression", {"--generator-plugin", kPlugin});
   const auto read = planned({"--plan", plan, "--generator-plugin", kPlugin});
@@ -106,7 +107,7 @@ TEST_F(GeneratorChoice, APluginsModuleIsPlannedAndCompiled) {
   EXPECT_NE(absent.err.find("--generator-plugin /nonexistent"), std::string::npos) << absent.err;
 }
 
-TEST_F(GeneratorChoice, APluginAndAllItStartedGoWithTheCommandThatIsKilled) {
+TEST_F(GeneratorChoice, KillingTheCommandKillsThePluginAndItsChildren) {
   const fs::path script = directory_.path() / "hang", mark = directory_.path() / "mark";
   std::ofstream(script) << "#!/bin/sh\nsleep 1000 &\necho $$ $! > " << mark.string() << ".new\nmv "
                         << mark.string() << ".new " << mark.string() << "\nsleep 1000\n";
@@ -129,7 +130,7 @@ TEST_F(GeneratorChoice, APluginAndAllItStartedGoWithTheCommandThatIsKilled) {
   EXPECT_TRUE(wait_until([&] { return gone(plugin) && gone(its_child); }));
 }
 
-TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsCountsInTheLatency) {
+TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsAddsItsTimeToTheLatency) {
   const auto measured = planned({"--host", "maxpool_9"});
   const auto slow = planned({"--host", "maxpool_9", "--host-time", "1ms"});
   EXPECT_EQ(implementation(measured, "maxpool_9"), "");
@@ -145,9 +146,9 @@ TEST_F(GeneratorChoice, ABlockOnTheHostBetweenCardsCountsInTheLatency) {
   built({"--host", "maxpool_9"});
 }
 
-TEST_F(GeneratorChoice, TheHostIsForbiddenByName) {
+TEST_F(GeneratorChoice, HostOptionsThatContradictOrNameNoBlockAreRefused) {
   const Outcome fine = millrace("plan", {"--no-host", "--quiet"});
-  EXPECT_EQ(fine.exit_code, 0) << fine.err;  // it only converts
+  EXPECT_EQ(fine.exit_code, 0) << fine.err;  // the host only converts types here
   const Outcome unknown = millrace("plan", {"--host", "nothing"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.err.find("nothing"), std::string::npos) << unknown.err;
@@ -155,11 +156,11 @@ TEST_F(GeneratorChoice, TheHostIsForbiddenByName) {
   EXPECT_EQ(millrace("plan", {"--host-time", "soon"}).exit_code, 2);
 }
 
-TEST_F(GeneratorChoice, StreamedWeightsTakeMemoryBandwidthAndChangeNoByte) {
+TEST_F(GeneratorChoice, StreamedWeightsUseMemoryBandwidthAndChangeNoOutput) {
   const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
   EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
-  // The weights of the two layers that have many are read once a frame, in whole words; the others are
-  // loaded.
+  // The two layers with many weights read them once a frame, in whole words. The other layers have their
+  // weights loaded.
   const double bytes = streamed.at("partitions").at(0).at("memory_bytes").to_number<double>();
   EXPECT_GE(bytes, 48000 + 10080);
   EXPECT_LE(bytes, 1.01 * (48000 + 10080));

@@ -1,5 +1,5 @@
-// What `cmake --install` puts into a prefix, used as an operator and a client's author use it: from
-// elsewhere, with nothing read in this tree.
+// The files that `cmake --install` puts into a prefix, used as an operator or a client's author uses them:
+// from another directory, without reading anything in this source tree.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-/// Lines of strace's that name this checkout or the folder it is built in.
+/// The lines of an strace log that name this checkout or its build directory.
 std::string lines_into_the_tree(const fs::path& trace) {
   std::string found;
   std::istringstream in(text_of(trace));
@@ -82,12 +82,12 @@ class Install : public testing::Test {
   static fs::path elsewhere() { return installed_->elsewhere(); }
   static std::string program() { return installed_->program(); }
   static Words from_elsewhere(const Words& command) { return installed_->from_elsewhere(command); }
-  /// From elsewhere, with every file that it or its children name written down.
+  /// Runs `command` from elsewhere and traces every file that it or its children open.
   static Words traced_from_elsewhere(const Words& options, const Words& command) {
     return from_elsewhere(traced(options + Words{"--seccomp-bpf", "-e", "trace=%file"}, command));
   }
 
-  /// `ask` built against the prefix and nothing else; returns the program.
+  /// Builds the program `ask` against the installed prefix only and returns its path.
   static fs::path build_with_pkg_config() {
     const Outcome flags = run_program({"env", "PKG_CONFIG_PATH=" + (library_folder() / "pkgconfig").string(),
                                        "pkg-config", "--cflags", "--libs", "millrace-client"});
@@ -117,7 +117,7 @@ class Install : public testing::Test {
 };
 std::unique_ptr<InstalledPrefix> Install::installed_;
 
-TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
+TEST_F(Install, ThePrefixHoldsTheProductButNoDevelopmentTools) {
   std::set<std::string> programs;
   for (const auto& entry : fs::directory_iterator(prefix() / "bin")) programs.insert(entry.path().filename());
   EXPECT_EQ(programs, (std::set<std::string>{"millrace", "millrace-card"}));
@@ -134,7 +134,7 @@ TEST_F(Install, ThePrefixHoldsTheProductAndNoTools) {
   EXPECT_EQ(settings.exit_code, 0) << settings.err;
 }
 
-/// Every path ending in README.md that a file names, as it stands there.
+/// Every path in `text` that ends in README.md, as written there.
 std::set<std::string> readmes_named_in(const std::string& text) {
   constexpr std::string_view kName = "README.md";
   std::set<std::string> found;
@@ -149,7 +149,7 @@ std::set<std::string> readmes_named_in(const std::string& text) {
   return found;
 }
 
-TEST_F(Install, EveryReadmeThatAnInstalledFileNamesIsInThePrefix) {
+TEST_F(Install, EveryReadmeNamedByAnInstalledFileIsInstalled) {
   const fs::path documents = prefix() / "share/doc/millrace";
   std::size_t named = 0;
   for (const auto& entry : fs::recursive_directory_iterator(prefix())) {
@@ -166,7 +166,7 @@ TEST_F(Install, EveryReadmeThatAnInstalledFileNamesIsInThePrefix) {
   EXPECT_GT(named, 10U) << "the test finds what is named";
 }
 
-TEST_F(Install, AClusterIsFoundByItsName) {
+TEST_F(Install, ShippedClustersAreFoundByName) {
   fs::copy_file(kVectors / "lenet5_qdq_s8_pow2.onnx", elsewhere() / "named.onnx");
   const auto plan = [&](const std::string& cluster) {
     return run_program(
@@ -192,7 +192,8 @@ TEST_F(Install, AClusterIsFoundByItsName) {
   EXPECT_NE(unknown.err.find("cluster 'three-ku61': no file has that path, and " + known), std::string::npos)
       << unknown.err;
 
-  // A file wins over a name, a directory does not, and a path is a path.
+  // A file in the current directory takes precedence over a shipped cluster's name, but a directory does not.
+  // A name with a slash is always a path.
   fs::create_directory(elsewhere() / "three-ku060");
   const Outcome beside_a_directory = plan("three-ku060");
   ASSERT_EQ(beside_a_directory.exit_code, 0) << beside_a_directory.err;
@@ -219,7 +220,7 @@ TEST_F(Install, AClusterIsFoundByItsName) {
   EXPECT_NE(as_flag.err.find(known), std::string::npos) << as_flag.err;
 }
 
-TEST_F(Install, HelpNamesWhatIsInThePrefix) {
+TEST_F(Install, HelpNamesOnlyInstalledPaths) {
   std::size_t named = 0;
   for (const char* command : {"plan", "compile", "verify", "synth", "pack", "inspect", "serve", "infer",
                               "reload", "bench", "devices"}) {
@@ -243,7 +244,7 @@ std::set<std::string> files_below(const fs::path& folder) {
   return files;
 }
 
-TEST_F(Install, PipInstallsThePythonClientWithoutANetworkAndWritesNothingIntoThePrefix) {
+TEST_F(Install, PipInstallsThePythonClientOfflineAndLeavesThePrefixUnchanged) {
   std::string python;
   ASSERT_TRUE(find_python_with("pip", python));
   const std::string source = prefix() / "share/millrace/python";
@@ -270,7 +271,7 @@ TEST_F(Install, PipInstallsThePythonClientWithoutANetworkAndWritesNothingIntoThe
   EXPECT_EQ(files.out, "True\n") << files.err;
 }
 
-TEST_F(Install, TheUnitStartsTheInstalledProgram) {
+TEST_F(Install, TheSystemdUnitStartsTheInstalledProgram) {
   const std::string unit = text_of(prefix() / "lib/systemd/system/millrace.service");
   EXPECT_NE(unit.find("\nExecStart=" + program() + " serve "), std::string::npos) << unit;
   EXPECT_NE(unit.find("file:" + (prefix() / "share/doc/millrace/README.md").string() + "\n"),
@@ -281,7 +282,7 @@ TEST_F(Install, TheUnitStartsTheInstalledProgram) {
             text_of(kSource / "configs/systemd/millrace.socket"));
 }
 
-TEST_F(Install, TheClientLibraryShowsWhatItsHeaderDeclaresAndNeedsNoLibraryOfOursOrBoosts) {
+TEST_F(Install, TheClientLibraryExportsOnlyItsHeaderAndNeedsNoBoost) {
   ASSERT_TRUE(installed({"nm", "readelf"}));
   const std::string library = library_folder() / "libmillrace_client.so";
   const Outcome symbols =
@@ -300,7 +301,7 @@ TEST_F(Install, TheClientLibraryShowsWhatItsHeaderDeclaresAndNeedsNoLibraryOfOur
     EXPECT_EQ(dynamic.out.find(ours), std::string::npos) << ours << "\n" << dynamic.out;
 }
 
-TEST_F(Install, ADigitIsCompiledAndServedFromThePrefixAndAskedForFromOutsideTheTree) {
+TEST_F(Install, TheInstalledProductCompilesAndServesWithoutTheSourceTree) {
   ASSERT_TRUE(installed({"strace", "pkg-config"}));
   for (const char* file : {"ask.cpp", "CMakeLists.txt"})
     fs::copy_file(kSource / "tests/integration/outside" / file, elsewhere() / file);

@@ -1,5 +1,5 @@
-// Weights that are not in the images: models of one topology share them, and a new version that changes only
-// weights programs no card.
+// Weights that are loaded at run time instead of being part of the images. Models of one topology share their
+// images, and a new version that changes only weights programs no card.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ class Clients {
   std::vector<std::jthread> threads_;
 };
 
-TEST(LoadedWeights, OfANewVersionAreSwappedInUnderLoadAndNoCardIsProgrammed) {
+TEST(LoadedWeights, ANewVersionSwapsWeightsUnderLoadAndProgramsNoCard) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
@@ -84,12 +84,12 @@ TEST(LoadedWeights, OfANewVersionAreSwappedInUnderLoadAndNoCardIsProgrammed) {
   }
   clients.end();
   EXPECT_EQ(clients.failed, 0);
-  EXPECT_EQ(clients.wrong, 0) << "an answer is that of no version, or of another than it names";
+  EXPECT_EQ(clients.wrong, 0) << "an answer was wrong for the version it names";
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3) << "only weights changed";
   EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 13);
 }
 
-TEST(LoadedWeights, AreGivenAgainToACardThatDied) {
+TEST(LoadedWeights, ACardThatDiedIsGivenTheCurrentWeightsAgain) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
@@ -110,7 +110,7 @@ TEST(LoadedWeights, AreGivenAgainToACardThatDied) {
   EXPECT_TRUE(answer.right);
 }
 
-TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
+TEST(LoadedWeights, ARollbackRestoresTheOldWeights) {
   RepositoryHost host;
   const auto base = chain_program(6);
   host.add("1", loaded(base));
@@ -126,7 +126,7 @@ TEST(LoadedWeights, GoBackToTheOldVersionWhereTheNewOneFailsItsStoredFrames) {
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3);
 }
 
-TEST(LoadedWeights, ThatAreNotForTheirImageAreRefusedByThePartitionAndTheFile) {
+TEST(LoadedWeights, ReadImagesRefusesParametersOfAnotherImage) {
   const TemporaryDirectory directory("millrace-loaded");
   const auto cluster =
       runtime::plan::load_cluster(fs::path(tests::source_dir()) / "configs/clusters/three-ku060.yaml");
@@ -158,7 +158,7 @@ TEST(LoadedWeights, ThatAreNotForTheirImageAreRefusedByThePartitionAndTheFile) {
   expect_refused(altered, given.file + " is not the file the plan was made with");
   takers[0]->parameters.reset();
   expect_refused(altered, "its image takes parameters, but the plan names none");
-  // Another partition's file, whole and named as it is.
+  // Another partition's parameter file, intact and with its own checksum.
   const auto other = std::find_if(takers.begin(), takers.end(), [&](const Partition* partition) {
     return partition->parameters && partition->program_digest != takers[0]->program_digest;
   });
@@ -172,7 +172,7 @@ TEST(LoadedWeights, ThatAreNotForTheirImageAreRefusedByThePartitionAndTheFile) {
   expect_refused(altered, "the plan names parameters, but its image takes none");
 }
 
-TEST(LoadedWeights, AreSwappedIntoSimulatedCardsUnderLoadAndNoneIsProgrammed) {
+TEST(LoadedWeights, ANewVersionSwapsWeightsOfSimulatedCardsAndProgramsNone) {
   ASSERT_TRUE(installed({"verilator", "g++"}));
   RepositoryHost host;
   const auto base = chain_program(3);
@@ -195,7 +195,7 @@ TEST(LoadedWeights, AreSwappedIntoSimulatedCardsUnderLoadAndNoneIsProgrammed) {
   EXPECT_EQ(host.metric("millrace_programmings_total"), 3) << "only weights changed";
 }
 
-/// A version of LeNet-5 for three cards, and one with other weights: what training again makes of it.
+/// LeNet-5 for three cards, and a version of it with other weights, as if it had been trained again.
 class LoadedLenet : public ::testing::Test {
  protected:
   Outcome compile(const fs::path& model, const fs::path& out, std::vector<std::string> more = {}) {
@@ -245,7 +245,7 @@ class LoadedLenet : public ::testing::Test {
       EXPECT_NE(outcome.err.find(why), std::string::npos) << command << ": " << outcome.err;
     }
   }
-  /// The parameter file of partition `index` on cards.
+  /// The parameter file of the `index`-th partition that has one.
   static fs::path weights_of(const fs::path& deployment, std::size_t index) {
     std::ifstream in(deployment / "deployment.json");
     const auto root = json::parse(std::string((std::istreambuf_iterator<char>(in)), {}));
@@ -261,7 +261,7 @@ class LoadedLenet : public ::testing::Test {
   fs::path first_ = directory_.path() / "first", second_ = directory_.path() / "second";
 };
 
-TEST_F(LoadedLenet, SharesItsImagesWithAModelTrainedAgainByteForByte) {
+TEST_F(LoadedLenet, ModelsThatDifferOnlyInWeightsHaveIdenticalImages) {
   const Outcome one = compile(kModel, first_, {"--weights", "loaded"});
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const Outcome two = compile(trained_again(), second_, {"--weights", "loaded"});
@@ -280,7 +280,7 @@ TEST_F(LoadedLenet, SharesItsImagesWithAModelTrainedAgainByteForByte) {
   }
 }
 
-TEST_F(LoadedLenet, WithDamagedParametersIsRefusedByTheFilesName) {
+TEST_F(LoadedLenet, DamagedParametersAreRefusedWithTheFilesName) {
   ASSERT_EQ(compile(kModel, first_, {"--weights", "loaded"}).exit_code, 0);
   ASSERT_EQ(compile(trained_again(), second_, {"--weights", "loaded"}).exit_code, 0);
   const fs::path copy = directory_.path() / "copy";
@@ -309,7 +309,7 @@ TEST_F(LoadedLenet, WithDamagedParametersIsRefusedByTheFilesName) {
   EXPECT_EQ(run("inspect", copy).exit_code, 0) << "the copy itself is good";
 }
 
-TEST_F(LoadedLenet, IsAskedForByAWordThatIsKnown) {
+TEST_F(LoadedLenet, AnUnknownWeightPlacementIsRefused) {
   const Outcome outcome = compile(kModel, first_, {"--weights", "engraved"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("--weights"), std::string::npos) << outcome.err;

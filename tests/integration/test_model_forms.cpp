@@ -1,6 +1,6 @@
-// Every form of the models that may stand in the project (../shared/models/USE.md: ours), and those of
-// tests/vectors: compiled for one card, verified, and served on cards made to fit. Every answer is held to
-// the reference.
+// Every quantised form of the models in tests/vectors and, if MILLRACE_MODELS names them, of the shared ones.
+// Each is compiled for one card, verified and served on an emulated card; every answer must equal the
+// reference's.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ struct Net {
 constexpr Net kNets[] = {
     {"lenet5_mnist", "lenet5"}, {"tfc_mnist", "tfc"}, {"pttdnn_cifar10", "ptt"}, {"mpcnn_gestures", "mpcnn"}};
 
-/// Paths below the folder of shared models or tests/vectors.
+/// Paths of all model forms, relative to tests/vectors or MILLRACE_MODELS.
 std::vector<std::string> all_forms() {
   std::vector<std::string> out;
   for (const Net& net : kNets)
@@ -34,7 +34,7 @@ std::vector<std::string> all_forms() {
   return out;
 }
 
-/// Empty where it is on this machine in neither place.
+/// The model's path in tests/vectors or MILLRACE_MODELS; empty if it is in neither.
 fs::path find(const std::string& model) {
   const fs::path own = fs::path(tests::source_dir()) / "tests/vectors" / model;
   if (fs::exists(own)) return own;
@@ -45,7 +45,7 @@ fs::path find(const std::string& model) {
 
 class ModelForms : public testing::TestWithParam<std::string> {};
 
-TEST_P(ModelForms, AreServedFromOneCard) {
+TEST_P(ModelForms, CompilesVerifiesAndServesOnOneCard) {
   const fs::path model = find(GetParam());
   if (model.empty())
     GTEST_SKIP() << GetParam() << " is not there: set MILLRACE_MODELS to the folder of shared models";

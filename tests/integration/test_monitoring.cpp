@@ -1,5 +1,5 @@
-// configs/monitoring as it is shipped: promtool's opinion of it, and a real Prometheus that scrapes a server
-// under load, asked for everything the dashboard shows and the alerts watch.
+// The shipped files in configs/monitoring: promtool checks them, and a real Prometheus that scrapes a server
+// under load must answer every expression of the dashboard and the alerts.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <yaml-cpp/yaml.h>
@@ -53,7 +53,7 @@ std::vector<Alert> alerts_of(const std::filesystem::path& file) {
   return out;
 }
 
-/// What stands left of an alert's own comparison: the last one outside of parentheses and braces.
+/// The left-hand side of an alert's comparison, which is the last one outside of parentheses and braces.
 std::string left_hand_side(const std::string& expression) {
   int depth = 0;
   std::size_t at = std::string::npos;
@@ -67,13 +67,13 @@ std::string left_hand_side(const std::string& expression) {
   return expression.substr(0, at);
 }
 
-TEST(LeftHandSide, IsWhatAnAlertCompares) {
+TEST(LeftHandSide, IsTheExpressionBeforeTheOuterComparison) {
   EXPECT_EQ(left_hand_side("up{a=\"b\"} == 0"), "up{a=\"b\"} ");
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }
 
-/// The series that an expression names, each as a selector; one that matches this or that by `label=~"a|b"`
-/// stands for one a value.
+/// The series that `expression` names, each as a selector. A selector `label=~"a|b"` gives one series for
+/// each value.
 std::set<std::string> series_of(const std::string& expression) {
   static const std::regex selector(R"(\b(up|(?:millrace|process)_[a-z0-9_]+)(\{[^}]*\})?)");
   static const std::regex choice(R"(^(.*=)~"([a-z_]+(?:\|[a-z_]+)+)\"(.*)$)");
@@ -93,7 +93,7 @@ std::set<std::string> series_of(const std::string& expression) {
   return out;
 }
 
-TEST(SeriesOf, AreAllThatAnExpressionNames) {
+TEST(SeriesOf, ListsEverySeriesOfAnExpression) {
   EXPECT_EQ(series_of("increase(millrace_a_total{b=~\"x|y\",c=\"z\"}[5m]) > on (model) millrace_b"),
             (std::set<std::string>{"millrace_a_total{b=\"x\",c=\"z\"}", "millrace_a_total{b=\"y\",c=\"z\"}",
                                    "millrace_b"}));
@@ -102,7 +102,7 @@ TEST(SeriesOf, AreAllThatAnExpressionNames) {
             std::set<std::string>{"millrace_c{model=~\".*\"}"});
 }
 
-/// Every expression of the dashboard, of the servers that `instances` matches.
+/// Every expression of the dashboard, restricted to servers whose instance matches `instances`.
 std::vector<std::string> dashboard_expressions(const std::string& instances) {
   std::vector<std::string> out;
   const json::value document = json::parse(text_of(kConfigs / "dashboard.json"));
@@ -120,7 +120,7 @@ std::vector<std::string> dashboard_expressions(const std::string& instances) {
   return out;
 }
 
-TEST(Monitoring, PromtoolTakesTheConfigurationAndFindsEveryAlertFiringAndSilent) {
+TEST(Monitoring, PromtoolAcceptsTheConfigurationAndTheAlertTests) {
   ASSERT_TRUE(installed({"promtool"}));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"check", "config", (kConfigs / "prometheus.yml").string()},
@@ -135,7 +135,7 @@ TEST(Monitoring, PromtoolTakesTheConfigurationAndFindsEveryAlertFiringAndSilent)
   }
 }
 
-TEST(Monitoring, EveryAlertIsTestedFiringAndSilent) {
+TEST(Monitoring, EveryAlertHasAFiringAndASilentTestCase) {
   std::set<std::string> firing, silent;
   for (const auto& test : YAML::LoadFile((kConfigs / "alerts_test.yml").string())["tests"])
     for (const auto& one : test["alert_rule_test"])
@@ -174,7 +174,7 @@ class MonitoredServer : public testing::Test {
         std::vector<std::string>{"sh", "-c", "exec prometheus \"$@\" 2>&1", "sh", "--config.file",
                                  file.string(), "--storage.tsdb.path", (directory_.path() / "data").string(),
                                  "--web.listen-address", "127.0.0.1:0", "--log.level", "info"});
-    // It says where it listens in its log only: ... msg="Listening on" address=127.0.0.1:43211
+    // Prometheus names its address only in its log: ... msg="Listening on" address=127.0.0.1:43211
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (url_.empty() && std::chrono::steady_clock::now() < end) {
       const auto line = prometheus_->wait_for_line("ts=", 60s);
@@ -195,7 +195,7 @@ class MonitoredServer : public testing::Test {
     }
   }
 
-  /// The result of an instant query; an empty array where Prometheus refuses it.
+  /// The result of an instant query; empty if Prometheus refuses the expression.
   json::array query(const std::string& expression) const {
     const Outcome outcome = run_program({"curl", "-sS", "--max-time", "20", "--get", url_ + "/api/v1/query",
                                          "--data-urlencode", "query=" + expression});
@@ -215,10 +215,10 @@ class MonitoredServer : public testing::Test {
   std::string address_, url_;
 };
 
-TEST_F(MonitoredServer, HasEverySeriesThatDashboardAndAlertsNameAndAnswersEveryPanel) {
+TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
   BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
                           "--rate", "200", "--duration", "600", "--warmup", "0"});
-  // Those of alerts_hardware.yml only real cards have: test_models_and_metrics looks for them.
+  // Only real cards have the series of alerts_hardware.yml; test_models_and_metrics checks those.
   std::vector<std::string> expressions = dashboard_expressions(".*");
   EXPECT_GT(expressions.size(), 25U);
   std::set<std::string> missing(expressions.begin(), expressions.end());
@@ -239,14 +239,14 @@ TEST_F(MonitoredServer, HasEverySeriesThatDashboardAndAlertsNameAndAnswersEveryP
       180s);
   for (const auto& expression : missing) ADD_FAILURE() << "no series: " << expression;
 
-  // The load is seen as it is, and nothing fires.
+  // The measured rate shows the load, and no alert fires.
   EXPECT_TRUE(wait_until([&] {
     const json::array rate = query("sum(rate(millrace_requests_total{outcome=\"success\"}[10s]))");
     return rate.size() == 1 && std::stod(std::string(rate[0].at("value").at(1).as_string())) > 1;
   }));
   EXPECT_TRUE(query("ALERTS{alertstate=\"firing\"}").empty());
 
-  // Each line of the dashboard belongs to one server, and to one that is chosen.
+  // Each series on the dashboard belongs to one server, and selecting another server hides it.
   for (const std::string& expression : dashboard_expressions(".*"))
     for (const json::value& series : query(expression))
       EXPECT_NE(series.at("metric").as_object().if_contains("instance"), nullptr) << expression;

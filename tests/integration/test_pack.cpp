@@ -1,4 +1,5 @@
-// `millrace pack`: what a vendor's tools built goes into the deployment, or nothing changes.
+// `millrace pack` puts the xclbin that a vendor's tools built into a deployment. If that fails, the
+// deployment stays unchanged.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ class Pack : public ::testing::Test {
     return run_program(command);
   }
 
-  /// Exit code 2 with the words, and the deployment as it was.
+  /// Expects exit code 2, `words` in the error, and an unchanged deployment.
   void expect_refused(const Outcome& outcome, const std::vector<std::string>& words) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
     EXPECT_TRUE(outcome.out.empty()) << outcome.out;
@@ -51,7 +52,7 @@ class Pack : public ::testing::Test {
   std::string before_;
 };
 
-TEST_F(Pack, APackedDeploymentIsWholeAndStillRunsOnEmulatedCards) {
+TEST_F(Pack, APackedDeploymentIsValidAndStillRunsOnEmulatedCards) {
   const Outcome packed = pack();
   ASSERT_EQ(packed.exit_code, 0) << packed.err;
   EXPECT_NE(packed.out.find("5a5a5a5a-5a5a"), std::string::npos) << packed.out;
@@ -62,14 +63,14 @@ TEST_F(Pack, APackedDeploymentIsWholeAndStillRunsOnEmulatedCards) {
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
 }
 
-TEST_F(Pack, IntoAnotherDirectoryTheFirstDeploymentStaysAsItWas) {
+TEST_F(Pack, PackingIntoAnotherDirectoryLeavesTheOriginalUnchanged) {
   const fs::path other = dir_.path() / "other";
   ASSERT_EQ(pack({"-o", other}).exit_code, 0);
   EXPECT_EQ(*read_text_file(deployment_ / "CHECKSUMS"), before_);
   EXPECT_EQ(run_program({millrace_binary(), "inspect", other}).exit_code, 0);
 }
 
-TEST_F(Pack, WhatIsNoXclbinOfTheImageIsRefusedAndNothingChanges) {
+TEST_F(Pack, RefusesAFileThatIsNotTheImagesXclbin) {
   const std::vector<std::byte> whole = Vendor().bytes();
   for (const std::size_t size : {std::size_t{0}, std::size_t{8}, whole.size() / 2, whole.size() - 1}) {
     write({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
@@ -85,12 +86,12 @@ TEST_F(Pack, WhatIsNoXclbinOfTheImageIsRefusedAndNothingChanges) {
   expect_refused(pack(), {"linked.xclbin", "is a directory"});
 }
 
-TEST_F(Pack, AnImageThatIsNotThereIsRefusedWithThoseThatAre) {
+TEST_F(Pack, RefusesAnUnknownImageAndListsTheImages) {
   expect_refused(pack({}, "image1"), {"'image1'", "it has image0"});
   expect_refused(pack({}, ""), {"--image", "empty"});
 }
 
-TEST_F(Pack, AnOutputInsideTheDeploymentOrOverOtherFilesIsRefused) {
+TEST_F(Pack, RefusesAnOutputInsideTheDeploymentOrOverOtherFiles) {
   expect_refused(pack({"-o", deployment_ / "new"}), {"lies inside the deployment", "another directory"});
   fs::create_directory(dir_.path() / "mine");
   ASSERT_TRUE(write_file_atomically(dir_.path() / "mine" / "thesis.txt", "precious").ok());
@@ -99,7 +100,7 @@ TEST_F(Pack, AnOutputInsideTheDeploymentOrOverOtherFilesIsRefused) {
   expect_refused(pack({"-o", xclbin_}), {"not a directory"});
 }
 
-TEST_F(Pack, ADamagedDeploymentIsNotPacked) {
+TEST_F(Pack, RefusesADamagedDeployment) {
   const fs::path image = deployment_ / "images/image0.xclbin";
   std::string bytes = *read_text_file(image);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
