@@ -1,6 +1,6 @@
-// An operator's day with nothing but what `cmake --install` installs: versions that are empty or cut short,
-// roll-outs, rollbacks, restarts, rotated secrets, interrupted compilations. Each step asks whether log,
-// metrics and exit codes say what happened.
+// An operator's day with only the installed files: empty and truncated versions, roll-outs, rollbacks,
+// restarts, rotated secrets and interrupted compilations. Each step checks that log, metrics and exit codes
+// tell what happened.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ class OperatorsDayInMode : public OperatorsDay, public testing::WithParamInterfa
   OperatorsDayInMode() { set_mode(mode()); }
   std::string mode() const { return GetParam(); }
 
-  /// What takes a version that was put into the repository while the server runs.
+  /// Makes the server serve a version that was added to the repository while it runs.
   void take_version(const std::string& version) {
     if (mode() == "none") {
       restart();
@@ -47,7 +47,7 @@ class OperatorsDayInMode : public OperatorsDay, public testing::WithParamInterfa
 INSTANTIATE_TEST_SUITE_P(Repository, OperatorsDayInMode, testing::Values("none", "explicit", "poll"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST_P(OperatorsDayInMode, StartsOverAnEmptyAndATruncatedVersionAndServesTheGoodOne) {
+TEST_P(OperatorsDayInMode, ServesTheNewestGoodVersionBesideAnEmptyAndATruncatedOne) {
   copy_version("1");
   copy_version("2");
   cut_short("2");
@@ -80,7 +80,7 @@ TEST_P(OperatorsDayInMode, StartsOverAnEmptyAndATruncatedVersionAndServesTheGood
     EXPECT_EQ(service_.stop(), 0) << service_.log();
   }
 
-  // A start that must serve everything says the same and ends.
+  // With repository.strict, the server reports the same faults and ends.
   service_.set("# strict: false", "strict: true");
   const Outcome strict = service_.start_to_the_end();
   EXPECT_EQ(strict.exit_code, 2);
@@ -89,7 +89,7 @@ TEST_P(OperatorsDayInMode, StartsOverAnEmptyAndATruncatedVersionAndServesTheGood
             std::string::npos)
       << strict.err;
 
-  // The operator does what the log said.
+  // The operator follows the advice in the log.
   fs::remove(model() / "3");
   fs::remove_all(model() / "2");
   copy_version("2");
@@ -101,7 +101,7 @@ TEST_P(OperatorsDayInMode, StartsOverAnEmptyAndATruncatedVersionAndServesTheGood
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_P(OperatorsDayInMode, RollsOutAndBackAndRestarts) {
+TEST_P(OperatorsDayInMode, RollOutsAndRollbacksSurviveRestarts) {
   copy_version("1");
   service_.start();
   expect_served("1");
@@ -128,7 +128,7 @@ TEST_P(OperatorsDayInMode, RollsOutAndBackAndRestarts) {
   restart();
   expect_served("2");
 
-  // The roll-out was a mistake: back, and over a restart.
+  // Roll back, and check that the rollback survives a restart.
   if (mode() == "none") {
     ASSERT_TRUE(write_file_atomically(model() / "PIN", "1\n").ok());
     restart();
@@ -147,7 +147,7 @@ TEST_P(OperatorsDayInMode, RollsOutAndBackAndRestarts) {
   EXPECT_TRUE(service_.logged("info", "model 'lenet5' version '1' is pinned"));
   EXPECT_EQ(service_.complaints(), Words());
 
-  // Version 2 was right after all.
+  // Unpin version 1 and roll out version 2 again.
   if (mode() == "none") {
     fs::remove(model() / "PIN");
   } else {
@@ -180,7 +180,7 @@ class OperatorsDayWithSecrets : public OperatorsDay {
     service_.start();
     https_ = "https://localhost" + service_.address("https").substr(std::string("127.0.0.1").size());
   }
-  /// One picture with the installed client.
+  /// Sends one picture with the installed client.
   Outcome ask(const std::string& trusts, const std::string& token_file) const {
     return site().run({"infer", "--url", https_, "--model", "lenet5", "--input", site().picture(),
                        "--ca-file", file(trusts), "--token-file", file(token_file)});
@@ -196,7 +196,7 @@ class OperatorsDayWithSecrets : public OperatorsDay {
   std::string https_;
 };
 
-TEST_F(OperatorsDayWithSecrets, RotatesTheCertificateHalfAndThenWhole) {
+TEST_F(OperatorsDayWithSecrets, AHalfRotatedCertificateIsRefusedAndAFullyRotatedOneTaken) {
   const auto first = server::test::make_certificate(-3'600, 86'400 * 30L),
              second = server::test::make_certificate(-3'600, 86'400 * 60L);
   write("chain.pem", first.certificate);
@@ -210,7 +210,7 @@ TEST_F(OperatorsDayWithSecrets, RotatesTheCertificateHalfAndThenWhole) {
   const auto ends = metric(expiry, kOld);
   EXPECT_EQ(ask("old-ca.pem", "old-token").exit_code, 0);
 
-  // Half: the new certificate beside the old key.
+  // Half of the rotation: the certificate is new, the key still old.
   write("chain.pem", second.certificate);
   const std::string mismatch = file("key.pem") + " is not the key of " + file("chain.pem");
   const Outcome check = service_.check_config();
@@ -240,7 +240,7 @@ TEST_F(OperatorsDayWithSecrets, RotatesTheCertificateHalfAndThenWhole) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDayWithSecrets, RotatesTokensHalfAndThenWhole) {
+TEST_F(OperatorsDayWithSecrets, TokensAreRotatedWhileClientsUseThem) {
   const auto certificate = server::test::make_certificate(-3'600, 86'400 * 30L);
   write("chain.pem", certificate.certificate);
   write("key.pem", certificate.key);
@@ -259,14 +259,14 @@ TEST_F(OperatorsDayWithSecrets, RotatesTokensHalfAndThenWhole) {
   };
   expect_refused("new-token");
 
-  // A copy that ended within the new line.
+  // The file was copied only in part: it ends within the new line.
   write("tokens", old_line + "operator-2 admin");
   service_.reload();
   EXPECT_TRUE(reload_succeeded(false, kOld));
   EXPECT_TRUE(service_.logged("error", "reload refused: " + file("tokens") + ":2: three words are expected"));
   EXPECT_EQ(ask("chain.pem", "old-token").exit_code, 0);
 
-  // Half: both are in force, until every client has the new one.
+  // Half of the rotation: both tokens are valid until every client has the new one.
   write("tokens", old_line + new_line);
   service_.reload();
   EXPECT_TRUE(reload_succeeded(true, kOld));
@@ -285,14 +285,14 @@ TEST_F(OperatorsDayWithSecrets, RotatesTokensHalfAndThenWhole) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDay, NoRequestFailsOverTwentyRestartsOnTheSocketUnit) {
+TEST_F(OperatorsDay, NoRequestFailsOverTwentyRestartsWithSocketActivation) {
   copy_version("1");
   service_.keep_socket();
   service_.start();
   SteadyClients clients(service_.kept_port(), "/v2/models/lenet5/infer",
                         std::string(28 * 28 * sizeof(float), '\0'));
   for (int i = 0; i < 20; ++i) {
-    // Some requests come between two restarts, however slow the machine is.
+    // Wait for some requests between two restarts, however slow the machine is.
     EXPECT_TRUE(
         wait_until([&] { return service_.metric("millrace_requests_total", "outcome=\"success\"") > 50; }));
     EXPECT_EQ(service_.metric("millrace_requests_total", "outcome=\"failure\"").value_or(0), 0);
@@ -310,12 +310,12 @@ TEST_F(OperatorsDay, NoRequestFailsOverTwentyRestartsOnTheSocketUnit) {
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-/// What compilers write lies in the repository of a server that polls it.
+/// Compilers write into the repository of a server that polls it.
 class OperatorsDayWithCompiler : public OperatorsDay {
  protected:
   void SetUp() override { ASSERT_TRUE(installed({"strace"})); }
 
-  /// Whether a compiler's unfinished output lies in this folder or below it.
+  /// Whether `folder` or a folder below it contains a compiler's unfinished output.
   static bool holds_unfinished(const fs::path& folder) {
     std::error_code ignored;
     for (fs::recursive_directory_iterator it(folder, ignored), end; it != end; it.increment(ignored))
@@ -324,7 +324,7 @@ class OperatorsDayWithCompiler : public OperatorsDay {
   }
 };
 
-TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionBehind) {
+TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionInTheRepository) {
   set_mode("poll");
   copy_version("1");
   service_.start();
@@ -333,7 +333,7 @@ TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionBehind) 
     BackgroundProgram interrupted(on_a_slow_disk(compile));
     ASSERT_TRUE(wait_until([&] { return holds_unfinished(model()); })) << interrupted.err();
     EXPECT_EQ(interrupted.stop(SIGTERM), 128 + SIGTERM);
-    // strace may add a line of its own.
+    // strace may append a line of its own.
     EXPECT_TRUE(interrupted.err().starts_with("millrace compile: error: interrupted; nothing written\n"))
         << interrupted.err();
     EXPECT_FALSE(holds_unfinished(model()));
@@ -359,9 +359,9 @@ TEST_F(OperatorsDayWithCompiler, AnInterruptedCompilationLeavesNoVersionBehind) 
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_F(OperatorsDayWithCompiler, AStopWhileAVersionIsCompiledSaysSoAndTheNextStartCompilesIt) {
+TEST_F(OperatorsDayWithCompiler, AStopCancelsACompilationAndTheNextStartRepeatsIt) {
   set_mode("explicit");
-  // Longer than stop() waits: nothing that is given up holds the stop back.
+  // The drain time is longer than stop() waits, so the test fails if a cancelled compilation delays the stop.
   service_.set("drain_ms: 5000", "drain_ms: 600000");
   copy_version("1");
   service_.start([](const Words& command) { return on_a_slow_disk(command, 3); });

@@ -1,5 +1,5 @@
-// The pipeline over emulated cards, through the real XRT library: graphs, losses of card processes,
-// resources.
+// The pipeline over emulated cards, through the real XRT library: graphs with forks and joins, card processes
+// that die or hang, and resource leaks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -26,7 +26,7 @@ using pipeline::Pipeline;
 using pipeline::PipelineOptions;
 
 constexpr std::uint32_t kCards = 4;
-// Of a frame that is to miss it, and still be in time to be submitted.
+// The deadline of frames that must miss it. It is long enough to submit them before it passes.
 constexpr auto kDeadline = 1s;
 
 class Backend : public testing::Environment {
@@ -38,7 +38,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
 
-/// The code of a failure; nothing where it did not fail.
+/// The error code of a failed result; empty if it succeeded.
 template <class T>
 std::optional<ErrorCode> code_of(const Result<T>& result) {
   return result.ok() ? std::nullopt : std::optional(result.error().code());
@@ -74,7 +74,7 @@ class PipelineOnCards : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndBothLinks) {
+TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndTheLinksBetweenThem) {
   open(chain_of_three());
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(works()) << i;
   constexpr std::uint64_t kLinkBytes = 50U * PlanBuilder::kElements * 2;
@@ -90,7 +90,7 @@ TEST_F(PipelineOnCards, AFrameCrossesThreeCardsAndBothLinks) {
   }
 }
 
-TEST_F(PipelineOnCards, AFrameTellsWhereItsTimeWent) {
+TEST_F(PipelineOnCards, AFrameReportsItsTimesInQueueTransferAndCompute) {
   open(chain_of_three());
   TestFrame frame(1, 1, 3);
   const auto begin = Clock::now();
@@ -103,7 +103,7 @@ TEST_F(PipelineOnCards, AFrameTellsWhereItsTimeWent) {
   EXPECT_LE(times.queue + times.input + times.compute + times.output, whole);
 }
 
-TEST_F(PipelineOnCards, OptionsOutOfRangeAreNamed) {
+TEST_F(PipelineOnCards, OpenRefusesOptionsOutOfRangeByName) {
   deployment_ = write_images(chain_of_three(), directory_.path());
   const auto refused = [&](PipelineOptions options, const std::string& name) {
     const auto opened = Pipeline::open(deployment_, cluster_, options);
@@ -129,7 +129,7 @@ TEST_F(PipelineOnCards, OptionsOutOfRangeAreNamed) {
   EXPECT_TRUE(refused(options, "restart_backoff_maximum"));
 }
 
-TEST_F(PipelineOnCards, ForksAndJoinsOnCardsAndHostMeet) {
+TEST_F(PipelineOnCards, FramesPassForksAndJoinsOnCardsAndHost) {
   open(diamond());
   std::vector<std::unique_ptr<TestFrame>> frames;
   for (int i = 0; i < 64; ++i) {
@@ -142,7 +142,7 @@ TEST_F(PipelineOnCards, ForksAndJoinsOnCardsAndHostMeet) {
   }
 }
 
-TEST_F(PipelineOnCards, HundredsOfFramesFromManyThreadsGetEachTheirOwnAnswer) {
+TEST_F(PipelineOnCards, EachOfManyThreadsReceivesItsOwnAnswers) {
   for (const bool graph : {false, true}) {
     open(graph ? diamond() : chain_of_three());
     std::atomic<int> wrong{0}, good{0};
@@ -162,7 +162,7 @@ TEST_F(PipelineOnCards, HundredsOfFramesFromManyThreadsGetEachTheirOwnAnswer) {
   }
 }
 
-TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
+TEST_F(PipelineOnCards, AKilledCardFailsItsFramesInFlightAndIsReloaded) {
   // Two slots and a burst keep frames in flight while the card dies.
   for (const char* victim : {"fpga0", "fpga1", "fpga2"}) {
     PipelineOptions options;
@@ -205,7 +205,7 @@ TEST_F(PipelineOnCards, AKilledCardFailsWhatIsInFlightAndComesBackByItself) {
   }
 }
 
-TEST_F(PipelineOnCards, WhileTheCardIsAwaySubmitAnswersUnavailable) {
+TEST_F(PipelineOnCards, SubmitReturnsUnavailableWhileACardIsDown) {
   PipelineOptions options;
   options.restart_backoff_initial = 2s;  // away for long enough to be met so
   open(chain_of_three(), options);
@@ -220,7 +220,7 @@ TEST_F(PipelineOnCards, WhileTheCardIsAwaySubmitAnswersUnavailable) {
   EXPECT_TRUE(comes_back());
 }
 
-TEST_F(PipelineOnCards, AnIdleCardThatDiesIsNoticedAndBroughtBack) {
+TEST_F(PipelineOnCards, AnIdleCardThatDiesIsReloaded) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   ASSERT_TRUE(signal_card("fpga1", SIGKILL));
@@ -229,7 +229,7 @@ TEST_F(PipelineOnCards, AnIdleCardThatDiesIsNoticedAndBroughtBack) {
   EXPECT_TRUE(comes_back());
 }
 
-TEST_F(PipelineOnCards, CardsKilledAgainAndAgainUnderLoadGiveNoWrongAnswer) {
+TEST_F(PipelineOnCards, CardsKilledRepeatedlyUnderLoadCauseNoWrongAnswer) {
   PipelineOptions options;
   options.restart_backoff_maximum = 20ms;
   open(diamond(), options);
@@ -263,8 +263,9 @@ TEST_F(PipelineOnCards, CardsKilledAgainAndAgainUnderLoadGiveNoWrongAnswer) {
   std::cout << good.load() << " right, " << failed.load() << " refused or failed\n";
 }
 
-// Every card hangs, and goes on hanging. They are given up side by side, in 5 s; one by one it would be 15.
-TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileCardsHang) {
+// All three cards hang for good. The pipeline gives them up in parallel, which takes 5 s; one after the other
+// it would take 15 s.
+TEST_F(PipelineOnCards, DeadlinesAndTheBoundOfStopHoldWhileCardsHang) {
   for (const auto bound : {0ms, 200ms}) {
     PipelineOptions options;
     options.slots = 2;
@@ -287,7 +288,7 @@ TEST_F(PipelineOnCards, DeadlinesAndStopHoldWhileCardsHang) {
   }
 }
 
-TEST_F(PipelineOnCards, StopAtOnceHoldsWhileIdleCardsHang) {
+TEST_F(PipelineOnCards, StopReturnsInBoundedTimeWhileIdleCardsHang) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   for (const char* card : {"fpga0", "fpga1", "fpga2"}) ASSERT_TRUE(signal_card(card, SIGSTOP));
@@ -296,7 +297,7 @@ TEST_F(PipelineOnCards, StopAtOnceHoldsWhileIdleCardsHang) {
   EXPECT_LT(Clock::now() - begin, 14s);
 }
 
-TEST_F(PipelineOnCards, ACardThatWakesUpInTimeIsNotLoadedAgain) {
+TEST_F(PipelineOnCards, ACardThatResumesInTimeIsNotReloaded) {
   PipelineOptions options;
   options.slots = 2;
   options.stuck_after = options.stuck_after_deadline = 60s;
@@ -317,9 +318,9 @@ TEST_F(PipelineOnCards, ACardThatWakesUpInTimeIsNotLoadedAgain) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 0U);
 }
 
-// With nothing but frames to go by: nobody asks for its status, which would wait for a register and find it
-// out.
-TEST_F(PipelineOnCards, ACardThatStopsAnsweringIsLoadedAgainWithDeadlinesAndWithout) {
+// Only frames reveal that the card hangs: the test does not ask for the status, which would read a register
+// and notice.
+TEST_F(PipelineOnCards, AHungCardIsReloadedWhetherOrNotFramesHaveDeadlines) {
   for (const bool with_deadline : {true, false}) {
     PipelineOptions options;
     options.slots = 2;
@@ -351,7 +352,7 @@ TEST_F(PipelineOnCards, ACardThatStopsAnsweringIsLoadedAgainWithDeadlinesAndWith
   }
 }
 
-TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {
+TEST_F(PipelineOnCards, RepeatedOpenAndStopLeaksNothing) {
   open(diamond());
   ASSERT_TRUE(works());
   pipeline_->stop(1s);
@@ -371,7 +372,7 @@ TEST_F(PipelineOnCards, OpenAndStopAgainAndAgainLeakNothing) {
   EXPECT_EQ(after.children, before.children);
 }
 
-TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdIsToldWhatIsMissing) {
+TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdDoesNotFit) {
   PlanBuilder one;
   one.input("x").card("solo", {"x"}, 31).output("y", "solo");
   open(chain_of_three());
@@ -392,7 +393,7 @@ TEST_F(PipelineOnCards, TwoPipelinesShareTheClusterAndAThirdIsToldWhatIsMissing)
   EXPECT_NE(third.error().message().find("4 in use"), std::string::npos) << third.error().message();
 }
 
-TEST_F(PipelineOnCards, AMissingOrAlteredImageIsNamed) {
+TEST_F(PipelineOnCards, OpenNamesAMissingOrAlteredImage) {
   open(chain_of_three());
   pipeline_.reset();
   const auto file = deployment_->image_path(deployment_->plan.images[1]);
@@ -411,7 +412,7 @@ TEST_F(PipelineOnCards, AMissingOrAlteredImageIsNamed) {
   EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(PipelineOnCards, AClusterTooSmallIsRefusedWithNumbers) {
+TEST_F(PipelineOnCards, OpenRefusesAClusterWithTooFewCards) {
   deployment_ = write_images(chain_of_three(), directory_.path());
   plan::Cluster small = cluster_;
   small.cards.resize(2);
@@ -422,7 +423,7 @@ TEST_F(PipelineOnCards, AClusterTooSmallIsRefusedWithNumbers) {
   EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();
 }
 
-TEST_F(PipelineOnCards, TheCardLayerSaysWhatItIsAskedForAndDoesNotHave) {
+TEST_F(PipelineOnCards, TheCardLayerReturnsTheRightErrorForEachMisuse) {
   const auto found = card::enumerate();
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), kCards);

@@ -1,4 +1,4 @@
-// `millrace plan`: what it prints and what it refuses.
+// The output of `millrace plan` and the requests that it refuses.
 
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
@@ -6,7 +6,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, AsJsonItHasTheKeysScriptsRelyOn) {
+TEST_F(PlanCommand, JsonHasTheKeysThatScriptsRelyOn) {
   const auto root = planned({"--target-fps", "5000"});
   EXPECT_EQ(root.at("schema").as_int64(), 1);
   EXPECT_EQ(root.at("kind").as_string(), "plan");
@@ -24,7 +24,7 @@ TEST_F(PlanCommand, AsJsonItHasTheKeysScriptsRelyOn) {
   EXPECT_FALSE(root.at("bottleneck").as_string().empty());
 }
 
-TEST_F(PlanCommand, OnATerminalPageNoLineIsLongerThan80ColumnsAndNoneIsColoured) {
+TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
   for (const auto& more : {std::vector<std::string>{}, {"--partitions", "3"}}) {
     const Outcome outcome = plan(more);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -35,7 +35,7 @@ TEST_F(PlanCommand, OnATerminalPageNoLineIsLongerThan80ColumnsAndNoneIsColoured)
   }
 }
 
-TEST_F(PlanCommand, AShareGivenTwiceIsRefusedAndSoIsARateBeyondReason) {
+TEST_F(PlanCommand, RefusesAMaxUtilisationGivenTwiceAndAnAbsurdFrameRate) {
   expect_error(plan({"--max-utilisation", "dsp=0.5", "--max-utilisation", "dsp=0.6"}), 2,
                {"--max-utilisation dsp=0.6", "dsp was given before"});
   expect_error(plan({"--max-utilisation", "0.5", "--max-utilisation", "0.5"}), 2,
@@ -52,7 +52,7 @@ TEST_F(PlanCommand, AShareGivenTwiceIsRefusedAndSoIsARateBeyondReason) {
   EXPECT_LT(rate(one), rate(all));
 }
 
-TEST_F(PlanCommand, QuietLeavesTheResultAndTakesTheProgress) {
+TEST_F(PlanCommand, QuietPrintsTheResultButNoProgress) {
   const Outcome outcome = plan({"--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;
@@ -60,7 +60,7 @@ TEST_F(PlanCommand, QuietLeavesTheResultAndTakesTheProgress) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
 }
 
-TEST_F(PlanCommand, ThePageIsWrittenWholeOrAnErrorSaysWhyNot) {
+TEST_F(PlanCommand, WritesTheHtmlReportOrSaysWhyItCannot) {
   const Outcome outcome = plan({"--html", file("report.html"), "--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto page = read_text_file(file("report.html"));
@@ -78,7 +78,7 @@ TEST_F(PlanCommand, ThePageIsWrittenWholeOrAnErrorSaysWhyNot) {
   EXPECT_TRUE(planned({}).at("alternatives").as_array().empty());
 }
 
-TEST_F(PlanCommand, NothingIsWrittenOverWhatIsReadAndNoFileIsTwo) {
+TEST_F(PlanCommand, RefusesToOverwriteItsInputsOrToWriteOneFileTwice) {
   const fs::path copy = directory_.path() / "model.onnx";
   fs::copy_file(kModel, copy);
   const auto size = fs::file_size(copy);
@@ -91,7 +91,7 @@ TEST_F(PlanCommand, NothingIsWrittenOverWhatIsReadAndNoFileIsTwo) {
   EXPECT_FALSE(fs::exists(file("a")));
 }
 
-TEST_F(PlanCommand, ATimeThatCannotBeIsRefusedByItsOption) {
+TEST_F(PlanCommand, RefusesImpossibleTimesAndNamesTheOption) {
   for (const std::string option : {"--host-time", "--max-latency"})
     for (const char* time : {"0", "-1us", "30xs", "us", "nan", "inf", "1e30s", "2e6s", "1e-30us"})
       expect_error(plan({option, time}), 2, {option + " " + time, "give a time from 1ns to 3600s"});
@@ -99,7 +99,7 @@ TEST_F(PlanCommand, ATimeThatCannotBeIsRefusedByItsOption) {
   expect_error(plan({"--host", "nothing"}), 2, {"--host nothing", "it has ", "conv_5"});
 }
 
-TEST_F(PlanCommand, ADeploymentHoldsItsPageAndMayBeReplaced) {
+TEST_F(PlanCommand, CompileReplacesADeploymentButNotOneWithForeignFiles) {
   const std::vector<std::string> compile{
       "compile",   kModel.string(),
       "--cluster", (kSource / "configs/clusters/three-ku060.yaml").string(),
@@ -116,7 +116,7 @@ TEST_F(PlanCommand, ADeploymentHoldsItsPageAndMayBeReplaced) {
   expect_error(millrace(compile), 2, {"notes.html"});
 }
 
-TEST_F(PlanCommand, ATargetOutOfReachNamesWhatBindsAndWhatCouldBeMet) {
+TEST_F(PlanCommand, AnUnreachableTargetNamesTheLimitAndTheBestPossible) {
   expect_error(plan({"--target-fps", "500000"}, "one-ku060"), 1,
                {"it would fit on 2 cards of 'ku060' as 2 replicas"});
   expect_error(plan({"--target-fps", "50000000"}, "one-ku060"), 1,
@@ -131,7 +131,7 @@ TEST_F(PlanCommand, ATargetOutOfReachNamesWhatBindsAndWhatCouldBeMet) {
   expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
 }
 
-TEST_F(PlanCommand, TheReportSaysWhichAverageMayDifferByAStep) {
+TEST_F(PlanCommand, ReportNotesAnAverageThatMayDifferByOneStep) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
   model.node("AveragePool", {model.pair("x", 0.1F, 0, "in")}, "mean");
@@ -152,7 +152,7 @@ TEST_F(PlanCommand, TheReportSaysWhichAverageMayDifferByAStep) {
   EXPECT_NE(html.find("Noted: " + note), std::string::npos);
 }
 
-TEST_F(PlanCommand, WhereTheHostBetweenCardsLimitsNoCardIsTakenForNothing) {
+TEST_F(PlanCommand, TakesNoFurtherCardsWhenTheHostLimitsTheRate) {
   const std::vector<std::string> asked{"--host", "maxpool_9", "--objective", "throughput", "--alternatives"};
   const auto root = planned(asked, "nine-ku060");
   ASSERT_EQ(root.at("bottleneck").as_string().find("the host limits"), 0U);
@@ -167,12 +167,13 @@ TEST_F(PlanCommand, WhereTheHostBetweenCardsLimitsNoCardIsTakenForNothing) {
   }
 }
 
-TEST_F(PlanCommand, AClusterThatCannotBeIsRefusedByWhatIsWrongWithIt) {
+TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesItsDefect) {
   expect_error(plan({"--partitions", "2"}, "one-ku060"), 1, {"has 1 card", "name a larger cluster"});
   const std::string apart = small_cards(2, false);
   expect_error(millrace({"plan", kModel.string(), "--cluster", apart, "--partitions", "2"}), 1,
                {"no two cards are joined by a cable", "add cables to the cluster file"});
-  // Joined, they hold it: with its layers as they are, and with a layer split; alone, no card does.
+  // With cables the three cards would hold the model: whole layers with 5,000 LUT, a split layer with 4,000.
+  // No single card holds it.
   const auto apart_of = [&](int luts) {
     return millrace({"plan", kModel.string(), "--cluster", small_cards(3, false, 0, luts)});
   };
@@ -194,7 +195,7 @@ TEST_F(PlanCommand, AClusterThatCannotBeIsRefusedByWhatIsWrongWithIt) {
                {"small.yaml", "shell: takes more than the device has", "11000 lut of 10000"});
 }
 
-TEST_F(PlanCommand, ADeviceThatIsForPlansOnlyIsMarkedInEveryForm) {
+TEST_F(PlanCommand, MarksAPlanOnlyDeviceInTextHtmlAndJson) {
   fs::create_directories(directory_.path() / "clusters");
   fs::copy(kSource / "configs/devices", directory_.path() / "devices");
   std::ofstream(file("clusters/versal.yaml"))

@@ -1,4 +1,5 @@
-// What `millrace plan` promises: that `compile` builds it, and which objective it is the best by.
+// The figures that `millrace plan` predicts: `compile` must build what was predicted, and the plan must be
+// the best by the objective asked for.
 
 #include <cmath>
 #include <map>
@@ -10,7 +11,7 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, ALatencyIsKeptAsItIsPlayedAndCostsNothingWhereItIsKeptAnyway) {
+TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateWhenMetAnyway) {
   const auto latency = [](const json::value& report) {
     return report.at("predicted").at("latency_us").to_number<double>();
   };
@@ -23,7 +24,7 @@ TEST_F(PlanCommand, ALatencyIsKeptAsItIsPlayedAndCostsNothingWhereItIsKeptAnyway
       EXPECT_GE(rate(kept), rate(plain) * 0.999);
     }
   }
-  // As the blocks add up it would be kept; as they are played it is not.
+  // The sum over the blocks would meet this bound, but the simulated latency does not.
   const std::string yaml = file("plan.yaml");
   (void)planned({"--save-plan", yaml}, "one-ku060");
   expect_error(
@@ -33,7 +34,7 @@ TEST_F(PlanCommand, ALatencyIsKeptAsItIsPlayedAndCostsNothingWhereItIsKeptAnyway
                {"us a frame where", "are asked for (--max-latency)"});
 }
 
-TEST_F(PlanCommand, APlanThatJointsMadeSlowerIsNotCalledTheBest) {
+TEST_F(PlanCommand, APlanSlowedDownByJointsIsNotCalledOptimal) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const Outcome outcome =
@@ -45,8 +46,8 @@ TEST_F(PlanCommand, APlanThatJointsMadeSlowerIsNotCalledTheBest) {
   EXPECT_GT(predicted.at("gap").to_number<double>(), 0.01);
 }
 
-/// ResNet-8's blocks need 8,192 cycles each at most; joined they need more.
-TEST_F(PlanCommand, WhatWasPromisedOfANetWithBranchesIsWhatIsBuilt) {
+/// Each block of ResNet-8 alone needs at most 8,192 cycles; joined they need more.
+TEST_F(PlanCommand, CompileBuildsThePredictedRateAndLatencyOfANetWithBranches) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string model = (shared_models() / "resnet8_cifar10/resnet8_int8_qdq.onnx").string();
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
@@ -62,14 +63,14 @@ TEST_F(PlanCommand, WhatWasPromisedOfANetWithBranchesIsWhatIsBuilt) {
     EXPECT_NEAR(root.at("predicted").at("latency_us").to_number<double>() * 156.25,
                 design.at("latency_cycles").to_number<double>(), 0.5);
   }
-  // As the blocks add up both would be kept.
+  // The sums over the blocks would meet both targets.
   expect_error(millrace({"compile", model, "--cluster", cluster, "--target-fps", "18000", "--max-latency",
                          "80us", "-o", file("e")}),
                1, {"frames/s"});
   EXPECT_FALSE(fs::exists(file("e")));
 }
 
-TEST_F(PlanCommand, APlanThatIsNotPlayedIsNotCalledTheBestAndCompilePlaysIt) {
+TEST_F(PlanCommand, APlanTooLargeToSimulateIsMarkedAndCompileSimulatesIt) {
   OnnxModel model;  // too many pixels for plan to play
   model.input("x", {1, 1, 1024, 1100});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -105,9 +106,9 @@ TEST_F(PlanCommand, APlanThatIsNotPlayedIsNotCalledTheBestAndCompilePlaysIt) {
   EXPECT_EQ(read_text_file(file("d/report.html"))->find("not played clock"), std::string::npos);
 }
 
-/// A convolution of stride 2 that takes a pixel a cycle, behind one that gives an element a cycle: while
-/// pixels pass of which nothing is made, the second waits for the first. Too many pixels for plan to play.
-TEST_F(PlanCommand, PlanPromisesWhatCompileBuildsWhereItDoesNotPlay) {
+/// A convolution of stride 2 that takes one pixel a cycle stands behind one that gives one element a cycle.
+/// It waits for the first one while it skips pixels. The image has too many pixels for `plan` to simulate.
+TEST_F(PlanCommand, AnEstimateWithoutSimulationIsWithinOnePercentOfTheBuild) {
   OnnxModel model;
   model.input("x", {1, 3, 126, 126});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -150,7 +151,7 @@ TEST_F(PlanCommand, PlanPromisesWhatCompileBuildsWhereItDoesNotPlay) {
   EXPECT_NEAR(rate(promised), rate(compiled), 0.01 * rate(compiled));
 }
 
-TEST_F(PlanCommand, ARateThatACableBoundsIsPredictedAndBuilt) {
+TEST_F(PlanCommand, PredictsTheRateThatACableLimits) {
   fs::create_directories(directory_.path() / "devices");
   fs::create_directories(directory_.path() / "clusters");
   fs::copy_file(kSource / "configs/devices/ku060.yaml", file("devices/ku060.yaml"));
@@ -161,19 +162,20 @@ TEST_F(PlanCommand, ARateThatACableBoundsIsPredictedAndBuilt) {
   const std::string second =
       "  - {a: {card: a, connector: 0}, b: {card: b, connector: 1}, gigabits_per_second: 0.01, "
       "latency_ns: 100}\n";
-  // Of a second cable one tensor has nothing.
+  // A second cable does not help, because only one tensor crosses.
   for (const std::string& cables : {cards, cards + second}) {
     std::ofstream(file("clusters/thin.yaml")) << cables;
     const Outcome outcome =
         millrace({"compile", kModel.string(), "--cluster", file("clusters/thin.yaml"), "--partitions", "2",
                   "--objective", "throughput", "-o", file("d"), "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    // A byte in 0.8 us; the least that passes between two layers is 84 bytes: eleven words and 40 bytes more.
+    // The cable carries a byte in 0.8 us. The smallest tensor between two layers has 84 bytes, which take 128
+    // on the cable: eleven words and 40 further bytes.
     EXPECT_NEAR(rate(json::parse(outcome.out)), 0.01e9 / 8 / 128, 2);
   }
 }
 
-/// Two 1x1 convolutions with a transposition between them, which has no hardware.
+/// Two 1x1 convolutions with a transposition between them, for which there is no hardware.
 std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
   OnnxModel model;
   model.input("x", {1, channels, side, side});
@@ -192,7 +194,7 @@ std::string transposed_in_mid_net(std::int64_t channels, std::int64_t side) {
   return model.bytes();
 }
 
-TEST_F(PlanCommand, AnObjectiveIsObeyedWhereABlockHasNoHardware) {
+TEST_F(PlanCommand, ObeysTheObjectiveWhenABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(4, 8);
   const std::vector<std::string> asked{"plan", file("turned.onnx"), "--cluster",
                                        (kSource / "configs/clusters/three-ku060.yaml").string(), "--json"};
@@ -210,7 +212,7 @@ TEST_F(PlanCommand, AnObjectiveIsObeyedWhereABlockHasNoHardware) {
   expect_error(with({"--objective", "throughput", "--no-host"}), 1, {"--no-host"});
 }
 
-TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndHowTheOthersGetTheirs) {
+TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -247,7 +249,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndHowTheOthersGetTheirs) {
                {"model 'wide' has nothing left that a card computes", "leave one of the --host out"});
 }
 
-TEST_F(PlanCommand, SaysInPlanAndCompileThatEveryTermOfAWideNetIsMeasured) {
+TEST_F(PlanCommand, ListsNoExtrapolatedCostsForAWideNet) {
   OnnxModel model;
   model.input("x", {1, 128});
   const std::vector<std::int64_t> ones(128 * 4, 1);
@@ -263,13 +265,14 @@ TEST_F(PlanCommand, SaysInPlanAndCompileThatEveryTermOfAWideNetIsMeasured) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.out).at("extrapolated").as_array();
   };
-  // The committed catalogue has a measurement for every term, so that both lists are empty. Report tests cover others.
+  // The committed catalogue has a measurement for every term, so both lists are empty. The report's tests
+  // cover lists that are not.
   EXPECT_EQ(extrapolated("plan", {}), json::array());
   EXPECT_EQ(extrapolated("compile", {"-o", file("d")}), json::array());
 }
 
-/// The first partition holds the transposition and is emulated; the second one keeps its hardware.
-TEST_F(PlanCommand, KeepsToMaxUtilisationWhereABlockHasNoHardware) {
+/// The first partition contains the transposition and is only emulated; the second one has hardware.
+TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(32, 16);
   const auto luts_within = [&](const std::string& share) {
     const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
@@ -299,8 +302,9 @@ TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
   EXPECT_EQ(root.at("replicas").as_array().size(), 2U);
 }
 
-/// Hardware that does not fit beside a block without any is no reason to refuse a model that can be emulated.
-TEST_F(PlanCommand, EmulatesAModelWhoseOtherBlocksDoNotFit) {
+/// A model with a block that has no hardware can only be emulated, so it is compiled even if the hardware of
+/// its other blocks does not fit.
+TEST_F(PlanCommand, EmulatesAModelWhenABlockHasNoHardwareAndTheOthersDoNotFit) {
   std::ofstream(file("turned.onnx"), std::ios::binary) << transposed_in_mid_net(64, 16);
   const Outcome outcome = millrace({"compile", file("turned.onnx"), "--cluster",
                                     (kSource / "configs/clusters/two-ku060.yaml").string(),
@@ -312,7 +316,7 @@ TEST_F(PlanCommand, EmulatesAModelWhoseOtherBlocksDoNotFit) {
   EXPECT_NE(outcome.err.find("part1 gets no hardware: "), std::string::npos) << outcome.err;
 }
 
-TEST_F(PlanCommand, TheObjectiveDecidesWhatTheRestGoesTo) {
+TEST_F(PlanCommand, TheObjectiveDecidesHowSpareResourcesAreUsed) {
   const auto cards = planned({"--target-fps", "1000"});
   const auto frames = planned({"--objective", "throughput"});
   const auto quick = planned({"--objective", "latency"});
@@ -324,8 +328,8 @@ TEST_F(PlanCommand, TheObjectiveDecidesWhatTheRestGoesTo) {
             rate(cards));
 }
 
-/// Two 3x3 convolutions with random weights: float, or quantised as tools do it, with a scale for each output
-/// channel that is no power of two.
+/// Two 3x3 convolutions with random weights, either float or quantised as tools do it: one scale for each
+/// output channel, which is no power of two.
 std::string two_convolutions(bool quantised) {
   std::mt19937 random(17);
   OnnxModel model;
@@ -361,7 +365,7 @@ std::string two_convolutions(bool quantised) {
   return model.bytes();
 }
 
-/// What `plan` prints of such a net for one KU060.
+/// Plans of two_convolutions() for one KU060.
 class AssumedTypes : public PlanCommand {
  protected:
   Outcome plan(bool quantised, std::vector<std::string> more) {
@@ -383,7 +387,7 @@ class AssumedTypes : public PlanCommand {
   }
 };
 
-TEST_F(AssumedTypes, TakeWhatAPerChannelModelTakes) {
+TEST_F(AssumedTypes, Int8TakesTheResourcesOfAPerChannelQuantisedModel) {
   const auto real = planned(true, {}), assumed = planned(false, {"--assume", "int8"});
   EXPECT_DOUBLE_EQ(rate(assumed), rate(real));
   EXPECT_EQ(used(assumed, "dsp"), used(real, "dsp"));
@@ -395,7 +399,7 @@ TEST_F(AssumedTypes, TakeWhatAPerChannelModelTakes) {
             std::string::npos);
 }
 
-TEST_F(AssumedTypes, TakePowersOfTwoWhereTheseAreNamed) {
+TEST_F(AssumedTypes, Int8Pow2AssumesPowerOfTwoScales) {
   const auto general = planned(false, {"--assume", "int8"}),
              shifts = planned(false, {"--assume", "int8-pow2"});
   EXPECT_GT(rate(shifts), rate(general));  // requantisation leaves more for the matrix units
@@ -406,7 +410,7 @@ TEST_F(AssumedTypes, TakePowersOfTwoWhereTheseAreNamed) {
   expect_error(plan(false, {"--assume", "int8-pow3"}), 2, {"--assume int8-pow3", "-pow2"});
 }
 
-TEST_F(PlanCommand, DosasNetsTakeOneCardEachAt5000FramesASecond) {
+TEST_F(PlanCommand, EachFloatNetOfDosaFitsOneCardAt5000FramesPerSecond) {
   const fs::path models = shared_models();
   if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();
@@ -427,7 +431,7 @@ TEST_F(PlanCommand, DosasNetsTakeOneCardEachAt5000FramesASecond) {
   }
 }
 
-TEST_F(PlanCommand, TheSameNetsQuantisedTakeOneCardEachAt5000FramesASecondToo) {
+TEST_F(PlanCommand, EachQuantisedNetFitsOneCardAt5000FramesPerSecond) {
   const fs::path models = shared_models();
   if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   for (const char* net : {"tfc_mnist/tfc_qdq_s8_pow2", "mpcnn_gestures/mpcnn_qdq_s8_pow2",
@@ -444,7 +448,7 @@ TEST_F(PlanCommand, TheSameNetsQuantisedTakeOneCardEachAt5000FramesASecondToo) {
   }
 }
 
-TEST_F(PlanCommand, CompileBuildsExactlyWhatItSays) {
+TEST_F(PlanCommand, CompileBuildsThePlannedPartitions) {
   const auto promised = planned({"--partitions", "2"});
   const Outcome compiled = millrace({"compile", kModel.string(), "--cluster",
                                      (kSource / "configs/clusters/three-ku060.yaml").string(), "--partitions",

@@ -1,11 +1,11 @@
-// Plan files: what is saved is what is read back, and an edit is judged.
+// Plan files: a saved plan reads back unchanged, and an edited plan is checked.
 
 #include "plan_command.hpp"
 
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, ASavedPlanReadsBackAndAnEditIsJudged) {
+TEST_F(PlanCommand, ASavedPlanReadsBackAndAnEditedOneIsChecked) {
   const std::string yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml});
   const auto again = planned({"--plan", yaml});
@@ -41,7 +41,7 @@ TEST_F(PlanCommand, ASavedPlanReadsBackAndAnEditIsJudged) {
   expect_error(edited("card: \"fpga0\"", "card: fpga0\n  - card: fpga1"), 2, {"edited.yaml"});
 }
 
-/// Of a plan as JSON, whatever says how it was come by.
+/// A plan's JSON without the fields that say how the plan was found.
 json::object figures(const json::value& plan) {
   json::object out = plan.as_object();
   for (const char* key :
@@ -64,7 +64,7 @@ TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedAndReadBack) {
         << asked[0];
     EXPECT_EQ(*read_text_file(file("again.yaml")), *read_text_file(yaml));
   }
-  // Options beside it may say the same, and nothing else.
+  // Options given with a plan file may repeat its choices but not contradict them.
   EXPECT_EQ(plan({"--plan", yaml, "--split", "gemm_24=3", "--host", "gemm_24_part1"}).exit_code, 0);
   const auto part = planned({"--plan", yaml, "--host", "gemm_24_part1"});
   EXPECT_TRUE(part.at("unedited").is_null());  // of the model as it is, a search knows no such block
@@ -75,7 +75,7 @@ TEST_F(PlanCommand, SplitsAndHostBlocksAreSavedAndReadBack) {
   expect_error(plan({"--plan", yaml, "--host", "gemm_30"}), 2, {"--host gemm_30", "edit its 'host'"});
 }
 
-TEST_F(PlanCommand, APlanFileOfAModelThatFitsOnlyWhenItIsSplitIsFollowed) {
+TEST_F(PlanCommand, APlanFileWithASplitThatMakesTheModelFitIsFollowed) {
   const std::string cluster = small_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--json"});
@@ -90,8 +90,8 @@ TEST_F(PlanCommand, APlanFileOfAModelThatFitsOnlyWhenItIsSplitIsFollowed) {
   EXPECT_EQ(followed.at("unedited").at("cards").to_number<int>(), 3);
 }
 
-TEST_F(PlanCommand, APlanFileIsFollowedWhereASearchFindsNothing) {
-  // What stands before and behind the host are two partitions, each with a shell.
+TEST_F(PlanCommand, APlanFileIsFollowedEvenIfTheSearchFindsNoPlan) {
+  // The partitions before and after the host block need a shell each.
   const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--weights", "baked"});
@@ -109,7 +109,7 @@ TEST_F(PlanCommand, APlanFileIsFollowedWhereASearchFindsNothing) {
     EXPECT_NE(unwrapped(text.out).find(words), std::string::npos) << text.out;
 }
 
-TEST_F(PlanCommand, APlanOfAFloatModelSaysSoAndIsFollowedForNoOtherAssumption) {
+TEST_F(PlanCommand, APlanFileOfAFloatModelRequiresTheSameAssumedTypes) {
   if (shared_models().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", (shared_models() / "dosa_originals/TFC.onnx").string(), "--cluster",
@@ -128,8 +128,8 @@ TEST_F(PlanCommand, APlanOfAFloatModelSaysSoAndIsFollowedForNoOtherAssumption) {
   expect_error(plan({"--plan", file("marked.yaml")}), 2, {"'int8' is not what is given: no --assume"});
 }
 
-/// Links are charged for each of the cables, together or alone.
-TEST_F(PlanCommand, TwoCablesBetweenTwoCardsAreChargedTwice) {
+/// Each cable between two cards costs a link of its own, even if one cable would do.
+TEST_F(PlanCommand, TwoCablesBetweenTwoCardsCostTwoLinks) {
   const auto luts = [&](int cables) {
     const std::string cluster = small_cards(2, true, 0, 30000);
     if (cables == 2)
@@ -148,7 +148,7 @@ TEST_F(PlanCommand, TwoCablesBetweenTwoCardsAreChargedTwice) {
   EXPECT_EQ(two.second, one.second + 100);
 }
 
-TEST_F(PlanCommand, SplitsAndHostBlocksThatCannotBeAreRefusedByNameAndLine) {
+TEST_F(PlanCommand, ImpossibleSplitsAndHostBlocksAreRefusedByNameAndLine) {
   (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
   const std::string own = *read_text_file(file("plan.yaml"));
   const auto with = [&](const std::string& splits, const std::string& host = "") {
@@ -179,13 +179,13 @@ TEST_F(PlanCommand, SplitsAndHostBlocksThatCannotBeAreRefusedByNameAndLine) {
   expect_error(with(kept, "host: [conv_5]\n"), 2, {"edited.yaml:", "'conv_5' runs on the host"});
 }
 
-TEST_F(PlanCommand, APlanFileWhoseJointsTakeMoreThanIsLeftIsRefusedByCardKindAndAmount) {
+TEST_F(PlanCommand, APlanFileThatDoesNotFitWithItsJointsIsRefusedWithTheAmount) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string(),
                     yaml = file("plan.yaml");
   const auto own = planned({"--save-plan", yaml}, "one-ku060");
   const auto& region = own.at("partitions").at(0).at("regions").at(0);
   const auto of = [&](const char* what) { return region.at(what).at("lut").to_number<double>(); };
-  // The default share is 0.8. What the blocks alone take is 3 % less.
+  // The default share is 0.8. The blocks without their joints take 3 % less.
   const double most = 0.8 * of("used") / of("available");
   for (const auto& [share, fits] : {std::pair{most * 1.001, true}, {most * 0.99, false}})
     for (const char* command : {"plan", "compile"}) {
@@ -209,7 +209,7 @@ TEST_F(PlanCommand, APlanFileWhoseJointsTakeMoreThanIsLeftIsRefusedByCardKindAnd
     }
 }
 
-TEST_F(PlanCommand, APlanFileMayPlaceTheWeightsOfOneLayer) {
+TEST_F(PlanCommand, APlanFileCanPlaceTheWeightsOfASingleLayer) {
   const std::string cluster = (kSource / "configs/clusters/one-ku060.yaml").string();
   ASSERT_EQ(
       plan({"--target-fps", "20000", "--save-plan", file("plan.yaml"), "--quiet"}, "one-ku060").exit_code, 0);
@@ -230,7 +230,7 @@ TEST_F(PlanCommand, APlanFileMayPlaceTheWeightsOfOneLayer) {
   };
   EXPECT_GT(luts(planned({"--target-fps", "20000"}, "one-ku060")),
             luts(planned({"--plan", file("plan.yaml")}, "one-ku060")) + 1000)
-      << "what loads it is not reckoned with";
+      << "the loader's cost is missing";
   expect_error(plan({"--plan", file("plan.yaml"), "--weights", "baked"}, "one-ku060"), 2,
                {"'gemm_30'", "its weights are baked, not loaded"});
   with("maxpool_9", "streamed");

@@ -1,4 +1,5 @@
-// Layers that do not fit or limit: split over cards, or with their weights in memory; compiled and run.
+// Layers that do not fit a card or that limit the rate: they are split over cards, or their weights are
+// streamed from memory. The result is compiled and run.
 
 #include <algorithm>
 #include <map>
@@ -10,13 +11,13 @@
 namespace millrace::tests {
 namespace {
 
-TEST_F(PlanCommand, ResNet8CutBetweenItsBranchesAndInsideOfOneGivesTheSameBytes) {
+TEST_F(PlanCommand, ResNet8CutBetweenOrInsideItsBranchesGivesTheSameBytes) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const std::string model =
       std::string(models == nullptr ? "" : models) + "/resnet8_cifar10/resnet8_int8_qdq.onnx";
   if (!fs::exists(model)) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string cluster = (kSource / "configs/clusters/three-ku060.yaml").string();
-  // How many tensors cross the first cut, where the bytes that come out are the reference's.
+  // Compiles and verifies; returns how many tensors cross the first cut.
   const auto tensors_over = [&](const std::vector<std::string>& how) {
     std::vector<std::string> arguments{"compile", model, "--cluster", cluster, "-o", file("d"), "--json"};
     arguments.insert(arguments.end(), how.begin(), how.end());
@@ -50,7 +51,7 @@ std::map<std::string, std::string> cards_of(const json::value& plan) {
 
 TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   const auto own = planned({"--split", "gemm_24=2", "--partitions", "3", "--save-plan", file("plan.yaml")});
-  // Its second part goes from the first card to the second.
+  // Move the second part from the first card to the second.
   std::string text = *read_text_file(file("plan.yaml"));
   const std::string second = "  - card: \"fpga1\"\n    blocks:\n", part = "      - {block: \"gemm_24_part1\"";
   ASSERT_EQ(cards_of(own)["gemm_24_part1"], "fpga0");
@@ -64,7 +65,7 @@ TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
                                      (kSource / "configs/clusters/three-ku060.yaml").string(), "--plan",
                                      file("plan.yaml"), "-o", file("d"), "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
-  // Where they stand in what is built.
+  // The partition of each block in the deployment.
   std::map<std::string, std::string> partition_of;
   const auto built = json::parse(compiled.out);
   for (const auto& partition : built.at("partitions").as_array())
@@ -81,13 +82,13 @@ TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
 }
 
-TEST_F(PlanCommand, ALayerTooLargeForACardIsSplitOverTwoAndGivesTheSameBytes) {
+TEST_F(PlanCommand, ALayerTooLargeForOneCardIsSplitOverTwo) {
   const std::string cluster = small_cards(3);
   const Outcome compiled =
       millrace({"compile", kModel.string(), "--cluster", cluster, "-o", file("d"), "--json"});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   EXPECT_NE(compiled.out.find("gemm_24_part1"), std::string::npos);
-  // Of 4,000 LUT each cable takes 100; the card in the middle has two.
+  // Each cable takes 100 of a card's 4,000 LUT; the card in the middle has two cables.
   for (const auto& [part, luts] : {std::pair{"part0", 3900}, {"part1", 3800}, {"part2", 3900}}) {
     std::ifstream design(file("d/rtl/" + std::string(part) + "/design.json"));
     const json::value root = json::parse(std::string(std::istreambuf_iterator<char>(design), {}));
@@ -96,7 +97,7 @@ TEST_F(PlanCommand, ALayerTooLargeForACardIsSplitOverTwoAndGivesTheSameBytes) {
   const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  // With its weights in memory it needs no second card for itself, and the model one less.
+  // With the layer's weights in memory, the layer needs no second card and the model one card less.
   streaming_cards(3);
   const Outcome streamed =
       millrace({"plan", kModel.string(), "--cluster", cluster, "--weights", "auto", "--json"});
@@ -111,12 +112,12 @@ TEST_F(PlanCommand, ALayerTooLargeForACardIsSplitOverTwoAndGivesTheSameBytes) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json::parse(run.out).at("mismatches").to_number<int>(), 0);
   EXPECT_EQ(json::parse(run.out).at("cards").to_number<int>(), 2);
-  // Alone, such a card is too small for all of them; the message is about the layers as the model has them.
+  // One such card is too small for all layers; the message names the layers of the model, not their parts.
   expect_error(millrace({"plan", kModel.string(), "--cluster", small_cards(1), "--weights", "baked"}), 1,
                {"the cards are full before layer 'gemm_24'", "what it has too little of is BRAM18, with "});
 }
 
-/// Fully connected layers of so many outputs each, of random weights.
+/// A model of fully connected layers with random weights; `widths` are the input's and each layer's sizes.
 std::string dense_model(const std::vector<std::int64_t>& widths) {
   std::mt19937 random(7);
   OnnxModel model;
@@ -134,7 +135,7 @@ std::string dense_model(const std::vector<std::int64_t>& widths) {
   model.output(x);
   return model.bytes();
 }
-TEST_F(PlanCommand, TwoLayersTooLargeForACardAreSplitBothAndGiveTheSameBytes) {
+TEST_F(PlanCommand, TwoLayersTooLargeForOneCardAreBothSplit) {
   std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 192, 192, 192, 10});
   const std::string cluster = small_cards(6);
   const Outcome compiled = millrace({"compile", file("dense.onnx"), "--cluster", cluster, "-o", file("d"),
@@ -145,12 +146,12 @@ TEST_F(PlanCommand, TwoLayersTooLargeForACardAreSplitBothAndGiveTheSameBytes) {
   const Outcome random = millrace({"verify", file("d"), "--cluster", cluster, "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  // With fewer cards the message is about the layers as the model has them.
+  // With fewer cards the message names the layers of the model, not their parts.
   expect_error(millrace({"plan", file("dense.onnx"), "--cluster", small_cards(2), "--weights", "baked"}), 1,
                {"'dense2'"});
 }
 
-TEST_F(PlanCommand, ALayerThatFitsButLimitsIsSplitForThroughputAndGivesTheSameBytes) {
+TEST_F(PlanCommand, ALayerThatLimitsTheRateIsSplitForThroughput) {
   std::ofstream(file("dense.onnx"), std::ios::binary) << dense_model({64, 128, 10});
   const std::string cluster = small_cards(2);
   const auto run = [&](const char* command, std::vector<std::string> more) {
@@ -160,11 +161,11 @@ TEST_F(PlanCommand, ALayerThatFitsButLimitsIsSplitForThroughputAndGivesTheSameBy
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.exit_code == 0 ? outcome.out : "{}");
   };
-  // All of it fits a card, and each layer a card of its own.
+  // All layers fit one card, and each layer fits a card of its own.
   const json::value one = run("plan", {}), apart = run("plan", {"--partitions", "2"});
   EXPECT_EQ(one.at("partitions").as_array().size(), 1U);
   for (const auto& plan : {one, apart}) EXPECT_TRUE(plan.at("splits").as_array().empty());
-  // 8,192 of its 9,472 multiplications are the first layer's.
+  // The first layer has 8,192 of the model's 9,472 multiplications.
   const json::value quick = run("plan", {"--objective", "throughput"});
   ASSERT_EQ(quick.at("splits").as_array().size(), 1U) << quick;
   EXPECT_EQ(quick.at("splits").at(0).at("block").as_string(), "dense1");
@@ -176,7 +177,7 @@ TEST_F(PlanCommand, ALayerThatFitsButLimitsIsSplitForThroughputAndGivesTheSameBy
   EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
 }
 
-TEST_F(PlanCommand, OfAModelTooLargeForTheCardTheLayersThatDoNotFitAreStreamed) {
+TEST_F(PlanCommand, OnlyTheWeightsThatDoNotFitTheChipAreStreamed) {
   const std::string cluster = streaming_cards(1);
   const auto run = [&](const char* command, std::vector<std::string> more) {
     more.insert(more.begin(), {command, kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1"});
@@ -193,7 +194,7 @@ TEST_F(PlanCommand, OfAModelTooLargeForTheCardTheLayersThatDoNotFitAreStreamed) 
       run("plan", {"--save-plan", file("plan.yaml"), "--html", file("plan.html"), "--json"});
   ASSERT_EQ(chosen.exit_code, 0) << chosen.err;
   const json::value plan = json::parse(chosen.out);
-  // 48,000 of 61,470 weights; what fits stays on the chip.
+  // gemm_24 has 48,000 of the model's 61,470 weights; the others stay on the chip.
   EXPECT_EQ(placements(plan), (std::map<std::string, std::string>{{"gemm_24", "streamed"}})) << chosen.out;
   const double bytes = plan.at("partitions").at(0).at("memory_bytes").to_number<double>();
   EXPECT_GE(bytes, 48000);  // a line takes a power of two of bytes
@@ -204,7 +205,7 @@ TEST_F(PlanCommand, OfAModelTooLargeForTheCardTheLayersThatDoNotFitAreStreamed) 
   EXPECT_NE(
       read_text_file(file("plan.html"))->find("Weights of &#39;gemm_24&#39; are streamed from memory, "),
       std::string::npos);
-  // The file has it too, and is followed.
+  // The plan file records the placement and is followed.
   const Outcome followed = run("plan", {"--plan", file("plan.yaml"), "--json"});
   ASSERT_EQ(followed.exit_code, 0) << followed.err;
   EXPECT_EQ(placements(json::parse(followed.out)), placements(plan));
@@ -222,13 +223,13 @@ TEST_F(PlanCommand, OfAModelTooLargeForTheCardTheLayersThatDoNotFitAreStreamed) 
     ASSERT_EQ(verified.exit_code, 0) << verified.err;
     EXPECT_EQ(json::parse(verified.out).at("mismatches").to_number<int>(), 0);
   }
-  // Only what is streamed is outside of the image.
+  // Only the streamed weights are outside the image.
   EXPECT_TRUE(fs::exists(file("d/rtl/part0/gemm_30_weights.hex")));
   EXPECT_FALSE(fs::exists(file("d/rtl/part0/gemm_24_weights.hex")));
   EXPECT_FALSE(fs::is_empty(file("d/weights")));
 }
 
-TEST_F(PlanCommand, ForATargetLayersAreStreamedUnaskedWhereSplittingThemTakesMoreCards) {
+TEST_F(PlanCommand, ATargetIsMetByStreamingWhenThatTakesFewerCardsThanSplitting) {
   const std::string cluster = streaming_cards(3);
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster});
@@ -250,7 +251,7 @@ TEST_F(PlanCommand, ForATargetLayersAreStreamedUnaskedWhereSplittingThemTakesMor
   EXPECT_NE(unwrapped(with({"--target-fps", "500"}))
                 .find("among contiguous cuts with room on every card for what loads weights; "),
             std::string::npos);
-  // What is said to be near the best says of what.
+  // The gap is stated for the choices that the search was given.
   const json::value split = json::parse(with({"--json"}));
   EXPECT_EQ(split.at("partitions").as_array().size(), 3U);
   EXPECT_EQ(given(split), (Given{"weights", "splits"}));
@@ -259,14 +260,14 @@ TEST_F(PlanCommand, ForATargetLayersAreStreamedUnaskedWhereSplittingThemTakesMor
             std::string::npos);
 }
 
-TEST_F(PlanCommand, ARateThatNeitherTheChipNorTheMemoryHasRoomForIsRefusedByTheMemorysName) {
+TEST_F(PlanCommand, ARateBeyondTheMemoryBandwidthIsRefusedAndNamesTheMemory) {
   const std::string cluster = streaming_cards(1);
   const auto at = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--max-utilisation", "lut=1",
                                "--max-utilisation", "memory=0.005"});
     return millrace(more);
   };
-  // 10 MB/s.
+  // The limit on memory bandwidth leaves 10 MB/s.
   const Outcome most = at({"--objective", "throughput", "--json"});
   ASSERT_EQ(most.exit_code, 0) << most.err;
   const json::value plan = json::parse(most.out);
@@ -276,7 +277,7 @@ TEST_F(PlanCommand, ARateThatNeitherTheChipNorTheMemoryHasRoomForIsRefusedByTheM
   expect_error(at({"--target-fps", std::to_string(rate(plan) * 1.05)}), 1, {"memory bandwidth, with "});
 }
 
-TEST_F(PlanCommand, WhatLoadsConstantsIsTakenFromWhatACardOffersWhereAnyAreLoaded) {
+TEST_F(PlanCommand, TheWeightLoaderIsChargedOnlyToPlansThatLoadOrStreamWeights) {
   const auto offered = [&](std::vector<std::string> more, const char* kind) {
     return planned(std::move(more), "one-ku060")
         .at("partitions")
@@ -289,12 +290,13 @@ TEST_F(PlanCommand, WhatLoadsConstantsIsTakenFromWhatACardOffersWhereAnyAreLoade
   };
   const std::vector<std::string> baked{"--weights", "baked"}, loaded{"--weights", "loaded"},
       streamed{"--weights", "streamed"};
-  // kernels/catalog.csv: 1,361 LUT, 296 of them memory, and 1,729 FF for 25 MB; 0.8 of a card may be used.
+  // kernels/catalog.csv: the loader takes 1,361 LUT, 296 of them as memory, and 1,729 FF for 25 MB; 0.8 of a
+  // card may be used.
   for (const auto& [kind, luts] : {std::pair{"lut", 1361}, {"lutram", 296}, {"ff", 1729}})
     for (const auto& placement : {loaded, streamed})
       EXPECT_NEAR(offered(baked, kind) - offered(placement, kind), 0.8 * luts, 0.8 * luts * 0.03) << kind;
   EXPECT_EQ(offered({}, "lut"), offered(baked, "lut"));
-  // By a plan's file, whoever had it made.
+  // A plan file is charged for the loader in the same way.
   const auto followed = [&](const std::vector<std::string>& placement) {
     std::vector<std::string> more = placement;
     more.insert(more.end(), {"--target-fps", "5000", "--save-plan", file("plan.yaml")});

@@ -1,5 +1,5 @@
-// Replicas of a model, end to end: planned, compiled, verified, served, and a card of one of them killed
-// under load.
+// Replicas of a model, end to end: planned, compiled, verified and served, while one card is killed under
+// load.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ class ReplicasOfLenet : public testing::Test {
   }
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
 
-  /// LeNet-5 over nine KU060 in a row: so many replicas of so many cards.
+  /// Compiles LeNet-5 for nine KU060 in a row, as `replicas` copies of `partitions` cards each.
   void compile(int replicas, int partitions, const std::string& to) {
     const Outcome outcome = millrace({"compile", kModel.string(), "--cluster", cluster("nine-ku060"),
                                       "--name", "lenet", "--replicas", std::to_string(replicas),
@@ -56,7 +56,7 @@ class ReplicasOfLenet : public testing::Test {
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<pid_t> cards() { return children_named(server_->pid(), "millrace-card"); }
 
-  /// The first images of the set, scaled as the model wants them, and what they must give.
+  /// Reads the first images of the data set, scaled for the model, and their golden outputs.
   void read_golden() {
     auto images = read_npy(kSource / "tests/vectors/lenet5_mnist/images_u8.npy");
     auto golden = read_npy(kSource / "tests/vectors/lenet5_mnist/golden_f32.npy");
@@ -74,7 +74,7 @@ class ReplicasOfLenet : public testing::Test {
       outputs_.emplace_back(reinterpret_cast<const char*>(golden->data.data() + f * bytes), bytes);
     }
   }
-  /// The status of one inference; -1 where it is 200 and a byte is wrong, 0 where there is no answer.
+  /// The HTTP status of one inference; -1 if it is 200 but a byte is wrong, 0 if there was no answer.
   int ask(HttpConnection& connection, std::size_t frame) const {
     const auto answer = connection.request("POST", "/v2/models/lenet/infer", inputs_[frame % frames_], kRaw);
     if (!answer) return 0;
@@ -99,7 +99,7 @@ class ReplicasOfLenet : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(ReplicasOfLenet, TwoCompileAndEveryByteIsTheReferences) {
+TEST_F(ReplicasOfLenet, TwoReplicasShareTheirImagesAndEqualTheReference) {
   compile(2, 2, file("d"));
   const json::value inspected = json::parse(millrace({"inspect", file("d"), "--json"}).out);
   EXPECT_EQ(inspected.at("replicas").to_number<int>(), 2);
@@ -116,7 +116,7 @@ TEST_F(ReplicasOfLenet, TwoCompileAndEveryByteIsTheReferences) {
   }
 }
 
-TEST_F(ReplicasOfLenet, AreServedAskedAndMeasured) {
+TEST_F(ReplicasOfLenet, TwoReplicasShareTheLoadAndReportItInStatusAndMetrics) {
   read_golden();
   compile(2, 2, file("d"));
   serve({"--deployment", file("d"), "--warmup-frames", "0"});
@@ -124,7 +124,7 @@ TEST_F(ReplicasOfLenet, AreServedAskedAndMeasured) {
   ASSERT_EQ(cards().size(), 4U);
   HttpConnection connection(port_);
   for (std::size_t f = 0; f < 40; ++f) ASSERT_EQ(ask(connection, f), 200) << f;
-  // A look waits for the cards only so long, and may show what an earlier one saw.
+  // A status request waits for the cards only for a bounded time and may return older counts.
   json::value status;
   static_cast<void>(wait_until([&] {
     status = model_status();
@@ -165,7 +165,7 @@ TEST_F(ReplicasOfLenet, AreServedAskedAndMeasured) {
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(ReplicasOfLenet, AKilledCardCostsWhatItHadInFlightAndTheOthersServe) {
+TEST_F(ReplicasOfLenet, AKilledCardFailsOnlyItsFramesInFlight) {
   read_golden();
   compile(2, 2, file("d"));
   serve({"--deployment", file("d")});
@@ -186,7 +186,7 @@ TEST_F(ReplicasOfLenet, AKilledCardCostsWhatItHadInFlightAndTheOthersServe) {
       return wait_until([&, until = served + more] { return served >= until; });
     };
     ASSERT_TRUE(wait_for(30));
-    // Each of the four in its turn: processes come back under other numbers.
+    // A restarted card has a new process id, so the first process belongs to another card in each round.
     const pid_t victim = cards().front();
     ASSERT_EQ(::kill(victim, SIGKILL), 0);
     for (int i = 0; i < 20; ++i) EXPECT_EQ(ready(), 200);
@@ -214,7 +214,7 @@ TEST_F(ReplicasOfLenet, AKilledCardCostsWhatItHadInFlightAndTheOthersServe) {
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(ReplicasOfLenet, AreSwappedOneAfterTheOtherAndNoRequestFails) {
+TEST_F(ReplicasOfLenet, SwapsBetweenVersionsWithReplicasFailNoRequest) {
   read_golden();
   fs::create_directories(file("root/lenet"));
   compile(2, 2, file("root/lenet/1"));
@@ -255,7 +255,7 @@ TEST_F(ReplicasOfLenet, AreSwappedOneAfterTheOtherAndNoRequestFails) {
   EXPECT_EQ(failed.load(), 0);
 }
 
-TEST_F(ReplicasOfLenet, ThatDoNotFitTheClusterServedOnAreRefusedWithTheRemedy) {
+TEST_F(ReplicasOfLenet, ServeRefusesMoreReplicasThanTheClusterHolds) {
   compile(2, 2, file("d"));
   const Outcome refused = millrace(
       {"serve", "--deployment", file("d"), "--cluster", cluster("three-ku060"), "--http", "127.0.0.1:0"});
@@ -267,7 +267,7 @@ TEST_F(ReplicasOfLenet, ThatDoNotFitTheClusterServedOnAreRefusedWithTheRemedy) {
   EXPECT_EQ(model_status().at("cards").as_array().size(), 2U);
 }
 
-TEST_F(ReplicasOfLenet, APlanSaysTheirCardsAndReadsThemBack) {
+TEST_F(ReplicasOfLenet, APlanFileListsTheCardsOfEachReplica) {
   const auto plan = [&](std::vector<std::string> more, const std::string& on = "nine-ku060") {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster(on)});
     return millrace(more);

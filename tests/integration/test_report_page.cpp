@@ -1,5 +1,5 @@
-// report.html in a real browser: tests/node/report.mjs looks at pages of several plans in Chromium, at four
-// widths, light, dark and printed. MILLRACE_SHOTS names a directory for its screenshots.
+// report.html in a real browser. tests/node/report.mjs shows the pages of several plans in Chromium at four
+// widths, light, dark and printed. If MILLRACE_SHOTS names a directory, the screenshots are kept there.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -61,17 +61,17 @@ class ReportPage : public testing::Test {
   TemporaryDirectory directory_{"millrace-report-page"};
 };
 
-TEST_F(ReportPage, IsReadableEverywhereWithThreeCards) {
+TEST_F(ReportPage, IsReadableAtEveryWidthForThreeCards) {
   look_at(planned("three-ku060", 3), {"--expect", "fpga2", "--expect", "gemm_36", "--expect", "limits: "});
 }
 
-TEST_F(ReportPage, IsReadableWithOneCardAndWithBranchesOverCards) {
+TEST_F(ReportPage, IsReadableForOneCardAndForBranchesOverCards) {
   look_at(planned("one-ku060"), {"--expect", "conv_5"});
   look_at(planned("nine-ku060", 5, "gemm_24"), {"--expect", "gemm_24_part1"});
 }
 
-/// Many layers with figures of many digits: as wide as its tables become.
-TEST_F(ReportPage, IsReadableWithADeepNetOverCardsOfSeveralKinds) {
+/// Many layers and large figures make the tables as wide as they get.
+TEST_F(ReportPage, IsReadableForADeepNetOverCardsOfSeveralKinds) {
   const char* models = std::getenv("MILLRACE_MODELS");
   const auto model =
       std::filesystem::path(models == nullptr ? "" : models) / "resnet8_cifar10/resnet8_int8_qdq.onnx";
@@ -103,7 +103,7 @@ TEST_F(ReportPage, ShowsHostileNamesAsText) {
   look_at(plan, {"--expect", "<script>alert(1)</script>"});
 }
 
-TEST_F(ReportPage, SaysWhereNothingIsPredicted) {
+TEST_F(ReportPage, SaysWhyNothingIsPredicted) {
   Plan plan = planned("three-ku060", 2);
   compiler::Lowered lowered = *plan.lowered;
   lowered.candidates.without = {{"transpose_3", "block 'transpose_3' has no hardware"}};

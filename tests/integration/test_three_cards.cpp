@@ -1,5 +1,5 @@
-// Three cards share the work of one model: cut by the partitioner, loaded through XRT, compared with the
-// reference.
+// Three cards compute one model. The partitioner cuts the model, XRT loads it, and every output is compared
+// with the reference.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -48,7 +48,7 @@ std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
   return bytes;
 }
 
-/// One frame; its output where it succeeded.
+/// Runs one frame and returns its output.
 Result<std::vector<std::byte>> infer(Pipeline& pipeline, const std::vector<std::byte>& input) {
   std::vector<std::byte> output(pipeline.deployment().model.outputs[0].bytes());
   pipeline::Frame frame;
@@ -97,7 +97,7 @@ TEST_P(ThreeCards, EachImageHoldsOnlyItsOwnLayers) {
   EXPECT_EQ(convolutions.size(), kLayers);
 }
 
-TEST_P(ThreeCards, EveryByteIsTheReferencesAndBytesCrossEveryChannel) {
+TEST_P(ThreeCards, OutputsEqualTheReferenceAndEveryChannelCarriesBytes) {
   const auto opened = Pipeline::open(deployment_, cluster_, {});
   ASSERT_TRUE(opened.ok()) << opened.error().message();
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
@@ -117,7 +117,7 @@ TEST_P(ThreeCards, EveryByteIsTheReferencesAndBytesCrossEveryChannel) {
   for (const auto& card : status.cards) EXPECT_EQ(card.frames, 40U) << card.card;
 }
 
-TEST_P(ThreeCards, ManyThreadsGetEachTheirOwnBytes) {
+TEST_P(ThreeCards, EachOfManyThreadsReceivesItsOwnOutputs) {
   const auto opened = Pipeline::open(deployment_, cluster_, {});
   ASSERT_TRUE(opened.ok());
   std::atomic<int> wrong{0};
@@ -135,7 +135,7 @@ TEST_P(ThreeCards, ManyThreadsGetEachTheirOwnBytes) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-TEST_P(ThreeCards, WithoutCardTwoNoFrameComesUntilItIsBack) {
+TEST_P(ThreeCards, NoFrameSucceedsWhileOneCardIsDown) {
   pipeline::PipelineOptions options;
   options.restart_backoff_initial = 1s;  // away for long enough that a frame meets it so
   const auto opened = Pipeline::open(deployment_, cluster_, options);
@@ -160,7 +160,7 @@ TEST_P(ThreeCards, WithoutCardTwoNoFrameComesUntilItIsBack) {
   EXPECT_EQ((*opened)->status().cards[2].restarts, 1U);
 }
 
-TEST_P(ThreeCards, FewerCardsGiveTheSameBytes) {
+TEST_P(ThreeCards, OneAndTwoCardsGiveTheSameBytes) {
   const auto in = input(3);
   for (const std::uint32_t cards : {1U, 2U}) {
     const auto fewer =
