@@ -1,4 +1,4 @@
-// What `cmake --install` puts into a prefix, used from elsewhere.
+// An installed prefix of this build, used from another directory.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 
 namespace millrace::tests {
 
-/// This build, installed into a prefix of its own for as long as it lives.
+/// Installs this build into a temporary prefix, which the destructor removes.
 class InstalledPrefix {
  public:
-  InstalledPrefix();  // throws std::runtime_error where `cmake --install` fails
+  InstalledPrefix();  // throws std::runtime_error if `cmake --install` fails
 
   std::filesystem::path path() const { return directory_.path() / "prefix"; }
   /// The installed `millrace`.
@@ -22,7 +22,8 @@ class InstalledPrefix {
 
   /// An empty folder beside the prefix, out of sight of this checkout.
   std::filesystem::path elsewhere() const { return directory_.path() / "elsewhere"; }
-  /// The command in that folder, with a cache of its own and without what could lead it back to this build.
+  /// `command`, run in elsewhere() with a cache of its own and without environment variables that could lead
+  /// it back to this build.
   std::vector<std::string> from_elsewhere(const std::vector<std::string>& command) const;
 
  private:

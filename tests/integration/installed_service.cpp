@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr char kSettings[] = "/etc/millrace/server.yaml";  // as millrace.service has it
+constexpr char kSettings[] = "/etc/millrace/server.yaml";  // the path in millrace.service
 
 std::string text_of(const fs::path& file) {
   const auto text = read_text_file(file);
@@ -48,7 +48,7 @@ struct LogLine {
   std::string level, message;
 };
 
-/// The unit asks for JSON. Throws where a line is not.
+/// The unit selects JSON logs. Throws if a line is not JSON.
 std::vector<LogLine> lines_of_log(const std::string& log) {
   std::vector<LogLine> lines;
   std::istringstream in(log);
@@ -86,7 +86,7 @@ void InstalledService::set(const std::string& line, const std::string& by) {
 
 void InstalledService::keep_socket() {
   socket_ = std::make_unique<KeptSocket>();
-  set("listen: [\"127.0.0.1:0\"]", "listen: [systemd:http]");  // as millrace.socket says
+  set("listen: [\"127.0.0.1:0\"]", "listen: [systemd:http]");  // as in millrace.socket
 }
 
 std::vector<std::string> InstalledService::in_unit(const std::string& unit, const std::string& key) const {
@@ -139,7 +139,7 @@ std::string InstalledService::address(const std::string& kind) {
 testing::AssertionResult InstalledService::logged(const std::string& level, const std::string& text) const {
   const auto there = [&] {
     const std::string log = server_->err();
-    const auto lines = lines_of_log(log.substr(0, log.rfind('\n') + 1));  // the last may be being written
+    const auto lines = lines_of_log(log.substr(0, log.rfind('\n') + 1));  // the last line may be incomplete
     return std::any_of(lines.begin(), lines.end(), [&](const LogLine& line) {
       return line.level == level && line.message.find(text) != std::string::npos;
     });

@@ -1,5 +1,5 @@
-// `millrace serve` of an installed prefix as its units start it. The test plays the part of systemd: it reads
-// millrace.service and millrace.socket of the prefix and does what they say.
+// `millrace serve` from an installed prefix, started as its systemd units say. The test acts as systemd: it
+// reads the installed millrace.service and millrace.socket and follows them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,39 +23,41 @@ class InstalledService {
  public:
   using Words = std::vector<std::string>;
 
-  /// `folder` takes the place of /etc/millrace. The settings are those of the server.yaml that is installed.
+  /// `folder` stands for /etc/millrace. The settings begin as those of the installed server.yaml.
   InstalledService(const InstalledPrefix& prefix, std::filesystem::path folder);
 
-  /// Replaces a line of server.yaml, given without its indentation. Throws where the file does not have it.
+  /// Replaces `line` of server.yaml, given without its indentation, by `by`. Throws if the file has no such
+  /// line.
   void set(const std::string& line, const std::string& by);
-  /// `systemctl enable --now millrace.socket`, but that the port is a free one.
+  /// Acts as `systemctl enable --now millrace.socket`, with a free port.
   void keep_socket();
   std::uint16_t kept_port() const { return socket_->port(); }
 
-  /// `systemctl start`. `wrap` makes the command another, such as one under strace. Throws where the server
-  /// does not come up.
+  /// Acts as `systemctl start`. `wrap` may change the command, for example to run under strace. Throws if the
+  /// server does not come up.
   void start(const std::function<Words(const Words&)>& wrap = {});
   /// `systemctl reload`.
   void reload() const;
-  /// `systemctl stop`; the exit code.
+  /// Acts as `systemctl stop` and returns the exit code.
   int stop() { return server_->stop(SIGTERM); }
   /// A start that is expected to fail.
   Outcome start_to_the_end() const { return run_program(command_with({})); }
   /// The unit's command with --check-config.
   Outcome check_config() const { return run_program(command_with({"--check-config"})); }
 
-  /// Where the server that runs listens. `kind`: https, udp. For http see url().
+  /// The address of the running server for `kind`, https or udp. For http see url().
   std::string address(const std::string& kind);
   std::string url() const { return "http://" + http_; }
 
-  /// Whether the log of the server that runs, or ran last, holds such a line, now or soon; else what it
-  /// holds.
+  /// Succeeds if the log of the current or last server has such a line now or soon. The failure message shows
+  /// the log.
   testing::AssertionResult logged(const std::string& level, const std::string& text) const;
-  /// Lines above info.
+  /// The lines of the log with a level above info.
   std::vector<std::string> complaints() const;
   std::string log() const { return server_->err(); }
 
-  /// Of /metrics, asked for with the token, if any; nothing where there is no such series.
+  /// The value of a series of /metrics, requested with `token` if it is not empty; nullopt if there is no
+  /// such series.
   std::optional<double> metric(const std::string& name, const std::string& labels = {},
                                const std::string& token = {}) const;
   bool metric_becomes(double value, const std::string& name, const std::string& labels = {},

@@ -1,5 +1,4 @@
-// An operator with an installed prefix, a repository and a server over it: what test_operators_day.cpp needs for
-// each of its steps.
+// The base of test_operators_day.cpp: an operator with an installed prefix, a repository and a server.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,16 +14,16 @@
 
 namespace millrace::tests {
 
-/// What all tests share: a prefix, and two versions of LeNet-5 that its compiler built.
+/// Shared by all tests: a prefix, and two versions of LeNet-5 that its compiler built.
 class Site {
  public:
   Site();  // throws std::runtime_error
 
   const InstalledPrefix& prefix() const { return prefix_; }
   std::string cluster() const { return prefix_.shared("clusters/two-ku060.yaml"); }
-  /// A seven.
+  /// A picture of the digit seven.
   std::filesystem::path picture() const { return source("1") / "seven.png"; }
-  /// A version as it comes from training.
+  /// The directory of a version's source: an ONNX model and its files, before compilation.
   std::filesystem::path source(const std::string& version) const {
     return prefix_.elsewhere() / "trained" / version;
   }
@@ -32,9 +31,9 @@ class Site {
     return prefix_.elsewhere() / "built" / version;
   }
 
-  /// The words behind `millrace` that compile a version to this folder.
+  /// The arguments of `millrace` that compile a version to `to`.
   std::vector<std::string> compile(const std::string& version, const std::filesystem::path& to) const;
-  /// The installed `millrace` with these words, from elsewhere.
+  /// The command that runs the installed `millrace` with `words` from elsewhere().
   std::vector<std::string> command(std::vector<std::string> words) const;
   Outcome run(const std::vector<std::string>& words) const { return run_program(command(words)); }
 
@@ -42,7 +41,7 @@ class Site {
   const InstalledPrefix prefix_;
 };
 
-/// Made at the first call.
+/// The shared Site, which the first call makes.
 const Site& site();
 
 /// A server on two cards over a repository of one model, "lenet5".
@@ -53,15 +52,15 @@ class OperatorsDay : public testing::Test {
   std::filesystem::path model() const { return directory_.path() / "models" / "lenet5"; }
   void set_mode(const std::string& mode);
 
-  /// Puts a version into the repository, as a deployment and in one step.
+  /// Puts a compiled version into the repository, in one step.
   void copy_version(const std::string& version) const;
-  /// Makes it a copy that ended early: of each image the half is there.
+  /// Truncates each image of the version to half, as an interrupted copy would.
   void cut_short(const std::string& version) const;
 
-  /// `millrace reload` of the model.
+  /// Runs `millrace reload` for the model.
   Outcome reload_model(std::vector<std::string> more) const;
   void restart();
-  /// That this version serves and no other, by what clients get and by the metrics.
+  /// Expects that only `version` serves, judged by answers and by the metrics.
   void expect_served(const std::string& version) const;
 
   TemporaryDirectory directory_{"millrace-operator"};

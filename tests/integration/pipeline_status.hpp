@@ -1,4 +1,4 @@
-// The status of a pipeline over emulated cards, waited for.
+// Waits for a status of a pipeline over emulated cards.
 #pragma once
 
 #include "runtime/pipeline/pipeline.hpp"
@@ -6,8 +6,8 @@
 
 namespace millrace::tests {
 
-/// The first status of which it holds; where it never does, the last. status() waits for the cards only so
-/// long: on a loaded machine it may show what an earlier look saw.
+/// The first status for which `holds` is true, or the last one if none is within the time. status() waits for
+/// the cards only for a bounded time, so on a loaded machine it may return older values.
 template <class Condition>
 runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipeline, Condition holds) {
   runtime::pipeline::PipelineStatus status;
@@ -18,7 +18,7 @@ runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipel
   return status;
 }
 
-/// The same of its cards' and its links' own figures.
+/// The first status in which `card` is true for every card and `link` for every link.
 template <class OfCard, class OfLink>
 runtime::pipeline::PipelineStatus status_when(runtime::pipeline::Pipeline& pipeline, OfCard card,
                                               OfLink link) {

@@ -1,4 +1,4 @@
-// What the tests of `millrace plan` share: the command on LeNet-5, and clusters of cards made for them.
+// Shared by the tests of `millrace plan`: the command on LeNet-5, and clusters of cards made for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class PlanCommand : public ::testing::Test {
   static double rate(const json::value& plan) {
     return plan.at("predicted").at("frames_per_second").to_number<double>();
   }
-  /// As it was before it was cut into lines.
+  /// The text with every line break replaced by a space.
   static std::string unwrapped(const std::string& text) {
     std::istringstream words(text);
     std::string out;
@@ -53,8 +53,8 @@ class PlanCommand : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, code) << outcome.err << outcome.out;
     for (const auto& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
   }
-  /// A cluster of cards, in a chain, that leave `luts` beside the shell: less than LeNet-5's largest layer
-  /// takes. Ports of usual width are in the shell.
+  /// A cluster of `count` cards, in a chain if `cables` is true, which have `luts` LUTs beside the shell. The
+  /// default is less than LeNet-5's largest layer takes. Ports of usual width belong to the shell.
   std::string small_cards(int count, bool cables = true, int shell_luts = 0, int luts = 4000) const {
     fs::create_directories(directory_.path() / "devices");
     fs::create_directories(directory_.path() / "clusters");
@@ -78,9 +78,9 @@ class PlanCommand : public ::testing::Test {
           << ", connector: 0}, gigabits_per_second: 10, latency_ns: 100}\n";
     return file("clusters/small.yaml");
   }
-  /// The same with room for what loads constants: some 1,360 LUT.
+  /// The same with room for the weight loader, some 1,360 LUT.
   std::string streaming_cards(int count) const { return small_cards(count, true, 0, 5370); }
-  /// Empty where they are not on this machine.
+  /// The folder of shared models, or an empty path if MILLRACE_MODELS does not name one.
   static fs::path shared_models() {
     const char* models = std::getenv("MILLRACE_MODELS");
     return models != nullptr && fs::is_directory(models) ? fs::path(models) : fs::path();

@@ -32,7 +32,7 @@ plan::TensorSignature signature_of(const kernels::Tensor& tensor) {
   return signature;
 }
 
-/// Without a bound on resources: tests are of what is computed, not of what fits.
+/// Sets no bound on resources, because these tests check computed values and not whether a design fits.
 compiler::Designs designs_for(const kernels::Program& program, const compiler::explore::Solution& solution,
                               std::uint64_t interval) {
   namespace generators = compiler::generators;

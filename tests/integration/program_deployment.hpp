@@ -1,4 +1,4 @@
-// A deployment directory from a program made by hand: what `compile` does behind its front end.
+// Writes a deployment directory for a hand-made program, as `compile` does after its front end.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,17 @@
 
 namespace millrace::tests {
 
-/// Cuts the program over `partitions` cards of the cluster and writes the deployment to `directory`, then
-/// loads it. `description`: of the model, in the plan and in no image. Throws std::runtime_error.
+/// Cuts the program over `partitions` cards of the cluster, writes the deployment to `directory` and loads
+/// it. `description` describes the model; it is part of the plan but of no image. Throws std::runtime_error.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy(const kernels::Program& program,
                                                               const runtime::plan::Cluster& cluster,
                                                               std::uint32_t partitions,
                                                               const std::filesystem::path& directory,
                                                               const std::string& description = {});
 
-/// As deploy(), with SystemVerilog for every card partition, folded for an interval of at most
-/// `interval_cycles`: of `hardware_of`, which is `program` but for its constants.
+/// Like deploy(), with SystemVerilog for every partition on a card, folded for an interval of at most
+/// `interval_cycles`. The SystemVerilog is generated from `hardware_of`, which equals `program` but for its
+/// constants.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels::Program& program,
                                                                   const runtime::plan::Cluster& cluster,
                                                                   std::uint32_t partitions,
@@ -29,7 +30,7 @@ std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_rtl(const kernels:
                                                                   std::uint64_t interval_cycles,
                                                                   const kernels::Program& hardware_of);
 
-/// Cut as a solution says, whose relays are in the program already.
+/// Like deploy(), cut as `solution` says. `program` already contains the solution's relays.
 std::shared_ptr<const runtime::plan::LoadedDeployment> deploy_as(const kernels::Program& program,
                                                                  const compiler::explore::Solution& solution,
                                                                  const runtime::plan::Cluster& cluster,

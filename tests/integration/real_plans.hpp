@@ -1,5 +1,5 @@
-// Plans made by hand (tests/unit/pipeline/plans.hpp) as deployments whose images real XRT loads on emulated
-// cards.
+// Hand-made plans (tests/unit/pipeline/plans.hpp) as deployments whose images the real XRT library loads onto
+// emulated cards.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ runtime::plan::Cluster emulated_ring(std::uint32_t cards);
 std::shared_ptr<const runtime::plan::LoadedDeployment> write_images(Plan plan,
                                                                     const std::filesystem::path& directory);
 
-/// Descriptors, threads and child processes of this process.
+/// The numbers of descriptors, threads and child processes of this process.
 struct Belongings {
   std::size_t descriptors = 0, threads = 0, children = 0;
 };

@@ -184,7 +184,7 @@ std::string RepositoryHost::reason(const std::string& version, const std::string
 
 bool RepositoryHost::eventually(const std::string& version, const std::string& wanted,
                                 const std::string& model) const {
-  // Compilers are of low priority: beside others' work one takes minutes for what it does in half a second.
+  // Compilers run at low priority: beside other processes, half a second of work can take minutes.
   return wait_until([&] { return state(version, model) == wanted; }, 300s);
 }
 

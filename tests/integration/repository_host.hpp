@@ -1,4 +1,4 @@
-// A repository on disk whose versions compute different things, and a server over it.
+// A repository on disk whose versions compute different outputs, and a server that serves it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace millrace::tests {
 
-/// What an inference came to: the version that answered, and whether every byte is that version's.
+/// The result of an inference: the version that answered, and whether every byte is that version's.
 struct Answer {
   int status = 0;  // 0: no answer
   std::string version;
@@ -27,7 +27,8 @@ struct Answer {
 
 class RepositoryHost {
  public:
-  /// A cluster of `cards` emulated cards in a chain. Versions have a partition on each of three.
+  /// A cluster of `cards` emulated cards in a chain. Each version takes three cards, with one partition on
+  /// each.
   explicit RepositoryHost(std::uint32_t cards = 3);
 
   const std::filesystem::path& root() const { return root_; }
@@ -37,35 +38,35 @@ class RepositoryHost {
   /// Writes a version of model "m" (or `model`) that computes `program`.
   void add(const std::string& version, const kernels::Program& program, const std::string& description = {},
            const std::string& model = "m");
-  /// The same with SystemVerilog, folded for such an interval.
+  /// The same with SystemVerilog, folded for an interval of `interval_cycles`.
   void add_rtl(const std::string& version, const kernels::Program& program, std::uint64_t interval_cycles);
-  /// Stored frames for a version, with the outputs of `program`.
+  /// Adds stored frames to a version, with the outputs of `program`.
   void add_stored(const std::string& version, const kernels::Program& program);
 
-  /// `millrace serve` in mode explicit over it; what else is given wins over that. Throws where it does not
-  /// come up.
+  /// Starts `millrace serve` on the repository in mode explicit; options in `more` override that. Throws if
+  /// the server does not come up.
   void start(std::vector<std::string> more = {}, std::vector<std::string> environment = {});
   BackgroundProgram& server() { return *server_; }
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
   std::string frame(std::uint32_t seed) const;
-  /// Raw; `target` empty: the model without a version.
+  /// Sends one raw inference to `target`, or to the model without a version if `target` is empty.
   Answer ask(HttpConnection& connection, const std::string& frame, const std::string& target = {}) const;
 
   HttpResponse post(const std::string& target, const std::string& body = {}) const;
   HttpResponse load(const std::string& version, const std::string& policy = {},
                     const std::string& model = "m") const;
-  /// `millrace reload` of model "m" at this server.
+  /// Runs `millrace reload` for model "m" at this server.
   Outcome reload(std::vector<std::string> more) const;
-  /// "READY", or empty where the index does not list it.
+  /// The state that the index gives, such as "READY"; empty if the index does not list the version.
   std::string state(const std::string& version, const std::string& model = "m") const;
   std::string reason(const std::string& version, const std::string& model = "m") const;
-  /// The version that the index calls pinned; empty where it calls none that.
+  /// The version that the index calls pinned; empty if there is none.
   std::string pinned(const std::string& model = "m") const;
   bool eventually(const std::string& version, const std::string& state, const std::string& model = "m") const;
 
-  /// Sum of a series' values whose labels contain `labels`; 0 where there is none.
+  /// Sum of the values of all series `name` whose labels contain `labels`; 0 if there is none.
   double metric(const std::string& name, const std::string& labels = {}) const;
   std::vector<pid_t> cards() { return children_named(server_->pid(), "millrace-card"); }
 

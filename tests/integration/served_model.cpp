@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kName = "net";
 constexpr std::uint32_t kFrames = 2;
 
-/// A frame of the model's input: floats from -2 to 2, or any integers.
+/// A random input frame: floats from -2 to 2, or arbitrary integers.
 std::string random_frame(const kernels::Tensor& input, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::string bytes(input.storage_bytes(), '\0');
@@ -48,7 +48,7 @@ std::string reference_answer(const kernels::Program& model, const std::string& f
   return all;
 }
 
-/// The tensors of an answer to a raw request: what stands behind the JSON header.
+/// The tensors in the answer to a raw request, which follow the JSON header.
 std::string tensors_of(const HttpResponse& response) {
   const auto length = response.headers.find("inference-header-content-length");
   return length == response.headers.end() ? "" : response.body.substr(std::stoul(length->second));

@@ -13,7 +13,7 @@ using Shape = std::vector<std::int64_t>;
 constexpr int kInt8 = onnx::TensorProto::INT8, kUint8 = onnx::TensorProto::UINT8;
 constexpr float kWeightScale = 0.01F;
 
-/// From -range to range.
+/// Random integers from -range to range.
 std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<std::int64_t> values(static_cast<std::size_t>(count));
@@ -21,12 +21,13 @@ std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, 
   return values;
 }
 
-/// A scale that keeps sums of so many products, of inputs up to about 127 steps of `input`, within the type.
+/// A scale for which the sum of `products` products of inputs up to about 127 steps of `input` stays within
+/// the type.
 float scale_of_sums(float input, std::int64_t products) {
   return input * kWeightScale * 73.F * std::sqrt(static_cast<float>(products)) * 1.7F;
 }
 
-/// A net of float operators between quantisers, layer by layer.
+/// Builds a net of float operators between quantisers, layer by layer.
 class Layers {
  public:
   explicit Layers(const Shape& input) {
@@ -83,8 +84,8 @@ class Layers {
   std::uint32_t count_ = 0;
 };
 
-/// QLinearConv of one kernel position, four channels to four, on the input "x"; the scale and the zero point
-/// of the input stand under "x_s" and "x_z", those of its output under "c_s" and "c_z".
+/// A 1x1 QLinearConv from four channels to four on the input "x". The input's scale and zero point are named
+/// "x_s" and "x_z", those of its output "c_s" and "c_z".
 void quantised_convolution(OnnxModel& m) {
   m.floats("x_s", {}, {0.02F});
   m.integers("x_z", kUint8, {}, {121});

@@ -212,7 +212,7 @@ TEST(EmulatedChain, LosesOnlyTheFrameInWhichTheSenderRestarts) {
   Chain chain;
   constexpr std::uint32_t kFrames = 4, kLost = 2;
   const auto packets = [&] { return chain.controls[1]->link_register(kRowOut, abi::kLinkPacketsLow); };
-  // Nobody takes frames out. So the last card holds two frames, and two packets of the third wait in the
+  // The test takes no frames out, so the last card holds two frames, and two packets of the third wait in the
   // ring.
   const auto full = packets() + 2 * ((kElements + kSmallPacket - 1) / kSmallPacket) + kFewCredits;
   for (std::uint32_t n = 0; n < kFrames; ++n) chain.in[n]->start(random_frame(kElements, n), chain.epoch, n);

@@ -1,4 +1,5 @@
-// `millrace serve --repository`: versions come, change and go under load, over emulated cards.
+// `millrace serve --repository` over emulated cards: versions are added, swapped, changed and removed under
+// load.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -29,7 +30,7 @@ kernels::Program base() {
   return chain_program(6);
 }
 
-/// Closed loops of clients that keep count of what they get.
+/// Clients that send one request after the other and count the outcomes.
 class Clients {
  public:
   Clients(const RepositoryHost& host, int count) {
@@ -66,7 +67,8 @@ class Clients {
 };
 
 void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps) {
-  // Once round, so that every card that takes part has its process and its images.
+  // Load each version once, so that every card involved has its process and its images before descriptors are
+  // counted.
   for (const std::string version : {"1", "2", "1"}) ASSERT_EQ(host.load(version, policy).status, 200);
   const auto processes = host.cards();
   const std::size_t descriptors = open_descriptors(host.server().pid());
@@ -91,7 +93,7 @@ void swap_under_load(RepositoryHost& host, const std::string& policy, int swaps)
   EXPECT_EQ(host.metric("millrace_requests_total", "outcome=\"success\""), clients.all);
 }
 
-TEST(Repository, SwapsByDrainUnderLoadFailNoRequestAndMixNoAnswer) {
+TEST(Repository, SwapsByDrainUnderLoadFailNoRequest) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -99,20 +101,20 @@ TEST(Repository, SwapsByDrainUnderLoadFailNoRequestAndMixNoAnswer) {
   swap_under_load(host, "drain", 12);
 }
 
-TEST(Repository, SwapsByOverlapUnderLoadFailNoRequestAndMixNoAnswer) {
+TEST(Repository, SwapsByOverlapUnderLoadFailNoRequest) {
   RepositoryHost host(6);
   host.add("1", base());
   host.add("2", trained_again(base()));
   host.start();
   swap_under_load(host, "overlap", 12);
-  // Every version has its own cards by now, which hold its images.
+  // Each version now has cards of its own, which hold its images, so another swap programs no card.
   const double programmed = host.metric("millrace_programmings_total");
   ASSERT_EQ(host.load("2").status, 200);
   ASSERT_EQ(host.load("1").status, 200);
   EXPECT_EQ(host.metric("millrace_programmings_total"), programmed);
 }
 
-TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
+TEST(Repository, RollingSwapsUnderLoadFailNoRequest) {
   RepositoryHost host(6);
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -120,7 +122,7 @@ TEST(Repository, SwapsReplicaByReplicaUnderLoadFailNoRequestAndMixNoAnswer) {
   swap_under_load(host, "rolling", 12);
 }
 
-TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
+TEST(Repository, AMissingReplicaIsRetriedAndNamedInTheIndex) {
   RepositoryHost host(6);
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -131,7 +133,7 @@ TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
   std::jthread loader([&] { EXPECT_EQ(host.load("2", "rolling").status, 200); });
   const auto of_two = [&](const char* series) { return host.metric(series, "version=\"2\""); };
   ASSERT_TRUE(wait_until([&] { return of_two("millrace_replicas") == 1; }));
-  // Its second replica is being programmed on the other cards.
+  // Version 2's second replica is now being programmed on the other cards.
   std::this_thread::sleep_for(150ms);
   ASSERT_EQ(::kill(first[4], SIGKILL), 0);
   loader.join();
@@ -148,7 +150,7 @@ TEST(Repository, AReplicaThatDoesNotComeUpIsTriedAgainAndTheIndexSaysSo) {
   EXPECT_EQ(clients.failed + clients.wrong, 0);
 }
 
-/// Two replicas on six cards, of which those named do not start.
+/// Two replicas on six cards. Cards given to end() stop and cannot start again until let_start().
 class ReplicasOnCardsThatDoNotStart : public testing::Test {
  protected:
   void begin(std::vector<std::string> more = {}) {
@@ -200,7 +202,7 @@ class ReplicasOnCardsThatDoNotStart : public testing::Test {
   RepositoryHost host_{6};
 };
 
-TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainAfterARollbackUntilTheCardsDoStart) {
+TEST_F(ReplicasOnCardsThatDoNotStart, AreRetriedAfterARollbackUntilTheCardsStart) {
   ASSERT_NO_FATAL_FAILURE(begin());
   end({4});
   EXPECT_NE(host_.load("2", "drain").status, 200);
@@ -219,7 +221,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainAfterARollbackUntilTheCardsDo
   expect_both();
 }
 
-TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainWhereAllWereLostAndOneCameBack) {
+TEST_F(ReplicasOnCardsThatDoNotStart, AreRetriedAfterAllWereLostAndOneRecovered) {
   ASSERT_NO_FATAL_FAILURE(begin());
   end({0, 1, 2, 3, 4, 5});
   EXPECT_NE(host_.load("2", "drain").status, 200);
@@ -231,7 +233,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, AreTriedAgainWhereAllWereLostAndOneCameBac
   expect_both();
 }
 
-TEST_F(ReplicasOnCardsThatDoNotStart, KeepAVersionThatIsToRollInWaitingAndPollingLoadsItWhenAllAreUp) {
+TEST_F(ReplicasOnCardsThatDoNotStart, DelayARollingSwapUntilAllReplicasAreUp) {
   ASSERT_NO_FATAL_FAILURE(
       begin({"--repository-mode", "poll", "--repository-poll-ms", "100", "--swap-policy", "rolling"}));
   end({4});
@@ -246,7 +248,7 @@ TEST_F(ReplicasOnCardsThatDoNotStart, KeepAVersionThatIsToRollInWaitingAndPollin
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_replicas_ready") == 2; }));
 }
 
-TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
+TEST(Repository, ASwapProgramsOnlyCardsWhoseImageChanged) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", with_other_weights(base(), 2));
@@ -271,7 +273,7 @@ TEST(Repository, OnlyTheCardWhoseImageChangedIsProgrammed) {
   EXPECT_EQ(host.metric("millrace_model_info", "version=\"3\""), 1);
 }
 
-TEST(Repository, AVersionThatDoesNotLoadChangesNothing) {
+TEST(Repository, AVersionThatFailsToLoadLeavesTheServingOneUntouched) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -308,7 +310,7 @@ TEST(Repository, AVersionThatDoesNotLoadChangesNothing) {
   EXPECT_EQ(ready.find("\"version\":\"2\""), std::string::npos);
 }
 
-/// So many more bytes of addresses for a process that runs.
+/// Limits a running process to `bytes` more of address space than it has now.
 void leave_memory(pid_t pid, std::uint64_t bytes) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
   std::uint64_t pages = 0;
@@ -318,7 +320,7 @@ void leave_memory(pid_t pid, std::uint64_t bytes) {
   ASSERT_EQ(::prlimit(pid, RLIMIT_AS, &limit, nullptr), 0);
 }
 
-TEST(Repository, AVersionThereIsNoMemoryForChangesNothing) {
+TEST(Repository, AVersionThatLacksMemoryLeavesTheServingOneUntouched) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers end a program that is out of memory";
 #endif
@@ -351,7 +353,7 @@ TEST(Repository, AVersionThereIsNoMemoryForChangesNothing) {
   EXPECT_EQ(clients.failed + clients.wrong, 0);
 }
 
-TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswersWhoWaited) {
+TEST(Repository, AVersionWithWrongOutputsIsRolledBackWithoutFailingARequest) {
   RepositoryHost host;
   const auto changed = trained_again(base());
   host.add("1", base());
@@ -377,7 +379,7 @@ TEST(Repository, AVersionWhoseStoredOutputsDifferIsRolledBackAndTheOldOneAnswers
   EXPECT_EQ(host.ask(connection, host.frame(1)).version, "2");
 }
 
-TEST(Repository, AVersionWhoseDirectoryIsGoneIsReadyInTheIndexAsLongAsItServes) {
+TEST(Repository, AServingVersionStaysReadyAfterItsDirectoryIsRemoved) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -408,7 +410,7 @@ TEST(Repository, AVersionWhoseDirectoryIsGoneIsReadyInTheIndexAsLongAsItServes) 
   EXPECT_EQ(host.state("1"), "") << "it serves no more, and leaves nothing behind";
 }
 
-TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
+TEST(Repository, ACardKilledDuringProgrammingIsProgrammedAgain) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", with_other_weights(base(), 2));
@@ -420,7 +422,7 @@ TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   ASSERT_EQ(processes.size(), 3U);
   std::atomic<int> status{0};
   std::jthread loader([&] { status = host.load("2", "drain").status; });
-  // From when both clients wait for the new version, nothing is on the cards; they are programmed.
+  // Once both clients wait for the new version, no frame is on the cards, which are being programmed.
   HttpConnection asking(host.port());
   EXPECT_TRUE(wait_until([&] {
     const auto looked = asking.request("GET", "/v2/millrace/status");
@@ -437,8 +439,8 @@ TEST(Repository, ACardKilledWhileItIsProgrammedIsProgrammedAgain) {
   EXPECT_EQ(host.cards().size(), 3U);
 }
 
-/// Version 1 serves, and gives way to version 2 on cards of which one hangs: one request is on the cards, one
-/// waits for version 2, and so does whoever asked for it.
+/// A swap from version 1 to version 2 while one card hangs. One request is on the cards, one waits for
+/// version 2, and the load request waits as well.
 class SwapThatHangs : public testing::Test {
  protected:
   void begin(const std::string& drain_ms) {
@@ -455,7 +457,8 @@ class SwapThatHangs : public testing::Test {
     ASSERT_TRUE(status_says(asking, "\"in_flight\":1,"));
     loading_ = std::async(std::launch::async, [&] { return host_.load("2", "drain").status; });
     ASSERT_TRUE(wait_until([&] { return host_.state("2") == "LOADING"; }));
-    // The door closes after the version says LOADING: what comes before is on the cards as well.
+    // Version 2 is reported as LOADING shortly before requests start to wait; until then they still go to the
+    // cards.
     for (int tries = 0; tries < 20; ++tries) {
       waiting_.push_back(std::async(std::launch::async, [&] { return ask(); }));
       if (status_says(asking, "\"queued\":1,", 500ms)) return;
@@ -498,7 +501,7 @@ class SwapThatHangs : public testing::Test {
   std::vector<std::future<int>> waiting_;
 };
 
-TEST_F(SwapThatHangs, IsNotWaitedForAfterASecondSignalAndEveryoneIsAnswered) {
+TEST_F(SwapThatHangs, ASecondSignalEndsTheServerAndAnswersEveryClient) {
   ASSERT_NO_FATAL_FAILURE(begin("600000"));
   ASSERT_EQ(::kill(host_.server().pid(), SIGTERM), 0);
   ASSERT_TRUE(wait_until(
@@ -507,12 +510,12 @@ TEST_F(SwapThatHangs, IsNotWaitedForAfterASecondSignalAndEveryoneIsAnswered) {
   expect_an_end_with_answers(SIGTERM);
 }
 
-TEST_F(SwapThatHangs, IsNotWaitedForBeyondTheDrainsBound) {
+TEST_F(SwapThatHangs, TheDrainsBoundEndsTheServerAndAnswersEveryClient) {
   ASSERT_NO_FATAL_FAILURE(begin("300"));
   expect_an_end_with_answers(SIGTERM);
 }
 
-TEST(Repository, ModelsCompeteForCardsWithAnErrorThatNamesWhoHasThem) {
+TEST(Repository, AModelThatFindsNoFreeCardsIsToldWhichModelsHoldThem) {
   RepositoryHost host(6);
   for (const std::string model : {"m", "n", "o"}) host.add("1", chain_program(6), {}, model);
   host.start();
@@ -532,7 +535,7 @@ TEST(Repository, ModelsCompeteForCardsWithAnErrorThatNamesWhoHasThem) {
   EXPECT_TRUE(host.ask(connection, host.frame(1)).right);
 }
 
-TEST(Repository, TwoLoadsAtOnceBothComeToAnEnd) {
+TEST(Repository, ConcurrentLoadsOfOneModelAllSucceed) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -551,7 +554,7 @@ TEST(Repository, TwoLoadsAtOnceBothComeToAnEnd) {
   EXPECT_NE(host.state("1") == "READY", host.state("2") == "READY");
 }
 
-TEST(Repository, UnloadingCompletesWhatWasAcceptedAndRefusesTheRest) {
+TEST(Repository, UnloadingCompletesAcceptedRequestsAndRefusesLaterOnes) {
   RepositoryHost host;
   host.add("1", base());
   host.start({"--load", "m"});
@@ -577,7 +580,7 @@ TEST(Repository, UnloadingCompletesWhatWasAcceptedAndRefusesTheRest) {
   EXPECT_TRUE(host.ask(connection, host.frame(2)).right);
 }
 
-TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
+TEST(Repository, PollingLoadsNewVersionsOnlyOnceTheyAreComplete) {
   RepositoryHost host;
   host.add("1", base());
   host.add("7", trained_again(base()));
@@ -586,7 +589,7 @@ TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   EXPECT_EQ(host.state("1"), "READY");
   Clients clients(host, 2);
-  // As a slow copy would: the checksums first, and an image cut short that grows only at the end.
+  // Imitate a slow copy: CHECKSUMS comes first, and one image stays truncated until the end.
   const fs::path target = host.root() / "m" / "7";
   fs::create_directories(target / "images");
   fs::copy_file(ready / "CHECKSUMS", target / "CHECKSUMS");
@@ -612,7 +615,7 @@ TEST(Repository, PollingLoadsWhatIsNewAndWholeAndLeavesTheRestAlone) {
   EXPECT_TRUE(wait_until([&] { return connection.request("GET", "/v2/models/m")->status == 404; }));
 }
 
-TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
+TEST(Repository, ModeNoneServesTheNewestVersionAndRefusesChanges) {
   RepositoryHost host;
   host.add("2", base());
   host.add("10", trained_again(base()));
@@ -623,7 +626,7 @@ TEST(Repository, WithoutAModeItServesTheNewestAndChangesNothing) {
   EXPECT_EQ(host.post("/v2/repository/models/m/unload").status, 501);
 }
 
-TEST(Repository, ReloadSaysWhatServesAndWhatWentWrong) {
+TEST(Repository, ReloadPrintsTheServingVersionOrTheError) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", trained_again(base()));
@@ -662,8 +665,9 @@ struct CompileOnLoad : testing::Test {
     }
   }
   std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
-  /// Waits for a compiler and stops it where it is, hundreds of milliseconds before it would be done: once it
-  /// is a program of its own, for until then its server waits for that alone. 0: there was none.
+  /// Waits for a compiler process and stops it with SIGSTOP, long before it would be done. The process must
+  /// have executed the compiler's program, because until then the server waits for that alone. Returns the
+  /// process id, or 0 if there was no compiler.
   pid_t hold_up_compiler() {
     pid_t held = 0;
     wait_until([&] {
@@ -680,7 +684,7 @@ struct CompileOnLoad : testing::Test {
   RepositoryHost host;
 };
 
-TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
+TEST_F(CompileOnLoad, AModelIsCompiledOnceAndThenTakenFromTheCache) {
   host.start();
   ASSERT_EQ(host.load("2", "", "lenet").status, 200) << host.server().err();
   EXPECT_EQ(host.state("2", "lenet"), "READY");
@@ -703,7 +707,7 @@ TEST_F(CompileOnLoad, AModelIsCompiledOnceAndServed) {
   EXPECT_EQ(lines_with("model 'lenet' version '2': compiled before, taken from "), 1) << host.server().err();
 }
 
-TEST_F(CompileOnLoad, AsItsMillraceYamlSaysAndOtherWeightsProgramNoCard) {
+TEST_F(CompileOnLoad, ObeysMillraceYamlAndSwapsLoadedWeightsWithoutProgramming) {
   const std::string again = lenet_trained_again();
   ASSERT_FALSE(again.empty());
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx", std::ios::binary) << again;
@@ -726,7 +730,7 @@ TEST_F(CompileOnLoad, AsItsMillraceYamlSaysAndOtherWeightsProgramNoCard) {
   EXPECT_NE(after->body, before->body);
 }
 
-TEST_F(CompileOnLoad, AMillraceYamlThatIsWrongIsNamedWithItsLine) {
+TEST_F(CompileOnLoad, AWrongMillraceYamlIsNamedWithItsLine) {
   std::ofstream(host.root() / "lenet" / "2" / "millrace.yaml") << "compile:\n  weights: bakd\n";
   host.start();
   const auto answer = host.load("2", "", "lenet");
@@ -736,7 +740,7 @@ TEST_F(CompileOnLoad, AMillraceYamlThatIsWrongIsNamedWithItsLine) {
       << answer.body;
 }
 
-TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
+TEST_F(CompileOnLoad, AModelThatDoesNotCompileLeavesTheOldVersionServing) {
   std::ofstream(host.root() / "lenet" / "2" / "model.onnx") << "no model";
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
@@ -748,7 +752,7 @@ TEST_F(CompileOnLoad, AModelThatDoesNotCompileSaysWhyAndTheOldVersionServesOn) {
     ADD_FAILURE() << "left behind: " << left.path();
 }
 
-TEST_F(CompileOnLoad, AVersionCompiledAnewInItsPlaceServesOnAndTheIndexSaysSo) {
+TEST_F(CompileOnLoad, AServingVersionWhoseModelChangesServesOnWhileItIsRecompiled) {
   const std::string again = lenet_trained_again();
   ASSERT_FALSE(again.empty());
   host.start();
@@ -781,26 +785,27 @@ TEST_F(CompileOnLoad, AVersionCompiledAnewInItsPlaceServesOnAndTheIndexSaysSo) {
   EXPECT_EQ(host.metric("millrace_reloads_total", "outcome=\"success\""), 2);
 }
 
-TEST_F(CompileOnLoad, PollingTriesAModelThatDoesNotCompileOnceAlsoWhereWhatServesIsGone) {
+TEST_F(CompileOnLoad, PollingTriesAModelThatDoesNotCompileOnlyOnce) {
   const fs::path versions = host.root() / "lenet";
   std::ofstream(versions / "1" / "model.onnx") << "no model";
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_TRUE(host.eventually("2", "READY", "lenet")) << host.server().err();
-  // In one step: a poll that saw half of the folder removed would try that, and count one more failure.
+  // Rename the folder in one step. A poll that saw half of the folder removed would try to load it and count
+  // another failure.
   fs::rename(versions / "2", host.scratch() / "removed");
   const auto failed = [&] { return host.metric("millrace_reloads_total", "outcome=\"failure\""); };
   ASSERT_TRUE(wait_until([&] { return failed() > 0; })) << host.server().err();
   std::this_thread::sleep_for(1s);
-  EXPECT_EQ(failed(), 1) << "of twenty polls: " << host.server().err();
+  EXPECT_EQ(failed(), 1) << "within twenty polls: " << host.server().err();
   EXPECT_EQ(host.state("1", "lenet"), "UNAVAILABLE");
   HttpConnection connection(host.port());
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/2/ready")->status, 200);
-  // Until it changes.
+  // A changed model is tried again.
   std::ofstream(versions / "1" / "model.onnx", std::ios::binary) << lenet_trained_again();
   EXPECT_TRUE(host.eventually("1", "READY", "lenet")) << host.server().err();
 }
 
-TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
+TEST_F(CompileOnLoad, UnloadingCancelsARunningCompilation) {
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200);
   HttpResponse answer;
@@ -808,7 +813,7 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   ASSERT_NE(hold_up_compiler(), 0);
   EXPECT_EQ(host.state("2", "lenet"), "LOADING");
   EXPECT_NE(host.reason("2", "lenet"), "");
-  EXPECT_EQ(host.state("1", "lenet"), "READY") << "which serves meanwhile";
+  EXPECT_EQ(host.state("1", "lenet"), "READY") << "it serves meanwhile";
   HttpConnection connection(host.port());
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/versions/1/ready")->status, 200);
 
@@ -833,7 +838,7 @@ TEST_F(CompileOnLoad, UnloadingCancelsACompilationThatRunsAndTheNextLoadWorks) {
   EXPECT_EQ(host.state("2", "lenet"), "READY");
 }
 
-TEST_F(CompileOnLoad, AnUnloadAndAStopDoNotWaitForAnotherProcessThatCompilesTheSame) {
+TEST_F(CompileOnLoad, UnloadAndStopDoNotWaitForACompilationOfAnotherProcess) {
   host.start();
   ASSERT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
   ASSERT_EQ(host.server().stop(SIGTERM), 0);
@@ -866,7 +871,7 @@ TEST_F(CompileOnLoad, AnUnloadAndAStopDoNotWaitForAnotherProcessThatCompilesTheS
   EXPECT_EQ(host.load("1", "", "lenet").status, 200) << host.server().err();
 }
 
-TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
+TEST_F(CompileOnLoad, ModelsAreCompiledInParallelOnlyUpToTheSetting) {
   fs::copy(host.root() / "lenet", host.root() / "other", fs::copy_options::recursive);
   for (const bool two : {false, true}) {
     SCOPED_TRACE(two ? "two at once" : "one, by default");
@@ -891,7 +896,7 @@ TEST_F(CompileOnLoad, AnotherModelIsCompiledAtOnceWhereTwoMayBe) {
   }
 }
 
-TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
+TEST_F(CompileOnLoad, ARequestForAModelThatIsBeingLoadedGets503WithRetryAfter) {
   host.start();
   ASSERT_EQ(
       host.post("/v2/repository/models/lenet/load", R"({"parameters":{"version":2,"wait":false}})").status,
@@ -912,7 +917,7 @@ TEST_F(CompileOnLoad, WhoAsksForAModelThatIsBeingLoadedIsToldToComeBack) {
   EXPECT_EQ(connection.request("GET", "/v2/models/lenet/ready")->status, 404);
 }
 
-TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {
+TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNoFiles) {
   const fs::path small = host.scratch() / "small";
   fs::create_directories(small);
   if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k,mode=0700") != 0)
@@ -933,7 +938,7 @@ TEST_F(CompileOnLoad, AFullDiskFailsTheLoadAndLeavesNothingBehind) {
   for (const auto& left : fs::directory_iterator(small / "tmp"))
     ADD_FAILURE() << "left behind: " << left.path();
   EXPECT_EQ(host.server().stop(SIGTERM), 0);
-  // What fails for that is tried again by polls, until there is room.
+  // A version that failed for lack of space is tried again by every poll until there is room.
   in_small({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_TRUE(host.eventually("2", "UNAVAILABLE", "lenet")) << host.server().err();
   ASSERT_EQ(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, "size=64m,mode=0700"), 0);

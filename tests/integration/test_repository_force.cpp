@@ -1,5 +1,4 @@
-// A version whose inputs or outputs are not those of the version that serves takes its place only where it is
-// forced.
+// A version whose inputs or outputs differ from the serving version's replaces it only if the load is forced.
 
 #include <gtest/gtest.h>
 
@@ -34,14 +33,14 @@ struct RepositoryForce : testing::Test {
     EXPECT_TRUE(answer.status != 200 || answer.right);
     return answer.version;
   }
-  /// How often the log says it.
+  /// How often the log contains `text`.
   int times(const std::string& text) {
     const std::string log = host.server().err();
     int count = 0;
     for (auto at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
     return count;
   }
-  /// A model that came later is loaded only after two more polls.
+  /// Waits for two more polls: only the second one loads a model that was just added.
   void expect_polls_go_on() {
     host.add("1", chain_program(6), {}, "n");
     EXPECT_TRUE(host.eventually("1", "READY", "n"));
@@ -50,7 +49,7 @@ struct RepositoryForce : testing::Test {
   RepositoryHost host{6};
 };
 
-TEST_F(RepositoryForce, AReloadWithOtherOutputsIsRefusedUnlessItIsForced) {
+TEST_F(RepositoryForce, AVersionWithOtherOutputsIsRefusedUnlessForced) {
   host.add("2", chain_program(6, 5));
   host.start();
   ASSERT_EQ(host.reload({"--version", "1"}).exit_code, 0);
@@ -76,7 +75,7 @@ TEST_F(RepositoryForce, AReloadWithOtherOutputsIsRefusedUnlessItIsForced) {
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingKeepsWhatServes) {
+TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithOtherOutputs) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   ASSERT_EQ(serving(), "1");
   host.add("2", chain_program(6, 5));
@@ -90,7 +89,7 @@ TEST_F(RepositoryForce, PollingKeepsWhatServes) {
   EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"m\""), 0);
 }
 
-TEST_F(RepositoryForce, PollingSaysAgainWhatItRefusesWhereThePinIsMovedToIt) {
+TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenThePinMovesToTheVersion) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
@@ -101,7 +100,7 @@ TEST_F(RepositoryForce, PollingSaysAgainWhatItRefusesWhereThePinIsMovedToIt) {
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingSaysAgainWhatItRefusesWhereTheServingVersionIsDeleted) {
+TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheServingVersionIsDeleted) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();

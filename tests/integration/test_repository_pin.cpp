@@ -1,5 +1,6 @@
-// A pin holds a model to one version, over restarts, polls and failed loads: `millrace reload --pin` and
-// `--unpin`, the file PIN that they write, and what log, metrics, index and --check-config say of it.
+// A pin holds a model to one version over restarts, polls and failed loads. Tested are `millrace reload
+// --pin` and `--unpin`, the file PIN that they write, and the reports in log, metrics, index and
+// --check-config.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ class RepositoryPin : public testing::Test {
     host_.add("1", kProgram);
     host_.add("2", trained_again(kProgram));
   }
-  /// Over every model of the root, polling often.
+  /// Starts a server that serves every model of the repository and polls often.
   void start(const std::string& mode, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"--repository-mode", mode, "--repository-poll-ms", "50"});
     if (mode == "explicit") more.insert(more.end(), {"--load", "*"});
@@ -47,12 +48,12 @@ class RepositoryPin : public testing::Test {
     return run_program(more);
   }
   void hold(const std::string& content) { ASSERT_TRUE(write_file_atomically(pin_, content).ok()); }
-  /// As a copy that was cut short.
+  /// Truncates the version's images, as an interrupted copy would.
   void truncate(const std::string& version) {
     for (const auto& image : fs::directory_iterator(host_.root() / "m" / version / "images"))
       fs::resize_file(image, 1000);
   }
-  /// Another model, so that a server over a model that does not load has something to serve.
+  /// Adds a model that loads, so that the server has something to serve if the tested one does not load.
   void add_other(const std::string& version = "1") { host_.add(version, kProgram, {}, "n"); }
   bool log_says(const std::string& text) { return holds(host_.server().err(), text); }
   std::string serving() const {
@@ -74,7 +75,7 @@ class RepositoryPinInMode : public RepositoryPin, public testing::WithParamInter
 INSTANTIATE_TEST_SUITE_P(InMode, RepositoryPinInMode, testing::Values("explicit", "poll"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST_P(RepositoryPinInMode, ARollbackSurvivesRestartsUntilItIsUnpinned) {
+TEST_P(RepositoryPinInMode, APinnedRollbackSurvivesRestartsUntilItIsUnpinned) {
   start(GetParam());
   ASSERT_EQ(serving(), "2");
   Outcome outcome = host_.reload({"--version", "1", "--pin"});
@@ -86,7 +87,8 @@ TEST_P(RepositoryPinInMode, ARollbackSurvivesRestartsUntilItIsUnpinned) {
     EXPECT_EQ(host_.pinned(), "1");
     EXPECT_EQ(host_.state("1"), "READY");
     EXPECT_EQ(pin_metric("1"), 1);
-    EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 0) << "it is what should serve";
+    EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 0)
+        << "the pinned version is the one that should serve";
     EXPECT_TRUE(log_says("model 'm' version '1' is pinned")) << host_.server().err();
     restart(GetParam());
   }
@@ -109,19 +111,19 @@ TEST_P(RepositoryPinInMode, ARollbackSurvivesRestartsUntilItIsUnpinned) {
   EXPECT_TRUE(holds(outcome.err, "model 'm' is not pinned")) << outcome.err;
 }
 
-TEST_F(RepositoryPin, IsObeyedInModeNone) {
+TEST_F(RepositoryPin, ModeNoneServesThePinnedVersion) {
   hold("1");
   start("none");
   EXPECT_EQ(serving(), "1");
   EXPECT_EQ(host_.pinned(), "1");
 }
 
-TEST_F(RepositoryPin, PollingHoldsNewerVersionsBack) {
+TEST_F(RepositoryPin, PollingLoadsNoNewerVersionThanThePinnedOne) {
   hold("1");
   start("poll");
   host_.add("3", kProgram);
   ASSERT_TRUE(wait_until([&] { return log_says("model 'm' version '3' is held back"); }));
-  // A model that came later is loaded, so the polls that would have loaded version 3 are over.
+  // Once a model that was added later is loaded, the polls that would have loaded version 3 are over.
   add_other();
   ASSERT_TRUE(host_.eventually("1", "READY", "n"));
   EXPECT_EQ(serving(), "1");
@@ -131,7 +133,7 @@ TEST_F(RepositoryPin, PollingHoldsNewerVersionsBack) {
   EXPECT_TRUE(host_.eventually("3", "READY"));
 }
 
-TEST_F(RepositoryPin, PollingLoadsTheVersionThatAnOperatorWritesIntoTheFile) {
+TEST_F(RepositoryPin, PollingLoadsTheVersionWrittenIntoThePinFile) {
   start("poll");
   ASSERT_EQ(serving(), "2");
   hold("1");
@@ -141,7 +143,7 @@ TEST_F(RepositoryPin, PollingLoadsTheVersionThatAnOperatorWritesIntoTheFile) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_P(RepositoryPinInMode, NoOtherVersionIsLoadedInPlaceOfThePinnedOne) {
+TEST_P(RepositoryPinInMode, NoOtherVersionReplacesAPinnedOneThatDoesNotLoad) {
   hold("2");
   truncate("2");
   add_other();
@@ -163,7 +165,7 @@ TEST_P(RepositoryPinInMode, NoOtherVersionIsLoadedInPlaceOfThePinnedOne) {
   EXPECT_TRUE(holds(checked.err, "model 'm': no version would be served; to unpin")) << checked.err;
 }
 
-TEST_F(RepositoryPin, CheckConfigJudgesThePinnedVersion) {
+TEST_F(RepositoryPin, CheckConfigChecksThePinnedVersionOnly) {
   truncate("2");
   EXPECT_EQ(check_config().exit_code, 2) << "the newest does not load";
   hold("1");
@@ -174,7 +176,7 @@ TEST_F(RepositoryPin, CheckConfigJudgesThePinnedVersion) {
   EXPECT_FALSE(holds(checked.err, "version '2'")) << checked.err;
 }
 
-TEST_P(RepositoryPinInMode, APinThatCannotBeObeyedLoadsNothingAndSaysTheRemedy) {
+TEST_P(RepositoryPinInMode, AnInvalidPinLoadsNoVersionAndNamesTheRemedy) {
   struct Case {
     const char* content;
     std::string said;
@@ -213,7 +215,7 @@ TEST_P(RepositoryPinInMode, APinThatCannotBeObeyedLoadsNothingAndSaysTheRemedy) 
   }
 }
 
-TEST_F(RepositoryPin, WhatServesGoesOnWhereThePinCannotBeObeyed) {
+TEST_F(RepositoryPin, AnInvalidPinLeavesTheServingVersionServing) {
   start("poll");
   ASSERT_EQ(serving(), "2");
   hold("9");
@@ -226,7 +228,7 @@ TEST_F(RepositoryPin, WhatServesGoesOnWhereThePinCannotBeObeyed) {
   EXPECT_EQ(host_.state("9"), "UNAVAILABLE");
 }
 
-TEST_F(RepositoryPin, RefusesEveryOtherVersionUntilThePinIsMoved) {
+TEST_F(RepositoryPin, APinnedModelRefusesOtherVersionsUntilThePinMoves) {
   hold("1");
   start("explicit");
   const auto refused = host_.load("2");
@@ -247,7 +249,7 @@ TEST_F(RepositoryPin, RefusesEveryOtherVersionUntilThePinIsMoved) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_F(RepositoryPin, IsWrittenOnlyWhereTheVersionServes) {
+TEST_F(RepositoryPin, ThePinIsWrittenOnlyIfTheVersionLoads) {
   host_.add("3", kProgram);
   start("explicit");
   ASSERT_EQ(serving(), "3");
@@ -258,10 +260,10 @@ TEST_F(RepositoryPin, IsWrittenOnlyWhereTheVersionServes) {
   const Outcome outcome = host_.reload({"--version", "1", "--pin"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(holds(outcome.err, "PIN is a folder and not a file; remove it")) << outcome.err;
-  EXPECT_EQ(serving(), "3") << "asked before anything is touched";
+  EXPECT_EQ(serving(), "3") << "the pin is checked before anything is loaded";
 }
 
-TEST_F(RepositoryPin, TheExitCodeTellsWhereTheServersMachineIsAtFault) {
+TEST_F(RepositoryPin, ReloadExitsWith3WhenTheServerCannotWriteThePin) {
   add_other();
   fs::remove_all(host_.root() / "m");
   fs::create_directory_symlink("/proc/sys", host_.root() / "m");  // which not even root may write into
@@ -273,7 +275,7 @@ TEST_F(RepositoryPin, TheExitCodeTellsWhereTheServersMachineIsAtFault) {
   EXPECT_TRUE(holds(outcome.err, "model 'm' cannot be pinned: the server may not write")) << outcome.err;
 }
 
-TEST_F(RepositoryPin, RefusesParametersThatContradictEachOther) {
+TEST_F(RepositoryPin, ContradictingPinParametersAreRefused) {
   start("explicit");
   const std::string model = "/v2/repository/models/m/";
   struct Case {

@@ -1,5 +1,5 @@
-// What `millrace serve --repository` serves when it starts over versions that are empty or broken, and what
-// log, metrics and index say of it.
+// Which versions `millrace serve --repository` serves when it starts over empty or broken versions, and what
+// log, metrics and index report.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ const kernels::Program kProgram = chain_program(6);
 
 class RepositoryStart : public testing::TestWithParam<const char*> {
  protected:
-  /// Over every model of the root, polling often.
+  /// Starts a server that serves every model of the repository and polls often.
   void start(std::vector<std::string> more = {}) {
     more.insert(more.end(), {"--repository-mode", GetParam(), "--repository-poll-ms", "100"});
     if (explicit_mode()) more.insert(more.end(), {"--load", "*"});
@@ -34,7 +34,7 @@ class RepositoryStart : public testing::TestWithParam<const char*> {
     return run_program(more, {"MILLRACE_CACHE=" + (host_.scratch() / "cache").string()});
   }
   bool log_says(const std::string& text) { return host_.server().err().find(text) != std::string::npos; }
-  /// As a copy that was cut short.
+  /// Truncates the version's images, as an interrupted copy would.
   void truncate(const std::string& version, const std::string& model = "m") {
     for (const auto& image : fs::directory_iterator(host_.root() / model / version / "images"))
       fs::resize_file(image, 1000);
@@ -52,7 +52,7 @@ class RepositoryStart : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(InMode, RepositoryStart, testing::Values("none", "explicit", "poll"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST_P(RepositoryStart, SkipsVersionsThatHoldNothing) {
+TEST_P(RepositoryStart, SkipsEmptyVersions) {
   host_.add("1", kProgram);
   fs::create_directories(host_.root() / "m" / "2");
   start();
@@ -65,7 +65,7 @@ TEST_P(RepositoryStart, SkipsVersionsThatHoldNothing) {
   EXPECT_EQ(host_.metric("millrace_ready"), 1);
 }
 
-TEST_P(RepositoryStart, CountsAModelWithoutAnythingToServeAsUnavailable) {
+TEST_P(RepositoryStart, CountsAModelWithOnlyEmptyVersionsAsUnavailable) {
   host_.add("1", kProgram);
   fs::create_directories(host_.root() / "n" / "3");
   start();
@@ -78,7 +78,7 @@ TEST_P(RepositoryStart, CountsAModelWithoutAnythingToServeAsUnavailable) {
   EXPECT_EQ(host_.metric("millrace_model_wanted", "model=\"n\""), 1);
   EXPECT_EQ(host_.metric("millrace_model_ready", "model=\"n\""), 0);
 
-  // The copy that was late comes to its end.
+  // The late copy of version 3 is now complete.
   fs::remove(host_.root() / "n" / "3");
   host_.add("3", kProgram, {}, "n");
   if (explicit_mode()) {
@@ -117,7 +117,7 @@ TEST_P(RepositoryStart, FallsBackToTheNewestVersionThatLoads) {
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_model_outdated") == 0; }));
 }
 
-TEST_P(RepositoryStart, IsNotOutdatedOnceTheVersionThatDidNotLoadIsGone) {
+TEST_P(RepositoryStart, AModelIsNotOutdatedOnceTheBrokenVersionIsRemoved) {
   for (const char* version : {"1", "2"}) host_.add(version, kProgram);
   truncate("2");
   start();
@@ -127,7 +127,7 @@ TEST_P(RepositoryStart, IsNotOutdatedOnceTheVersionThatDidNotLoadIsGone) {
   EXPECT_EQ(host_.metric("millrace_model_outdated", "model=\"m\""), 0) << "without a load";
 }
 
-TEST_P(RepositoryStart, ServesNothingOfAModelOfWhichNoVersionLoads) {
+TEST_P(RepositoryStart, ServesTheOtherModelsIfNoVersionOfOneLoads) {
   host_.add("1", kProgram);
   for (const char* version : {"1", "2"}) host_.add(version, kProgram, {}, "n");
   truncate("1", "n");
@@ -139,7 +139,7 @@ TEST_P(RepositoryStart, ServesNothingOfAModelOfWhichNoVersionLoads) {
   EXPECT_EQ(host_.metric("millrace_model_outdated"), 0) << "nothing of it serves";
 }
 
-TEST_P(RepositoryStart, EndsWhereItIsStrictAndCannotServeEverything) {
+TEST_P(RepositoryStart, StrictModeEndsTheServerUnlessEverythingLoads) {
   host_.add("1", kProgram);
   host_.add("2", kProgram);
   truncate("2");
@@ -163,7 +163,7 @@ TEST_P(RepositoryStart, EndsWhereItIsStrictAndCannotServeEverything) {
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_P(RepositoryStart, IsToldBeforehandByCheckConfig) {
+TEST_P(RepositoryStart, CheckConfigPredictsWhatAStartWouldServe) {
   host_.add("1", kProgram);
   fs::create_directories(host_.root() / "m" / "2");
   const std::vector<std::string> check = {
@@ -212,7 +212,7 @@ TEST(RepositoryAtStart, FallsBackFromAVersionThatDoesNotCompileToOneThatDoes) {
   EXPECT_EQ(host.state("1", "lenet"), "READY") << "a strict start waits for compilations";
 }
 
-TEST(RepositoryAtStart, IsNotReadyWhereNothingIsServed) {
+TEST(RepositoryAtStart, TheServerIsNotReadyIfItServesNothing) {
   RepositoryHost host;
   host.add("1", kProgram);
   fs::remove(host.root() / "m" / "1" / "deployment.json");
@@ -222,7 +222,7 @@ TEST(RepositoryAtStart, IsNotReadyWhereNothingIsServed) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 503);
 }
 
-TEST(RepositoryAtStart, CountsAModelThatIsNotThereAsUnavailable) {
+TEST(RepositoryAtStart, CountsARequestedModelThatIsMissingAsUnavailable) {
   RepositoryHost host;
   host.add("1", kProgram);
   host.start({"--load", "m", "--load", "absent"});
@@ -231,9 +231,9 @@ TEST(RepositoryAtStart, CountsAModelThatIsNotThereAsUnavailable) {
   EXPECT_EQ(host.metric("millrace_model_wanted", "model=\"absent\""), 1);
   EXPECT_EQ(host.load("", "", "misspelt").status, 404);
   EXPECT_EQ(host.metric("millrace_repository_models_unavailable"), 1)
-      << "a client's mistake is nobody's wish";
+      << "a misspelt name in a request adds no wanted model";
   EXPECT_EQ(host.post("/v2/repository/models/absent/unload").status, 404) << "nothing was loaded";
-  EXPECT_EQ(host.metric("millrace_repository_models_unavailable"), 0) << "but nobody wants it any more";
+  EXPECT_EQ(host.metric("millrace_repository_models_unavailable"), 0) << "the unload withdraws the wish";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Versions that come and go under clients over UDP: no request fails, no answer is a mixture.
+// Versions are swapped under UDP clients: no request fails, and every answer comes from one version.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -47,7 +47,7 @@ class RepositoryUdp : public testing::Test {
     }
   }
 
-  /// Clients in closed loops, and swaps between the two versions meanwhile.
+  /// Swaps between the two versions while clients send one request after the other.
   void swap_under_load(const std::string& policy, int swaps) {
     for (const std::string version : {"1", "2", "1"}) ASSERT_EQ(host_->load(version, policy).status, 200);
     std::atomic<int> right{0}, failed{0};
@@ -84,7 +84,7 @@ class RepositoryUdp : public testing::Test {
     EXPECT_EQ(failed, 0);
     EXPECT_GT(from[0], 0);
     EXPECT_GT(from[1], 0);
-    // A request is counted, and no longer in flight, a moment after its answer is there.
+    // The server counts a request, and no longer counts it as in flight, a moment after the answer arrives.
     EXPECT_TRUE(wait_until([&] { return host_->metric("millrace_requests_in_flight") == 0; }));
     const std::string labels = "outcome=\"success\",reason=\"none\",transport=\"udp\"";
     double counted = 0;
@@ -109,7 +109,7 @@ TEST_F(RepositoryUdp, SwapsByOverlapUnderLoadFailNoRequest) {
   swap_under_load("overlap", 12);
 }
 
-TEST_F(RepositoryUdp, AClientThatNamesAVersionIsToldWhenItGoes) {
+TEST_F(RepositoryUdp, AClientThatNamesAReplacedVersionGetsNotFound) {
   start(3);
   ASSERT_EQ(host_->load("1").status, 200);
   std::unique_ptr<client::Client> client;

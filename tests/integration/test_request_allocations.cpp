@@ -1,5 +1,5 @@
-// What a request costs in allocations over emulated cards, through the real XRT library: server, pipeline and
-// cards' threads together, once all is warm.
+// Counts the allocations of a request over emulated cards through the real XRT library: server, pipeline and
+// card threads together, after warm-up.
 #include <gtest/gtest.h>
 
 #include "runtime/base/file.hpp"
@@ -37,7 +37,7 @@ std::string binary_header(const runtime::plan::ModelInfo& model) {
 
 class RequestAllocations : public testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(RequestAllocations, OverCardsAreTheParsersOwn) {
+TEST_P(RequestAllocations, OnlyTheHttpParserAllocates) {
   const TemporaryDirectory directory("millrace-allocations");
   const auto cluster = emulated_ring(GetParam());
   auto opened =

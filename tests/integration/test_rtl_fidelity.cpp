@@ -1,5 +1,5 @@
-// `millrace verify --fidelity rtl` and `millrace serve --fidelity rtl`, as programs, on a small net whose
-// SystemVerilog is generated.
+// Runs `millrace verify --fidelity rtl` and `millrace serve --fidelity rtl` on a small net with generated
+// SystemVerilog.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -38,7 +38,7 @@ class RtlFidelity : public testing::Test {
     const auto tools = runtime::rtl::Toolchain::find();
     ASSERT_TRUE(tools.ok()) << tools.error().message();
   }
-  /// A deployment over so many cards, of a net with a connection that skips layers.
+  /// A deployment on `cards` cards of a net with a skip connection.
   fs::path deployed(std::uint32_t cards, bool with_rtl = true) const {
     const fs::path target = directory_.path() / ("on" + std::to_string(cards));
     if (with_rtl) {
@@ -62,7 +62,7 @@ class RtlFidelity : public testing::Test {
   const kernels::Program program_ = skip_program(3, 2);
 };
 
-TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
+TEST_F(RtlFidelity, OneCardEqualsTheReferenceInThePredictedCycles) {
   const Outcome outcome = verify(deployed(1), {"--json", "--frames", "8"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
   const json::value document = json::parse(outcome.out);
@@ -87,9 +87,9 @@ TEST_F(RtlFidelity, OneCardGivesTheReferencesBytesInThePredictedCycles) {
     EXPECT_LE(stream.at("high_water").to_number<int>(), stream.at("depth").to_number<int>() + 1);
 }
 
-TEST_F(RtlFidelity, ANetOverAllRegionsOfACardGivesTheReferencesBytesInThePredictedCycles) {
+TEST_F(RtlFidelity, ANetOverThreeRegionsEqualsTheReferenceInThePredictedCycles) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "regions";
-  // So little of each region that three are needed.
+  // The shares are so small that the net needs three regions.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-u280.yaml").string(), "--max-utilisation", "0.03",
@@ -114,7 +114,7 @@ TEST_F(RtlFidelity, ANetOverAllRegionsOfACardGivesTheReferencesBytesInThePredict
         << key;
 }
 
-TEST_F(RtlFidelity, ItIsSaidHowManyMultiplicationsADspSliceDoes) {
+TEST_F(RtlFidelity, ReportsMultiplicationsPerDspSliceAndCycle) {
   const Outcome outcome = verify(deployed(1), {"--json", "--frames", "8"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
   const json::value partition = json::parse(outcome.out).at("partitions").at(0);
@@ -139,7 +139,7 @@ TEST_F(RtlFidelity, ItIsSaidHowManyMultiplicationsADspSliceDoes) {
               1e-9);
 }
 
-/// Replaces text that stands exactly once.
+/// Replaces `from`, which must occur exactly once.
 void replace_once(std::string& text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   ASSERT_NE(at, std::string::npos) << from;
@@ -147,16 +147,17 @@ void replace_once(std::string& text, const std::string& from, const std::string&
   text.replace(at, from.size(), to);
 }
 
-/// Writes the checksums of a deployment anew after one of its files was changed.
+/// Rewrites CHECKSUMS after a file of the deployment was changed.
 void renew_checksums(const fs::path& deployment) {
   const std::string again =
       "cd '" + deployment.string() + "' && sha256sum $(cut -c67- CHECKSUMS) > new && mv new CHECKSUMS";
   ASSERT_EQ(std::system(again.c_str()), 0);
 }
 
-/// A matrix-vector unit that computes every pass twice and drops the first result gives the same bytes. Only
-/// who counts in the simulation sees that its multipliers work twice as long.
-TEST_F(RtlFidelity, BusyCyclesAreCountedAndNotTakenFromTheFolding) {
+/// Replaces the matrix-vector unit by one that computes every pass twice and drops the first result. Its
+/// output bytes are the same; only cycles counted in the simulation show that its multipliers work twice as
+/// long.
+TEST_F(RtlFidelity, BusyCyclesAreMeasuredAndNotComputedFromTheFolding) {
   const fs::path deployment = directory_.path() / "twice", folder = deployment / "rtl" / "part0";
   const kernels::Program program = chain_program(2, 24);  // wide enough for several passes a vector
   deploy_rtl(program, emulated_ring(3), 1, deployment, 4000, program);
@@ -196,7 +197,7 @@ TEST_F(RtlFidelity, BusyCyclesAreCountedAndNotTakenFromTheFolding) {
   EXPECT_GT(doubled, 0U) << outcome.out;
 }
 
-TEST_F(RtlFidelity, AFrameThatTakesLongerThanPredictedIsAFailure) {
+TEST_F(RtlFidelity, VerifyFailsIfAFrameTakesLongerThanPredicted) {
   const fs::path deployment = deployed(1), file = deployment / "rtl" / "part0" / "design.json";
   json::object design = json::parse(*read_text_file(file)).as_object();
   json::value& predicted = design["predicted"].as_object()["interval_cycles"];
@@ -211,7 +212,7 @@ TEST_F(RtlFidelity, AFrameThatTakesLongerThanPredictedIsAFailure) {
   EXPECT_EQ(verify(deployment, {"--frames", "8", "--stall", "0.3"}).exit_code, 0) << "stalls excuse it";
 }
 
-TEST_F(RtlFidelity, LoadedWeightsGiveTheReferencesBytesAndShareASimulationWithOthers) {
+TEST_F(RtlFidelity, LoadedWeightsEqualTheReferenceAndReuseTheSimulation) {
   const auto loaded = [](kernels::Program program) {
     for (auto& block : program.blocks)
       if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kLoaded;
@@ -243,7 +244,7 @@ TEST_F(RtlFidelity, LoadedWeightsGiveTheReferencesBytesAndShareASimulationWithOt
       << "one a partition, whatever it is loaded with";
 }
 
-TEST_F(RtlFidelity, StreamedWeightsGiveTheReferencesBytesInThePredictedInterval) {
+TEST_F(RtlFidelity, StreamedWeightsEqualTheReference) {
   kernels::Program program = chain_program(2, 24);  // 5,184 weights in the second layer, 216 in the first
   for (auto& block : program.blocks)
     if (kernels::has_parameters(block.operation)) block.placement = kernels::Placement::kStreamed;
@@ -258,9 +259,9 @@ TEST_F(RtlFidelity, StreamedWeightsGiveTheReferencesBytesInThePredictedInterval)
   }
 }
 
-TEST_F(RtlFidelity, OneLayersWeightsFromMemoryAndTheOthersInTheImageGiveTheReferencesBytes) {
+TEST_F(RtlFidelity, OneStreamedLayerAmongBakedOnesEqualsTheReference) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "mixed";
-  // Block RAM and LUTs for the weights of all layers but the largest.
+  // The shares leave room for the weights of all layers but the largest.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-ku060.yaml").string(), "--max-utilisation", "bram=0.02",
@@ -289,7 +290,7 @@ TEST_F(RtlFidelity, OneLayersWeightsFromMemoryAndTheOthersInTheImageGiveTheRefer
   }
 }
 
-TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
+TEST_F(RtlFidelity, ThreeCardsEqualTheReferenceWithAndWithoutStalls) {
   const fs::path deployment = deployed(3);
   for (const std::string stall : {"0", "0.4"}) {
     const Outcome outcome = verify(deployment, {"--json", "--frames", "6", "--stall", stall, "--seed", "9"});
@@ -310,7 +311,7 @@ TEST_F(RtlFidelity, ThreeCardsGiveTheReferencesBytesWithAndWithoutStalls) {
   EXPECT_NE(text.out.find("initiation interval"), std::string::npos) << text.out;
 }
 
-TEST_F(RtlFidelity, WrongHardwareIsFoundAndThePortNamed) {
+TEST_F(RtlFidelity, VerifyFindsWrongHardwareAndNamesThePort) {
   const fs::path deployment = directory_.path() / "wrong";
   deploy_rtl(program_, emulated_ring(3), 1, deployment, kInterval, skip_program(3, 2, 77));
   const Outcome outcome = verify(deployment, {"--json", "--frames", "4"});
@@ -321,7 +322,7 @@ TEST_F(RtlFidelity, WrongHardwareIsFoundAndThePortNamed) {
       << outcome.out;
 }
 
-TEST_F(RtlFidelity, WhatIsMissingOrAlteredIsSaidWithTheRemedy) {
+TEST_F(RtlFidelity, VerifyNamesMissingToolsAndAlteredFiles) {
   const Outcome without = verify(deployed(2, false), {});
   EXPECT_EQ(without.exit_code, 2) << without.err;
   EXPECT_NE(without.err.find("compile the model again"), std::string::npos) << without.err;
@@ -339,7 +340,7 @@ TEST_F(RtlFidelity, WhatIsMissingOrAlteredIsSaidWithTheRemedy) {
   EXPECT_NE(altered.err.find("altered"), std::string::npos) << altered.err;
 }
 
-TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
+TEST_F(RtlFidelity, AKilledBuildLeavesNoCacheEntryAndTheNextOneSucceeds) {
   const fs::path deployment = deployed(1), cache = directory_.path() / "cache",
                  tools = directory_.path() / "tools";
   ASSERT_EQ(verify(deployment, {"--frames", "3"}).exit_code, 0);  // the shared cache has Verilator's runtime
@@ -348,8 +349,8 @@ TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
   fs::create_directory(cache / "locks");  // by which a folder is known for a cache
   fs::copy(shared_simulation_cache() / "verilator", cache / "verilator", fs::copy_options::recursive);
   fs::create_directory(tools);
-  // A compiler that kills who waits for it, and goes on. Several run at once: each adds a line, for one that
-  // is ended between opening the file and writing must not take another's away.
+  // A fake compiler that kills its parent process and keeps running. Several may run at once, so each appends
+  // its process id: a truncating write could erase another's line.
   std::ofstream(tools / "g++") << "#!/bin/sh\n[ \"$1\" = --version ] && exec /usr/bin/g++ --version\n"
                                   "echo $$ >> " +
                                       (tools / "pids").string() + "\nkill -9 $PPID\nexec sleep 600\n";
@@ -364,14 +365,14 @@ TEST_F(RtlFidelity, AKilledBuildLeavesNoEntryAndTheNextOneSucceeds) {
   ASSERT_FALSE(compilers.empty());
   for (const pid_t compiler : compilers) {
     EXPECT_TRUE(wait_until([&] { return !process_exists(compiler); }))
-        << "a compiler outlives who started it";
+        << "a compiler outlived the program that started it";
   }
   const Outcome again = verify(deployment, {"--frames", "3"}, {"MILLRACE_CACHE=" + cache.string()});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_TRUE(fs::is_empty(cache / "tmp"));
 }
 
-TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {
+TEST_F(RtlFidelity, TheServerAnswersFromSimulatedCardsAsTheReferenceDoes) {
   const fs::path deployment = deployed(3);
   BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
                             "127.0.0.1:0", "--fidelity", "rtl"},
@@ -413,7 +414,7 @@ TEST_F(RtlFidelity, TheServerAnswersTheSameBytesFromSimulatedCards) {
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(RtlFidelity, TheServerRefusesWhatItCannotSimulate) {
+TEST_F(RtlFidelity, TheServerRefusesADeploymentItCannotSimulate) {
   const auto serve = [&](const fs::path& deployment, const std::vector<std::string>& environment) {
     std::vector<std::string> all = environment;  // the first of a name holds
     all.push_back("MILLRACE_CACHE=" + shared_simulation_cache().string());

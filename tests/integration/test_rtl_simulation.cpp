@@ -1,5 +1,5 @@
-// runtime/rtl on SystemVerilog written by hand: building, the cache, one partition alone, several under one
-// clock.
+// Tests runtime/rtl with hand-written SystemVerilog: the build, the cache, one partition alone, and several
+// partitions under one clock.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -75,7 +75,7 @@ class RtlSimulation : public testing::Test {
   std::vector<std::string> lines_;
 };
 
-TEST_F(RtlSimulation, APartitionAloneComputesTheProgramInThePredictedCycles) {
+TEST_F(RtlSimulation, ASinglePartitionComputesItsProgramInThePredictedCycles) {
   HandMade made;
   made.pause = 3;
   const auto program = program_of(made);
@@ -97,7 +97,7 @@ TEST_F(RtlSimulation, APartitionAloneComputesTheProgramInThePredictedCycles) {
   }
 }
 
-TEST_F(RtlSimulation, AStandstillNamesTheStreamThatWaits) {
+TEST_F(RtlSimulation, AStandstillNamesTheWaitingStream) {
   HandMade made;
   made.stuck = true;
   rtl::Executor executor(open(made), program_of(made));
@@ -108,7 +108,7 @@ TEST_F(RtlSimulation, AStandstillNamesTheStreamThatWaits) {
   EXPECT_NE(executor.fault().find("hop (not taken)"), std::string::npos) << executor.fault();
 }
 
-TEST_F(RtlSimulation, AFailedAssertionIsAFaultAndPrintsNothing) {
+TEST_F(RtlSimulation, AFailedAssertionIsReportedAsAFaultAndPrintsNothing) {
   HandMade made;
   made.assertion = "taken != 16'd5";
   rtl::Executor executor(open(made), program_of(made));
@@ -122,7 +122,7 @@ TEST_F(RtlSimulation, AFailedAssertionIsAFaultAndPrintsNothing) {
   EXPECT_NE(executor.fault().find("made_to_hold"), std::string::npos) << executor.fault();
 }
 
-TEST_F(RtlSimulation, OtherPortsThanTheProgramsAreRefused) {
+TEST_F(RtlSimulation, PortsThatDifferFromTheProgramsAreRefused) {
   HandMade made;
   const auto simulation = open(made);
   HandMade other = made;
@@ -158,7 +158,7 @@ void expect_right(const Row& row, std::uint64_t count) {
   }
 }
 
-TEST_F(RtlSimulation, PartitionsUnderOneClockWithLinksAgreeWithTheReference) {
+TEST_F(RtlSimulation, LinkedPartitionsUnderOneClockEqualTheReference) {
   for (const double stall : {0.0, 0.3, 0.9}) {
     Row row{rtl::System({stall, 5, 0}), {}, {}};
     const std::uint32_t lanes[3] = {2, 1, 4};
@@ -171,7 +171,7 @@ TEST_F(RtlSimulation, PartitionsUnderOneClockWithLinksAgreeWithTheReference) {
     }
     for (std::size_t p = 0; p < 2; ++p) {
       const auto cable = row.system.add_cable("cable" + std::to_string(p), 10, 500);
-      // Packets that neither beats nor frames fit into evenly.
+      // Neither beats nor frames fill whole packets of this size.
       row.system.add_channel("c", {p, 0}, {p + 1, 0}, cable, {7, 3});
     }
     ASSERT_TRUE(row.run(9).ok());
@@ -181,7 +181,7 @@ TEST_F(RtlSimulation, PartitionsUnderOneClockWithLinksAgreeWithTheReference) {
   }
 }
 
-TEST_F(RtlSimulation, TheSlowestOfPartitionAndCableSetsTheInterval) {
+TEST_F(RtlSimulation, TheSlowestPartitionOrCableSetsTheInterval) {
   const auto interval = [&](std::uint32_t pause, double gigabits, double clock) {
     Row row{rtl::System({0, 1, 0}), {}, {}};
     for (std::uint32_t p = 0; p < 2; ++p) {
@@ -228,9 +228,9 @@ TEST_F(RtlSimulation, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(cycles(3), cycles(4));
 }
 
-// Building.
+// Design files and the build cache.
 
-TEST(RtlDesign, EveryKeyThatIsMissingOrImpossibleIsNamed) {
+TEST(RtlDesign, RefusesMissingAndImpossibleKeysByName) {
   const TemporaryDirectory directory("millrace-design");
   write_rtl_folder(directory.path(), HandMade{});
   const std::string good = read_text_file(directory.path() / "rtl" / "part0" / "design.json").value();
@@ -265,7 +265,7 @@ TEST(RtlDesign, EveryKeyThatIsMissingOrImpossibleIsNamed) {
   EXPECT_FALSE(rtl::parse_design(std::string(100'000, '[')).ok());
 }
 
-TEST_F(RtlSimulation, WhatIsBuiltIsFoundAgainAndOtherSystemVerilogIsBuiltAnew) {
+TEST_F(RtlSimulation, TheCacheReusesABuildOnlyForTheSameSystemVerilog) {
   HandMade made;
   const auto first = build(cache(), made);
   ASSERT_TRUE(first.ok()) << first.error().message();
@@ -276,7 +276,7 @@ TEST_F(RtlSimulation, WhatIsBuiltIsFoundAgainAndOtherSystemVerilogIsBuiltAnew) {
   EXPECT_NE(*build(cache(), made), *first);
 }
 
-TEST_F(RtlSimulation, AlteredSystemVerilogIsCorrupt) {
+TEST_F(RtlSimulation, AlteredSystemVerilogIsRefusedAsCorrupt) {
   const HandMade made;
   const std::vector<std::function<void(const fs::path&)>> alterations = {
       [](const fs::path& folder) { std::ofstream(folder / "part0_dataflow.sv", std::ios::app) << " "; },
@@ -300,13 +300,13 @@ TEST_F(RtlSimulation, AlteredSystemVerilogIsCorrupt) {
   EXPECT_EQ(none.error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(RtlSimulation, SystemVerilogTheToolRefusesIsOurBugAndLeavesNothing) {
+TEST_F(RtlSimulation, InvalidSystemVerilogIsAnInternalErrorAndLeavesNoFiles) {
   const Cache fresh = *Cache::open(directory_.path() / "cache");
   write_rtl_folder(directory_.path(), HandMade{});
   const fs::path folder = directory_.path() / "rtl" / "part0";
   std::ofstream(folder / "part0_dataflow.sv") << "module part0_dataflow (;\n";
   sign_rtl_folder(folder);
-  // Verilator's runtime comes first; the shared cache has it.
+  // A build compiles Verilator's runtime first; take it from the shared cache.
   fs::create_directory(fresh.root() / "verilator");
   ASSERT_TRUE(build(cache(), HandMade{.plus = 99}).ok());
   fs::copy(cache().root() / "verilator", fresh.root() / "verilator", fs::copy_options::recursive);
@@ -321,7 +321,7 @@ TEST_F(RtlSimulation, SystemVerilogTheToolRefusesIsOurBugAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(fresh.root() / "tmp"));
 }
 
-TEST_F(RtlSimulation, ACompilerThatIsKilledOrHasNoDiskIsTheMachinesFault) {
+TEST_F(RtlSimulation, AKilledCompilerOrAFullDiskIsAnEnvironmentError) {
   const Cache fresh = *Cache::open(directory_.path() / "cache");
   const auto with_compiler = [&](const std::string& script) {
     const fs::path fake = directory_.path() / "g++";

@@ -1,5 +1,5 @@
-// `millrace serve` and `millrace infer` as programs, over three emulated cards: right bytes, lost cards,
-// clean ends.
+// Runs `millrace serve` and `millrace infer` over three emulated cards: correct bytes, lost cards and clean
+// ends.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -64,23 +64,24 @@ class Serve : public testing::Test {
     const auto out = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
     return std::string(reinterpret_cast<const char*>(out.data()), out.size());
   }
-  /// The status of one raw inference; 200 only where every byte is the reference's.
+  /// The HTTP status of one raw inference; -1 if the status is 200 but a byte is wrong, 0 if there was no
+  /// answer.
   int ask(HttpConnection& connection, const std::string& input) const {
     const auto answer = connection.request("POST", infer_target(), input, kRaw);
     if (!answer) return 0;
     return answer->status == 200 && !answer->body.ends_with(expected(input)) ? -1 : answer->status;
   }
-  /// Sends the same, and leaves its answer for receive().
+  /// Sends the request of ask(); receive() takes its answer.
   void send(HttpConnection& connection, const std::string& input) const {
     connection.send("POST " + infer_target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw) +
                     "Content-Length: " + std::to_string(input.size()) + "\r\n\r\n" + input);
   }
-  /// The model's part of /v2/millrace/status.
+  /// The model's entry of /v2/millrace/status.
   static json::value model_status(HttpConnection& connection) {
     return json::parse(connection.request("GET", "/v2/millrace/status")->body).at("models").at(0);
   }
-  /// The same once it holds of every card; else the last of a minute. A look waits for the cards only so
-  /// long, and may show what an earlier one saw.
+  /// The model's status once `holds` is true for every card, or the last status after a minute. A status
+  /// request waits for the cards only for a bounded time and may return older values.
   template <class OfCard>
   static json::value model_status_when(HttpConnection& connection, OfCard holds) {
     json::value model;
@@ -91,11 +92,11 @@ class Serve : public testing::Test {
     }));
     return model;
   }
-  /// Waits until so many frames are on the cards.
+  /// Waits until `frames` frames are on the cards.
   static bool on_the_cards(HttpConnection& connection, int frames) {
     return wait_until([&] { return model_status(connection).at("in_flight").to_number<int>() == frames; });
   }
-  /// Waits until the program has said `words` on standard error.
+  /// Waits until standard error contains `words`.
   bool said(const std::string& words) const {
     return wait_until([&] { return server_->err().find(words) != std::string::npos; });
   }
@@ -109,7 +110,7 @@ class Serve : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
+TEST_F(Serve, ConcurrentClientsOverThreeCardsReceiveTheReferencesBytes) {
   start();
   ASSERT_EQ(cards().size(), 3U);
   EXPECT_NE(server_->err().find("is up on 3 card(s)"), std::string::npos) << server_->err();
@@ -135,7 +136,7 @@ TEST_F(Serve, ManyClientsAtOnceGetTheReferencesBytesOverThreeCards) {
     EXPECT_GT(link.at("bytes").to_number<int>(), 0);
 }
 
-TEST_F(Serve, AJsonRequestGivesTheSameNumbersAsABinaryOne) {
+TEST_F(Serve, AJsonRequestAndABinaryOneGiveTheSameNumbers) {
   start();
   const std::string input = frame(1);
   json::array data;
@@ -163,7 +164,7 @@ TEST_F(Serve, AJsonRequestGivesTheSameNumbersAsABinaryOne) {
   EXPECT_EQ(numbers, expected(input));
 }
 
-TEST_F(Serve, InferSendsAnArraysFramesAndWritesTheOutputs) {
+TEST_F(Serve, InferSendsEveryFrameOfAnArrayAndWritesTheOutputs) {
   start();
   NpyArray in{"<f4", {5, 8, 8, 2}, {}};
   std::string want;
@@ -188,7 +189,7 @@ TEST_F(Serve, InferSendsAnArraysFramesAndWritesTheOutputs) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(out->data.data()), out->data.size()), want);
 }
 
-TEST_F(Serve, InferSaysWhatIsWrong) {
+TEST_F(Serve, InferNamesBadInputsModelsAndServers) {
   start();
   const auto infer = [&](std::vector<std::string> more) {
     std::vector<std::string> command = {millrace_binary(), "infer"};
@@ -210,7 +211,7 @@ TEST_F(Serve, InferSaysWhatIsWrong) {
   EXPECT_NE(outcome.err.find("is 'millrace serve' running there?"), std::string::npos) << outcome.err;
 }
 
-TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
+TEST_F(Serve, MetricsCountTheFramesAndBytesOfTheCards) {
   start();
   HttpConnection connection(port_);
   for (std::uint32_t i = 0; i < 10; ++i) ASSERT_EQ(ask(connection, frame(i)), 200);
@@ -220,7 +221,7 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
     const auto at = page.find("\n" + start);
     return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find("} ", at) + 2));
   };
-  // A scrape waits for the cards only so long, and may show what an earlier look saw.
+  // A scrape waits for the cards only for a bounded time and may return older values.
   static_cast<void>(wait_until([&] {
     page = "\n" + connection.request("GET", "/metrics")->body;
     return value("millrace_card_frames_total{" + model) == 10 && value("millrace_card_up{" + model) == 1 &&
@@ -238,7 +239,7 @@ TEST_F(Serve, TheMetricsCountWhatTheCardsDid) {
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
-TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
+TEST_F(Serve, AKilledCardGives503UntilItIsReloaded) {
   start();
   HttpConnection connection(port_), held(port_);
   ASSERT_EQ(ask(connection, frame(1)), 200);
@@ -268,7 +269,7 @@ TEST_F(Serve, AKilledCardMeans503UntilItIsBackAndThenRightBytesAgain) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
 }
 
-TEST_F(Serve, IdleClientsDoNotKeepALostCardFromComingBack) {
+TEST_F(Serve, ManyIdleClientsDoNotPreventALostCardsRecovery) {
   start({}, {}, {"sh", "-c", "ulimit -n 200 && exec \"$@\"", "sh"});
   HttpConnection connection(port_);
   ASSERT_EQ(ask(connection, frame(1)), 200);
@@ -291,7 +292,7 @@ TEST_F(Serve, IdleClientsDoNotKeepALostCardFromComingBack) {
   EXPECT_NE(server_->err().find("the limit of open files is 200"), std::string::npos) << server_->err();
 }
 
-TEST_F(Serve, WhileACardHangsStatusMetricsAndHealthAreAnsweredAllTheSame) {
+TEST_F(Serve, StatusMetricsAndHealthAreAnsweredWhileACardHangs) {
   start({}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=600000"});
   HttpConnection connection(port_, 300s);  // half of the time the driver would wait
   ASSERT_EQ(ask(connection, frame(1)), 200);
@@ -316,7 +317,7 @@ TEST_F(Serve, WhileACardHangsStatusMetricsAndHealthAreAnsweredAllTheSame) {
   EXPECT_EQ(ask(connection, frame(2)), 200);
 }
 
-TEST_F(Serve, ACardKilledUnderLoadFailsRequestsWith503OnlyAndNeverWithWrongBytes) {
+TEST_F(Serve, ACardKilledUnderLoadFailsRequestsOnlyWith503) {
   start({}, {"MILLRACE_EMULATION_OPTIONS=program_time=300"});
   std::atomic<int> right{0}, refused{0}, other{0};
   std::vector<std::jthread> clients;
@@ -348,7 +349,7 @@ TEST_F(Serve, ACardKilledUnderLoadFailsRequestsWith503OnlyAndNeverWithWrongBytes
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
 }
 
-TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {
+TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersRequestsInFlight) {
   start({"--drain-ms", "600000"}, {"MILLRACE_EMULATION_OPTIONS=call_timeout=60000"});
   const auto processes = cards();
   ASSERT_EQ(processes.size(), 3U);
@@ -370,7 +371,7 @@ TEST_F(Serve, ASecondSignalStopsAtOnceAndAnswersWhatIsHeld) {
   EXPECT_EQ(server_->stop(0), 0) << "ends by itself: " << server_->err();
 }
 
-TEST_F(Serve, SigtermUnderLoadTellsEveryClientAndLeavesNothingBehind) {
+TEST_F(Serve, SigtermUnderLoadAnswersEveryClientAndLeavesNoCardProcess) {
   start({"--drain-notice-ms", "2000"});
   const auto card_processes = cards();
   std::atomic<int> good{0}, wrong{0}, told{0};
@@ -404,12 +405,12 @@ TEST_F(Serve, SigtermUnderLoadTellsEveryClientAndLeavesNothingBehind) {
       wait_until([&] { return std::none_of(card_processes.begin(), card_processes.end(), process_exists); }));
 }
 
-TEST_F(Serve, SigintEndsItAsWell) {
+TEST_F(Serve, SigintStopsTheServer) {
   start();
   EXPECT_EQ(server_->stop(SIGINT), 0) << server_->err();
 }
 
-TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
+TEST_F(Serve, RefusesBadSettingsBeforeAnyCardIsProgrammed) {
   start();
   const std::string taken = "127.0.0.1:" + std::to_string(port_);
   struct Case {
@@ -443,7 +444,7 @@ TEST_F(Serve, WhatItCannotServeIsSaidBeforeAnythingStarts) {
   }
 }
 
-TEST_F(Serve, AnAlteredImageIsRefused) {
+TEST_F(Serve, RefusesAnAlteredImage) {
   for (const auto& file : std::filesystem::directory_iterator(deployment_ / "images")) {
     std::fstream image(file.path(), std::ios::in | std::ios::out | std::ios::binary);
     image.seekp(-1, std::ios::end);

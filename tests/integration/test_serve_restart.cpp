@@ -1,6 +1,6 @@
-// How `millrace serve` ends on a socket that a service manager keeps. The test is the service manager: it
-// opens the listening socket, and passes it to one server after another. test_operators_day.cpp restarts a
-// server on such a socket under load.
+// How `millrace serve` stops on a socket that a service manager keeps open. The test acts as the service
+// manager: it opens the listening socket and passes it to one server after another. test_operators_day.cpp
+// restarts a server on such a socket under load.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ class ServeRestart : public testing::Test {
  protected:
   ServeRestart() { deploy(program_, emulated_ring(1), 1, deployment_); }
 
-  /// A server on the kept socket, as a service manager starts it.
+  /// Starts a server on the kept socket, as a service manager does.
   std::unique_ptr<BackgroundProgram> serve(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words = {millrace_binary(),    "serve",  "--deployment",
                                       deployment_.string(), "--http", "systemd:http"};
@@ -50,14 +50,14 @@ class ServeRestart : public testing::Test {
 };
 
 /// A connection opened while the old server drains is answered by the next one.
-TEST_F(ServeRestart, AConnectionThatComesDuringTheDrainWaitsForTheNextServer) {
+TEST_F(ServeRestart, AConnectionOpenedDuringTheDrainIsServedByTheNextServer) {
   auto server = serve({"--drain-notice-ms", "600000"});
   await_start(*server);
   HttpConnection before(socket_.port(), 60s);
   ASSERT_EQ(before.request("GET", "/v2/health/live")->status, 200);
   ASSERT_EQ(::kill(server->pid(), SIGTERM), 0);
   ASSERT_TRUE(wait_until([&] { return server->err().find("stopping: ") != std::string::npos; }));
-  // The answer comes from the old server, which gives notice, and its connection closes.
+  // The old server, which is draining, answers and closes the connection.
   const auto last = before.request("GET", "/v2/health/ready");
   ASSERT_TRUE(last);
   EXPECT_EQ(last->status, 503);
@@ -73,13 +73,13 @@ TEST_F(ServeRestart, AConnectionThatComesDuringTheDrainWaitsForTheNextServer) {
   EXPECT_EQ(server->stop(SIGTERM), 0) << server->err();
 }
 
-/// A silent client cannot keep a server that stops, and sees its connection end without a reset.
-TEST_F(ServeRestart, AConnectionThatStaysIdleIsClosedAfterASecond) {
+/// An idle client cannot delay a stopping server, and its connection is closed without a reset.
+TEST_F(ServeRestart, AnIdleConnectionIsClosedDuringTheDrain) {
   auto server = serve({"--drain-ms", "60000"});
   await_start(*server);
   HttpConnection idle(socket_.port(), 60s), half(socket_.port(), 60s);
   ASSERT_EQ(idle.request("GET", "/v2/health/live")->status, 200);
-  // A request that began before the signal is served when its rest comes.
+  // A request that was begun before the signal is served once its rest arrives.
   ASSERT_TRUE(half.send("POST " + target() + " HTTP/1.1\r\nHost: t\r\n" + std::string(kRaw)));
   ASSERT_EQ(idle.request("GET", "/v2/health/live")->status, 200);
   ASSERT_EQ(::kill(server->pid(), SIGTERM), 0);

@@ -1,4 +1,4 @@
-// `millrace serve` under a service manager, and its units.
+// `millrace serve` under a service manager, and the shipped systemd units.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ class ServeService : public testing::Test {
   const std::filesystem::path deployment_ = directory_.path() / "deployment";
 };
 
-TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
+TEST_F(ServeService, TheUnitsPassSystemdAnalyzeVerify) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   const auto units = std::filesystem::path(tests::source_dir()) / "configs/systemd";
   for (const char* name : {"millrace.service", "millrace.socket"}) {
@@ -60,13 +60,13 @@ TEST_F(ServeService, TheUnitsPassSystemdsOwnCheck) {
   }
 }
 
-TEST_F(ServeService, TheUnitIsHardenedAndLeavesTheCardsDevicesToIt) {
+TEST_F(ServeService, TheUnitIsHardenedButKeepsAccessToTheCards) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   const std::string unit =
       read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
   const auto path = directory_.path() / "millrace.service";
   ASSERT_TRUE(write_file_atomically(path, unit).ok());
-  // In tenths: an exposure of 2.0 at most.
+  // The threshold is in tenths: the exposure may be at most 2.0.
   const Outcome outcome =
       run_program({"systemd-analyze", "security", "--offline=true", "--threshold=20", path.string()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
@@ -76,7 +76,7 @@ TEST_F(ServeService, TheUnitIsHardenedAndLeavesTheCardsDevicesToIt) {
   EXPECT_NE(unit.find("\nLimitMEMLOCK=infinity\n"), std::string::npos);
 }
 
-TEST_F(ServeService, TheUnitWithItsSecretsPassesSystemdsOwnCheck) {
+TEST_F(ServeService, TheUnitWithItsSecretsEnabledPassesSystemdAnalyzeVerify) {
   ASSERT_TRUE(installed({"systemd-analyze"}));
   std::string unit =
       read_text_file(std::string(tests::source_dir()) + "/configs/systemd/millrace.service").value();
@@ -97,8 +97,9 @@ TEST_F(ServeService, TheUnitWithItsSecretsPassesSystemdsOwnCheck) {
   EXPECT_EQ(outcome.out + outcome.err, "");
 }
 
-/// As systemd leaves credentials: files that only the service's user may read, in a folder of its own.
-TEST_F(ServeService, SecretsThatOnlyItsUserMayReadAreTakenWithoutAWarning) {
+/// systemd provides credentials in this form: files that only the service's user may read, in a folder of
+/// their own.
+TEST_F(ServeService, TakesSecretsThatOnlyItsUserCanReadWithoutAWarning) {
   const auto folder = directory_.path() / "credentials";
   std::filesystem::create_directory(folder);
   const auto tokens = folder / "tokens";
@@ -111,8 +112,9 @@ TEST_F(ServeService, SecretsThatOnlyItsUserMayReadAreTakenWithoutAWarning) {
   std::filesystem::permissions(folder, std::filesystem::perms(0700));
 }
 
-/// What the unit sets is enough for a server with a repository: DynamicUser has no home.
-TEST_F(ServeService, TheUnitsEnvironmentIsEnoughForARepositoryAndABrokenModelIsCounted) {
+/// The unit's environment suffices for a server with a repository, although a DynamicUser has no home
+/// directory.
+TEST_F(ServeService, TheUnitsEnvironmentSufficesForARepository) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/one-ku060.yaml";
   deploy(chain_program(2), runtime::plan::load_cluster(cluster).value(), 1, root / "chain" / "1");
@@ -146,11 +148,11 @@ TEST_F(ServeService, TheUnitsEnvironmentIsEnoughForARepositoryAndABrokenModelIsC
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200) << "it never served";
   EXPECT_TRUE(unavailable("1"));
   std::filesystem::remove_all(root / "bad");
-  EXPECT_TRUE(unavailable("0")) << "nobody wants it any more";
+  EXPECT_TRUE(unavailable("0")) << "the broken model was removed";
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
+TEST_F(ServeService, NotifiesTheServiceManagerOfEachChangeOfState) {
   const std::string path = directory_.path() / "notify";
   const int listener = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ASSERT_GE(listener, 0);
@@ -182,7 +184,7 @@ TEST_F(ServeService, TellsTheManagerEachChangeOfState) {
   ::close(listener);
 }
 
-TEST_F(ServeService, StopsWhileItsCardsAreBroughtUpAtTheBoundOrASecondSignal) {
+TEST_F(ServeService, StopsDuringCardStartupAtTheBoundOrOnASecondSignal) {
   for (const char* const drain : {"600000", "200"}) {
     const std::string path = directory_.path() / "starting.sock";
     BackgroundProgram server(serve({"--http", "unix:" + path, "--drain-ms", drain}),
@@ -206,14 +208,14 @@ TEST_F(ServeService, StopsWhileItsCardsAreBroughtUpAtTheBoundOrASecondSignal) {
   }
 }
 
-TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
+TEST_F(ServeService, ServesOnASocketPassedBySystemd) {
   ASSERT_TRUE(installed({"systemd-socket-activate"}));
   const std::string path = directory_.path() / "http.sock";
   std::vector<std::string> command = {"systemd-socket-activate", "-l", path, "--fdname=http"};
   const auto rest = serve({"--http", "systemd:http"});
   command.insert(command.end(), rest.begin(), rest.end());
   BackgroundProgram server(command);
-  // The first connection starts the server, and is its first client.
+  // The first connection starts the server and is served by it.
   HttpConnection connection("unix:" + path, 60s);
   const auto connects = [&] {
     if (!connection.connected()) connection = HttpConnection("unix:" + path, 60s);
@@ -227,14 +229,14 @@ TEST_F(ServeService, ServesOnASocketThatWasOpenedForIt) {
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(ServeService, ASocketThatWasNotOpenedIsNamed) {
+TEST_F(ServeService, NamesASocketThatWasNotPassed) {
   const Outcome outcome = run_program(serve({"--http", "systemd:http"}));
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_NE(outcome.err.find("no socket named 'http' was passed"), std::string::npos) << outcome.err;
 }
 
-/// Ten thousand clients that say nothing, and one that does.
-TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndKeepNobodyWaiting) {
+/// Ten thousand idle clients and one that sends requests.
+TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndDelayNoRequest) {
   constexpr int kIdle = 10'000;
   const Outcome limit = run_program({"sh", "-c", "ulimit -Hn"});
   if (limit.out.find("unlimited") == std::string::npos && std::atoi(limit.out.c_str()) < kIdle + 500)

@@ -1,4 +1,5 @@
-// `millrace serve` and its settings: where they come from, what is said of them, what a signal changes.
+// The settings of `millrace serve`: where they come from, what is reported about them, and which of them
+// SIGHUP changes.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -79,7 +80,7 @@ TEST_F(ServeSettings, CheckConfigPrintsEverySettingWithItsOrigin) {
   EXPECT_EQ(all.at("settings").at("slots").at("environment").as_string(), "MILLRACE_SLOTS");
 }
 
-/// The settings alone, without their origins.
+/// The printed settings without the comments that name their origins.
 std::string without_comments(const std::string& document) {
   std::string out;
   std::istringstream in(document);
@@ -87,7 +88,7 @@ std::string without_comments(const std::string& document) {
   return out;
 }
 
-TEST_F(ServeSettings, WhatCheckConfigPrintsIsTakenAsConfigFromAnotherFolder) {
+TEST_F(ServeSettings, TheOutputOfCheckConfigIsAValidConfigFile) {
   deployed();
   const std::string odd = (directory_.path() / "odd: \"name\" # {1}, [2]").string();
   std::filesystem::copy(directory_.path() / "deployment", odd, std::filesystem::copy_options::recursive);
@@ -112,7 +113,7 @@ TEST_F(ServeSettings, WhatCheckConfigPrintsIsTakenAsConfigFromAnotherFolder) {
   }
 }
 
-TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
+TEST_F(ServeSettings, WarnsOfAMisspeltEnvironmentVariable) {
   const Outcome outcome =
       run_program({millrace_binary(), "serve", "--check-config", "--deployment", deployed()},
                   {"MILLRACE_SLOT=3", "MILLRACE_UDP=127.0.0.1:0", "MILLRACE_SEED=1"});
@@ -127,7 +128,7 @@ TEST_F(ServeSettings, AVariableThatIsNearlyASettingsIsWarnedOf) {
   EXPECT_NE(outcome.out.find("slots: 8  # default\n"), std::string::npos) << outcome.out;
 }
 
-TEST_F(ServeSettings, WhatOthersReachAndMayReadIsWarnedOf) {
+TEST_F(ServeSettings, WarnsOfOpenListenersAndOfReadableTokenFiles) {
   const auto tokens = write("tokens", "operator admin a-token-of-the-operator\n");
   std::filesystem::permissions(tokens, std::filesystem::perms(0644));
   std::vector<std::string> command = {millrace_binary(), "serve",  "--deployment",
@@ -153,7 +154,7 @@ TEST_F(ServeSettings, WhatOthersReachAndMayReadIsWarnedOf) {
   EXPECT_EQ(run_program(command).err, "");
 }
 
-TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
+TEST_F(ServeSettings, CheckConfigRefusesTheSettingsThatServeRefuses) {
   const std::string good = "deployments: [" + deployed() + "]\n";
   const auto three = directory_.path() / "three";
   deploy(chain_program(6), runtime::plan::load_cluster(kCluster).value(), 3, three);
@@ -217,7 +218,7 @@ TEST_F(ServeSettings, CheckConfigRefusesWhatServeWouldRefuse) {
   }
 }
 
-TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
+TEST_F(ServeSettings, SighupRereadsTheFileAndNamesSettingsThatNeedARestart) {
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
   const auto file =
@@ -241,7 +242,7 @@ TEST_F(ServeSettings, HangupReadsTheFileAgainAndSaysWhatItCannotChange) {
   EXPECT_NE(server.err().find("accepted requests may take 1 ms more"), std::string::npos) << server.err();
 }
 
-TEST_F(ServeSettings, HangupComparesTheSettingsWithThoseThatRun) {
+TEST_F(ServeSettings, SighupComparesTheFileWithTheRunningSettings) {
   const std::string running = "deployments: [" + deployed() + "]\nhttp: {listen: '127.0.0.1:0'}\nslots: 2\n";
   const auto file = write("server.yaml", running);
   BackgroundProgram server({millrace_binary(), "serve", "--config", file});
@@ -253,7 +254,7 @@ TEST_F(ServeSettings, HangupComparesTheSettingsWithThoseThatRun) {
     write("server.yaml", text);
     EXPECT_EQ(::kill(server.pid(), SIGHUP), 0);
     ++reloads;
-    // Two signals at once could be taken for one.
+    // Wait for each reload, because two pending signals count as one.
     EXPECT_TRUE(wait_until([&] { return count(server, "settings read again") == reloads; })) << server.err();
   };
   const auto waiting = [&](const std::string& settings) {
@@ -266,18 +267,18 @@ TEST_F(ServeSettings, HangupComparesTheSettingsWithThoseThatRun) {
   reload_with(running + "queue_capacity: 9\n");
   EXPECT_TRUE(waiting("1"));
   EXPECT_TRUE(wait_until([&] { return count(server, "only a restart changes queue_capacity\n") == 1; }));
-  // It still waits, although the file is as it was at the last signal.
+  // The setting still awaits a restart, although the file did not change since the last signal.
   reload_with(running + "queue_capacity: 9\n");
   EXPECT_TRUE(wait_until([&] { return count(server, "only a restart changes queue_capacity\n") == 2; }))
       << server.err();
-  // Back at what runs, nothing waits.
+  // With the running settings restored, no setting awaits a restart.
   reload_with(running);
   EXPECT_TRUE(waiting("0")) << server.err();
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
   EXPECT_EQ(count(server, "only a restart changes"), 2) << server.err();
 }
 
-TEST_F(ServeSettings, AHalfRotatedCertificateChangesNothingAndIsSeenInTheMetrics) {
+TEST_F(ServeSettings, AHalfRotatedCertificateIsRefusedAndShownInTheMetrics) {
   using server::test::make_certificate;
   const auto first = make_certificate(-3'600, 86'400 * 30L), second = make_certificate(-3'600, 86'400 * 60L);
   const std::string tokens = write("tokens", "operator admin a-token-of-the-operator\n");
@@ -303,7 +304,7 @@ TEST_F(ServeSettings, AHalfRotatedCertificateChangesNothingAndIsSeenInTheMetrics
   const double started = metric(since, old_token);
   EXPECT_NEAR(started, static_cast<double>(std::time(nullptr)), 120);
 
-  // The new certificate beside the old key, and new tokens.
+  // The certificate is new but its key is old; the tokens are new too.
   write("chain.pem", second.certificate);
   write("tokens", "operator admin " + new_token + "\n");
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
@@ -323,7 +324,7 @@ TEST_F(ServeSettings, AHalfRotatedCertificateChangesNothingAndIsSeenInTheMetrics
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) {
+TEST_F(ServeSettings, SighupWithABrokenTokenFileKeepsTheOldTokens) {
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
   const std::string good = "operator admin a-token-of-the-operator\n";
@@ -372,7 +373,7 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   EXPECT_EQ(status("a-token-of-the-operator"), 401) << "it was taken out";
   EXPECT_TRUE(said(server, "changed: contents of http.tokens; in force: 1 token\n")) << server.err();
 
-  // Whoever changes models is named, with what came of it; a flood of wrong tokens does not flood the log.
+  // The log names who changed models and the result. Many wrong tokens do not flood the log.
   write("tokens", good);
   ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
   EXPECT_TRUE(wait_until([&] { return status("a-token-of-the-operator") == 200; }));
@@ -394,7 +395,7 @@ TEST_F(ServeSettings, HangupWithATokenFileThatIsBrokenLeavesTheTokensAsTheyAre) 
   EXPECT_LE(flood, 10 * seconds);  // none, where others before it in that second were refused
 }
 
-TEST_F(ServeSettings, AHangupTakesNothingThatAStartWouldRefuseAndOpensNoServerToOthers) {
+TEST_F(ServeSettings, SighupRefusesSettingsThatAStartWouldRefuse) {
   using server::test::make_certificate;
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
@@ -432,7 +433,7 @@ TEST_F(ServeSettings, AHangupTakesNothingThatAStartWouldRefuseAndOpensNoServerTo
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
     ASSERT_TRUE(said(server, "is of no use without a listener that begins with tls:")) << server.err();
     EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
-    // What a start warns of, and what nothing here uses.
+    // A warning that a start would give, and settings that only a restart uses.
     ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);
     settings("0.0.0.0:0", tokens, udp);
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
@@ -453,7 +454,7 @@ TEST_F(ServeSettings, AHangupTakesNothingThatAStartWouldRefuseAndOpensNoServerTo
   EXPECT_EQ(local.stop(SIGTERM), 0) << local.err();
 }
 
-TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCommandsLookAtItToo) {
+TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtStartAtSighupAndByClients) {
   using server::test::make_certificate;
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
@@ -520,8 +521,9 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtTheStartAndAtHangupAndTheCo
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-/// Both formats: journald takes the priority off a line before it looks at the rest.
-TEST_F(ServeSettings, LogLinesCarryTheirPriorityWhereStandardErrorIsTheJournal) {
+/// In both formats the priority stands before the line, because journald removes it before it looks at the
+/// rest.
+TEST_F(ServeSettings, LogLinesCarryTheirPriorityOnlyInTheJournal) {
   const std::string journal = "JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2)";
   for (const auto& [stream, format, prefix] :
        std::vector<std::array<std::string, 3>>{{journal, "text", "<4>"},
@@ -538,7 +540,7 @@ TEST_F(ServeSettings, LogLinesCarryTheirPriorityWhereStandardErrorIsTheJournal) 
   }
 }
 
-TEST_F(ServeSettings, TheFirstLineOfTheLogSaysWhatIsServedAndFromWhichSettings) {
+TEST_F(ServeSettings, TheLogNamesTheServedModelsAndTheSettingsFile) {
   const auto file =
       write("server.yaml", "deployments: [" + deployed() + "]\nhttp: {listen: '127.0.0.1:0'}\n");
   BackgroundProgram server({millrace_binary(), "serve", "--config", file});
@@ -550,7 +552,7 @@ TEST_F(ServeSettings, TheFirstLineOfTheLogSaysWhatIsServedAndFromWhichSettings) 
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {
+TEST_F(ServeSettings, JsonLogLinesNameTheRequest) {
   const auto deployment = directory_.path() / "deployment";
   deploy(chain_program(2), emulated_ring(1), 1, deployment);
   BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment.string(), "--http",
@@ -577,7 +579,7 @@ TEST_F(ServeSettings, LogLinesAreJsonAndNameTheRequest) {
   EXPECT_GT(count, 2);
 }
 
-TEST_F(ServeSettings, JsonLogLinesHaveTheFactsOfARequestAsMembers) {
+TEST_F(ServeSettings, JsonLogLinesHaveRouteStatusAndDurationAsMembers) {
   const auto deployment = directory_.path() / "deployment";
   const kernels::Program program = chain_program(2);
   deploy(program, emulated_ring(1), 1, deployment);
@@ -603,7 +605,8 @@ TEST_F(ServeSettings, JsonLogLinesHaveTheFactsOfARequestAsMembers) {
                          "Inference-Header-Content-Length: 0\r\nX-Request-Id: good\r\n")
                 ->status,
             200);
-  // A microsecond has passed before anybody looks: the client's own doing, and no warning.
+  // The deadline of one microsecond passes before the server looks at the request. That is the client's own
+  // choice, so no warning is logged.
   const auto late = connection.request("POST", target, short_of_time, "X-Request-Id: short\r\n");
   EXPECT_EQ(late->status, 504) << late->body;
   EXPECT_EQ(connection.request("POST", "/v2/models/none/infer", {}, "X-Request-Id: none\r\n")->status, 404);

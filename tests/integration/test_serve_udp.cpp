@@ -1,5 +1,5 @@
-// `millrace serve --udp` as a program, over three emulated cards: the reference's bytes, keys, counters, a
-// clean end.
+// Runs `millrace serve --udp` over three emulated cards: the reference's bytes, keys, counters and a clean
+// end.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -69,7 +69,7 @@ class ServeUdp : public testing::Test {
   std::string url_;
 };
 
-TEST_F(ServeUdp, ManyClientsAtOnceGetTheReferencesBytesAndTheMetricsCountThem) {
+TEST_F(ServeUdp, ConcurrentClientsReceiveTheReferencesBytesAndAreCounted) {
   start();
   std::atomic<int> right{0};
   std::vector<std::jthread> clients;
@@ -89,7 +89,7 @@ TEST_F(ServeUdp, ManyClientsAtOnceGetTheReferencesBytesAndTheMetricsCountThem) {
   EXPECT_EQ(right, 200);
   HttpConnection connection(http_port_);
   std::string page;
-  // A response is counted a moment after it was sent.
+  // The server counts a response a moment after sending it.
   EXPECT_TRUE(wait_until([&] {
     page = connection.request("GET", "/metrics").value().body;
     return page.find("millrace_udp_responses_total 200\n") != std::string::npos;
@@ -98,7 +98,7 @@ TEST_F(ServeUdp, ManyClientsAtOnceGetTheReferencesBytesAndTheMetricsCountThem) {
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
-TEST_F(ServeUdp, WithKeysOnlyTaggedClientsAreAnswered) {
+TEST_F(ServeUdp, AServerWithKeysAnswersOnlyClientsThatSign) {
   const std::filesystem::path keys = directory_.path() / "keys";
   std::ofstream(keys) << "# one client\n7 00112233445566778899aabbccddeeff\n";
   start({"--udp-keys", keys.string()});
@@ -116,7 +116,7 @@ TEST_F(ServeUdp, WithKeysOnlyTaggedClientsAreAnswered) {
   EXPECT_EQ(outputs.front(), expected(input));
 }
 
-TEST_F(ServeUdp, HangupTakesNewKeysAndABrokenFileLeavesTheOld) {
+TEST_F(ServeUdp, SighupLoadsNewKeysAndABrokenKeyFileKeepsTheOldOnes) {
   const std::filesystem::path keys = directory_.path() / "keys";
   std::ofstream(keys) << "7 00112233445566778899aabbccddeeff\n";
   start({"--udp-keys", keys.string()});
@@ -144,7 +144,7 @@ TEST_F(ServeUdp, HangupTakesNewKeysAndABrokenFileLeavesTheOld) {
   EXPECT_EQ(client::connect(url_, options(7, 17), none).code, client::Code::kUnavailable);
 }
 
-TEST_F(ServeUdp, BadOptionsAreRefusedWithTheirRemedy) {
+TEST_F(ServeUdp, RefusesBadOptionsByName) {
   const auto refused = [&](const std::vector<std::string>& more, int exit_code, const std::string& words) {
     std::vector<std::string> command = {millrace_binary(),    "serve",  "--deployment",
                                         deployment_.string(), "--http", "127.0.0.1:0"};

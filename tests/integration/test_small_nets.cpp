@@ -1,6 +1,6 @@
-// Nets made in the test, wide ones above all, compiled for every kind of card that takes deployments, then
-// verified and served on emulated cards. Every answer is held to the reference, computed from the model's
-// file.
+// Small nets made in the test, above all wide ones. Each is compiled for every kind of card that takes
+// deployments, then verified and served on emulated cards. Every answer must equal the reference's, computed
+// from the model file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A net's file, and a folder for what is made of it.
+/// The base of all tests here: writes a net's file and holds the directory of its deployment.
 class SmallNets : public testing::Test {
  protected:
   fs::path write(const SmallNet& net) const {
@@ -30,7 +30,7 @@ class SmallNets : public testing::Test {
   fs::path cluster(const std::string& device) const { return write_one_card(directory_.path(), device); }
   fs::path deployment() const { return directory_.path() / "deployment"; }
 
-  /// Compiled for one card of the kind; verified and served on cards made to fit.
+  /// Compiles for one card of kind `device`, then verifies and serves the net on emulated cards.
   void expect_built_and_served(const SmallNet& net, const std::string& device) const {
     SCOPED_TRACE(net.name + " on " + device);
     const fs::path file = write(net);
@@ -43,7 +43,7 @@ class SmallNets : public testing::Test {
   TemporaryDirectory directory_{"millrace-small-nets"};
 };
 
-/// The kinds of cards whose files take deployments, or those that are for plans only.
+/// The device files that are for plans only, or those that take deployments.
 std::vector<std::string> devices(bool plan_only) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(fs::path(tests::source_dir()) / "configs/devices")) {
@@ -56,15 +56,15 @@ std::vector<std::string> devices(bool plan_only) {
   return names;
 }
 
-/// As wide at both ends, with a narrow layer between.
+/// `width` inputs and outputs, with a narrow layer between.
 SmallNet wide_net(std::int64_t width) {
   return dense_net({width, 16, width});
 }
 
-/// By the kind of card.
+/// Tests that run for each kind of card.
 class EveryDevice : public SmallNets, public testing::WithParamInterface<std::string> {};
 
-TEST_P(EveryDevice, ServesWideNets) {
+TEST_P(EveryDevice, CompilesVerifiesAndServesWideNets) {
   for (const SmallNet& net : {wide_net(128), wide_net(640), picture_net(64)})
     expect_built_and_served(net, GetParam());
 }
@@ -72,11 +72,11 @@ TEST_P(EveryDevice, ServesWideNets) {
 INSTANTIATE_TEST_SUITE_P(Deployed, EveryDevice, testing::ValuesIn(devices(false)),
                          [](const auto& param) { return param.param; });
 
-TEST_F(SmallNets, ServeAThousandFeaturesAtBothEnds) {
+TEST_F(SmallNets, ANetWith1024InputsAndOutputsIsServed) {
   expect_built_and_served(wide_net(1024), "ku060");
 }
 
-TEST_F(SmallNets, ArePlannedForDevicesThatTakeNoDeployment) {
+TEST_F(SmallNets, PlanOnlyDevicesArePlannedForButNotCompiledFor) {
   const auto names = devices(true);
   ASSERT_FALSE(names.empty());
   for (const std::string& device : names)
@@ -93,8 +93,8 @@ TEST_F(SmallNets, ArePlannedForDevicesThatTakeNoDeployment) {
     }
 }
 
-/// A window over rows of 8,192 pixels keeps two of them, 8.4 million bits.
-TEST_F(SmallNets, ThatDoNotFitAreRefusedWithTheResourceThatIsShort) {
+/// A window over rows of 8,192 pixels stores two rows, 8.4 million bits.
+TEST_F(SmallNets, ANetThatDoesNotFitIsRefusedWithTheScarceResource) {
   const fs::path file = write(picture_net(64, 4, 8192));
   for (const char* device : {"embedded", "zu3eg"}) {
     const Outcome compiled = compile_model(file, cluster(device), deployment());
@@ -104,8 +104,9 @@ TEST_F(SmallNets, ThatDoNotFitAreRefusedWithTheResourceThatIsShort) {
   }
 }
 
-/// A softmax at the end, behind quantised scores: --tolerance 1 is one step of those, not 1.0.
-TEST_F(SmallNets, AreNotVerifiedAgainstZerosWithATolerance) {
+/// A net that ends in a softmax behind quantised scores. --tolerance 1 is one step of those scores, not a
+/// difference of 1.0.
+TEST_F(SmallNets, AToleranceOfOneStepDoesNotAcceptAllZeroProbabilities) {
   const fs::path file = write(softmax_net());
   ASSERT_EQ(compile_model(file, cluster("ku060"), deployment()).exit_code, 0);
   const kernels::Program model = program_of(file);
@@ -124,7 +125,7 @@ TEST_F(SmallNets, AreNotVerifiedAgainstZerosWithATolerance) {
   EXPECT_EQ(verify(std::vector<std::byte>(out.storage_bytes())), 1);
 }
 
-/// Models that an audit found refused, or ended with an internal error; made here with the same operators,
+/// An audit found models like these refused or ended by an internal error. They have the same operators,
 /// types and shapes.
 const SmallNet kAudited[] = {
     dense_net({128, 4}),
@@ -138,7 +139,7 @@ const SmallNet kAudited[] = {
 
 class Audited : public SmallNets, public testing::WithParamInterface<SmallNet> {};
 
-TEST_P(Audited, AreServedOnTwoKindsOfCardWithAndWithoutACluster) {
+TEST_P(Audited, NetIsServedOnTwoKindsOfCardWithAndWithoutACluster) {
   const fs::path file = write(GetParam());
   const kernels::Program model = program_of(file);
   for (const char* device : {"ku060", "u280"}) {

@@ -1,4 +1,4 @@
-// `millrace synth` to its end, with the real Yosys, on a small net whose SystemVerilog is generated.
+// Runs `millrace synth` with the real Yosys on a small net with generated SystemVerilog.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -30,7 +30,7 @@ class SynthCommand : public testing::Test {
     return run_program(command, {"MILLRACE_CACHE=" + (directory_.path() / "cache").string()},
                        std::chrono::seconds(1000));
   }
-  /// What the device is said to offer; every kind but LUTs in plenty.
+  /// Sets the resources in design.json: `luts` LUTs and plenty of every other kind.
   void offer(std::int64_t luts) const {
     const fs::path file = deployment_ / "rtl/part0/design.json";
     const auto text = read_text_file(file, 1U << 20U);
@@ -45,7 +45,7 @@ class SynthCommand : public testing::Test {
   const fs::path deployment_ = directory_.path() / "net";
 };
 
-TEST_F(SynthCommand, MeasuresEveryInstanceOnceAndSaysWhetherTheDeviceHasRoom) {
+TEST_F(SynthCommand, MeasuresEachInstanceOnceAndComparesTheSumWithTheDevice) {
   const Outcome first = synth({"--json"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_NE(first.err.find("synthesised 0 of "), std::string::npos) << first.err;
@@ -64,7 +64,7 @@ TEST_F(SynthCommand, MeasuresEveryInstanceOnceAndSaysWhetherTheDeviceHasRoom) {
   EXPECT_EQ(sum, luts) << "the dataflow is the sum of its instances";
   EXPECT_GT(part.at("shell").at("measured").at("ff").as_int64(), 0);
 
-  // Known from now on, in the table too.
+  // The results are now cached, and the table shows them.
   offer(luts);
   const Outcome again = synth({});
   ASSERT_EQ(again.exit_code, 0) << again.err;

@@ -1,4 +1,5 @@
-// `millrace compile --variants N`: deployments side by side, their index, and what it refuses.
+// `millrace compile --variants N`: several deployments in one directory, their index, and the requests that
+// it refuses.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -40,7 +41,7 @@ class VariantsCommand : public ::testing::Test {
   TemporaryDirectory directory_{"millrace-variants"};
 };
 
-TEST_F(VariantsCommand, BuildsAlternativesOfWhichNoneIsWorseThanAnotherInEverything) {
+TEST_F(VariantsCommand, BuildsDeploymentsOfWhichNoneDominatesAnother) {
   const Outcome outcome = compile("d", {"--variants", "3", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto root = json::parse(outcome.out);
@@ -80,7 +81,7 @@ TEST_F(VariantsCommand, BuildsAlternativesOfWhichNoneIsWorseThanAnotherInEveryth
   EXPECT_EQ(index.at("variants"), root.at("variants"));
 }
 
-TEST_F(VariantsCommand, AreTheSameBytesAgainAndTakeThePlaceOfTheirLikeOnly) {
+TEST_F(VariantsCommand, VariantsAreDeterministicAndReplaceOnlyVariants) {
   ASSERT_EQ(compile("one", {"--variants", "2", "--quiet"}).exit_code, 0);
   ASSERT_EQ(compile("two", {"--variants", "2", "--quiet"}).exit_code, 0);
   EXPECT_FALSE(text("one/variants.json").empty());
@@ -96,14 +97,14 @@ TEST_F(VariantsCommand, AreTheSameBytesAgainAndTakeThePlaceOfTheirLikeOnly) {
   EXPECT_NE(refused.err.find("variant1/notes"), std::string::npos) << refused.err;
 }
 
-TEST_F(VariantsCommand, SaySoWhereFewerAreWorthBuilding) {
+TEST_F(VariantsCommand, SaysThatFewerVariantsAreWorthBuilding) {
   const Outcome outcome = compile("d", {"--variants", "32"}, "one-ku060");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("no other is worth building"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("as without --variants"), std::string::npos) << outcome.out;
 }
 
-TEST_F(VariantsCommand, RefuseWhatCannotBeVaried) {
+TEST_F(VariantsCommand, RefusesBadCountsAndAPlanFile) {
   EXPECT_EQ(compile("d", {"--variants", "0"}).exit_code, 2);
   EXPECT_EQ(compile("d", {"--variants", "many"}).exit_code, 2);
   const Outcome plan = compile("d", {"--variants", "2", "--plan", "plan.yaml"});

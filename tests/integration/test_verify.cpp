@@ -1,4 +1,4 @@
-// `millrace verify` and `millrace devices`, as programs.
+// Runs `millrace verify` and `millrace devices`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class Verify : public testing::Test {
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
-  /// Frames of the model's input, and what the reference makes of them; `wrong` elements of it are one step
-  /// off.
+  /// Writes input frames and the reference's outputs; the first `wrong` elements of the first frame are one
+  /// step off.
   void write_frames(std::uint64_t frames, float input_value, int wrong) const {
     NpyArray in{"<f4", {frames, 8, 8, 2}, {}}, out{"<f4", {frames, 4, 4, 4}, {}};
     for (std::uint64_t f = 0; f < frames; ++f) {
@@ -66,7 +66,7 @@ class Verify : public testing::Test {
   const kernels::Program program_ = skip_program(5);
 };
 
-TEST_F(Verify, RandomFramesAgreeWithTheReference) {
+TEST_F(Verify, RandomFramesEqualTheReference) {
   const Outcome outcome = run({"--json", "--frames", "9", "--seed", "4"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json::value document = json::parse(outcome.out);
@@ -76,7 +76,7 @@ TEST_F(Verify, RandomFramesAgreeWithTheReference) {
   EXPECT_EQ(document.at("cards").to_number<int>(), 3);
 }
 
-TEST_F(Verify, OneImageWithTwoPartitionsAndTheHostBetweenThemAgreesWithTheReference) {
+TEST_F(Verify, TwoPartitionsOfOneImageWithAHostBlockBetweenEqualTheReference) {
   const fs::path target = directory_.path() / "interrupted";
   const auto deployed = deploy(interrupted_program(), emulated_ring(3), 1, target);
   ASSERT_EQ(deployed->plan.images.at(0).partitions.size(), 2U);
@@ -85,7 +85,7 @@ TEST_F(Verify, OneImageWithTwoPartitionsAndTheHostBetweenThemAgreesWithTheRefere
   EXPECT_EQ(json::parse(outcome.out).at("mismatches").to_number<int>(), 0);
 }
 
-TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
+TEST_F(Verify, OutputsOfGivenFramesAreComparedWithExpectedOnes) {
   write_frames(4, 0.7F, 0);
   const Outcome right = run(files());
   EXPECT_EQ(right.exit_code, 0) << right.err;
@@ -101,7 +101,7 @@ TEST_F(Verify, GivenFramesAreComparedWithGivenOutputs) {
   EXPECT_EQ(run(command).exit_code, 0);
 }
 
-/// A chain whose scores, 0.5 a step, go through floating point on the host.
+/// A chain whose scores, in steps of 0.5, pass through floating-point operations on the host.
 class VerifyFloatTail : public testing::Test {
  protected:
   void append(const std::string& name, kernels::Operation operation, std::vector<std::uint32_t> shape = {}) {
@@ -124,7 +124,7 @@ class VerifyFloatTail : public testing::Test {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  /// The probabilities of the chain's scores, computed here; each group's first score `steps` up.
+  /// The softmax of the chain's scores, computed here, with each group's first score raised by `steps` steps.
   std::vector<float> probabilities(int steps) const {
     std::vector<float> values = scores();
     for (std::size_t group = 0; group < values.size(); group += 4) {
@@ -153,7 +153,7 @@ class VerifyFloatTail : public testing::Test {
   kernels::Program program_ = chain_program(2);
 };
 
-TEST_F(VerifyFloatTail, CountsStepsOfTheScoresBehindASoftmax) {
+TEST_F(VerifyFloatTail, ToleranceCountsStepsOfTheScoresBeforeASoftmax) {
   append("softmax", kernels::Softmax{});
   EXPECT_EQ(verify(probabilities(0), "0").exit_code, 0);
   EXPECT_EQ(verify(probabilities(1), "0").exit_code, 1);
@@ -162,7 +162,7 @@ TEST_F(VerifyFloatTail, CountsStepsOfTheScoresBehindASoftmax) {
   EXPECT_EQ(verify(std::vector<float>(64, 0.0F), "1").exit_code, 1) << "all zeros are no probabilities";
 }
 
-TEST_F(VerifyFloatTail, CountsStepsBehindAChangeOfLayout) {
+TEST_F(VerifyFloatTail, ToleranceCountsStepsAfterAChangeOfLayout) {
   append("layout", kernels::Permute{{4, 4, 4}, {2, 0, 1}});
   const std::vector<float> from = scores();
   std::vector<float> expected;
@@ -176,7 +176,7 @@ TEST_F(VerifyFloatTail, CountsStepsBehindAChangeOfLayout) {
   EXPECT_EQ(verify(expected, "1").exit_code, 1);
 }
 
-TEST_F(VerifyFloatTail, RefusesAToleranceWhereNoStepIsKnown) {
+TEST_F(VerifyFloatTail, RefusesAToleranceForAnOutputWithoutAStep) {
   append("softmax", kernels::Softmax{});
   append("again", kernels::Softmax{});
   const Outcome refused = verify(probabilities(0), "1");
@@ -186,7 +186,7 @@ TEST_F(VerifyFloatTail, RefusesAToleranceWhereNoStepIsKnown) {
   EXPECT_EQ(verify(probabilities(0), "0").exit_code, 1) << "they are compared exactly";
 }
 
-TEST_F(Verify, EveryTensorOfAFrameIsWritten) {
+TEST_F(Verify, DumpTensorsWritesEveryTensorOfAFrame) {
   const fs::path dump = directory_.path() / "tensors";
   ASSERT_EQ(run({"--frames", "1", "--dump-tensors", dump.string()}).exit_code, 0);
   std::size_t files = 0;
@@ -198,7 +198,7 @@ TEST_F(Verify, EveryTensorOfAFrameIsWritten) {
   EXPECT_GE(files, program_.tensors.size());
 }
 
-TEST_F(Verify, WhatItCannotDoIsSaidPlainly) {
+TEST_F(Verify, RefusesUnknownFidelitiesAndWrongInputs) {
   const Outcome fidelity = run({"--fidelity", "exact"});
   EXPECT_EQ(fidelity.exit_code, 2);
   EXPECT_NE(fidelity.err.find("functional and rtl"), std::string::npos) << fidelity.err;
@@ -216,7 +216,7 @@ TEST_F(Verify, WhatItCannotDoIsSaidPlainly) {
   EXPECT_EQ(run_program({kMillrace, "verify", (directory_.path() / "nothing").string()}).exit_code, 2);
 }
 
-TEST_F(Verify, ADamagedImageIsCorrupt) {
+TEST_F(Verify, RefusesADamagedImage) {
   for (const auto& entry : fs::directory_iterator(deployment_ / "images")) {
     std::ofstream(entry.path(), std::ios::app) << "more";
     break;
@@ -226,7 +226,7 @@ TEST_F(Verify, ADamagedImageIsCorrupt) {
   EXPECT_NE(outcome.err.find("images/"), std::string::npos) << outcome.err;
 }
 
-TEST(Devices, AnEmulatedClusterIsListedAndOpened) {
+TEST(Devices, ListsAndChecksTheCardsOfAnEmulatedCluster) {
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/three-ku060.yaml";
   const Outcome outcome = run_program({kMillrace, "devices", "--cluster", cluster, "--check", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -238,7 +238,7 @@ TEST(Devices, AnEmulatedClusterIsListedAndOpened) {
   EXPECT_TRUE(document.at("emulated").as_bool());
 }
 
-TEST(Devices, WithoutXrtAndWithoutAClusterTheRemedyIsNamed) {
+TEST(Devices, WithoutXrtAdvisesToNameACluster) {
   const Outcome outcome = run_program({"/usr/bin/env", "-u", "XILINX_XRT", kMillrace, "devices"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_NE(outcome.err.find("--cluster"), std::string::npos) << outcome.err;

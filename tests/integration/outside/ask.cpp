@@ -1,4 +1,5 @@
-// ask URL MODEL FILE: one inference of a file's bytes; the first output's bytes go to standard output.
+// ask URL MODEL FILE: runs one inference on the bytes of FILE and writes the first output's bytes to standard
+// output.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
