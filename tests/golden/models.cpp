@@ -18,10 +18,10 @@
 namespace millrace::golden {
 namespace {
 
-/// Samples of a byte: x * scale + offset; pictures are turned from HWC to CHW.
+/// How bytes become samples: x * scale + offset. Pictures are transposed from HWC to CHW.
 struct Preparation {
   const char* net;
-  const char* inputs;  // whose input_u8.npy; null: input_f32.npy of the net itself
+  const char* inputs;  // the net whose input_u8.npy is used; null: this net's input_f32.npy
   double divisor;
   double offset;
 };

@@ -1,4 +1,5 @@
-// kernels/fast on the shared models: every tensor it shows, at every level, equals the reference's.
+// Runs kernels/fast on the shared models: every tensor that an observer sees must equal the reference's at
+// every SIMD level.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -40,8 +41,8 @@ constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLev
 
 class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
 
-/// FastOnModels leaves out the levels that this CPU lacks; here each of them is a skipped case.
-TEST_P(FastLevelOnModels, IsAvailableOnThisCpu) {
+/// FastOnModels leaves out the SIMD levels that this CPU lacks; here each such level shows as a skipped case.
+TEST_P(FastLevelOnModels, IsAvailableOnThisCpuOrSkipped) {
   if (!kernels::fast::is_available(GetParam()))
     GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())
                  << ": the shared models were not run at it";
@@ -52,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, FastLevelOnModels, ::testing::ValuesIn(kLevels),
 
 class FastOnModels : public ::testing::TestWithParam<Net> {};
 
-TEST_P(FastOnModels, EveryTensorEqualsTheReferencesAtEveryLevel) {
+TEST_P(FastOnModels, EveryTensorEqualsTheReferenceAtEverySimdLevel) {
   const Net& net = GetParam();
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";

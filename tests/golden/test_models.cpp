@@ -1,5 +1,5 @@
-// The shared models, compiled whole and run by kernels/reference and kernels/fast, against the golden files
-// and ONNX Runtime.
+// Compiles the shared models whole, runs them with kernels/reference and kernels/fast, and compares the
+// outputs with the golden files and with ONNX Runtime.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace millrace::golden {
 namespace {
 
-/// What must hold against the golden file (numerics.md, "Proving it").
+/// How closely the outputs must agree with the golden file (numerics.md, "Proving it").
 enum class Rule {
   kExact,      // every output
   kQuantised,  // at least 99 % equal, 99.9 % within one step, none beyond two
@@ -21,9 +21,10 @@ enum class Rule {
   kSoftmax,    // ends in a quantised softmax, which magnifies one step before it
 };
 
-/// What must hold against ONNX Runtime as it runs by default, fusing QDQ graphs, on all supplied inputs.
+/// How closely the outputs must agree with ONNX Runtime on all supplied inputs. ONNX Runtime runs with its
+/// default optimisations, which fuse QDQ graphs.
 enum class Fused {
-  kExact,   // QOperator, integer and power-of-two forms; and QDQ graphs that it fuses wholly
+  kExact,   // QOperator, integer and power-of-two forms, and QDQ graphs that it fuses completely
   kNearly,  // it leaves a layer in float (a Relu whose zero point is not the lowest value, an average): 99.9
             // % equal, at most one step
   kUnlike,  // not compared: a softmax at the end, or averages that float32 rounds onto ties
@@ -95,7 +96,7 @@ double percent(std::size_t part, std::size_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-TEST_P(SharedModel, AgreesWithItsGoldenFile) {
+TEST_P(SharedModel, OutputsAgreeWithTheGoldenFile) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
@@ -103,7 +104,7 @@ TEST_P(SharedModel, AgreesWithItsGoldenFile) {
   const auto golden = load_npy(directory() / (std::string(GetParam().name) + ".golden_ort.npy"));
   ASSERT_TRUE(golden.ok()) << golden.error().message();
 
-  // the reference is slow on the larger nets; the fast kernels equal it, and run all
+  // The reference is slow on the larger nets, so it runs only the first frames and the fast kernels run all.
   const std::size_t slow = 3;
   const Frames all = run_fast(compiled->program, *inputs, golden->count);
   const Frames some = run_reference(compiled->program, *inputs, std::min(slow, golden->count));
@@ -142,10 +143,10 @@ const kernels::Requantise* requantise_of(const kernels::Operation& operation) {
   return nullptr;
 }
 
-/// Those whose scales are all powers of two.
+/// The models whose scales are all powers of two.
 class PowerOfTwoModel : public SharedModel {};
 
-TEST_P(PowerOfTwoModel, NeedsNoThresholds) {
+TEST_P(PowerOfTwoModel, RequantisesWithShiftsAndWithoutThresholds) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   std::size_t requantised = 0;
@@ -159,10 +160,10 @@ TEST_P(PowerOfTwoModel, NeedsNoThresholds) {
   EXPECT_GT(requantised, 3U);
 }
 
-/// Those that ONNX Runtime computes alike; the others are held to their golden files alone.
+/// The models that are compared with ONNX Runtime; the others are compared with their golden files only.
 class ComparedModel : public SharedModel {};
 
-TEST_P(ComparedModel, AgreesWithOnnxruntimeOnAllSuppliedInputs) {
+TEST_P(ComparedModel, OutputsAgreeWithOnnxRuntimeOnAllSuppliedInputs) {
   const auto compiled = compile_model(onnx());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message();
   const auto inputs = load_frames(GetParam().net);
@@ -205,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ComparedModel, ::testing::ValuesIn(models_that([](
                          })),
                          name_of);
 
-TEST(OnnxRuntime, ARunThatFailsIsAnErrorThatSaysSo) {
+TEST(OnnxRuntime, AFailedRunIsReportedAsAnError) {
   const Status installed = onnxruntime_is_installed();
   ASSERT_TRUE(installed.ok()) << installed.error().message();
   const Frames frames{1, 4, {1, 2, 3, 4}};
@@ -214,9 +215,9 @@ TEST(OnnxRuntime, ARunThatFailsIsAnErrorThatSaysSo) {
   EXPECT_EQ(failed.error().code(), ErrorCode::kInternal) << failed.error().message();
 }
 
-class Refused : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+class RefusedModel : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
-TEST_P(Refused, SaysWhyAndWhatToDo) {
+TEST_P(RefusedModel, ErrorNamesTheReasonOrTheRemedy) {
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   const auto compiled = compile_model(models_directory() / GetParam().first);
@@ -226,7 +227,7 @@ TEST_P(Refused, SaysWhyAndWhatToDo) {
       << compiled.error().message();
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Refused,
+INSTANTIATE_TEST_SUITE_P(Zoo, RefusedModel,
                          ::testing::Values(std::pair("lenet5_mnist/lenet5_float.onnx", "millrace quantize"),
                                            std::pair("tfc_mnist/tfc_float.onnx", "millrace quantize"),
                                            std::pair("pttdnn_cifar10/ptt_float.onnx", "millrace quantize"),

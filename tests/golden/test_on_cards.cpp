@@ -1,5 +1,5 @@
-// Every quantised variant of the four nets, compiled for one, two and three cards: the same bytes as the
-// reference's.
+// Compiles every quantised variant of the four nets for one, two and three cards; each must give the
+// reference's bytes.
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ Result<std::unique_ptr<runtime::pipeline::Pipeline>> deploy(const fs::path& mode
       std::make_shared<const runtime::plan::LoadedDeployment>(std::move(loaded)), cluster, {});
 }
 
-/// Checks a frame a time against what the whole model, uncut, gives in the reference.
+/// Runs one frame at a time and compares its bytes with `expected`, the reference's output of the whole,
+/// uncut model.
 void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames& inputs,
                             const std::vector<Bytes>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -66,7 +67,7 @@ void expect_reference_bytes(runtime::pipeline::Pipeline& pipeline, const Frames&
 
 class OnCards : public ::testing::TestWithParam<std::tuple<Net, const char*>> {};
 
-TEST_P(OnCards, OneTwoAndThreeCardsGiveTheReferencesBytes) {
+TEST_P(OnCards, OneTwoAndThreeCardsEqualTheReference) {
   const auto& [net, variant] = GetParam();
   if (models_directory().empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const fs::path model = models_directory() / net.folder / (std::string(net.stem) + "_" + variant + ".onnx");

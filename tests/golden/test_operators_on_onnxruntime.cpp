@@ -1,6 +1,6 @@
-// Quantised sums, products and averages of two kinds (com.microsoft's QLinear operators, and float operators
-// between quantisers, which ONNX Runtime fuses to the same kernels), over every pair of operands that two
-// bytes can be, against ONNX Runtime itself.
+// Quantised sums, products and averages, compared with ONNX Runtime on every pair of operand bytes. Each
+// exists in two forms: com.microsoft's QLinear operators, and float operators between quantisers, which ONNX
+// Runtime fuses to the same kernels.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,15 +25,15 @@ struct Scale {
   std::int64_t zero = 0;
 };
 
-/// A graph's constants for a quantised tensor; gives the names of scale and zero point.
+/// Adds the scale and zero point of a quantised tensor to the graph; returns their names.
 std::pair<std::string, std::string> constants(OnnxModel& m, const std::string& name, Scale s, int type) {
   return {m.floats(name + "_s", {}, {s.scale}), m.integers(name + "_z", type, {}, {s.zero})};
 }
 
 enum class Form { kOperator, kBetweenQuantisers };
 
-/// A picture of two channels whose 256 x 256 pixels are all pairs of bytes; channel 0 is the quantised tensor
-/// 'a', channel 1 is 'b'.
+/// A graph whose input is a picture of two channels. Its 256 x 256 pixels are all pairs of bytes: channel 0
+/// becomes the quantised tensor 'a', channel 1 becomes 'b'.
 OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
   OnnxModel m;
   m.input("x", {1, 2, 256, 256});
@@ -47,7 +47,8 @@ OnnxModel all_pairs(Form form, int type, Scale a, Scale b) {
     const auto [scale, zero] = constants(m, name, s, type);
     const std::vector<std::int64_t> weights = {first ? 1 : 0, first ? 0 : 1};
     if (form == Form::kOperator) {
-      // The same bytes under another meaning: scale 1 at both ends, and what follows reads its own.
+      // The convolution copies the bytes, with scale 1 at both ends; the operators behind it read them with
+      // scales of their own.
       m.int8s(name + "_w", {1, 2, 1, 1}, weights);
       m.node("QLinearConv", {"q", "q_s", "q_z", name + "_w", "one", "none", "q_s", "q_z"}, name);
       continue;
@@ -71,7 +72,7 @@ Frames pairs_of_bytes(int type) {
   return f;
 }
 
-/// The model's output is the quantised 'y', of `out`; compared in its steps.
+/// Compares the model's output, the quantised 'y' with the scale of `out`, in steps of that scale.
 Agreement agreement(OnnxModel& m, const Frames& inputs, const std::vector<std::int64_t>& shape,
                     const std::string& y, Scale out) {
   m.node("DequantizeLinear", {y, y + "_s", y + "_z"}, "answer");
@@ -107,7 +108,8 @@ struct Case {
   Scale a, b, out;
 };
 
-/// Scales that are powers of two, whose ties are reached, and others; zero points odd and even.
+/// Half of the cases have scales that are powers of two, which reach rounding ties. Zero points are odd and
+/// even.
 std::vector<Case> cases(std::size_t count) {
   std::mt19937_64 random(tests::chosen_seed(7));
   const auto draw = [&random](bool power, int type) {
@@ -138,17 +140,17 @@ void expect_equal_to_onnxruntime(const std::string& type, Form form) {
   }
 }
 
-TEST(OnOnnxRuntime, QLinearAddIsEqualInEveryPairOfBytes) {
+TEST(ComparedWithOnnxRuntime, QLinearAddIsEqualForEveryPairOfBytes) {
   expect_equal_to_onnxruntime("Add", Form::kOperator);
 }
 
-TEST(OnOnnxRuntime, AddBetweenQuantisersIsEqualInEveryPairOfBytes) {
+TEST(ComparedWithOnnxRuntime, AddBetweenQuantisersIsEqualForEveryPairOfBytes) {
   expect_equal_to_onnxruntime("Add", Form::kBetweenQuantisers);
 }
 
 const std::vector<std::int64_t> kPicture = {1, 3, 31, 29};
 
-/// Eight pictures of random bytes, each standing for a number as `s` says.
+/// Eight pictures of random bytes, converted to the numbers that `s` gives them.
 Frames random_pictures(int type, Scale s) {
   Frames inputs;
   inputs.count = 8;
@@ -161,7 +163,7 @@ Frames random_pictures(int type, Scale s) {
   return inputs;
 }
 
-/// Over pictures of random bytes; `window` 0 is the whole picture.
+/// Averages pictures of random bytes; `window` 0 means the whole picture.
 Agreement average(const Case& c, Form form, std::int64_t window, std::int64_t stride) {
   OnnxModel m;
   m.input("x", kPicture);
@@ -194,7 +196,7 @@ bool is_power_of_two(float x) {
   return std::frexp(x, &exponent) == 0.5F;
 }
 
-TEST(OnOnnxRuntime, AveragesAreEqualWhereTheInputsScaleIsAPowerOfTwo) {
+TEST(ComparedWithOnnxRuntime, AveragesAreEqualIfTheInputScaleIsAPowerOfTwo) {
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const std::int64_t window : {2, 3, 5})
       for (const Case& c : cases(16)) {
@@ -205,7 +207,7 @@ TEST(OnOnnxRuntime, AveragesAreEqualWhereTheInputsScaleIsAPowerOfTwo) {
       }
 }
 
-TEST(OnOnnxRuntime, GlobalAveragesAreEqual) {
+TEST(ComparedWithOnnxRuntime, GlobalAveragesAreEqual) {
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const Case& c : cases(16)) {
       const Agreement found = average(c, form, 0, 1);
@@ -214,7 +216,7 @@ TEST(OnOnnxRuntime, GlobalAveragesAreEqual) {
     }
 }
 
-TEST(OnOnnxRuntime, QLinearAddOfAConstantIsEqual) {
+TEST(ComparedWithOnnxRuntime, QLinearAddOfAConstantIsEqual) {
   std::size_t differing = 0;
   for (const bool swapped : {false, true})
     for (const Case& c : cases(32)) {
@@ -235,8 +237,8 @@ TEST(OnOnnxRuntime, QLinearAddOfAConstantIsEqual) {
   EXPECT_EQ(differing, 0U);
 }
 
-// A tensor with a second reader stays int8 in ONNX Runtime, and what adds it is not fused.
-TEST(OnOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
+// ONNX Runtime keeps a tensor with a second reader in int8 and does not fuse the addition behind it.
+TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
   for (const Case& c : cases(16)) {
     OnnxModel m;
     m.input("x", {1, 2, 256, 256});
@@ -257,9 +259,9 @@ TEST(OnOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
   }
 }
 
-// ONNX Runtime adds dequantised numbers in float32. With a scale that is no power of two that sum rounds, and
-// where the average lies between two steps either of them may come out.
-TEST(OnOnnxRuntime, AveragesAreWithinAStepWhateverTheScale) {
+// ONNX Runtime adds dequantised numbers in float32. If the scale is no power of two, the sum is rounded, and
+// an average halfway between two steps can come out as either.
+TEST(ComparedWithOnnxRuntime, AveragesDifferByAtMostOneStepForAnyScale) {
   std::size_t outputs = 0, equal = 0;
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const std::int64_t window : {2, 3, 4, 7})
@@ -277,7 +279,7 @@ TEST(OnOnnxRuntime, AveragesAreWithinAStepWhateverTheScale) {
   std::cout << outputs - equal << " of " << outputs << " averages differ by a step\n";
 }
 
-TEST(OnOnnxRuntime, MulBetweenQuantisersIsEqualInEveryPairOfBytes) {
+TEST(ComparedWithOnnxRuntime, MulBetweenQuantisersIsEqualForEveryPairOfBytes) {
   expect_equal_to_onnxruntime("Mul", Form::kBetweenQuantisers);
 }
 

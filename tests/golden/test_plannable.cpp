@@ -1,4 +1,4 @@
-// Every quantised form of the shared models is planned, but for those listed here with the reason.
+// Every quantised form of the shared models can be planned, except those listed here with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,20 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is refused until the importer takes more, and words of the message that says so.
+/// Models that the importer does not accept yet, with words of the error message.
 const std::map<std::string, std::string> kRefused = {
     {"jet_qkeras6b.qonnx", "the QONNX and FINN dialects are not taken yet"},
     {"micro_kws_m_static_qoperator", "QLinearSoftmax"},
 };
 
-/// Models without quantisers; DOSA's are so whatever their names say.
+/// Whether the model has no quantisers. All of DOSA's models are float, whatever their names say.
 bool is_float(const fs::path& model) {
   const std::string name = model.stem().string();
   return name.ends_with("_float") || name.ends_with("_fp32") ||
          model.parent_path().filename() == "dosa_originals";
 }
 
-/// One folder a net; folders of single-operator tests hold folders and no models.
+/// All models in the folders of nets. Folders of single-operator tests hold further folders but no models.
 std::vector<fs::path> quantised_models() {
   std::vector<fs::path> models;
   for (const auto& net : fs::directory_iterator(golden::models_directory())) {
@@ -40,7 +40,7 @@ std::vector<fs::path> quantised_models() {
   return models;
 }
 
-TEST(QuantisedForms, ArePlannedUnlessListedWithTheReason) {
+TEST(QuantisedForms, EveryFormIsPlannedUnlessListedAsRefused) {
   if (golden::models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   std::size_t planned = 0, refused = 0;

@@ -1,6 +1,6 @@
-// Plans as they were when someone last looked at them: the terminal's text, the JSON, the plan file. After a
-// change that is meant: MILLRACE_UPDATE_GOLDEN=1 test_plans, then read the difference. Times are left out,
-// figures in the JSON have six digits.
+// Golden files of plans: the terminal's text, the JSON and the plan file. After an intended change, run
+// MILLRACE_UPDATE_GOLDEN=1 test_plans and read the difference. Times are left out, and figures in the JSON
+// have six digits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +27,13 @@ const fs::path kSource = tests::source_dir();
 
 struct Case {
   const char* name;
-  const char* model;    // below the repository's vectors, or the shared models
-  const char* cluster;  // of configs/clusters
+  const char* model;    // a path in tests/vectors or in the shared models
+  const char* cluster;  // a file of configs/clusters
   Objective objective = Objective::kCards;
   std::optional<std::uint32_t> partitions = {};
   std::optional<double> frames_per_second = {};
   const char* assume = "";
-  const char* split = "";  // a block, in two
+  const char* split = "";  // a block that is split in two
   bool alternatives = false;
 };
 
@@ -59,7 +59,7 @@ std::optional<fs::path> find(const std::string& model) {
   return fs::path(shared) / model;
 }
 
-/// A value a line, so that a difference is a line too.
+/// Prints one value a line, so that the difference of two files shows single values.
 void print(const json::value& value, const std::string& indent, std::string& out) {
   const auto list = [&](const auto& items, char open, char close, const auto& one) {
     if (items.empty()) {
@@ -117,7 +117,7 @@ void compare(const std::string& name, const std::string& text) {
     std::ofstream(file, std::ios::binary) << text;
     return;
   }
-  EXPECT_EQ(text, golden(name)) << name << "; where the change is meant: MILLRACE_UPDATE_GOLDEN=1 test_plans";
+  EXPECT_EQ(text, golden(name)) << name << "; if the change is intended: MILLRACE_UPDATE_GOLDEN=1 test_plans";
 }
 
 class Plans : public testing::TestWithParam<Case> {
@@ -135,17 +135,17 @@ class Plans : public testing::TestWithParam<Case> {
     options_.assume = one.assume;
   }
 
-  PlanOptions options_;  // but for splits
+  PlanOptions options_;  // all options but the splits
 };
 
-TEST_P(Plans, AreAsTheyWere) {
+TEST_P(Plans, MatchTheGoldenFiles) {
   const Case& one = GetParam();
   PlanOptions options = options_;
   if (*one.split != '\0') options.splits.push_back({one.split, 2});
   auto plan = make_plan(options);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   const Alternatives alternatives = one.alternatives ? find_alternatives(*plan) : Alternatives();
-  // What compiler/report/README.md says of sums over blocks.
+  // The bounds that compiler/report/README.md states for sums over blocks.
   double last = 0;
   for (const auto& work : plan->analysis.works) last = std::max(last, work.last);
   ASSERT_TRUE(plan->placed.played);
@@ -157,7 +157,7 @@ TEST_P(Plans, AreAsTheyWere) {
   compare(name + ".yaml", plan_file(*plan));
 }
 
-/// A plan's JSON but for what a search says of what else there is.
+/// A plan's JSON without the fields that describe what else a search found.
 std::string followed(const std::string& text) {
   auto root = json::parse(text).as_object();
   for (const char* key : {"unedited", "alternatives", "alternatives_left_out"}) root.erase(key);
@@ -167,8 +167,8 @@ std::string followed(const std::string& text) {
   return out;
 }
 
-/// The file alone says what is split.
-TEST_P(Plans, ComeToTheSameWhenTheirFilesAreReadBack) {
+/// No split is requested here, so it must come from the plan file.
+TEST_P(Plans, ReadFromTheirPlanFilesMatchTheGoldenFiles) {
   const std::string name = GetParam().name;
   options_.plan = kSource / "tests/golden/plans" / (name + ".yaml");
   const auto plan = make_plan(options_);
@@ -177,8 +177,8 @@ TEST_P(Plans, ComeToTheSameWhenTheirFilesAreReadBack) {
   EXPECT_EQ(plan_file(*plan), golden(name + ".yaml"));
 }
 
-/// What a plan says that is too large to be played: its blocks and what joins them, reckoned.
-TEST_P(Plans, ComeToNearlyTheSameRateWithoutBeingPlayed) {
+/// Plans that are too large to simulate are estimated from their blocks and joints.
+TEST_P(Plans, EstimatedWithoutSimulationHaveARateWithinTwoPercent) {
   options_.plan = kSource / "tests/golden/plans" / (std::string(GetParam().name) + ".yaml");
   const auto played = make_plan(options_);
   options_.play = Play::kNone;
@@ -190,7 +190,7 @@ TEST_P(Plans, ComeToNearlyTheSameRateWithoutBeingPlayed) {
   EXPECT_NEAR(reckoned->interval_seconds, played->interval_seconds, 0.02 * played->interval_seconds);
 }
 
-/// What verify() says of the plan once a figure of it is another.
+/// The error of verify() after `change` altered a figure of the plan; empty if verify() accepts it.
 template <class Change>
 std::string verdict(Plan plan, Change change) {
   change(plan);
@@ -198,7 +198,7 @@ std::string verdict(Plan plan, Change change) {
   return status.ok() ? "" : status.error().message();
 }
 
-TEST_P(Plans, AreRefusedWhenAFigureIsTamperedWith) {
+TEST_P(Plans, WithAnAlteredFigureAreRefusedByVerify) {
   const auto plan = make_plan(options_);
   ASSERT_TRUE(plan.ok()) << plan.error().message();
   EXPECT_EQ(verdict(*plan, [](Plan&) {}), "");

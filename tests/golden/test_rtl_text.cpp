@@ -1,5 +1,5 @@
-// The SystemVerilog of a small net, byte for byte as it was when someone last looked at it. After a change
-// that is meant: MILLRACE_UPDATE_GOLDEN=1 test_rtl_text, then read the difference.
+// Golden files of the SystemVerilog of two small nets, compared byte for byte. After an intended change, run
+// MILLRACE_UPDATE_GOLDEN=1 test_rtl_text and read the difference.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,8 +30,8 @@ kernels::Program card_part(const kernels::Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// Costs and the library's texts change for other reasons and stay out. `sends`: its output also goes to a
-/// link.
+/// The emitted files, without costs and library modules, which change for other reasons. With `sends`, the
+/// output also goes to a link.
 compiler::emit::Rtl written(Design design, const kernels::Program& program, bool sends) {
   design.cost = {};
   for (auto& block : design.blocks) block.cost = {};
@@ -73,7 +73,7 @@ compiler::emit::Rtl small_net() {
   return written(std::move(design), program, true);
 }
 
-/// Two fully connected layers: the weights of the first are read from memory, the second is loaded.
+/// Two fully connected layers: the first one's weights are streamed from memory, the second one's are loaded.
 compiler::emit::Rtl streaming_net() {
   kernels::Program program;
   program.name = "part0";
@@ -113,7 +113,8 @@ compiler::emit::Rtl streaming_net() {
   return written(std::move(design), program, false);
 }
 
-/// Compares with, or writes anew, the files of these names below tests/golden/rtl/.
+/// Compares the files `names` with those in tests/golden/rtl/`below`, or rewrites those if
+/// MILLRACE_UPDATE_GOLDEN is set.
 void hold_to(const compiler::emit::Rtl& rtl, const std::string& below,
              const std::vector<std::string>& names) {
   const std::string folder = std::string(tests::source_dir()) + "/tests/golden/rtl/" + below;
@@ -133,17 +134,17 @@ void hold_to(const compiler::emit::Rtl& rtl, const std::string& below,
   }
 }
 
-TEST(RtlText, ASmallNetIsWrittenAsItAlwaysWas) {
+TEST(RtlText, FilesOfASmallNetMatchTheGoldenFiles) {
   hold_to(small_net(), "",
           {"part0_dataflow.sv", "part0_top.sv", "conv0_weights.hex", "conv0_requant.hex", "design.json"});
 }
 
-TEST(RtlText, WeightsFromMemoryAreInNoFile) {
+TEST(RtlText, StreamedWeightsAreWrittenToNoHexFile) {
   const auto rtl = streaming_net();
   hold_to(rtl, "streamed/", {"part0_dataflow.sv", "part0_top.sv", "design.json"});
   for (const auto& [name, text] : rtl.files) EXPECT_FALSE(name.ends_with(".hex")) << name;
   ASSERT_EQ(rtl.streamed.size(), 64U * 64U);
-  // Line 0: inputs 0 to 3 of outputs 0 to 3.
+  // Line 0 holds inputs 0 to 3 of outputs 0 to 3.
   for (std::uint32_t o = 0; o < 4; ++o)
     for (std::uint32_t i = 0; i < 4; ++i)
       EXPECT_EQ(static_cast<std::int8_t>(rtl.streamed[o * 4 + i]),
@@ -151,13 +152,13 @@ TEST(RtlText, WeightsFromMemoryAreInNoFile) {
           << o << ", " << i;
 }
 
-TEST(RtlText, EqualDesignsAreEqualBytes) {
+TEST(RtlText, EqualDesignsGiveEqualFiles) {
   const auto once = small_net(), again = small_net();
   EXPECT_EQ(once.files, again.files);
   EXPECT_EQ(once.digest, again.digest);
 }
 
-TEST(RtlText, LongLinesAreBrokenWhereTheyMayBe) {
+TEST(RtlText, LongLinesAreBrokenOnlyWhereSystemVerilogAllowsIt) {
   const std::string many(40, 'n');
   const std::string names = many + ", " + many + ", " + many + ", " + many;  // 166 characters
   const auto broken = [](const std::string& line) { return compiler::emit::broken_lines(line + "\n"); };

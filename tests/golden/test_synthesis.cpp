@@ -1,6 +1,6 @@
-// The cost model against Yosys on whole designs: nets at three foldings each, as synthesis.csv has them
-// (written by tools/calibrate/designs.py). Errors are judged on the instances that the model was not fitted
-// to; the others have "yes" in the column `fitted`.
+// Compares the cost model with Yosys on whole designs: nets at three foldings each, measured in synthesis.csv
+// (written by tools/calibrate/designs.py). Errors count only instances that the model was not fitted to; the
+// others have "yes" in the column `fitted`.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,18 +20,18 @@
 namespace millrace::compiler::generators {
 namespace {
 
-/// Over instances that the cost model was not fitted to.
+/// Sums over the instances that the cost model was not fitted to.
 struct Sums {
   Cost measured, predicted;
   std::size_t instances = 0;
 };
 
 struct Design {
-  Sums dataflow, shell;        // the shell with the links; none where it was not kept
-  Cost whole, whole_dataflow;  // measured, of all instances
+  Sums dataflow, shell;        // the shell includes the links; absent if not measured
+  Cost whole, whole_dataflow;  // measured sums of all instances
   bool has_shell = false;
-  std::set<std::string> modules;  // of the shell, with an instance the model was not fitted to
-  std::set<std::string> stale;    // modules that were other SystemVerilog when they were measured
+  std::set<std::string> modules;  // the shell's modules with an instance that the model was not fitted to
+  std::set<std::string> stale;    // modules whose SystemVerilog changed since the measurement
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -51,7 +51,7 @@ std::vector<std::vector<std::string>> read_rows(const std::string& path) {
   return rows;
 }
 
-/// Of an instance: its module, and its parameters in any order.
+/// Identifies an instance: its module and its parameters in any order.
 using Identity = std::pair<std::string, std::set<std::string>>;
 
 Identity identity(const std::string& module, const std::string& parameters) {
@@ -72,7 +72,7 @@ std::map<std::string, Design> read_designs(const Catalog& catalog) {
     }
     Design& design = designs[fields[0]];
     const bool shell = fields[1] == "shell";
-    // "-": written for this design alone.
+    // "-" marks a module that was generated for this design.
     const auto now = synth::digest_of(fields[3], synth::library());
     if (fields[5] != (now.ok() ? *now : "-")) design.stale.insert(fields[3]);
     const auto count = [&](std::size_t field) {
@@ -110,7 +110,7 @@ void expect_close(const Sums& sums, double worst_lut = 0.10) {
   EXPECT_EQ(predicted.resources().bram36, measured.resources().bram36);
 }
 
-TEST(Synthesis, ValidatesOnNoInstanceThatTheModelWasFittedTo) {
+TEST(Synthesis, FittedInstancesAreMarkedAndLeftOutOfTheErrors) {
   std::set<Identity> fitted;
   for (const auto& row : read_rows("kernels/catalog.csv")) fitted.insert(identity(row.at(0), row.at(1)));
   EXPECT_GT(fitted.size(), 500U);
@@ -125,9 +125,9 @@ TEST(Synthesis, ValidatesOnNoInstanceThatTheModelWasFittedTo) {
   std::printf("%zu instances are left out of the errors\n", excluded);
 }
 
-/// Renewing takes up to an hour, so whoever changes a module plans for it: figures of other hardware are
-/// none.
-TEST(Synthesis, IsOfTheSystemVerilogOfToday) {
+/// Measurements of changed SystemVerilog are worthless. Renewing them takes up to an hour, so plan for it
+/// when you change a module.
+TEST(Synthesis, MeasurementsAreOfTheCurrentSystemVerilog) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   std::string renew;
@@ -140,11 +140,11 @@ TEST(Synthesis, IsOfTheSystemVerilogOfToday) {
   EXPECT_EQ(renew, "") << "measure them again: tools/calibrate/designs.py --only " << renew;
 }
 
-/// What is left of a shell without the instances the model was fitted to is small (300 LUTs without ports and
-/// links) and predicted up to 13.4 % too low.
+/// A shell without the fitted instances is small (300 LUTs without ports and links). Its LUTs are predicted
+/// up to 13.4 % too low.
 constexpr double kWorstShellLut = 0.15;
 
-TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
+TEST(Prediction, IsCloseForShellsAndForWholePartitions) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   std::set<std::string> modules;
@@ -172,14 +172,15 @@ TEST(Prediction, HoldsForShellAndLinksAndForWholePartitions) {
     ++compared;
   }
   EXPECT_GE(compared, 3U);
-  // Every mr_ingress, mr_supervisor and mr_link_hub of these designs is in the catalogue: nothing is known of
-  // the error on others.
+  // Every mr_ingress, mr_supervisor and mr_link_hub of these designs is in the catalogue, so these designs
+  // show nothing about the error on other instances.
   EXPECT_EQ(modules, (std::set<std::string>{"mr_control", "mr_egress", "mr_fifo", "mr_fork", "mr_join",
                                             "mr_link_receive", "mr_link_send"}));
 }
 
-/// As `millrace compile` makes them where it is told nothing; tests/rtl/nets.json has them simulated.
-TEST(Prediction, HoldsForWhatIsChosenForANet) {
+/// The designs that `millrace compile` makes without further options; tests/rtl/nets.json has their
+/// simulations.
+TEST(Prediction, IsCloseForTheDefaultDesignOfEachNet) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -194,7 +195,7 @@ TEST(Prediction, HoldsForWhatIsChosenForANet) {
   }
 }
 
-/// "-6.3".
+/// The error in percent with a sign, for example "-6.3".
 std::string signed_percent(std::uint64_t predicted, std::uint64_t measured) {
   char text[32];
   std::snprintf(text, sizeof text, "%+.1f", 100 * error(predicted, measured));
@@ -224,7 +225,7 @@ TEST(Synthesis, ReadmeHasTheFiguresOfEveryDesign) {
   }
 }
 
-TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsPaces) {
+TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsIntervals) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -239,7 +240,7 @@ TEST(Synthesis, PttdnnFitsOneKu060RoleAtBothItsPaces) {
   }
 }
 
-TEST(Prediction, IsWithinTenPercentInLogicAndExactInSlicesAndMemoryOnDesignsItWasNotFittedTo) {
+TEST(Prediction, IsWithinTenPercentInLogicAndExactInDspAndMemory) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);

@@ -1,7 +1,7 @@
-// The Vitis hand-over, as far as it can be checked without the vendor's tools: the Tcl runs in tclsh against
-// stand-ins that know the vendor's commands, the XML holds to a schema, the link configuration to a parser,
-// the kernel to Verilator and to what someone read (vitis/kernel.v; after a change that is meant
-// MILLRACE_UPDATE_GOLDEN=1 test_vitis writes it anew).
+// Checks the files for Vitis as far as possible without the vendor's tools. The Tcl runs in tclsh against
+// stubs of the vendor's commands, the XML is checked against a schema, the link configuration is parsed, and
+// Verilator lints the kernel. The kernel is also compared with vitis/kernel.v; after an intended change,
+// MILLRACE_UPDATE_GOLDEN=1 test_vitis rewrites that file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = tests::source_dir();
 
-/// The SystemVerilog of a top as emit/rtl writes it: control, supervisor, an input, an output; where it has
-/// readers of weights, the unit that takes parameters and a port each.
+/// The SystemVerilog of a top module as emit/rtl writes it, with control, supervisor, an input and an output.
+/// If there are weight readers, the top also has the parameter unit and one port for each reader.
 std::string top_text(std::size_t connectors, std::size_t readers = 0) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
@@ -116,7 +116,7 @@ class Vitis : public testing::Test {
     use_top(0);
   }
 
-  /// A top as top_text() writes it.
+  /// Uses the top of top_text() as the image's top.
   void use_top(std::uint32_t connectors, std::size_t readers = 0) {
     rtl_["part0_top.sv"] = top_text(connectors, readers);
     TopInterface top{{{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}},
@@ -135,7 +135,7 @@ class Vitis : public testing::Test {
     return *files;
   }
 
-  /// The hand-over and the rtl below a folder, as in a deployment.
+  /// Writes the Vitis files and the SystemVerilog into `folder`, as in a deployment.
   void lay_out(const fs::path& folder) const {
     const auto put = [&](const std::string& path, const std::string& text) {
       fs::create_directories((folder / path).parent_path());
@@ -153,7 +153,8 @@ class Vitis : public testing::Test {
     return *run_child(words, folder);
   }
 
-  /// Verilator accepts `top`, whose files end in .v where they are Verilog-2001; nothing is used undeclared.
+  /// Expects that Verilator accepts `top` and that every name is declared before use. Files that end in .v
+  /// must be Verilog-2001.
   void lint(const fs::path& folder, const std::string& top, const std::vector<std::string>& files) const {
     std::vector<std::string> command = {"verilator",
                                         "--lint-only",
@@ -186,7 +187,8 @@ class Vitis : public testing::Test {
                                              {"w_thresholds.0.1", "00\n"}};  // below rtl/part0/
 };
 
-/// What Verilator and others let pass in Verilog-2001 and Vivado does not, of what is tempting to write.
+/// The first construct in `text` that Vivado rejects in Verilog-2001 although Verilator accepts it; empty if
+/// there is none. Covers the constructs that are easily written by mistake.
 std::string beyond_verilog_2001(const std::string& text) {
   static const std::regex comment(R"(//[^\n]*)");
   static const std::regex beyond(
@@ -196,7 +198,7 @@ std::string beyond_verilog_2001(const std::string& text) {
   return std::regex_search(code, found, beyond) ? found.str() : std::string();
 }
 
-TEST_F(Vitis, GivesAnImageWhatItTakesToBuildItAndSaysThatNothingWasRun) {
+TEST_F(Vitis, WritesTheBuildFilesAndSaysThatTheyWereNeverRun) {
   const auto files = emit();
   std::set<std::string> names;
   for (const auto& [name, text] : files) {
@@ -211,7 +213,7 @@ TEST_F(Vitis, GivesAnImageWhatItTakesToBuildItAndSaysThatNothingWasRun) {
                                           "vitis/image0/package.tcl"}));
 }
 
-TEST_F(Vitis, WritesAKernelAsItAlwaysWasInLinesThatCanBeRead) {
+TEST_F(Vitis, KernelMatchesTheGoldenFileInLinesOf140Columns) {
   use_top(1, 1);
   const std::string text = emit().at("vitis/image0/kernel.v");
   std::istringstream lines(text);
@@ -221,8 +223,8 @@ TEST_F(Vitis, WritesAKernelAsItAlwaysWasInLinesThatCanBeRead) {
   EXPECT_EQ(text, *read_text_file(golden));
 }
 
-/// Verilog-2001 in files that Vivado takes for that.
-TEST_F(Vitis, WritesWhatIsPackagedInPlainVerilog) {
+/// Vivado reads .v files as Verilog-2001.
+TEST_F(Vitis, PackagedTopsArePlainVerilog2001) {
   use_top(2, 2);
   const auto files = emit();
   for (const char* top : {"vitis/image0/kernel.v", "vitis/aurora_u280/millrace_aurora.v"})
@@ -231,12 +233,12 @@ TEST_F(Vitis, WritesWhatIsPackagedInPlainVerilog) {
     EXPECT_NE(beyond_verilog_2001(wrong), "") << wrong;
 }
 
-TEST_F(Vitis, GivesNothingForDevicesWithoutAPlatform) {
+TEST_F(Vitis, WritesNoFilesForADeviceWithoutAPlatform) {
   device_.platform.clear();
   EXPECT_TRUE(emit().empty());
 }
 
-TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
+TEST_F(Vitis, ReadmeNamesImagesThatVitisCannotBuild) {
   const auto note = [&] {
     const auto files = emit();
     EXPECT_FALSE(files.contains("vitis/image0/link.cfg"));
@@ -254,7 +256,7 @@ TEST_F(Vitis, SaysWhichImagesItCannotHandOver) {
   EXPECT_NE(note().find("no generated SystemVerilog of one partition"), std::string::npos);
 }
 
-TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
+TEST_F(Vitis, PackageScriptUsesOnlyCommandsOfVivado) {
   ASSERT_TRUE(tests::installed({"tclsh"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -286,7 +288,7 @@ TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
   EXPECT_NE(outcome.output.find("-kernel_name millrace_image0"), std::string::npos);
 
   EXPECT_FALSE(run(command, folder.path()).ok()) << "without an output";
-  // AMD's packager takes no SystemVerilog top, so the stand-in does not.
+  // AMD's packager accepts no SystemVerilog top, and neither does the stub.
   const fs::path script = command.back();
   const std::string text = *read_text_file(script);
   fs::copy_file(folder.path() / "vitis/image0/kernel.v", folder.path() / "vitis/image0/kernel.sv");
@@ -300,7 +302,7 @@ TEST_F(Vitis, PackagesWithCommandsTheVendorHas) {
   EXPECT_FALSE(run(with, folder.path()).ok()) << "with a source missing";
 }
 
-TEST_F(Vitis, DescribesTheKernelByTheSchema) {
+TEST_F(Vitis, KernelXmlFollowsTheSchema) {
   ASSERT_TRUE(tests::installed({"xmllint"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -310,7 +312,8 @@ TEST_F(Vitis, DescribesTheKernelByTheSchema) {
   ChildOutcome outcome = run(command, folder.path());
   EXPECT_TRUE(outcome.ok()) << outcome.output;
   const std::string text = *read_text_file(xml);
-  // Windows in the order of the top: control, supervisor, in0, out0; buffers at 0x10 of a window.
+  // The register windows are in the order of the top: control, supervisor, in0, out0. The buffer's register
+  // is at 0x10 of a window.
   EXPECT_NE(text.find("name=\"supervisor\" addressQualifier=\"1\" id=\"0\" port=\"m_axi_supervisor\" "
                       "size=\"0x8\" offset=\"0x1010\""),
             std::string::npos)
@@ -323,7 +326,7 @@ TEST_F(Vitis, DescribesTheKernelByTheSchema) {
   EXPECT_FALSE(run(command, folder.path()).ok()) << "an argument on a port that is not there";
 }
 
-/// section -> lines "key=value"; "" before the first one.
+/// Maps each section to its lines "key=value"; "" stands for the part before the first section.
 std::map<std::string, std::vector<std::pair<std::string, std::string>>> parse_cfg(const std::string& text) {
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> sections;
   std::istringstream lines(text);
@@ -341,7 +344,7 @@ std::map<std::string, std::vector<std::pair<std::string, std::string>>> parse_cf
   return sections;
 }
 
-TEST_F(Vitis, LinksTheKernelToItsRegionItsMemoryAndItsClock) {
+TEST_F(Vitis, LinkConfigurationNamesRegionMemoryAndClock) {
   auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
   using Lines = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(cfg.at(""), (Lines{{"platform", device_.platform}, {"save-temps", "1"}}));
@@ -356,7 +359,7 @@ TEST_F(Vitis, LinksTheKernelToItsRegionItsMemoryAndItsClock) {
             "image0.m_axi_supervisor:HBM[0:3]");
 }
 
-TEST_F(Vitis, PutsEachInstanceOfADataflowOverSeveralRegionsIntoItsOwn) {
+TEST_F(Vitis, AssignsEachInstanceToItsRegion) {
   ASSERT_TRUE(tests::installed({"tclsh", "make"}));
   image_.region = "SLR0";
   image_.placed = {
@@ -377,7 +380,7 @@ TEST_F(Vitis, PutsEachInstanceOfADataflowOverSeveralRegionsIntoItsOwn) {
                                     " level0_i/ulp/image0/inst/top/dataflow/" + instance + "\n"),
                 std::string::npos)
           << outcome.output;
-  EXPECT_EQ(outcome.output.find("SLR2"), std::string::npos) << "nothing stands there";
+  EXPECT_EQ(outcome.output.find("SLR2"), std::string::npos) << "no instance is placed there";
   const ChildOutcome make = run({"make", "-n", "-C", "vitis"}, folder.path());
   EXPECT_NE(make.output.find("--vivado.prop run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE=" + folder.path().string() +
                              "/vitis/image0/regions.tcl"),
@@ -390,7 +393,7 @@ TEST_F(Vitis, PutsEachInstanceOfADataflowOverSeveralRegionsIntoItsOwn) {
   EXPECT_NE(missing.output.find("no cell dissolved in image0"), std::string::npos) << missing.output;
 }
 
-TEST_F(Vitis, LinksReadersOfWeightsToTheMemoryTheirParametersLieIn) {
+TEST_F(Vitis, ConnectsWeightReadersToTheMemoryOfTheParameters) {
   use_top(0, 2);
   image_.region = "SLR0";
   const auto files = emit();
@@ -404,7 +407,8 @@ TEST_F(Vitis, LinksReadersOfWeightsToTheMemoryTheirParametersLieIn) {
                    {"sp", "image0.m_axi_weights0:HBM[0:3]"},
                    {"sp", "image0.m_axi_weights1:HBM[0:3]"},
                    {"slr", "image0:SLR0"}}));
-  // Every master has an argument, in a register of its own: of the parameters' window those nothing reads.
+  // Every AXI master has an argument with a register of its own. For the weight readers these are registers
+  // of the parameter window that nothing reads.
   const std::string& xml = files.at("vitis/image0/kernel.xml");
   for (const char* argument : {"port=\"m_axi_parameters\" size=\"0x8\" offset=\"0x2010\"",
                                "port=\"m_axi_weights0\" size=\"0x8\" offset=\"0x2800\"",
@@ -421,7 +425,7 @@ TEST_F(Vitis, LinksReadersOfWeightsToTheMemoryTheirParametersLieIn) {
   lint_kernel(folder.path());
 }
 
-TEST_F(Vitis, BuildsAllImagesSideBySide) {
+TEST_F(Vitis, MakefileBuildsEveryImage) {
   ASSERT_TRUE(tests::installed({"make"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -435,7 +439,7 @@ TEST_F(Vitis, BuildsAllImagesSideBySide) {
             std::string::npos);
 }
 
-TEST_F(Vitis, MakesAKernelAgainWhateverFileOfItChanged) {
+TEST_F(Vitis, MakefileRebuildsAKernelWhenAnyOfItsFilesChanges) {
   ASSERT_TRUE(tests::installed({"make"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -459,21 +463,21 @@ TEST_F(Vitis, MakesAKernelAgainWhateverFileOfItChanged) {
   }
 }
 
-TEST_F(Vitis, WrapsTheTopInAKernelVerilatorAccepts) {
+TEST_F(Vitis, KernelPassesVerilatorLint) {
   ASSERT_TRUE(tests::installed({"python3", "verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
   lint_kernel(folder.path());
 }
 
-// An image with cables.
+// Images with cables.
 
 class VitisLinks : public Vitis {
  protected:
   VitisLinks() { use_top(2); }
 };
 
-TEST_F(VitisLinks, WireItsStreamsToACablesKernelAConnector) {
+TEST_F(VitisLinks, ConnectEachConnectorToItsAuroraKernel) {
   using Lines = std::vector<std::pair<std::string, std::string>>;
   auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
   EXPECT_EQ(cfg.at("connectivity"),
@@ -499,8 +503,9 @@ TEST_F(VitisLinks, WireItsStreamsToACablesKernelAConnector) {
             (Lines{{"freqHz", "250000000:image0.ap_clk,image0_cable0.ap_clk,image0_cable1.ap_clk"}}));
 }
 
-/// What a link configuration connects is a port of a kernel.xml, each stream once and the right way round.
-TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsHave) {
+/// Every connection in the link configuration names a port of a kernel.xml, each stream once and in the right
+/// direction.
+TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsDeclare) {
   const auto files = emit();
   auto cfg = parse_cfg(files.at("vitis/image0/link.cfg"));
   const auto has = [&](const std::string& end, const char* mode) {
@@ -522,7 +527,7 @@ TEST_F(VitisLinks, ConnectOnlyPortsThatTheKernelsHave) {
   EXPECT_EQ(used.size(), 8U);
 }
 
-TEST_F(VitisLinks, DescribeBothKernelsByTheSchema) {
+TEST_F(VitisLinks, KernelXmlOfBothKernelsFollowsTheSchema) {
   ASSERT_TRUE(tests::installed({"xmllint"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -534,7 +539,7 @@ TEST_F(VitisLinks, DescribeBothKernelsByTheSchema) {
   }
 }
 
-TEST_F(VitisLinks, PackageTheCablesKernelWithTheVendorsCores) {
+TEST_F(VitisLinks, PackageTheAuroraKernelWithTheVendorsCores) {
   ASSERT_TRUE(tests::installed({"tclsh"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -560,7 +565,7 @@ TEST_F(VitisLinks, PackageTheCablesKernelWithTheVendorsCores) {
   EXPECT_FALSE(package("aurora_u280").ok()) << "with a source missing";
 }
 
-TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
+TEST_F(VitisLinks, MakefileBuildsTheSharedAuroraKernelFirst) {
   ASSERT_TRUE(tests::installed({"make"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
@@ -583,7 +588,7 @@ TEST_F(VitisLinks, AreBuiltAfterTheirCablesKernelWhichTwoImagesShare) {
       << outcome.output;
 }
 
-TEST_F(VitisLinks, AreKernelsVerilatorAccepts) {
+TEST_F(VitisLinks, BothKernelsPassVerilatorLint) {
   ASSERT_TRUE(tests::installed({"python3", "verilator"}));
   const TemporaryDirectory folder("millrace-vitis");
   lay_out(folder.path());
