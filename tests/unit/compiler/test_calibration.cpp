@@ -28,7 +28,7 @@ std::string committed(const char* name) {
   return *read_text_file(std::string(tests::source_dir()) + "/kernels/" + name);
 }
 
-TEST(Calibration, TheCommittedCatalogueIsTheFitOfTheCommittedMeasurements) {
+TEST(Calibration, CatalogueEqualsTheFitOfTheCommittedMeasurements) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok()) << measurements.error().message();
   const auto fitted = fit(*measurements);
@@ -48,7 +48,7 @@ TEST(Calibration, TheCommittedCatalogueIsTheFitOfTheCommittedMeasurements) {
   }
 }
 
-TEST(Calibration, WhatIsExactIsExactInEveryMeasurement) {
+TEST(Calibration, DspAndMemoryCountsEqualEveryMeasurement) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   const auto fitted = fit(*measurements);
@@ -59,7 +59,7 @@ TEST(Calibration, WhatIsExactIsExactInEveryMeasurement) {
   EXPECT_GT(measurements->rows.size(), 200U);
 }
 
-TEST(Calibration, TheCommittedCatalogueSaysOfWhatLoadsConstantsWhatWasMeasured) {
+TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(measurements.ok() && catalog.ok());
@@ -77,7 +77,7 @@ TEST(Calibration, TheCommittedCatalogueSaysOfWhatLoadsConstantsWhatWasMeasured) 
 }
 
 /// Whole words of the memory, or of a cable, a beat: their units are wires or shift registers.
-TEST(Calibration, TheCommittedCatalogueSaysOfWidePortsWhatWasMeasured) {
+TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheMeasuredWidePorts) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(measurements.ok() && catalog.ok());
@@ -100,7 +100,7 @@ TEST(Calibration, TheCommittedCatalogueSaysOfWidePortsWhatWasMeasured) {
     EXPECT_GE(rows[module], 5) << module;
 }
 
-TEST(Calibration, TheReadmeNamesEveryModuleThatIsFarOffWhereItWasNotFitted) {
+TEST(Calibration, ReadmeListsEveryModuleWithALargeHeldOutError) {
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto percent = [](double error) { return " | " + std::to_string(std::lround(100 * error)); };
@@ -116,7 +116,7 @@ TEST(Calibration, TheReadmeNamesEveryModuleThatIsFarOffWhereItWasNotFitted) {
   EXPECT_NE(readme->find(table + "\n"), std::string::npos) << "tools/calibrate/README.md wants\n" << table;
 }
 
-TEST(Calibration, ThePlayedCyclesOfEveryModuleAreThoseOfItsSystemVerilog) {
+TEST(Calibration, TimingModelEqualsTheMeasuredCyclesOfEveryModule) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
   std::set<std::string> modules;
@@ -159,7 +159,7 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-TEST(Calibration, EveryMeasurementIsOfTheSystemVerilogAndTheSampleAsTheyAre) {
+TEST(Calibration, MeasurementsAreOfTheCurrentSystemVerilogAndSample) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   std::set<std::string> measured, wanted;
@@ -211,7 +211,7 @@ std::map<std::string, std::string> table_of(const std::string& module) {
   return rows;
 }
 
-TEST(Calibration, EveryCycleCountIsOfTheSystemVerilogAndTheTablesAsTheyAre) {
+TEST(Calibration, CycleCountsAreOfTheCurrentSystemVerilogAndTables) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
   std::set<std::string> stale;
@@ -229,7 +229,7 @@ TEST(Calibration, EveryCycleCountIsOfTheSystemVerilogAndTheTablesAsTheyAre) {
 }
 
 /// "FOLDER/MODULE: ok, N rows; …; sources DIGEST" of every table.
-TEST(Calibration, EveryTableWasSweptWithTheSystemVerilogAsItIs) {
+TEST(Calibration, FullSweepIsOfTheCurrentSystemVerilog) {
   namespace fs = std::filesystem;
   const auto said = read_text_file(std::string(tests::source_dir()) + "/kernels/tb/full_sweep.txt");
   ASSERT_TRUE(said.ok()) << said.error().message();
@@ -252,7 +252,7 @@ TEST(Calibration, EveryTableWasSweptWithTheSystemVerilogAsItIs) {
                              << listed(stale);
 }
 
-TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
+TEST(Calibration, RefusesMalformedCycleRowsByLineAndField) {
   const std::string head = "# t\nmodule,row,parameters,sources,latency,interval\n";
   const auto message = [&](const std::string& text) {
     const auto read = parse_cycles(text, "c.csv");
@@ -268,7 +268,7 @@ TEST(Calibration, NamesLineAndFieldOfCyclesThatAreNone) {
   EXPECT_EQ(predict_cycles({"mr_argmax", "a", {}, "", 1, 1}).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {
+TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticRows) {
   Measurements rows;
   for (const std::int64_t width : {1, 5, 20, 80, 300, 7, 900, 64, 33, 12, 150}) {
     Measurement m{"mr_skid", {{"WIDTH", width}}, "0", {}};
@@ -286,7 +286,7 @@ TEST(Calibration, FindsTheCoefficientsItsRowsWereMadeWith) {
   EXPECT_EQ(fit(rows)->inexact.size(), 1U);
 }
 
-TEST(Calibration, DeepTablesInLogicMoveNoOtherCoefficient) {
+TEST(Calibration, DeepTablesInLogicChangeNoOtherCoefficient) {
   const auto all = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(all.ok());
   const auto is_deep_table = [](const Measurement& m) {
@@ -314,7 +314,7 @@ TEST(Calibration, DeepTablesInLogicMoveNoOtherCoefficient) {
   }
 }
 
-TEST(Calibration, ReadsBackTheMeasurementsItPrints) {
+TEST(Calibration, PrintedMeasurementsReadBackUnchanged) {
   Measurements rows;
   rows.tool = "a tool";
   rows.rows.push_back({"mr_requant", {{"PE", 2}, {"LOWEST", -128}}, "0badcafe", {7, 1, 2, 3, 4, 5, 6}});
@@ -324,7 +324,7 @@ TEST(Calibration, ReadsBackTheMeasurementsItPrints) {
   EXPECT_EQ(again->rows[0].cost, rows.rows[0].cost);
 }
 
-TEST(Calibration, NamesLineAndFieldOfAMeasurementThatIsNone) {
+TEST(Calibration, RefusesMalformedMeasurementsByLineAndField) {
   const std::string head = "# t\nmodule,parameters,sources,lut,lutram,ff,dsp,ramb18,ramb36,uram\n";
   const auto message = [&](const std::string& text) {
     const auto read = parse_measurements(text, "m.csv");
@@ -338,7 +338,7 @@ TEST(Calibration, NamesLineAndFieldOfAMeasurementThatIsNone) {
   EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,-1,0,2,0,0,0,0\n"), "m.csv:3: '-1' is no count");
 }
 
-TEST(Calibration, EverySampleIsAnInstanceTheModelKnowsWithTheMemoryFilesItReads) {
+TEST(Calibration, EverySampleIsAKnownInstanceWithItsMemoryFiles) {
   for (const std::string& module : sampled_modules()) {
     ASSERT_FALSE(sample_of(module).empty()) << module;
     for (const Sample& sample : sample_of(module)) {

@@ -75,7 +75,7 @@ TEST(Communication, GivesEveryReaderOfATensorItsOwnChannel) {
   EXPECT_EQ(find_cyclic_wait(plan), "");
 }
 
-TEST(Communication, GivesALinkCreditsForTwoFramesAndForSixteenPacketsAtMost) {
+TEST(Communication, LinkCreditsCoverTwoFramesButAtMostSixteenPackets) {
   for (const auto& [bytes, credits] :
        {std::pair{64U, 2U}, std::pair{1176U, 4U}, std::pair{5000U, 10U}, std::pair{100'000U, 16U}}) {
     Deployment plan;
@@ -93,7 +93,7 @@ TEST(Communication, GivesALinkCreditsForTwoFramesAndForSixteenPacketsAtMost) {
   }
 }
 
-TEST(Communication, OfOneCardThatNeedsTwoChannelsOfOnePortSharesNothing) {
+TEST(Communication, TwoChannelsOfOnePortUseTwoLinkRows) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok());
   const auto view = parse_xclbin(made->files.at("images/image0.xclbin"));
@@ -107,7 +107,7 @@ TEST(Communication, OfOneCardThatNeedsTwoChannelsOfOnePortSharesNothing) {
   EXPECT_NE(ports[1].link_index, ports[2].link_index);
 }
 
-TEST(Communication, FindsAForkThatFillsTheShorterBranchBeforeItFeedsTheLongerOne) {
+TEST(Communication, FindsADeadlockOfAForkThatFillsOneBranchFirst) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok());
   Deployment plan = made->plan;
@@ -130,7 +130,7 @@ TEST(Communication, FindsAForkThatFillsTheShorterBranchBeforeItFeedsTheLongerOne
   expect(status.error().message(), "more credits");
 }
 
-TEST(Communication, ChecksBytesPerSecondAgainstTheCable) {
+TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {
   const Cluster cluster = meshed(2, 0.001);  // 1 Mbit/s
   const auto made = build(tests::chain_program(2), 2, cluster);
   ASSERT_TRUE(made.ok()) << made.error().message();
@@ -146,7 +146,7 @@ TEST(Communication, ChecksBytesPerSecondAgainstTheCable) {
   EXPECT_TRUE(build(tests::chain_program(2), 2, cluster, 1e6 / 832).ok()) << "a full cable is none too full";
 }
 
-TEST(Communication, NeedsACableBetweenTheCardsItJoins) {
+TEST(Communication, RefusesAChannelBetweenCardsWithoutACable) {
   const auto made = build(tests::chain_program(2), 2, meshed(2));
   ASSERT_TRUE(made.ok());
   Cluster cableless = meshed(2);
@@ -156,7 +156,7 @@ TEST(Communication, NeedsACableBetweenTheCardsItJoins) {
   expect(status.error().message(), "has no cable between cards 'fpga0' and 'fpga1'");
 }
 
-TEST(Communication, CarriesAtMostSixteenChannelsACable) {
+TEST(Communication, RefusesMoreThanSixteenChannelsOnOneCable) {
   const auto made = build(tests::chain_program(2), 2, meshed(2));
   ASSERT_TRUE(made.ok());
   Deployment plan = made->plan;

@@ -35,7 +35,7 @@ class Compile : public testing::Test {
   CompileOptions options_;
 };
 
-TEST_F(Compile, DumpsTheGraphAfterEveryStepWhenAskedForAll) {
+TEST_F(Compile, DumpAfterAllPrintsTheGraphAfterEveryStep) {
   options_.dump_after = {"all"};
   testing::internal::CaptureStderr();
   const auto report = compile(options_);
@@ -49,7 +49,7 @@ TEST_F(Compile, DumpsTheGraphAfterEveryStepWhenAskedForAll) {
   }
 }
 
-TEST_F(Compile, NamesAllStepsWhereOneIsUnknown) {
+TEST_F(Compile, DumpAfterAnUnknownStepListsAllSteps) {
   options_.dump_after = {"everything"};
   const auto report = compile(options_);
   ASSERT_FALSE(report.ok());
@@ -58,14 +58,14 @@ TEST_F(Compile, NamesAllStepsWhereOneIsUnknown) {
     EXPECT_NE(report.error().message().find(part), std::string::npos) << report.error().message();
 }
 
-TEST_F(Compile, TheDigestIsOfTheBytesThatWereCompiled) {
+TEST_F(Compile, SourceDigestIsThatOfTheModelFile) {
   const auto report = compile(options_);
   ASSERT_TRUE(report.ok()) << report.error().message();
   EXPECT_EQ(report->plan.model.source_digest,
             sha256_hex(std::as_bytes(std::span(bytes_.data(), bytes_.size()))));
 }
 
-TEST_F(Compile, AModelThatIsNoneIsNamed) {
+TEST_F(Compile, NamesAFileThatIsNoModel) {
   std::ofstream(options_.model, std::ios::binary) << "no model";
   const auto report = compile(options_);
   ASSERT_FALSE(report.ok());

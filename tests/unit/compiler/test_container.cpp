@@ -70,13 +70,13 @@ class Container : public testing::Test {
   xrt::xclbin xclbin_;
 };
 
-TEST_F(Container, GivesXrtItsUuidAndPlatform) {
+TEST_F(Container, XrtReadsUuidAndPlatform) {
   EXPECT_EQ(xclbin_.get_uuid().to_string(), plan::uuid_from_digest(image().record.content_digest));
   EXPECT_EQ(xclbin_.get_xsa_name(), "millrace_ku060");
   EXPECT_EQ(xclbin_.get_target_type(), xrt::xclbin::target_type::hw);
 }
 
-TEST_F(Container, GivesXrtEveryKernelAndComputeUnit) {
+TEST_F(Container, XrtReadsEveryKernelAndComputeUnit) {
   std::map<std::string, std::vector<std::string>> units;
   for (const auto& kernel : xclbin_.get_kernels())
     for (const auto& unit : kernel.get_cus()) units[kernel.get_name()].push_back(unit.get_name());
@@ -89,7 +89,7 @@ TEST_F(Container, GivesXrtEveryKernelAndComputeUnit) {
   EXPECT_EQ(units, expected);
 }
 
-TEST_F(Container, GivesXrtEveryArgumentAtItsOffset) {
+TEST_F(Container, XrtReadsEveryArgumentAtItsOffset) {
   using Row = std::tuple<std::string, std::uint64_t, std::uint64_t>;
   for (const char* name : {"millrace_ingress", "millrace_egress"}) {
     std::vector<Row> rows;
@@ -106,7 +106,7 @@ TEST_F(Container, GivesXrtEveryArgumentAtItsOffset) {
     EXPECT_TRUE(argument.get_offset() == abi::kRegEpoch || argument.get_offset() == abi::kRegSupervisorStop);
 }
 
-TEST_F(Container, GivesXrtTheBankOfEveryBuffer) {
+TEST_F(Container, XrtReadsTheMemoryBankOfEveryBuffer) {
   for (const auto& unit : xclbin_.get_kernel("millrace_ingress").get_cus()) {
     const auto mems = unit.get_args()[0].get_mems();
     ASSERT_EQ(mems.size(), 1U) << unit.get_name();
@@ -114,7 +114,7 @@ TEST_F(Container, GivesXrtTheBankOfEveryBuffer) {
   }
 }
 
-TEST_F(Container, GivesXrtEveryMemory) {
+TEST_F(Container, XrtReadsEveryMemory) {
   const auto mems = xclbin_.get_mems();
   ASSERT_EQ(mems.size(), 2U);
   EXPECT_EQ(mems[0].get_tag(), "DDR[0]");
@@ -126,7 +126,7 @@ TEST_F(Container, GivesXrtEveryMemory) {
   EXPECT_TRUE(mems[0].get_used());
 }
 
-TEST_F(Container, GivesXrtItsControlProtocols) {
+TEST_F(Container, XrtReadsTheControlProtocolOfEveryUnit) {
   for (const auto& ip : xclbin_.get_ips()) {
     const bool control = ip.get_name() == "millrace_control:control";
     EXPECT_EQ(ip.get_control_type(),
@@ -136,7 +136,7 @@ TEST_F(Container, GivesXrtItsControlProtocols) {
   }
 }
 
-TEST_F(Container, GivesUsItsRecordAndProgramsBack) {
+TEST_F(Container, RecordAndProgramsReadBackUnchanged) {
   const auto view = plan::parse_xclbin(bytes_);
   ASSERT_TRUE(view.ok()) << view.error().message();
   EXPECT_EQ(view->uuid, plan::uuid_from_digest(image().record.content_digest));
@@ -153,11 +153,11 @@ TEST_F(Container, GivesUsItsRecordAndProgramsBack) {
   EXPECT_EQ(data->programs, image().programs);
 }
 
-TEST_F(Container, HasTheSameBytesEveryTime) {
+TEST_F(Container, IsDeterministic) {
   EXPECT_EQ(bytes_, write_container(image(), device()).value());
 }
 
-TEST_F(Container, WithAnyByteAlteredIsRefused) {
+TEST_F(Container, AnAlteredByteAnywhereIsRefused) {
   for (std::size_t i = 0; i < bytes_.size(); i += 7) {
     bytes_[i] ^= std::byte{0x10};
     EXPECT_FALSE(plan::parse_xclbin(bytes_).ok()) << "byte " << i;
@@ -165,7 +165,7 @@ TEST_F(Container, WithAnyByteAlteredIsRefused) {
   }
 }
 
-TEST_F(Container, KeepsTheVendorsBits) {
+TEST_F(Container, KeepsTheVendorsBitstream) {
   const std::vector<std::byte> bits(1000, std::byte{0xa5});
   const auto bytes = write_container(image(), device(), bits);
   ASSERT_TRUE(bytes.ok());
@@ -175,7 +175,7 @@ TEST_F(Container, KeepsTheVendorsBits) {
   EXPECT_TRUE(std::equal(kept.begin(), kept.end(), bits.begin(), bits.end()));
 }
 
-TEST(ComputeUnit, NamesTooLongForIpLayoutAreShortenedAndStayDistinct) {
+TEST(ComputeUnit, LongNamesAreShortenedAndStayDistinct) {
   EXPECT_EQ(compute_unit("millrace_ingress", "part0", "in0"), "millrace_ingress:{part0_in0}");
   const std::string a = compute_unit("millrace_ingress", std::string(60, 'p'), "in0");
   const std::string b = compute_unit("millrace_ingress", std::string(60, 'p'), "in1");
@@ -184,7 +184,7 @@ TEST(ComputeUnit, NamesTooLongForIpLayoutAreShortenedAndStayDistinct) {
   EXPECT_EQ(a, compute_unit("millrace_ingress", std::string(60, 'p'), "in0"));
 }
 
-TEST(ContainerLimits, MoreUnitsThanAnXclbinNumbersAreRefused) {
+TEST(ContainerLimits, RefusesMoreThan128ComputeUnits) {
   auto data = image();
   auto& ports = data.record.partitions[1].ports;
   for (std::size_t copy = 2; copy < 140; ++copy) {
@@ -210,7 +210,7 @@ plan::EmulationData single() {
 
 using tests::Vendor;
 
-TEST(Pack, KeepsTheVendorsBitsPlatformAndUuidAndAddsTheImage) {
+TEST(Pack, KeepsTheVendorsSectionsAndAddsTheImage) {
   const auto packed = pack_container(Vendor().bytes(), single());
   ASSERT_TRUE(packed.ok()) << packed.error().message();
   const auto view = plan::parse_xclbin(*packed);
@@ -232,7 +232,7 @@ TEST(Pack, KeepsTheVendorsBitsPlatformAndUuidAndAddsTheImage) {
   EXPECT_EQ(data->programs.size(), 1U);
 }
 
-TEST(Pack, GivesXrtTheUnitsAsWindowsOfTheVendorsOne) {
+TEST(Pack, XrtSeesTheUnitsAsWindowsOfTheVendorsKernel) {
   const auto packed = pack_container(Vendor().bytes(), single());
   ASSERT_TRUE(packed.ok());
   const TemporaryDirectory directory("millrace-pack");
@@ -255,7 +255,7 @@ TEST(Pack, GivesXrtTheUnitsAsWindowsOfTheVendorsOne) {
   }
 }
 
-TEST(Pack, RefusesWhatIsNotTheImagesXclbin) {
+TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
   const auto message = [](const Vendor& vendor) {
     const auto packed = pack_container(vendor.bytes(), single());
     return packed.ok() ? std::string("accepted") : packed.error().message();

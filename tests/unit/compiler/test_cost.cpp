@@ -48,7 +48,7 @@ std::vector<Parameters> rows_of(std::string_view module) {
   return rows;
 }
 
-TEST(Cost, KnowsEveryModuleByTheParametersItsSourceDeclares) {
+TEST(Cost, ModuleParametersEqualThoseOfTheSystemVerilog) {
   for (const ModuleParameters& module : library_modules()) {
     std::ifstream file(source_of(module.name, ".sv"));
     ASSERT_TRUE(file) << module.name;
@@ -72,7 +72,7 @@ TEST(Cost, KnowsEveryModuleByTheParametersItsSourceDeclares) {
   }
 }
 
-TEST(Cost, HasAFigureForEveryRowOfEveryModule) {
+TEST(Cost, IsKnownForEveryRowOfEveryModule) {
   const Catalog catalog = embedded();
   std::size_t rows = 0;
   for (const ModuleParameters& module : library_modules()) {
@@ -86,7 +86,7 @@ TEST(Cost, HasAFigureForEveryRowOfEveryModule) {
   EXPECT_GT(rows, 100U);
 }
 
-TEST(Cost, PutsATableOfTheToolsChoiceWhereYosysDoes) {
+TEST(Cost, AutoTableIsInLogicOrBlockRamAsYosysDecides) {
   const auto in_logic = [](std::int64_t width, std::int64_t depth) {
     return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
   };
@@ -108,7 +108,7 @@ TEST(Cost, PutsATableOfTheToolsChoiceWhereYosysDoes) {
   }
 }
 
-TEST(Cost, HasAFigureForATableOfAnyDepth) {
+TEST(Cost, IsKnownForATableOfAnyDepth) {
   const Catalog catalog = embedded();
   for (const std::int64_t width : {1, 2, 3, 4, 5, 6, 7, 8, 13, 40})
     for (std::int64_t depth = 2; depth < 40000; depth += 1 + depth / 7) {
@@ -118,7 +118,7 @@ TEST(Cost, HasAFigureForATableOfAnyDepth) {
     }
 }
 
-TEST(Cost, RefusesWhatNoInstanceCanBe) {
+TEST(Cost, RefusesImpossibleParameters) {
   const Catalog catalog = embedded();
   EXPECT_EQ(cost(catalog, "mr_nothing", {}).error().code(), ErrorCode::kNotFound);
   const auto message = [&](const char* module, const Parameters& parameters) {
@@ -132,7 +132,7 @@ TEST(Cost, RefusesWhatNoInstanceCanBe) {
             "mr_fifo: DEPTH = 1099511627776 is outside 1..16777216");
 }
 
-TEST(Cost, CountsTwoHalvesOfABlockRamAsOne) {
+TEST(Cost, TwoRamb18CountAsOneBlockRam) {
   Cost cost;
   cost.ramb18 = 3;
   cost.ramb36 = 2;
@@ -140,7 +140,7 @@ TEST(Cost, CountsTwoHalvesOfABlockRamAsOne) {
   EXPECT_EQ((cost + cost).resources().bram36, 7U);
 }
 
-TEST(Cost, CountsTheSlicesOfAMatrixUnitExactly) {
+TEST(Cost, DspSlicesOfAMatrixUnitAreExact) {
   const Catalog catalog = embedded();
   const auto slices = [&](std::int64_t pe, std::int64_t simd, std::int64_t mul) {
     return cost(catalog, "mr_mvu",
@@ -153,7 +153,7 @@ TEST(Cost, CountsTheSlicesOfAMatrixUnitExactly) {
   EXPECT_EQ(slices(6, 8, 0), 0U);
 }
 
-TEST(Catalog, ReadsBackWhatItPrints) {
+TEST(Catalog, PrintedCatalogReadsBackUnchanged) {
   const Catalog catalog = embedded();
   const Result<Catalog> again = parse_catalog(print_catalog(catalog), "printed");
   ASSERT_TRUE(again.ok()) << again.error().message();
@@ -161,7 +161,7 @@ TEST(Catalog, ReadsBackWhatItPrints) {
   EXPECT_EQ(again->modules.size(), catalog.modules.size());
 }
 
-TEST(Catalog, NamesFileLineAndKeyOfWhatIsWrong) {
+TEST(Catalog, RefusesAMalformedCatalogByFileLineAndKey) {
   const auto message = [](const std::string& text) {
     const Result<Catalog> catalog = parse_catalog(text, "c.yaml");
     return catalog.ok() ? std::string("accepted") : catalog.error().message();
@@ -177,7 +177,7 @@ TEST(Catalog, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_EQ(load_catalog("/nowhere/catalog.yaml").error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Cost, TakesAnUnmeasuredTermFromTheModuleWhereItIsDearest) {
+TEST(Cost, AnUnmeasuredTermTakesTheHighestCoefficientOfAnyModule) {
   Catalog catalog = embedded();
   const Parameters narrowing = {{"LANES", 32}};  // half a word of the memory a beat
   auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;
@@ -189,7 +189,7 @@ TEST(Cost, TakesAnUnmeasuredTermFromTheModuleWhereItIsDearest) {
   EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", narrowing));
 }
 
-TEST(Cost, CountsOneAUnitOfATermThatNoModuleWasMeasuredWith) {
+TEST(Cost, ATermMeasuredInNoModuleCostsOnePerUnit) {
   Catalog catalog = embedded();
   auto& matrix = catalog.modules.at("mr_mvu").lut.coefficients;
   catalog.modules.at("mr_mvu_streamed").lut.coefficients.erase("booth_row");
@@ -202,7 +202,7 @@ TEST(Cost, CountsOneAUnitOfATermThatNoModuleWasMeasuredWith) {
   EXPECT_EQ(*found, *wanted);
 }
 
-TEST(Cost, HasAFigureForEveryRowWithACatalogueThatLacksAnyModule) {
+TEST(Cost, IsKnownForEveryRowEvenIfTheCatalogLacksItsModule) {
   const Catalog whole = embedded();
   for (const ModuleParameters& module : library_modules()) {
     Catalog catalog = whole;

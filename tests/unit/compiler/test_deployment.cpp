@@ -104,7 +104,7 @@ class DeploymentTest : public testing::Test {
   fs::path target_ = directory_.path() / "net";
 };
 
-TEST_F(DeploymentTest, ComesBackFromDiskAsItWas) {
+TEST_F(DeploymentTest, ReadsBackFromDiskUnchanged) {
   for (const int cards : {1, 2, 3}) {
     const Artifacts made = make(tests::chain_program(4), cards);
     ASSERT_TRUE(write(made, target_).ok());
@@ -116,13 +116,13 @@ TEST_F(DeploymentTest, ComesBackFromDiskAsItWas) {
   }
 }
 
-TEST_F(DeploymentTest, HasChecksumsThatSha256sumUnderstands) {
+TEST_F(DeploymentTest, Sha256sumAcceptsTheChecksums) {
   ASSERT_TRUE(write(make(tests::chain_program(3), 2), target_).ok());
   EXPECT_EQ(std::system(("cd '" + target_.string() + "' && sha256sum --strict --quiet -c CHECKSUMS").c_str()),
             0);
 }
 
-TEST_F(DeploymentTest, GivesEachImageItsOwnLayersOnly) {
+TEST_F(DeploymentTest, EachImageHoldsOnlyItsOwnLayers) {
   const auto program = tests::chain_program(3);
   const Artifacts made = make(program, 3);
   std::vector<std::string> blocks;
@@ -137,7 +137,7 @@ TEST_F(DeploymentTest, GivesEachImageItsOwnLayersOnly) {
   EXPECT_EQ(blocks, (std::vector<std::string>{"conv0", "pool0", "conv1", "conv2"}));
 }
 
-TEST_F(DeploymentTest, PutsQuantisersOnTheHostAndCablesBetweenTheCards) {
+TEST_F(DeploymentTest, QuantisersRunOnTheHostAndCardsAreJoinedByAurora) {
   const Deployment plan = make(tests::chain_program(3), 3).plan;
   std::vector<std::string> order;
   for (const auto& partition : plan.partitions) order.push_back(partition.name);
@@ -151,14 +151,14 @@ TEST_F(DeploymentTest, PutsQuantisersOnTheHostAndCablesBetweenTheCards) {
   EXPECT_EQ(channels, expected);
 }
 
-TEST_F(DeploymentTest, IsTheSameBytesEveryTime) {
+TEST_F(DeploymentTest, IsDeterministic) {
   const Artifacts a = make(tests::chain_program(4), 3), b = make(tests::chain_program(4), 3);
   EXPECT_EQ(to_json(a.plan), to_json(b.plan));
   EXPECT_EQ(a.files, b.files);
   EXPECT_EQ(a.plan.digest, b.plan.digest);
 }
 
-TEST_F(DeploymentTest, KeepsTheImageOfAPartThatDidNotChange) {
+TEST_F(DeploymentTest, AChangedLayerChangesOnlyTheImageOfItsPartition) {
   auto program = tests::chain_program(3);
   const Artifacts before = make(program, 3);
   std::get<kernels::Convolution>(program.blocks[4].operation).bias[0] += 1;
@@ -168,7 +168,7 @@ TEST_F(DeploymentTest, KeepsTheImageOfAPartThatDidNotChange) {
   EXPECT_NE(before.plan.images[2].uuid, after.plan.images[2].uuid);
 }
 
-TEST_F(DeploymentTest, IsWholeOrAbsentWhenTheDiskIsFullAtAnyWrite) {
+TEST_F(DeploymentTest, IsCompleteOrAbsentIfAnyWriteFails) {
   const Artifacts first = make(tests::chain_program(2), 2), second = make(tests::chain_program(3), 2);
   fail_at = 1000000;
   ASSERT_TRUE(write(second, target_).ok());
@@ -239,7 +239,7 @@ class DamagedDeployment : public DeploymentTest {
   }
 };
 
-TEST_F(DamagedDeployment, IsRefusedByTheFileThatIsDamaged) {
+TEST_F(DamagedDeployment, IsRefusedWithTheNameOfTheDamagedFile) {
   const std::string image = text("images/image1.xclbin");
   put("images/image1.xclbin", image.substr(0, image.size() - 1));
   expect(load_error().message(), "images/image1.xclbin: truncated or altered");
@@ -256,7 +256,7 @@ TEST_F(DamagedDeployment, IsRefusedByTheFileThatIsDamaged) {
   expect(load_error().message(), "deployment.json: truncated or altered");
 }
 
-TEST_F(DamagedDeployment, WithAnAlteredImageIsRefusedEvenWhereChecksumsWereMadeAnew) {
+TEST_F(DamagedDeployment, WithAnAlteredImageIsRefusedEvenIfChecksumsMatch) {
   std::string image = text("images/image1.xclbin");
   image[image.size() / 2] = static_cast<char>(image[image.size() / 2] ^ 1);
   put("images/image1.xclbin", image);
@@ -267,7 +267,7 @@ TEST_F(DamagedDeployment, WithAnAlteredImageIsRefusedEvenWhereChecksumsWereMadeA
   expect(load_error().message(), "image1.xclbin: not the file the plan was made with");
 }
 
-TEST_F(DamagedDeployment, WithoutChecksumsIsNoDeployment) {
+TEST_F(DamagedDeployment, WithoutValidChecksumsIsRefused) {
   fs::remove(target_ / "CHECKSUMS");
   EXPECT_EQ(load_error().code(), ErrorCode::kNotFound);
   expect(load_error().message(), "CHECKSUMS");
@@ -279,14 +279,14 @@ TEST_F(DamagedDeployment, WithoutChecksumsIsNoDeployment) {
   expect(load_error().message(), "does not list deployment.json");
 }
 
-TEST_F(DamagedDeployment, ThatIsNotThereIsNotFound) {
+TEST_F(DamagedDeployment, MissingDirectoryIsNotFound) {
   const auto loaded = load_deployment(directory_.path() / "absent");
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().code(), ErrorCode::kNotFound);
   expect(loaded.error().message(), "no such directory");
 }
 
-TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedByItsNumber) {
+TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedWithItsNumber) {
   std::string json = text("deployment.json");
   json.replace(json.find("\"schema_version\": 1"), 19, "\"schema_version\": 2, \"news\": {}");
   const auto newer = parse_deployment(json);
@@ -296,7 +296,7 @@ TEST_F(DamagedDeployment, OfAnotherSchemaIsRefusedByItsNumber) {
   expect(parse_deployment("{}").error().message(), "schema_version is missing");
 }
 
-TEST_F(DamagedDeployment, WithTextThatIsNotUtf8IsNeitherPrintedNorRead) {
+TEST_F(DamagedDeployment, WithInvalidUtf8IsNeitherWrittenNorRead) {
   Deployment plan = load_deployment(target_)->plan;
   plan.model.description = "caf\xe9";
   EXPECT_THROW(to_json(plan), std::invalid_argument);
@@ -308,13 +308,13 @@ TEST_F(DamagedDeployment, WithTextThatIsNotUtf8IsNeitherPrintedNorRead) {
   }
 }
 
-TEST_F(DamagedDeployment, WithAnUnknownFieldIsRefusedByItsName) {
+TEST_F(DamagedDeployment, WithAnUnknownFieldIsRefusedWithItsName) {
   std::string json = text("deployment.json");
   json.insert(json.find("\"generator\""), "\"colour\": 3, ");
   expect(parse_deployment(json).error().message(), "colour");
 }
 
-TEST_F(DamagedDeployment, SurvivesAnyMutationOfItsJson) {
+TEST_F(DamagedDeployment, MutatedJsonNeverCrashesTheReader) {
   const std::string json = text("deployment.json");
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
@@ -331,7 +331,7 @@ TEST_F(DamagedDeployment, SurvivesAnyMutationOfItsJson) {
   EXPECT_FALSE(parse_deployment("").ok());
 }
 
-TEST_F(DamagedDeployment, IsRefusedByWhatDoesNotHoldBetweenItsParts) {
+TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedWithTheInconsistency) {
   const auto accepted = refusal([](auto&) {});
   EXPECT_EQ(accepted, "accepted");
   expect(refusal([](auto& p) { p.model.name = "a/b"; }), "model.name");
@@ -409,7 +409,7 @@ Cluster emulated(const Artifacts& artifacts, std::uint32_t replicas = 1) {
   return std::move(made).value();
 }
 
-TEST(EmulatedCluster, HasTheMemoryOfEveryDeviceFile) {
+TEST(EmulatedCluster, CardsHaveTheMemoryOfTheirDeviceFile) {
   std::size_t devices = 0;
   for (const auto& file : fs::directory_iterator(fs::path(tests::source_dir()) / "configs" / "devices")) {
     const auto device = load_device(file.path());
@@ -435,7 +435,7 @@ TEST(EmulatedCluster, HasTheMemoryOfEveryDeviceFile) {
   EXPECT_GE(devices, 9U);
 }
 
-TEST(EmulatedCluster, FitsTheDeploymentItIsMadeFor) {
+TEST(EmulatedCluster, HasTheCardsAndCablesOfItsDeployment) {
   const Cluster made = emulated(make(tests::chain_program(3), 3));
   EXPECT_TRUE(made.emulated);
   ASSERT_EQ(made.cards.size(), 3U);
@@ -458,7 +458,7 @@ TEST(EmulatedCluster, HasCardsAndCablesForEveryReplica) {
   EXPECT_EQ(made.cables[2].b, (CableEnd{"card1-3", 0}));
 }
 
-TEST(DeploymentJson, NamesReplicasOnlyWhereThereAreSeveral) {
+TEST(DeploymentJson, NamesReplicasOnlyIfThereAreSeveral) {
   Deployment plan = make(tests::chain_program(2), 1).plan;
   EXPECT_EQ(to_json(plan).find("replicas"), std::string::npos);
   plan.replicas = 3;

@@ -114,7 +114,7 @@ bool some_choice_fits(const std::vector<std::vector<Option>>& operations, const 
   });
 }
 
-TEST(ExplorePacking, FindsAWayWhereThereIsOneAndProvesWhereThereIsNone) {
+TEST(ExplorePacking, FindsAFitOrProvesThatThereIsNone) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   int fitting = 0, priced = 0;
@@ -162,7 +162,7 @@ TEST(ExplorePacking, FindsAWayWhereThereIsOneAndProvesWhereThereIsNone) {
   EXPECT_GT(priced, 200) << "MILLRACE_SEED=" << seed;
 }
 
-TEST(Explore, TakesTheFewestCardsThatReachTheTargetAndGivesTheRestToThroughput) {
+TEST(Explore, TakesTheFewestCardsThatReachTheTarget) {
   Problem problem = row({1024, 1024, 1024, 1024}, 4, 20);
   problem.targets.frames_per_second = 1e8 / 256;
   const Solution two = solved(problem);
@@ -178,7 +178,7 @@ TEST(Explore, TakesTheFewestCardsThatReachTheTargetAndGivesTheRestToThroughput) 
   EXPECT_TRUE(all.exact);
 }
 
-TEST(Explore, SpendsWhatIsLeftOnLatencyWhereThatIsTheObjective) {
+TEST(Explore, TheLatencyObjectiveGivesTheLowestLatency) {
   Problem problem = row({1024, 64}, 1, 80);
   problem.targets.objective = Objective::kLatency;
   const Solution quick = solved(problem);
@@ -189,7 +189,7 @@ TEST(Explore, SpendsWhatIsLeftOnLatencyWhereThatIsTheObjective) {
 }
 
 /// Too large for branch and bound to see all of: what the search itself makes of a latency.
-TEST(Explore, ALatencyThatIsKeptAnywayCostsNothingAndALongerOneIsNoHarder) {
+TEST(Explore, ALatencyTargetThatIsMetAnywayCostsNoRate) {
   const unsigned seed = millrace::tests::chosen_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 12; ++round) {
@@ -217,7 +217,7 @@ TEST(Explore, ALatencyThatIsKeptAnywayCostsNothingAndALongerOneIsNoHarder) {
   }
 }
 
-TEST(Explore, ChoosesTheLargerCardsOfAMixedCluster) {
+TEST(Explore, ChoosesTheLargerCardOfAMixedCluster) {
   Problem problem = row({1024, 1024, 1024}, 3, 4);
   problem.cards[1].regions[0].available[kDsp] = 200;
   problem.cards[1].clock_hz = 3e8;
@@ -225,7 +225,7 @@ TEST(Explore, ChoosesTheLargerCardsOfAMixedCluster) {
   EXPECT_EQ(one.card, std::vector<std::uint32_t>{1});
 }
 
-TEST(Explore, LaysLayersIntoRegionsInTheirOrder) {
+TEST(Explore, PlacesLayersIntoRegionsInOrder) {
   Problem problem = row({64, 64, 64}, 1, 8);
   problem.cards[0].regions.push_back(problem.cards[0].regions[0]);
   problem.targets.objective = Objective::kThroughput;
@@ -250,7 +250,7 @@ TEST(Explore, RelaysATensorThroughTheCardsBetween) {
   EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
 }
 
-TEST(Explore, LaysHeadsOnTheLeavesOfATree) {
+TEST(Explore, PlacesTheHeadsOfANetOnTheLeavesOfAStar) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
   for (const std::size_t head : {1U, 2U, 3U})
     problem.operations[head].inputs = {1};  // all read what the first makes
@@ -261,7 +261,7 @@ TEST(Explore, LaysHeadsOnTheLeavesOfATree) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Explore, LetsTheCableBoundTheRate) {
+TEST(Explore, ASlowCableLimitsTheRate) {
   Problem problem = row({64, 64}, 2, 64);
   problem.partitions = 2;
   problem.cables[0].bytes_per_second = 100 / 40e-8;
@@ -269,7 +269,7 @@ TEST(Explore, LetsTheCableBoundTheRate) {
   EXPECT_NEAR(solved(problem).interval_seconds, 40e-8, 1e-15);
 }
 
-TEST(Explore, StreamsWeightsWhereTheMemoryIsQuickEnough) {
+TEST(Explore, TheMemoryBandwidthLimitsStreamedWeights) {
   Problem problem = row({64}, 1, 64);
   Implementation streamed = problem.operations[0].implementations.front();
   streamed.interval_cycles = 1;
@@ -292,7 +292,7 @@ Problem two_placements() {
   return problem;
 }
 
-TEST(Explore, StreamsTheWeightsThatDoNotFitAndNoOthers) {
+TEST(Explore, StreamsOnlyTheWeightsThatDoNotFit) {
   const auto readers = [](const Problem& problem, const Solution& solution) {
     int count = 0;
     for (std::size_t i = 0; i < problem.operations.size(); ++i)
@@ -325,7 +325,7 @@ TEST(Explore, SharesTheBandwidthOfACardAmongItsRegions) {
   EXPECT_NEAR(analyse(problem, solution).places[0].roofline.memory, 5e5, 1e-3);
 }
 
-TEST(Explore, GivesUpOnRowsThatEndNowhere) {
+TEST(Explore, RefusesAClusterWhoseCablesCannotFormTheRow) {
   // All joined to each other, and one to none: of the twelve there are more ways than could be gone.
   Problem problem = row(std::vector<std::uint64_t>(16, 4), 13, 64);
   problem.cables.clear();
@@ -336,7 +336,7 @@ TEST(Explore, GivesUpOnRowsThatEndNowhere) {
   EXPECT_NE(tests::refusal_of(solve(problem), ErrorCode::kDoesNotFit), "accepted");
 }
 
-TEST(Explore, TakesOneOfSeveralCablesForATensor) {
+TEST(Explore, ASecondCableDoesNotSpeedUpOneTensor) {
   Problem problem = row({64, 64}, 2, 64);
   problem.partitions = 2;
   problem.targets.objective = Objective::kThroughput;
@@ -347,7 +347,7 @@ TEST(Explore, TakesOneOfSeveralCablesForATensor) {
   }
 }
 
-TEST(Explore, WhatOnlyBranchAndBoundFindsAndDoesNotProveHasAGap) {
+TEST(Explore, AnUnprovenSolutionOfBranchAndBoundHasAGap) {
   // A hub and three leaves: no row of four cards. Behind the first layer three branches, each fills a card.
   Problem problem = row({64, 512, 640, 512, 640, 512, 640}, 4, 2000);
   for (const std::uint32_t first : {1U, 3U, 5U}) problem.operations[first].inputs = {1};
@@ -365,7 +365,7 @@ TEST(Explore, WhatOnlyBranchAndBoundFindsAndDoesNotProveHasAGap) {
   }
 }
 
-TEST(Explore, BoundsWhatTheRegionsOfACardReadTogether) {
+TEST(Explore, BoundsTheMemoryTrafficOfAllRegionsOfACardTogether) {
   // Too many layers to try all ways: few of them have room on the chip, and the regions read from one memory.
   Problem problem = row(std::vector<std::uint64_t>(60, 100), 1, 1000);
   for (std::size_t i = 0; i < problem.operations.size(); ++i) {
@@ -421,7 +421,7 @@ Problem on_banks(const std::vector<MemoryBank>& banks, const std::string& second
   return problem;
 }
 
-TEST(Explore, ReadsWeightsAtTheBandwidthOfOneBankHoweverManyThereAre) {
+TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   constexpr std::uint64_t kGiga = 1'000'000'000;
   const MemoryBank first{"DDR[0]", kGiga, kGiga};
   const Problem one = on_banks({first}, "");
@@ -453,7 +453,7 @@ TEST(Explore, ReadsWeightsAtTheBandwidthOfOneBankHoweverManyThereAre) {
   expect(verify(half, solution), "interval_seconds is wrong");
 }
 
-TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
+TEST(Explore, NamesTheMemoryIfItsBandwidthIsTheBottleneck) {
   Problem problem = two_placements();
   const Analysis slow = explained(problem);
   EXPECT_EQ(slow.bottleneck, "the memory of fpga0 limits: 1000 bytes of weights a frame");
@@ -470,7 +470,7 @@ TEST(Explore, NamesTheMemoryWhereItsBandwidthBinds) {
          "at least 1000 bytes a frame of memory bandwidth, 200 (25 %) more than the 800 left");
 }
 
-TEST(Explore, NamesWhatBindsAndWhatCouldBeMet) {
+TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   Problem large = row({1024, 1024}, 1, 2);
   for (auto& way : large.operations[1].implementations) way.amounts[kBram18] = 150;
   const auto too_large = refusal(large);
@@ -539,7 +539,7 @@ Problem two_kinds(std::size_t layers, const std::vector<std::pair<std::uint64_t,
   return problem;
 }
 
-TEST(Explore, NamesTheKindOfWhichTheLeastMoreWouldDoWhereNoneAloneIsTooLittle) {
+TEST(Explore, ARefusalNamesTheResourceWithTheSmallestShortage) {
   // In LUT, in DSP, and no room for the third: 120 LUT, or 16 DSP, would have it.
   const auto one = refusal(two_kinds(3, {{60, 0}, {0, 8}}));
   expect(one,
@@ -555,7 +555,7 @@ TEST(Explore, NamesTheKindOfWhichTheLeastMoreWouldDoWhereNoneAloneIsTooLittle) {
   expect(both, "what it has too little of is LUT and DSP, with 20 % more of each all layers fit");
 }
 
-TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
+TEST(Explore, RefusesInvalidTargetsAndCables) {
   Problem problem = row({64}, 1, 4);
   problem.targets.frames_per_second = 0;
   expect(refusal(problem, ErrorCode::kInvalidInput), "--target-fps must be above 0");
@@ -567,7 +567,7 @@ TEST(Explore, RefusesTargetsAndCablesThatAreNone) {
   expect(refusal(cable, ErrorCode::kInvalidInput), "has no bandwidth");
 }
 
-TEST(ExploreChoice, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
+TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheFaultOfABadOne) {
   Problem problem = row({64, 64}, 2, 8);
   Choice choice{{1, 0}, {0, 1}, {0, 0}, {3, 2}};  // 8 and 4 side by side
   const auto chosen = solution_of(problem, choice);
@@ -594,7 +594,7 @@ TEST(ExploreChoice, TakesAPlanAsItIsWrittenAndSaysWhatIsWrongWithIt) {
   expect(refused([](auto&) {}), "tensor 't1' has no cables");
 }
 
-TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
+TEST(ExploreAnalysis, NamesTheBottleneckAndTheResourcesThatWouldLiftIt) {
   Problem problem = row({1024, 64}, 1, 20);
   problem.targets.objective = Objective::kThroughput;
   const Analysis tight = explained(problem);
@@ -626,7 +626,7 @@ TEST(ExploreAnalysis, NamesTheBottleneckAndWhatWouldLiftIt) {
   EXPECT_EQ(cable.places[1].roofline.links, 1e6);
 }
 
-TEST(ExploreAnalysis, WhatLiftsARateIsTheLeastThatIsShortAndNoMoreThanTheOthersAllow) {
+TEST(ExploreAnalysis, ImprovementIsTheSmallestAndStopsAtTheNextBottleneck) {
   // The way of half the cycles that takes few slices and many LUTs is the cheapest by the sum over all kinds,
   // and not the one that the fewest more slices are needed for.
   Problem one = row({64}, 1, 100);
@@ -654,7 +654,7 @@ TEST(ExploreAnalysis, WhatLiftsARateIsTheLeastThatIsShortAndNoMoreThanTheOthersA
       << capped.lifts.at(0);
 }
 
-TEST(ExploreAnalysis, WhatLiftsARateGoesAsFarAsTheBlocksBesideTheSlowestCanAndTheSameResourcesDo) {
+TEST(ExploreAnalysis, ImprovementIsLimitedByOtherBlocksOnTheCard) {
   // The slowest could be twice as quick, its neighbour on the card no quicker than 50 cycles.
   Problem beside = row({1024, 64}, 1, 20);
   beside.targets.objective = Objective::kThroughput;
@@ -732,7 +732,7 @@ std::string claim(const Problem& problem, std::uint32_t implementation, double g
   return verify(problem, *chosen);
 }
 
-TEST(ExploreVerify, RefusesAGapThatTheSamePlacesBuiltOtherwiseDisprove) {
+TEST(ExploreVerify, RefusesAGapThatOtherFoldingsOfTheSamePlacementDisprove) {
   // 64 DSP: 32 a layer, two cycles a frame. Built with 8 a layer it takes eight.
   Problem problem = row({64, 64}, 1, 64);
   for (const auto objective : {Objective::kCards, Objective::kThroughput}) {
@@ -747,7 +747,7 @@ TEST(ExploreVerify, RefusesAGapThatTheSamePlacesBuiltOtherwiseDisprove) {
   expect(claim(problem, 0, 0, true), "gap is wrong: the same places, built otherwise, take");
 }
 
-TEST(ExploreVerify, RefusesAGapThatCannotBe) {
+TEST(ExploreVerify, RefusesAnImpossibleGap) {
   Problem problem = row({64, 64}, 1, 64);
   problem.targets.objective = Objective::kThroughput;
   expect(claim(problem, 5, -0.1), "gap is wrong");

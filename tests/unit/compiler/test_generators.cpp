@@ -99,7 +99,7 @@ std::vector<Folding> chosen(const Program& program, std::uint64_t target) {
   return tests::choose_foldings(catalog(), program, options).value();
 }
 
-TEST(Generators, AFoldingThatDoesNotDivideIsRefusedByNameAndFieldWithTheRemedy) {
+TEST(Generators, RefusesAFoldingThatDoesNotDivideTheLayer) {
   const Program program = convolution();
   EXPECT_EQ(refusal(program, parallel(8, 36)), "");
   EXPECT_EQ(refusal(program, parallel(3, 36)),
@@ -129,7 +129,7 @@ Program low(std::uint32_t height, std::uint32_t pad, std::uint32_t apart) {
   return program;
 }
 
-TEST(Generators, AParallelWindowIsOfferedAlsoWhereItsFirstWindowsEndBelowTheImage) {
+TEST(Generators, OffersParallelWindowsEvenIfTheFirstWindowsEndBelowTheImage) {
   Folding two = parallel(8, 36);
   two.pixels = 2;
   EXPECT_EQ(refusal(low(1, 1, 1), parallel(8, 36)), "");
@@ -148,7 +148,7 @@ TEST(Generators, AParallelWindowIsOfferedAlsoWhereItsFirstWindowsEndBelowTheImag
   EXPECT_EQ(offers(low(2, 1, 1)), both);
 }
 
-TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffered) {
+TEST(Generators, RefusesPairedDspMultipliersForAWeightOfMinus128) {
   const Program program = convolution(-128);
   Folding folding = parallel(8, 36);
   folding.multiplier = Multiplier::kDspPair;
@@ -159,7 +159,7 @@ TEST(Generators, AWeightOfMinus128IsRefusedInAPairedSliceAndPairsAreThenNotOffer
   for (const auto& f : offered) EXPECT_NE(f.multiplier, Multiplier::kDspPair);
 }
 
-TEST(Generators, PartialResultsDeeperThanALutMemoryAreRefusedAndNotOffered) {
+TEST(Generators, RefusesPoolingWithMorePartialResultsThanALutMemoryHolds) {
   Program program;
   program.tensors.push_back({"x", kInt8, {4, 128, 8}, {}, 0});
   program.tensors.push_back({"y", kInt8, {2, 64, 8}, {}, 0});
@@ -197,7 +197,7 @@ Folding in_logic(std::uint32_t pe, std::uint32_t simd) {
   return folding;
 }
 
-TEST(Generators, ATableAskedForInLogicHasAtMost1024Lines) {
+TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
   Program program = dense(256, 8);
   EXPECT_EQ(
       refusal(program, in_logic(1, 1)),
@@ -238,7 +238,7 @@ TEST(Generators, ATableAskedForInLogicHasAtMost1024Lines) {
   EXPECT_EQ(refusal(depthwise, folding), "");
 }
 
-TEST(Generators, ASumByTableInLogicHasAtMost1024Lines) {
+TEST(Generators, RefusesAnAdditionTableInLogicOfMoreThan1024Lines) {
   for (const unsigned bits : {5U, 6U}) {
     const ElementType type{ElementType::Kind::kSigned, static_cast<std::uint8_t>(bits)};
     Program program;
@@ -264,7 +264,7 @@ TEST(Generators, ASumByTableInLogicHasAtMost1024Lines) {
   }
 }
 
-TEST(Generators, ADeepTableThatTheToolsLeaveInLogicHasACost) {
+TEST(Generators, CountsTheLutsOfADeepTableThatStaysInLogic) {
   Program program = dense(16, 1280);
   auto& step = *std::get<Convolution>(program.blocks[0].operation).requantise;
   step.multiplier.assign(1280, 1);
@@ -285,7 +285,7 @@ TEST(Generators, ADeepTableThatTheToolsLeaveInLogicHasACost) {
   EXPECT_GT(cost.lut, 149U) << "what Yosys makes of 1,280 lines of 4 bits alone";
 }
 
-TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
+TEST(Generators, RefusesOperandsTooWideForHardware) {
   Program program = convolution();
   program.tensors[0].type = {ElementType::Kind::kSigned, 12};
   const auto made = Generator::make(program, 0);
@@ -294,7 +294,7 @@ TEST(Generators, OperandsAndResultsTooWideForHardwareAreTheHosts) {
   EXPECT_NE(made.error().message().find("12 bits"), std::string::npos);
 }
 
-TEST(Generators, EveryFoldingOfferedCanBeBuiltAndKeepsItsInterval) {
+TEST(Generators, EveryOfferedFoldingCanBeBuiltAndKeepsItsInterval) {
   for (const Program& program : {convolution(), grouped(3, 3), grouped(1, 1), grouped(6, 8),
                                  card_part(tests::skip_program(3)), card_part(tests::chain_program(2))})
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
@@ -309,7 +309,7 @@ TEST(Generators, EveryFoldingOfferedCanBeBuiltAndKeepsItsInterval) {
     }
 }
 
-TEST(Generators, GroupsMultiplyTheirOwnChannelsAlone) {
+TEST(Generators, GroupedConvolutionsMultiplyOnlyChannelsOfTheirGroup) {
   Folding folding = parallel(2, 6);
   folding.window = WindowStyle::kFolded;
   folding.window_lanes = 4;
@@ -329,7 +329,7 @@ TEST(Generators, GroupsMultiplyTheirOwnChannelsAlone) {
   EXPECT_NE(refusal(program, folding).find("does not divide 18"), std::string::npos);
 }
 
-TEST(Generators, ADesignCostsWhatItsInstancesCost) {
+TEST(Generators, ADesignsCostIsTheSumOverItsInstances) {
   const Program program = card_part(tests::skip_program(3));
   const Design design = assemble(catalog(), program, chosen(program, 200)).value();
   EXPECT_EQ(design.cost, netlist_cost(catalog(), design.netlist).value());
@@ -341,7 +341,7 @@ TEST(Generators, ADesignCostsWhatItsInstancesCost) {
   EXPECT_EQ(design.cost, blocks + rest);
 }
 
-TEST(Generators, WhatLoadsConstantsIsTheShellsAndThereIsNoneWhereNothingIsLoaded) {
+TEST(Generators, OnlyDesignsWithLoadedWeightsHaveAWeightLoader) {
   const Program baked = convolution();
   Folding folding = parallel(2, 18);
   const Design without = assemble(catalog(), baked, {folding}).value();
@@ -367,7 +367,7 @@ TEST(Generators, WhatLoadsConstantsIsTheShellsAndThereIsNoneWhereNothingIsLoaded
   }
 }
 
-TEST(Generators, AStreamFromRegionToRegionPassesARegisterSliceInEach) {
+TEST(Generators, AStreamBetweenRegionsPassesARegisterSliceInEach) {
   const Program program = card_part(tests::skip_program(3));
   const auto foldings = chosen(program, 300);
   const Design one = assemble(catalog(), program, foldings).value();
@@ -411,7 +411,7 @@ TEST(Generators, AStreamFromRegionToRegionPassesARegisterSliceInEach) {
   EXPECT_GT(spread.cost.ff, one.cost.ff);
 }
 
-TEST(Generators, NamesAreUniqueIdentifiersWhateverTheBlocksAreCalled) {
+TEST(Generators, InstanceNamesAreUniqueIdentifiersForAnyBlockNames) {
   Program program = card_part(tests::skip_program(3));
   program.blocks[0].name = "in0";
   program.blocks[1].name = "a-b";
@@ -451,7 +451,7 @@ TEST(Generators, EveryStreamHasOneWriterAndOneReader) {
   }
 }
 
-TEST(Timing, AConvolutionThatComputesAWindowACycleTakesAsLongAsItsInput) {
+TEST(Timing, AConvolutionOfOneWindowPerCycleTakesAsLongAsItsInput) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
   EXPECT_EQ(design.interval_cycles, 48U);
@@ -459,14 +459,14 @@ TEST(Timing, AConvolutionThatComputesAWindowACycleTakesAsLongAsItsInput) {
   EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
 }
 
-TEST(Timing, AFoldedUnitSetsThePace) {
+TEST(Timing, AFoldedUnitSetsTheInterval) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(2, 9)}).value();
   EXPECT_GE(design.interval_cycles, 24U * 4 * 4);
   EXPECT_LE(design.interval_cycles, 24U * 4 * 4 * 102 / 100 + 2);
 }
 
-TEST(Generator, APermuteOverAFrameIsRefusedWithItsNameTheReasonAndTheRemedy) {
+TEST(Generator, RefusesAPermuteOverAWholeFrame) {
   Program program;
   program.name = "part0";
   const kernels::ElementType int8{kernels::ElementType::Kind::kSigned, 8};
@@ -483,7 +483,7 @@ TEST(Generator, APermuteOverAFrameIsRefusedWithItsNameTheReasonAndTheRemedy) {
     EXPECT_NE(made.error().message().find(part), std::string::npos) << made.error().message();
 }
 
-TEST(Timing, StreamedWeightsSetThePaceWhereAPassEndsInTheMiddleOfAWord) {
+TEST(Timing, StreamedWeightsAreReadInWholeWords) {
   const auto interval = [&](std::uint32_t outputs, std::uint32_t pe, std::uint32_t simd) {
     Program program;
     program.name = "part0";
@@ -517,7 +517,7 @@ TEST(Timing, StreamedWeightsSetThePaceWhereAPassEndsInTheMiddleOfAWord) {
   EXPECT_EQ(interval(10, 1, 4), 180U) << "720 bytes are loaded";
 }
 
-TEST(Timing, FifosAreDeepEnoughForTheIntervalAndAFifoTooSmallBeforeAJoinIsNamed) {
+TEST(Timing, FifoDepthsKeepTheIntervalAndATooSmallFifoIsReported) {
   const Program program = card_part(tests::skip_program(4));
   Design design = assemble(catalog(), program, chosen(program, 300)).value();
   TimingOptions unlimited;
@@ -540,7 +540,7 @@ TEST(Timing, FifosAreDeepEnoughForTheIntervalAndAFifoTooSmallBeforeAJoinIsNamed)
   EXPECT_NE(stuck.error().message().find("stands still"), std::string::npos) << stuck.error().message();
 }
 
-TEST(Timing, NoFifoCouldBeHalfAsDeepForNothing) {
+TEST(Timing, HalvingAnyFifoSlowsTheDesignDown) {
   for (const std::uint64_t interval : {60U, 120U, 300U, 900U}) {
     const Program program = card_part(tests::skip_program(4));
     const Design design = assemble(catalog(), program, chosen(program, interval)).value();
@@ -559,7 +559,7 @@ TEST(Timing, NoFifoCouldBeHalfAsDeepForNothing) {
   }
 }
 
-TEST(FirstFrame, GoesOnOnTheNextCardWhenItsPacketHasCome) {
+TEST(FirstFrame, StartsOnTheNextCardOnceItsPacketHasArrived) {
   const Design a = assemble(catalog(), convolution(), {parallel(2, 9)}).value();
   Design b = a;
   b.inputs[0].tensor = "y";  // as many bytes: 192
@@ -587,7 +587,7 @@ TEST(FirstFrame, GoesOnOnTheNextCardWhenItsPacketHasCome) {
   EXPECT_NE(play_first_frame(stages, {}).error().message().find("no cable joins"), std::string::npos);
 }
 
-TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {
+TEST(Choose, ASlowerTargetTakesFewerDspSlices) {
   const Program program = card_part(tests::chain_program(3));
   const Design slow = assemble(catalog(), program, chosen(program, 5000)).value();
   const Design fast = assemble(catalog(), program, chosen(program, 100)).value();
@@ -596,7 +596,7 @@ TEST(Choose, MeetsATargetWithLessAndGoesFasterWithMore) {
   EXPECT_LE(slow.cost.dsp, fast.cost.dsp);
 }
 
-TEST(Choose, SaysWhichResourceIsShortByHowMuchAndWhoTakesMost) {
+TEST(Choose, NamesTheScarceResourceIfNoFoldingFits) {
   const Program program = card_part(tests::chain_program(3));
   tests::FoldingOptions options;
   options.budget = {100, 100000, 10000000, 1000, 1000, 0};

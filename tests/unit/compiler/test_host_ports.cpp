@@ -74,7 +74,7 @@ generators::Design design(std::uint32_t lanes, bool whole) {
   return out;
 }
 
-class HostPortsOf : public ::testing::Test {
+class HostPortCost : public ::testing::Test {
  protected:
   explore::Amounts least(const std::string& block, std::uint32_t lanes, std::uint64_t own_luts) {
     const auto cluster = cluster_of(device(own_luts), 1);
@@ -94,13 +94,13 @@ class HostPortsOf : public ::testing::Test {
   const kernels::Program program_ = two_blocks();
 };
 
-TEST_F(HostPortsOf, TheUsualWidthTakesNothingBeyondTheDevicesShell) {
+TEST_F(HostPortCost, PortsOfUsualWidthAddNothingToTheDevicesShell) {
   EXPECT_EQ(least("first", 1, 6000), explore::Amounts{});
   EXPECT_EQ(least("last", 8, 6000), explore::Amounts{});
   EXPECT_EQ(all(8, 6000), explore::Amounts{});
 }
 
-TEST_F(HostPortsOf, WidePortsAreChargedAndNeverMoreThanTheWholeShellIs) {
+TEST_F(HostPortCost, WidePortsAreChargedAtMostTheCostOfTheWholeShell) {
   // The measured ingress of 98 lanes takes 18,680 LUT (tests/golden/synthesis.csv).
   EXPECT_NEAR(static_cast<double>(least("first", 98, 6000)[explore::kLut]), 18680 - 6000 + 1010, 1900);
   for (const std::uint64_t own : {0U, 500U, 3000U, 6000U, 20000U})
@@ -111,7 +111,7 @@ TEST_F(HostPortsOf, WidePortsAreChargedAndNeverMoreThanTheWholeShellIs) {
   EXPECT_GT(all(98, 6000)[explore::kLut], least("first", 98, 6000)[explore::kLut]);
 }
 
-TEST_F(HostPortsOf, ThePlatformsShareIsNotOurs) {
+TEST_F(HostPortCost, OwnShellLeavesOutThePlatform) {
   auto bare = device(6000);
   EXPECT_EQ(own_shell(bare)[explore::kLut], 6000U);
   EXPECT_EQ(own_shell(bare)[explore::kBram18], 30U);
@@ -119,7 +119,7 @@ TEST_F(HostPortsOf, ThePlatformsShareIsNotOurs) {
   EXPECT_EQ(own_shell(bare)[explore::kLut], 106000U);
 }
 
-TEST_F(HostPortsOf, WhatGoesToAnotherCardIsALink) {
+TEST_F(HostPortCost, AnOutputToAnotherCardCostsALinkAndNoHostPort) {
   explore::Solution solution;
   solution.parts = {{false, 0, 1, {0}}, {false, 1, 1, {1}}};
   solution.card = {0, 1};
@@ -138,7 +138,7 @@ TEST_F(HostPortsOf, WhatGoesToAnotherCardIsALink) {
   EXPECT_EQ(theirs.lut, alone.lut);
 }
 
-TEST_F(HostPortsOf, ATensorThatSeveralCardsReadHasAPortForEach) {
+TEST_F(HostPortCost, AnOutputWithTwoReadersOnTheHostCostsTwoPorts) {
   explore::Solution solution;
   solution.parts = {{false, 0, 1, {0, 1}}, {true, 0, 2, {}}, {true, 0, 2, {}}};
   solution.card = {0};
