@@ -36,7 +36,7 @@ class ModelFile : public testing::Test {
   runtime::plan::ModelInfo model_;
 };
 
-TEST_F(ModelFile, MayBeAbsent) {
+TEST_F(ModelFile, IsOptional) {
   EXPECT_TRUE(read_model_file(directory_.path() / "net.onnx", model_).ok());
   EXPECT_TRUE(model_.labels.empty());
 }
@@ -50,7 +50,7 @@ TEST_F(ModelFile, GivesLabelsAndPreprocessing) {
   EXPECT_EQ(model_.preprocessing, (runtime::plan::Preprocessing{"NCHW", {0.5F}, {1, 2, 3}}));
 }
 
-TEST_F(ModelFile, SaysHowItIsToBeCompiled) {
+TEST_F(ModelFile, GivesTheCompileOptions) {
   const auto wishes = [&] { return read_wishes(directory_.path() / "net.onnx"); };
   ASSERT_TRUE(wishes().ok());
   EXPECT_TRUE(wishes()->weights.empty()) << "without a file";
@@ -84,7 +84,7 @@ TEST_F(ModelFile, SaysHowItIsToBeCompiled) {
   EXPECT_TRUE(wishes().ok()) << "an empty section says nothing";
 }
 
-TEST_F(ModelFile, TakesLabelsFromAFileBesideIt) {
+TEST_F(ModelFile, ReadsLabelsFromAFileBesideIt) {
   std::ofstream(directory_.path() / "labels.txt") << "cat\r\ndog\n";
   ASSERT_TRUE(read("labels_file: labels.txt\n").ok());
   EXPECT_EQ(model_.labels, (std::vector<std::string>{"cat", "dog"}));
@@ -92,7 +92,7 @@ TEST_F(ModelFile, TakesLabelsFromAFileBesideIt) {
   expect(refusal("labels_file: absent.txt\n"), "absent.txt");
 }
 
-TEST_F(ModelFile, ThatIsNotUtf8IsRefusedByTheLineOfTheLabel) {
+TEST_F(ModelFile, InvalidUtf8IsRefusedWithTheLineOfTheLabel) {
   expect(refusal("schema: 1\nlabels:\n  - cat\n  - caf\xe9\n", 4), "is not UTF-8");
   expect(refusal("description: na\xefve\n"), "is not UTF-8");
   std::ofstream(directory_.path() / "labels.txt") << "cat\ncaf\xe9\n";
@@ -101,7 +101,7 @@ TEST_F(ModelFile, ThatIsNotUtf8IsRefusedByTheLineOfTheLabel) {
   EXPECT_EQ(model_.labels[1], "caf\xc3\xa9");
 }
 
-TEST_F(ModelFile, IsRefusedByWhatDoesNotFitTheModel) {
+TEST_F(ModelFile, IsRefusedIfItDoesNotFitTheModel) {
   expect(refusal("label: [a, b]\n"), "unknown key 'label'");
   expect(refusal("schema: 2\n"), "2 is not known");
   expect(refusal("labels: [a, b, c]\n"), "3 labels; the model's first output has 2 classes");

@@ -16,7 +16,7 @@ namespace {
 using compiler::graph::Graph;
 using kernels::Program;
 
-TEST(Operators, QlinearConvolutionAndProductWithScalesAChannel) {
+TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   m.quantise("x", 0.37F, 110, "q", kUint8);
@@ -41,7 +41,7 @@ TEST(Operators, QlinearConvolutionAndProductWithScalesAChannel) {
 }
 
 /// acc -> Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, and the same with other orders.
-TEST(Operators, IntegerChainsInAnySensibleOrder) {
+TEST(Operators, IntegerConvolutionsWithBiasAndScaleInAnyOrderAreEquivalent) {
   for (const int order : {0, 1, 2, 3}) {
     OnnxModel m;
     m.input("x", {1, 3, 8, 7});
@@ -90,7 +90,7 @@ void expect_int32_meaning(const OnnxModel& m) {
   EXPECT_EQ(run_to_int32(c->program, input), interpret(c->imported, input));
 }
 
-TEST(Operators, SumsThatFitSixteenBitsLeaveAsTheInt32TheModelSays) {
+TEST(Operators, SumsThatFitSixteenBitsLeaveTheModelAsInt32) {
   for (const bool reordered : {false, true}) {
     OnnxModel m;
     m.input("x", {1, 2, 4, 3});
@@ -106,7 +106,7 @@ TEST(Operators, SumsThatFitSixteenBitsLeaveAsTheInt32TheModelSays) {
   }
 }
 
-TEST(Operators, SumsOfDifferentWidthsAreJoined) {
+TEST(Operators, SumsOfDifferentWidthsAreConcatenated) {
   OnnxModel m;
   m.input("x", {1, 2, 4, 3});
   m.quantise("x", 0.37F, 110, "q", kUint8);
@@ -149,7 +149,7 @@ TEST(Operators, ShapesComputedByTheGraphAreKnownAtCompileTime) {
   expect_meaning(m);
 }
 
-TEST(Operators, WhatIsNotQuantisedIsRefusedAllAtOnce) {
+TEST(Operators, RefusesAllUnquantisedNodesAtOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 1);
   m.floats("v", {4, 4, 1, 1}, std::vector<float>(16, 0.5F));
@@ -165,7 +165,7 @@ TEST(Operators, WhatIsNotQuantisedIsRefusedAllAtOnce) {
       m, {"2 nodes", "Conv 'second': its input 'first' is not quantised", "Conv 'third': its weights 'v'"});
 }
 
-TEST(Operators, RefusalsOfSeveralPassesAreListedTogetherAndWhatFollowsFromThemIsNot) {
+TEST(Operators, ListsRefusalsOfSeveralPassesTogetherWithoutTheirConsequences) {
   OnnxModel m = with_image(3);
   m.floats("one", {}, {1.0F});
   m.node("Div", {"one", "xq"}, "odd");  // lower_elementwise: divides by data
@@ -184,7 +184,7 @@ TEST(Operators, RefusalsOfSeveralPassesAreListedTogetherAndWhatFollowsFromThemIs
   EXPECT_EQ(says.find("follows"), std::string::npos) << says;
 }
 
-TEST(Operators, TensorsKnowWhatTheirIntegersStandFor) {
+TEST(Operators, TensorsKeepTheScaleAndZeroPointOfTheirIntegers) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -208,7 +208,7 @@ TEST(Operators, TensorsKnowWhatTheirIntegersStandFor) {
   EXPECT_GE(integers, 3U);
 }
 
-TEST(Operators, FloatArithmeticBeforeTheFirstQuantiserIsRefusedWithTheRemedy) {
+TEST(Operators, RefusesFloatArithmeticBeforeTheFirstQuantiser) {
   OnnxModel m;
   m.input("x", {1, 8});
   m.floats("mean", {}, {3.0F});
@@ -218,7 +218,7 @@ TEST(Operators, FloatArithmeticBeforeTheFirstQuantiserIsRefusedWithTheRemedy) {
   expect_refused(m, {"before the first quantiser", "millrace.yaml"});
 }
 
-TEST(Operators, PaddingThatAnAverageDoesNotCountIsRefused) {
+TEST(Operators, RefusesAnAveragePoolThatDoesNotCountItsPadding) {
   OnnxModel m = with_image(3);
   m.node("AveragePool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{3, 3});
@@ -228,7 +228,7 @@ TEST(Operators, PaddingThatAnAverageDoesNotCountIsRefused) {
   expect_refused(m, {"AveragePool 'pool'", "count_include_pad"});
 }
 
-TEST(Operators, NamesAndOrderAreTheSameEveryTime) {
+TEST(Operators, NamesAndOrderOfBlocksAreDeterministic) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "features/conv 1:0");
@@ -244,7 +244,7 @@ TEST(Operators, NamesAndOrderAreTheSameEveryTime) {
   EXPECT_TRUE(found) << "a valid file name from the node's";
 }
 
-TEST(Operators, EveryPassLeavesAGraphThatPrintsAndVerifies) {
+TEST(Operators, GraphPrintsAndVerifiesAfterEveryPass) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -263,7 +263,7 @@ TEST(Operators, EveryPassLeavesAGraphThatPrintsAndVerifies) {
   EXPECT_EQ(seen.size(), compiler::passes::standard_passes().size());
 }
 
-TEST(Verify, ABrokenGraphIsFoundAndTheNodeNamed) {
+TEST(VerifyGraph, NamesTheNodeThatBreaksTheGraph) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

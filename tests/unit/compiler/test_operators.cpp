@@ -16,7 +16,7 @@ namespace {
 using compiler::graph::Graph;
 using kernels::Program;
 
-TEST(Operators, ConvolutionWithPaddingBiasAndZeroPoints) {
+TEST(Operators, ConvolutionWithPaddingBiasAndZeroPointsIsExact) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.weights("b", {4}, {100, -2000, 30, 7}, {0.125F}, 0, kInt32);
@@ -29,7 +29,7 @@ TEST(Operators, ConvolutionWithPaddingBiasAndZeroPoints) {
   EXPECT_EQ(p.blocks.size(), 5U) << "quantise, permute, convolution, dequantise, permute";
 }
 
-TEST(Operators, ConvolutionWithScalesAChannelGroupsAndDilation) {
+TEST(Operators, GroupedConvolutionWithPerChannelScalesAndDilationIsExact) {
   OnnxModel m = with_image(4, kUint8, 128);
   conv_weights(m, 6, 2, 3, {0.25F, 0.5F, 0.125F, 1.0F, 0.25F, 0.0625F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -40,7 +40,7 @@ TEST(Operators, ConvolutionWithScalesAChannelGroupsAndDilation) {
   expect_meaning(m);
 }
 
-TEST(Operators, DepthwiseConvolutionWithAutoPad) {
+TEST(Operators, DepthwiseConvolutionWithAutoPadIsExact) {
   OnnxModel m = with_image(5);
   conv_weights(m, 5, 1, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -53,7 +53,7 @@ TEST(Operators, DepthwiseConvolutionWithAutoPad) {
   expect_meaning(m);
 }
 
-TEST(Operators, UnsignedWeightsWithZeroPointsAChannel) {
+TEST(Operators, UnsignedWeightsWithPerChannelZeroPointsAreExact) {
   OnnxModel m = with_image(2);
   m.weights("w", {3, 2, 3, 3}, random_integers(54, 0, 255, 9), {0.25F, 0.5F, 0.25F}, 0, kUint8,
             {128, 0, 255});
@@ -67,7 +67,7 @@ TEST(Operators, UnsignedWeightsWithZeroPointsAChannel) {
     }
 }
 
-TEST(Operators, OneDimensionalConvolutionAndPooling) {
+TEST(Operators, OneDimensionalConvolutionIsExact) {
   OnnxModel m;
   m.input("x", {1, 3, 20});
   m.pair("x", 0.5F, 1, "xq");
@@ -79,7 +79,7 @@ TEST(Operators, OneDimensionalConvolutionAndPooling) {
   expect_meaning(m);
 }
 
-TEST(Operators, AGeneralScaleAgreesWithinOneStep) {
+TEST(Operators, AGeneralScaleIsWithinOneStep) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 4), {0.0213F, 0.0347F, 0.0111F, 0.0457F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -88,7 +88,7 @@ TEST(Operators, AGeneralScaleAgreesWithinOneStep) {
   expect_meaning(m, 1.338);
 }
 
-TEST(Operators, WeightsOfFourBitsAreSeenInTheNumbers) {
+TEST(Operators, SmallWeightsAreStoredInFourBits) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -7, 7, 4), {0.25F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -102,7 +102,7 @@ TEST(Operators, WeightsOfFourBitsAreSeenInTheNumbers) {
     }
 }
 
-TEST(Operators, FlattenBeforeAFullyConnectedLayerMovesWeightsAndNoData) {
+TEST(Operators, FlattenBeforeAFullyConnectedLayerReordersWeightsNotData) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -124,7 +124,7 @@ TEST(Operators, FlattenBeforeAFullyConnectedLayerMovesWeightsAndNoData) {
   EXPECT_EQ(p.blocks.size(), 6U) << "the pair around the pool, Flatten and Relu are gone";
 }
 
-TEST(Operators, TransposeAndReshapeBeforeAFullyConnectedLayerMoveWeightsToo) {
+TEST(Operators, TransposeBeforeAFullyConnectedLayerReordersWeightsNotData) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -161,7 +161,7 @@ TEST(Operators, AnInputWithChannelsLastNeedsNoPermutation) {
     }
 }
 
-TEST(Operators, ATransposedImageInTheMiddleIsPermutedExactly) {
+TEST(Operators, ATransposeBetweenLayersIsExact) {
   OnnxModel m = with_image(3);
   m.node("Transpose", {"xq"}, "turned");
   m.attribute("perm", Ints{0, 1, 3, 2});
@@ -172,7 +172,7 @@ TEST(Operators, ATransposedImageInTheMiddleIsPermutedExactly) {
   expect_meaning(m);
 }
 
-TEST(Operators, MatrixProductOnSeveralRows) {
+TEST(Operators, MatrixProductOfSeveralRowsIsExact) {
   OnnxModel m;
   m.input("x", {1, 6, 10});
   m.pair("x", 0.5F, 3, "xq");
@@ -183,7 +183,7 @@ TEST(Operators, MatrixProductOnSeveralRows) {
   expect_meaning(m);
 }
 
-TEST(Operators, ALastLayerWithoutAQuantiserLeavesItsSumsAndOneScaleToTheHost) {
+TEST(Operators, AFinalLayerWithoutAQuantiserIsDequantisedOnTheHost) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -197,7 +197,7 @@ TEST(Operators, ALastLayerWithoutAQuantiserLeavesItsSumsAndOneScaleToTheHost) {
   EXPECT_EQ(p.blocks.size(), 4U) << "quantise, convolution, dequantise, softmax";
 }
 
-TEST(Operators, ABiasThatIsNoMultipleOfTheAccumulatorsScaleIsRoundedAndReported) {
+TEST(Operators, ABiasOffTheAccumulatorsScaleIsRoundedAndReported) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -214,7 +214,7 @@ TEST(Operators, ABiasThatIsNoMultipleOfTheAccumulatorsScaleIsRoundedAndReported)
   EXPECT_NE(c->lowered.diagnostics[0].message.find("rounded"), std::string::npos);
 }
 
-TEST(Operators, ReluAndClipJoinTheRequantisation) {
+TEST(Operators, ReluAndClipAreMergedIntoRequantisation) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -227,7 +227,7 @@ TEST(Operators, ReluAndClipJoinTheRequantisation) {
   EXPECT_EQ(count_blocks(p, "rescale") + count_blocks(p, "lookup"), 0U);
 }
 
-TEST(Operators, BatchNormalisationWithANegativeFactorTurnsTheChannelsWeights) {
+TEST(Operators, BatchNormalisationIsMergedIntoTheConvolution) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -244,7 +244,7 @@ TEST(Operators, BatchNormalisationWithANegativeFactorTurnsTheChannelsWeights) {
   EXPECT_EQ(p.blocks.size(), 5U) << "nothing of it is left";
 }
 
-TEST(Operators, PoolingBeforeTheQuantiser) {
+TEST(Operators, MaxPoolBetweenConvolutionAndQuantiserIsExact) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -259,7 +259,7 @@ TEST(Operators, PoolingBeforeTheQuantiser) {
   EXPECT_EQ(count_blocks(p, "max_pool"), 1U);
 }
 
-TEST(Operators, MaxPoolWithCeilModeAndAnotherScaleBehind) {
+TEST(Operators, MaxPoolWithCeilModeAndRescaleIsExact) {
   OnnxModel m = with_image(3);
   m.node("MaxPool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{3, 3});
@@ -270,7 +270,7 @@ TEST(Operators, MaxPoolWithCeilModeAndAnotherScaleBehind) {
   expect_meaning(m);
 }
 
-TEST(Operators, AveragePoolsSumIntegers) {
+TEST(Operators, AveragePoolsBecomeIntegerSums) {
   OnnxModel m = with_image(3, kUint8, 100);
   m.node("AveragePool", {"xq"}, "pool");
   m.attribute("kernel_shape", Ints{2, 2});
@@ -285,7 +285,7 @@ TEST(Operators, AveragePoolsSumIntegers) {
   EXPECT_EQ(count_blocks(p, "sum_pool"), 2U);
 }
 
-TEST(Operators, AResidualAdditionOfTwoScalesIsExactForAllPairs) {
+TEST(Operators, AResidualAdditionOfPowerOfTwoScalesIsExactForAllPairs) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -298,7 +298,7 @@ TEST(Operators, AResidualAdditionOfTwoScalesIsExactForAllPairs) {
   EXPECT_EQ(count_blocks(p, "add"), 1U);
 }
 
-TEST(Operators, AResidualAdditionOfGeneralScalesTakesMultipliersWhereTheyHold) {
+TEST(Operators, AResidualAdditionOfGeneralScalesIsWithinOneStep) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1, {0.0123F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -309,7 +309,7 @@ TEST(Operators, AResidualAdditionOfGeneralScalesTakesMultipliersWhereTheyHold) {
   expect_meaning(m, 0.878);
 }
 
-TEST(Operators, ProductsOfTwoTensorsBecomeATable) {
+TEST(Operators, AProductOfTwoTensorsIsExact) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -320,7 +320,7 @@ TEST(Operators, ProductsOfTwoTensorsBecomeATable) {
   expect_meaning(m);
 }
 
-TEST(Operators, BranchesOfDifferentScalesAreJoinedAlongChannels) {
+TEST(Operators, BranchesOfDifferentScalesAreConcatenated) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -333,7 +333,7 @@ TEST(Operators, BranchesOfDifferentScalesAreJoinedAlongChannels) {
   EXPECT_EQ(count_blocks(p, "concat"), 1U);
 }
 
-TEST(Operators, FunctionsOfOneByteBecomeTables) {
+TEST(Operators, FunctionsOfOneByteBecomeLookupTables) {
   OnnxModel m = with_image(3);
   m.node("LeakyRelu", {"xq"}, "leaky");
   m.attribute("alpha", 0.125F);
@@ -359,7 +359,7 @@ OnnxModel with_products(const std::string& function, float alpha = 0) {
   return m;
 }
 
-TEST(Operators, NamesTheRemedyForAFloatTailAndForOperandsOfTwoShapes) {
+TEST(Operators, RefusesAFloatTailAndOperandsOfTwoShapes) {
   OnnxModel tail = with_image(3);
   tail.node("Relu", {"xq"}, "tail");
   tail.output("tail");
@@ -372,7 +372,7 @@ TEST(Operators, NamesTheRemedyForAFloatTailAndForOperandsOfTwoShapes) {
   expect_refused(shapes, {"'scaled'", "both must have one shape, or one be a constant"});
 }
 
-TEST(Operators, WhatFallsAndRisesAfterASumIsRefusedWithTheRemedy) {
+TEST(Operators, RefusesANonMonotonicFunctionOfASum) {
   const std::string remedy = "by a function that only rises, such as Relu";
   expect_refused(with_products("HardSwish"), {"'product'", "Replace HardSwish " + remedy});
   expect_refused(with_products("LeakyRelu", -1.0F), {"'product'", "Replace LeakyRelu " + remedy});
@@ -401,12 +401,12 @@ TEST(Operators, WhatFallsAndRisesAfterASumIsRefusedWithTheRemedy) {
   expect_refused(mean, {"'mean'", "Replace HardSwish " + remedy});
 }
 
-TEST(Operators, WhatBendsWithoutTurningFollowsASum) {
+TEST(Operators, AMonotonicFunctionOfASumIsExact) {
   expect_meaning(with_products("LeakyRelu", 0.25F));
   expect_meaning(with_products("Relu"));
 }
 
-TEST(Operators, WhatFallsAndRisesOnOneByteIsATableOfAllItsValues) {
+TEST(Operators, ANonMonotonicFunctionOfOneByteBecomesALookupTable) {
   for (const bool swish : {true, false}) {
     OnnxModel m;
     m.input("x", {1, 256});
@@ -428,7 +428,7 @@ TEST(Operators, WhatFallsAndRisesOnOneByteIsATableOfAllItsValues) {
   }
 }
 
-TEST(Operators, WhatTwoBranchesReadBehindASumIsQuantisedOnce) {
+TEST(Operators, ASumReadByTwoBranchesIsQuantisedOnce) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -450,7 +450,7 @@ TEST(Operators, WhatTwoBranchesReadBehindASumIsQuantisedOnce) {
     }
 }
 
-TEST(Chain, ACourseCountsSignsRangesAndOverflow) {
+TEST(Chain, CourseIsRisingFallingOrNeither) {
   using compiler::graph::Chain;
   using compiler::graph::Course;
   using compiler::graph::Step;
@@ -480,7 +480,7 @@ TEST(Chain, ACourseCountsSignsRangesAndOverflow) {
   EXPECT_FALSE((Chain{{swish}}.is_increasing()));
 }
 
-TEST(Operators, AQuantiserPairWithTheSameParametersVanishesAndAnotherOneDoesNot) {
+TEST(Operators, OnlyQuantiserPairsWithEqualParametersAreRemoved) {
   for (const bool same : {true, false}) {
     OnnxModel m = with_image(3);
     m.pair("xq", same ? 0.5F : 1.0F, 3, "again");

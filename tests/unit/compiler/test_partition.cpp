@@ -91,7 +91,7 @@ TEST(Partition, EqualsBruteForceOnRandomChains) {
   }
 }
 
-TEST(Partition, UsesEveryCardUpToOneALayerUnlessTold) {
+TEST(Partition, UsesAllCardsUnlessThereAreFewerLayersOrLimits) {
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1, 1, 1, 1}, 3))).size(), 3U);
   EXPECT_EQ(sizes(*cut_by_work(chain({1, 1}, 3))).size(), 2U);
   Problem one = chain({1, 1, 1}, 3);
@@ -99,7 +99,7 @@ TEST(Partition, UsesEveryCardUpToOneALayerUnlessTold) {
   EXPECT_EQ(sizes(*cut_by_work(one)), std::vector<std::size_t>{3});
 }
 
-TEST(Partition, SaysWhatIsTooMany) {
+TEST(Partition, RefusesMorePartitionsThanLayersOrCards) {
   Problem layers = chain({1, 1}, 3);
   layers.partitions = 3;
   const auto text = refusal(layers, ErrorCode::kDoesNotFit);
@@ -126,7 +126,7 @@ Problem with_skip(std::uint32_t layers, std::uint32_t cards) {
   return problem;
 }
 
-TEST(Partition, SkipsACardOnlyWhereThereIsACableForIt) {
+TEST(Partition, RefusesASkipConnectionWithoutACableForIt) {
   Problem problem = with_skip(3, 3);
   problem.partitions = 3;
   const auto text = refusal(problem, ErrorCode::kDoesNotFit);
@@ -138,7 +138,7 @@ TEST(Partition, SkipsACardOnlyWhereThereIsACableForIt) {
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
-TEST(Partition, TakesFewerCardsWhereMoreWouldNeedOtherCables) {
+TEST(Partition, TakesFewerCardsIfTheCablesDoNotSuitMore) {
   const auto solution = cut_by_work(with_skip(3, 3));
   ASSERT_TRUE(solution.ok()) << solution.error().message();
   EXPECT_EQ(sizes(*solution).size(), 2U);
@@ -157,7 +157,7 @@ TEST(Partition, PrefersCutsThatNeedOnlyExistingCables) {
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
-TEST(Partition, FindsCardsWhoseCablesFit) {
+TEST(Partition, ChoosesCardsWhoseCablesFitTheCuts) {
   Problem problem = chain({1, 1, 1}, 4);  // a star: fpga3 in the middle
   problem.cables = {{3, 0}, {3, 1}, {3, 2}};
   problem.partitions = 3;
@@ -168,7 +168,7 @@ TEST(Partition, FindsCardsWhoseCablesFit) {
   expect(refusal(problem, ErrorCode::kDoesNotFit), "add cables");
 }
 
-TEST(Partition, KeepsHostBlocksAndTheModelsLayoutOffTheCards) {
+TEST(Partition, KeepsHostOnlyBlocksOffTheCards) {
   const auto program = millrace::tests::every_operation_program();
   runtime::plan::Cluster cluster;
   cluster.name = "one";
@@ -187,7 +187,7 @@ TEST(Partition, KeepsHostBlocksAndTheModelsLayoutOffTheCards) {
   EXPECT_TRUE(solution->parts[2].host);
 }
 
-TEST(Partition, MayPutWhatStandsBeforeAndAfterAHostBlockOnOneCard) {
+TEST(Partition, PartsBeforeAndAfterAHostBlockCanShareACard) {
   Problem problem = chain({4, 0, 4}, 1);
   problem.operations[1].host = true;
   const auto solution = cut_by_work(problem);
@@ -198,21 +198,21 @@ TEST(Partition, MayPutWhatStandsBeforeAndAfterAHostBlockOnOneCard) {
   EXPECT_EQ(verify(problem, *solution), "");
 }
 
-TEST(Partition, RefusesATensorThatWouldGoAroundTheHostToItsOwnCard) {
+TEST(Partition, RefusesATensorThatBypassesAHostBlockOnTheSameCard) {
   Problem problem = chain({4, 0, 4}, 1);
   problem.operations[1].host = true;
   problem.operations[2].inputs.push_back(1);
   expect(refusal(problem, ErrorCode::kUnsupported), "tensor 't1'");
 }
 
-TEST(Partition, KeepsWhatFollowsAConvolutionWithIt) {
+TEST(Partition, NeverCutsInsideALayer) {
   Problem problem = chain({10, 1, 1, 10, 1}, 2);
   for (const auto i : {1, 2, 4}) problem.operations[static_cast<std::size_t>(i)].starts_layer = false;
   ASSERT_EQ(layers(problem).size(), 2U);
   EXPECT_EQ(sizes(*cut_by_work(problem)), (std::vector<std::size_t>{3, 2}));
 }
 
-TEST(PartitionCheck, NamesWhatIsWrongWithAProblem) {
+TEST(PartitionCheck, NamesTheFaultOfAProblem) {
   Problem problem = chain({1, 1}, 1);
   std::swap(problem.operations[0], problem.operations[1]);
   expect(check(problem), "before it is made");
@@ -223,7 +223,7 @@ TEST(PartitionCheck, NamesWhatIsWrongWithAProblem) {
   expect(check(problem), "does not exist");
 }
 
-TEST(PartitionVerify, NamesWhatIsWrongWithASolution) {
+TEST(PartitionVerify, NamesTheFaultOfASolution) {
   const Problem problem = with_skip(4, 2);
   const Solution good = *cut_by_work(problem);
   ASSERT_EQ(verify(problem, good), "");

@@ -80,7 +80,7 @@ class GeneratorPlugin : public testing::Test {
   TemporaryDirectory directory_{"plugin"};
 };
 
-TEST_F(GeneratorPlugin, OffersStandBesideOurOwnWithTheirCost) {
+TEST_F(GeneratorPlugin, OffersAreListedBesideOurOwnFoldings) {
   const auto offering = saying(answer(kOffer));
   const Program program = one_layer();
   ASSERT_TRUE(offering->prepare(program).ok());
@@ -101,7 +101,7 @@ TEST_F(GeneratorPlugin, OffersStandBesideOurOwnWithTheirCost) {
   EXPECT_EQ(asked->find("weights"), std::string::npos) << "candidates are asked for without constants";
 }
 
-TEST_F(GeneratorPlugin, TakesABlockThatWeHaveNoHardwareFor) {
+TEST_F(GeneratorPlugin, CanBuildABlockThatWeHaveNoHardwareFor) {
   const Program program = one_layer(true);  // 16-bit weights
   ASSERT_FALSE(Generator::make(program, 0).ok());
   const auto offering = saying(answer(kOffer));
@@ -112,7 +112,7 @@ TEST_F(GeneratorPlugin, TakesABlockThatWeHaveNoHardwareFor) {
   EXPECT_EQ((*generator)->build({}, false).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST_F(GeneratorPlugin, ItsDesignIsPlayedAsItPromised) {
+TEST_F(GeneratorPlugin, DesignHasTheIntervalAndCostThatThePluginStated) {
   const auto offering = saying(answer(kOffer));
   const Program program = one_layer();
   ASSERT_TRUE(offering->prepare(program).ok());
@@ -126,7 +126,7 @@ TEST_F(GeneratorPlugin, ItsDesignIsPlayedAsItPromised) {
   EXPECT_GE(design->latency_cycles, 4U + 1);
 }
 
-TEST_F(GeneratorPlugin, TheModuleItWritesIsPartOfTheDesign) {
+TEST_F(GeneratorPlugin, GeneratedModuleIsPartOfTheDesign) {
   std::ofstream(directory_.path() / "module")
       << R"({"schema":1,"files":{"fc_plugin.sv":"module fc_plugin ();endmodule","fc_plugin_w.hex":"00"}})";
   std::ofstream(directory_.path() / "said") << answer(kOffer);
@@ -147,7 +147,7 @@ TEST_F(GeneratorPlugin, TheModuleItWritesIsPartOfTheDesign) {
   EXPECT_NE(asked->find(R"("weights":[1,2,3,4,-1,-2,-3,-4])"), std::string::npos) << *asked;
 }
 
-TEST_F(GeneratorPlugin, OneForPlansOnlySaysSoWhenItShouldBuild) {
+TEST_F(GeneratorPlugin, APlanOnlyPluginIsRefusedForABuild) {
   const auto planning = saying(answer(kOffer, "false"));
   const Program program = one_layer();
   ASSERT_TRUE(planning->prepare(program).ok());
@@ -161,7 +161,7 @@ TEST_F(GeneratorPlugin, OneForPlansOnlySaysSoWhenItShouldBuild) {
   EXPECT_NE(built.error().message().find("for plans only"), std::string::npos) << built.error().message();
 }
 
-TEST_F(GeneratorPlugin, AnswersThatAreNotAsDescribedAreRefusedByField) {
+TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheField) {
   expect_refused("", "not JSON");
   expect_refused("hello\x01", "not JSON");
   expect_refused("[]", "answer: not an object");
@@ -189,7 +189,7 @@ TEST_F(GeneratorPlugin, AnswersThatAreNotAsDescribedAreRefusedByField) {
   expect_refused(changed("\"dsp\":1", "\"bram\":1"), "unknown member 'bram'");
 }
 
-TEST_F(GeneratorPlugin, OneThatCrashesHangsOrNeverStopsTalkingIsToldSo) {
+TEST_F(GeneratorPlugin, CrashesHangsAndEndlessOutputAreReported) {
   const auto expect = [&](const std::string& body, int milliseconds, const std::string& why) {
     const auto status = plugin(body, milliseconds)->prepare(one_layer());
     ASSERT_FALSE(status.ok()) << body;
@@ -204,7 +204,7 @@ TEST_F(GeneratorPlugin, OneThatCrashesHangsOrNeverStopsTalkingIsToldSo) {
   expect("exec <&-; exit 0", 20000, "not JSON");
 }
 
-TEST_F(GeneratorPlugin, WhatItStartedDoesNotStay) {
+TEST_F(GeneratorPlugin, ProcessesThatThePluginStartedAreKilled) {
   const std::string mark = (directory_.path() / "mark").string();
   std::ofstream(directory_.path() / "said") << answer(kOffer);
   // The child keeps the plugin's output open; the answer is taken all the same.
@@ -225,7 +225,7 @@ TEST_F(GeneratorPlugin, WhatItStartedDoesNotStay) {
   EXPECT_TRUE(tests::wait_until(gone));
 }
 
-TEST_F(GeneratorPlugin, FilesThatAreNotTheModulesAreRefused) {
+TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
   const auto expect = [&](const std::string& files, const std::string& why) {
     std::ofstream(directory_.path() / "module") << R"({"schema":1,"files":)" << files << "}";
     std::ofstream(directory_.path() / "said") << answer(kOffer);
@@ -246,7 +246,7 @@ TEST_F(GeneratorPlugin, FilesThatAreNotTheModulesAreRefused) {
   expect(R"({"fc_plugin.sv":7})", "not a text");
 }
 
-TEST_F(GeneratorPlugin, AFileThatCannotBeRunIsRefusedAtOnce) {
+TEST_F(GeneratorPlugin, AFileThatCannotBeExecutedIsRefused) {
   EXPECT_EQ(Plugin::open(directory_.path() / "none").error().code(), ErrorCode::kInvalidInput);
   std::ofstream(directory_.path() / "text") << "hello";
   EXPECT_EQ(Plugin::open(directory_.path() / "text").error().code(), ErrorCode::kInvalidInput);

@@ -223,7 +223,7 @@ Problem with_host(Problem problem, double seconds) {
   return problem;
 }
 
-TEST(Replicas, NoCardsAreTakenForFramesTheHostHasNoTimeForAsBruteForceHasIt) {
+TEST(Replicas, EqualBruteForceWhenTheHostLimitsTheRate) {
   const unsigned seed = millrace::tests::chosen_seed(2);
   std::mt19937 random(seed);
   int limited = 0, exact = 0;
@@ -255,7 +255,7 @@ TEST(Replicas, NoCardsAreTakenForFramesTheHostHasNoTimeForAsBruteForceHasIt) {
   EXPECT_GT(exact, 100);
 }
 
-TEST(Replicas, WhereTheHostLimitsTheBestIsTheFewestCardsThatDo) {
+TEST(Replicas, UseNoMoreCardsThanTheHostCanFeed) {
   Problem problem = row({1024, 1024}, 9, 20);
   problem.targets.objective = Objective::kThroughput;
   const double alone = solved(problem).interval_seconds;
@@ -271,7 +271,7 @@ TEST(Replicas, WhereTheHostLimitsTheBestIsTheFewestCardsThatDo) {
   EXPECT_EQ(solved(problem).replicas(), 9U) << "the cards limit";
 }
 
-TEST(Replicas, NineCardsGiveNineTimesTheFramesOfOne) {
+TEST(Replicas, OnNineCardsReachNineTimesTheRateOfOne) {
   Problem problem = row({1024, 1024}, 9, 20);
   problem.targets.objective = Objective::kThroughput;
   const Solution nine = solved(problem);
@@ -283,7 +283,7 @@ TEST(Replicas, NineCardsGiveNineTimesTheFramesOfOne) {
   EXPECT_DOUBLE_EQ(nine.interval_seconds, solved(problem).interval_seconds);
 }
 
-TEST(Replicas, OnePipelineOverAllCardsWhereItBeatsCopies) {
+TEST(Replicas, AreNotUsedIfOnePipelineOverAllCardsIsFaster) {
   Problem problem = row({1024, 1024}, 2, 20);
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 60;  // of 100: one a card
@@ -293,7 +293,7 @@ TEST(Replicas, OnePipelineOverAllCardsWhereItBeatsCopies) {
   EXPECT_EQ(solution.card.size(), 2U);
 }
 
-TEST(Replicas, AsManyFramesTakeNoMoreCardsThanTheyNeed) {
+TEST(Replicas, AreNotUsedIfFewerCardsReachTheSameRate) {
   // One card 30 cycles a frame, two in a row 10: three copies are no quicker than the pair.
   Problem problem = row({64, 64}, 3, 8);
   for (auto& operation : problem.operations) {
@@ -312,7 +312,7 @@ TEST(Replicas, AsManyFramesTakeNoMoreCardsThanTheyNeed) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
+TEST(Replicas, OfTwoCardsEachArePlacedSideBySideInARow) {
   Problem problem = row({1024, 1024}, 5, 20);
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 60;
@@ -324,7 +324,7 @@ TEST(Replicas, PairsOfCardsStandSideBySideOnARow) {
   EXPECT_TRUE(solution.exact);
 }
 
-TEST(Replicas, GroupsThatAreTooManyToLookAtAreBoundedTogether) {
+TEST(Replicas, HaveABoundEvenIfTooManyGroupsOfCardsExist) {
   Problem problem = row(std::vector<std::uint64_t>(6, 64), 16, 20);  // two cards, or more
   for (auto& operation : problem.operations)
     for (auto& way : operation.implementations) way.amounts[kBram18] = 33;
@@ -343,7 +343,7 @@ TEST(Replicas, GroupsThatAreTooManyToLookAtAreBoundedTogether) {
   EXPECT_LT(soonest.gap, 2);
 }
 
-TEST(Replicas, TheTargetDecidesHowManyThereAre) {
+TEST(Replicas, AreAsManyAsTheTargetNeeds) {
   Problem problem = row({1024}, 4, 16);
   problem.targets.frames_per_second = 1e8 / 64;
   EXPECT_EQ(solved(problem).replicas(), 1U);
@@ -357,7 +357,7 @@ TEST(Replicas, TheTargetDecidesHowManyThereAre) {
   expect(refusal(problem), "4 replicas on 4 cards reach 6250000 frames/s");
 }
 
-TEST(Replicas, ForLatencyStandOnTheQuickestCardsThatAreAlike) {
+TEST(Replicas, ForLatencyUseTheFastestGroupOfEqualCards) {
   Problem problem = row({1024}, 4, 16);  // 64 cycles a frame on any of them
   for (const std::size_t quick : {2U, 3U}) {
     problem.cards[quick].device = "quick";
@@ -371,7 +371,7 @@ TEST(Replicas, ForLatencyStandOnTheQuickestCardsThatAreAlike) {
   EXPECT_GE(found.copies[0][0], 2U);
 }
 
-TEST(Replicas, FewerCardsThatAreNotExcludedAreWithinTheGap) {
+TEST(Replicas, HaveAGapIfFewerCardsAreNotProvedImpossible) {
   // In time only on two cards each, as far as anybody can tell: at no rate is one too small.
   Problem problem = row(std::vector<std::uint64_t>(12, 1024), 4, 40);
   problem.replicas = 2;
@@ -382,7 +382,7 @@ TEST(Replicas, FewerCardsThatAreNotExcludedAreWithinTheGap) {
   EXPECT_GE(found.gap, 1) << "two cards instead of four";
 }
 
-TEST(Replicas, AskedForAreMadeOrRefused) {
+TEST(Replicas, TheRequestedNumberIsBuiltOrRefused) {
   Problem problem = row({64, 64}, 4, 16);
   problem.replicas = 3;
   EXPECT_EQ(solved(problem).replicas(), 3U);
@@ -407,7 +407,7 @@ TEST(Replicas, AskedForAreMadeOrRefused) {
   expect(refusal(problem), "each on 1 card: ");
 }
 
-TEST(Replicas, VerifyFindsCopiesThatCannotBe) {
+TEST(Replicas, InvalidCopiesAreFoundByVerify) {
   Problem problem = row({64, 64}, 5, 16);
   problem.cards[4].device = "u280";
   problem.replicas = 2;

@@ -86,7 +86,7 @@ std::vector<Random> random_cases(int count, unsigned seed) {
   return cases;
 }
 
-TEST(Requantise, AThousandRandomSolutionsOfEachFormEqualBruteForceOverEveryAccumulator) {
+TEST(Requantise, RandomSolutionsOfEachFormEqualBruteForceForEveryAccumulator) {
   std::map<Requantise::Form, int> seen;
   for (unsigned seed = 2024; seed < 2060; ++seed) {
     for (const Random& c : random_cases(1000, seed)) {
@@ -105,7 +105,7 @@ TEST(Requantise, AThousandRandomSolutionsOfEachFormEqualBruteForceOverEveryAccum
   }
 }
 
-TEST(Requantise, AMovedMultiplierOffsetShiftThresholdOrClampIsRejectedUnlessBruteForceSaysItIsEqual) {
+TEST(Requantise, ProveRejectsAnyAlterationThatChangesAResult) {
   std::mt19937 random(7);
   int rejected = 0, accepted = 0, rejected_half_even = 0;
   for (const Random& c : random_cases(1000, 99)) {
@@ -154,7 +154,7 @@ TEST(Requantise, AMovedMultiplierOffsetShiftThresholdOrClampIsRejectedUnlessBrut
   EXPECT_GT(accepted, 50);
 }
 
-TEST(Requantise, AGeneralScaleTakesAMultiplierAndAPowerOfTwoWithTiesRoundsHalfToEven) {
+TEST(Requantise, PowerOfTwoScalesRoundHalfToEvenAndGeneralOnesMultiply) {
   const auto general = solve(problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(general.ok());
   EXPECT_EQ(general->form, Requantise::Form::kMultiplyShift);
@@ -170,7 +170,7 @@ TEST(Requantise, AGeneralScaleTakesAMultiplierAndAPowerOfTwoWithTiesRoundsHalfTo
   }
 }
 
-TEST(Requantise, AChannelWithoutTiesRoundsAsItsNeighboursDo) {
+TEST(Requantise, AllChannelsUseOneRoundingForm) {
   const auto mixed =
       solve(problem_of({Qlinear{0.0371F, 3, -128, 127}, Qlinear{0.0625F, 3, -128, 127}}, {-5000, 5000}));
   ASSERT_TRUE(mixed.ok());
@@ -178,7 +178,7 @@ TEST(Requantise, AChannelWithoutTiesRoundsAsItsNeighboursDo) {
   EXPECT_EQ(mixed->zero_point, 3);
 }
 
-TEST(Requantise, AZeroPointThatTheFunctionHidesIsFoundByItsParity) {
+TEST(Requantise, FindsTheParityOfAZeroPointOutsideTheRange) {
   // Sums of 3 and more only, and the result of the least of them says nothing of the zero point's parity.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);
@@ -205,7 +205,7 @@ bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int s
   return least <= most;
 }
 
-TEST(Requantise, TheCheapestShiftIsTaken) {
+TEST(Requantise, TakesTheSmallestShift) {
   const RequantiseProblem p = problem_of({Qlinear{0.0371F, 3, -128, 127}}, {-5000, 5000});
   const auto r = solve(p);
   ASSERT_TRUE(r.ok());
@@ -226,14 +226,14 @@ TEST(Requantise, AConstantFunctionNeedsNoMultiplier) {
   EXPECT_EQ(kernels::reference::requantise(*r, 17, 0), 5);
 }
 
-TEST(Requantise, EqualChannelsAreWrittenOnce) {
+TEST(Requantise, EqualChannelsShareOneSetOfParameters) {
   const Qlinear q{0.0371F, 3, -128, 127};
   const auto r = solve(problem_of({q, q, q}, {-5000, 5000}));
   ASSERT_TRUE(r.ok());
   EXPECT_EQ(r->multiplier.size(), 1U);
 }
 
-TEST(Requantise, AFallingFunctionIsRefusedByBoth) {
+TEST(Requantise, RefusesADecreasingFunction) {
   RequantiseProblem p = problem_of({Qlinear{}}, {-50, 50});
   p.reference = [](std::int64_t acc, std::size_t) { return -acc; };
   const auto r = solve(p);
@@ -241,13 +241,13 @@ TEST(Requantise, AFallingFunctionIsRefusedByBoth) {
   EXPECT_NE(r.error().message().find("decreases"), std::string::npos);
 }
 
-TEST(Requantise, AReferenceOutsideItsTypeIsRefused) {
+TEST(Requantise, RefusesAReferenceThatLeavesItsType) {
   const auto r = solve(problem_of({Qlinear{1, 0, -1000, 1000}}, {-500, 500}));
   ASSERT_FALSE(r.ok());
   EXPECT_NE(r.error().message().find("leaves"), std::string::npos);
 }
 
-TEST(Requantise, TheCheckerRefusesOverflowAndMalformedVectors) {
+TEST(Requantise, ProveRefusesOverflowAndMalformedVectors) {
   const RequantiseProblem p =
       problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
   auto r = solve(p);

@@ -109,7 +109,7 @@ TEST(Synth, CountsThePrimitivesOfOneModule) {
   EXPECT_EQ(count_cells("", "instance_0").error().code(), ErrorCode::kCorrupt);
 }
 
-TEST(Synth, CountsNothingOfAListThatIsCutOffAnywhere) {
+TEST(Synth, RefusesTruncatedStatistics) {
   const std::string text = kStatistics;
   const std::size_t from = text.find("=== instance_0 ==="), last = text.find("RAMB36E2"),
                     end = text.find('\n', last);
@@ -123,7 +123,7 @@ TEST(Synth, CountsNothingOfAListThatIsCutOffAnywhere) {
             "what yosys wrote lists 27 of the 32 cells of 'instance_0'");
 }
 
-TEST(Synth, TakesOfTheLibraryWhatAModuleNeeds) {
+TEST(Synth, TakesOnlyTheSourcesThatAModuleNeeds) {
   const auto sources = sources_of("mr_top", kLibrary);
   ASSERT_TRUE(sources.ok());
   std::string names;
@@ -132,7 +132,7 @@ TEST(Synth, TakesOfTheLibraryWhatAModuleNeeds) {
   EXPECT_EQ(sources_of("mr_missing", kLibrary).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST(Synth, TellsSourcesApartByWhatTheySayAndNotByTheirComments) {
+TEST(Synth, DigestOfSourcesIgnoresComments) {
   EXPECT_EQ(digest_of("a;\n  b;\n"), digest_of("/// c\n\na;  // d\n  b;"));
   EXPECT_NE(digest_of("a;\nb;\n"), digest_of("a;\nc;\n"));
   Sources library = {{"mr_a.sv", "mr_b b ();  // as mr_c\n"}, {"mr_b.sv", "x"}, {"mr_c.sv", "y"}};
@@ -145,7 +145,7 @@ TEST(Synth, TellsSourcesApartByWhatTheySayAndNotByTheirComments) {
   EXPECT_EQ(digest_of("mr_d", library).error().code(), ErrorCode::kInvalidInput);
 }
 
-TEST(Synth, RunsOnceForInstancesThatAreEqualAndNotAtAllForKnownOnes) {
+TEST(Synth, RunsYosysOnceForEqualInstancesAndNeverForCachedOnes) {
   Stand stand("");
   stand.set_body(stand.counting() + "cp " + (stand.folder() / "statistics").string() + " cells.txt\n");
   const Cache cache = stand.cache();
@@ -161,7 +161,7 @@ TEST(Synth, RunsOnceForInstancesThatAreEqualAndNotAtAllForKnownOnes) {
   EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
 }
 
-TEST(Synth, KeysWhatAResultDependsOnAndNothingElse) {
+TEST(Synth, CacheKeyDependsOnlyOnTheInputsOfSynthesis) {
   const Yosys yosys{"yosys", "Yosys 0.23"};
   SynthesisJob one = job("mr_alone", 1);
   one.names = {{"WFILE", "conv_1.hex"}};
@@ -184,7 +184,7 @@ TEST(Synth, KeysWhatAResultDependsOnAndNothingElse) {
   EXPECT_NE(key_of(yosys, one), key_of(yosys, plus));
 }
 
-TEST(Synth, WritesInstancesThatSystemVerilogTakes) {
+TEST(Synth, WritesInstancesInValidSystemVerilog) {
   Stand stand("");
   stand.set_body("cp all_instances.sv " + (stand.folder() / "seen.sv").string() + "\ncp run.ys " +
                  (stand.folder() / "seen.ys").string() + "\nls > " + (stand.folder() / "seen.ls").string() +
@@ -239,23 +239,23 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
-TEST(Synth, KeepsNothingOfAYosysThatWasKilled) {
+TEST(Synth, CachesNothingIfYosysIsKilled) {
   expect_failure(Stand("echo 'LUT6 3' > cells.txt; kill -9 $$\n"), ErrorCode::kUnavailable, "signal 9");
 }
 
-TEST(Synth, SaysWhatYosysSaidWhenItRefused) {
+TEST(Synth, ReportsTheErrorOfYosys) {
   expect_failure(Stand("echo \"ERROR: Module 'mr_alone' does not parse\"; exit 1\n"), ErrorCode::kInternal,
                  "does not parse");
 }
 
-TEST(Synth, KeepsNothingOfStatisticsThatAreCutOff) {
+TEST(Synth, CachesNoTruncatedStatistics) {
   expect_failure(Stand("head -c 60 ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt, "no cells");
   // As Yosys 0.23 leaves them where the disk fills up, with exit code 0.
   expect_failure(Stand("sed '/RAMB18E2/,$d' ../../../statistics > cells.txt\n"), ErrorCode::kCorrupt,
                  "24 of the 32 cells");
 }
 
-TEST(Synth, KeepsNothingOfARunOfWhichOneInstanceIsCutOff) {
+TEST(Synth, CachesNothingIfOneInstanceIsTruncated) {
   const Stand stand("sed '/LUT1/d' ../../../statistics > cells.txt\n");
   const Cache cache = stand.cache();
   const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1), job("mr_alone", 2)});
@@ -264,7 +264,7 @@ TEST(Synth, KeepsNothingOfARunOfWhichOneInstanceIsCutOff) {
   EXPECT_FALSE(known_cost(stand.yosys(), cache, job("mr_alone", 1)));
 }
 
-TEST(Synth, SaysThatTheDiskIsFullWhereYosysDoesNot) {
+TEST(Synth, ReportsAFullDiskThatYosysIgnores) {
   const Stand stand("sed '/RAMB18E2/,$d' ../../../../statistics > cells.txt\n");
   const SmallDisk disk(stand.folder() / "small");
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
@@ -274,7 +274,7 @@ TEST(Synth, SaysThatTheDiskIsFullWhereYosysDoesNot) {
 }
 
 /// The stand-in kills who waits for it: the folder of that run stays, and goes with the next one.
-TEST(Synth, ClearsUpAfterARunThatWasKilled) {
+TEST(Synth, RemovesTheFilesOfAKilledRun) {
   Stand stand("kill -9 $PPID; exec sleep 600\n");
   const Cache cache = stand.cache();
   const pid_t child = ::fork();
@@ -289,13 +289,13 @@ TEST(Synth, ClearsUpAfterARunThatWasKilled) {
   EXPECT_EQ(entries(cache.root() / "tmp"), 0U);
 }
 
-TEST(Synth, RefusesAFamilyTheLibraryIsNotFor) {
+TEST(Synth, RefusesADeviceFamilyThatTheLibraryDoesNotSupport) {
   SynthesisJob one = job("mr_alone", 1);
   one.family = "xc7";
   EXPECT_EQ(synthesise(Stand("").yosys(), Stand("").cache(), {one}).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Synth, SaysWhatToInstallWhereThereIsNoYosys) {
+TEST(Synth, WithoutYosysNamesWhatToInstall) {
   const TemporaryDirectory empty("millrace-no-yosys");
   const std::string before = std::getenv("PATH");
   ::setenv("PATH", empty.path().c_str(), 1);
@@ -321,9 +321,9 @@ constexpr const char* kStructure = R"({"modules": {
    "$and$1": {"type": "$and", "parameters": {"Y_WIDTH": "00000000000000000000000000000011"}},
    "$procdff$2": {"type": "$dff", "parameters": {"WIDTH": "00000000000000000000000000000010"}}}}}})";
 
-class Partition : public testing::Test {
+class SynthPartition : public testing::Test {
  protected:
-  Partition() : stand_("") {
+  SynthPartition() : stand_("") {
     stand_.set_body("if [ \"$3\" = -p ]; then cp " + (stand_.folder() / "structure").string() +
                     " structure.json; else i=0; for m in 0 1 2 3; do sed s/instance_0/instance_$m/ " +
                     (stand_.folder() / "statistics").string() +
@@ -344,7 +344,7 @@ class Partition : public testing::Test {
   Stand stand_;
 };
 
-TEST_F(Partition, IsReadThroughItsHierarchy) {
+TEST_F(SynthPartition, InstancesAreReadThroughTheHierarchy) {
   const auto read = read_partition(stand_.yosys(), rtl());
   ASSERT_TRUE(read.ok()) << read.error().message();
   ASSERT_EQ(read->instances.size(), 3U);
@@ -360,7 +360,7 @@ TEST_F(Partition, IsReadThroughItsHierarchy) {
   EXPECT_EQ(read->glue, (Cost{.lut = 3, .ff = 2}));
 }
 
-TEST_F(Partition, IsAddedUpAndHeldToItsDevice) {
+TEST_F(SynthPartition, CostsAreSummedAndComparedWithTheDevice) {
   const auto read = read_partition(stand_.yosys(), rtl());
   ASSERT_TRUE(read.ok());
   std::vector<std::pair<std::size_t, std::size_t>> steps;
@@ -378,7 +378,7 @@ TEST_F(Partition, IsAddedUpAndHeldToItsDevice) {
   EXPECT_EQ(exceeded((*costs)[0]), (std::vector<std::string>{"40 LUT of 30", "8 DSP of 3"}));
 }
 
-TEST_F(Partition, IsHeldToItsRegionsWithItsShell) {
+TEST_F(SynthPartition, CostsAreComparedWithEachRegionIncludingTheShell) {
   // "a" takes 20 LUT in the second region; "b", the shell (20) and the glue (3) stand in the first.
   const auto over = [&](std::uint64_t first, std::uint64_t second) {
     const std::string head = R"({"schema": 1, "partition": "p", "dataflow": "p_dataflow", "top": "p_top",
@@ -401,7 +401,7 @@ TEST_F(Partition, IsHeldToItsRegionsWithItsShell) {
   EXPECT_EQ(over(44, 19), std::vector<std::string>{"20 LUT of 19 in SLR1"});
 }
 
-TEST_F(Partition, OfWhatLoadsConstantsIsPredictedWithItsShell) {
+TEST_F(SynthPartition, WeightLoaderIsPartOfTheShell) {
   std::string structure = kStructure;
   const std::string top = R"("s": {"type": "mr_top", "parameters": {}},)";
   ASSERT_NE(structure.find(top), std::string::npos);
@@ -422,7 +422,7 @@ TEST_F(Partition, OfWhatLoadsConstantsIsPredictedWithItsShell) {
   EXPECT_EQ((*costs)[0].shell.lut, 2 * 20U + 3U);
 }
 
-TEST_F(Partition, IsRefusedByNameWhereItsFolderIsNotAsItShouldBe) {
+TEST_F(SynthPartition, MalformedFoldersAreRefused) {
   write(rtl() / "design.json", "{");
   EXPECT_NE(refusal().find("invalid_input"), std::string::npos);
   write(rtl() / "design.json", "[]");
@@ -441,7 +441,7 @@ TEST_F(Partition, IsRefusedByNameWhereItsFolderIsNotAsItShouldBe) {
   EXPECT_NE(refusal().find("not_found"), std::string::npos);
 }
 
-TEST_F(Partition, IsNotBlamedForAFullDisk) {
+TEST_F(SynthPartition, AFullDiskIsNotReportedAsAFaultOfThePartition) {
   const SmallDisk disk(stand_.folder() / "small");
   if (!disk.mounted()) GTEST_SKIP() << "mounting a small file system needs root";
   const char* const before = std::getenv("TMPDIR");
@@ -461,7 +461,7 @@ TEST_F(Partition, IsNotBlamedForAFullDisk) {
   }
 }
 
-TEST_F(Partition, IsRefusedWhereAModuleOrAMemoryFileIsMissing) {
+TEST_F(SynthPartition, AMissingModuleOrMemoryFileIsRefused) {
   fs::remove(rtl() / "a.hex");
   EXPECT_NE(refusal().find("'a.hex', which is not there"), std::string::npos) << refusal();
   write(rtl() / "a.hex", "00\n");

@@ -34,7 +34,7 @@ explore::Problem row_of(std::uint32_t cards, explore::Objective objective) {
   return problem;
 }
 
-TEST(Tighten, LeavesAPlanThatFitsAlone) {
+TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
   const Predicted plan = found(row_of(1, explore::Objective::kCards));
   explore::Problem problem = plan.lowered->problem;
   EXPECT_FALSE(tighten_regions(plan, problem));
