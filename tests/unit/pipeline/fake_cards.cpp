@@ -145,7 +145,7 @@ class FakeCard final : public card::Card {
   Status give_parameters(const std::string& unit, std::span<const std::byte> file) override {
     const std::lock_guard lock(world_.mutex_);
     if (!world_.operate(card_)) return lost();
-    ++state().gifts;
+    ++state().parameter_loads;
     state().parameters[unit] = FakeWorld::Bytes(file.begin(), file.end());
     return {};
   }
@@ -441,9 +441,9 @@ std::uint64_t FakeWorld::operations() {
   return operations_;
 }
 
-std::uint32_t FakeWorld::gifts(std::uint32_t card) {
+std::uint32_t FakeWorld::parameter_loads(std::uint32_t card) {
   const std::lock_guard lock(mutex_);
-  return cards_[card].gifts;
+  return cards_[card].parameter_loads;
 }
 
 std::uint32_t FakeWorld::loads(std::uint32_t card) {

@@ -1,6 +1,6 @@
-// Cards that are not there: they compute at once, with kernels/reference, inside the call that brings the
-// last input. They can be stalled, killed, and told to die at their Nth operation. Links follow the rows and
-// cables, so that a wrong binding gives no result.
+// Fake cards for tests. A card computes with kernels/reference inside the call that brings its last input. It
+// can be stalled, killed, or told to die at its Nth operation. Links follow the rows and cables, so a wrong
+// binding gives no result.
 #pragma once
 
 #include <condition_variable>
@@ -27,34 +27,36 @@ class FakeWorld {
   const Plan& plan() const { return plan_; }
   const runtime::plan::Cluster& cluster() const { return cluster_; }
 
-  /// What the engine is given as bytes of an image: its name.
+  /// For each image, its name stands in for its bytes.
   runtime::pipeline::Images images() const;
 
   void kill(std::uint32_t card);
-  /// A stalled card takes frames in only when it is released.
+  /// While a card is stalled, it takes in no frames.
   void stall(std::uint32_t card, bool stalled);
-  /// Ingress runs of the card stay running although what they bring is taken in, until they are let go.
+  /// While `held`, ingress runs of the card stay running although their data are taken in.
   void hold_ingress(std::uint32_t card, bool held);
-  /// Until it is loaded again the card answers, but takes nothing in, gives nothing out and flushes nothing.
+  /// Until the card is loaded again, it answers register accesses but takes nothing in, gives nothing out and
+  /// flushes nothing.
   void hang(std::uint32_t card);
-  /// Who reads a register of the card waits until it is let go.
+  /// While `hung`, reading a register of the card blocks.
   void hang_registers(std::uint32_t card, bool hung);
-  /// The card loses what it is given next (an egress run ends as dropped) without dying.
+  /// The card loses its next frame without dying; the egress run ends as dropped.
   void drop_next(std::uint32_t card);
-  /// The next trailer that is fetched from the card has gone through this.
+  /// Alters the next trailer that is fetched from the card.
   using Change = std::function<void(runtime::plan::abi::StatusTrailer&)>;
   void change_next_trailer(std::uint32_t card, Change change);
-  /// The card's supervisor ends with this.
+  /// Ends the run of the card's supervisor with this fault.
   void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
-  /// That many further loads of the card fail.
+  /// The next `times` loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);
   std::uint32_t refusals_left(std::uint32_t card);
-  /// The card that does the Nth operation from now on dies of it; 0: none does.
+  /// Kills the card that performs the Nth operation from now on; 0 kills none.
   void die_at(std::uint64_t operation);
   std::uint64_t operations();
   std::uint32_t loads(std::uint32_t card);
-  /// Times a partition of the card was given parameters; one that takes them computes nothing before.
-  std::uint32_t gifts(std::uint32_t card);
+  /// How often a partition of the card was given parameters. A partition that takes parameters computes
+  /// nothing before it has them.
+  std::uint32_t parameter_loads(std::uint32_t card);
 
  private:
   friend class FakeCard;
@@ -67,20 +69,20 @@ class FakeWorld {
   struct Run {
     runtime::card::RunState state = runtime::card::RunState::kDone;
     Stamp stamp;
-    Bytes data;  // ingress: what it brings; egress: what came
+    Bytes data;  // ingress: input data; egress: results
     bool dropped = false;
   };
   struct Unit {
     std::string partition, port;
     bool egress = false;
     std::map<std::uint32_t, Run> runs;  // by slot
-    std::map<Stamp, Bytes> results;     // egress: not yet asked for
+    std::map<Stamp, Bytes> results;     // egress: results that no run has fetched yet
   };
   struct State {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
-    std::uint32_t refuse = 0, loads = 0, gifts = 0;
-    std::map<std::string, Bytes> parameters;  // by unit, since the image was programmed
+    std::uint32_t refuse = 0, loads = 0, parameter_loads = 0;
+    std::map<std::string, Bytes> parameters;  // by unit, given since the image was programmed
     runtime::plan::abi::FaultReport fault;
     Change change_trailer;
     std::string image;
@@ -90,7 +92,7 @@ class FakeWorld {
         inputs;  // partition -> frame -> port
   };
 
-  // All with mutex_ held.
+  // These functions require mutex_.
   bool operate(std::uint32_t card);
   void die(std::uint32_t card);
   std::uint32_t epoch(std::uint32_t card);

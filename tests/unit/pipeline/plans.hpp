@@ -1,5 +1,5 @@
-// Plans made by hand, for pipelines over cards that are not there: every tensor is a vector of int16, every
-// partition adds: out = in0 (+ in1) + constant.
+// Hand-made plans for pipelines over fake cards. Every tensor is a vector of int16, and every partition adds:
+// out = in0 (+ in1) + constant.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace millrace::tests {
 struct Plan {
   runtime::plan::Deployment deployment;
   std::map<std::string, runtime::plan::ImageRecord> records;
-  std::map<std::string, kernels::Program> programs;  // by partition; what its card runs
+  std::map<std::string, kernels::Program> programs;  // by partition
 };
 
 class PlanBuilder {
@@ -24,13 +24,13 @@ class PlanBuilder {
   static constexpr std::uint32_t kElements = 8;
 
   PlanBuilder& input(const std::string& name);
-  /// `from`: names of model inputs or of partitions, one or two.
+  /// `from` names one or two model inputs or partitions.
   PlanBuilder& host(const std::string& name, const std::vector<std::string>& from, int constant);
   PlanBuilder& card(const std::string& name, const std::vector<std::string>& from, int constant,
                     const std::string& endpoint = {});
   PlanBuilder& output(const std::string& name, const std::string& from);
 
-  /// Writes the images' records; the builder is used up.
+  /// Adds the images' records and returns the plan. Call it only once.
   Plan build();
 
  private:
@@ -43,10 +43,10 @@ class PlanBuilder {
   Plan plan_;
 };
 
-/// `cards` of one kind, each cabled to the next; "fpga0", ….
+/// A cluster of `cards` cards "fpga0", "fpga1", … of one kind, each cabled to the next.
 runtime::plan::Cluster chain_cluster(std::uint32_t cards, const std::string& device = "test");
 
-/// A cable between two cards, on connectors nobody uses yet.
+/// Adds a cable between two cards, on connectors that are still free.
 void add_cable(runtime::plan::Cluster& cluster, const std::string& a, const std::string& b);
 
 }  // namespace millrace::tests

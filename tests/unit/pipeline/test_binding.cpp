@@ -35,7 +35,7 @@ Result<Binding> bind(const Plan& plan, const plan::Cluster& cluster) {
   return bind_endpoints(plan.deployment, plan.records, cluster, all_free);
 }
 
-TEST(Binding, AChainTakesACableForEachOfItsChannels) {
+TEST(Binding, AChainBindsEachChannelToACable) {
   const Plan plan = chain(3);
   const plan::Cluster cluster = chain_cluster(3);
   const auto bound = bind(plan, cluster);
@@ -53,7 +53,7 @@ TEST(Binding, AChainTakesACableForEachOfItsChannels) {
   EXPECT_EQ(sent.credits, 4U);
 }
 
-TEST(Binding, TheChainIsFoundHoweverTheCardsAreListed) {
+TEST(Binding, FindsAChainWhateverTheOrderOfTheCards) {
   plan::Cluster cluster = chain_cluster(4);
   cluster.cables.clear();
   add_cable(cluster, "fpga2", "fpga0");
@@ -65,7 +65,7 @@ TEST(Binding, TheChainIsFoundHoweverTheCardsAreListed) {
             std::set<std::uint32_t>({0U, 3U}));
 }
 
-TEST(Binding, ATriangleOfChannelsNeedsATriangleOfCables) {
+TEST(Binding, RefusesATriangleOfChannelsWithoutATriangleOfCables) {
   PlanBuilder builder;
   builder.input("x").card("a", {"x"}, 1).card("b", {"a"}, 1).card("c", {"a", "b"}, 1).output("y", "c");
   const Plan plan = builder.build();
@@ -82,7 +82,7 @@ TEST(Binding, ATriangleOfChannelsNeedsATriangleOfCables) {
   EXPECT_EQ(bound->channels.size(), 3U);
 }
 
-TEST(Binding, TooFewCardsOfAKindAreNamedWithTheirNumber) {
+TEST(Binding, RefusesTooFewCardsOfAKindAndSaysHowManyThereAre) {
   const auto refused = bind(chain(3), chain_cluster(2));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kDoesNotFit);
@@ -92,7 +92,7 @@ TEST(Binding, TooFewCardsOfAKindAreNamedWithTheirNumber) {
   EXPECT_FALSE(bind(chain(1), chain_cluster(3, "other")).ok());
 }
 
-TEST(Binding, CardsInUseAreLeftAlone) {
+TEST(Binding, SkipsCardsInUse) {
   const Plan plan = chain(1);
   const plan::Cluster cluster = chain_cluster(3);
   const auto bound = bind_endpoints(plan.deployment, plan.records, cluster,
@@ -111,8 +111,9 @@ Result<Binding> bind_for(const Plan& plan, const plan::Cluster& cluster, std::ui
       [](const plan::ClusterCard&, const plan::Image&) { return false; }, copies);
 }
 
-TEST(Binding, CardsAreLeftForTheCopiesThatAreToCome) {
-  // A star of two arms and a pair: whoever takes the middle with an arm leaves the pair, and one arm alone.
+TEST(Binding, LeavesCardsForFurtherReplicas) {
+  // Three cables join the cards in a row: fpga2, fpga0, fpga1, fpga3. A replica on the middle cable leaves no
+  // pair for another one.
   plan::Cluster cluster = chain_cluster(4);
   cluster.cables.clear();
   add_cable(cluster, "fpga0", "fpga1");
@@ -121,7 +122,7 @@ TEST(Binding, CardsAreLeftForTheCopiesThatAreToCome) {
   const Plan plan = chain(2);
   const auto alone = bind(plan, cluster);
   ASSERT_TRUE(alone.ok());
-  EXPECT_EQ(alone->cards[1].card, 1U) << "which leaves fpga2 and fpga3, that no cable joins";
+  EXPECT_EQ(alone->cards[1].card, 1U) << "alone, the replica may leave fpga2 and fpga3, which no cable joins";
   const auto first = bind_for(plan, cluster, 2);
   ASSERT_TRUE(first.ok()) << first.error().message();
   ASSERT_EQ(first->cards.size(), 2U);
@@ -131,7 +132,7 @@ TEST(Binding, CardsAreLeftForTheCopiesThatAreToCome) {
   EXPECT_EQ(first->cards[0].links.size(), 1U);
 }
 
-TEST(Binding, CopiesThatFindNoCardsAreRefusedWithTheirNumber) {
+TEST(Binding, RefusesMoreReplicasThanTheClusterHolds) {
   const auto few = bind_for(chain(2), chain_cluster(5), 3);
   ASSERT_FALSE(few.ok());
   EXPECT_EQ(few.error().code(), ErrorCode::kDoesNotFit);
@@ -147,7 +148,7 @@ TEST(Binding, CopiesThatFindNoCardsAreRefusedWithTheirNumber) {
   EXPECT_TRUE(bind_for(chain(1), chain_cluster(64), 64).ok());
 }
 
-TEST(Binding, ChannelsOfOneCableGetTagsOfTheirOwn) {
+TEST(Binding, ChannelsOfOneCableHaveDistinctTags) {
   PlanBuilder builder;
   builder.input("x").card("a0", {"x"}, 1, "left").card("a1", {"x"}, 2, "left");
   builder.card("b", {"a0", "a1"}, 3, "right").output("y", "b");
@@ -158,7 +159,7 @@ TEST(Binding, ChannelsOfOneCableGetTagsOfTheirOwn) {
   EXPECT_NE(bound->cards[0].links[0].row_index, bound->cards[0].links[1].row_index);
 }
 
-TEST(Binding, SeveralCablesShareTheChannels) {
+TEST(Binding, ChannelsAreSpreadOverSeveralCables) {
   PlanBuilder builder;
   builder.input("x").card("a0", {"x"}, 1, "left").card("a1", {"x"}, 2, "left");
   builder.card("b", {"a0", "a1"}, 3, "right").output("y", "b");
@@ -169,7 +170,7 @@ TEST(Binding, SeveralCablesShareTheChannels) {
   EXPECT_NE(bound->cards[0].links[0].row.connector, bound->cards[0].links[1].row.connector);
 }
 
-TEST(Binding, MoreChannelsThanTagsDoNotFitOneCable) {
+TEST(Binding, RefusesMoreChannelsThanTagsOnOneCable) {
   PlanBuilder builder;
   builder.input("x");
   std::string last = "x";
@@ -186,7 +187,7 @@ TEST(Binding, MoreChannelsThanTagsDoNotFitOneCable) {
   EXPECT_TRUE(bind(plan, cluster).ok());
 }
 
-TEST(Binding, AnImageWithoutTheLinkPortIsNamed) {
+TEST(Binding, RefusesAnImageWithoutTheLinkPort) {
   Plan plan = chain(2);
   plan.records.at("image_on_p1").partitions[0].ports[0].name = "other";
   const auto refused = bind(plan, chain_cluster(2));
@@ -195,13 +196,13 @@ TEST(Binding, AnImageWithoutTheLinkPortIsNamed) {
   EXPECT_NE(refused.error().message().find("image_on_p1"), std::string::npos) << refused.error().message();
 }
 
-TEST(Binding, AHopelessClusterIsRefusedWithoutEnd) {
+TEST(Binding, RefusesAClusterWithoutCablesInBoundedTime) {
   plan::Cluster cluster = chain_cluster(40);
   cluster.cables.clear();
   EXPECT_FALSE(bind(chain(20), cluster).ok());
 }
 
-TEST(Binding, AChannelOverMpiIsRefused) {
+TEST(Binding, RefusesAChannelOverMpi) {
   Plan plan = chain(2);
   for (plan::Channel& channel : plan.deployment.channels) {
     if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kMpi;
@@ -211,7 +212,7 @@ TEST(Binding, AChannelOverMpiIsRefused) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Binding, ACardThatHoldsTheImageIsTakenBeforeOthersWhereCablesAllow) {
+TEST(Binding, PrefersCardsThatAlreadyHoldTheImageIfCablesAllow) {
   const Plan plan = chain(2);
   const plan::Cluster cluster = chain_cluster(4);
   const auto bound_where = [&](const std::string& card, std::uint32_t image) {

@@ -1,4 +1,4 @@
-// The order in which waiting frames get their slots.
+// Tests in which order waiting frames get their slots.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Frames of the same number each time, for entries to point at.
+/// Creates frames for queue entries to point at.
 class Frames {
  public:
   FrameQueue::Entry entry(std::uint64_t client, std::uint8_t priority = kUsualPriority,
@@ -33,7 +33,7 @@ std::string clients_in_order(FrameQueue& queue) {
   return out;
 }
 
-TEST(FrameQueue, AClientsOwnFramesStayInOrder) {
+TEST(FrameQueue, KeepsTheFramesOfOneClientInOrder) {
   Frames frames;
   FrameQueue queue(3);
   const auto first = frames.entry(7), second = frames.entry(7);
@@ -44,7 +44,7 @@ TEST(FrameQueue, AClientsOwnFramesStayInOrder) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST(FrameQueue, ClientsTakeTurnsHoweverMuchOneSends) {
+TEST(FrameQueue, ClientsTakeTurnsEvenIfOneSendsMore) {
   Frames frames;
   FrameQueue queue(16);
   for (int i = 0; i < 6; ++i) queue.push(frames.entry(0));
@@ -54,7 +54,7 @@ TEST(FrameQueue, ClientsTakeTurnsHoweverMuchOneSends) {
   EXPECT_EQ(clients_in_order(queue), "ABCABAAAA");
 }
 
-TEST(FrameQueue, UrgentFramesGoFirst) {
+TEST(FrameQueue, UrgentFramesAreServedFirst) {
   Frames frames;
   FrameQueue queue(8);
   queue.push(frames.entry(0, kLastPriority));
@@ -65,27 +65,31 @@ TEST(FrameQueue, UrgentFramesGoFirst) {
   EXPECT_EQ(clients_in_order(queue), "CCBDA");
 }
 
-TEST(FrameQueue, AFullQueueMakesRoomForTheUrgentAndForThoseWithLess) {
+TEST(FrameQueue, AFullQueueDisplacesFramesForUrgentOnesAndForClientsWithFewer) {
   Frames frames;
   FrameQueue queue(4);
   for (int i = 0; i < 3; ++i) queue.push(frames.entry(0));
   const auto last = frames.entry(0);
   queue.push(last);
   ASSERT_TRUE(queue.full());
-  EXPECT_EQ(queue.make_room(frames.entry(0)).frame, nullptr) << "its own do not";
-  EXPECT_EQ(queue.make_room(frames.entry(1, kUsualPriority + 1)).frame, nullptr) << "nor for the less urgent";
-  EXPECT_EQ(queue.make_room(frames.entry(1)).frame, last.frame) << "the longest client's newest";
+  EXPECT_EQ(queue.make_room(frames.entry(0)).frame, nullptr)
+      << "the client of the longest list displaces nothing";
+  EXPECT_EQ(queue.make_room(frames.entry(1, kUsualPriority + 1)).frame, nullptr)
+      << "a less urgent frame displaces nothing";
+  EXPECT_EQ(queue.make_room(frames.entry(1)).frame, last.frame)
+      << "the newest frame of the client with most frames is displaced";
   queue.push(frames.entry(1));
   EXPECT_TRUE(queue.full());
 
   FrameQueue even(2);
   even.push(frames.entry(0));
   even.push(frames.entry(1));
-  EXPECT_EQ(even.make_room(frames.entry(2)).frame, nullptr) << "all have one";
-  EXPECT_EQ(even.make_room(frames.entry(0, kFirstPriority)).client, 0U) << "the urgent do";
+  EXPECT_EQ(even.make_room(frames.entry(2)).frame, nullptr) << "every client has one frame";
+  EXPECT_EQ(even.make_room(frames.entry(0, kFirstPriority)).client, 0U)
+      << "an urgent frame displaces a less urgent one";
 }
 
-TEST(FrameQueue, AQueueOfNoLengthHasNoRoomToMake) {
+TEST(FrameQueue, AQueueOfCapacityZeroIsAlwaysFull) {
   Frames frames;
   FrameQueue queue(0);
   EXPECT_TRUE(queue.full());
@@ -94,8 +98,8 @@ TEST(FrameQueue, AQueueOfNoLengthHasNoRoomToMake) {
   EXPECT_EQ(queue.earliest_deadline(), Clock::time_point::max());
 }
 
-/// Against lists kept the obvious way.
-TEST(FrameQueue, AnyMixtureOfCallsGivesWhatListsGive) {
+/// Compares the queue with a model of plain lists.
+TEST(FrameQueue, RandomCallsEqualAModelOfPlainLists) {
   for (const unsigned seed : {1U, 2U, 3U, 4U}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// The rows of a card's link table, over a card that is nothing but registers.
+// Tests the rows of a card's link table on a fake card that has only registers.
 #include "runtime/card/link_table.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class Registers final : public Card {
   static Error none() { return Error(ErrorCode::kUnsupported, "this card has registers only"); }
 };
 
-TEST(LinkTable, ACarryBetweenTheReadsOfACounterDoesNotShow) {
+TEST(LinkTable, ReadCounterIsRightIfACarryOccursBetweenItsTwoReads) {
   constexpr std::uint32_t kLow = abi::kLinkTable + abi::kLinkBytesLow,
                           kHigh = abi::kLinkTable + abi::kLinkBytesHigh;
   Registers card;
@@ -68,7 +68,7 @@ TEST(LinkTable, ACarryBetweenTheReadsOfACounterDoesNotShow) {
   EXPECT_LE(*read, counter);
 }
 
-TEST(LinkTable, ARowIsWrittenWholeWhileItsLinkIsDisabled) {
+TEST(LinkTable, ARowIsWrittenWhileItsLinkIsDisabled) {
   Registers card;
   const std::uint32_t base = abi::kLinkTable + 3 * abi::kLinkRowBytes;
   card.values[base + abi::kLinkEnable] = 1;
@@ -82,7 +82,7 @@ TEST(LinkTable, ARowIsWrittenWholeWhileItsLinkIsDisabled) {
   EXPECT_EQ(card.values[base + abi::kLinkEnable], 1U);
 }
 
-TEST(LinkTable, ARegisterThatKeepsSomethingElseIsTold) {
+TEST(LinkTable, ARegisterThatReadsBackAnotherValueIsAnError) {
   Registers card;
   card.stuck.insert(abi::kLinkTable + abi::kLinkCredits);
   const Status written = write_link_row(card, 0, {1, 2, 1024, 8});
@@ -90,7 +90,7 @@ TEST(LinkTable, ARegisterThatKeepsSomethingElseIsTold) {
   EXPECT_EQ(written.error().code(), ErrorCode::kEnvironment);
 }
 
-TEST(LinkTable, ARowThatACardDoesNotHaveIsRefused) {
+TEST(LinkTable, ARowBeyondTheTableIsRefused) {
   Registers card;
   EXPECT_TRUE(write_link_row(card, abi::kMaxLinkPorts - 1, {}).ok());
   card.values.clear();

@@ -1,5 +1,5 @@
-// The engine over cards that compute at once: graphs, order, bounds, deadlines, stop. Losses:
-// test_pipeline_faults.cpp.
+// Tests the engine over fake cards that compute immediately: graphs, order, queue bounds, deadlines and stop.
+// test_pipeline_faults.cpp tests the loss of cards.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -22,7 +22,7 @@ std::unique_ptr<Pipeline> open_or_fail(FakeWorld& world, PipelineOptions options
   return opened.ok() ? std::move(*opened) : nullptr;
 }
 
-TEST(Pipeline, AFrameGoesThroughHostStagesCardsAndLinks) {
+TEST(Pipeline, AFramePassesHostStagesCardsAndLinks) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -43,7 +43,7 @@ TEST(Pipeline, AFrameGoesThroughHostStagesCardsAndLinks) {
   EXPECT_EQ(status.links.size(), 2U);
 }
 
-TEST(Pipeline, RemembersTheLastFramesWays) {
+TEST(Pipeline, RecordsTheTimesOfTheLast1024Frames) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   const auto pipeline = open_or_fail(world, {.slots = 2});
   ASSERT_TRUE(pipeline);
@@ -65,7 +65,7 @@ TEST(Pipeline, RemembersTheLastFramesWays) {
   }
 }
 
-TEST(Pipeline, ForksJoinsAndLateInputsMeetFrameByFrame) {
+TEST(Pipeline, ForksJoinsAndLateInputsCombineTheSameFrame) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -82,7 +82,7 @@ TEST(Pipeline, ForksJoinsAndLateInputsMeetFrameByFrame) {
   }
 }
 
-TEST(Pipeline, OneSlotIsEnough) {
+TEST(Pipeline, WorksWithOneSlot) {
   FakeWorld world(diamond(), chain_cluster(3));
   PipelineOptions options;
   options.slots = 1;
@@ -99,7 +99,7 @@ TEST(Pipeline, OneSlotIsEnough) {
   }
 }
 
-TEST(Pipeline, ManyThreadsGetEachTheirOwnAnswer) {
+TEST(Pipeline, EachOfManyThreadsReceivesItsOwnAnswers) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -143,7 +143,7 @@ TEST(Pipeline, FramesCompleteInTheOrderOfSubmission) {
   EXPECT_EQ(order, wanted);
 }
 
-TEST(Pipeline, AFrameOfTheWrongSizeIsRefusedByTheNameOfItsTensor) {
+TEST(Pipeline, RefusesAFrameOfTheWrongSizeAndNamesTheTensor) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -160,7 +160,7 @@ TEST(Pipeline, AFrameOfTheWrongSizeIsRefusedByTheNameOfItsTensor) {
   EXPECT_EQ(few.completions() + many.completions() + right.completions() + out.completions(), 0);
 }
 
-class Stalled : public testing::Test {
+class StalledPipeline : public testing::Test {
  protected:
   void open(std::uint32_t slots, std::uint32_t queue) {
     PipelineOptions options;
@@ -193,7 +193,7 @@ class Stalled : public testing::Test {
   Status last_;
 };
 
-TEST_F(Stalled, AFullQueueRefuses) {
+TEST_F(StalledPipeline, AFullQueueRefusesFrames) {
   open(2, 3);
   for (int i = 0; i < 5; ++i) {
     submit();
@@ -212,7 +212,7 @@ TEST_F(Stalled, AFullQueueRefuses) {
   EXPECT_EQ(refused.completions(), 0);
 }
 
-TEST_F(Stalled, AFullQueueMakesRoomForAnotherClientAndForTheUrgent) {
+TEST_F(StalledPipeline, AFullQueueDisplacesFramesForOtherClientsAndUrgentFrames) {
   open(1, 2);
   const auto never = Clock::time_point::max();
   submit();  // in the slot
@@ -231,7 +231,7 @@ TEST_F(Stalled, AFullQueueMakesRoomForAnotherClientAndForTheUrgent) {
   EXPECT_TRUE((first_went ? other : first).ok());
 }
 
-TEST_F(Stalled, WithoutAQueueOnlyTheSlotsAreTaken) {
+TEST_F(StalledPipeline, WithoutAQueueAcceptsOnlyAsManyFramesAsSlots) {
   open(1, 0);
   submit();
   EXPECT_TRUE(last_.ok());
@@ -240,13 +240,13 @@ TEST_F(Stalled, WithoutAQueueOnlyTheSlotsAreTaken) {
   world_.stall(0, false);
 }
 
-TEST_F(Stalled, ADeadlineInThePastIsRefused) {
+TEST_F(StalledPipeline, RefusesADeadlineInThePast) {
   open(1, 1);
   submit(Clock::now() - 1ms);
   EXPECT_EQ(last_.error().code(), ErrorCode::kDeadlineExceeded);
 }
 
-TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
+TEST_F(StalledPipeline, FramesExpireInTheQueueAndOnTheCards) {
   open(1, 4);
   TestFrame& on_card = submit_due_in(500ms);
   TestFrame& queued = submit_due_in(300ms);
@@ -259,14 +259,14 @@ TEST_F(Stalled, DeadlinesAreHeardOfInTheQueueAndOnTheCards) {
   EXPECT_TRUE(patient.ok());
   EXPECT_TRUE(patient.holds(0, 1, kChainSum));
   EXPECT_EQ(on_card.completions(), 1);
-  EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing was written after its completion
+  EXPECT_TRUE(on_card.holds(0, 0, -1));  // nothing is written after the completion
 }
 
-TEST_F(Stalled, AFrameWhoseDeadlinePassedInTheQueueTakesNoSlot) {
+TEST_F(StalledPipeline, AnExpiredFrameInTheQueueTakesNoSlot) {
   open(1, 4);
   TestFrame& on_card = submit();
-  // Whoever tells frames in the queue that their deadline has passed is kept busy with the first such frame,
-  // so that the second one is still in the queue when a slot becomes free.
+  // The thread that expires queued frames is blocked in the completion of the first such frame, so the second
+  // one is still in the queue when a slot becomes free.
   struct Held {
     std::promise<void> entered, released;
   } held;
@@ -292,7 +292,7 @@ TEST_F(Stalled, AFrameWhoseDeadlinePassedInTheQueueTakesNoSlot) {
   pipeline_->stop(kPatience);
 }
 
-TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
+TEST_F(StalledPipeline, ALaterFrameWithAnEarlierDeadlineExpiresFirst) {
   open(1, 4);
   submit(Clock::now() + 10min);
   TestFrame& hasty = submit_due_in(250ms);
@@ -300,7 +300,7 @@ TEST_F(Stalled, AnEarlierDeadlineThatComesLaterIsKept) {
   world_.stall(0, false);
 }
 
-TEST_F(Stalled, OnlyAWaitingFrameIsCancelled) {
+TEST_F(StalledPipeline, CancelAffectsOnlyQueuedFrames) {
   open(1, 4);
   TestFrame& on_card = submit();
   TestFrame& first = submit();
@@ -316,7 +316,7 @@ TEST_F(Stalled, OnlyAWaitingFrameIsCancelled) {
   EXPECT_EQ(second.completions(), 1);
 }
 
-TEST_F(Stalled, RetryAfterGrowsWithTheQueueAndWithTheTimeAFrameTakes) {
+TEST_F(StalledPipeline, RetryAfterGrowsWithTheQueueAndTheTimePerFrame) {
   open(2, 4);
   world_.stall(0, false);
   for (int i = 0; i < 3; ++i) {
@@ -330,11 +330,12 @@ TEST_F(Stalled, RetryAfterGrowsWithTheQueueAndWithTheTimeAFrameTakes) {
   ASSERT_TRUE(last_.ok());
   submit();
   ASSERT_EQ(last_.error().code(), ErrorCode::kResourceExhausted);
-  // Four wait, and none came through since the stall began: each takes at least as long as that.
+  // Four frames wait, and none completed since the stall began, so each is expected to take at least that
+  // long.
   EXPECT_TRUE(eventually([&] { return pipeline_->retry_after() >= 4 * 50ms; }));
 }
 
-TEST(Pipeline, ThePaceIsThatOfTheLastSecond) {
+TEST(Pipeline, PaceIsTheMeanIntervalOfRecentFrames) {
   using pipeline::FrameRecord;
   using pipeline::pace_of;
   const auto begin = pipeline::Clock::now();
@@ -345,15 +346,15 @@ TEST(Pipeline, ThePaceIsThatOfTheLastSecond) {
   };
   EXPECT_EQ(pace_of(records, begin), 0ns);
   done(0ms);
-  EXPECT_EQ(pace_of(records, begin), 0ns) << "one frame tells none";
+  EXPECT_EQ(pace_of(records, begin), 0ns) << "one frame gives no pace";
   auto last = done(10'000ms);
-  EXPECT_EQ(pace_of(records, last), 10'000ms) << "two, however far apart";
+  EXPECT_EQ(pace_of(records, last), 10'000ms) << "two frames give one, however far apart";
   for (int i = 1; i <= 100; ++i) last = done(10'000ms + i * 20ms);
   EXPECT_EQ(pace_of(records, last), 20ms);
-  EXPECT_EQ(pace_of(records, last + 5s), 5s) << "none came since";
+  EXPECT_EQ(pace_of(records, last + 5s), 5s) << "no frame completed since";
 }
 
-TEST_F(Stalled, StopWaitsForItsBoundAndFailsTheRest) {
+TEST_F(StalledPipeline, StopWaitsForItsBoundAndFailsTheRemainingFrames) {
   open(2, 4);
   for (int i = 0; i < 5; ++i) submit();
   const auto begin = Clock::now();
@@ -369,7 +370,7 @@ TEST_F(Stalled, StopWaitsForItsBoundAndFailsTheRest) {
   pipeline_->stop(10s);  // again: nothing
 }
 
-TEST_F(Stalled, StopLetsFramesThroughThatCanStillCome) {
+TEST_F(StalledPipeline, StopCompletesFramesThatFinishWithinItsBound) {
   open(2, 8);
   for (int i = 0; i < 10; ++i) submit();
   std::thread release([&] {
@@ -381,7 +382,7 @@ TEST_F(Stalled, StopLetsFramesThroughThatCanStillCome) {
   for (auto& frame : frames_) EXPECT_TRUE(frame->ok());
 }
 
-TEST(Pipeline, CardsAreHeldUntilStopAndFreeAfterwards) {
+TEST(Pipeline, HoldsItsCardsUntilStop) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   auto first = open_or_fail(world);
   ASSERT_TRUE(first);
@@ -397,7 +398,7 @@ TEST(Pipeline, CardsAreHeldUntilStopAndFreeAfterwards) {
   EXPECT_TRUE(frame.holds(0, 1, kChainSum));
 }
 
-TEST(Pipeline, ACardThatDoesNotLoadFailsTheOpenAndNamesItsEndpoint) {
+TEST(Pipeline, OpenNamesTheEndpointOfACardThatFailsToLoad) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   world.refuse_loads(1, 1);
   const auto refused = open_on(world);
@@ -408,7 +409,7 @@ TEST(Pipeline, ACardThatDoesNotLoadFailsTheOpenAndNamesItsEndpoint) {
   EXPECT_TRUE(open_or_fail(world));
 }
 
-TEST(Pipeline, ACompletionMaySubmitTheNextFrame) {
+TEST(Pipeline, ACompletionCallbackCanSubmitTheNextFrame) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   PipelineOptions options;
   options.slots = 2;

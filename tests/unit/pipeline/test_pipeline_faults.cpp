@@ -1,5 +1,5 @@
-// Cards that die: frames in flight hear of it, the pipeline comes back by itself, and no frame completes
-// twice or wrong.
+// Tests the loss of cards: frames in flight fail, the pipeline recovers by itself, and no frame completes
+// twice or with wrong bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using runtime::pipeline::CardState;
 using runtime::pipeline::Pipeline;
 using runtime::pipeline::PipelineOptions;
 
-constexpr std::uint32_t kAlways = 1000000;  // loads of a card that fail
+constexpr std::uint32_t kAlways = 1000000;  // number of loads that fail: more than any test makes
 
 PipelineOptions quick() {
   PipelineOptions options;
@@ -59,7 +59,7 @@ class PipelineFaults : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(PipelineFaults, PartitionsGetTheirParametersBeforeAnyFrameAndAgainOnACardThatDied) {
+TEST_F(PipelineFaults, ParametersAreLoadedBeforeTheFirstFrameAndAfterARecovery) {
   Plan plan = chain_of_three();
   for (auto& [name, record] : plan.records)
     for (auto& partition : record.partitions)
@@ -68,14 +68,14 @@ TEST_F(PipelineFaults, PartitionsGetTheirParametersBeforeAnyFrameAndAgainOnACard
   EXPECT_TRUE(works());
   world_->kill(1);
   EXPECT_TRUE(comes_back());
-  EXPECT_EQ(world_->gifts(0), 1U);
-  EXPECT_EQ(world_->gifts(1), 2U);
+  EXPECT_EQ(world_->parameter_loads(0), 1U);
+  EXPECT_EQ(world_->parameter_loads(1), 2U);
   const auto status = pipeline_->status();
   EXPECT_EQ(status.cards[1].parameters, 2U);
   EXPECT_EQ(status.cards[2].parameters, 1U);
 }
 
-TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsBroughtBack) {
+TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsReloaded) {
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
     open(chain_of_three());
     ASSERT_TRUE(works());
@@ -105,7 +105,7 @@ TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsBroughtBack) {
   }
 }
 
-TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
+TEST_F(PipelineFaults, SubmitNamesTheLostCardWhileItIsDown) {
   open(chain_of_three());
   world_->refuse_loads(1, kAlways);
   world_->kill(1);
@@ -122,11 +122,11 @@ TEST_F(PipelineFaults, WhileACardIsAwaySubmitSaysSoAndWhy) {
   EXPECT_EQ(pipeline_->status().cards[1].restarts, 1U);
 }
 
-TEST_F(PipelineFaults, StatusWaitsForNoCardThatHangsAndSaysWhichItIs) {
+TEST_F(PipelineFaults, StatusReturnsWhileACardHangsAndNamesIt) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   world_->hang_registers(1, true);  // and it stays so for as long as there are questions
-  // A look that does not come to that card within its quarter of a second tells nothing of it yet.
+  // A status request that does not reach the card within a quarter of a second knows nothing about it yet.
   ASSERT_TRUE(eventually([&] { return !pipeline_->status().cards[1].answers; }));
   for (int i = 0; i < 3; ++i) {
     const auto status = pipeline_->status();
@@ -135,7 +135,7 @@ TEST_F(PipelineFaults, StatusWaitsForNoCardThatHangsAndSaysWhichItIs) {
     EXPECT_FALSE(status.cards[1].answers);
     EXPECT_EQ(status.cards[1].card, "fpga1");
     EXPECT_EQ(status.cards[1].programmed, 1U);
-    EXPECT_TRUE(status.ready) << "frames go on";
+    EXPECT_TRUE(status.ready) << "frames still pass";
     EXPECT_EQ(status.links.size(), 2U);
     EXPECT_TRUE(works());
   }
@@ -145,20 +145,20 @@ TEST_F(PipelineFaults, StatusWaitsForNoCardThatHangsAndSaysWhichItIs) {
   EXPECT_TRUE(eventually([&] { return pipeline_->status().cards[1].answers; }));
 }
 
-TEST_F(PipelineFaults, RetryAfterIsTheTimeToTheNextTryToBringACardBack) {
+TEST_F(PipelineFaults, RetryAfterIsTheTimeUntilTheNextReload) {
   PipelineOptions options = quick();
   options.restart_backoff_initial = options.restart_backoff_maximum = 3s;
   open(chain_of_three(), options);
   ASSERT_TRUE(works());
-  EXPECT_EQ(pipeline_->retry_after(), 0ms) << "nothing waits";
+  EXPECT_EQ(pipeline_->retry_after(), 0ms) << "no frame waits";
   world_->refuse_loads(1, kAlways);
   world_->kill(1);
   ASSERT_TRUE(eventually([&] { return pipeline_->retry_after() > 1s; }));
   EXPECT_LE(pipeline_->retry_after(), 3s);
 }
 
-// From the first loss on, however soon after the start it comes: 20, 40, 80, 80 ms.
-TEST_F(PipelineFaults, EveryTryToBringACardBackWaitsLongerThanTheOneBefore) {
+// The waits begin with the first loss, however soon after the start it happens: 20, 40, 80, 80 ms.
+TEST_F(PipelineFaults, ReloadsBackOffExponentiallyUpToTheMaximum) {
   PipelineOptions options = quick();
   options.restart_backoff_initial = 20ms;
   options.restart_backoff_maximum = 80ms;
@@ -171,7 +171,7 @@ TEST_F(PipelineFaults, EveryTryToBringACardBackWaitsLongerThanTheOneBefore) {
   EXPECT_EQ(world_->loads(1), 2U);
 }
 
-TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
+TEST_F(PipelineFaults, ACardThatStaysDownIsReloadedAtTheMaximumBackoff) {
   PipelineOptions options = quick();
   options.restart_backoff_initial = 50ms;
   options.restart_backoff_maximum = 100ms;
@@ -188,12 +188,12 @@ TEST_F(PipelineFaults, ACardThatStaysAwayIsTriedAFewTimesASecondNotThousands) {
   log::configure(log::Level::kOff, false);
   const std::string logged = testing::internal::GetCapturedStderr();
   EXPECT_GE(passed, 50ms + (tries - 1) * 100ms) << tries << " tries";
-  // The loss, and once that it does not load, with the wait as it is.
+  // One line reports the loss and one the failing load with its wait.
   EXPECT_LE(std::count(logged.begin(), logged.end(), '\n'), 3) << logged;
   EXPECT_NE(logged.find("next try in 100 ms"), std::string::npos) << logged;
 }
 
-TEST_F(PipelineFaults, EachLineOfALossAndOfTheRecoveryNamesTheModel) {
+TEST_F(PipelineFaults, EveryLogLineOfALossAndItsRecoveryNamesTheModel) {
   open(chain_of_three(), quick());
   world_->refuse_loads(1, 1);
   log::configure(log::Level::kInfo, false);
@@ -210,8 +210,8 @@ TEST_F(PipelineFaults, EachLineOfALossAndOfTheRecoveryNamesTheModel) {
         << line;
 }
 
-// Whether or not anybody gave a deadline, and although the card still answers.
-TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
+// The hang is found with and without deadlines, although the card still answers.
+TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
   for (const bool with_deadline : {true, false}) {
     for (std::uint32_t victim = 0; victim < 3; ++victim) {
       SCOPED_TRACE("card " + std::to_string(victim) + (with_deadline ? ", deadline" : ""));
@@ -226,7 +226,8 @@ TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
       EXPECT_EQ(frame.code(), with_deadline ? ErrorCode::kDeadlineExceeded : ErrorCode::kUnavailable);
       ASSERT_TRUE(comes_back());
       EXPECT_EQ(frame.completions(), 1);
-      // The last card owes the host a run; who of the others hangs is not to be told.
+      // If the last card hangs, it owes the host a run and is known. Which of the other cards hangs cannot be
+      // told, so all are reloaded.
       for (std::uint32_t card = 0; card < 3; ++card)
         EXPECT_EQ(world_->loads(card), card == victim || victim != 2 ? 2U : 1U) << card;
       pipeline_->stop(1s);
@@ -234,10 +235,10 @@ TEST_F(PipelineFaults, ACardThatHangsIsFoundOutAndLoadedAgain) {
   }
 }
 
-TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForAStuckOne) {
+TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForStuck) {
   PipelineOptions options = quick();
   options.stuck_after = options.stuck_after_deadline = 500ms;
-  // A machine that stands still for as long makes any frame a stuck one: such a run tells nothing.
+  // If the machine itself stalls as long, any frame looks stuck, so such an attempt proves nothing.
   for (int attempt = 0; attempt < 10; ++attempt) {
     open(chain_of_three(), options);
     const std::uint32_t epoch = pipeline_->status().epoch;
@@ -260,7 +261,7 @@ TEST_F(PipelineFaults, ABusyPipelineIsNotTakenForAStuckOne) {
   FAIL() << "no frame comes through in time";
 }
 
-TEST_F(PipelineFaults, ASlotIsUsedAnewOnlyWhenItsIngressRunsAreDoneToo) {
+TEST_F(PipelineFaults, ASlotIsReusedOnlyAfterItsIngressRunsEnded) {
   PipelineOptions options = quick();
   options.slots = 1;
   open(chain_of_three(), options);
@@ -277,7 +278,7 @@ TEST_F(PipelineFaults, ASlotIsUsedAnewOnlyWhenItsIngressRunsAreDoneToo) {
   EXPECT_EQ(world_->loads(0), 1U);
 }
 
-TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
+TEST_F(PipelineFaults, RecoversFromTheLossOfAllCardsAtOnce) {
   open(diamond());
   ASSERT_TRUE(works());
   for (std::uint32_t card = 0; card < 3; ++card) world_->kill(card);
@@ -285,7 +286,7 @@ TEST_F(PipelineFaults, AllCardsAtOnceComeBack) {
   EXPECT_TRUE(comes_back());
 }
 
-TEST_F(PipelineFaults, ADroppedFrameRaisesTheEpochAndReloadsNothing) {
+TEST_F(PipelineFaults, ADroppedFrameStartsANewEpochWithoutReloading) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   const std::uint32_t epoch = pipeline_->status().epoch;
@@ -298,7 +299,7 @@ TEST_F(PipelineFaults, ADroppedFrameRaisesTheEpochAndReloadsNothing) {
   for (std::uint32_t card = 0; card < 3; ++card) EXPECT_EQ(world_->loads(card), 1U);
 }
 
-TEST_F(PipelineFaults, AResultThatIsNotTheFramesOwnIsNeverGivenOut) {
+TEST_F(PipelineFaults, AResultWithAWrongTrailerIsNeverDelivered) {
   using Trailer = plan::abi::StatusTrailer;
   open(chain_of_three());
   ASSERT_TRUE(works());
@@ -322,7 +323,7 @@ TEST_F(PipelineFaults, AResultThatIsNotTheFramesOwnIsNeverGivenOut) {
   }
 }
 
-TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
+TEST_F(PipelineFaults, ALinkFaultIsCountedAtThatLinkOnly) {
   open(chain_of_three());
   ASSERT_TRUE(works());
   for (const auto& link : pipeline_->status().links) EXPECT_EQ(link.errors, 0U);
@@ -335,7 +336,7 @@ TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
   world_->report_fault(1, fault);
   ASSERT_TRUE(eventually([&] { return pipeline_->status().cards[1].restarts == 1; }));
   EXPECT_TRUE(comes_back());
-  // What the cards count is as it was seen last where a look does not come to its end in time.
+  // The counters are older values if a status request does not finish in time.
   ASSERT_TRUE(eventually([&] {
     const auto links = pipeline_->status().links;
     return std::any_of(links.begin(), links.end(), [](const auto& link) { return link.errors > 0; });
@@ -345,7 +346,7 @@ TEST_F(PipelineFaults, AFaultOfALinkIsCountedAtThatLink) {
         << link.producer_card << ": card 0 has one link";
 }
 
-TEST_F(PipelineFaults, StopWhileACardIsAwayReturns) {
+TEST_F(PipelineFaults, StopReturnsWhileACardIsDown) {
   open(chain_of_three());
   world_->refuse_loads(2, kAlways);
   world_->kill(2);
@@ -354,7 +355,7 @@ TEST_F(PipelineFaults, StopWhileACardIsAwayReturns) {
   EXPECT_FALSE(pipeline_->status().ready);
 }
 
-TEST_F(PipelineFaults, AnExpiredFrameIsNotFailedAgainByALoss) {
+TEST_F(PipelineFaults, AnExpiredFrameDoesNotCompleteAgainWhenACardDies) {
   open(chain_of_three());
   world_->stall(0, true);
   TestFrame frame(1, 1, 1);
@@ -366,8 +367,8 @@ TEST_F(PipelineFaults, AnExpiredFrameIsNotFailedAgainByALoss) {
   EXPECT_EQ(frame.completions(), 1);
 }
 
-// The Nth operation on any card kills that card, for every N of a run of frames: submission, register access
-// during recovery, the loading of another card.
+// Kills a card at its Nth operation during a run of frames: a submission, a register access during recovery,
+// or the load of another card.
 void survive_death_at(std::uint64_t operation, Plan plan) {
   FakeWorld world(std::move(plan), chain_cluster(3));
   auto opened = open_on(world, quick());
@@ -399,7 +400,7 @@ void survive_death_at(std::uint64_t operation, Plan plan) {
   }));
 }
 
-TEST_F(PipelineFaults, DeathAtEveryOperationOfAChainIsSurvived) {
+TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfAChain) {
   for (std::uint64_t n = 1; n <= 70; ++n) {
     SCOPED_TRACE("operation " + std::to_string(n));
     survive_death_at(n, chain_of_three());
@@ -407,7 +408,7 @@ TEST_F(PipelineFaults, DeathAtEveryOperationOfAChainIsSurvived) {
   }
 }
 
-TEST_F(PipelineFaults, DeathAtEveryOperationOfADiamondIsSurvived) {
+TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfADiamond) {
   for (std::uint64_t n = 1; n <= 120; ++n) {
     SCOPED_TRACE("operation " + std::to_string(n));
     survive_death_at(n, diamond());
@@ -415,7 +416,7 @@ TEST_F(PipelineFaults, DeathAtEveryOperationOfADiamondIsSurvived) {
   }
 }
 
-TEST_F(PipelineFaults, DeathAtEveryOperationOfARecoveryIsSurvived) {
+TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfARecovery) {
   for (std::uint64_t n = 1; n <= 60; ++n) {
     SCOPED_TRACE("operation " + std::to_string(n));
     open(diamond());
@@ -427,7 +428,7 @@ TEST_F(PipelineFaults, DeathAtEveryOperationOfARecoveryIsSurvived) {
   }
 }
 
-TEST_F(PipelineFaults, DeathAtEveryOperationOfAnOpenIsAnErrorAndTheNextOpenWorks) {
+TEST_F(PipelineFaults, OpenFailsCleanlyIfACardDiesAtAnyOperation) {
   std::uint64_t operations = 0;
   {
     FakeWorld world(diamond(), chain_cluster(3));
@@ -438,13 +439,13 @@ TEST_F(PipelineFaults, DeathAtEveryOperationOfAnOpenIsAnErrorAndTheNextOpenWorks
     SCOPED_TRACE("operation " + std::to_string(n));
     FakeWorld world(diamond(), chain_cluster(3));
     world.die_at(n);
-    // An operation behind the last check of open() is a loss, which the pipeline deals with.
+    // An operation after the last check of open() is a loss that the pipeline recovers from.
     if (auto opened = open_on(world, quick()); opened.ok()) continue;
     ASSERT_TRUE(open_on(world, quick()).ok());
   }
 }
 
-TEST_F(PipelineFaults, CardsThatDieAgainAndAgainUnderLoadLoseNoFrame) {
+TEST_F(PipelineFaults, CardsThatDieRepeatedlyUnderLoadLoseNoFrame) {
   open(diamond());
   std::atomic<bool> go{true};
   std::atomic<int> wrong{0}, good{0}, failed{0};

@@ -1,4 +1,5 @@
-// Several pipelines as one: who gets which frame, what waits where, and what a lost card costs.
+// Tests several pipelines behind one: which replica gets which frame, where frames wait, and what a lost card
+// costs.
 #include "runtime/pipeline/replicas.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ using runtime::pipeline::Clock;
 using runtime::pipeline::PipelineOptions;
 using runtime::pipeline::Replicas;
 
-constexpr std::uint32_t kSlots = 2, kCards = 3;  // of each replica
+constexpr std::uint32_t kSlots = 2, kCards = 3;  // per replica
 
 class ReplicasOfPipelines : public testing::Test {
  protected:
@@ -49,7 +50,7 @@ class ReplicasOfPipelines : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.error().message();
     return opened.ok() ? std::move(*opened) : nullptr;
   }
-  /// The first card of a replica: frames stay there while it is stalled.
+  /// The first card of a replica; while that card is stalled, frames wait there.
   static std::uint32_t first_card(std::uint32_t replica) { return replica * kCards; }
 
   TestFrame& submit(Clock::time_point deadline = Clock::time_point::max(),
@@ -72,7 +73,7 @@ class ReplicasOfPipelines : public testing::Test {
     TestFrame frame(1, 1, 100);
     return all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
   }
-  /// works(), and the slot is free again: what comes next finds all replicas alike.
+  /// Like works(), but also waits until the slot is free, so that the next frame finds all replicas alike.
   bool works_alone() {
     return works() && eventually([&] { return all_->status().in_flight == 0; });
   }
@@ -89,7 +90,7 @@ class ReplicasOfPipelines : public testing::Test {
   Status last_;
 };
 
-TEST_F(ReplicasOfPipelines, EachGetsItsShareOneAfterTheOther) {
+TEST_F(ReplicasOfPipelines, TakeTurns) {
   open(3);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(works_alone());
   for (std::uint32_t replica = 0; replica < 3; ++replica) EXPECT_EQ(frames_of(replica), 10U);
@@ -105,7 +106,7 @@ TEST_F(ReplicasOfPipelines, EachGetsItsShareOneAfterTheOther) {
   EXPECT_EQ(status.links.size(), 6U);
 }
 
-TEST_F(ReplicasOfPipelines, AFrameGoesWhereMostSlotsAreFree) {
+TEST_F(ReplicasOfPipelines, AFrameGoesToTheReplicaWithMostFreeSlots) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -123,7 +124,7 @@ TEST_F(ReplicasOfPipelines, AFrameGoesWhereMostSlotsAreFree) {
   EXPECT_EQ(frames_of(1), 2U);
 }
 
-TEST_F(ReplicasOfPipelines, AReplicaWithMoreSlotsFreeIsTakenOutOfTurn) {
+TEST_F(ReplicasOfPipelines, AReplicaWithMoreFreeSlotsIsPreferredToTheNextInTurn) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -139,7 +140,7 @@ TEST_F(ReplicasOfPipelines, AReplicaWithMoreSlotsFreeIsTakenOutOfTurn) {
   EXPECT_TRUE(right(*frames_[0]));
 }
 
-TEST_F(ReplicasOfPipelines, WhatWaitsGoesToWhoeverIsFreeTheMostUrgentFirst) {
+TEST_F(ReplicasOfPipelines, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -168,7 +169,7 @@ TEST_F(ReplicasOfPipelines, WhatWaitsGoesToWhoeverIsFreeTheMostUrgentFirst) {
   world_->stall(first_card(0), false);
 }
 
-TEST_F(ReplicasOfPipelines, AFullQueueRefusesAndAMoreUrgentFrameTakesAPlace) {
+TEST_F(ReplicasOfPipelines, AFullQueueRefusesFramesButDisplacesLessUrgentOnes) {
   open(2, 2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -189,7 +190,7 @@ TEST_F(ReplicasOfPipelines, AFullQueueRefusesAndAMoreUrgentFrameTakesAPlace) {
   EXPECT_EQ(all_->status().failed, 1U);
 }
 
-TEST_F(ReplicasOfPipelines, WhatWaitsExpiresOrIsTakenBack) {
+TEST_F(ReplicasOfPipelines, WaitingFramesExpireAndCanBeCancelled) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -208,7 +209,7 @@ TEST_F(ReplicasOfPipelines, WhatWaitsExpiresOrIsTakenBack) {
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) EXPECT_TRUE(right(*frames_[i]));
 }
 
-TEST_F(ReplicasOfPipelines, AFrameOfTheWrongSizeIsRefusedEvenWhereItWouldHaveToWait) {
+TEST_F(ReplicasOfPipelines, RefuseAFrameOfTheWrongSizeEvenIfItWouldHaveToWait) {
   open(2);
   TestFrame few(0, 1, 1);
   const auto expect_refused = [&] {
@@ -226,7 +227,7 @@ TEST_F(ReplicasOfPipelines, AFrameOfTheWrongSizeIsRefusedEvenWhereItWouldHaveToW
   for (auto& frame : frames_) EXPECT_TRUE(right(*frame));
 }
 
-TEST_F(ReplicasOfPipelines, ADeadCardCostsItsOwnReplicasFramesAndNoOthers) {
+TEST_F(ReplicasOfPipelines, ADeadCardFailsOnlyTheFramesOfItsReplica) {
   for (std::uint32_t victim = 0; victim < kCards; ++victim) {
     all_.reset();
     frames_.clear();
@@ -252,11 +253,11 @@ TEST_F(ReplicasOfPipelines, ADeadCardCostsItsOwnReplicasFramesAndNoOthers) {
     EXPECT_EQ(all_->status().cards[victim].restarts, 1U);
     EXPECT_EQ(all_->status().cards[first_card(1)].restarts, 0U);
     for (int i = 0; i < 10; ++i) EXPECT_TRUE(works_alone());
-    EXPECT_EQ(frames_of(0), 5U) << "it is in turn again";
+    EXPECT_EQ(frames_of(0), 5U) << "the reloaded replica takes part again";
   }
 }
 
-TEST_F(ReplicasOfPipelines, OnlyWhereAllAreLostWhatWaitsFailsAndSubmitRefuses) {
+TEST_F(ReplicasOfPipelines, WaitingFramesFailOnlyIfAllReplicasAreLost) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -280,7 +281,7 @@ TEST_F(ReplicasOfPipelines, OnlyWhereAllAreLostWhatWaitsFailsAndSubmitRefuses) {
   EXPECT_TRUE(eventually([&] { return works(); }));
 }
 
-TEST_F(ReplicasOfPipelines, FramesUnderManyDeathsCompleteOnceAndRightOrUnavailable) {
+TEST_F(ReplicasOfPipelines, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie) {
   open(3, 64);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, lost_frames{0}, wrong{0};
@@ -316,14 +317,14 @@ TEST_F(ReplicasOfPipelines, FramesUnderManyDeathsCompleteOnceAndRightOrUnavailab
               served.load(), lost_frames.load(), not_ready);
 }
 
-TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
+TEST_F(ReplicasOfPipelines, RetiringTheLastReplicaCompletesTheWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 4; ++i) submit();
   const auto one = all_->retire(kPatience);
   ASSERT_NE(one, nullptr);
-  EXPECT_EQ(all_->status().queued, 4U) << "not the last: nothing is waited for";
+  EXPECT_EQ(all_->status().queued, 4U) << "another replica is left, so retire() does not wait";
   std::thread release([&] {
     std::this_thread::sleep_for(20ms);
     world_->stall(first_card(0), false);
@@ -341,7 +342,7 @@ TEST_F(ReplicasOfPipelines, TheLastToRetireServesWhatWaits) {
   EXPECT_EQ(last_.error().code(), ErrorCode::kUnavailable);
 }
 
-TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
+TEST_F(ReplicasOfPipelines, AnAddedReplicaTakesTheWaitingFrames) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
@@ -360,7 +361,7 @@ TEST_F(ReplicasOfPipelines, OneThatIsAddedTakesWhatWaits) {
   world_->stall(first_card(1), false);
 }
 
-TEST_F(ReplicasOfPipelines, OneThatWasRetiredEndsWhenNobodyHasItAndItsPlaceIsTakenAgain) {
+TEST_F(ReplicasOfPipelines, ARetiredReplicaIsDestroyedOnceItsPlaceIsReused) {
   open(2);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, failed{0};
@@ -388,14 +389,14 @@ TEST_F(ReplicasOfPipelines, OneThatWasRetiredEndsWhenNobodyHasItAndItsPlaceIsTak
   }
   stop.store(true);
   for (auto& client : clients) client.join();
-  // The first one stays, to be opened again.
+  // The first pipeline is kept so that it can be opened again.
   EXPECT_EQ(std::count_if(before.begin(), before.end(), [](const auto& one) { return !one.expired(); }), 1);
   EXPECT_FALSE(before.front().expired());
   EXPECT_GT(served.load(), 0);
   EXPECT_EQ(failed.load(), 0);
 }
 
-TEST_F(ReplicasOfPipelines, OneThatWasRetiredDoesNotEndWhileSomebodyIsInside) {
+TEST_F(ReplicasOfPipelines, ARetiredReplicaIsNotDestroyedDuringACall) {
   open(2);
   class Slow final : public pipeline::Pipeline {
    public:
@@ -434,10 +435,10 @@ TEST_F(ReplicasOfPipelines, OneThatWasRetiredDoesNotEndWhileSomebodyIsInside) {
   EXPECT_TRUE(there.expired());
 }
 
-TEST_F(ReplicasOfPipelines, TheOneThatIsLongestInTurnIsRetired) {
+TEST_F(ReplicasOfPipelines, RetireTakesTheOldestReplica) {
   open(3);
   all_->retire(0ms)->stop(kPatience);
-  all_->retire(0ms)->stop(kPatience);  // the place of the one before is free
+  all_->retire(0ms)->stop(kPatience);  // the previous one's place is free
   ASSERT_TRUE(all_->add(open_one()).ok());
   const auto third = all_->retire(0ms);
   EXPECT_TRUE(third->ready());
@@ -446,14 +447,14 @@ TEST_F(ReplicasOfPipelines, TheOneThatIsLongestInTurnIsRetired) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(ReplicasOfPipelines, StopCompletesWhatItCanAndFailsTheRest) {
+TEST_F(ReplicasOfPipelines, StopFailsFramesThatDoNotFinishWithinItsBound) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
   for (std::uint32_t i = 0; i < 2 * kSlots + 2; ++i) submit();
   all_->stop(20ms);
   for (auto& frame : frames_) {
-    EXPECT_EQ(frame->completions(), 1) << "stop has returned";
+    EXPECT_EQ(frame->completions(), 1) << "every frame completed before stop() returned";
     EXPECT_EQ(frame->code(), ErrorCode::kUnavailable);
   }
   submit();
@@ -461,9 +462,10 @@ TEST_F(ReplicasOfPipelines, StopCompletesWhatItCanAndFailsTheRest) {
   EXPECT_FALSE(all_->ready());
 }
 
-TEST_F(ReplicasOfPipelines, ToTakeAFrameOrToLetItWaitAllocatesNothing) {
+TEST_F(ReplicasOfPipelines, SubmitAllocatesNothing) {
   open(2, 64);
-  // A slot that were still to become free would be given, meanwhile, to a frame that waits: on this thread.
+  // Wait until all slots are free. Otherwise a slot that is freed meanwhile would be given to a waiting frame
+  // on this thread.
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(works_alone());
   frames_.reserve(256);
   std::vector<std::unique_ptr<TestFrame>> frames;
@@ -471,7 +473,7 @@ TEST_F(ReplicasOfPipelines, ToTakeAFrameOrToLetItWaitAllocatesNothing) {
     frames.push_back(std::make_unique<TestFrame>(1, 1, static_cast<std::int16_t>(i)));
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);
-  // What the first ones do reaches the cards, which are not real here and allocate; those behind wait.
+  // The first frames reach the fake cards, which allocate; the frames behind them wait.
   for (std::uint32_t i = 0; i < 2 * kSlots; ++i) ASSERT_TRUE(all_->submit(frames[i]->frame).ok());
   const std::uint64_t before = allocations_of_this_thread();
   bool taken = true;

@@ -17,7 +17,7 @@ Schedule derive(const Plan& plan) {
   return derived.ok() ? *derived : Schedule{};
 }
 
-TEST(Schedule, StagesBeforeTheCardsAreDoneAtSubmissionAndStagesBehindWhenResultsCome) {
+TEST(Schedule, StagesBeforeCardsRunAtSubmissionAndLaterOnesWithTheResults) {
   PlanBuilder builder;
   builder.input("x")
       .host("before", {"x"}, 1)
@@ -37,14 +37,14 @@ TEST(Schedule, StagesBeforeTheCardsAreDoneAtSubmissionAndStagesBehindWhenResults
   EXPECT_TRUE(schedule.kept_inputs.empty());
 }
 
-TEST(Schedule, AnInputThatIsReadLateIsKept) {
+TEST(Schedule, KeepsAnInputThatALaterStageReads) {
   PlanBuilder builder;
   builder.input("x").input("z").card("p", {"x"}, 2).host("join", {"p", "z"}, 3).output("y", "join");
   const Schedule schedule = derive(builder.build());
   EXPECT_EQ(schedule.kept_inputs, std::vector<std::uint32_t>{1});
 }
 
-TEST(Schedule, AJoinWaitsForEachOfItsResultsOnce) {
+TEST(Schedule, AJoinWaitsForEachResultOnce) {
   PlanBuilder builder;
   builder.input("x")
       .card("a", {"x"}, 1)
@@ -61,7 +61,7 @@ TEST(Schedule, AJoinWaitsForEachOfItsResultsOnce) {
   EXPECT_EQ(schedule.tasks.back().waits, 2U);
 }
 
-TEST(Schedule, AModelWithoutACardIsRefused) {
+TEST(Schedule, RefusesAModelWithoutACard) {
   PlanBuilder builder;
   builder.input("x").host("h", {"x"}, 1).output("y", "h");
   const Plan plan = builder.build();
@@ -70,7 +70,7 @@ TEST(Schedule, AModelWithoutACardIsRefused) {
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
 }
 
-// What is wrong with a plan is said with the partition and port.
+// Each mistake in a plan is refused with the names of the partition and the port.
 struct Mistake {
   const char* what;
   void (*make)(Plan&);
@@ -79,7 +79,7 @@ struct Mistake {
 
 class ScheduleMistakes : public testing::TestWithParam<Mistake> {};
 
-TEST_P(ScheduleMistakes, AreRefusedByName) {
+TEST_P(ScheduleMistakes, AreRefusedWithTheNamesOfPartitionAndPort) {
   PlanBuilder builder;
   builder.input("x").host("h", {"x"}, 1).card("p", {"h"}, 2).output("y", "p");
   Plan plan = builder.build();

@@ -1,4 +1,4 @@
-// What XRT says of a board, in the forms its sensor.cpp writes (2.13).
+// Parses XRT's sensor reports of a board, in the formats of its sensor.cpp (2.13).
 #include <gtest/gtest.h>
 
 #include "runtime/card/sensors.hpp"
@@ -6,7 +6,7 @@
 namespace millrace::runtime::card {
 namespace {
 
-TEST(Sensors, PowerIsTheBoardsAndNothingWhereXrtDoesNotKnowIt) {
+TEST(Sensors, PowerIsTheBoardsTotalOrAbsentIfUnknown) {
   EXPECT_DOUBLE_EQ(
       *power_watts_of(R"({"power_rails":[],"power_consumption_max_watts":"225",)"
                       R"("power_consumption_watts":"23.481","power_consumption_warning":"false"})"),
@@ -18,7 +18,7 @@ TEST(Sensors, PowerIsTheBoardsAndNothingWhereXrtDoesNotKnowIt) {
     EXPECT_FALSE(power_watts_of(text).has_value()) << text;
 }
 
-TEST(Sensors, TheTemperatureIsTheHottestThatIsPresent) {
+TEST(Sensors, TemperatureIsThatOfTheHottestPresentSensor) {
   EXPECT_DOUBLE_EQ(
       *hottest_celsius_of(
           R"({"thermals":[{"location_id":"fpga0","description":"FPGA","temp_C":"45","is_present":"true"},)"

@@ -1,4 +1,4 @@
-// A pipeline over cards that are not there, and frames for it.
+// A pipeline over fake cards, and frames for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,11 +17,11 @@
 
 namespace millrace::tests {
 
-/// How long a test waits for what must come: no measure of how soon, so that a machine with other work
-/// passes.
+/// How long a test waits for an event that must happen. The time is generous so that tests pass on a busy
+/// machine; it measures nothing.
 inline constexpr std::chrono::seconds kPatience{60};
 
-/// A frame with its memory, which remembers how often and with what it completed.
+/// A frame with its buffers, which counts its completions.
 class TestFrame {
  public:
   TestFrame(std::size_t inputs, std::size_t outputs, std::int16_t value) {
@@ -42,7 +42,7 @@ class TestFrame {
     };
   }
 
-  /// Waits for its completion; false after kPatience.
+  /// Waits for the frame's completion; returns false after kPatience.
   bool wait() {
     std::unique_lock lock(mutex_);
     return done_.wait_for(lock, kPatience, [&] { return completions_ > 0; });
@@ -92,8 +92,8 @@ inline Result<std::unique_ptr<runtime::pipeline::Pipeline>> open_on(
   return std::unique_ptr<Pipeline>(std::move(engine));
 }
 
-/// Submits a frame with a deadline that is soon and has not passed already when it is looked at, however long
-/// this thread is kept waiting in between.
+/// Submits a frame with a short deadline. If this thread was delayed so long that the deadline had passed at
+/// submission, tries again with twice the time.
 template <class Submit>
 Status submit_in_time(runtime::pipeline::Frame& frame, std::chrono::milliseconds within, Submit submit) {
   for (;; within *= 2) {
@@ -104,7 +104,7 @@ Status submit_in_time(runtime::pipeline::Frame& frame, std::chrono::milliseconds
   }
 }
 
-/// Waits until `holds`; false after kPatience.
+/// Waits until `holds` returns true; returns false after kPatience.
 template <class Condition>
 bool eventually(Condition holds) {
   const auto until = std::chrono::steady_clock::now() + kPatience;
@@ -128,7 +128,7 @@ inline Plan chain_of_three() {
 }
 inline constexpr int kChainSum = 31;
 
-/// Two inputs' worth of branches, joined on the host and on a card, with the input read again at the end:
+/// Two branches that join on the host and on a card; the input is read again at the end:
 ///   a = x + 1 (card)   b = a + 2 (card, link)   h = a + 4 (host)   j = b + h (host) + 8
 ///   c = j + b (card; one input from the host, one on the link) + 16   y = c + x (host) + 32,  z = b
 inline Plan diamond() {
