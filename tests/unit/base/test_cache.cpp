@@ -45,7 +45,7 @@ class CacheTest : public testing::Test {
   std::atomic<int> made_{0};
 };
 
-TEST_F(CacheTest, AnEntryIsMadeOnceAndFoundAfterwards) {
+TEST_F(CacheTest, MakesAnEntryOnceAndFindsItAfterwards) {
   EXPECT_FALSE(cache().find("thing", "k1").has_value());
   for (int i = 0; i < 3; ++i) {
     const auto entry = cache().get("thing", "k1", counted("hello"));
@@ -58,7 +58,7 @@ TEST_F(CacheTest, AnEntryIsMadeOnceAndFoundAfterwards) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
-TEST_F(CacheTest, ADamagedEntryIsNotFoundAndIsMadeAgain) {
+TEST_F(CacheTest, ADamagedEntryIsMadeAgain) {
   const auto entry = cache().get("thing", "k1", counted("hello"));
   ASSERT_TRUE(entry.ok());
   const std::vector<std::function<void()>> damages = {
@@ -77,7 +77,7 @@ TEST_F(CacheTest, ADamagedEntryIsNotFoundAndIsMadeAgain) {
   }
 }
 
-TEST_F(CacheTest, AMakerThatFailsLeavesNothing) {
+TEST_F(CacheTest, AFailedMakerLeavesNoFiles) {
   const auto entry = cache().get("thing", "k1", [](const fs::path& into, const fs::path&) -> Status {
     std::ofstream(into / "half") << "x";
     return Error(ErrorCode::kEnvironment, "the tool is gone");
@@ -89,7 +89,7 @@ TEST_F(CacheTest, AMakerThatFailsLeavesNothing) {
   EXPECT_TRUE(cache().get("thing", "k1", counted("hello")).ok());
 }
 
-TEST_F(CacheTest, AKilledMakerLeavesNoEntryAndTheNextOneClearsUp) {
+TEST_F(CacheTest, FilesOfAKilledMakerAreRemovedByTheNextOne) {
   cache();
   const pid_t maker = ::fork();
   if (maker == 0) {
@@ -111,7 +111,7 @@ TEST_F(CacheTest, AKilledMakerLeavesNoEntryAndTheNextOneClearsUp) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
-TEST_F(CacheTest, AFolderGoesWithItsOwnerOrWithTheNextOneOfItsUse) {
+TEST_F(CacheTest, AFolderOfAKilledOwnerIsRemovedByTheNextOfItsUse) {
   const auto mine = cache().folder("run");
   ASSERT_TRUE(mine.ok()) << mine.error().message();
   std::ofstream(mine->path() / "file") << "x";
@@ -129,20 +129,20 @@ TEST_F(CacheTest, AFolderGoesWithItsOwnerOrWithTheNextOneOfItsUse) {
     const auto next = cache().folder("run");
     ASSERT_TRUE(next.ok());
     EXPECT_NE(next->path(), mine->path());
-    EXPECT_EQ(left_in_tmp(), 3U) << "the killed one's is gone, the other use's and mine are not";
+    EXPECT_EQ(left_in_tmp(), 3U) << "only the folder of the killed process is removed";
     EXPECT_TRUE(fs::exists(mine->path() / "file")) << "its owner lives";
   }
   EXPECT_EQ(left_in_tmp(), 2U);
   ASSERT_TRUE(cache().folder("other").ok());
   EXPECT_EQ(left_in_tmp(), 1U);
-  fs::create_directory(directory_.path() / "cache/tmp/run.1.0");  // killed before it had its lock
+  fs::create_directory(directory_.path() / "cache/tmp/run.1.0");  // left by a killed process
   ASSERT_TRUE(cache().folder("run").ok());
   EXPECT_EQ(left_in_tmp(), 1U);
   for (const char* use : {"", "a/b", "a.b"})
     EXPECT_EQ(cache().folder(use).error().code(), ErrorCode::kInternal) << use;
 }
 
-TEST_F(CacheTest, OfManyThatAskOneMakes) {
+TEST_F(CacheTest, OnlyOneOfSeveralThreadsMakesAnEntry) {
   std::vector<std::thread> threads;
   std::atomic<int> good{0};
   for (int i = 0; i < 8; ++i)
@@ -159,7 +159,7 @@ TEST_F(CacheTest, OfManyThatAskOneMakes) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, WaitingForAnotherMakerEndsWhenAskedTo) {
+TEST_F(CacheTest, WaitingForAnotherMakerCanBeStopped) {
   const fs::path file = cache().root() / "locks" / "k1";
   const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
@@ -174,7 +174,7 @@ TEST_F(CacheTest, WaitingForAnotherMakerEndsWhenAskedTo) {
   stop.request_stop();
   const bool ended = got.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
   EXPECT_TRUE(ended);
-  ::close(other);  // or there would be no end
+  ::close(other);  // otherwise get() would never return
   const auto stopped = got.get();
   ASSERT_EQ(stopped.ok(), !ended);
   EXPECT_TRUE(stopped.ok() || stopped.error().code() == ErrorCode::kCancelled);
@@ -183,7 +183,7 @@ TEST_F(CacheTest, WaitingForAnotherMakerEndsWhenAskedTo) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, WhoCanBeStoppedGetsTheEntryOnceTheOtherMakerIsGone) {
+TEST_F(CacheTest, AStoppableCallMakesTheEntryOnceTheOtherMakerIsGone) {
   const fs::path file = cache().root() / "locks" / "k1";
   const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
@@ -199,11 +199,11 @@ TEST_F(CacheTest, WhoCanBeStoppedGetsTheEntryOnceTheOtherMakerIsGone) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, AFullDiskIsSaidAndLeavesNothing) {
+TEST_F(CacheTest, AFullDiskIsReportedAndLeavesNoFiles) {
   cache();
   const pid_t maker = ::fork();
   if (maker == 0) {
-    // A limit on file sizes fails writes as a full disk does.
+    // A limit on file sizes makes writes fail as on a full disk.
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{100, 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -219,7 +219,7 @@ TEST_F(CacheTest, AFullDiskIsSaidAndLeavesNothing) {
   EXPECT_EQ(left_in_tmp(), 0U);
 }
 
-TEST_F(CacheTest, ACacheThatOthersCanChangeIsRefused) {
+TEST_F(CacheTest, RefusesADirectoryThatOthersCanWriteTo) {
   const fs::path root = directory_.path() / "shared";
   fs::create_directory(root);
   ASSERT_EQ(::chmod(root.c_str(), 0777), 0);
@@ -232,7 +232,7 @@ TEST_F(CacheTest, ACacheThatOthersCanChangeIsRefused) {
   EXPECT_EQ(nowhere.error().code(), ErrorCode::kEnvironment);
 }
 
-TEST_F(CacheTest, AFolderThatIsForOtherThingsIsRefusedAndLeftAlone) {
+TEST_F(CacheTest, RefusesADirectoryWithForeignFilesAndLeavesItUnchanged) {
   for (const char* root : {"/", "//", "/tmp/.."}) {
     const auto opened = Cache::open(root);
     ASSERT_FALSE(opened.ok()) << root;
@@ -251,12 +251,12 @@ TEST_F(CacheTest, AFolderThatIsForOtherThingsIsRefusedAndLeftAlone) {
   const fs::path volume = directory_.path() / "volume";
   fs::create_directories(volume / "lost+found");
   fs::permissions(volume, fs::perms::owner_all);
-  EXPECT_TRUE(Cache::open(volume).ok()) << "a file system of its own";
+  EXPECT_TRUE(Cache::open(volume).ok()) << "a new file system holds lost+found";
   std::ofstream(volume / "more") << "x";
-  EXPECT_TRUE(Cache::open(volume).ok()) << "it is one already";
+  EXPECT_TRUE(Cache::open(volume).ok()) << "the directory is already a cache";
 }
 
-TEST_F(CacheTest, TheEnvironmentSaysWhere) {
+TEST_F(CacheTest, EnvironmentVariablesChooseTheDirectory) {
   ::setenv("MILLRACE_CACHE", (directory_.path() / "given").c_str(), 1);
   EXPECT_EQ(Cache::open()->root(), directory_.path() / "given");
   ::unsetenv("MILLRACE_CACHE");

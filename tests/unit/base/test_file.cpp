@@ -21,7 +21,8 @@ std::size_t entries(const fs::path& directory) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
 }
 
-/// While alive, files of this process can grow to `bytes` only: writes beyond fail as on a full disk.
+/// While this object lives, files of this process can grow to at most `bytes`; further writes fail as on a
+/// full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -36,7 +37,7 @@ class FullDisk {
   rlimit before_{};
 };
 
-TEST(File, WhatWasWrittenIsReadBack) {
+TEST(File, ReadReturnsTheTextWrittenLast) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "text").ok());
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "newer").ok());
@@ -44,7 +45,7 @@ TEST(File, WhatWasWrittenIsReadBack) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, AnAbsentFileADirectoryAndAFileOverTheLimitAreToldApart) {
+TEST(File, ReadTellsAbsentFilesDirectoriesAndTooLargeFilesApart) {
   const TemporaryDirectory dir("millrace-test");
   EXPECT_EQ(read_file(dir.path() / "none", 10).error().code(), ErrorCode::kNotFound);
   EXPECT_NE(read_file(dir.path(), 10).error().message().find("is a directory"), std::string::npos);
@@ -52,7 +53,7 @@ TEST(File, AnAbsentFileADirectoryAndAFileOverTheLimitAreToldApart) {
   EXPECT_NE(read_file(dir.path() / "a", 10).error().message().find("longer than"), std::string::npos);
 }
 
-TEST(File, AFileOfATerabyteIsRefusedBeforeMemoryIsTakenForIt) {
+TEST(File, ReadRefusesATooLargeFileBeforeAllocatingMemory) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "sparse", "x").ok());
   std::error_code refused;
@@ -65,7 +66,7 @@ TEST(File, AFileOfATerabyteIsRefusedBeforeMemoryIsTakenForIt) {
       << read.error().message();
 }
 
-TEST(File, APipeWithoutAWriterAndAnEndlessDeviceAreRefusedAtOnce) {
+TEST(File, ReadRefusesPipesAndDevicesWithoutBlocking) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_EQ(::mkfifo((dir.path() / "fifo").c_str(), 0600), 0);
   ::alarm(20);  // read_file() blocked: the test dies instead of hanging
@@ -79,7 +80,7 @@ TEST(File, APipeWithoutAWriterAndAnEndlessDeviceAreRefusedAtOnce) {
   ::alarm(0);
 }
 
-TEST(File, APartIsReadWhereAllOfItIsThere) {
+TEST(File, ReadPartRefusesARangeBeyondTheEnd) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "0123456789").ok());
   EXPECT_EQ(*read_file_part(dir.path() / "a", 3, 4), "3456");
@@ -101,7 +102,7 @@ TEST(File, APartIsReadWhereAllOfItIsThere) {
   ::alarm(0);
 }
 
-TEST(File, WritingToALinkChangesWhatItLeadsToAndLeavesTheLink) {
+TEST(File, WritingThroughALinkReplacesItsTargetAndKeepsTheLink) {
   const TemporaryDirectory dir("millrace-test");
   fs::create_directory(dir.path() / "kept");
   ASSERT_TRUE(write_file_atomically(dir.path() / "kept" / "a", "old").ok());
@@ -111,7 +112,7 @@ TEST(File, WritingToALinkChangesWhatItLeadsToAndLeavesTheLink) {
   EXPECT_EQ(*read_text_file(dir.path() / "kept" / "a"), "new");
 }
 
-TEST(File, APipeIsWrittenIntoAndStaysAPipe) {
+TEST(File, WritingToAPipeKeepsThePipe) {
   const TemporaryDirectory dir("millrace-test");
   const fs::path fifo = dir.path() / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -126,7 +127,7 @@ TEST(File, APipeIsWrittenIntoAndStaysAPipe) {
   ::close(reader);
 }
 
-TEST(File, WhatNoFileCanBeWrittenToIsSaidByItsOwnNameBeforeAndWhenItIsWritten) {
+TEST(File, AnUnwritablePathIsNamedByTheCheckAndByTheWrite) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   for (const char* bad : {"", "none/a", "file/a"}) {
@@ -141,7 +142,7 @@ TEST(File, WhatNoFileCanBeWrittenToIsSaidByItsOwnNameBeforeAndWhenItIsWritten) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(File, AScratchFileIsReplacedAsAWholeAndErrorsNameIt) {
+TEST(File, WritingAScratchFileReplacesItAndErrorsNameIt) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "a longer text").ok());
   ASSERT_TRUE(write_scratch_file(dir.path() / "a", "short").ok());
@@ -155,7 +156,7 @@ TEST(File, AScratchFileIsReplacedAsAWholeAndErrorsNameIt) {
   EXPECT_EQ(write_scratch_file("/dev/full", "x").error().code(), ErrorCode::kResourceExhausted);
 }
 
-TEST(File, OnAFullDiskTheOldContentStaysAndNothingIsLeftBesideIt) {
+TEST(File, AFullDiskKeepsTheOldContentAndLeavesNoTemporaryFile) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "old").ok());
   Status status;
@@ -169,7 +170,7 @@ TEST(File, OnAFullDiskTheOldContentStaysAndNothingIsLeftBesideIt) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(Directory, ItAppearsWholeAndReplacesAnOlderOne) {
+TEST(Directory, AtomicWriteReplacesAnOlderDirectory) {
   const TemporaryDirectory dir("millrace-test");
   for (const char* text : {"one", "two"}) {
     const Status status = write_directory_atomically(
@@ -181,7 +182,7 @@ TEST(Directory, ItAppearsWholeAndReplacesAnOlderOne) {
   EXPECT_EQ(entries(dir.path()), 1U);
 }
 
-TEST(Directory, AFailureOnAnyWriteLeavesTheOldOneAndNothingElse) {
+TEST(Directory, AFailedWriteKeepsTheOldDirectoryAndLeavesNoFiles) {
   const TemporaryDirectory dir("millrace-test");
   const auto fill = [](int failing) {
     return [failing](const fs::path& at) -> Status {
@@ -201,14 +202,14 @@ TEST(Directory, AFailureOnAnyWriteLeavesTheOldOneAndNothingElse) {
   }
 }
 
-TEST(Directory, AFileInItsPlaceIsNotReplaced) {
+TEST(Directory, AFileInItsPlaceIsNeverReplaced) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "d", "precious").ok());
   EXPECT_FALSE(write_directory_atomically(dir.path() / "d", [](const fs::path&) { return Status(); }).ok());
   EXPECT_EQ(*read_text_file(dir.path() / "d"), "precious");
 }
 
-TEST(Directory, AParentThatCannotBeMadeIsAnErrorThatNamesIt) {
+TEST(Directory, AParentThatCannotBeCreatedIsNamed) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   const Status status =
@@ -217,7 +218,7 @@ TEST(Directory, AParentThatCannotBeMadeIsAnErrorThatNamesIt) {
   EXPECT_NE(status.error().message().find("file"), std::string::npos);
 }
 
-TEST(File, ADirectoryThatAKilledProcessLeftIsRemovedByTheNextThatIsWrittenThere) {
+TEST(Directory, LeftoversOfAKilledProcessAreRemovedByTheNextWrite) {
   const TemporaryDirectory dir("millrace-test");
   const auto leave = [&](const char* name) {
     fs::create_directories(dir.path() / name);
@@ -238,14 +239,14 @@ TEST(File, ADirectoryThatAKilledProcessLeftIsRemovedByTheNextThatIsWrittenThere)
   });
   ::close(held);
   ASSERT_TRUE(written.ok()) << written.error().message();
-  EXPECT_TRUE(locked) << "another process would take it for left behind";
+  EXPECT_TRUE(locked) << "without the lock another process would remove the directory";
   EXPECT_FALSE(fs::exists(dir.path() / ".a.tmp.1.0"));
   EXPECT_FALSE(fs::exists(dir.path() / id_used_again));
   for (const char* stays : {"a", ".a.tmp.3.0", ".ab.tmp.1.0", ".a.b.tmp.1.0", "a.tmp.1.0"})
     EXPECT_TRUE(fs::exists(dir.path() / stays)) << stays;
 }
 
-TEST(Directory, WritersOfOneTargetAtTheSameTimeSweepNothingOfEachOther) {
+TEST(Directory, ConcurrentWritersOfOneTargetDoNotDisturbEachOther) {
   const TemporaryDirectory dir("millrace-test");
   std::atomic<int> failures{0};
   std::vector<std::thread> writers;

@@ -1,5 +1,5 @@
-// What SIGINT, SIGTERM and SIGHUP leave of what is being written: in a child process, because it dies of
-// them.
+// What SIGINT, SIGTERM and SIGHUP leave of a directory that is being written. The writer is a child process,
+// because the signal ends it.
 #include "runtime/base/interruption.hpp"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 class Interruption : public testing::Test {
  protected:
-  /// Runs `command` in a child that has a handler, sends it `signal` once it has called the function that it
-  /// is given, and returns how it ended. What the handler said is in said().
+  /// Runs `command` in a child with an InterruptionHandler. Once `command` has called the function that it is
+  /// given, sends `signal` and returns the child's wait status. said() returns what the handler recorded.
   int interrupt(int signal, const std::function<void(const std::function<void()>& ready)>& command) {
     std::array<int, 2> pipe{};
     EXPECT_EQ(::pipe(pipe.data()), 0);
@@ -56,7 +56,7 @@ class Interruption : public testing::Test {
   TemporaryDirectory dir_{"millrace-interruption"};
 };
 
-/// Writes for as long as it can, in directories that it makes over and over.
+/// Writes files into ever new directories until the process ends.
 Status write_for_ever(const fs::path& temporary, const std::function<void()>& ready) {
   for (int n = 0;; ++n) {
     const fs::path folder = temporary / std::to_string(n);
@@ -66,7 +66,7 @@ Status write_for_ever(const fs::path& temporary, const std::function<void()>& re
   }
 }
 
-TEST_F(Interruption, RemovesWhatIsBeingWrittenAndEndsByTheSignal) {
+TEST_F(Interruption, RemovesTheUnfinishedDirectoryAndEndsByTheSignal) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = interrupt(signal, [&](const auto& ready) {
       static_cast<void>(write_directory_atomically(
@@ -78,7 +78,7 @@ TEST_F(Interruption, RemovesWhatIsBeingWrittenAndEndsByTheSignal) {
   }
 }
 
-TEST_F(Interruption, NamesWhatWasWholeBeforeAndLeavesIt) {
+TEST_F(Interruption, KeepsAndNamesFilesFinishedBefore) {
   const int status = interrupt(SIGTERM, [&](const auto& ready) {
     static_cast<void>(write_directory_atomically(dir_.path() / "whole", [&](const fs::path& temporary) {
       return write_directory_atomically(
@@ -94,7 +94,7 @@ TEST_F(Interruption, NamesWhatWasWholeBeforeAndLeavesIt) {
   EXPECT_TRUE(fs::exists(dir_.path() / "whole" / "inner" / "x"));
 }
 
-TEST_F(Interruption, LeavesASignalIgnoredThatWasIgnoredBefore) {
+TEST_F(Interruption, KeepsAnIgnoredSignalIgnored) {
   ::signal(SIGHUP, SIG_IGN);
   const int status = interrupt(SIGHUP, [&](const auto& ready) { ready(); });
   ::signal(SIGHUP, SIG_DFL);
@@ -102,7 +102,7 @@ TEST_F(Interruption, LeavesASignalIgnoredThatWasIgnoredBefore) {
   EXPECT_EQ(said(), "nothing");
 }
 
-TEST_F(Interruption, GivesTheSignalsBackWithItsEnd) {
+TEST_F(Interruption, RestoresTheSignalHandlersWhenDestroyed) {
   const auto action = [](int number) {
     struct sigaction now {};
     ::sigaction(number, nullptr, &now);

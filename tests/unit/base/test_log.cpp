@@ -1,4 +1,4 @@
-// Log lines as they are read: by people, and as JSON by programs.
+// Log lines in both formats: text for people and JSON for programs.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
@@ -15,7 +15,7 @@ class Log : public testing::Test {
  protected:
   void TearDown() override { log::configure(log::Level::kOff, false); }
 
-  /// What standard error gets of a line with these fields.
+  /// What a log line with these fields writes to standard error.
   static std::string written(bool as_json, std::initializer_list<log::Field> fields) {
     log::configure(log::Level::kInfo, as_json);
     testing::internal::CaptureStderr();
@@ -36,13 +36,13 @@ TEST_F(Log, FieldsAreMembersOfTheJsonObject) {
   EXPECT_EQ(object.at("component").as_string(), "http");
   EXPECT_EQ(object.at("message").as_string(), "what \"happened\"");
   EXPECT_EQ(object.at("request").as_string(), "0-7");
-  EXPECT_EQ(object.at("target").as_string(), "/v2/\"\\\n\xc3\xbf") << "no UTF-8 is taken for Latin-1";
+  EXPECT_EQ(object.at("target").as_string(), "/v2/\"\\\n\xc3\xbf") << "invalid UTF-8 is read as Latin-1";
   EXPECT_EQ(object.at("status").to_number<int>(), 503);
   EXPECT_EQ(object.at("duration_ms").to_number<double>(), 0.25);
-  EXPECT_EQ(object.size(), 8U) << "what does not apply is left out: " << line;
+  EXPECT_EQ(object.size(), 8U) << "empty and NaN fields are left out: " << line;
 }
 
-TEST_F(Log, FieldsStandBehindATextLineAndKeepItOneLine) {
+TEST_F(Log, FieldsFollowATextLineOnTheSameLine) {
   const std::string line = written(false, {{"request", "0-7"},
                                            {"from", "a Unix socket"},
                                            {"target", "/\na=b"},

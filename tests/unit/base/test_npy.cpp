@@ -22,7 +22,7 @@ Result<NpyArray> read(const std::string& bytes) {
   return written.ok() ? read_npy(dir.path() / "x.npy") : Result<NpyArray>(written.error());
 }
 
-TEST(Npy, ArraysOfEveryRankSurviveARoundTrip) {
+TEST(Npy, ArraysOfEveryRankReadBackUnchanged) {
   const TemporaryDirectory dir("millrace-test");
   for (const std::vector<std::uint64_t>& shape :
        {std::vector<std::uint64_t>{}, {3}, {0}, {2, 3}, {1, 2, 3, 4}}) {
@@ -37,7 +37,7 @@ TEST(Npy, ArraysOfEveryRankSurviveARoundTrip) {
   }
 }
 
-TEST(Npy, WhatIsNotUsableIsRefusedWithTheFieldThatIsWrong) {
+TEST(Npy, RefusesUnusableFilesAndNamesTheWrongField) {
   const struct {
     std::string bytes, expected;
   } cases[] = {
@@ -62,7 +62,7 @@ TEST(Npy, WhatIsNotUsableIsRefusedWithTheFieldThatIsWrong) {
   }
 }
 
-TEST(Npy, NoDamagedFileIsReadPastItsEnd) {
+TEST(Npy, NeverReadsPastTheEndOfADamagedFile) {
   const std::string good = with_header("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", "abcd");
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-TEST(Process, BothOutputsAndTheExitCodeComeBack) {
+TEST(Process, RunChildReturnsBothOutputsAndTheExitCode) {
   const auto outcome = run_child({"/bin/sh", "-c", "echo out; echo err >&2; exit 7"});
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->output, "out\nerr\n");
@@ -19,24 +19,24 @@ TEST(Process, BothOutputsAndTheExitCodeComeBack) {
   EXPECT_FALSE(outcome->ok());
 }
 
-TEST(Process, AProgramThatASignalEndedSaysWhich) {
+TEST(Process, RunChildReturnsTheSignalThatEndedTheProgram) {
   const auto outcome = run_child({"/bin/sh", "-c", "kill -9 $$"});
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->signal, SIGKILL);
   EXPECT_FALSE(outcome->ok());
 }
 
-TEST(Process, ItRunsInTheFolderAskedForWithoutOurDescriptors) {
+TEST(Process, RunChildUsesTheGivenDirectoryAndPassesNoDescriptors) {
   const TemporaryDirectory directory("millrace-process");
   const auto where = run_child({"/bin/pwd", "-P"}, directory.path());
   ASSERT_TRUE(where.ok());
   EXPECT_EQ(where->output, std::filesystem::canonical(directory.path()).string() + "\n");
   const auto open = run_child({"/bin/ls", "/proc/self/fd"});
   ASSERT_TRUE(open.ok());
-  EXPECT_EQ(open->output, "0\n1\n2\n3\n");  // the last is ls's own, of the folder
+  EXPECT_EQ(open->output, "0\n1\n2\n3\n");  // 3 is ls's own descriptor of the directory
 }
 
-TEST(Process, WhatIsNotThereIsTheEnvironmentsFault) {
+TEST(Process, AMissingProgramOrDirectoryIsAnEnvironmentError) {
   EXPECT_FALSE(find_program("millrace-no-such-program").has_value());
   ASSERT_TRUE(find_program("sh").has_value());
   EXPECT_FALSE(find_program("/etc/passwd").has_value());
@@ -49,7 +49,7 @@ TEST(Process, WhatIsNotThereIsTheEnvironmentsFault) {
   EXPECT_EQ(folder.error().code(), ErrorCode::kEnvironment);
 }
 
-TEST(Process, TheEndOfAFloodOfOutputIsKept) {
+TEST(Process, RunChildKeepsTheEndOfALongOutput) {
   const auto outcome = run_child({"/bin/sh", "-c", "yes | head -c 5000000; echo last"});
   ASSERT_TRUE(outcome.ok());
   EXPECT_LE(outcome->output.size(), 1U << 20);

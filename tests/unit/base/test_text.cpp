@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-TEST(Text, ANameIsShortPlainAndNoPathOrFlag) {
+TEST(Text, IsNameRefusesPathsFlagsAndLongNames) {
   for (const char* good : {"a", "fpga0", "LeNet-5_v1.2", "_x"}) EXPECT_TRUE(is_name(good)) << good;
   for (const char* bad : {"", ".", "..", "-o", "a/b", "a b", "a;b", "caf\xc3\xa9", "a\n"})
     EXPECT_FALSE(is_name(bad)) << bad;
@@ -13,16 +13,17 @@ TEST(Text, ANameIsShortPlainAndNoPathOrFlag) {
   EXPECT_FALSE(is_name(std::string(65, 'a'), 64));
 }
 
-TEST(Text, Utf8IsToldFromWhatOnlyLooksLikeIt) {
+TEST(Text, IsUtf8RejectsTruncatedAndOverlongSequences) {
   for (const char* good : {"", "cat", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(is_utf8(good)) << good;
-  // A stray continuation, Latin-1, cut short, overlong forms, a surrogate, beyond U+10FFFF.
+  // A stray continuation byte, Latin-1, a truncated sequence, overlong forms, a surrogate, and a code point
+  // beyond U+10FFFF.
   for (const char* bad : {"\x80", "caf\xe9", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
                           "\xed\xa0\x80", "\xf4\x90\x80\x80"})
     EXPECT_FALSE(is_utf8(bad));
 }
 
-TEST(Text, WhatIsPrintedIsTextAndMovesNoCursor) {
+TEST(Text, PrintableEscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88"),
             "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88");
   EXPECT_EQ(printable("a\x1b[2J\x7f\tb\n"), "a\\x1b[2J\\x7f\\tb\\n");

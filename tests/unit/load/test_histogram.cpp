@@ -13,7 +13,7 @@ double error_of(nanoseconds got, nanoseconds wanted) {
   return std::abs(static_cast<double>(got.count() - wanted.count())) / static_cast<double>(wanted.count());
 }
 
-TEST(Histogram, WithoutValuesSaysZero) {
+TEST(Histogram, WithoutValuesReportsZero) {
   const Histogram h;
   EXPECT_EQ(h.count(), 0U);
   EXPECT_EQ(h.percentile(50).count(), 0);
@@ -22,11 +22,11 @@ TEST(Histogram, WithoutValuesSaysZero) {
   EXPECT_EQ(h.mean_ns(), 0);
 }
 
-TEST(Histogram, HoldsEveryValueToWithinOnePercent) {
+TEST(Histogram, StoresEveryValueWithinOnePercent) {
   std::int64_t worst_at = 0;
   double worst = 0;
   for (std::int64_t v = 1; v < Histogram::kLongest.count(); v += 1 + v / 97) {
-    // Between two others, so that neither the exact minimum nor the exact maximum helps.
+    // Record the value between two others, so that neither the exact minimum nor the exact maximum helps.
     Histogram h;
     h.record(nanoseconds(0));
     h.record(nanoseconds(v));
@@ -38,7 +38,7 @@ TEST(Histogram, HoldsEveryValueToWithinOnePercent) {
   EXPECT_GT(worst, 0) << "no bucket held two values: the walk was too short";
 }
 
-TEST(Histogram, PercentilesAreThoseOfTheSortedValues) {
+TEST(Histogram, PercentilesEqualThoseOfTheSortedValues) {
   constexpr std::uint64_t kSeed = 7;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   std::mt19937_64 random(kSeed);
@@ -59,7 +59,7 @@ TEST(Histogram, PercentilesAreThoseOfTheSortedValues) {
   EXPECT_EQ(h.min(), all.front());
 }
 
-TEST(Histogram, NegativeAndEndlessValuesStayInBounds) {
+TEST(Histogram, NegativeAndHugeValuesAreClamped) {
   Histogram h;
   h.record(nanoseconds(-5));
   h.record(nanoseconds::max());
@@ -68,7 +68,7 @@ TEST(Histogram, NegativeAndEndlessValuesStayInBounds) {
   EXPECT_EQ(h.max(), Histogram::kLongest);
 }
 
-TEST(Histogram, MergedIsAsIfRecordedInOne) {
+TEST(Histogram, MergeEqualsRecordingAllValuesInOne) {
   Histogram a, b, both;
   for (int i = 1; i <= 1000; ++i) {
     (i % 3 == 0 ? a : b).record(nanoseconds(i * i));
@@ -82,7 +82,7 @@ TEST(Histogram, MergedIsAsIfRecordedInOne) {
   for (const double p : {10.0, 50.0, 99.0}) EXPECT_EQ(a.percentile(p), both.percentile(p));
 }
 
-TEST(Histogram, ItsBucketsCountEveryValueOnceAndInOrder) {
+TEST(Histogram, BucketsCountEveryValueOnceInAscendingOrder) {
   Histogram h;
   for (int i = 0; i < 5000; ++i) h.record(nanoseconds(i * 37));
   std::uint64_t sum = 0;

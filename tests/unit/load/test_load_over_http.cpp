@@ -1,4 +1,4 @@
-// The HTTP load generator against a server of a few lines, whose misbehaviour the test chooses.
+// The HTTP load generator against a tiny server whose misbehaviour each test chooses.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -19,7 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One thread a connection. `answer` gets the number of the request; an empty answer closes.
+/// A server with one thread per connection. `answer` receives the number of the request; an empty answer
+/// closes the connection.
 class TinyServer {
  public:
   explicit TinyServer(std::function<std::string(std::uint64_t)> answer)
@@ -75,7 +76,7 @@ class TinyServer {
   int listener_;
   std::string port_;
   std::atomic<std::uint64_t> requests_{0};
-  std::vector<std::jthread> sessions_;  // of the acceptor's thread, until that has ended
+  std::vector<std::jthread> sessions_;  // used by the acceptor's thread until that ends
   std::jthread acceptor_;
 };
 
@@ -90,7 +91,7 @@ Settings settings_of(std::uint32_t connections, std::optional<double> rate = std
   return settings;
 }
 
-/// Time for a connection to be made again, whatever else the machine does meanwhile, and few requests in it.
+/// A run that leaves time to reconnect even on a busy machine, with few requests.
 Settings long_run_of(std::uint32_t connections) {
   Settings settings = settings_of(connections);
   settings.duration = 1500ms;
@@ -101,7 +102,7 @@ std::string unhurried(std::string answer = kGood) {
   return answer;
 }
 
-TEST(LoadOverHttp, EveryRequestOfAClosedLoopIsCountedOnce) {
+TEST(LoadOverHttp, AClosedLoopCountsEveryRequestOnce) {
   TinyServer server([](std::uint64_t) { return kGood; });
   const auto tally = run_http(server.address(), kRequests, settings_of(4));
   ASSERT_TRUE(tally.ok()) << tally.error().message();
@@ -110,7 +111,7 @@ TEST(LoadOverHttp, EveryRequestOfAClosedLoopIsCountedOnce) {
   EXPECT_TRUE(tally->errors.empty());
 }
 
-TEST(PowerMeter, TakesTheMeanOfWhatTheServerTellsMeanwhile) {
+TEST(PowerMeter, AveragesThePowerThatTheServerReports) {
   TinyServer server([](std::uint64_t i) {
     const std::string body = R"({"models":[{"name":"m","cards":[{"power_watts":)" +
                              std::string(i % 2 == 0 ? "40" : "60") + "}]}]}";
@@ -125,13 +126,13 @@ TEST(PowerMeter, TakesTheMeanOfWhatTheServerTellsMeanwhile) {
   EXPECT_TRUE(*mean >= 40 && *mean <= 60) << *mean;
 }
 
-TEST(PowerMeter, IsNoneWhereTheServerTellsNothing) {
+TEST(PowerMeter, IsAbsentIfTheServerReportsNoPower) {
   TinyServer server([](std::uint64_t) { return kGood; });
   EXPECT_EQ(PowerMeter::open(server.address(), "m"), nullptr);
   EXPECT_EQ(PowerMeter::open({{clients::Url::Scheme::kHttp, "127.0.0.1", "1"}}, "m"), nullptr);
 }
 
-TEST(LoadOverHttp, AnOpenLoopSendsWhatTheRateSays) {
+TEST(LoadOverHttp, AnOpenLoopSendsAtTheGivenRate) {
   TinyServer server([](std::uint64_t) { return kGood; });
   const auto tally = run_http(server.address(), kRequests, settings_of(8, 250.0));
   ASSERT_TRUE(tally.ok()) << tally.error().message();
@@ -139,7 +140,7 @@ TEST(LoadOverHttp, AnOpenLoopSendsWhatTheRateSays) {
   EXPECT_EQ(server.requests() + unsent, 50U);
 }
 
-TEST(LoadOverHttp, FailuresAreCountedByStatus) {
+TEST(LoadOverHttp, CountsFailuresByStatus) {
   TinyServer server([](std::uint64_t i) {
     return i % 2 == 0 ? kGood : std::string("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n");
   });
@@ -149,7 +150,7 @@ TEST(LoadOverHttp, FailuresAreCountedByStatus) {
   EXPECT_EQ(tally->errors.size(), 1U);
 }
 
-TEST(LoadOverHttp, AConnectionThatTheServerDropsIsMadeAgain) {
+TEST(LoadOverHttp, ReconnectsAfterTheServerDropsAConnection) {
   TinyServer server([](std::uint64_t i) { return i == 1 ? std::string() : unhurried(); });
   const auto tally = run_http(server.address(), kRequests, long_run_of(1));
   ASSERT_TRUE(tally.ok()) << tally.error().message();
@@ -157,7 +158,7 @@ TEST(LoadOverHttp, AConnectionThatTheServerDropsIsMadeAgain) {
   EXPECT_GT(server.requests(), 2U) << "nothing was sent after the loss";
 }
 
-TEST(LoadOverHttp, AnswersThatCloseAreFollowedByANewConnection) {
+TEST(LoadOverHttp, ReconnectsAfterAnAnswerThatClosesTheConnection) {
   TinyServer server([](std::uint64_t) {
     return unhurried("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   });
@@ -167,7 +168,7 @@ TEST(LoadOverHttp, AnswersThatCloseAreFollowedByANewConnection) {
   EXPECT_TRUE(tally->errors.empty());
 }
 
-TEST(LoadOverHttp, AServerThatDoesNotAnswerTimesOutAndNothingHangs) {
+TEST(LoadOverHttp, ASilentServerGivesTimeouts) {
   TinyServer server([](std::uint64_t) { return "HTTP/1.1 200 OK\r\n"; });
   Settings settings = settings_of(2);
   settings.timeout = 50ms;
@@ -177,7 +178,7 @@ TEST(LoadOverHttp, AServerThatDoesNotAnswerTimesOutAndNothingHangs) {
   EXPECT_GE(tally->errors.at("timeout"), 2U);
 }
 
-TEST(LoadOverHttp, WhatIsNoHttpIsAProtocolError) {
+TEST(LoadOverHttp, AnswersOtherThanHttpAreProtocolErrors) {
   TinyServer server([](std::uint64_t) { return "220 smtp ready\r\n\r\n"; });
   const auto tally = run_http(server.address(), kRequests, settings_of(1));
   ASSERT_TRUE(tally.ok()) << tally.error().message();
@@ -185,7 +186,7 @@ TEST(LoadOverHttp, WhatIsNoHttpIsAProtocolError) {
   EXPECT_EQ(tally->latency.count(), 0U);
 }
 
-TEST(LoadOverHttp, WhereNobodyListensItSaysSo) {
+TEST(LoadOverHttp, WithoutAServerReturnsUnavailable) {
   std::optional<TinyServer> server;
   server.emplace([](std::uint64_t) { return kGood; });
   const Address address = server->address();

@@ -32,7 +32,7 @@ Report report_of(std::vector<RunReport> runs) {
   return {"http://127.0.0.1:8000", "lenet5", 3136, 2, 0.5, std::move(runs)};
 }
 
-class Files : public testing::Test {
+class LoadReport : public testing::Test {
  protected:
   Result<Report> read(const std::string& text) {
     const auto path = directory_.path() / "old.json";
@@ -50,13 +50,13 @@ TEST(BenchReport, JsonHasTheKeysThatScriptsRelyOn) {
   EXPECT_NEAR(value.at("latency_us").at("p50").to_number<double>(), 50, 0.5);
   EXPECT_NEAR(value.at("latency_us").at("p99").to_number<double>(), 50, 0.5);
   EXPECT_EQ(value.at("requests_per_second").to_number<double>(), 60);
-  EXPECT_EQ(value.at("errors").to_number<int>(), 3) << "of all runs";
+  EXPECT_EQ(value.at("errors").to_number<int>(), 3) << "summed over all runs";
   EXPECT_EQ(value.at("runs").as_array().size(), 2U);
   EXPECT_EQ(value.at("runs").at(1).at("errors_by_status").at("429").to_number<int>(), 3);
   EXPECT_FALSE(value.as_object().contains("comparison"));
 }
 
-TEST(BenchReport, JoulesARequestAreWattsOverRequestsASecondAndNullWhereNoPowerIsTold) {
+TEST(BenchReport, JoulesPerRequestAreWattsOverRequestRateOrNull) {
   json::value value = json::parse(to_json(report_of({run_of(1, 100us)}), nullptr));
   EXPECT_TRUE(value.at("runs").at(0).at("watts").is_null());
   EXPECT_TRUE(value.at("runs").at(0).at("joules_per_request").is_null());
@@ -72,7 +72,7 @@ TEST(BenchReport, JoulesARequestAreWattsOverRequestsASecondAndNullWhereNoPowerIs
   EXPECT_NE(table.str().find("75.0 W, 1.5 J a request"), std::string::npos) << table.str();
 }
 
-TEST(BenchReport, WattsAreTheSumOverAModelsCardsAndNothingWhereOneTellsNone) {
+TEST(BenchReport, WattsAreTheSumOverAllCardsOrAbsentIfOneReportsNone) {
   const std::string cards =
       R"({"models":[{"name":"m","cards":[{"power_watts":20.5},{"power_watts":30}]},)"
       R"({"name":"other","cards":[{"power_watts":1000}]},{"name":"half","cards":[{"power_watts":1},)"
@@ -85,7 +85,7 @@ TEST(BenchReport, WattsAreTheSumOverAModelsCardsAndNothingWhereOneTellsNone) {
     EXPECT_FALSE(watts_of(text, "m").has_value()) << text;
 }
 
-TEST(BenchReport, AHistogramIsWrittenAsHdrHistogramsPlottersReadIt) {
+TEST(BenchReport, HistogramIsInTheFormatOfHdrHistogram) {
   Tally tally;
   Schedule schedule(Clock::time_point(1s), 0s, 2s, std::nullopt);
   for (const auto latency : {100us, 100us, 100us, 1000us})
@@ -108,12 +108,12 @@ TEST(BenchReport, AHistogramIsWrittenAsHdrHistogramsPlottersReadIt) {
   EXPECT_EQ(count, 3U);
   EXPECT_DOUBLE_EQ(inverse, 4);
   ASSERT_TRUE(std::istringstream(last) >> value >> share >> count) << last;
-  EXPECT_NEAR(value, 1000, 0.001) << "the largest, exactly";
+  EXPECT_NEAR(value, 1000, 0.001) << "the largest value is exact";
   EXPECT_DOUBLE_EQ(share, 1);
   EXPECT_NE(out.str().find("#[Total count = 4]"), std::string::npos);
 }
 
-TEST(BenchReport, ARunWithoutAnySuccessIsAReportToo) {
+TEST(BenchReport, ARunWithoutSuccessesGivesAValidReport) {
   Tally tally;
   tally.failed("connection", 5);
   tally.finish(Schedule(Clock::time_point(1s), 0s, 1s, std::nullopt));
@@ -123,7 +123,7 @@ TEST(BenchReport, ARunWithoutAnySuccessIsAReportToo) {
   EXPECT_NO_THROW((void)json::parse(to_json(report_of({run}), nullptr)));
 }
 
-TEST(BenchReport, TheTableKeepsTo80Columns) {
+TEST(BenchReport, TableKeepsTo80Columns) {
   RunReport wide = run_of(16384, 100us, 12345678);
   wide.requests_per_second = 123456789.1;
   wide.latency_us = {1, 1234567.8, 12345678.9, 99999999.9, 999999999.0, 1099511627.8};
@@ -140,7 +140,7 @@ TEST(BenchReport, TheTableKeepsTo80Columns) {
   }
 }
 
-TEST_F(Files, AReportIsReadBackAsItWas) {
+TEST_F(LoadReport, ReadsBackUnchanged) {
   Report report = report_of({run_of(1, 100us), run_of(4, 200us, 2)});
   report.runs[1].rate = 12.5;
   const auto back = read(to_json(report, nullptr));
@@ -155,7 +155,7 @@ TEST_F(Files, AReportIsReadBackAsItWas) {
   EXPECT_EQ(back->runs[0].requests, 100U);
 }
 
-TEST_F(Files, OfAnotherSchemaAreRefusedByNumber) {
+TEST_F(LoadReport, RefusesAFileOfAnotherSchemaAndNamesItsNumber) {
   std::string text = to_json(report_of({run_of(1, 100us)}), nullptr);
   text.replace(text.find("\"schema\":1"), 10, "\"schema\":2");
   const auto refused = read(text);
@@ -164,7 +164,7 @@ TEST_F(Files, OfAnotherSchemaAreRefusedByNumber) {
   EXPECT_NE(refused.error().message().find("schema 2"), std::string::npos) << refused.error().message();
 }
 
-TEST_F(Files, ThatAreNoReportsAreRefused) {
+TEST_F(LoadReport, RefusesFilesThatAreNoReports) {
   const std::string good = to_json(report_of({run_of(1, 100us)}), nullptr);
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), std::string("{}"),
@@ -175,7 +175,7 @@ TEST_F(Files, ThatAreNoReportsAreRefused) {
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput) << text;
     EXPECT_NE(refused.error().message().find("old.json"), std::string::npos) << refused.error().message();
   }
-  // Each number of a run replaced by a word.
+  // Replace each number of a run by a word.
   for (const char* key : {"connections", "requests", "requests_per_second", "errors", "late_sends", "p50"}) {
     json::value value = json::parse(good);
     json::object& run = value.at("runs").at(0).as_object();
@@ -184,7 +184,7 @@ TEST_F(Files, ThatAreNoReportsAreRefused) {
   }
 }
 
-TEST(BenchCompare, PairsRunsOfTheSameLoadWhateverTheirOrder) {
+TEST(BenchCompare, PairsRunsOfEqualLoadInAnyOrder) {
   const Report then = report_of({run_of(8, 100us), run_of(1, 40us)});
   const Report now = report_of({run_of(1, 20us), run_of(8, 150us)});
   const auto both = compare("old.json", then, now);
@@ -197,7 +197,7 @@ TEST(BenchCompare, PairsRunsOfTheSameLoadWhateverTheirOrder) {
   EXPECT_TRUE(both->notes.empty());
 }
 
-TEST(BenchCompare, RefusesALoadThatTheOldReportHasNot) {
+TEST(BenchCompare, RefusesALoadThatTheOldReportLacks) {
   Report now = report_of({run_of(1, 20us)});
   const Report then = report_of({run_of(8, 100us)});
   const auto refused = compare("old.json", then, now);
@@ -208,7 +208,7 @@ TEST(BenchCompare, RefusesALoadThatTheOldReportHasNot) {
   EXPECT_FALSE(compare("old.json", then, now).ok());
 }
 
-TEST(BenchCompare, SaysWhatElseDiffersAndDividesByNothing) {
+TEST(BenchCompare, NotesOtherDifferencesAndNeverDividesByZero) {
   Report then = report_of({run_of(1, 20us)});
   then.model = "other";
   then.runs[0].latency_us = {};

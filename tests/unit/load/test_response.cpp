@@ -9,7 +9,7 @@ using State = ResponseReader::State;
 
 const std::string kAnswer = "HTTP/1.1 200 OK\r\nContent-Type: x\r\ncontent-LENGTH:  5 \r\n\r\nhello";
 
-TEST(ResponseReader, FindsTheEndWhereverTheBytesAreCut) {
+TEST(ResponseReader, FindsTheEndHoweverTheBytesAreSplit) {
   for (std::size_t cut = 0; cut <= kAnswer.size(); ++cut) {
     ResponseReader reader;
     const State first = cut == 0 ? State::kMore : reader.feed(kAnswer.substr(0, cut));
@@ -24,7 +24,7 @@ TEST(ResponseReader, FindsTheEndWhereverTheBytesAreCut) {
   }
 }
 
-TEST(ResponseReader, CanBeUsedAgain) {
+TEST(ResponseReader, CanBeReusedAfterReset) {
   ResponseReader reader;
   ASSERT_EQ(reader.feed("HTTP/1.1 503 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"), State::kDone);
   EXPECT_EQ(reader.status(), 503U);
@@ -35,7 +35,7 @@ TEST(ResponseReader, CanBeUsedAgain) {
   EXPECT_FALSE(reader.closes());
 }
 
-TEST(ResponseReader, RefusesWhatIsNoAnswer) {
+TEST(ResponseReader, RefusesMalformedResponses) {
   for (const std::string& text :
        {std::string("SSH-2.0-OpenSSH\r\n\r\n"), std::string("HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n"),
         std::string("\r\n\r\n"), std::string("HTTP/1.1 200 OK\r\n\r\n"),

@@ -1,4 +1,4 @@
-// The schedule has no clock: time here is what the test says.
+// The schedule has no clock; the tests pass it the time.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 const Clock::time_point kStart = Clock::time_point(1000s);
 
-TEST(OpenLoop, DueTimesComeFromTheRateAloneAndDoNotDrift) {
+TEST(OpenLoop, DueTimesFollowTheRateWithoutDrift) {
   Schedule schedule(kStart, 0s, 1000s, 3.0);
   std::uint64_t taken = 0;
   while (const auto slot = schedule.take(kStart)) {
@@ -25,7 +25,7 @@ TEST(OpenLoop, DueTimesComeFromTheRateAloneAndDoNotDrift) {
   EXPECT_EQ(schedule.untaken(), 0U);
 }
 
-TEST(OpenLoop, WhatIsDueWithinTheWarmUpIsNotMeasured) {
+TEST(OpenLoop, RequestsDueDuringTheWarmUpAreNotMeasured) {
   Schedule schedule(kStart, 1s, 1s, 10.0);
   int measured = 0, warm_up = 0;
   while (const auto slot = schedule.take(kStart)) {
@@ -36,26 +36,25 @@ TEST(OpenLoop, WhatIsDueWithinTheWarmUpIsNotMeasured) {
   EXPECT_EQ(warm_up, 10);
 }
 
-TEST(OpenLoop, WhatNobodyCouldSendBeforeTheEndIsCounted) {
+TEST(OpenLoop, CountsRequestsThatCouldNotBeSentBeforeTheEnd) {
   Schedule schedule(kStart, 0s, 10s, 100.0);
   for (int i = 0; i < 250; ++i) ASSERT_TRUE(schedule.take(kStart + 9s).has_value());
   EXPECT_FALSE(schedule.take(kStart + 10s).has_value());
   EXPECT_EQ(schedule.untaken(), 750U);
 }
 
-TEST(OpenLoop, RatesThatDivideNothingCountExactly) {
+TEST(OpenLoop, CountsRequestsExactlyForAnyRate) {
   for (const double rate : {0.3, 1.0, 7.0, 333.333, 99'999.7}) {
     Schedule schedule(kStart, 100ms, 1s, rate);
     const std::uint64_t all = schedule.untaken();
     std::uint64_t taken = 0;
     while (schedule.take(kStart)) ++taken;
     EXPECT_EQ(taken, all) << rate;
-    EXPECT_GE(taken, 1U) << "the first is due at once";
+    EXPECT_GE(taken, 1U) << "the first request is due immediately";
   }
 }
 
-/// A server that answers in 1 ms but stalls from second 2 to second 3, and `connections` connections, played
-/// on a fake clock.
+/// Simulates `connections` connections to a server that answers in 1 ms but stalls from second 2 to second 3.
 Tally play(Schedule schedule, std::size_t connections) {
   Tally tally;
   std::deque<Clock::time_point> free(connections, kStart);
@@ -75,18 +74,18 @@ Tally play(Schedule schedule, std::size_t connections) {
   return tally;
 }
 
-TEST(OpenLoop, AStallIsChargedToEveryRequestItKeptFromBeingSent) {
+TEST(OpenLoop, AStallAddsToTheLatencyOfEveryRequestThatItDelayed) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, 100.0), 4);
   EXPECT_EQ(tally.latency.count(), 1000U);
   EXPECT_TRUE(tally.errors.empty());
-  // 100 of 1,000 were due during the stall; evenly spread, half of them waited over half a second.
+  // 100 of the 1,000 requests were due during the stall. Half of those waited longer than half a second.
   EXPECT_NEAR(static_cast<double>(tally.latency.percentile(95).count()), 5e8, 3e7);
   EXPECT_GE(tally.latency.percentile(99), 850ms);
   EXPECT_GT(tally.late, 80U);
   EXPECT_GT(tally.send_delay.max(), 900ms);
 }
 
-TEST(OpenLoop, AtTheSlowestOfRatesSendsOneRequestAndEnds) {
+TEST(OpenLoop, AVeryLowRateSendsOneRequest) {
   for (const double rate : {1e-3, 1e-30, 1e-308}) {
     Schedule schedule(kStart, 0s, 1s, rate);
     EXPECT_TRUE(schedule.take(kStart).has_value());
@@ -96,7 +95,7 @@ TEST(OpenLoop, AtTheSlowestOfRatesSendsOneRequestAndEnds) {
   }
 }
 
-TEST(ClosedLoop, AStallIsOneSlowRequestAConnection) {
+TEST(ClosedLoop, AStallSlowsDownOneRequestPerConnection) {
   const Tally tally = play(Schedule(kStart, 0s, 10s, std::nullopt), 4);
   EXPECT_GT(tally.latency.count(), 30'000U);
   EXPECT_EQ(tally.latency.percentile(99) / 1ms, 1);
@@ -104,7 +103,7 @@ TEST(ClosedLoop, AStallIsOneSlowRequestAConnection) {
   EXPECT_EQ(tally.late, 0U);
 }
 
-TEST(ClosedLoop, SendsUntilTheEndAndThenNoMore) {
+TEST(ClosedLoop, SendsRequestsUntilTheEnd) {
   Schedule schedule(kStart, 1s, 2s, std::nullopt);
   EXPECT_FALSE(schedule.take(kStart)->measured);
   EXPECT_TRUE(schedule.take(kStart + 1s)->measured);
@@ -113,7 +112,7 @@ TEST(ClosedLoop, SendsUntilTheEndAndThenNoMore) {
   EXPECT_EQ(schedule.untaken(), 0U);
 }
 
-TEST(Tally, CountsFailuresOfTheWarmUpButNotItsTimes) {
+TEST(Tally, CountsFailuresButNotLatenciesOfTheWarmUp) {
   Schedule schedule(kStart, 1s, 1s, std::nullopt);
   const auto slot = schedule.take(kStart);
   Tally tally;

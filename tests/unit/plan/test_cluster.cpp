@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path kConfigs = fs::path(tests::source_dir()) / "configs";
 
-/// A folder with devices/small.yaml and clusters/; files are written as a test needs them.
+/// A directory with devices/small.yaml and clusters/, into which tests write further files.
 class ClusterFile : public testing::Test {
  protected:
   ClusterFile() {
@@ -33,7 +33,8 @@ class ClusterFile : public testing::Test {
     write("clusters/c.yaml", text);
     return load_cluster(directory_.path() / "clusters" / "c.yaml");
   }
-  /// The message of a cluster or device that must be refused; checks that it names the file and `line`.
+  /// Loads a cluster or device that must be refused and returns the message, which must name the file and
+  /// `line`.
   std::string refusal(const std::string& text, int line) {
     return checked(load(text), "c.yaml:" + std::to_string(line) + ":");
   }
@@ -63,7 +64,7 @@ bool has(const std::string& text, const std::string& part) {
   return true;
 }
 
-TEST(ShippedClusters, LoadAndFormAChain) {
+TEST(ShippedClusters, Ku060ClustersFormAChain) {
   for (const auto& [file, cards] : {std::pair{"one", 1U}, {"two", 2U}, {"three", 3U}}) {
     const auto cluster = load_cluster(kConfigs / "clusters" / (std::string(file) + "-ku060.yaml"));
     ASSERT_TRUE(cluster.ok()) << cluster.error().message();
@@ -84,7 +85,7 @@ TEST(ShippedClusters, LoadAndFormAChain) {
   }
 }
 
-TEST(ShippedClusters, LoadEveryOne) {
+TEST(ShippedClusters, EveryFileLoads) {
   int count = 0;
   for (const auto& file : fs::directory_iterator(kConfigs / "clusters")) {
     const auto cluster = load_cluster(file.path());
@@ -94,7 +95,7 @@ TEST(ShippedClusters, LoadEveryOne) {
   EXPECT_GE(count, 5);
 }
 
-TEST(ShippedDevices, SayWhereEachFigureComesFrom) {
+TEST(ShippedDevices, EveryFileNamesTheSourceOfEachFigure) {
   for (const auto& file : fs::directory_iterator(kConfigs / "devices")) {
     const auto device = load_device(file.path());
     ASSERT_TRUE(device.ok()) << device.error().message();
@@ -129,7 +130,7 @@ TEST_F(ClusterFile, RefusesACableToNowhere) {
       "'b' is missing: a cable to nowhere");
 }
 
-TEST_F(ClusterFile, RefusesWhatIsWrongWithACable) {
+TEST_F(ClusterFile, RefusesInvalidCables) {
   const std::string cards =
       "schema: 1\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
       "small}\ncables:\n";
@@ -168,7 +169,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithACable) {
       "a mapping with the keys card, connector");
 }
 
-TEST_F(ClusterFile, RefusesWhatIsWrongWithACard) {
+TEST_F(ClusterFile, RefusesInvalidCards) {
   has(refusal("schema: 1\nemulated: true\ncards: []\n", 3), "at least one card");
   has(refusal("schema: 1\nemulated: true\n", 1), "at least one card");
   has(refusal(
@@ -187,12 +188,12 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithACard) {
       "neither true nor false");
 }
 
-TEST_F(ClusterFile, RefusesAnotherSchemaByItsNumber) {
+TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesItsNumber) {
   has(refusal("schema: 2\ncards: []\n", 1), "2 is not known");
   has(refusal("cards: []\n", 1), "'schema' is missing");
 }
 
-TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
+TEST_F(ClusterFile, RefusesFilesThatAreNoClusters) {
   has(refusal("", 1), "is empty");
   has(refusal("just words\n", 1), "a mapping with the keys");
   has(refusal("schema: 1\ncards: [\n", 3), "not YAML");
@@ -219,7 +220,7 @@ TEST_F(ClusterFile, RefusesWhatIsNotACluster) {
   has(absent.error().message(), "absent.yaml");
 }
 
-TEST_F(ClusterFile, ReadsAliasesAsWhatTheyStandFor) {
+TEST_F(ClusterFile, ExpandsYamlAliases) {
   const auto cluster = load(
       "schema: 1\nemulated: true\ncards:\n  - {name: a, device: &d small}\n  - {name: b, device: *d}\n"
       "cables:\n  - &c {a: {card: a, connector: 0}, b: {card: b, connector: 0}, gigabits_per_second: 1}\n");
@@ -227,7 +228,7 @@ TEST_F(ClusterFile, ReadsAliasesAsWhatTheyStandFor) {
   EXPECT_EQ(cluster->cards[1].device, cluster->cards[0].device);
 }
 
-TEST_F(ClusterFile, SurvivesAnyMutation) {
+TEST_F(ClusterFile, MutatedFilesNeverCrashTheReader) {
   const std::string valid =
       "schema: 1\nname: n\nemulated: true\ncards:\n  - {name: a, device: small}\n  - {name: b, device: "
       "small}\ncables:\n"
@@ -244,7 +245,7 @@ TEST_F(ClusterFile, SurvivesAnyMutation) {
   }
 }
 
-TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
+TEST_F(ClusterFile, RefusesInvalidDevices) {
   const std::string good = kSmall;
   const auto without = [&](const std::string& line) {
     std::string text = good;
@@ -271,7 +272,7 @@ TEST_F(ClusterFile, RefusesWhatIsWrongWithADevice) {
       "1 to 15 characters");
 }
 
-TEST_F(ClusterFile, ReadsRegionsWithTheirBanks) {
+TEST_F(ClusterFile, ReadsRegionsWithTheirMemoryBanks) {
   write("devices/d.yaml",
         "schema: 1\npart: p\nfamily: xcu\nclock_mhz: 1\nmemory: [{name: m, capacity_bytes: 4096, "
         "bandwidth_bytes_per_second: 1}]\n"

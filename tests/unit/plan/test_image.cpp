@@ -15,7 +15,7 @@ namespace {
 
 using kernels::Program;
 
-/// An image of one partition that holds `program`, fed and read by the host.
+/// An image of one partition that computes `program`; the host writes its input and reads its output.
 EmulationData sample(const Program& program) {
   EmulationData data;
   data.record.abi_version = abi::kAbiVersion;
@@ -50,7 +50,7 @@ std::string message_of(const EmulationData& data) {
   return decoded.ok() ? "" : decoded.error().message();
 }
 
-TEST(Program, ComesBackAsItWasWithEveryOperation) {
+TEST(Program, ReadsBackUnchangedWithEveryOperation) {
   const Program program = tests::every_operation_program();
   ASSERT_EQ(kernels::validate(program), "");
   const auto decoded = decode_program(encode_program(program));
@@ -58,7 +58,7 @@ TEST(Program, ComesBackAsItWasWithEveryOperation) {
   EXPECT_EQ(*decoded, program);
 }
 
-TEST(Program, HasTheSameBytesEveryTimeAndADigestThatSeesEveryWeight) {
+TEST(Program, EncodingIsDeterministicAndItsDigestCoversEveryWeight) {
   const Program program = tests::chain_program(2);
   EXPECT_EQ(encode_program(program), encode_program(tests::chain_program(2)));
   Program other = program;
@@ -66,7 +66,7 @@ TEST(Program, HasTheSameBytesEveryTimeAndADigestThatSeesEveryWeight) {
   EXPECT_NE(program_digest(program), program_digest(other));
 }
 
-TEST(Program, KeepsTiedWeightsOnce) {
+TEST(Program, StoresTiedWeightsOnce) {
   Program program = tests::chain_program(3);
   const auto untied = encode_program(program).size();
   std::get<kernels::Convolution>(program.blocks[4].operation).weights =
@@ -78,7 +78,7 @@ TEST(Program, KeepsTiedWeightsOnce) {
   EXPECT_EQ(*decoded, program);
 }
 
-TEST(Program, WithAFlippedWeightIsRefusedByItsDigest) {
+TEST(Program, WithAFlippedWeightIsRefusedBecauseOfItsDigest) {
   const Program program = tests::chain_program(1);
   auto bytes = encode_program(program);
   bytes.back() ^= std::byte{1};  // the last blob ends the file
@@ -88,7 +88,7 @@ TEST(Program, WithAFlippedWeightIsRefusedByItsDigest) {
   EXPECT_NE(decoded.error().message().find("digest"), std::string::npos) << decoded.error().message();
 }
 
-TEST(Program, OfANewerSchemaIsRefusedByItsNumber) {
+TEST(Program, OfANewerSchemaIsRefusedWithItsNumber) {
   std::vector<std::byte> bytes = {std::byte{0x08}, std::byte{0x07}};  // field 1, schema_version: 7
   const auto decoded = decode_program(bytes);
   ASSERT_FALSE(decoded.ok());
@@ -97,7 +97,7 @@ TEST(Program, OfANewerSchemaIsRefusedByItsNumber) {
       << decoded.error().message();
 }
 
-TEST(EmulationData, ComesBackAsItWas) {
+TEST(EmulationData, ReadsBackUnchanged) {
   const EmulationData data = sample(tests::every_operation_program());
   const auto decoded = decode_emulation_data(encode_emulation_data(data));
   ASSERT_TRUE(decoded.ok()) << decoded.error().message();
@@ -105,7 +105,7 @@ TEST(EmulationData, ComesBackAsItWas) {
   EXPECT_EQ(decoded->programs, data.programs);
 }
 
-TEST(EmulationData, ThatContradictsItselfIsRefusedByWhatContradicts) {
+TEST(EmulationData, InconsistentDataAreRefusedWithTheInconsistentField) {
   const EmulationData good = sample(tests::chain_program(2));
   ASSERT_EQ(message_of(good), "");
   const auto with = [&](auto change) {
@@ -135,7 +135,7 @@ TEST(EmulationData, ThatContradictsItselfIsRefusedByWhatContradicts) {
   EXPECT_NE(message_of(renamed).find("content_digest"), std::string::npos);
 }
 
-TEST(EmulationData, SurvivesAnyMutation) {
+TEST(EmulationData, MutatedDataNeverGiveAnInvalidProgram) {
   const auto valid = encode_emulation_data(sample(tests::every_operation_program()));
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
@@ -148,7 +148,7 @@ TEST(EmulationData, SurvivesAnyMutation) {
     if (!decoded.ok()) continue;
     ASSERT_EQ(decoded->programs.size(), decoded->record.partitions.size()) << "MILLRACE_SEED=" << seed;
   }
-  // Past the digests, so that the program's own checks are met.
+  // Mutate the program without its digests, so that the program's own checks are reached.
   const auto program = encode_program(tests::every_operation_program());
   for (int round = 0; round < 3000; ++round) {
     auto bytes = program;
@@ -159,14 +159,14 @@ TEST(EmulationData, SurvivesAnyMutation) {
   }
 }
 
-TEST(ImageRecord, ComesBackFromJson) {
+TEST(ImageRecord, ReadsBackFromJsonUnchanged) {
   const ImageRecord record = sample(tests::chain_program(2)).record;
   const auto parsed = parse_image_record(to_json(record));
   ASSERT_TRUE(parsed.ok()) << parsed.error().message();
   EXPECT_EQ(*parsed, record);
 }
 
-TEST(ImageRecord, WithAnUnknownFieldIsRefusedByItsName) {
+TEST(ImageRecord, WithAnUnknownFieldIsRefusedWithItsName) {
   std::string json = to_json(sample(tests::chain_program(1)).record);
   json.insert(1, "\"peers\": [],");
   const auto parsed = parse_image_record(json);
@@ -189,7 +189,7 @@ TEST(Uuid, IsAVersion8UuidOfTheDigestsFirstBytes) {
   EXPECT_EQ(uuid_from_digest(std::string(64, 'f')), "ffffffff-ffff-8fff-bfff-ffffffffffff");
 }
 
-/// A container by hand: header, a table of one section, its bytes.
+/// A hand-made container: a header, a table of one section, and the section's bytes.
 std::vector<std::byte> container() {
   std::vector<std::byte> bytes(512 + 16);
   std::memcpy(bytes.data(), "xclbin2", 8);
@@ -210,7 +210,7 @@ std::vector<std::byte> container() {
   return bytes;
 }
 
-TEST(Xclbin, ShowsItsSectionsAndUuid) {
+TEST(Xclbin, ParsesSectionsAndUuid) {
   const auto bytes = container();
   const auto view = parse_xclbin(bytes);
   ASSERT_TRUE(view.ok()) << view.error().message();
@@ -222,7 +222,7 @@ TEST(Xclbin, ShowsItsSectionsAndUuid) {
   EXPECT_EQ(view->find(16), nullptr);
 }
 
-TEST(Xclbin, CutShortAnywhereIsRefused) {
+TEST(Xclbin, TruncatedAnywhereIsRefused) {
   auto bytes = container();
   seal_xclbin(bytes);
   ASSERT_TRUE(parse_xclbin(bytes).ok());
@@ -231,7 +231,7 @@ TEST(Xclbin, CutShortAnywhereIsRefused) {
   EXPECT_NE(parse_xclbin(std::span(bytes).first(520)).error().message().find("truncated"), std::string::npos);
 }
 
-TEST(Xclbin, WithAnyOneBitFlippedIsRefused) {
+TEST(Xclbin, WithAnyBitFlippedIsRefused) {
   auto bytes = container();
   seal_xclbin(bytes);
   for (std::size_t i = 0; i < bytes.size() * 8; ++i) {
@@ -241,7 +241,7 @@ TEST(Xclbin, WithAnyOneBitFlippedIsRefused) {
   }
 }
 
-TEST(Xclbin, WhoseSectionsReachOutsideItIsRefused) {
+TEST(Xclbin, WithSectionsBeyondItsEndIsRefused) {
   const auto with = [](std::size_t offset, auto value) {
     auto bytes = container();
     std::memcpy(bytes.data() + offset, &value, sizeof value);
@@ -258,7 +258,7 @@ TEST(Xclbin, WhoseSectionsReachOutsideItIsRefused) {
   EXPECT_NE(with(8, std::int32_t{100}).find("truncated"), std::string::npos);
 }
 
-TEST(Xclbin, SurvivesAnyMutationOfItsHeader) {
+TEST(Xclbin, WithAMutatedHeaderNeverGivesSectionsBeyondItsEnd) {
   const unsigned seed = tests::chosen_seed();
   std::mt19937 random(seed);
   for (int round = 0; round < 20000; ++round) {
@@ -272,7 +272,7 @@ TEST(Xclbin, SurvivesAnyMutationOfItsHeader) {
   }
 }
 
-/// A MEM_TOPOLOGY of these banks: type, whether it is used, KiB.
+/// One memory bank of a MEM_TOPOLOGY section.
 struct Bank {
   std::uint8_t type = 1, used = 1;
   std::uint64_t kibibytes = 0;
@@ -296,7 +296,7 @@ Result<std::uint64_t> memory_of(std::span<const std::byte> section) {
   return memory_bytes(view);
 }
 
-TEST(Xclbin, AddsUpTheMemoryBanksInUse) {
+TEST(Xclbin, MemoryIsTheSumOfTheUsedBanks) {
   constexpr std::uint8_t kDdr4 = 1, kStreaming = 3, kHbm = 6, kProcessor = 11;
   EXPECT_EQ(memory_of(topology({{kDdr4, 1, 1U << 24U}, {kDdr4, 0, 1U << 24U}, {kHbm, 1, 1U << 18U}})).value(),
             (std::uint64_t{16} << 30U) + (std::uint64_t{256} << 20U));
@@ -307,7 +307,7 @@ TEST(Xclbin, AddsUpTheMemoryBanksInUse) {
   EXPECT_EQ(memory_bytes(XclbinView{}).value(), 0U);
 }
 
-TEST(Xclbin, WhoseMemoryBanksAreCutShortOrEndlessIsRefused) {
+TEST(Xclbin, WithTruncatedOrHugeMemoryBanksIsRefused) {
   const auto two = topology({{1, 1, 8}, {1, 1, 8}});
   for (std::size_t length = 4; length < two.size(); ++length)
     EXPECT_EQ(memory_of(std::span(two).first(length)).error().code(), ErrorCode::kCorrupt) << length;

@@ -1,4 +1,5 @@
-// Parameters outside of images: the topology, the file, and what becomes of a damaged one.
+// Parameters that are not part of an image: their topology, their file format, and the reading of damaged
+// files.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +32,7 @@ std::string message_of(const Bytes& bytes, const std::string& topology) {
   return decoded.ok() ? "" : decoded.error().message();
 }
 
-TEST(Topology, IsTheSameForOtherNumbersAndAnotherForAnythingElse) {
+TEST(Topology, IgnoresWeightsAndScalesButNothingElse) {
   const Program program = placed(tests::every_operation_program());
   ASSERT_EQ(kernels::validate(program), "");
   const Program topology = kernels::topology_of(program);
@@ -60,7 +61,7 @@ TEST(Topology, IsTheSameForOtherNumbersAndAnotherForAnythingElse) {
   EXPECT_NE(topology_digest(strided), topology_digest(program));
 }
 
-TEST(Topology, KnowsNoPlacementOfWhatHasNoParameters) {
+TEST(Topology, ABlockWithoutParametersMustNotBePlaced) {
   Program program = tests::every_operation_program();
   for (auto& block : program.blocks)
     if (std::holds_alternative<kernels::MaxPool>(block.operation)) block.placement = Placement::kLoaded;
@@ -68,7 +69,7 @@ TEST(Topology, KnowsNoPlacementOfWhatHasNoParameters) {
       << kernels::validate(program);
 }
 
-TEST(Topology, TakesBipolarWeightsAndThresholds) {
+TEST(Topology, OfBipolarWeightsAndThresholdsIsValid) {
   Program program;
   program.name = "bipolar";
   program.tensors = {{"in", {kernels::ElementType::Kind::kBipolar, 1}, {1, 1, 4}, {}, 0},
@@ -90,7 +91,7 @@ TEST(Topology, TakesBipolarWeightsAndThresholds) {
   EXPECT_EQ(kernels::validate(kernels::topology_of(program)), "");
 }
 
-TEST(Parameters, ComeBackAsTheyWere) {
+TEST(Parameters, ReadBackUnchanged) {
   const Program program = placed(tests::every_operation_program(), Placement::kStreamed);
   const Bytes load(130, std::byte{7}), streamed(5000, std::byte{9});
   const Bytes bytes = encode_parameters(program, load, streamed);
@@ -112,7 +113,7 @@ TEST(Parameters, OfAnotherTopologyAreRefused) {
   const Bytes bytes = encode_parameters(placed(tests::chain_program(2)));
   EXPECT_NE(message_of(bytes, topology_digest(placed(tests::chain_program(3)))).find("are for topology"),
             std::string::npos);
-  // The header may say what it likes: the program counts.
+  // The program decides, even if the header names another topology.
   const Program other = placed(tests::chain_program(3));
   Bytes forged = bytes;
   std::memcpy(forged.data() + 16, topology_digest(other).data(), 64);
@@ -124,7 +125,7 @@ TEST(Parameters, OfABakedProgramAreRefused) {
   EXPECT_NE(message_of(encode_parameters(baked), program_digest(baked)), "");
 }
 
-TEST(Parameters, ThatEndEarlyAreRefusedWhereverThatIs) {
+TEST(Parameters, TruncatedAnywhereAreRefused) {
   const Program program = placed(tests::chain_program(2));
   const std::string topology = topology_digest(program);
   const Bytes whole = encode_parameters(program, Bytes(200), Bytes(100));
@@ -137,7 +138,7 @@ TEST(Parameters, ThatEndEarlyAreRefusedWhereverThatIs) {
   EXPECT_NE(message_of(longer, topology).find("bytes long"), std::string::npos);
 }
 
-TEST(Parameters, OfANewerSchemaAreRefusedByItsNumber) {
+TEST(Parameters, OfANewerSchemaAreRefusedWithItsNumber) {
   Bytes bytes = encode_parameters(placed(tests::chain_program(1)));
   bytes[8] = std::byte{7};
   const auto header = read_parameter_header(bytes);
@@ -146,7 +147,7 @@ TEST(Parameters, OfANewerSchemaAreRefusedByItsNumber) {
   EXPECT_NE(header.error().message().find("schema 7"), std::string::npos);
 }
 
-TEST(Parameters, SurviveAnyMutation) {
+TEST(Parameters, MutatedFilesNeverGiveAnInvalidProgram) {
   const Program program = placed(tests::every_operation_program());
   const std::string topology = topology_digest(program);
   const Bytes whole = encode_parameters(program, Bytes(64));
@@ -154,7 +155,7 @@ TEST(Parameters, SurviveAnyMutation) {
   std::mt19937 random(kSeed);
   for (int round = 0; round < 300; ++round) {
     Bytes bytes = whole;
-    // Half of the hits in the header, where few bytes decide much.
+    // Half of the mutations hit the header, where a few bytes decide much.
     const std::size_t room = round % 2 == 0 ? 128 : bytes.size();
     for (int i = 0; i < 3; ++i) bytes[random() % room] = static_cast<std::byte>(random());
     const auto decoded = decode_parameters(bytes, topology);
