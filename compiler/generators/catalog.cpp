@@ -147,7 +147,7 @@ Result<Catalog> load_catalog(const std::filesystem::path& file) {
 
 std::string print_catalog(const Catalog& catalog) {
   std::string text =
-      "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/features.hpp.\n"
+      "# What Yosys makes of the modules of kernels/rtl: coefficients of compiler/generators/module.hpp.\n"
       "# Written by tools/calibrate from kernels/catalog.csv; see kernels/README.md. Not to be edited.\n"
       "# held_out: relative error on measurements left out of the fit, in tenths of them.\n"
       "# cycles: relative error of compiler/generators/timing.hpp on kernels/cycles.csv; nothing of it is "

@@ -22,7 +22,7 @@ struct FitError {
   bool operator==(const FitError&) const = default;
 };
 
-/// One figure of one module as a sum over terms: coefficient times the term's amount (see features.hpp).
+/// One figure of one module as a sum over terms: coefficient times the term's amount (see module.hpp).
 struct Fit {
   std::map<std::string, double, std::less<>> coefficients;
   FitError held_out;

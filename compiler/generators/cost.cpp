@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "compiler/generators/features.hpp"
+#include "compiler/generators/module.hpp"
 
 namespace millrace::compiler::generators {
 namespace {

@@ -45,7 +45,7 @@ Result<Cost> cost(const Catalog& catalog, std::string_view module, const Paramet
 struct Extrapolation {
   std::string module;  // "mr_egress"
   std::string figure;  // "lut" or "ff"
-  std::string term;    // of features.hpp: "down"
+  std::string term;    // of module.hpp: "down"
   auto operator<=>(const Extrapolation&) const = default;
 };
 

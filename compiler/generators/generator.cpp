@@ -1,10 +1,10 @@
 #include "compiler/generators/generator.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 
 #include "compiler/generators/folded.hpp"
+#include "compiler/generators/module.hpp"
 #include "compiler/generators/plugin.hpp"
 #include "compiler/generators/unrolled.hpp"
 #include "kernels/program/parameters.hpp"
@@ -32,43 +32,7 @@ std::uint64_t folds(const Instance& i, const char* whole, const char* part) {
   return static_cast<std::uint64_t>(parameter(i, whole, 1) / parameter(i, part, 1));
 }
 
-UnitCycles window_cycles(const Instance& i, std::uint64_t beats_in, std::uint64_t beats_out) {
-  const auto p = [&](const char* name, std::int64_t otherwise) { return parameter(i, name, otherwise); };
-  const std::int64_t px = p("PX", 1), w = p("W", 1), h = p("H", 1), sw = p("SW", 1);
-  const std::int64_t rc = (p("KW", 1) - 1) * p("DW", 1) + 1;
-  const std::int64_t m = px > sw ? px / sw : 1;
-  const std::int64_t beats = w / px, newest = ((m - 1) * sw + rc - 1 - p("PL", 0)) / px;
-  const std::int64_t across = (w + p("PL", 0) + p("PR", 0) - rc) / sw + 1;
-  const std::int64_t step = sw > px ? sw / px : 1;
-  const std::int64_t left = (p("PL", 0) + px - 1) / px;
-  const std::int64_t right = std::max<std::int64_t>(0, (across / m - 1) * step + newest + 1 - beats);
-  const std::int64_t rows = h + std::max(p("PT", 0), p("PB", 0));
-  const auto scan = static_cast<std::uint64_t>(rows * (beats + std::max(left, right)));
-  return {std::max({scan, beats_in, beats_out}), 2};
-}
-
 }  // namespace
-
-WindowGaps window_gaps(const Netlist& netlist, const Unit& window, std::int64_t cycles_a_beat) {
-  const auto& i = window.instance;
-  if (i.module != "mr_swu_par") return {};
-  const std::int64_t px = parameter(i, "PX", 1), sw = parameter(i, "SW", 1), m = px > sw ? px / sw : 1;
-  const auto reach = [&](const char* kernel, const char* dilation) {
-    return (parameter(i, kernel, 1) - 1) * parameter(i, dilation, 1) + 1;
-  };
-  const auto p = [&](const char* name) { return parameter(i, name, 0); };
-  WindowGaps gaps;
-  gaps.rows = (p("H") + p("PT") + p("PB") - reach("KH", "DH")) / p("SH");
-  const std::int64_t across = ((p("W") + p("PL") + p("PR") - reach("KW", "DW")) / sw + 1) / m - 1;
-  const auto scan = static_cast<std::int64_t>(
-      window_cycles(i, netlist.streams[window.inputs[0]].beats, netlist.streams[window.outputs[0]].beats)
-          .interval);
-  const std::int64_t line = scan / (p("H") + std::max(p("PT"), p("PB"))),
-                     step = std::max<std::int64_t>(1, sw / px);
-  gaps.row = (p("SH") * line - across * step) * cycles_a_beat;
-  gaps.frame = (scan - gaps.rows * p("SH") * line - across * step) * cycles_a_beat;
-  return gaps;
-}
 
 std::uint64_t fed_interval(const Netlist& netlist, std::int32_t block) {
   const Unit* window = nullptr;
@@ -104,32 +68,13 @@ std::uint64_t WindowGaps::cost(std::uint64_t nf, std::uint64_t sf) const {
 
 UnitCycles unit_cycles(const Netlist& netlist, const Unit& unit) {
   if (unit.wiring != Wiring::kNone) return {};
-  const Instance& i = unit.instance;
   std::uint64_t in = 0, out = 0;
   for (const auto s : unit.inputs) in = std::max(in, netlist.streams[s].beats);
   for (const auto s : unit.outputs) out = std::max(out, netlist.streams[s].beats);
-  const std::uint64_t beats = std::max(in, out);
-  if (is_matrix_unit(i)) {
-    const std::uint64_t nf = folds(i, "MH", "PE"), sf = folds(i, "MW", "SIMD");
-    const auto tree = std::bit_width(static_cast<std::uint64_t>(parameter(i, "SIMD", 1) - 1));
-    return {out / nf * nf * sf * line_cycles(i), 3 + static_cast<std::uint64_t>(tree) + (nf > 1 ? 1 : 0)};
-  }
-  if (i.module == kPluginModule)
-    return {static_cast<std::uint64_t>(parameter(i, "INTERVAL", 1)),
-            static_cast<std::uint64_t>(parameter(i, "LATENCY", 1))};
-  if (i.module == kUnrolledModule) return {beats, static_cast<std::uint64_t>(parameter(i, "LATENCY", 1))};
-  if (i.module == "mr_swu_par") return window_cycles(i, in, out);
-  if (i.module == "mr_swu") return {beats, 3};
-  if (i.module == "mr_requant") {
-    const bool scaled = parameter(i, "MBITS", 17) != 0, moved = parameter(i, "OFFBITS", 40) != 0;
-    const bool even = parameter(i, "ROUND_HALF_EVEN", 0) != 0;
-    return {beats, 2U + (scaled ? 1U : 0U) + (moved ? 1U : 0U) + (even ? 1U : 0U)};
-  }
-  if (i.module == "mr_threshold") return {beats, static_cast<std::uint64_t>(parameter(i, "OBITS", 4)) + 1};
-  if (i.module == "mr_vvu" || i.module == "mr_add") return {beats, 3};
-  if (i.module == "mr_lut" || i.module == "mr_fifo") return {beats, 2};
-  if (i.module == "mr_fork" || i.module == "mr_join" || i.module == "mr_split") return {beats, 0};
-  return {beats, 1};
+  const Module& module = *find_module(unit.instance.module);
+  const Values values = Values::of(module, unit.instance.parameters).value();
+  return {module.interval != nullptr ? module.interval(values, in, out) : std::max(in, out),
+          module.latency != nullptr ? module.latency(values) : 1};
 }
 
 std::string block_label(const kernels::Block& block) {

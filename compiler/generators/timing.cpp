@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/generators/folded.hpp"
-#include "compiler/generators/timing_units.hpp"
+#include "compiler/generators/modules/play.hpp"
 
 namespace millrace::compiler::generators {
 namespace {
@@ -76,10 +76,7 @@ class Player {
   Status build() {
     wires_.resize(netlist_.streams.size());
     for (const auto& unit : netlist_.units) {
-      auto made = make_timing_unit(netlist_, unit, wires_, options_.unlimited_fifos);
-      if (!made)
-        return Error(ErrorCode::kInternal,
-                     "timing: there is no model of module '" + unit.instance.module + "'");
+      MILLRACE_ASSIGN(auto made, play(unit));
       if (made->combinational()) combinational_.push_back(made.get());
       units_.push_back(std::move(made));
       patience_ += 2 * unit_cycles(netlist_, unit).interval;
@@ -94,6 +91,17 @@ class Player {
       sinks_.push_back({&wires_[s], netlist_.streams[s].beats, 0, {}});
     }
     return {};
+  }
+
+  Result<std::unique_ptr<TimingUnit>> play(const Unit& unit) {
+    const PlayedInstance instance{netlist_, unit, wires_, options_.unlimited_fifos};
+    if (unit.wiring != Wiring::kNone) return played<Through>(instance.in(), instance.out());
+    const Module* module = find_module(unit.instance.module);
+    if (module == nullptr || module->play == nullptr)
+      return Error(ErrorCode::kInternal,
+                   "timing: there is no model of module '" + unit.instance.module + "'");
+    MILLRACE_ASSIGN(const Values values, Values::of(*module, unit.instance.parameters));
+    return module->play(instance, values);
   }
 
   /// One clock; whether a beat came in or went out, or one waits for its time.

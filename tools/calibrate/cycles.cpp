@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "compiler/generators/module.hpp"
 #include "compiler/generators/netlist.hpp"
 #include "compiler/generators/timing.hpp"
 
@@ -28,54 +29,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
-}
-
-/// Beats of a frame on each input and output.
-struct Beats {
-  std::vector<std::int64_t> in, out;
-};
-
-/// Frames as the benches (kernels/tb/*_cases.cpp) make them. Where a module just passes beats on, a frame is
-/// as long as the bench likes: the interval.
-std::optional<Beats> beats_of(const CycleMeasurement& row) {
-  const Instance instance{row.module, "unit", row.parameters};
-  const auto p = [&](const char* name) { return parameter(instance, name, 1); };
-  const auto several = [](std::int64_t n, std::int64_t beats) {
-    return std::vector<std::int64_t>(static_cast<std::size_t>(n), beats);
-  };
-  const std::string& m = row.module;
-  constexpr std::int64_t kAdapterFrames = 12, kVectors = 10, kPixels = 20;
-  if (m == "mr_skid" || m == "mr_fifo" || m == "mr_lut") return Beats{{row.interval}, {row.interval}};
-  if (m == "mr_add") return Beats{{row.interval, row.interval}, {row.interval}};
-  if (m == "mr_fork" || m == "mr_split") return Beats{{row.interval}, several(p("N"), row.interval)};
-  if (m == "mr_join") return Beats{several(p("N"), row.interval), {row.interval}};
-  if (m == "mr_width_adapter") {
-    const std::int64_t s = p("S_LANES"), to = p("M_LANES");
-    return Beats{{to * kAdapterFrames}, {s * kAdapterFrames}};
-  }
-  if (m == "mr_concat") {
-    const std::int64_t a = p("CF0") * kPixels, b = p("CF1") * kPixels;
-    return Beats{{a, b}, {a + b}};
-  }
-  if (m == "mr_requant" || m == "mr_threshold") {
-    const std::int64_t beats = kVectors * p("CHANNELS") / p("PE");
-    return Beats{{beats}, {beats}};
-  }
-  if (m == "mr_mvu" || m == "mr_mvu_streamed") return Beats{{p("MW") / p("SIMD")}, {p("MH") / p("PE")}};
-  if (m == "mr_vvu") {
-    const std::int64_t folds = p("CHANNELS") / p("PE");
-    return Beats{{p("TAPS") * folds}, {folds}};
-  }
-  if (m == "mr_reduce") return Beats{{p("TAPS") * p("CF")}, {p("CF")}};
-  if (m == "mr_pool")
-    return Beats{{p("H") * p("W") / p("PX") * p("CF")}, {p("H") / p("KH") * (p("W") / p("KW")) * p("CF")}};
-  if (m == "mr_swu" || m == "mr_swu_par") {
-    const std::int64_t oh = (p("H") + p("PT") + p("PB") - (p("KH") - 1) * p("DH") - 1) / p("SH") + 1;
-    const std::int64_t ow = (p("W") + p("PL") + p("PR") - (p("KW") - 1) * p("DW") - 1) / p("SW") + 1;
-    if (m == "mr_swu") return Beats{{p("H") * p("W") * p("CF")}, {oh * ow * p("KH") * p("KW") * p("CF")}};
-    return Beats{{p("H") * p("W") / p("PX")}, {oh * ow / std::max<std::int64_t>(1, p("PX") / p("SW"))}};
-  }
-  return std::nullopt;
 }
 
 double relative(std::int64_t predicted, std::int64_t measured) {
@@ -125,9 +78,11 @@ Result<PredictedCycles> predict_cycles(const CycleMeasurement& row) {
     return PredictedCycles{static_cast<std::int64_t>(reader.first_cycles),
                            static_cast<std::int64_t>(reader.pass_cycles)};
   }
-  const auto beats = beats_of(row);
-  if (!beats)
+  const Module* module = find_module(row.module);
+  if (module == nullptr || module->frame == nullptr)
     return Error(ErrorCode::kUnsupported, "no frame is known of " + row.module + ", row " + row.row);
+  MILLRACE_ASSIGN(const Values values, Values::of(*module, row.parameters));
+  const Beats beats = module->frame(values, row.interval);
   Netlist netlist;
   Unit unit;
   unit.instance = {row.module, "unit", row.parameters};
@@ -142,8 +97,8 @@ Result<PredictedCycles> predict_cycles(const CycleMeasurement& row) {
       netlist.streams.push_back(std::move(stream));
     }
   };
-  add(beats->in, netlist.inputs, unit.inputs);
-  add(beats->out, netlist.outputs, unit.outputs);
+  add(beats.in, netlist.inputs, unit.inputs);
+  add(beats.out, netlist.outputs, unit.outputs);
   netlist.units.push_back(std::move(unit));
   TimingOptions options;
   options.frames = 8;  // as the benches

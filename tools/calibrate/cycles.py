@@ -3,8 +3,8 @@
 
   tools/calibrate/cycles.py [--report FILE] [MODULE...]
 
-Runs `tools/rtl-sweep --steps sim` over the modules that generated hardware consists of (all by default; some minutes), or reads what it
-said before: FILE, kernels/tb/full_sweep.txt for example, if the SystemVerilog has not changed since. Rows of other modules stay.
+Runs `tools/rtl-sweep --steps sim` over these modules (by default those that the file has; some minutes), or reads an earlier report of it:
+FILE, for example kernels/tb/full_sweep.txt, if the SystemVerilog has not changed since. Rows of other modules stay.
 Exit code 0: written; 1: a row is missing or its bench failed; 2: usage.
 """
 import argparse
@@ -18,10 +18,6 @@ import sources  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
-MODULES = ["mr_add", "mr_concat", "mr_fifo", "mr_fork", "mr_join", "mr_lut", "mr_mvu",
-           "mr_mvu_streamed", "mr_pool", "mr_reduce", "mr_requant", "mr_skid",
-           "mr_split", "mr_swu", "mr_swu_par", "mr_threshold", "mr_vvu",
-           "mr_weight_reader", "mr_width_adapter"]
 
 
 def table_of(module):
@@ -30,6 +26,8 @@ def table_of(module):
         path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
         if os.path.exists(path):
             break
+    else:
+        sys.exit(f"cycles.py: '{module}' has no table in kernels/rtl")
     lines = open(path).read().splitlines()
     names = lines[0].split()[3:]
     rows = {}
@@ -56,20 +54,17 @@ def main():
     parser.add_argument("--report")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     options = parser.parse_args()
-    modules = options.modules or MODULES
-    for module in modules:
-        if module not in MODULES:
-            parser.error(f"'{module}' is unknown; known: {', '.join(MODULES)}")
+    kept = {}
+    if os.path.exists(TARGET):
+        for line in open(TARGET).read().splitlines()[2:]:
+            kept.setdefault(line.split(",")[0], []).append(line)
+    modules = options.modules or list(kept)
     if options.report:
         report = open(options.report).read()
     else:
         done = subprocess.run([os.path.join(ROOT, "tools", "rtl-sweep"), "--steps", "sim"] + modules, stdout=subprocess.PIPE, text=True)
         report = done.stdout
     found = measured(report)
-    kept = {}
-    if os.path.exists(TARGET):
-        for line in open(TARGET).read().splitlines()[2:]:
-            kept.setdefault(line.split(",")[0], []).append(line)
     for module in modules:
         kept[module] = []
         for name, parameters in table_of(module).items():

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "compiler/generators/features.hpp"
+#include "compiler/generators/module.hpp"
 
 namespace millrace::tools::calibrate {
 namespace {

@@ -1,5 +1,5 @@
 // From measurements to a catalogue: for each module, LUTs of logic and flip-flops as sums of the terms that
-// compiler/generators/features.hpp gives, with coefficients that are not negative and make the squared
+// compiler/generators/module.hpp gives, with coefficients that are not negative and make the squared
 // relative errors least.
 #pragma once
 

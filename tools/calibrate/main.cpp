@@ -55,14 +55,37 @@ Result<Measurements> read_measurements() {
   return parse_measurements(text, csv().string());
 }
 
-using Known = std::map<std::string, const Measurement*>;
-
 constexpr std::size_t kRowsARun = 8;
 
-/// One module's rows: those known for these sources as they are, the others measured.
-Status measure(const std::string& module, const Sources& sources, const std::string& sources_digest,
-               const Known& known, const Yosys& yosys, const Cache& cache, Measurements& result) {
-  const std::vector<Sample> samples = sample_of(module);
+std::string key(const std::string& module, const Measurement& row) {
+  return module + " " + print_parameters(row.parameters) + " " + row.sources;
+}
+
+/// The synthesis of one sample, as the `number`th of a run.
+Result<SynthesisJob> job_of(const std::string& module, const Sample& sample, const Sources& sources,
+                            std::size_t number) {
+  if (sample.source.empty()) {
+    MILLRACE_ASSIGN(const Memories memories, memories_of(module, sample.parameters));
+    return SynthesisJob{module, sample.parameters, memories.names, memories.files, sources, kFamily};
+  }
+  const std::string name = kWritten + std::to_string(number), head = std::string("\nmodule ") + kWritten;
+  std::string text = sample.source;
+  text.replace(text.find(head), head.size(), "\nmodule " + name);
+  return SynthesisJob{name, {}, {}, {}, {{name + ".sv", std::move(text)}}, kFamily};
+}
+
+/// One module's rows: those known for today's sources as they are, the others measured.
+Status measure(const std::string& module, const Sources& library, const Measurements& before,
+               const Yosys& yosys, const Cache& cache, Measurements& result) {
+  std::map<std::string, const Measurement*> known;
+  for (const Measurement& m : before.rows) known[key(m.module, m)] = &m;
+  const std::vector<Sample> samples = sample_of(module, before);
+  Sources sources;
+  std::string digest;
+  if (samples.front().source.empty()) {
+    MILLRACE_ASSIGN(sources, compiler::synth::sources_of(module, library));
+    MILLRACE_ASSIGN(digest, compiler::synth::digest_of(module, library));
+  }
   std::vector<SynthesisJob> jobs;
   std::vector<Measurement> rows;
   const auto run = [&]() -> Status {
@@ -77,25 +100,16 @@ Status measure(const std::string& module, const Sources& sources, const std::str
     return {};
   };
   for (const Sample& sample : samples) {
-    const bool written = !sample.source.empty();
-    const std::string digest = written ? compiler::synth::digest_of(sample.source) : sources_digest;
-    Measurement m{module, sample.parameters, digest, {}};
-    if (const auto at = known.find(module + " " + print_parameters(m.parameters) + " " + digest);
-        at != known.end()) {
+    Measurement m{module,
+                  sample.parameters,
+                  sample.source.empty() ? digest : compiler::synth::digest_of(sample.source),
+                  {}};
+    if (const auto at = known.find(key(module, m)); at != known.end()) {
       result.rows.push_back(*at->second);
       continue;
     }
-    const Memories memories = memories_of(module, m.parameters);
-    if (written) {
-      jobs.push_back({kWritten + std::to_string(jobs.size()), {}, {}, {}, {}, kFamily});
-      const std::string& name = jobs.back().module;
-      std::string text = sample.source;
-      const std::string head = std::string("\nmodule ") + kWritten;
-      text.replace(text.find(head), head.size(), "\nmodule " + name);
-      jobs.back().sources[name + ".sv"] = std::move(text);
-    } else {
-      jobs.push_back({module, m.parameters, memories.names, memories.files, sources, kFamily});
-    }
+    MILLRACE_ASSIGN(SynthesisJob job, job_of(module, sample, sources, jobs.size()));
+    jobs.push_back(std::move(job));
     rows.push_back(std::move(m));
     if (jobs.size() == kRowsARun) MILLRACE_TRY(run());
   }
@@ -103,38 +117,27 @@ Status measure(const std::string& module, const Sources& sources, const std::str
 }
 
 /// A row once measured is in the cache; the file is written anew after each module.
-Status sweep(const std::set<std::string>& wanted) {
+Status sweep(std::set<std::string> wanted) {
   MILLRACE_ASSIGN(const Yosys yosys, Yosys::find());
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
   MILLRACE_ASSIGN(const auto library, read_library());
+  MILLRACE_ASSIGN(Measurements rows, read_measurements());
+  for (const std::string& module : wanted)
+    if (sample_of(module, rows).empty())
+      return Error(ErrorCode::kInvalidInput, "kernels/catalog.csv has no row of a module '" + module + "'");
+  if (wanted.empty())
+    for (const Measurement& m : rows.rows) wanted.insert(m.module);
   for (const std::string& module : wanted) {
-    if (sample_of(module).empty()) {
-      return Error(ErrorCode::kInvalidInput, "there is no sample for a module '" + module + "'");
-    }
-  }
-  for (const std::string& module : sampled_modules()) {
-    if (!wanted.empty() && !wanted.contains(module)) continue;
-    MILLRACE_ASSIGN(const Measurements before, read_measurements());
-    Known known;
     Measurements after;
     after.tool =
         yosys.version + ", synth_xilinx -family " + kFamily + " " + compiler::synth::kSynthesisOptions;
-    for (const Measurement& m : before.rows) {
-      known[m.module + " " + print_parameters(m.parameters) + " " + m.sources] = &m;
-    }
-    Sources sources;  // of a module of the library
-    std::string digest;
-    if (sample_of(module).front().source.empty()) {
-      MILLRACE_ASSIGN(sources, compiler::synth::sources_of(module, library));
-      MILLRACE_ASSIGN(digest, compiler::synth::digest_of(module, library));
-    }
-    MILLRACE_TRY(measure(module, sources, digest, known, yosys, cache, after));
-    for (const Measurement& m : before.rows) {
+    MILLRACE_TRY(measure(module, library, rows, yosys, cache, after));
+    for (const Measurement& m : rows.rows)
       if (m.module != module) after.rows.push_back(m);
-    }
     std::stable_sort(after.rows.begin(), after.rows.end(),
                      [](const Measurement& a, const Measurement& b) { return a.module < b.module; });
     MILLRACE_TRY(write_file_atomically(csv(), print_measurements(after)));
+    rows = std::move(after);
   }
   return {};
 }

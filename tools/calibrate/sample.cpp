@@ -1,76 +1,43 @@
 #include "tools/calibrate/sample.hpp"
 
-#include <algorithm>
-#include <functional>
-
+#include "compiler/generators/module.hpp"
 #include "compiler/generators/unrolled.hpp"
-#include "tools/calibrate/modules.hpp"
+#include "tools/calibrate/contents.hpp"
 
 namespace millrace::tools::calibrate {
 namespace {
 
-const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>>& samples() {
-  static const std::vector<std::pair<std::string, std::function<std::vector<Parameters>()>>> all = {
-      {"mr_skid", skid_sample},
-      {"mr_fork", readers_sample},
-      {"mr_split", readers_sample},
-      {"mr_join", readers_sample},
-      {"mr_fifo", fifo_sample},
-      {"mr_width_adapter", width_adapter_sample},
-      {"mr_pad", pad_sample},
-      {"mr_crop", crop_sample},
-      {"mr_concat", concat_sample},
-      {"mr_requant", requant_sample},
-      {"mr_swu", swu_sample},
-      {"mr_swu_par", swu_par_sample},
-      {"mr_pool", pool_sample},
-      {"mr_reduce", reduce_sample},
-      {"mr_add", add_sample},
-      {"mr_table", table_sample},
-      {"mr_mvu", mvu_sample},
-      {"mr_threshold", threshold_sample},
-      {"mr_lut", lut_sample},
-      {"mr_vvu", vvu_sample},
-      {"mr_control", control_sample},
-      {"mr_supervisor", supervisor_sample},
-      {"mr_ingress", ingress_sample},
-      {"mr_egress", egress_sample},
-      {"mr_link_send", sender_sample},
-      {"mr_link_receive", receiver_sample},
-      {"mr_link_hub", hub_sample},
-      {"mr_mvu_streamed", mvu_streamed_sample},
-      {"mr_weight_reader", reader_sample},
-      {"mr_load", load_sample},
-      {"mr_parameters", parameters_sample},
-  };
-  return all;
+using compiler::generators::ConstantField;
+
+std::int64_t draw(const ConstantField& field, Content& content) {
+  if (field.normal_bits > 0) return content.normal(field.normal_bits);
+  return field.lowest == field.highest ? field.lowest : content.uniform(field.lowest, field.highest);
 }
 
 }  // namespace
 
-const std::vector<std::string>& sampled_modules() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const auto& [name, unused] : samples()) all.push_back(name);
-    all.emplace_back(compiler::generators::kUnrolledModule);
-    return all;
-  }();
-  return names;
+std::vector<Sample> sample_of(const std::string& module, const Measurements& rows) {
+  if (module == compiler::generators::kUnrolledModule) return unrolled_sample();
+  std::vector<Sample> samples;
+  for (const Measurement& row : rows.rows)
+    if (row.module == module) samples.push_back({row.parameters, {}});
+  return samples;
 }
 
-std::vector<Sample> sample_of(const std::string& module) {
-  if (module == compiler::generators::kUnrolledModule) return unrolled_sample();
-  std::vector<Sample> rows;
-  for (const auto& [name, make] : samples()) {
-    if (name != module) continue;
-    for (Parameters& parameters : make()) {
-      // Chance may give the same twice.
-      const bool known =
-          std::any_of(rows.begin(), rows.end(), [&](const Sample& s) { return s.parameters == parameters; });
-      if (!known) rows.push_back({module, std::move(parameters), {}});
-    }
+Result<Memories> memories_of(const std::string& module, const compiler::generators::Parameters& parameters) {
+  Memories memories;
+  const auto* known = compiler::generators::find_module(module);
+  if (known == nullptr || known->constants == nullptr) return memories;
+  MILLRACE_ASSIGN(const auto values, compiler::generators::Values::of(*known, parameters));
+  Content content;
+  for (const auto& file : known->constants(values)) {
+    std::pair<std::string, std::string> name{file.parameter, file.name};
+    memories.files[name.second + file.suffix] = content.table(file.lines, [&](Line& line) {
+      for (const ConstantField& field : file.line) line.field(draw(field, content), field.bits);
+    });
+    if (memories.names.empty() || memories.names.back() != name) memories.names.push_back(std::move(name));
   }
-  return rows;
+  return memories;
 }
 
 }  // namespace millrace::tools::calibrate

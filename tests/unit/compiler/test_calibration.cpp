@@ -10,7 +10,8 @@
 #include <sstream>
 
 #include "compiler/generators/catalog.hpp"
-#include "compiler/generators/features.hpp"
+#include "compiler/generators/module.hpp"
+#include "compiler/generators/unrolled.hpp"
 #include "compiler/synth/sources.hpp"
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
@@ -159,27 +160,22 @@ std::string listed(const std::set<std::string>& names) {
   return text;
 }
 
-TEST(Calibration, MeasurementsAreOfTheCurrentSystemVerilogAndSample) {
+TEST(Calibration, MeasurementsAreOfTheCurrentSystemVerilog) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
-  std::set<std::string> measured, wanted;
-  for (const Measurement& m : measurements->rows)
-    measured.insert(m.module + " " + print_parameters(m.parameters) + " " + m.sources);
-  for (const std::string& module : sampled_modules()) {
-    for (const Sample& sample : sample_of(module)) {
-      const std::string digest =
-          sample.source.empty() ? digest_now(module) : compiler::synth::digest_of(sample.source);
-      wanted.insert(module + " " + print_parameters(sample.parameters) + " " + digest);
-    }
+  std::map<std::string, std::string> unrolled;  // parameters -> digest
+  for (const Sample& sample : unrolled_sample())
+    unrolled[print_parameters(sample.parameters)] = compiler::synth::digest_of(sample.source);
+  std::set<std::string> stale, rows;
+  for (const Measurement& m : measurements->rows) {
+    const std::string parameters = print_parameters(m.parameters);
+    EXPECT_TRUE(rows.insert(m.module + " " + parameters).second) << m.module << " " << parameters << " twice";
+    const auto matrix = unrolled.extract(m.module == kUnrolledModule ? parameters : "");
+    if (m.sources != (matrix.empty() ? digest_now(m.module) : matrix.mapped())) stale.insert(m.module);
   }
-  std::set<std::string> stale;
-  for (const auto& [rows, others] : {std::pair(&measured, &wanted), {&wanted, &measured}}) {
-    for (const std::string& row : *rows)
-      if (!others->contains(row)) stale.insert(row.substr(0, row.find(' ')));
-  }
+  EXPECT_TRUE(unrolled.empty()) << "a matrix that is not measured";
   EXPECT_TRUE(stale.empty())
-      << "kernels/catalog.csv has rows of other SystemVerilog or another sample; renew "
-         "it: millrace-calibrate sweep"
+      << "kernels/catalog.csv has rows of other SystemVerilog; renew it: millrace-calibrate sweep"
       << listed(stale) << " && millrace-calibrate fit";
 }
 
@@ -338,18 +334,17 @@ TEST(Calibration, RefusesMalformedMeasurementsByLineAndField) {
   EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,-1,0,2,0,0,0,0\n"), "m.csv:3: '-1' is no count");
 }
 
-TEST(Calibration, EverySampleIsAKnownInstanceWithItsMemoryFiles) {
-  for (const std::string& module : sampled_modules()) {
-    ASSERT_FALSE(sample_of(module).empty()) << module;
-    for (const Sample& sample : sample_of(module)) {
-      EXPECT_TRUE(features(module, sample.parameters).ok())
-          << module << " " << print_parameters(sample.parameters);
-      const Memories memories = memories_of(module, sample.parameters);
-      EXPECT_EQ(memories_of(module, sample.parameters).files, memories.files);
-      for (const auto& [parameter, name] : memories.names) {
-        const auto at = memories.files.lower_bound(name);
-        ASSERT_TRUE(at != memories.files.end() && at->first.starts_with(name)) << module << " " << name;
-      }
+TEST(Calibration, EveryMeasuredInstanceHasItsMemoryFiles) {
+  const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
+  ASSERT_TRUE(measurements.ok());
+  for (const Measurement& m : measurements->rows) {
+    SCOPED_TRACE(m.module + " " + print_parameters(m.parameters));
+    const auto memories = memories_of(m.module, m.parameters), again = memories_of(m.module, m.parameters);
+    ASSERT_TRUE(memories.ok() && again.ok());
+    EXPECT_EQ(again->files, memories->files);
+    for (const auto& [parameter, name] : memories->names) {
+      const auto at = memories->files.lower_bound(name);
+      ASSERT_TRUE(at != memories->files.end() && at->first.starts_with(name)) << name;
     }
   }
 }

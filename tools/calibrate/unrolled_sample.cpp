@@ -1,14 +1,14 @@
 // Modules written for their constants.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "compiler/generators/unrolled.hpp"
 #include "tools/calibrate/contents.hpp"
-#include "tools/calibrate/modules.hpp"
+#include "tools/calibrate/sample.hpp"
 
 namespace millrace::tools::calibrate {
 
-/// Weights about normally distributed over their range, a share of them zero.
 std::vector<Sample> unrolled_sample() {
   using compiler::generators::ConstantMatrix;
   using Kind = kernels::ElementType::Kind;
@@ -41,11 +41,11 @@ std::vector<Sample> unrolled_sample() {
       }
       largest = std::max(largest, reach);
     }
-    matrix.acc_bits = static_cast<unsigned>(clog2(largest)) + 1;
+    matrix.acc_bits = static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(largest - 1))) + 1;
     if (s.rows % 2 == 0)
       for (std::uint32_t o = 0; o < s.rows; ++o) matrix.biases.push_back(content.uniform(-200, 200));
     auto made = compiler::generators::unroll(matrix, kWritten, "a sample.", true);
-    rows.push_back({compiler::generators::kUnrolledModule, std::move(made.parameters), std::move(made.text)});
+    rows.push_back({std::move(made.parameters), std::move(made.text)});
   }
   return rows;
 }
