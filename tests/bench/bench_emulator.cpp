@@ -1,12 +1,13 @@
-// What a run on an emulated card costs, against what any hop between two processes costs on this machine.
+// Compares a run on an emulated card with a message between two processes on this machine.
 //
-// One process here, one there, pinned alike: both on one core, or on two. Each round measures, one after the
-// other:
+// The two processes are pinned either both to one core or to one core each. Each round measures, one after
+// the other:
 //   socketpair   a message there and back through a bare AF_UNIX socketpair
-//   futex        a word of shared memory there and back, with futex(2) alone: the floor of what the emulator
-//   uses xrt          xrt::run start() and wait() of the empty kernel on an emulated card lenet        a
-//   frame of a LeNet-5 (random weights) over one, two and three cards: copy in, ingress, egress, copy out
-// Prints JSON: medians and 99th percentiles in microseconds, and medians over the rounds of the ratios.
+//   futex        a word of shared memory there and back with futex(2) alone: the floor for the emulator
+//   xrt          xrt::run start() and wait() of the empty kernel on an emulated card
+//   lenet        a frame of LeNet-5 (random weights) over one, two and three cards: copy in, ingress, egress,
+//                copy out
+// Prints JSON: medians and 99th percentiles in microseconds, and the medians of the rounds' ratios.
 //
 //   bench_emulator [ROUNDS [ITERATIONS]]
 #include <sched.h>
@@ -65,7 +66,7 @@ Times measure(int iterations, const std::function<void()>& once) {
   return {times[times.size() / 2], times[times.size() * 99 / 100]};
 }
 
-/// A process that answers until it is killed.
+/// A process that sends every message back until it is killed.
 class Peer {
  public:
   Peer(int core, const std::function<void()>& serve) : process_(fork()) {
@@ -216,7 +217,7 @@ kernels::Program lenet() {
   return builder.finish();
 }
 
-/// Median time of a frame over `cards` cards in a chain; card i on core cores[i].
+/// The median time of a frame over `cards` cards in a chain; card i runs on core cores[i].
 Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
   using Kind = runtime::plan::PortKind;
   const auto whole = lenet();
@@ -238,8 +239,7 @@ Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
       controls[i]->enable(row++);
     };
     if (i > 0) bind(0);
-    if (i + 1 < cards)
-      bind(i);  // card 0's cable to the next is on its connector 0, card 1's on its connector 1
+    if (i + 1 < cards) bind(i);  // card i's cable to the next card is on its connector i
     controls[i]->epoch(1);
     pin_process(tests::card_process("fpga" + std::to_string(i)), cores[i]);
   }
@@ -255,8 +255,8 @@ Times lenet_frame(std::uint32_t cards, const int (&cores)[3], int iterations) {
   });
 }
 
-/// From SIGKILL of a card process to the error of the run that waits on it; and a load that brings the card
-/// back.
+/// The time from SIGKILL of a card process to the error of the waiting run, and the time of a load that
+/// restores the card.
 void card_loss(int times, std::vector<double>& error_us, std::vector<double>& reload_us) {
   using Kind = runtime::plan::PortKind;
   const auto image = tests::container(
@@ -285,8 +285,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// `card_core`: of the peer, and of the first and third card; the second card is on the other of the two
-/// cores.
+/// `card_core` is the core of the peer, the first card and the third card. The second card runs on the other
+/// of the two cores.
 void run_placement(const char* name, int card_core, int rounds, int iterations) {
   const int cores[3] = {card_core, 0, card_core};
   std::map<std::string, std::vector<double>> results;

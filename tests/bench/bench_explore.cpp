@@ -1,9 +1,9 @@
-// How long exploration takes, model import included, and how much memory: prints a line of JSON a model.
-// Times are of the wall and of this process's CPU, both over all that make_plan() does; goals are for each.
+// Measures how long planning takes, model import included, and how much memory it needs. Prints one line of
+// JSON per model. Wall time and this process's CPU time cover all of make_plan(), and each has a goal.
 //
-//   bench_explore            ResNet-50's graph (made here, random weights) over eight mixed cards
-//   bench_explore MODELS     and the shared models: DOSA's five, for 5,000 frames/s and for throughput over
-//                            nine cards, MobileNet-v1 0.25 over four U280, for throughput and for latency
+//   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards
+//   bench_explore MODELS     also the shared models: DOSA's five for 5,000 frames/s and for throughput on
+//                            nine cards, MobileNet-v1 0.25 on four U280 for throughput and for latency
 
 #include <sys/resource.h>
 
@@ -67,7 +67,7 @@ class ResNet50 {
   }
 
  private:
-  /// A byte each, as exporters store them.
+  /// Stores one byte per element, as exporters do.
   static void pack(onnx::TensorProto& tensor) {
     if (tensor.data_type() != onnx::TensorProto::INT8 || tensor.int32_data_size() == 0) return;
     tensor.set_raw_data(std::string(tensor.int32_data().begin(), tensor.int32_data().end()));
@@ -117,7 +117,7 @@ double cpu_ms() {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
 }
 
-/// One line of JSON; `goal_ms` is what summary.mjs holds all_wall_ms and all_cpu_ms against, where there is a
+/// Prints one line of JSON. summary.mjs compares all_wall_ms and all_cpu_ms with `goal_ms`, if there is a
 /// goal.
 bool measure(const std::string& name, const compiler::PlanOptions& options, std::optional<int> goal_ms) {
   const double before = cpu_ms();
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
     options.cluster = kConfigs / "clusters/four-u280.yaml";
     options.targets.objective = compiler::explore::Objective::kThroughput;
     good = measure("MobileNet-v1 0.25", options, 1000) && good;
-    // Latencies are compared as they are played: several plans are.
+    // For the latency objective several plans are simulated and compared.
     options.targets.objective = compiler::explore::Objective::kLatency;
     good = measure("MobileNet-v1 0.25, latency", options, std::nullopt) && good;
   }

@@ -1,11 +1,12 @@
-// The HTTP server over a pipeline that does nothing, against a bare Beast echo of the same request: same
-// client, same run, interleaved; client and server each pinned, on one processor and on two. Prints JSON.
+// Compares the HTTP server over a null pipeline with a bare Beast echo server on the same request. Both are
+// measured in turn by the same client in one run. Client and server are pinned, to one processor or to two.
+// Prints JSON.
 //
 //   bench_http [--seconds S] [--rounds N] [--bytes B]
-//   bench_http --serve millrace|echo [--bytes B]     only that server, until its input ends; for a profiler
+//   bench_http --serve millrace|echo [--bytes B]     only that server, until standard input ends; for a profiler
 //
-// The echo reads a whole request with Beast's own parser and sends its body back: what any server built on
-// Beast does at least.
+// The echo server reads a whole request with Beast's own parser and sends its body back, which is the least
+// that any server built on Beast does.
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -37,7 +38,7 @@ class EchoSession : public std::enable_shared_from_this<EchoSession> {
   explicit EchoSession(tcp::socket socket) : socket_(std::move(socket)) {
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
-    buffer_.reserve(65'536);  // a request a read, where Beast's own growth would take several
+    buffer_.reserve(65'536);  // one read takes a whole request; a buffer that grows would need several
   }
   void read() {
     request_ = {};
@@ -110,7 +111,7 @@ void report(const char* placement, int server_cpu, std::uint32_t connections, co
                     to_echo = request_for(echo.address(), null->deployment().model);
   Samples a, b;
   for (int round = 0; round < options.rounds; ++round) {
-    // Which comes first alternates.
+    // The two servers take turns at being measured first.
     if (round % 2 == 0) a.push_back(measure(ours, to_ours, connections, options.seconds));
     b.push_back(measure(echo, to_echo, connections, options.seconds));
     if (round % 2 != 0) a.push_back(measure(ours, to_ours, connections, options.seconds));

@@ -1,11 +1,11 @@
-// What a card adds to a request over HTTP: an identity over one emulated card against a pipeline that does
-// nothing, same bytes, same client, same run, interleaved; beside them the same frames given to the pipeline
-// without HTTP, which is the card's own time. Prints JSON.
+// Measures what a card adds to a request over HTTP: an identity model on one emulated card is compared with a
+// null pipeline. Bytes, client and run are the same, and the measurements are interleaved. The same frames
+// are also given to the pipeline without HTTP, which measures the card's own time. Prints JSON.
 //
 //   bench_http_card [--seconds S] [--rounds N]
 //
-// Exit code 1 where (identity - null) differs from the card's own time by more than 10 us, in the median of
-// the rounds.
+// Exit code 1 if, in the median of the rounds, (identity - null) differs from the card's own time by more
+// than 10 us.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -23,7 +23,7 @@ using namespace millrace::bench;
 
 constexpr double kGoalUs = 10;
 
-/// 28 x 28 x 4 bytes in, the same out: as many as an image of 28 x 28 as FP32.
+/// An identity on 28 x 28 x 4 bytes, the size of an image of 28 x 28 in FP32.
 kernels::Program identity() {
   using namespace kernels;
   Program program;
@@ -50,7 +50,7 @@ kernels::Program identity() {
   return program;
 }
 
-/// p50 of frames given to the pipeline one after the other.
+/// The median time of frames given to the pipeline one after the other.
 double direct_us(pipeline::Pipeline& pipeline, double seconds) {
   const auto& model = pipeline.deployment().model;
   std::vector<std::byte> in(model.inputs[0].bytes(), std::byte{7}), out(model.outputs[0].bytes());
@@ -74,7 +74,7 @@ struct Options {
   int rounds = 5;
 };
 
-/// How far (identity - null) is from the card's own time.
+/// The difference between (identity - null) and the card's own time.
 double report(const char* placement, int server_cpu, const Options& options, bool first) {
   pin(server_cpu);  // cards and threads inherit it
   const TemporaryDirectory directory("millrace-bench");

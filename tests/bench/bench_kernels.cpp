@@ -1,7 +1,7 @@
-// One frame of the shared models through kernels/fast, on one thread, at each level this CPU has: float32 in,
-// float32 out, quantisation and layout included. Names are <net>/<variant>/<level>.
+// Measures one frame of each shared model with kernels/fast, on one thread, at each SIMD level of this CPU.
+// Input and output are float32, so quantisation and layout are included. Names are <net>/<variant>/<level>.
 //
-// Needs MILLRACE_MODELS. Compare with ONNX Runtime by compare_onnxruntime.mjs.
+// Needs MILLRACE_MODELS. compare_onnxruntime.mjs compares the results with ONNX Runtime.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -52,8 +52,7 @@ void add_net(const Net& net) {
     std::fprintf(stderr, "%s: left out: %s\n", net.folder, frames.error().message().c_str());
     return;
   }
-  frames->count =
-      std::min<std::size_t>(frames->count, 20);  // few enough for the caches, as one client's frames are
+  frames->count = std::min<std::size_t>(frames->count, 20);  // so few stay in the caches, as one client's do
   for (const char* variant : net.variants) {
     const std::string file = std::string(net.file) + "_" + variant + ".onnx";
     auto compiled = golden::compile_model(golden::models_directory() / net.folder / file);

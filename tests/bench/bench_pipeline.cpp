@@ -1,15 +1,14 @@
-// One LeNet-5 frame through Pipeline::infer over one, two and three emulated cards, against a bare socketpair
-// round trip.
+// Measures one LeNet-5 frame through Pipeline::infer over one, two and three emulated cards, and a bare
+// socketpair round trip for comparison.
 //
-// Each repetition measures, one after the other, the median of the socketpair round trip and of a frame over
-// one, two and three cards (all three pipelines are open all the time, on six cards). Counters, in
-// microseconds but for the ratios:
+// Each repetition measures the medians one after the other. All three pipelines stay open, on six cards. The
+// counters are in microseconds, except the ratios:
 //   socketpair, one_card, two_cards, three_cards
 //   added_per_card      (three_cards - one_card) / 2
-//   added_round_trips   the same in socketpair round trips; exit code 1 where the median is above 2
-//   worst_round_trips   the larger of what the second and the third card add, likewise
-// Placements: "one_core" has every thread and process on one core; "two_cores" has the threads of this
-// process on one core, and the cards and the other end of the socketpair on another. Run it with
+//   added_round_trips   the same in socketpair round trips; exit code 1 if the median is above 2
+//   worst_round_trips   the larger of what the second and the third card add, in round trips
+// Placement "one_core" puts every thread and process on one core. Placement "two_cores" puts the threads of
+// this process on one core, and the cards and the other end of the socketpair on another. Use
 // --benchmark_format=json for JSON; the line to read is the median of the repetitions.
 #include <benchmark/benchmark.h>
 #include <sched.h>
@@ -56,7 +55,7 @@ double median_us(const std::function<void()>& once) {
   return times[kIterations / 2];
 }
 
-/// A process that sends every byte back. To be made while this process has one thread.
+/// A process that sends every byte back. Construct it while this process has only one thread.
 class Echo {
  public:
   Echo() {
@@ -87,7 +86,7 @@ class Echo {
   int end_ = -1;
 };
 
-/// Every thread of this process on core 0, and those of its children there too or on core 1.
+/// Pins every thread of this process to core 0, and those of its children to core 0 or core 1.
 void place_all(bool one_core) {
   const auto place_tasks = [](const std::filesystem::path& process, unsigned core) {
     cpu_set_t set;
@@ -105,7 +104,7 @@ void place_all(bool one_core) {
   }
 }
 
-/// A deployment over some cards, its pipeline and a frame whose result was compared with the reference.
+/// A deployment on some cards, its pipeline, and a frame whose result has been compared with the reference.
 class Served {
  public:
   Served(const kernels::Program& program, const runtime::plan::Cluster& cluster, std::uint32_t cards)
@@ -147,11 +146,11 @@ class Served {
 
 constexpr double kMostRoundTrips = 2;
 
-/// What cards add, in round trips, a repetition each.
+/// The time that each further card adds, in round trips, one value per repetition.
 struct Added {
   std::vector<double> mean, worst;
 };
-std::map<bool, Added> added_round_trips;  // by placement: one core
+std::map<bool, Added> added_round_trips;  // key: whether the placement is one core
 
 void measure(benchmark::State& state, const Echo& echo, const std::array<std::unique_ptr<Served>, 3>& served,
              bool one_core) {

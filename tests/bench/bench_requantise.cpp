@@ -1,8 +1,8 @@
-// Which forms of requantisation the compiler finds for the shared models: blocks and channels a form, bytes
-// of the program as images carry it, and milliseconds from ONNX file to program (the best of several). Prints
-// a table of Markdown.
+// Prints a Markdown table of the forms of requantisation that the compiler finds for the shared models:
+// blocks and channels per form, bytes of the encoded program, and milliseconds from ONNX file to program (the
+// best of several).
 //
-// Needs MILLRACE_MODELS. Arguments: how many compilations to take the best of (3).
+// Needs MILLRACE_MODELS. Argument: the number of compilations to take the best of (3).
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -53,7 +53,7 @@ void print_row(const std::filesystem::path& file, int times) {
   for (int i = 0; i < times; ++i) {
     const auto start = std::chrono::steady_clock::now();
     auto compiled = golden::compile_model(file);
-    if (!compiled) return;  // a float model
+    if (!compiled) return;  // a float model does not compile
     best = std::min(
         best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     program = std::move(compiled->program);

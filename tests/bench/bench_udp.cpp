@@ -1,5 +1,5 @@
-// One UDP request, client library to listener to a pipeline that does nothing and back, against a bare
-// exchange of the same datagrams in the same run. Prints JSON.
+// Compares one UDP request, from the client library through the listener to a null pipeline and back, with a
+// bare exchange of the same datagrams in the same run. Prints JSON.
 //
 //   bench_udp [--iterations N] [--rounds N]
 #include <arpa/inet.h>
@@ -90,8 +90,9 @@ struct Shape {
   }
 };
 
-/// Datagrams sent and received with nothing else done: one system call each, or one for all of a message. The
-/// kernel arms a timer for a receive with a time-out, so the sockets have the time-outs of Millrace's own.
+/// Sends and receives datagrams and does nothing else, with one system call per datagram or one per message.
+/// The kernel arms a timer for a receive with a time-out, so the sockets have the same time-outs as
+/// Millrace's.
 class Bare {
  public:
   Bare(const Shape& shape, bool batched, int server_cpu) : shape_(shape), batched_(batched) {
@@ -170,7 +171,7 @@ class Bare {
     return ::recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_WAITFORONE, nullptr);
   }
 
-  /// False where `again`, asked after each time-out, says so.
+  /// Returns false if `again`, which is called after each time-out, returns false.
   template <class Again>
   bool receive(int fd, std::size_t count, Again again) {
     for (std::size_t got = 0; got < count;) {

@@ -1,10 +1,11 @@
-// LeNet-5 behind HTTP: Millrace on three emulated cards against Node's `http` with onnxruntime-node, same client, same bytes.
+// Compares LeNet-5 behind HTTP in Millrace, on three emulated cards, with Node's `http` and onnxruntime-node. Client and bytes are the
+// same.
 //
 //   node tests/bench/compare_node_http.mjs [--millrace build/release/bin/millrace] [--seconds 2] [--rounds 5]
 //
-// Rounds are interleaved, both servers are up all the time, each with the same processors: "same-core" has servers, cards and client on
-// processor 0, "cross-core" has the client on 0 and each server (with its cards) on 1. Prints JSON; the ratios are medians of the rounds'
-// ratios. Exit code 1 where the p50 of Millrace is above Node's or its throughput below, in any row; 3 where something is missing.
+// Both servers run all the time, on the same processors, and the rounds alternate between them. In "same-core" servers, cards and client
+// share processor 0; in "cross-core" the client is on 0 and each server (with its cards) on 1. Prints JSON with the medians of the rounds'
+// ratios. Exit code 1 if in any row the p50 of Millrace is above Node's or its throughput below; 3 if something is missing.
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdtempSync, rmSync} from 'node:fs';
 import {cpus, loadavg, tmpdir} from 'node:os';

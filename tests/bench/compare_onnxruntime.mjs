@@ -1,13 +1,13 @@
-// kernels/fast against ONNX Runtime: one thread each, batch 1, one run, JSON on standard output.
+// Compares kernels/fast with ONNX Runtime in one run: one thread each, batch 1. Prints JSON.
 //
 //   node tests/bench/compare_onnxruntime.mjs --bench build/release/tests/bench_kernels --models DIR [--rounds 8] [--all]
 //
-// ONNX Runtime runs each net's float32 model (all graph optimisations, one thread); its time is the best of many loops. A
-// call from JavaScript costs something even where nothing is computed: the time of a model that is one Identity over the
-// same input, measured in the same way, is shown and subtracted. kernels/fast runs the quantised variants from float32
-// to float32; its time is the best repetition. The two take turns, `rounds` times, so that both see the same machine.
-// Exit code 1 where a ratio of the goal's nets with AVX-512 VNNI is above 0.5, 2 usage, 3 something missing or nothing to judge (no
-// AVX-512 VNNI, a net of the goal missing, no positive difference): goal.met is null then.
+// ONNX Runtime runs each net's float32 model with all graph optimisations on one thread; its time is the best of many loops. A call from
+// JavaScript takes time even if nothing is computed. That time is measured with a model of one Identity on the same input, printed, and
+// subtracted. kernels/fast runs the quantised variants from float32 to float32; its time is the best repetition. The two take turns for
+// `rounds` rounds, so that both meet the same machine load. Exit code 1 if, with AVX-512 VNNI, the ratio of a goal's net is above 0.5; 2
+// for wrong usage; 3 if something is missing or the goal cannot be judged (no AVX-512 VNNI, a missing net, no positive difference). In that
+// case goal.met is null.
 import {execFileSync} from 'node:child_process';
 import {createRequire} from 'node:module';
 import {existsSync} from 'node:fs';
@@ -56,7 +56,7 @@ function onnxruntime() {
   }
 }
 
-// The few fields of an ONNX model that an Identity needs, in protobuf's wire format.
+// The few fields that an ONNX model of one Identity needs, in protobuf's wire format.
 const varint = n => (n < 128 ? [n] : [(n & 127) | 128, ...varint(Math.floor(n / 128))]);
 const integer = (field, n) => [field << 3, ...varint(n)];
 const message = (field, bytes) => [(field << 3) | 2, ...varint(bytes.length), ...bytes];
@@ -87,7 +87,7 @@ async function loops(entry, milliseconds) {
     for (let i = 0; i < runs; ++i) await entry.session.run(entry.feeds);
     const elapsed = Number(process.hrtime.bigint() - start) / 1e3;
     entry.best = Math.min(entry.best, elapsed / runs);
-    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // loops of about a millisecond, as kernels/fast's: short ones meet quiet moments
+    runs = Math.max(8, Math.ceil(1000 * runs / elapsed));  // loops of about a millisecond, like those of kernels/fast: shorter ones would profit from quiet moments
   }
 }
 

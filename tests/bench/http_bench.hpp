@@ -1,4 +1,4 @@
-// What bench_http and bench_http_card share: a server over any pipeline, a client's measurement, medians.
+// Shared by bench_http and bench_http_card: a server over any pipeline, a client's measurement, and medians.
 #pragma once
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ inline void pin(int cpu) {
 
 namespace pipeline = runtime::pipeline;
 
-/// Completes every frame at once; the outputs stay as they are.
+/// A pipeline that completes every frame immediately and leaves the outputs unchanged.
 class NullPipeline final : public pipeline::Pipeline {
  public:
   explicit NullPipeline(std::uint32_t bytes) {
@@ -59,7 +59,7 @@ class Target {
   virtual load::Address address() const = 0;
 };
 
-/// A server with one model. Threads inherit the processor of the thread that constructs this.
+/// A server with one model. Its threads inherit the processor of the thread that constructs this object.
 class Millrace final : public Target {
  public:
   explicit Millrace(std::shared_ptr<pipeline::Pipeline> pipeline) : api_(registry_, *metrics_, {"bench"}) {
@@ -118,14 +118,14 @@ inline double median(const Samples& samples, double Sample::*value) {
   return median_of(values);
 }
 
-/// The median of the rounds' ratios, so that what disturbed a round disturbed both of its sides.
+/// The median of the rounds' ratios: a disturbance in one round affects both sides of its ratio.
 inline double ratio(const Samples& of, const Samples& to, double Sample::*value) {
   std::vector<double> values;
   for (std::size_t i = 0; i < of.size(); ++i) values.push_back(of[i].*value / (to[i].*value));
   return median_of(values);
 }
 
-/// A request for the model with a binary tensor behind a JSON header.
+/// An infer request with a binary tensor after a JSON header.
 inline std::string request_for(const load::Address& address, const runtime::plan::ModelInfo& of) {
   const auto& input = of.inputs.front();
   client::ModelInfo model{of.name, "1", {{input.name, input.datatype, input.shape}}, {}};

@@ -1,9 +1,9 @@
-// Memory over a million requests: a server with LeNet-5 on three emulated cards, asked over HTTP in rounds of the same number of requests.
+// Checks memory over a million requests: a server with LeNet-5 on three emulated cards receives rounds of equally many HTTP requests.
 //
 //   node tests/bench/memory.mjs [--millrace PROGRAM] [--requests 1000000] [--connections 8]
 //
-// Prints JSON: resident memory and descriptors of the server and of its cards after each twentieth. Exit code 1 where memory at the end is over
-// 2 % above that after the second twentieth (the first warms up), or a descriptor is left over.
+// Prints JSON: resident memory and descriptors of the server and of its cards after each twentieth of the requests. Exit code 1 if memory
+// at the end is more than 2 % above that after the second twentieth (the first warms up), or if a descriptor is left open.
 import {execFileSync} from 'node:child_process';
 import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';

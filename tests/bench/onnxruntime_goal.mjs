@@ -1,8 +1,8 @@
-// Whether a comparison with ONNX Runtime says that the goal is met. Pure; tests/bench/test_onnxruntime_goal.mjs.
+// Judges whether a comparison with ONNX Runtime meets the goal. A pure function, tested by tests/bench/test_onnxruntime_goal.mjs.
 
-/// `names`: the nets the goal is about. `entries`: {net, difference_us, variants: {variant: {level: {ratio}}}}. `goal`: {ratio, level}.
-/// {met, reason}: true where every net was measured at the level and every ratio holds, false where one does not, null where nothing
-/// can be said: a net or the level is missing, or ONNX Runtime's time is not above that of a call that computes nothing.
+/// `names` are the nets of the goal, `entries` are {net, difference_us, variants: {variant: {level: {ratio}}}}, `goal` is {ratio, level}.
+/// Returns {met, reason}. `met` is true if every net was measured at the level and every ratio holds, false if a ratio does not hold, and
+/// null if the goal cannot be judged: a net or the level is missing, or ONNX Runtime takes no longer than a call that computes nothing.
 export function judge(names, entries, goal) {
   const missed = [];
   for (const name of names) {

@@ -1,5 +1,5 @@
-// A client that sends requests on time, whatever the answers take: one thread, many connections. Latencies
-// are from the moment a request was due, so a pause counts for everyone it kept waiting.
+// A client with many connections and one thread that sends requests on time, however long the answers take.
+// Latencies count from the moment a request was due, so a pause counts for every request that it delayed.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,21 @@ class OpenLoop {
   struct Result {
     Clock::time_point due, done;
     std::uint32_t request = 0;  // index into the requests
-    int status = 0;             // 0: the connection broke
-    std::string_view body;      // until the callback returns
+    int status = 0;             // 0 if the connection broke
+    std::string_view body;      // valid until the callback returns
   };
   using OnResult = std::function<void(const Result&)>;
 
-  /// Whole HTTP requests, sent in turn. `connections`: at most; beyond them requests go late.
+  /// `requests` are whole HTTP requests, which are sent in turn. If all `connections` are busy, requests are
+  /// sent late.
   OpenLoop(std::uint16_t port, std::vector<std::string> requests, std::uint32_t connections,
            OnResult on_result);
   ~OpenLoop();
   OpenLoop(const OpenLoop&) = delete;
   OpenLoop& operator=(const OpenLoop&) = delete;
 
-  /// Sends `per_second` for so long (0: as fast as answers come, on all connections), then waits for what is
-  /// out. Requests that were sent.
+  /// Sends `per_second` requests for the given time, or as fast as answers come on all connections if
+  /// `per_second` is 0. Then waits for the outstanding answers. Returns the number of requests sent.
   std::uint64_t run(double per_second, std::chrono::milliseconds duration);
 
  private:

@@ -1,4 +1,4 @@
-// Servers under measurement, pinned, and runs of `millrace bench` against them.
+// Starts servers pinned to processors, and runs `millrace bench` against them.
 import {execFile, spawn} from 'node:child_process';
 import {promisify} from 'node:util';
 

@@ -1,15 +1,15 @@
-// Swaps under load for minutes: half of saturation, one swap after the other between two versions, every
-// answer compared with its version's. Prints a line of JSON a phase; exit code 1 where a request failed, an
-// answer was wrong, or something was left over.
+// Swaps between two versions for minutes under half of the saturating load, and compares every answer with
+// its version's. Prints one line of JSON per phase. Exit code 1 if a request failed, an answer was wrong, or
+// a process or descriptor was left over.
 //
 //   swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]… [--between MS] [--share S]
 //
-// default: 10 minutes, all four, at half of saturation (--share 0.5). --between: from a swap's begin to the
-// next one's, where that is not the phase's own: 0 gives 500 swaps, after which memory is judged, in two
-// minutes.
+// The default is 10 minutes, all four phases, at half of saturation (--share 0.5). --between sets the time
+// from one swap's start to the next one's instead of the phase's own. With 0, two minutes hold 500 swaps,
+// after which memory growth is checked.
 //
-// drain, overlap, rolling: a swap a second. slow: programming takes 2 s, a swap by drain every 10 s in which
-// every image changes, deadlines of 5 s.
+// drain, overlap, rolling: one swap a second. slow: programming takes 2 s, every 10 s a swap by drain changes
+// every image, and deadlines are 5 s.
 
 #include <sys/resource.h>
 
@@ -42,9 +42,9 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kFrames = 16;
 constexpr int kSettled = 50, kLate = 500;
 constexpr double kGrowth = 1.02;
-constexpr std::uint64_t kTold = 3;             // failures whose answers are shown
-constexpr std::int64_t kSpareDescriptors = 1;  // of a request that is being answered
-constexpr std::chrono::seconds kMeasuring{3};  // of saturation
+constexpr std::uint64_t kTold = 3;             // how many failed answers are printed
+constexpr std::int64_t kSpareDescriptors = 1;  // for a request that is being answered
+constexpr std::chrono::seconds kMeasuring{3};  // how long the saturating load is measured
 
 struct Phase {
   std::string name, policy;
@@ -70,7 +70,7 @@ const std::vector<Phase>& phases() {
   return all;
 }
 
-/// Resident bytes of a process.
+/// The resident bytes of a process.
 std::uint64_t resident(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/statm");
   std::uint64_t total = 0, pages = 0;
@@ -78,8 +78,8 @@ std::uint64_t resident(pid_t process) {
   return pages * 4096;
 }
 
-/// The same by what is mapped: "heap", "anonymous" (other arenas, stacks), "cards" (memory shared with them),
-/// "files".
+/// The resident bytes by kind of mapping: "heap", "anonymous" (other arenas, stacks), "cards" (memory shared
+/// with the cards) and "files".
 std::map<std::string, std::uint64_t> resident_by_mapping(pid_t process) {
   std::map<std::string, std::uint64_t> out;
   std::ifstream file("/proc/" + std::to_string(process) + "/smaps");
@@ -99,11 +99,11 @@ std::map<std::string, std::uint64_t> resident_by_mapping(pid_t process) {
   return out;
 }
 
-/// What server and cards hold at a moment.
+/// The descriptors, processes and memory of server and cards at one moment.
 struct Belongings {
   std::size_t descriptors = 0, cards = 0;
   std::uint64_t bytes = 0, card_bytes = 0;
-  std::map<std::string, std::uint64_t> by_mapping;  // the server's
+  std::map<std::string, std::uint64_t> by_mapping;  // of the server
 
   json::object to_json() const {
     return {{"server_bytes", bytes},
@@ -138,7 +138,7 @@ double percentile(std::vector<double>& values, double p) {
   return values[static_cast<std::size_t>(place)];
 }
 
-/// What the versions answer to each frame.
+/// The expected output of each version for each frame.
 std::map<std::string, std::vector<std::string>> expectations(
     const RepositoryHost& host, const std::map<std::string, kernels::Program>& programs) {
   std::map<std::string, std::vector<std::string>> out;
@@ -152,7 +152,7 @@ std::map<std::string, std::vector<std::string>> expectations(
   return out;
 }
 
-/// One POST a frame, raw.
+/// One raw POST request per frame.
 std::vector<std::string> requests_of(const RepositoryHost& host) {
   std::vector<std::string> out;
   for (std::uint32_t i = 0; i < kFrames; ++i) {
@@ -165,7 +165,7 @@ std::vector<std::string> requests_of(const RepositoryHost& host) {
   return out;
 }
 
-/// What became of the requests: each answer against its version's. One thread.
+/// Counts the outcomes of the requests and compares each answer with its version's. For one thread.
 class Answers {
  public:
   explicit Answers(std::map<std::string, std::vector<std::string>> expected)
@@ -207,19 +207,19 @@ struct Swap {
   Clock::time_point begin, end;
 };
 
-/// Swaps between versions 1 and 2 for as long as it lives.
+/// Swaps between versions 1 and 2 until it is stopped.
 class Swapping {
  public:
   Swapping(RepositoryHost& host, const Phase& phase)
       : host_(host), phase_(phase), thread_([this](const std::stop_token& stop) { go(stop); }) {}
 
-  /// Lets the swap that runs come to its end.
+  /// Waits for the running swap and stops.
   void stop() {
     thread_.request_stop();
     thread_.join();
   }
 
-  // After stop():
+  // Results, valid after stop():
   const std::vector<Swap>& swaps() const { return swaps_; }
   std::uint64_t failed() const { return failed_; }
   const std::optional<Belongings>& after_50() const { return after_50_; }
@@ -249,7 +249,7 @@ class Swapping {
   std::vector<Swap> swaps_;
   std::uint64_t failed_ = 0;
   std::optional<Belongings> after_50_, after_500_;
-  std::jthread thread_;  // last: uses all above
+  std::jthread thread_;  // must be last: the thread uses the members above
 };
 
 json::object milliseconds(std::vector<double> values) {
@@ -257,13 +257,13 @@ json::object milliseconds(std::vector<double> values) {
       {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}, {"max", percentile(values, 1)}};
 }
 
-/// Of all requests, and of those that were due while a swap ran.
+/// Adds the latencies of all requests, and of those that were due during a swap.
 void tell_latencies(json::object& report, const std::vector<Sample>& samples,
                     const std::vector<Swap>& swaps) {
   std::vector<double> all, during, times;
   for (const Sample& sample : samples) {
     all.push_back(sample.milliseconds);
-    // The last swap that had begun by then.
+    // The last swap that began before the request was due.
     const auto after =
         std::upper_bound(swaps.begin(), swaps.end(), sample.due,
                          [](Clock::time_point due, const Swap& swap) { return due < swap.begin; });
@@ -276,7 +276,7 @@ void tell_latencies(json::object& report, const std::vector<Sample>& samples,
   report["latency_during_swaps_ms"] = milliseconds(std::move(during));
 }
 
-/// Two versions that differ in every image, the first one serving, both loaded once before.
+/// Adds two versions that differ in every image and loads both once; version 1 serves at the end.
 bool bring_up(RepositoryHost& host, const Phase& phase, const kernels::Program& one,
               const kernels::Program& other) {
   host.add("1", one);
@@ -292,7 +292,8 @@ bool bring_up(RepositoryHost& host, const Phase& phase, const kernels::Program& 
   return true;
 }
 
-/// Whether memory stayed: judged where there were swaps enough. At least one of the two is in `report` after.
+/// Adds memory use to the report. Returns whether memory grew by at most 2 % between swap 50 and swap 500;
+/// true if there were fewer swaps.
 bool tell_memory(json::object& report, const Swapping& swapping, const Belongings& before,
                  const Belongings& after) {
   const auto bytes_of = [](const std::optional<Belongings>& at) {
@@ -312,11 +313,11 @@ bool tell_memory(json::object& report, const Swapping& swapping, const Belonging
   return growth <= kGrowth;
 }
 
-/// Ends the server; cards that live on are told.
+/// Stops the server and reports card processes that outlive it.
 bool tell_end(json::object& report, RepositoryHost& host) {
   const std::vector<pid_t> cards = host.cards();
   const int code = host.server().stop(SIGTERM);
-  // Cards end when they hear that their server has: on a busy machine a moment later.
+  // Cards exit once they notice that their server has exited, which takes a moment on a busy machine.
   std::ptrdiff_t left = 0;
   for (const auto bound = Clock::now() + 5s; Clock::now() < bound; std::this_thread::sleep_for(10ms)) {
     left = std::count_if(cards.begin(), cards.end(), process_exists);
@@ -346,7 +347,7 @@ bool run(const Phase& phase, double minutes, double share) {
   answers.forget_samples();
 
   OpenLoop load(host.port(), requests, phase.connections, take);
-  std::this_thread::sleep_for(2s);  // the server has taken them all, and forgotten the others
+  std::this_thread::sleep_for(2s);  // until the server has accepted these connections and closed the old ones
   const Belongings before = belongings(host);
   Swapping swapping(host, phase);
   const std::uint64_t sent =

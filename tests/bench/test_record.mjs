@@ -1,4 +1,4 @@
-// record.mjs: what it takes for a measurement, and that README.md has the records that are committed and no others.
+// Tests which outputs record.mjs takes as measurements, and that README.md lists exactly the committed records.
 import assert from 'node:assert';
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync} from 'node:fs';

@@ -1,4 +1,4 @@
-// summary.mjs over results made by hand: a goal that is missed is named and ends in exit code 1.
+// Tests summary.mjs on hand-made results: a missed goal is named and gives exit code 1.
 import assert from 'node:assert';
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';

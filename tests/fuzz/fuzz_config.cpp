@@ -1,7 +1,7 @@
-// server.yaml and the tokens file, as anyone may have written them: refused with the file's name and a line,
-// or taken with every value in its bounds.
+// Reads arbitrary bytes as server.yaml or as a tokens file. The file must be refused with its name and a
+// line, or accepted with every value in its bounds.
 //
-// The first byte chooses: even, server.yaml; odd, tokens.
+// The first byte selects the file: server.yaml if it is even, tokens if it is odd.
 #include <cstdlib>
 #include <string>
 

@@ -1,8 +1,8 @@
-// Whatever arrives over HTTP: a connection's bytes through parser, content coding, routes, handlers and
-// pipeline to the answer's bytes. Must not crash, exceed a bound, or answer with something malformed.
+// Sends arbitrary bytes of a connection through parser, content coding, routes, handlers and pipeline. The
+// server must not crash, exceed a bound, or send a malformed answer.
 //
-// The first byte chooses: bit 0, tokens are asked for; bit 1, pages of one origin may read answers; bit 2,
-// the request comes through a listener that answers no admin routes.
+// The first byte selects options. Bit 0: tokens are required. Bit 1: pages of one origin may read answers.
+// Bit 2: the request comes through a listener without admin routes.
 #include <algorithm>
 #include <boost/beast/http/parser.hpp>
 #include <boost/json/parse.hpp>
@@ -108,7 +108,7 @@ Response answer(World& world, const Api& api, Request request, std::string_view 
   if (!started.ok()) return error_response(started.error());
   require(done);
   Response response = inference->finish();
-  response.binary.clear();  // they view what ends here
+  response.binary.clear();  // its elements point to data that end here
   return response;
 }
 

@@ -1,8 +1,9 @@
-// Whatever arrives over UDP: the engine must not crash, exceed a bound, or compute a request twice.
+// Feeds arbitrary datagrams to the UDP engine, which must not crash, exceed a bound, or compute a request
+// twice.
 //
-// The first byte chooses: bit 0, the datagrams' constants, client and total_len are made right, so that what
-// follows them is reached; bit 1, a session is opened first. Then records: u16 length, that many bytes of
-// datagram, u8 time that passes.
+// The first byte selects options. Bit 0: the datagrams' constants, client and total_len are corrected, so
+// that the code behind those checks is reached. Bit 1: a session is opened first. Then follow records: a u16
+// length, a datagram of that many bytes, and a u8 time that passes.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -69,7 +70,8 @@ class Directory final : public ModelDirectory {
   std::shared_ptr<ServedModel> model_;
 };
 
-/// Checks what the server says: well-formed, and to a stranger never more than was heard.
+/// Checks the server's datagrams: they are well-formed, and a peer without a session never receives more
+/// bytes than it sent.
 class CheckingSender final : public Sender {
  public:
   void send(const Address&, std::span<const Piece> pieces) override {
@@ -128,7 +130,7 @@ struct Bench {
   }
 };
 
-/// Makes what every datagram must have right, and leaves the rest.
+/// Corrects the fields that every datagram must have and leaves the rest.
 void repair(std::span<std::byte> bytes) {
   if (bytes.size() < wire::kHeaderBytes) return;
   wire::store<std::uint16_t>(bytes, 0, wire::kMagic);
@@ -158,7 +160,7 @@ void decode_all(std::span<const std::byte> body) {
   (void)wire::decode(body, pong);
   if (wire::decode(body, cookie)) (void)wire::decode(cookie.signature, signature);
   if (wire::decode(body, signature)) {
-    // What a client believes of the sizes: no tensor is larger than all of them.
+    // A client relies on this: no tensor is larger than the sum of all.
     for (const std::uint64_t bytes : {std::uint64_t{4}, std::uint64_t{300}, std::uint64_t{0xFFFFFFFF}})
       if (wire::sums_to(signature.outputs, bytes))
         for (const wire::TensorDescription& t : signature.outputs) {
@@ -188,7 +190,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (rest.size() > 3) {
     const std::size_t length = std::min(rest[0] + std::size_t{256} * rest[1], rest.size() - 3);
     const auto from = std::as_bytes(rest.subspan(2, length));
-    std::vector<std::byte> bytes(from.begin(), from.end());  // a block of its own: reading beyond shows
+    std::vector<std::byte> bytes(from.begin(), from.end());  // a copy, so that the sanitizer sees overreads
     if (repaired) repair(bytes);
     if (bytes.size() >= wire::kHeaderBytes) ids.insert(wire::load<std::uint64_t>(bytes, 16));
     const bool stranger = bench.engine.sessions() == 0;

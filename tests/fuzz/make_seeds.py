@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes seeds/<target>/: one file for each kind of talk a target knows. The formats are the fuzzers' own."""
+"""Writes seeds/<target>/: one file for each kind of message that a fuzz target knows, in that target's own format."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-// Runs a fuzz target on each file of a folder, without a fuzzer: what was found once stays mended.
+// Runs a fuzz target on each file of a folder without a fuzzer, so that faults found once stay mended.
 //   replay FOLDER
 #include <algorithm>
 #include <cstdint>
@@ -17,11 +17,11 @@ int main(int argc, char** argv) {
   for (const auto& entry : std::filesystem::directory_iterator(argv[1])) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    std::puts(file.c_str());  // the last one named is the one that aborted
+    std::puts(file.c_str());  // if the run aborts, the last name printed is the culprit
     std::fflush(stdout);
     std::ifstream in(file, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
-  return files.empty() ? 1 : 0;  // no seeds: nothing was tested
+  return files.empty() ? 1 : 0;  // without seeds nothing was tested
 }

@@ -1,8 +1,8 @@
-// The console in a real Chromium, against a server that runs LeNet-5 on three cards under load.
+// Tests the console in a real Chromium, against a server that runs LeNet-5 on three cards under load.
 //
 //   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--swap 1] [--refused 3] [--chromium /usr/bin/chromium]
 //
-// Exit code 1 where something is not as it should be, with what.
+// Exit code 1 and a list of faults if something is wrong.
 import assert from 'node:assert/strict';
 import {mkdirSync} from 'node:fs';
 import {parseArgs} from 'node:util';
@@ -128,7 +128,7 @@ async function administers(page) {
   const sent = page.waitForRequest((request) => request.url().endsWith('/v2/repository/models/no-such-model/load'));
   await page.getByRole('button', {name: 'Load or swap'}).click();
   assert.equal((await sent).headers().authorization, `Bearer ${token}`);
-  // What the server says is shown, whatever it is; this model is nowhere.
+  // The page shows the server's error; no model has this name.
   await until(page, '#admin-result.bad', /Load no-such-model: ./);
 }
 
@@ -147,7 +147,7 @@ async function unloadsAndLoads(page, version) {
   await page.getByRole('button', {name: `Unload lenet5 version ${version}`}).click();
   await until(page, '#connection', 'no model is served');
   assert.equal(await page.locator('#pipeline > li').count(), 0);
-  // By its whole name: until the table is drawn anew the row has "Reload …" and "Unload …" still.
+  // Match the button's whole name, because the row still has "Reload …" and "Unload …" until the table is redrawn.
   await page.getByRole('button', {name: `Load lenet5 version ${version}`, exact: true}).click();
   await until(page, '#connection', /^ready$/);
   assert.equal(await page.locator('#pipeline > li.card').count(), 3);

@@ -1,4 +1,4 @@
-// What every page of Millrace must be, whatever it shows: readable and named.
+// Checks that every page of Millrace must pass: text is readable and elements have names.
 import assert from 'node:assert/strict';
 
 /** Every control, picture and meter says what it is. */
@@ -25,7 +25,7 @@ export async function contrastIsEnough(page) {
     };
     const ground = (element) => {
       for (let e = element; e; e = e.parentElement) {
-        // A drawn box is behind the text beside it.
+        // A drawn box lies behind the text beside it.
         const box = e instanceof SVGElement ? e.parentElement?.querySelector(':scope > rect') : null;
         const colour = parse(box ? getComputedStyle(box).fill : getComputedStyle(e).backgroundColor);
         if (colour.length === 3 || colour[3] === 1) return colour;

@@ -1,8 +1,8 @@
-// report.html in a real Chromium, at four widths, light, dark and printed.
+// Tests report.html in a real Chromium at four widths, light, dark and printed.
 //
 //   node report.mjs --file report.html [--expect "words on it" …] [--unpredicted] [--shots DIR] [--chromium /usr/bin/chromium]
 //
-// Exit code 1 where something is not as it should be, with what, of every width.
+// Exit code 1 and a list of faults with their widths if something is wrong.
 import assert from 'node:assert/strict';
 import {mkdirSync} from 'node:fs';
 import {pathToFileURL} from 'node:url';
@@ -18,7 +18,7 @@ if (options.shots) mkdirSync(options.shots, {recursive: true});
 
 const kSections = options.unpredicted ? ['pipeline'] :
   ['pipeline', 'roofline', 'alternatives', 'latency', 'layers', 'bandwidth', 'resources', 'energy'];
-// The third is the narrowest where tables are not stacked (compiler/report/page.html).
+// The third width is the narrowest at which tables are not stacked (compiler/report/page.html).
 const kWidths = [[360, 740], [768, 1024], [896, 900], [1280, 900]];
 
 /** Opens the page and listens for what must not be: errors, dialogs, and requests of any kind but the page's own. */
@@ -46,7 +46,7 @@ async function allIsThere(page) {
   assert.equal(await page.locator('svg.pipeline:visible').count(), 1, 'one drawing of the pipeline');
   const text = (await page.locator('body').textContent()) + await page.title();
   for (const words of options.expect) assert.ok(text.includes(words), `nowhere on the page: ${words}`);
-  // Markup that came from a name would be an element that the page itself never makes.
+  // If a name were taken as markup, it would create an element that the page itself never makes.
   assert.equal(await page.locator('script, img, iframe, object, embed, link, form, input, button, [onclick], [onload], [onerror]').count(), 0);
 }
 
@@ -106,7 +106,7 @@ try {
         if (width === 1280) await prints(page, name);
         assert.deepEqual(page.wrong, []);
         console.log(`${name}: as it should be`);
-      } catch (error) {  // the other widths are looked at all the same
+      } catch (error) {  // still check the other widths
         console.error(`${name}: ${error.message.replace(`${name}: `, '')}`);
         process.exitCode = 1;
       }

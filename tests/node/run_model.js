@@ -1,7 +1,5 @@
-// node run_model.js MODEL.onnx INPUT.npy OUTPUT.npy [disabled|basic|extended|all]
-//
-// Runs every frame of a float32 .npy (first axis = frames) through a one-input model in ONNX Runtime, batch 1, one thread, and
-// writes its first output as float32 .npy. Exit code 1 with one line on stderr where that fails.
+// Runs every frame of a float32 .npy (first axis = frames) through a one-input model in ONNX Runtime, batch 1, one thread, and writes the
+// model's first output as float32 .npy. If that fails, the exit code is 1 and standard error has one line.
 'use strict';
 const fs = require('fs');
 const ort = require('onnxruntime-node');
@@ -26,9 +24,9 @@ function writeNpy(path, shape, data) {
   fs.writeFileSync(path, Buffer.concat([start, Buffer.from(header, 'latin1'), Buffer.from(data.buffer)]));
 }
 
-// Processors with AVX2 and without VNNI add pairs of products in 16 bits, which full-range weights exceed: by default ONNX Runtime lets them
-// saturate there. Asked to be precise it gives the same bytes on every processor; it cannot be asked where signed weights meet signed inputs in
-// QLinearConv, whose kernel does not saturate.
+// On processors with AVX2 but without VNNI, ONNX Runtime adds pairs of products in 16 bits, which saturate by default with full-range
+// weights. In its precise mode it gives the same bytes on every processor. That mode is unavailable for QLinearConv with signed weights and
+// signed inputs, whose kernel does not saturate.
 async function open(model, level) {
   const options = {graphOptimizationLevel: level || 'all', intraOpNumThreads: 1, interOpNumThreads: 1, logSeverityLevel: 3};
   try {

@@ -1,7 +1,7 @@
-// A model behind Node's own HTTP server and ONNX Runtime, no framework: what the same job costs there. Speaks as much of
-// the Open Inference Protocol as `millrace bench` asks: the model's metadata, and inference with binary tensors.
+// Serves a model with Node's own HTTP server and ONNX Runtime, without a framework, to show what the same job costs there. It speaks as
+// much of the Open Inference Protocol as `millrace bench` needs: the model's metadata, and inference with binary tensors.
 //
-//   node serve_model.mjs MODEL.onnx [NAME]      prints `listening http 127.0.0.1:PORT`; ends with its input
+//   node serve_model.mjs MODEL.onnx [NAME]      prints `listening http 127.0.0.1:PORT`; stops when standard input ends
 import {createServer} from 'node:http';
 import {basename} from 'node:path';
 import ort from 'onnxruntime-node';

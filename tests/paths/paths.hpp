@@ -1,13 +1,13 @@
-// Where the checkout and the build are. Functions rather than macros: a test compiles to the same object in every
-// checkout, so that ccache shares it.
+// The paths of the checkout and of the build. They are functions rather than macros, so that a test compiles
+// to the same object in every checkout and ccache can share it.
 #pragma once
 
 namespace millrace::tests {
 
-/// The root of the checkout, absolute; static storage.
+/// The absolute path of the checkout's root, in static storage.
 const char* source_dir();
 
-/// The root of the build folder, absolute; static storage. Programs are in bin/ and tests/ below it.
+/// The absolute path of the build folder's root, in static storage. Programs are in its bin/ and tests/.
 const char* binary_dir();
 
 }  // namespace millrace::tests

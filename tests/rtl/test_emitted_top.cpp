@@ -253,7 +253,7 @@ class EmittedTop : public testing::Test {
     options.device = "none";
     options.generator = "a test";
     options.connectors = 2;
-    options.links[0] = {64, 16};  // what the bench binds at most
+    options.links[0] = {64, 16};  // the most that the bench binds
     const auto rtl = compiler::emit::emit_rtl(*design, program, ports, options);
     ASSERT_TRUE(rtl.ok()) << rtl.error().message();
     for (const auto& [path, content] : rtl->files) {
@@ -266,8 +266,8 @@ class EmittedTop : public testing::Test {
       write_frames(program, folder, folder);
   }
 
-  /// Writes frames for a host: inputs below folder `in`, expected outputs below the other. Ports are the
-  /// program's.
+  /// Writes a host's frames: inputs below folder `in`, expected outputs below the other folder. The ports are
+  /// the program's.
   static void write_frames(const Program& program, const std::filesystem::path& in,
                            const std::filesystem::path& out, int first = 0) {
     std::mt19937 random(7);

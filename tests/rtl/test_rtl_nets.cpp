@@ -68,9 +68,9 @@ class RtlNets : public testing::Test {
   json::value document_;
 };
 
-/// Figures of other hardware count for nothing. Measuring again takes tens of minutes, so plan for it when
-/// you change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
-TEST_F(RtlNets, FiguresWereMeasuredWithTheCurrentLibrary) {
+/// Figures of changed hardware are worthless. Measuring again takes tens of minutes, so plan for it when you
+/// change a module. Only tools/rtl-nets can tell whether compile would emit other hardware today.
+TEST_F(RtlNets, FiguresAreOfTheCurrentSystemVerilogLibrary) {
   namespace synth = compiler::synth;
   for (const json::value& row : rows()) {
     const json::value* sources = row.as_object().if_contains("sources");

@@ -17,7 +17,7 @@ constexpr std::uint32_t kMaxTrials = 1000000;
 
 using Cuts = std::vector<std::size_t>;  // first layer of each piece, and the number of layers at the end
 
-/// Dynamic programming over (pieces, layers): the smallest `value` of a piece combined along the way.
+/// Dynamic programming over (pieces, layers): minimises the combined `value` of all pieces.
 template <class Value, class Combine, class Allowed>
 std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Combine combine, Allowed allowed,
                         Cuts* cuts) {
@@ -41,7 +41,8 @@ std::uint64_t best_cuts(std::size_t count, std::size_t pieces, Value value, Comb
   return best[pieces][count];
 }
 
-/// Empty where there is no such cut. `neighbours_only`: no tensor may be read two pieces on or later.
+/// The cut, or an empty one if none exists. With `neighbours_only`, a tensor may be read only in its own
+/// piece and in the next one.
 Cuts cut(const Chain& chain, std::size_t pieces, bool neighbours_only) {
   const std::size_t count = chain.layers.size();
   const auto allowed = [&](std::size_t i, std::size_t end) {
@@ -80,7 +81,7 @@ Neighbours neighbours(const Chain& chain, const Cuts& cuts) {
   return found;
 }
 
-/// Cards for the places, the first that fit in the cluster's order; empty where none do.
+/// Finds cards for the places: the first that fit in the cluster's order, or none.
 class Embedding {
  public:
   Embedding(const Problem& problem, const Neighbours& needs, std::uint32_t places)

@@ -1,4 +1,4 @@
-// Cuts a model by its work, for tests that need partitions and no hardware.
+// Cuts a model by its work, for tests that need partitions but no hardware.
 #pragma once
 
 #include "compiler/explore/partition.hpp"
@@ -6,12 +6,13 @@
 
 namespace millrace::tests {
 
-/// Cuts the layers, in order, into contiguous pieces so that the largest cost is smallest, then so that the
-/// fewest bytes cross the cuts, then as early as possible. As many pieces as asked for, otherwise as many as
-/// there are cards, at most one a layer, and fewer if no cut uses only existing cables. Implementations are
-/// not read, and the solution names none.
+/// Cuts the layers, in order, into contiguous pieces. The largest cost is minimised first, then the bytes
+/// that cross the cuts; ties are cut as early as possible. The number of pieces is the one asked for,
+/// otherwise that of the cards but at most one a layer; it is smaller if no cut uses only existing cables.
+/// Implementations are not read, and the solution names none.
 ///
-/// Errors as explore::solve()'s; kUnsupported: a tensor would go from a card to itself around the host.
+/// Errors are those of explore::solve(); kUnsupported if a tensor would go from a card to itself around the
+/// host.
 Result<compiler::explore::Solution> cut_by_work(const compiler::explore::Problem& problem);
 
 }  // namespace millrace::tests

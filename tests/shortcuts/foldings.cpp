@@ -10,9 +10,9 @@ namespace {
 using namespace compiler::generators;
 using runtime::plan::Resources;
 
-constexpr std::uint64_t kEdgeDepth = 32;  // beats reckoned with for a FIFO whose depth is not known yet
+constexpr std::uint64_t kEdgeDepth = 32;  // beats assumed for a FIFO whose depth is not known yet
 
-constexpr double kLatencyShare = 1.02;  // of its price a design may cost for a shorter latency
+constexpr double kLatencyShare = 1.02;  // a design may become 2 % dearer for a shorter latency
 
 struct Need {
   const char* name;
@@ -43,13 +43,14 @@ class Chooser {
     if (generators_.empty()) return std::vector<Folding>{};
     std::sort(intervals.begin(), intervals.end());
     intervals.erase(std::unique(intervals.begin(), intervals.end()), intervals.end());
-    // The shortest interval that fits, or the longest that meets the target: cost falls as intervals grow.
+    // Search the shortest interval that fits, from the target on if there is one. Costs fall as intervals
+    // grow.
     if (options_.target_interval != 0)
       intervals.erase(std::remove_if(intervals.begin(), intervals.end(),
                                      [&](auto i) { return i < options_.target_interval; }),
                       intervals.end());
     if (options_.target_interval != 0) intervals.insert(intervals.begin(), options_.target_interval);
-    std::size_t low = 0, high = intervals.size();  // below `low` nothing fits
+    std::size_t low = 0, high = intervals.size();  // no interval below `low` fits
     std::optional<Choice> best;
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
@@ -69,7 +70,7 @@ class Chooser {
   }
 
  private:
-  /// The need that is exceeded most, and by how much.
+  /// The resource whose budget is exceeded most, and by how much.
   std::pair<const Need*, std::uint64_t> short_of(const Cost& cost) const {
     const Resources has = options_.budget, needs = cost.resources();
     std::pair<const Need*, std::uint64_t> worst{nullptr, 0};
@@ -79,7 +80,7 @@ class Chooser {
     return worst;
   }
 
-  /// What part of the budget it takes: the scarcest resource decides, the others count a little.
+  /// The share of the budget that `cost` takes: the scarcest resource decides, the others count a little.
   double price(const Cost& cost) const {
     const Resources needs = cost.resources();
     double most = 0, sum = 0;
@@ -109,8 +110,8 @@ class Chooser {
     return std::optional(std::move(choice));
   }
 
-  /// A little more where it makes frames arrive sooner: a block that waits for its whole input and then takes
-  /// long over the last of it, often the cheap ones at the end.
+  /// Spends a little more on blocks that delay frames: those that wait for their whole input and then take
+  /// long over its end. Often these are the cheap blocks at the end.
   Status shorten(Choice& choice) const {
     const double most = price(choice.cost) * kLatencyShare;
     while (true) {
@@ -139,7 +140,7 @@ class Chooser {
     }
   }
 
-  /// The sum with one part exchanged.
+  /// `sum` with the part `without` replaced by `instead`.
   static Cost with(Cost sum, const Cost& without, const Cost& instead) {
     for (const auto field :
          {&Cost::lut, &Cost::lutram, &Cost::ff, &Cost::dsp, &Cost::ramb18, &Cost::ramb36, &Cost::uram})

@@ -1,4 +1,4 @@
-// A folding for each block of a partition, for tests that need hardware and no plan.
+// Chooses a folding for each block of a partition, for tests that need hardware but no plan.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace millrace::tests {
 
 struct FoldingOptions {
-  runtime::plan::Resources budget;    // of the dataflow
-  std::uint64_t target_interval = 0;  // cycles; foldings need not be faster. 0: as fast as the budget allows
+  runtime::plan::Resources budget;    // for the dataflow
+  std::uint64_t target_interval = 0;  // cycles; 0: as fast as the budget allows
 };
 
-/// Greedy: the cheapest foldings at the shortest interval that fits the budget, then a few dearer ones that
-/// make the latency shorter. kDoesNotFit names the resource, by how much it is short, and the block that
-/// takes most; kUnsupported: a block without hardware.
+/// Greedy: takes the cheapest foldings at the shortest interval that fits the budget, then a few dearer ones
+/// that shorten the latency. kDoesNotFit names the scarcest resource, how much is missing, and the block that
+/// takes most. kUnsupported means that a block has no hardware.
 Result<std::vector<compiler::generators::Folding>> choose_foldings(
     const compiler::generators::Catalog& catalog, const kernels::Program& program,
     const FoldingOptions& options);

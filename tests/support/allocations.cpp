@@ -1,5 +1,5 @@
-// A file of its own: compilers see through an operator they can inline, and take new that ends in malloc for
-// a mismatch with delete.
+// These operators are in a file of their own, because a compiler that inlines them takes malloc in new for a
+// mismatch with delete.
 #include "tests/support/allocations.hpp"
 
 #include <atomic>
@@ -28,7 +28,7 @@ void* allocate(std::size_t bytes, std::size_t alignment = 1) {
 
 }  // namespace
 
-// Those for arrays, and those of delete that know a size, come to these by the language's own definitions.
+// By the language's definition, the forms for arrays and the sized forms of delete call these.
 void* operator new(std::size_t bytes) {
   return allocate(bytes);
 }

@@ -1,19 +1,19 @@
-// How often operator new is called. A program that links counted_allocations has its operators new and delete
-// replaced, in all their forms (the address sanitizer keeps those of arrays to itself: they go uncounted
-// there).
+// Counts calls of operator new. A program that links counted_allocations has all forms of its operators new
+// and delete replaced. Under the address sanitizer the array forms are not counted.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace::tests {
 
-/// Calls of operator new so far, by all threads outside an Uncounted. Any thread.
+/// The calls of operator new so far by all threads outside an Uncounted. Any thread may call this.
 std::uint64_t allocations();
 
-/// Calls of operator new so far by the calling thread.
+/// The calls of operator new so far by the calling thread.
 std::uint64_t allocations_of_this_thread();
 
-/// While it lives, its thread's calls do not enter allocations(): for the thread that only drives the test.
+/// While this object lives, its thread's calls are not counted in allocations(). Meant for the thread that
+/// only drives the test.
 class Uncounted {
  public:
   Uncounted();

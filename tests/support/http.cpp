@@ -110,7 +110,7 @@ bool HttpConnection::read_more() {
   char bytes[65536];
   ssize_t n = 0;
   do n = ::recv(fd_, bytes, sizeof bytes, 0);
-  while (n < 0 && errno == EINTR);  // as after a stop of this process
+  while (n < 0 && errno == EINTR);  // interrupted, for example by SIGSTOP and SIGCONT
   timed_out_ = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   if (n > 0) buffered_.append(bytes, static_cast<std::size_t>(n));
   return n > 0;
@@ -144,7 +144,7 @@ std::optional<HttpResponse> HttpConnection::receive(bool with_body) {
     if (!read_more()) return std::nullopt;
   response.body = buffered_.substr(end + 4, body);
   buffered_.erase(0, end + 4 + body);
-  if (buffered_.empty()) std::string().swap(buffered_);  // tests that count memory count this too
+  if (buffered_.empty()) std::string().swap(buffered_);  // free the buffer, because some tests measure memory
   return response;
 }
 

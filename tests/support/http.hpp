@@ -1,4 +1,4 @@
-// A blocking HTTP/1.1 client on a bare socket: says exactly the bytes a test wants said, and nothing clever.
+// A blocking HTTP/1.1 client on a bare socket that sends exactly the bytes a test gives it.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,10 @@ struct HttpResponse {
 
 class HttpConnection {
  public:
-  /// Connects to 127.0.0.1; `limit` bounds every later read. Throws std::runtime_error.
+  /// Connects to 127.0.0.1. `limit` bounds every later read. Throws std::runtime_error.
   explicit HttpConnection(std::uint16_t port, std::chrono::seconds limit = std::chrono::seconds(30));
-  /// "127.0.0.1:43211" or "unix:/run/millrace.sock"; connected() says whether it succeeded.
+  /// Connects to `address`, such as "127.0.0.1:43211" or "unix:/run/millrace.sock". connected() says whether
+  /// that succeeded.
   explicit HttpConnection(const std::string& address, std::chrono::seconds limit = std::chrono::seconds(30));
   ~HttpConnection();
   HttpConnection(HttpConnection&& other) noexcept;
@@ -32,20 +33,20 @@ class HttpConnection {
 
   bool connected() const { return connected_; }
 
-  /// False where the other side takes no more.
+  /// Returns false if the other side accepts no more bytes.
   bool send(std::string_view bytes);
-  /// The next response; nothing where the connection ended, the limit passed, or it is not HTTP with a
+  /// The next response; nullopt if the connection ended, the limit passed, or the answer is not HTTP with a
   /// Content-Length.
   std::optional<HttpResponse> receive();
-  /// The answer to a HEAD: it has no body, whatever its Content-Length says.
+  /// The response to a HEAD request, which has no body whatever its Content-Length.
   std::optional<HttpResponse> receive_head();
-  /// True where the other side closes without sending more.
+  /// Returns true if the other side closes without sending more.
   bool closed_by_server();
-  /// Nothing more will be sent.
+  /// Shuts down the sending direction.
   void half_close();
   void close();
 
-  /// One request and its answer. `headers` are full lines, each ending in "\r\n".
+  /// Sends one request and returns its answer. `headers` are full lines, each ending in "\r\n".
   std::optional<HttpResponse> request(std::string_view method, std::string_view target,
                                       std::string_view body = {}, std::string_view headers = {});
 
@@ -58,11 +59,11 @@ class HttpConnection {
   std::string buffered_;
 };
 
-/// Requests as bytes.
+/// The bytes of a request.
 std::string get(std::string_view target, std::string_view headers = {});
 std::string post(std::string_view target, std::string_view body, std::string_view headers = {});
 
-/// The bytes of values, as they travel.
+/// The bytes of values, as they are sent.
 template <class T>
 std::string bytes_of_values(std::initializer_list<T> values) {
   std::string out;

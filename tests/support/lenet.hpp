@@ -1,5 +1,5 @@
-// LeNet-5 as a program, with random weights: the size and shape of the real thing, for tests and benchmarks
-// without a file.
+// LeNet-5 as a program with random weights: the real size and shape, for tests and benchmarks without a model
+// file.
 #pragma once
 
 #include <string>
@@ -12,9 +12,8 @@ namespace millrace::tests {
 /// dequantise "y".
 kernels::Program lenet_program();
 
-/// tests/vectors' LeNet-5 (lenet5_qdq_s8_pow2.onnx) with some of its first fully connected layer's 48,000
-/// weights changed, as if it had been trained again: the bytes of an ONNX file. Empty where that is not what
-/// it holds.
+/// The bytes of tests/vectors' lenet5_qdq_s8_pow2.onnx with some of the 48,000 weights of its first fully
+/// connected layer changed, as if it had been trained again. Empty if the file does not have these weights.
 std::string lenet_trained_again();
 
 }  // namespace millrace::tests

@@ -1,4 +1,4 @@
-// The page at /metrics, as Prometheus reads it.
+// Reads the page at /metrics as Prometheus does.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 
 namespace millrace::tests {
 
-/// Sum of the values of the series of this name whose labels contain `labels`; nothing where there is none.
+/// The sum of the values of the series with this name whose labels contain `labels`; nullopt if there is
+/// none.
 std::optional<double> metric_in(std::string_view page, std::string_view name, std::string_view labels = {});
 
 }  // namespace millrace::tests

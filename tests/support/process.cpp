@@ -56,13 +56,13 @@ int decode(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// The exit code once the process ended, polling because waiting with a limit has no portable call.
+/// The exit code once the process has ended. Polls, because no portable call waits with a limit.
 std::optional<int> reap(pid_t pid, steady_clock::time_point until) {
   while (true) {
     int status = 0;
     if (::waitpid(pid, &status, WNOHANG) == pid) return decode(status);
     if (steady_clock::now() > until) return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // between two looks
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the polling interval
   }
 }
 
@@ -200,7 +200,8 @@ bool await_rest() {
     }
     return true;
   };
-  // One look takes the threads one after the other: a thread may have woken another behind it.
+  // The threads are inspected one after the other, and a thread may meanwhile have woken one that was
+  // inspected before.
   int looks = 0;
   return wait_until([&] { return (looks = others_sleep() ? looks + 1 : 0) == 5; });
 }

@@ -1,4 +1,4 @@
-// Runs programs under test: their exit code and output, or a server that is ended by its own process id.
+// Runs programs under test, either to their end or in the background until they are stopped by process id.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,16 @@
 namespace millrace::tests {
 
 struct Outcome {
-  int exit_code = -1;  // 128 + signal where one ended it; -1 where it was killed for taking too long
+  int exit_code = -1;  // 128 + signal if a signal ended it; -1 if it was killed for taking too long
   std::string out, err;
 };
 
-/// Runs to its end, at most `limit`. `environment` entries ("NAME=value") are added to this process's.
+/// Runs a program to its end, for at most `limit`. `environment` entries ("NAME=value") are added to this
+/// process's.
 Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
                     std::chrono::seconds limit = std::chrono::seconds(300));
 
-/// A program that goes on until stopped. The destructor kills it (SIGKILL) where it still runs.
+/// A program that runs until it is stopped. The destructor kills it with SIGKILL if it still runs.
 class BackgroundProgram {
  public:
   explicit BackgroundProgram(const std::vector<std::string>& command,
@@ -30,15 +31,15 @@ class BackgroundProgram {
 
   pid_t pid() const { return pid_; }
 
-  /// The rest of the first line of standard output that starts with `prefix`; nothing where the program ended
-  /// or the time passed first.
+  /// The rest of the first line of standard output that starts with `prefix`; nullopt if the program ended or
+  /// the time passed first.
   std::optional<std::string> wait_for_line(const std::string& prefix, std::chrono::seconds limit);
 
-  /// Sends the signal and waits for the end; the exit code as in Outcome.
+  /// Sends the signal, waits for the end, and returns the exit code as in Outcome.
   int stop(int signal, std::chrono::seconds limit = std::chrono::seconds(30));
   bool running();
 
-  /// What it wrote on standard error so far.
+  /// What the program has written to standard error so far.
   std::string err() const;
 
  private:
@@ -51,16 +52,16 @@ class BackgroundProgram {
   std::optional<int> ended_;
 };
 
-/// Direct children of a process whose program's name is `name` (as /proc/<pid>/comm has it, 15 characters).
+/// The direct children of a process whose program is called `name`, as in /proc/<pid>/comm (15 characters).
 std::vector<pid_t> children_named(pid_t parent, const std::string& name);
 bool process_exists(pid_t pid);
 std::size_t open_descriptors(pid_t pid);
 
-/// Waits until every other thread of this process sleeps: what they were about, the descriptors of a process
-/// that ended or their own end, is done and can be counted. False after a minute.
+/// Waits until every other thread of this process sleeps. Descriptors of ended processes and threads that
+/// were about to end are then gone and can be counted. Returns false after a minute.
 bool await_rest();
 
-/// The `millrace` binary of this build.
+/// The path of this build's `millrace`.
 std::string millrace_binary();
 
 }  // namespace millrace::tests

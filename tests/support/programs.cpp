@@ -14,8 +14,8 @@ constexpr ElementType kUint8{ElementType::Kind::kUnsigned, 8};
 constexpr ElementType kInt24{ElementType::Kind::kSigned, 24};
 constexpr ElementType kFloat{ElementType::Kind::kFloat32, 32};
 
-// What a convolution's largest weights multiply by. The first one takes a quarter, so that the layers behind
-// it have room for what their other weights add: a value that is cut off at 127 hides a change.
+// The largest weights of a convolution. The first convolution uses kQuarter, so that the other weights of
+// later layers have room: a value that is clamped at 127 would hide a change.
 constexpr std::int16_t kWhole = 64, kQuarter = 16;
 
 class Builder {
@@ -52,10 +52,10 @@ class Builder {
     return made;
   }
 
-  /// 3x3, padded: the shape but for the channels stays. A sum is divided by 64 at its end. Every output sees
-  /// the input below it through the weight `through`, and its neighbours through small random ones: with
-  /// kWhole an input that is wrong by one makes an output wrong by one, and that through any number of
-  /// layers.
+  /// A padded 3x3 convolution, which keeps the shape except for the channels. Sums are divided by 64 at the
+  /// end. Every output reads the input at its own position with the weight `through` and its neighbours with
+  /// small random weights. With kWhole, an input that is wrong by one therefore makes an output wrong by one,
+  /// through any number of layers.
   TensorIndex convolution(const std::string& name, TensorIndex from, std::uint32_t channels,
                           std::int16_t through = kWhole) {
     const std::vector<std::uint32_t> shape = program_.tensors[from].shape;

@@ -1,4 +1,4 @@
-// Small programs made by hand, for tests that need one and no model: valid, deterministic, quick to run.
+// Small hand-made programs for tests that need a program but no model: valid, deterministic and quick to run.
 #pragma once
 
 #include <cstddef>
@@ -8,30 +8,30 @@
 
 namespace millrace::tests {
 
-/// quantise -> `layers` of (convolution 3x3, int8, `channels`) -> dequantise; a max pool after the first. The
-/// input is float32 "x" [8, 8, 2], the output float32 "y" [4, 4, channels]. Weights come from `seed`.
+/// quantise -> `layers` 3x3 convolutions in int8 with `channels` channels -> dequantise, with a max pool
+/// after the first convolution. The input is float32 "x" [8, 8, 2], the output float32 "y" [4, 4, channels].
+/// The weights are drawn from `seed`.
 kernels::Program chain_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// As chain_program(), with an addition of the first and the last convolution's results before the end: a
-/// connection that skips every layer between.
+/// Like chain_program(), but the results of the first and the last convolution are added at the end: a skip
+/// connection over all layers between.
 kernels::Program skip_program(std::uint32_t layers, std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// conv0, then conv1 and conv2 beside conv3, added, then conv4: two branches that meet.
+/// conv0, then two branches (conv1 and conv2; conv3) whose results are added, then conv4.
 kernels::Program branch_program(std::uint32_t channels = 4, std::uint32_t seed = 1);
 
-/// quantise -> convolution -> dequantise, softmax, quantise on the host -> convolution -> dequantise; "x" to
-/// "y" as above.
+/// quantise -> convolution -> dequantise, softmax and quantise on the host -> convolution -> dequantise; from
+/// "x" to "y" as above.
 kernels::Program interrupted_program();
 
-/// The program with other weights in its `layer`th convolution. Throws std::runtime_error where there is
-/// none.
+/// The program with other weights in its `layer`th convolution. Throws std::runtime_error if there is none.
 kernels::Program with_other_weights(kernels::Program program, std::size_t layer);
 
-/// The program with other weights in every convolution: another version of the model, of which the part on
-/// every card differs.
+/// The program with other weights in every convolution: another version of the model that differs on every
+/// card.
 kernels::Program trained_again(kernels::Program program);
 
-/// One block of every operation.
+/// A program with one block of every operation.
 kernels::Program every_operation_program();
 
 }  // namespace millrace::tests

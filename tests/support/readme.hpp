@@ -1,4 +1,4 @@
-// Figures in READMEs, held to the data they were taken from.
+// Compares figures in READMEs with the data that they come from.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace millrace::tests {
 
-/// "12,345".
+/// The number with commas: "12,345".
 std::string grouped(std::uint64_t value);
 
 /// A row of a Markdown table: "| a | b |".
 std::string table_row(std::initializer_list<std::string> cells);
 
-/// Whether the text file, by its path in the source tree, has this line.
+/// Whether the text file at `path` in the source tree has this line.
 bool has_line(const std::string& path, const std::string& line);
 
 }  // namespace millrace::tests

@@ -1,4 +1,4 @@
-// The seed of a test that draws its cases.
+// The seed of a test that draws random cases.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace millrace::tests {
 
-/// The same every time, so that a run judges the change it is made for and no other. MILLRACE_SEED gives
-/// another: a number, for what a test that failed has printed, or "random", to look further.
+/// The seed is the same in every run, so that a failing run is caused by the change under test. MILLRACE_SEED
+/// overrides it: with the number that a failed test printed, or with "random" to search further.
 inline std::uint32_t chosen_seed(std::uint32_t usual = 1) {
   const char* const given = std::getenv("MILLRACE_SEED");
   if (given == nullptr) return usual;

@@ -1,4 +1,4 @@
-// Load on a listening socket that a service manager keeps while one server after another serves on it.
+// Load on a listening socket that a service manager keeps open while one server after another serves on it.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace millrace::tests {
 
-/// A listening socket of 127.0.0.1 that lives as long as the test. Children inherit it.
+/// A listening socket on 127.0.0.1 that stays open during the test. Children inherit it.
 class KeptSocket {
  public:
   KeptSocket();  // throws std::runtime_error
@@ -28,23 +28,23 @@ class KeptSocket {
   std::uint16_t port_ = 0;
 };
 
-/// `command` with the socket as a service manager passes it, under `name`. The program that runs has the
-/// process id of what is started.
+/// `command`, given the socket under `name` as a service manager would do. The program keeps the process id
+/// of the started command.
 std::vector<std::string> with_passed_socket(const KeptSocket& socket, const std::string& name,
                                             const std::vector<std::string>& command);
 
-/// Twenty clients that together send 500 requests a second: each over a connection that it keeps, every fifth
-/// over a new one each time. A client closes its connection when told to, and sends no request twice.
+/// Twenty clients that together send 500 requests a second. Each keeps a connection, but sends every fifth
+/// request over a new one. A client closes its connection when told to, and never repeats a request.
 class SteadyClients {
  public:
-  /// POSTs `tensor` in raw mode to `target`.
+  /// Starts to POST `tensor` in raw mode to `target`.
   SteadyClients(std::uint16_t port, const std::string& target, const std::string& tensor);
-  ~SteadyClients();  // ends them
+  ~SteadyClients();  // stops the clients
 
   void end();
-  /// Once they have ended.
+  /// Valid after end().
   std::size_t asked() const;
-  /// What came in the place of an answer with 200.
+  /// The outcomes other than an answer with status 200.
   std::multiset<std::string> failures() const;
 
  private:

@@ -1,4 +1,4 @@
-// Programs under strace: what they do with files, and a disk that is slow at the moment that a test wants.
+// Runs programs under strace, to see which files they use or to make the disk slow at a chosen moment.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace millrace::tests {
 
-/// `command` and its children under strace, whose exit code is the command's. With the option -D strace goes
-/// on as a grandchild: signals reach the command, and the trace may end after it. LeakSanitizer cannot be
-/// traced and is off.
+/// `command` and its children under strace; the exit code is the command's. With the option -D, strace runs
+/// as a grandchild: signals reach the command, and the trace may end after it. LeakSanitizer cannot be
+/// traced, so it is off.
 std::vector<std::string> traced(const std::vector<std::string>& options,
                                 const std::vector<std::string>& command);
 
-/// `command`, of which each process waits for so long before its first fsync or syncfs: a test can interrupt
-/// it while what it wrote is not yet in place. Signals reach the command. strace reports the end of a killed
-/// program after the delay.
+/// `command`, whose processes each wait for the given time before their first fsync or syncfs. A test can
+/// then interrupt them while their files are not yet in place. Signals reach the command. strace reports the
+/// end of a killed program only after the delay.
 std::vector<std::string> on_a_slow_disk(const std::vector<std::string>& command, int seconds = 20);
 
 }  // namespace millrace::tests

@@ -1,5 +1,5 @@
-// Tools that a test needs and `tools/setup test` installs. Where one is missing the test fails: skipped, it
-// would pass for held.
+// Tools that tests need and that `tools/setup test` installs. If one is missing, the test fails: a skipped
+// test would look like a passed one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 namespace millrace::tests {
 
-/// ASSERT_TRUE(installed({"tclsh"})): whether all these programs are on the path; names the missing one and
-/// what installs it.
+/// For ASSERT_TRUE(installed({"tclsh"})): whether all these programs are on the path. The failure names the
+/// missing program and how to install it.
 testing::AssertionResult installed(std::initializer_list<const char*> programs);
 
-/// The same of a package of tests/node.
+/// The same for a package of tests/node.
 testing::AssertionResult node_package_installed(const std::string& package);
 
 }  // namespace millrace::tests

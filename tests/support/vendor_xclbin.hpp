@@ -1,4 +1,4 @@
-// What v++ might link from vitis/<image>/: an xclbin with one compute unit, for `millrace pack` and below.
+// An xclbin as v++ might link it from vitis/<image>/, with one compute unit, for tests of `millrace pack`.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace millrace::tests {
 
-/// One unit, its three masters on memory 1 of two, sections of the vendor's own.
+/// One unit whose three masters use memory 1 of two, and sections of the vendor.
 struct Vendor {
   struct Connection {
     std::int32_t argument, unit, memory;

@@ -1,4 +1,4 @@
-// Waiting for what a test expects to come: looked for again and again, never after a sleep of a fixed length.
+// Waits for a condition by polling, never by a sleep of fixed length.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace millrace::tests {
 
-/// Looks every few milliseconds until `holds()`. False where it still does not after `limit`, which only a
-/// failure ever takes: it is far more than a loaded machine needs.
+/// Polls every few milliseconds until `holds()` returns true. Returns false after `limit`, which is far
+/// longer than a loaded machine needs, so only a failure takes that long.
 template <class Condition>
 bool wait_until(Condition holds, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;
